@@ -1,0 +1,1 @@
+//! Linux-style memory management as a no_std core, generic over its host.

@@ -1,0 +1,1 @@
+//! Real threads and real memory: a host for highwater-core.

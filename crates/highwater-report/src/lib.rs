@@ -1,0 +1,1 @@
+//! Statistics, comparison tables and renderers.

@@ -1,0 +1,1 @@
+//! What was measured: samples, counters, histograms, and importers of captured data.

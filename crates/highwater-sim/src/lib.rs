@@ -1,0 +1,1 @@
+//! Deterministic virtual-time machine: a host for highwater-core.

@@ -1,0 +1,1 @@
+//! Benchmarks as tasks on a Highwater kernel.

@@ -1,0 +1,1 @@
+//! Experiments = machine + policy + workload + seeds; the highwater command.
