@@ -1,1 +1,32 @@
 //! What was measured: samples, counters, histograms, and importers of captured data.
+//!
+//! Plain rows keyed by names, and nothing of the memory manager: old files stay readable, and reports need only this
+//! crate. From an experiment to a table:
+//!
+//! ```text
+//! workloads --push--> Run --pool--> Document --store--> results.json --> highwater-report
+//!                      |                        published.rs (the studies' own figures) --^
+//!                      +-- samples, counters, histograms, times, notes
+//! ```
+//!
+//! * [`run`]: the document of an experiment and its runs.
+//! * [`sample`]: one measured value, and what a set of them means.
+//! * [`counter`], [`histogram`]: counts by name.
+//! * [`store`]: a directory of results, written atomically.
+//! * [`published`]: the numbers published with the five studies.
+//!
+//! JSON is deterministic: ordered maps, floats in their shortest exact form.
+
+pub mod counter;
+pub mod histogram;
+pub mod published;
+pub mod run;
+pub mod sample;
+pub mod store;
+
+pub use counter::Counters;
+pub use histogram::Histogram;
+pub use published::{Published, PublishedTable};
+pub use run::{Definition, Document, DocumentError, Run, SCHEMA, Times};
+pub use sample::{Better, Metric, Sample, TableKind};
+pub use store::{Store, StoreError};

@@ -1,0 +1,397 @@
+//! The document that an experiment leaves behind: what was run, and what came out.
+//!
+//! Key types: [`Document`] (one experiment), [`Run`] (one policy on one machine, all its seeds pooled), [`Definition`]
+//! (the full text of a machine or policy, so that the run can be repeated), [`Times`].
+//!
+//! Neighbours: written by `highwater`, stored by [`store`](crate::store), read by `highwater-report`. Everything is
+//! keyed by names; nothing of the memory manager is needed to read it. Nothing that may differ between two runs of the
+//! same seed is recorded: no wall clock, no host name, no number of jobs.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{Counters, Histogram, Metric, Sample};
+
+/// Value of [`Document::schema`] that this version writes and reads.
+pub const SCHEMA: &str = "highwater.compare/1";
+
+/// One experiment: runs of several policies, on one or more machines, with the same seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of Highwater that ran it.
+    pub version: String,
+    /// Name of the experiment or workload.
+    pub experiment: String,
+    /// The first seed; the others follow from it.
+    pub seed: u64,
+    /// The command, word by word, without `--jobs` and `--out`: two runs that differ in these are the same experiment.
+    pub command_line: Vec<String>,
+    /// `sim` or `native`.
+    pub host: String,
+    /// Machines, in order of use.
+    pub machines: Vec<Definition>,
+    /// Policies, the baseline first.
+    pub policies: Vec<Definition>,
+    /// Tables to make of the samples.
+    pub metrics: Vec<Metric>,
+    /// Runs grouped by machine; within a machine the baseline comes first.
+    pub runs: Vec<Run>,
+}
+
+/// A machine or policy with all its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// One line about it.
+    pub summary: String,
+    /// The TOML text that defines it; empty if the name says all.
+    #[serde(default)]
+    pub definition: String,
+}
+
+/// What one policy did on one machine, over all seeds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Name of the machine.
+    pub machine: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// Heading of the run's column, `6.1-vanilla`; the header rule of spec 05 §2.2 splits it at its first dash.
+    pub label: String,
+    /// Seeds that were run, in order.
+    pub seeds: Vec<u64>,
+    /// CPU and elapsed time, summed over the seeds.
+    #[serde(default)]
+    pub times: Times,
+    /// Measured values of all seeds.
+    #[serde(with = "crate::sample")]
+    pub samples: Vec<Sample>,
+    /// Counter differences over the run, summed over the seeds.
+    #[serde(default)]
+    pub counters: Counters,
+    /// Histograms, summed over the seeds.
+    #[serde(default)]
+    pub histograms: Vec<Histogram>,
+    /// Remarks for the reader: what was cut short, what is not modelled.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Time spent by a run, in virtual time for the sim host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// CPU time of the benchmark's tasks outside the kernel.
+    pub user_ns: u64,
+    /// CPU time of the benchmark's tasks inside the kernel; kernel threads are excluded (spec 05 §2.8).
+    pub system_ns: u64,
+    /// Time from start to end.
+    pub elapsed_ns: u64,
+}
+
+/// Why a document cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DocumentError {
+    /// Written by another version, or something else altogether.
+    #[error("field `schema`: expected \"{SCHEMA}\", found \"{found}\"")]
+    Schema {
+        /// What it says.
+        found: String,
+    },
+    /// Two runs on one machine would get the same column heading.
+    #[error("runs[{index}]: label \"{label}\" is used twice on machine \"{machine}\"")]
+    DuplicateLabel {
+        /// Position of the second run.
+        index: usize,
+        /// The label.
+        label: String,
+        /// The machine.
+        machine: String,
+    },
+    /// A value that cannot be compared.
+    #[error(
+        "runs[{run}].samples: sample {sample} of operation \"{operation}\" is not a finite number"
+    )]
+    NotFinite {
+        /// Position of the run.
+        run: usize,
+        /// Position of the sample in the run.
+        sample: usize,
+        /// Its operation.
+        operation: String,
+    },
+}
+
+impl Document {
+    /// A document without runs.
+    pub fn new(version: &str, experiment: &str, host: &str, seed: u64) -> Self {
+        Document {
+            schema: SCHEMA.to_owned(),
+            version: version.to_owned(),
+            experiment: experiment.to_owned(),
+            seed,
+            command_line: Vec::new(),
+            host: host.to_owned(),
+            machines: Vec::new(),
+            policies: Vec::new(),
+            metrics: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Runs of each machine, machines in order of first appearance; the first run of a group is its baseline.
+    pub fn by_machine(&self) -> Vec<(&str, Vec<&Run>)> {
+        let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
+        for run in &self.runs {
+            match groups
+                .iter_mut()
+                .find(|(machine, _)| *machine == run.machine)
+            {
+                Some((_, runs)) => runs.push(run),
+                None => groups.push((&run.machine, vec![run])),
+            }
+        }
+        groups
+    }
+
+    /// Checks what the types cannot: schema, unique labels, finite samples.
+    pub fn validate(&self) -> Result<(), DocumentError> {
+        if self.schema != SCHEMA {
+            return Err(DocumentError::Schema {
+                found: self.schema.clone(),
+            });
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            let twin = |other: &Run| other.machine == run.machine && other.label == run.label;
+            if self.runs[..index].iter().any(twin) {
+                return Err(DocumentError::DuplicateLabel {
+                    index,
+                    label: run.label.clone(),
+                    machine: run.machine.clone(),
+                });
+            }
+            if let Some(sample) = run
+                .samples
+                .iter()
+                .position(|sample| !sample.value.is_finite())
+            {
+                return Err(DocumentError::NotFinite {
+                    run: index,
+                    sample,
+                    operation: run.samples[sample].operation.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    /// An empty run.
+    pub fn new(machine: &str, policy: &str, label: &str) -> Self {
+        Run {
+            machine: machine.to_owned(),
+            policy: policy.to_owned(),
+            label: label.to_owned(),
+            ..Run::default()
+        }
+    }
+
+    /// Records one value.
+    pub fn push(&mut self, operation: &str, iteration: u32, seed: u64, value: f64) {
+        self.samples.push(Sample {
+            operation: operation.to_owned(),
+            iteration,
+            seed,
+            value,
+        });
+    }
+
+    /// All values of one operation, in the order recorded.
+    pub fn values(&self, operation: &str) -> Vec<f64> {
+        let of_operation = self
+            .samples
+            .iter()
+            .filter(|sample| sample.operation == operation);
+        of_operation.map(|sample| sample.value).collect()
+    }
+
+    /// Operations in order of first appearance.
+    pub fn operations(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for sample in &self.samples {
+            // Samples come in series: the last name is nearly always the right one.
+            if names.last() != Some(&sample.operation.as_str())
+                && !names.contains(&sample.operation.as_str())
+            {
+                names.push(&sample.operation);
+            }
+        }
+        names
+    }
+
+    /// The histogram of an event in a context.
+    pub fn histogram(&self, event: &str, context: &str) -> Option<&Histogram> {
+        self.histograms
+            .iter()
+            .find(|histogram| histogram.event == event && histogram.context == context)
+    }
+
+    /// Adds another seed's run of the same machine and policy: samples follow, counters, times and histograms add up.
+    pub fn pool(&mut self, other: Run) {
+        self.seeds.extend(other.seeds);
+        self.samples.extend(other.samples);
+        self.counters.merge(&other.counters);
+        self.times.user_ns += other.times.user_ns;
+        self.times.system_ns += other.times.system_ns;
+        self.times.elapsed_ns += other.times.elapsed_ns;
+        for histogram in other.histograms {
+            let same = |mine: &&mut Histogram| {
+                mine.name == histogram.name
+                    && mine.event == histogram.event
+                    && mine.context == histogram.context
+            };
+            match self.histograms.iter_mut().find(same) {
+                Some(mine) => mine.merge(&histogram),
+                None => self.histograms.push(histogram),
+            }
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+}
+
+impl Times {
+    /// User seconds.
+    pub fn user_s(&self) -> f64 {
+        self.user_ns as f64 / 1e9
+    }
+
+    /// System seconds.
+    pub fn system_s(&self) -> f64 {
+        self.system_ns as f64 / 1e9
+    }
+
+    /// Elapsed seconds.
+    pub fn elapsed_s(&self) -> f64 {
+        self.elapsed_ns as f64 / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Better, TableKind};
+    use proptest::prelude::*;
+
+    fn document() -> Document {
+        let mut document = Document::new("0.1.0", "001-reclaim-throttle", "sim", u64::MAX);
+        document.metrics.push(Metric::new(
+            "stutterp",
+            "milliseconds",
+            Better::Lower,
+            TableKind::VariableTime,
+        ));
+        for label in ["6.1-before", "6.1-after"] {
+            let mut run = Run::new("server-12", label, label);
+            run.seeds = vec![u64::MAX];
+            run.push("mmap-4", 0, u64::MAX, 0.1);
+            run.push("mmap-4", 0, u64::MAX, 1.0 / 3.0);
+            run.push("mmap-7", 1, u64::MAX, 22.0);
+            run.counters.set("pgfault", 1 << 60);
+            document.runs.push(run);
+        }
+        document
+    }
+
+    #[test]
+    fn json_is_compact_stable_and_exact() {
+        let document = document();
+        let text = serde_json::to_string(&document.runs[0]).unwrap();
+        assert!(
+            text.contains(
+                r#""samples":[{"operation":"mmap-4","iteration":0,"seed":18446744073709551615,"values":[0.1,0.3333333333333333]},{"operation":"mmap-7""#
+            ),
+            "{text}"
+        );
+        let back: Document =
+            serde_json::from_str(&serde_json::to_string(&document).unwrap()).unwrap();
+        assert_eq!(back, document);
+    }
+
+    #[test]
+    fn validate_names_what_is_wrong() {
+        assert_eq!(document().validate(), Ok(()));
+        let mut wrong = document();
+        wrong.schema = "highwater.compare/2".into();
+        assert!(
+            wrong
+                .validate()
+                .unwrap_err()
+                .to_string()
+                .contains("highwater.compare/2")
+        );
+        let mut wrong = document();
+        wrong.runs[1].label = "6.1-before".into();
+        assert!(
+            wrong
+                .validate()
+                .unwrap_err()
+                .to_string()
+                .starts_with("runs[1]: label")
+        );
+        let mut wrong = document();
+        wrong.runs[1].samples[2].value = f64::NAN;
+        assert!(
+            wrong
+                .validate()
+                .unwrap_err()
+                .to_string()
+                .contains("sample 2 of operation \"mmap-7\"")
+        );
+    }
+
+    #[test]
+    fn pooling_two_seeds_adds_everything() {
+        let mut sum = document().runs.remove(0);
+        sum.histograms.push(Histogram::new("h", "e", "all"));
+        sum.pool(sum.clone());
+        assert_eq!(sum.values("mmap-4").len(), 4);
+        assert_eq!(sum.counters.get("pgfault"), 1 << 61);
+        assert_eq!(sum.histograms.len(), 1);
+        assert_eq!(sum.operations(), ["mmap-4", "mmap-7"]);
+    }
+
+    #[test]
+    fn groups_keep_the_order_of_machines_and_runs() {
+        let mut document = document();
+        let mut other = document.runs[0].clone();
+        other.machine = "laptop".into();
+        document.runs.insert(1, other);
+        let groups = document.by_machine();
+        let shape: Vec<_> = groups
+            .iter()
+            .map(|(machine, runs)| (*machine, runs.len()))
+            .collect();
+        assert_eq!(shape, [("server-12", 2), ("laptop", 1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_finite_sample_survives_json(
+            rows in proptest::collection::vec(("[a-c]{1,2}", 0u32..3, 0u64..3, proptest::num::f64::NORMAL | proptest::num::f64::ZERO), 0..40)
+        ) {
+            let mut run = Run::new("m", "p", "l");
+            for (operation, iteration, seed, value) in &rows {
+                run.push(operation, *iteration, *seed, *value);
+            }
+            let back: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+            prop_assert_eq!(back, run);
+        }
+    }
+}

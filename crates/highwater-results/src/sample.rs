@@ -1,0 +1,125 @@
+//! One measured value, and what a set of them means.
+//!
+//! Key types: [`Sample`] (a value with the operation, iteration and seed it came from), [`Metric`] (unit, direction,
+//! decimals and table type of a benchmark's samples).
+//!
+//! Neighbours: a [`Run`](crate::Run) holds samples, a [`Document`](crate::Document) holds metrics; `highwater-report`
+//! turns both into tables. Plain data, no synchronisation.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One measured value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// What was measured, in the benchmark's own words: `mmap-4`, `64`, `Success 1`.
+    pub operation: String,
+    /// Number of the benchmark iteration that produced the value, from 0.
+    pub iteration: u32,
+    /// Seed of the simulated run that produced the value.
+    pub seed: u64,
+    /// The value, in the unit of its [`Metric`]. Finite.
+    pub value: f64,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Throughput, success rates.
+    Higher,
+    /// Latency, elapsed time.
+    Lower,
+}
+
+/// Which rows a benchmark's table has (spec 05 §2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TableKind {
+    /// Many samples per operation, summarised by mean and deviation: netperf and most others.
+    Multi,
+    /// As many samples as the run happened to give, summarised by quantiles too: stutter, stutterp.
+    VariableTime,
+    /// One value per operation.
+    Single,
+    /// Operation first, then `Min`, `Mean`, `Max`: stress-highalloc.
+    MinMeanMax,
+}
+
+/// What the samples of one benchmark table mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Title of the table, usually the benchmark's name.
+    pub name: String,
+    /// Unit in words: `milliseconds`.
+    pub unit: String,
+    /// Direction.
+    pub better: Better,
+    /// Digits after the decimal point when printed.
+    pub decimals: u8,
+    /// Row set.
+    pub table: TableKind,
+    /// Operations of this table, in row order. Empty: all operations of the runs, in order of first appearance.
+    #[serde(default)]
+    pub operations: Vec<String>,
+}
+
+impl Metric {
+    /// A metric over every operation, with the decimals mmtests uses: 4 for variable-time tables, else 2.
+    pub fn new(name: &str, unit: &str, better: Better, table: TableKind) -> Self {
+        let decimals = if table == TableKind::VariableTime {
+            4
+        } else {
+            2
+        };
+        Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            better,
+            decimals,
+            table,
+            operations: Vec::new(),
+        }
+    }
+}
+
+/// Samples are stored as series: neighbours that share operation, iteration and seed become one JSON object, so a run
+/// with 100,000 samples does not repeat its names 100,000 times. Order is kept exactly.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Series {
+    operation: String,
+    iteration: u32,
+    seed: u64,
+    values: Vec<f64>,
+}
+
+pub(crate) fn serialize<S: Serializer>(
+    samples: &[Sample],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let same = |a: &Sample, b: &Sample| {
+        a.operation == b.operation && a.iteration == b.iteration && a.seed == b.seed
+    };
+    serializer.collect_seq(samples.chunk_by(same).map(|chunk| Series {
+        operation: chunk[0].operation.clone(),
+        iteration: chunk[0].iteration,
+        seed: chunk[0].seed,
+        values: chunk.iter().map(|sample| sample.value).collect(),
+    }))
+}
+
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Sample>, D::Error> {
+    let series = Vec::<Series>::deserialize(deserializer)?;
+    let mut samples = Vec::with_capacity(series.iter().map(|one| one.values.len()).sum());
+    for one in series {
+        samples.extend(one.values.iter().map(|&value| Sample {
+            operation: one.operation.clone(),
+            iteration: one.iteration,
+            seed: one.seed,
+            value,
+        }));
+    }
+    Ok(samples)
+}
