@@ -19,6 +19,7 @@
 
 pub mod counter;
 pub mod histogram;
+pub mod import;
 pub mod published;
 pub mod run;
 pub mod sample;

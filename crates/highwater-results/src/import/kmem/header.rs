@@ -1,0 +1,462 @@
+//! The columns in front of an event: task, CPU, flags, time, event name.
+//!
+//! A command name may hold blanks, dashes, colons and brackets, so nothing is assumed about the text before the pid.
+//! The anchor is the CPU column: the first `[digits]` that has a task before it and a time stamp, an event name and a
+//! colon behind it (with at most one column of flags in between).
+
+use crate::import::error::FieldProblem;
+
+/// More than any Linux build can have (`NR_CPUS` ends at 8192); keeps per-CPU tables of readers small.
+const CPU_LIMIT: u32 = 8192;
+/// Bytes searched for the CPU column: task columns are short, whatever follows is an event's own text.
+const CPU_COLUMN_MAX: usize = 256;
+
+/// The six events that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventName {
+    Alloc,
+    Free,
+    FreeBatched,
+    ZoneLocked,
+    PcpuDrain,
+    ExtFrag,
+}
+
+/// A line's columns.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Header<'l> {
+    pub(super) pid: i32,
+    pub(super) cpu: u32,
+    pub(super) time_ns: u64,
+    pub(super) event: EventName,
+    /// What follows the event's colon.
+    pub(super) fields: &'l [u8],
+}
+
+/// What a line is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'l> {
+    Event(Header<'l>),
+    /// A well-formed line of another event.
+    OtherEvent,
+    /// The tracer dropped events here; how many, if it says.
+    Lost(Option<u64>),
+    Comment,
+    Blank,
+    Unrecognised,
+}
+
+/// Tells what a line is. An error means: it names one of our events, but its columns cannot be read.
+#[inline]
+pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
+    // A command name may start with '#', but it never stands in the first column.
+    if line.first() == Some(&b'#') {
+        return Ok(Line::Comment);
+    }
+    let mut from = 0;
+    let end = line.len().min(CPU_COLUMN_MAX);
+    while let Some(offset) = line[from..end].iter().position(|&b| b == b'[') {
+        let bracket = from + offset;
+        if let Some(found) = columns_at(line, bracket) {
+            return Ok(found);
+        }
+        from = bracket + 1;
+    }
+    classify_rest(line)
+}
+
+/// Lines without readable columns.
+#[cold]
+fn classify_rest(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
+    let text = line.trim_ascii();
+    if text.is_empty() {
+        return Ok(Line::Blank);
+    }
+    if let Some(lost) = lost_notice(text) {
+        return Ok(Line::Lost(lost));
+    }
+    match our_event_without_columns(line) {
+        Some(at) => Err(missing_column(&line[..at])),
+        None => Ok(Line::Unrecognised),
+    }
+}
+
+/// Reads the columns around a `[` that may open the CPU column.
+#[inline]
+fn columns_at(line: &[u8], bracket: usize) -> Option<Line<'_>> {
+    let (cpu, rest) = leading_number(&line[bracket + 1..])?;
+    let rest = rest.strip_prefix(b"]")?;
+    let (token, after) = next_token(rest)?;
+    let (time_ns, after) = match time_stamp(token) {
+        Some(time_ns) => (time_ns, after),
+        None => {
+            let (token, after) = next_token(after)?;
+            (time_stamp(token)?, after)
+        }
+    };
+    let (event, fields) = match event_name(after) {
+        Named::Ours { event, fields } => (event, fields),
+        Named::Other => return Some(Line::OtherEvent),
+        Named::Lost(lost) => return Some(Line::Lost(lost)),
+        Named::Nothing => return None,
+    };
+    let cpu = u32::try_from(cpu).ok().filter(|&cpu| cpu < CPU_LIMIT)?;
+    let pid = task_pid(&line[..bracket])?;
+    Some(Line::Event(Header {
+        pid,
+        cpu,
+        time_ns,
+        event,
+        fields,
+    }))
+}
+
+enum Named<'l> {
+    Ours { event: EventName, fields: &'l [u8] },
+    Other,
+    Lost(Option<u64>),
+    Nothing,
+}
+
+/// The event behind the time stamp, with or without `kmem:`; perf may print a period before it.
+#[inline]
+fn event_name(text: &[u8]) -> Named<'_> {
+    let mut text = text.trim_ascii_start();
+    if let Some((_, rest)) = leading_number(text)
+        && rest.first() == Some(&b' ')
+    {
+        text = rest.trim_ascii_start();
+    }
+    let text = text.strip_prefix(b"kmem:").unwrap_or(text);
+    let length = text
+        .iter()
+        .position(|&b| !is_name_byte(b))
+        .unwrap_or(text.len());
+    let (name, rest) = text.split_at(length);
+    if name.is_empty() {
+        return Named::Nothing;
+    }
+    match (named(name), rest) {
+        (Some(event), [b':', fields @ ..]) => Named::Ours { event, fields },
+        _ if name == b"PERF_RECORD_LOST" => Named::Lost(first_number(rest)),
+        _ => Named::Other,
+    }
+}
+
+fn named(name: &[u8]) -> Option<EventName> {
+    match name {
+        b"mm_page_alloc" => Some(EventName::Alloc),
+        b"mm_page_free" => Some(EventName::Free),
+        b"mm_page_free_batched" => Some(EventName::FreeBatched),
+        b"mm_page_alloc_zone_locked" => Some(EventName::ZoneLocked),
+        b"mm_page_pcpu_drain" => Some(EventName::PcpuDrain),
+        b"mm_page_alloc_extfrag" => Some(EventName::ExtFrag),
+        _ => None,
+    }
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Thread id out of `comm-pid`, `comm-pid (tgid)`, `comm  pid` or `comm  pid/tid`.
+fn task_pid(before_cpu: &[u8]) -> Option<i32> {
+    let mut task = before_cpu.trim_ascii_end();
+    if let Some(open) = task
+        .ends_with(b")")
+        .then(|| task.iter().rposition(|&b| b == b'('))
+        .flatten()
+    {
+        let tgid = task[open + 1..task.len() - 1].trim_ascii();
+        if !tgid.is_empty() && tgid.iter().all(|&b| b.is_ascii_digit() || b == b'-') {
+            task = task[..open].trim_ascii_end();
+        }
+    }
+    let nr_digits = task.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (rest, digits) = task.split_at(task.len() - nr_digits);
+    let (pid, []) = leading_number(digits)? else {
+        return None;
+    };
+    let pid = i32::try_from(pid).ok()?;
+    match rest {
+        // perf prints -1 where the thread is unknown: a dash of its own, not one that ends a command name.
+        [.., b'/', b'-'] | [.., b' ', b'-'] if pid == 1 && !is_ftrace_task(rest) => Some(-1),
+        [.., b'-' | b' ' | b'\t' | b'/'] | [] => Some(pid),
+        _ => None,
+    }
+}
+
+/// Whether ` -1` ends a command name that itself ends in a blank; perf's unknown thread is called `:-1`.
+fn is_ftrace_task(rest_with_dash: &[u8]) -> bool {
+    let comm = rest_with_dash[..rest_with_dash.len() - 1].trim_ascii_end();
+    !(comm.ends_with(b":-1") || comm.ends_with(b"-1/"))
+}
+
+/// `seconds.fraction:` with one to nine digits of fraction.
+#[inline]
+fn time_stamp(token: &[u8]) -> Option<u64> {
+    let (seconds, rest) = leading_number(token)?;
+    let fraction = rest.strip_prefix(b".")?.strip_suffix(b":")?;
+    let (mut fraction_ns, []) = leading_number(fraction)? else {
+        return None;
+    };
+    for _ in fraction.len()..9 {
+        fraction_ns *= 10;
+    }
+    if fraction.len() > 9 {
+        return None;
+    }
+    seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)
+}
+
+/// A decimal number of at most 18 digits (so that it cannot overflow) and what follows it.
+#[inline]
+fn leading_number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let length = text
+        .iter()
+        .position(|b| !b.is_ascii_digit())
+        .unwrap_or(text.len());
+    if length == 0 || length > 18 {
+        return None;
+    }
+    let (digits, rest) = text.split_at(length);
+    Some((
+        digits
+            .iter()
+            .fold(0, |value, &digit| value * 10 + u64::from(digit - b'0')),
+        rest,
+    ))
+}
+
+/// The next run of non-blanks. At least one blank must come before it.
+#[inline]
+fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let token = text.trim_ascii_start();
+    if token.len() == text.len() {
+        return None;
+    }
+    let length = token
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(token.len());
+    (length > 0).then(|| token.split_at(length))
+}
+
+/// `CPU:0 [LOST 123 EVENTS]` (ftrace), `CPU:0 [123 EVENTS DROPPED]` (trace-cmd); the count may be missing.
+fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
+    let (_, rest) = leading_number(text.strip_prefix(b"CPU:")?)?;
+    let notice = rest
+        .trim_ascii_start()
+        .strip_prefix(b"[")?
+        .strip_suffix(b"]")?;
+    let speaks_of = |word: &[u8]| notice.windows(word.len()).any(|w| w == word);
+    let is_notice = speaks_of(b"EVENTS") && (speaks_of(b"LOST") || speaks_of(b"DROPPED"));
+    is_notice.then(|| first_number(notice))
+}
+
+fn first_number(text: &[u8]) -> Option<u64> {
+    let start = text.iter().position(u8::is_ascii_digit)?;
+    leading_number(&text[start..]).map(|(number, _)| number)
+}
+
+/// Where one of our events is named as an event (`name: ... pfn=`) in a line whose columns could not be read.
+fn our_event_without_columns(line: &[u8]) -> Option<usize> {
+    const STEM: &[u8] = b"mm_page_";
+    let mut from = 0;
+    while let Some(offset) = line[from..].windows(STEM.len()).position(|w| w == STEM) {
+        let start = from + offset;
+        let length = line[start..]
+            .iter()
+            .position(|&b| !is_name_byte(b))
+            .unwrap_or(line.len() - start);
+        let rest = &line[start + length..];
+        let starts_word = start == 0 || !is_name_byte(line[start - 1]);
+        let has_fields = rest.starts_with(b":") && rest.windows(4).any(|w| w == b"pfn=");
+        if starts_word && has_fields && named(&line[start..start + length]).is_some() {
+            return Some(start);
+        }
+        from = start + length;
+    }
+    None
+}
+
+/// Which column is to blame: the first that cannot be found.
+fn missing_column(before_event: &[u8]) -> FieldProblem {
+    let cpu = before_event
+        .iter()
+        .enumerate()
+        .filter(|&(_, &b)| b == b'[')
+        .find_map(|(at, _)| {
+            let (cpu, rest) = leading_number(&before_event[at + 1..])?;
+            Some((at, cpu, rest.strip_prefix(b"]")?))
+        });
+    let Some((at, cpu, rest)) = cpu else {
+        return FieldProblem::new("cpu", "no [CPU] column before the event");
+    };
+    if cpu >= u64::from(CPU_LIMIT) {
+        return FieldProblem::new("cpu", format!("{cpu} is not below {CPU_LIMIT}"));
+    }
+    if task_pid(&before_event[..at]).is_none() {
+        return FieldProblem::new("pid", "no pid before the [CPU] column");
+    }
+    let shown = crate::import::error::shown(rest.trim_ascii());
+    FieldProblem::new("timestamp", format!("no `seconds.fraction:` in {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(line: &str) -> (i32, u32, u64, EventName) {
+        match classify(line.as_bytes()).unwrap() {
+            Line::Event(h) => {
+                assert_eq!(h.fields.trim_ascii(), b"pfn=1", "{line}");
+                (h.pid, h.cpu, h.time_ns, h.event)
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn columns_of_every_program() {
+        let free = EventName::Free;
+        for (line, expected) in [
+            (
+                "   init-1       [000] .....    20.102727: mm_page_free: pfn=1",
+                (1, 0, 20_102_727_000, free),
+            ),
+            (
+                "   init-1       [000]    20.102727: mm_page_free: pfn=1",
+                (1, 0, 20_102_727_000, free),
+            ),
+            (
+                "   init-1 (      1) [003] d..3. 0.5: mm_page_free: pfn=1",
+                (1, 3, 500_000_000, free),
+            ),
+            (
+                "  <...>-77    (-------) [127] .... 1.000000: mm_page_free: pfn=1",
+                (77, 127, 1_000_000_000, free),
+            ),
+            (
+                " <idle>-0     [001] d.h. 1.000001: mm_page_free:        pfn=1",
+                (0, 1, 1_000_001_000, free),
+            ),
+            (
+                "perf  4711 [002] 9.123456789: kmem:mm_page_free: pfn=1",
+                (4711, 2, 9_123_456_789, free),
+            ),
+            (
+                "perf  4711/4712  [002] 9.1:   kmem:mm_page_free: pfn=1",
+                (4712, 2, 9_100_000_000, free),
+            ),
+            (
+                "perf 4711 [002] 9.1:    250 kmem:mm_page_free: pfn=1",
+                (4711, 2, 9_100_000_000, free),
+            ),
+            (
+                "  :-1    -1 [002] 9.1: kmem:mm_page_free: pfn=1",
+                (-1, 2, 9_100_000_000, free),
+            ),
+            (
+                "  :-1    -1/-1    [002] 9.1: kmem:mm_page_free: pfn=1",
+                (-1, 2, 9_100_000_000, free),
+            ),
+        ] {
+            assert_eq!(header(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn command_names_with_blanks_dashes_colons_and_brackets() {
+        for (comm, pid) in [
+            ("kworker/u4:1", 9),
+            ("Web Content", 10),
+            ("a-b-7", 11),
+            ("x -1", 12),
+            ("[12] y", 13),
+            ("1.5: mm_page_al", 14),
+            ("#hash", 15),
+            ("(sd-pam)", 16),
+            ("CPU:0 [LOST 1", 17),
+        ] {
+            for line in [
+                format!("   {comm}-{pid}   [001] ..... 1.5: mm_page_free: pfn=1"),
+                format!("   {comm}-{pid}   (    5) [001] 1.5: mm_page_free: pfn=1"),
+                format!("   {comm}   {pid} [001] 1.5: kmem:mm_page_free: pfn=1"),
+                format!("   {comm}   3/{pid} [001] 1.5: kmem:mm_page_free: pfn=1"),
+            ] {
+                assert_eq!(
+                    header(&line),
+                    (pid, 1, 1_500_000_000, EventName::Free),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_are_not_ours() {
+        for (line, expected) in [
+            ("", Line::Blank),
+            ("   \t", Line::Blank),
+            ("# tracer: nop", Line::Comment),
+            ("#  a-1 [000] ..... 1.5: mm_page_free: pfn=1", Line::Comment),
+            ("CPU:0 [LOST 123 EVENTS]", Line::Lost(Some(123))),
+            ("CPU:11 [7 EVENTS DROPPED]", Line::Lost(Some(7))),
+            ("CPU:1 [LOST EVENTS]", Line::Lost(None)),
+            (
+                "perf 1 [000] 1.5: PERF_RECORD_LOST lost 42",
+                Line::Lost(Some(42)),
+            ),
+            ("cpus=2", Line::Unrecognised),
+            (
+                "\tffffffff81 __alloc_pages+0x1 ([kernel.kallsyms])",
+                Line::Unrecognised,
+            ),
+            (
+                "  a-1 [000] ..... 1.5: sched_switch: mm_page_free: pfn=1",
+                Line::OtherEvent,
+            ),
+            (
+                "  a-1 [000] ..... 1.5: mm_page_freed: pfn=1",
+                Line::OtherEvent,
+            ),
+            ("  a 1 [000] 1.5: sched:sched_switch: x", Line::OtherEvent),
+            ("  a-1 [000] ..... 1.5: mm_page_fr", Line::OtherEvent),
+            ("  a-1 [000] ..... 1.", Line::Unrecognised),
+        ] {
+            assert_eq!(classify(line.as_bytes()), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn our_event_in_broken_columns_names_the_column() {
+        for (line, field) in [
+            ("  a-1 ..... 1.5: mm_page_free: pfn=1", "cpu"),
+            ("  a-1 [0x0] ..... 1.5: mm_page_free: pfn=1", "cpu"),
+            ("  a-1 [8192] ..... 1.5: mm_page_free: pfn=1", "cpu"),
+            ("  a-x [000] ..... 1.5: mm_page_free: pfn=1", "pid"),
+            (
+                "  a-99999999999 [000] ..... 1.5: mm_page_free: pfn=1",
+                "pid",
+            ),
+            ("  a-1 [000] ..... 15: mm_page_free: pfn=1", "timestamp"),
+            ("  a-1 [000] ..... 1.5x: mm_page_free: pfn=1", "timestamp"),
+            (
+                "  a-1 [000] ..... 1.0123456789: mm_page_free: pfn=1",
+                "timestamp",
+            ),
+            (
+                "  a-1 [000] ..... 99999999999999999.5: mm_page_free: pfn=1",
+                "timestamp",
+            ),
+            ("  a-1 [000] . . 1.5: mm_page_free: pfn=1", "timestamp"),
+        ] {
+            assert_eq!(
+                classify(line.as_bytes()).unwrap_err().field,
+                field,
+                "{line}"
+            );
+        }
+    }
+}

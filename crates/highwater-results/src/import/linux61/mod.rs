@@ -1,0 +1,151 @@
+//! The JSON files that say what a real Linux 6.1 did (`reference/linux-6.1/`).
+//!
+//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model` and then checks it
+//! (`validate`): a machine that cannot exist is an error here, with its place in the file, not a wrong result later.
+//! Fields that are not listed are passed over, so that a capture may say more than is read.
+
+mod locate;
+mod model;
+mod validate;
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::ImportError;
+use super::error::file_label;
+use super::source::Source;
+
+pub use model::{
+    AbKernel, AbTrace, Counters, HotBlock, Node, Pageset, Run, Scenario, Static, Step, Stutterp,
+    Throttled, Zone, ZoneBlocks, ZoneName,
+};
+
+/// Largest file read; the captures have some tens of kilobytes.
+const JSON_BYTES_MAX: u64 = 64 << 20;
+const KINDS: &str = "static, scenario, ab-trace, stutterp";
+
+/// One reference file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reference {
+    /// A freshly booted machine and what Linux computed for it.
+    Static(Static),
+    /// A small program's effect on the counters.
+    Scenario(Scenario),
+    /// The same work on kernels that differ in one rule, as trace events.
+    AbTrace(AbTrace),
+    /// A scaled stutterp run.
+    Stutterp(Stutterp),
+}
+
+impl Reference {
+    /// Reads and checks a file, plain or gzip.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, ImportError> {
+        let source = Source::open(path.as_ref())?;
+        let name = source.name().to_owned();
+        Self::parse(&name, &source.read_to_end(JSON_BYTES_MAX)?)
+    }
+
+    /// Reads and checks a text; `file` names it in errors.
+    pub fn parse(file: &str, text: &[u8]) -> Result<Self, ImportError> {
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let document = Document {
+            file: file_label(file),
+            text,
+        };
+        let head: Head = document.read()?;
+        if head.schema != 1 {
+            return Err(document.error(
+                "schema",
+                format!("{} is not 1, the one that is understood", head.schema),
+            ));
+        }
+        match head.kind.as_str() {
+            "static" => document
+                .read()
+                .and_then(|r: Static| r.validate(&document).map(|()| Self::Static(r))),
+            "scenario" => document
+                .read()
+                .and_then(|r: Scenario| r.validate(&document).map(|()| Self::Scenario(r))),
+            "ab-trace" => document
+                .read()
+                .and_then(|r: AbTrace| r.validate(&document).map(|()| Self::AbTrace(r))),
+            "stutterp" => document
+                .read()
+                .and_then(|r: Stutterp| r.validate(&document).map(|()| Self::Stutterp(r))),
+            other => {
+                let other = super::error::shown(other.as_bytes());
+                Err(document.error("kind", format!("{other} is not one of {KINDS}")))
+            }
+        }
+    }
+
+    /// The `kind` in the file.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Static(_) => "static",
+            Self::Scenario(_) => "scenario",
+            Self::AbTrace(_) => "ab-trace",
+            Self::Stutterp(_) => "stutterp",
+        }
+    }
+}
+
+/// What every file starts with.
+#[derive(Deserialize)]
+struct Head {
+    schema: u64,
+    kind: String,
+}
+
+/// A text with its name: reads it as a type, and finds the line of a value for an error.
+struct Document<'t> {
+    file: String,
+    text: &'t [u8],
+}
+
+impl Document<'_> {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, ImportError> {
+        let mut json = serde_json::Deserializer::from_slice(self.text);
+        let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let field = error.path().to_string();
+            self.json_error(field, error.inner())
+        })?;
+        json.end()
+            .map_err(|error| self.json_error(".".to_owned(), &error))?;
+        Ok(value)
+    }
+
+    fn json_error(&self, field: String, error: &serde_json::Error) -> ImportError {
+        let whole = error.to_string();
+        // serde_json appends the place, which has its own fields here.
+        let problem = whole
+            .rfind(" at line ")
+            .map_or(whole.as_str(), |at| &whole[..at]);
+        ImportError::Json {
+            file: self.file.clone(),
+            line: error.line(),
+            column: error.column(),
+            field: if field == "." {
+                "document".to_owned()
+            } else {
+                file_label(&field)
+            },
+            problem: file_label(problem),
+        }
+    }
+
+    /// An error about the value at `path` (`zones[0].present`).
+    fn error(&self, path: impl Into<String>, problem: impl Into<String>) -> ImportError {
+        let field = path.into();
+        let line = locate::line_of(self.text, &field);
+        ImportError::Field {
+            file: self.file.clone(),
+            line,
+            field: file_label(&field),
+            problem: problem.into(),
+        }
+    }
+}

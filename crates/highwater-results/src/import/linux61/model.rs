@@ -1,0 +1,308 @@
+//! The reference files as structs. Sizes are pages unless the name says otherwise.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+/// Counters or gauges by the names of `/proc/vmstat`. Changes of levels may be negative.
+pub type Counters = BTreeMap<String, i64>;
+
+/// `kind: static`: a freshly booted machine.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Static {
+    /// Name of the capture.
+    pub name: String,
+    /// Which Linux.
+    pub kernel: String,
+    /// 4096.
+    pub page_size: u64,
+    /// Pages that Linux says it has.
+    pub phys_pages: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Zones with memory.
+    pub zones: Vec<Zone>,
+    /// What Linux computed.
+    pub min_free_kbytes: u64,
+    /// Free blocks at the time, for orientation.
+    #[serde(default)]
+    pub buddyinfo: Vec<ZoneBlocks>,
+    /// Nodes, with and without memory or CPUs.
+    pub nodes: Vec<Node>,
+}
+
+/// `kind: scenario`: what a small program did to the counters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Scenario {
+    /// Name of the capture.
+    pub name: String,
+    /// Which Linux.
+    pub kernel: String,
+    /// 4096.
+    pub page_size: u64,
+    /// Pages that Linux says it has; fractions in `params` refer to it.
+    pub phys_pages: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `zap`.
+    pub scenario: String,
+    /// The scenario's parameters, in its own order.
+    pub params: Vec<f64>,
+    /// Zones with memory, before the program ran.
+    pub zones: Vec<Zone>,
+    /// Nodes; `None` stands for one node with all CPUs.
+    #[serde(default)]
+    pub nodes: Option<Vec<Node>>,
+    /// The same program several times; all runs have the same steps.
+    pub runs: Vec<Run>,
+    /// Free blocks at several moments (`thp`).
+    #[serde(default)]
+    pub buddyinfo: Vec<Vec<ZoneBlocks>>,
+    /// Rules in which this kernel differs from the released one, by name.
+    #[serde(default)]
+    pub policy: BTreeMap<String, String>,
+    /// Remark of the capture.
+    #[serde(default)]
+    pub cpu_note: Option<String>,
+}
+
+/// One run of a scenario.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Run {
+    /// Levels before the first step.
+    pub start_gauges: Counters,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Step {
+    /// Its name, such as `pass1`.
+    pub label: String,
+    /// Seconds it took on the emulated machine; never compared.
+    pub elapsed_s: f64,
+    /// Changes of the event counters since the step before; absent ones did not change.
+    pub counters: Counters,
+    /// Levels at the end; absent ones are 0.
+    pub gauges: Counters,
+}
+
+/// `kind: ab-trace`: the same work on kernels that differ in one rule.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct AbTrace {
+    /// What ran.
+    pub work: String,
+    /// Where it ran.
+    pub machine: String,
+    /// One per rule.
+    pub kernels: Vec<AbKernel>,
+}
+
+/// What one kernel's trace held.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct AbKernel {
+    /// Name of the rule.
+    pub policy: String,
+    /// Which Linux.
+    pub kernel: String,
+    /// Events by tracepoint.
+    pub events: BTreeMap<String, u64>,
+    /// Events by `tracepoint order=N`.
+    pub events_by_order: BTreeMap<String, u64>,
+    /// Events by `tracepoint cpu=N`.
+    pub events_by_cpu: BTreeMap<String, u64>,
+    /// The blocks allocated most often, most used first.
+    pub hottest: Vec<HotBlock>,
+    /// Different blocks allocated, by order.
+    pub distinct_blocks_by_order: BTreeMap<u8, u64>,
+}
+
+/// A block and how often it was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct HotBlock {
+    /// First frame.
+    pub pfn: u64,
+    /// Block size is 2^order frames.
+    pub order: u8,
+    /// Allocations.
+    pub uses: u64,
+}
+
+/// `kind: stutterp`: a scaled run with throttling.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Stutterp {
+    /// Which Linux.
+    pub kernel: String,
+    /// Pages that Linux says it has.
+    pub phys_pages: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Zones with memory, before the run.
+    pub zones: Vec<Zone>,
+    /// Workers altogether.
+    pub workers: u32,
+    /// Of these, file writers.
+    pub writers: u32,
+    /// Of these, anonymous memory hogs.
+    pub hogs: u32,
+    /// File size of each writer.
+    pub file_bytes_each: u64,
+    /// Mapping size of each hog.
+    pub hog_bytes_each: u64,
+    /// Mapping size of the latency worker.
+    pub latency_bytes: u64,
+    /// Duration.
+    pub seconds: f64,
+    /// Speed of each disk.
+    pub disk_bytes_per_s: u64,
+    /// Changes of the counters over the run.
+    pub counters: Counters,
+    /// Times of the latency worker, in order.
+    pub latency_ms: Vec<f64>,
+    /// Histogram of throttled sleeps, by reason and length.
+    #[serde(default)]
+    pub throttled: Vec<Throttled>,
+    /// The same for kswapd's own sleeps.
+    #[serde(default)]
+    pub throttled_kswapd: Vec<Throttled>,
+}
+
+/// One bar of the throttling histogram.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Throttled {
+    /// Sleeps.
+    pub count: u64,
+    /// Longest sleep allowed.
+    pub usec_timeout: u64,
+    /// Time slept.
+    pub usec_delayed: u64,
+    /// `VMSCAN_THROTTLE_...`.
+    pub reason: String,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Node {
+    /// Node number.
+    pub id: u32,
+    /// Its CPUs; may be empty.
+    pub cpus: Vec<u32>,
+    /// Distance to each node, in the order of the node list; 10 to itself.
+    pub distances: Vec<u32>,
+}
+
+/// A zone with memory, and what Linux computed for it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Zone {
+    /// Node number.
+    pub node: u32,
+    /// Which zone.
+    pub zone: ZoneName,
+    /// One per CPU.
+    pub pagesets: Vec<Pageset>,
+    /// Levels of the node at the time, in the node's first zone with memory.
+    #[serde(default)]
+    pub baseline: Counters,
+    /// Free pages at the time.
+    pub free: u64,
+    /// Watermark boost at the time.
+    pub boost: u64,
+    /// Min watermark.
+    pub min: u64,
+    /// Low watermark.
+    pub low: u64,
+    /// High watermark.
+    pub high: u64,
+    /// End minus start.
+    pub spanned: u64,
+    /// Without holes.
+    pub present: u64,
+    /// Handed to the page allocator by now.
+    pub managed: u64,
+    /// The same when Linux computed the zone's sizes; `None` where it was not recorded.
+    #[serde(default)]
+    pub managed_at_boot: Option<u64>,
+    /// Lowmem reserve against requests of each zone index.
+    pub protection: Vec<u64>,
+    /// First frame.
+    pub start_pfn: u64,
+}
+
+/// What Linux computed for a zone's per-CPU lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Pageset {
+    /// CPU number.
+    pub cpu: u32,
+    /// Pages at which a list is drained.
+    pub high: u64,
+    /// Pages moved at a time.
+    pub batch: u64,
+    /// Counter deltas that a CPU may keep to itself.
+    pub stat_threshold: u64,
+}
+
+/// Free blocks of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ZoneBlocks {
+    /// Node number.
+    pub node: u32,
+    /// Which zone.
+    pub zone: ZoneName,
+    /// Free blocks of orders 0 to 10.
+    pub free_blocks: [u64; 11],
+}
+
+/// Linux's zone names on x86-64, in zone index order (spec 01 §1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[allow(missing_docs)] // The names are Linux's own.
+pub enum ZoneName {
+    #[serde(rename = "DMA")]
+    Dma,
+    #[serde(rename = "DMA32")]
+    Dma32,
+    Normal,
+    Movable,
+    Device,
+}
+
+impl Zone {
+    /// What the zone managed when Linux computed its sizes; what it manages now where that was not recorded.
+    #[must_use]
+    pub fn managed_for_sizing(&self) -> u64 {
+        self.managed_at_boot.unwrap_or(self.managed)
+    }
+
+    /// First frame behind the zone; the check of the file keeps it from overflowing.
+    #[must_use]
+    pub fn end_pfn(&self) -> u64 {
+        self.start_pfn.saturating_add(self.spanned)
+    }
+}
+
+impl ZoneName {
+    /// As Linux prints it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dma => "DMA",
+            Self::Dma32 => "DMA32",
+            Self::Normal => "Normal",
+            Self::Movable => "Movable",
+            Self::Device => "Device",
+        }
+    }
+
+    /// Zone index, 0 for DMA.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for ZoneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

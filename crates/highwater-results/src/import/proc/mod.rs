@@ -1,0 +1,19 @@
+//! The texts that Linux prints under `/proc` about its memory (spec 01 §14).
+//!
+//! [`Zoneinfo`], [`Buddyinfo`], [`PageTypeInfo`] and [`Vmstat`] each have `parse(name, text)` and `read(path)`. They
+//! keep what the file says in plain structs, in the order of the file, with zones by node number and name. Lines that
+//! a newer or older kernel adds are kept as named numbers where the format has named numbers, and rejected elsewhere.
+
+mod buddyinfo;
+mod pagetypeinfo;
+mod text;
+mod vmstat;
+mod zoneinfo;
+
+pub use buddyinfo::{Buddyinfo, BuddyinfoZone};
+pub use pagetypeinfo::{BlockCount, PageTypeInfo, PageblockCounts, TypeFreeBlocks};
+pub use vmstat::Vmstat;
+pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
+
+/// Block orders that the texts list: 0 to 10 (spec 01 §1).
+pub const NR_ORDERS: usize = 11;

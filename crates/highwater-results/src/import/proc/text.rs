@@ -1,0 +1,111 @@
+//! What the `/proc` parsers share: reading a whole small file, walking its lines, numbers with a field name.
+
+use std::path::Path;
+
+use crate::import::ImportError;
+use crate::import::error::{FieldProblem, file_label, parse_u64};
+use crate::import::source::Source;
+
+/// Far beyond the longest text of this kind (zoneinfo of 8192 CPUs has about 6 MB).
+const PROC_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a file and hands name and text to `parse`.
+pub(super) fn read<T>(
+    path: &Path,
+    parse: impl FnOnce(&str, &[u8]) -> Result<T, ImportError>,
+) -> Result<T, ImportError> {
+    let source = Source::open(path)?;
+    let name = source.name().to_owned();
+    let text = source.read_to_end(PROC_BYTES_MAX)?;
+    parse(&name, &text)
+}
+
+/// Runs `each` on every line that is not blank and adds file and line to its errors. Bytes that are not UTF-8 are
+/// replaced, so that they fail as values and not as text. Returns the number of lines.
+pub(super) fn for_each_line(
+    file: &str,
+    text: &[u8],
+    mut each: impl FnMut(u64, &str) -> Result<(), FieldProblem>,
+) -> Result<u64, ImportError> {
+    let mut nr_lines = 0;
+    for line in text.split(|&b| b == b'\n') {
+        nr_lines += 1;
+        let line = String::from_utf8_lossy(line);
+        if !line.trim().is_empty() {
+            each(nr_lines, &line).map_err(|problem| at(file, nr_lines, problem))?;
+        }
+    }
+    Ok(nr_lines)
+}
+
+pub(super) fn at(file: &str, line: u64, problem: FieldProblem) -> ImportError {
+    ImportError::in_field(&file_label(file), line, problem)
+}
+
+/// A number; the error carries the field's name.
+pub(super) fn number(field: &str, text: &str) -> Result<u64, FieldProblem> {
+    parse_u64(text.as_bytes()).map_err(|problem| FieldProblem::new(field, problem))
+}
+
+/// A number that must fit into 32 bits (node, CPU).
+pub(super) fn small_number(field: &str, text: &str) -> Result<u32, FieldProblem> {
+    let value = number(field, text)?;
+    u32::try_from(value)
+        .map_err(|_| FieldProblem::new(field, format!("{value} does not fit into 32 bits")))
+}
+
+/// Stores a value that may be given only once.
+pub(super) fn set<T>(slot: &mut Option<T>, field: &str, value: T) -> Result<(), FieldProblem> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(FieldProblem::new(field, "given twice")),
+    }
+}
+
+/// `Node 0, zone   Normal <rest>`: node, zone name, rest. `None` if the line does not start with `Node`.
+pub(super) fn zone_line(line: &str) -> Result<Option<(u32, &str, &str)>, FieldProblem> {
+    let Some(rest) = line.trim_start().strip_prefix("Node ") else {
+        return Ok(None);
+    };
+    let (node, rest) = rest
+        .split_once(',')
+        .ok_or_else(|| FieldProblem::new("Node", "no `, zone` behind it"))?;
+    let node = small_number("Node", node.trim())?;
+    let rest = rest
+        .trim_start()
+        .strip_prefix("zone")
+        .ok_or_else(|| FieldProblem::missing("zone"))?
+        .trim_start();
+    let end = rest
+        .find(|c: char| c.is_whitespace() || c == ',')
+        .unwrap_or(rest.len());
+    let (zone, rest) = rest.split_at(end);
+    if zone.is_empty() {
+        return Err(FieldProblem::new("zone", "no name"));
+    }
+    Ok(Some((node, zone, rest)))
+}
+
+/// Exactly one number per order.
+pub(super) fn per_order<T: Default + Copy>(
+    rest: &str,
+    mut value: impl FnMut(&str, &str) -> Result<T, FieldProblem>,
+) -> Result<[T; super::NR_ORDERS], FieldProblem> {
+    let mut blocks = [T::default(); super::NR_ORDERS];
+    let mut nr_found = 0;
+    for text in rest.split_whitespace() {
+        let field = format!("order {nr_found}");
+        let slot = blocks.get_mut(nr_found).ok_or_else(|| {
+            FieldProblem::new(
+                field.clone(),
+                format!("more than {} orders", super::NR_ORDERS),
+            )
+        })?;
+        *slot = value(&field, text)?;
+        nr_found += 1;
+    }
+    if nr_found < super::NR_ORDERS {
+        return Err(FieldProblem::missing(&format!("order {nr_found}")));
+    }
+    Ok(blocks)
+}

@@ -1,0 +1,367 @@
+//! `/proc/zoneinfo`: every zone of every node.
+
+use std::path::Path;
+
+use super::text::{at, for_each_line, number, read, set, small_number, zone_line};
+use crate::import::ImportError;
+use crate::import::error::FieldProblem;
+
+/// The whole file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zoneinfo {
+    /// All zones, populated or not, in the order of the file; at least one.
+    pub zones: Vec<ZoneinfoZone>,
+}
+
+/// One zone. Sizes are pages; `managed <= present <= spanned`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneinfoZone {
+    /// Node number.
+    pub node: u32,
+    /// `DMA`, `DMA32`, `Normal`, ...
+    pub zone: String,
+    /// The node's statistics; `None` except in the node's first populated zone.
+    pub per_node: Option<Vec<(String, u64)>>,
+    /// Free pages.
+    pub free: u64,
+    /// Watermark boost; 0 before 5.0, where there is none.
+    pub boost: u64,
+    /// Min watermark, with boost.
+    pub min: u64,
+    /// Low watermark, with boost.
+    pub low: u64,
+    /// High watermark, with boost.
+    pub high: u64,
+    /// End minus start.
+    pub spanned: u64,
+    /// Without holes.
+    pub present: u64,
+    /// Handed to the page allocator.
+    pub managed: u64,
+    /// Lowmem reserve against requests of each zone index.
+    pub protection: Vec<u64>,
+    /// Further named numbers of the zone (counters, `cma`), in the order of the file.
+    pub stats: Vec<(String, u64)>,
+    /// One per online CPU; empty for an unpopulated zone.
+    pub pagesets: Vec<ZoneinfoPageset>,
+    /// Whether kswapd has given up; `None` where the file does not say.
+    pub node_unreclaimable: Option<bool>,
+    /// First frame; `None` for an unpopulated zone.
+    pub start_pfn: Option<u64>,
+}
+
+/// The per-CPU list of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneinfoPageset {
+    /// CPU number.
+    pub cpu: u32,
+    /// Pages on the list.
+    pub count: u64,
+    /// Pages at which it is drained.
+    pub high: u64,
+    /// Pages moved at a time.
+    pub batch: u64,
+    /// Counter deltas that a CPU may keep to itself; `None` on a kernel without SMP.
+    pub stat_threshold: Option<u64>,
+}
+
+impl Zoneinfo {
+    /// Reads a file, plain or gzip.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, ImportError> {
+        read(path.as_ref(), Self::parse)
+    }
+
+    /// Parses a text; `file` names it in errors.
+    pub fn parse(file: &str, text: &[u8]) -> Result<Self, ImportError> {
+        let mut zones: Vec<ZoneinfoZone> = Vec::new();
+        let mut open: Option<ZoneReader> = None;
+        let nr_lines = for_each_line(file, text, |line_number, line| {
+            if let Some((node, zone, _)) = zone_line(line)? {
+                if let Some(done) = open.replace(ZoneReader::new(node, zone)) {
+                    zones.push(done.finish()?);
+                }
+                if zones.iter().any(|z| z.node == node && z.zone == zone) {
+                    return Err(FieldProblem::new(
+                        "zone",
+                        format!("{zone} of node {node} given twice"),
+                    ));
+                }
+                return Ok(());
+            }
+            match &mut open {
+                Some(reader) => reader.take(line.trim()),
+                None => Err(FieldProblem::new(
+                    "Node",
+                    format!("no zone before line {line_number}"),
+                )),
+            }
+        })?;
+        let Some(last) = open else {
+            return Err(at(
+                file,
+                nr_lines,
+                FieldProblem::new("Node", "no zone in the file"),
+            ));
+        };
+        zones.push(
+            last.finish()
+                .map_err(|problem| at(file, nr_lines, problem))?,
+        );
+        Ok(Self { zones })
+    }
+
+    /// A zone by node and name.
+    #[must_use]
+    pub fn zone(&self, node: u32, zone: &str) -> Option<&ZoneinfoZone> {
+        self.zones.iter().find(|z| z.node == node && z.zone == zone)
+    }
+}
+
+impl ZoneinfoZone {
+    /// Whether the zone has memory at all.
+    #[must_use]
+    pub fn is_populated(&self) -> bool {
+        self.present > 0
+    }
+
+    /// A named number of the zone.
+    #[must_use]
+    pub fn stat(&self, name: &str) -> Option<u64> {
+        self.stats
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|&(_, value)| value)
+    }
+}
+
+/// A zone while its lines come in.
+struct ZoneReader {
+    node: u32,
+    zone: String,
+    section: Section,
+    per_node: Option<Vec<(String, u64)>>,
+    sizes: [Option<u64>; SIZES.len()],
+    protection: Option<Vec<u64>>,
+    stats: Vec<(String, u64)>,
+    pagesets: Vec<PagesetReader>,
+    node_unreclaimable: Option<bool>,
+    start_pfn: Option<u64>,
+}
+
+/// Which list the next named number belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    PerNode,
+    Zone,
+    Pagesets,
+}
+
+/// Named sizes of a zone; the position is the slot in [`ZoneReader::sizes`].
+const SIZES: [&str; 8] = [
+    "free", "boost", "min", "low", "high", "spanned", "present", "managed",
+];
+
+#[derive(Default)]
+struct PagesetReader {
+    cpu: u32,
+    count: Option<u64>,
+    high: Option<u64>,
+    batch: Option<u64>,
+    stat_threshold: Option<u64>,
+}
+
+impl ZoneReader {
+    fn new(node: u32, zone: &str) -> Self {
+        Self {
+            node,
+            zone: zone.to_owned(),
+            section: Section::Zone,
+            per_node: None,
+            sizes: [None; SIZES.len()],
+            protection: None,
+            stats: Vec::new(),
+            pagesets: Vec::new(),
+            node_unreclaimable: None,
+            start_pfn: None,
+        }
+    }
+
+    /// One line, without the blanks around it.
+    fn take(&mut self, line: &str) -> Result<(), FieldProblem> {
+        match line {
+            "per-node stats" => {
+                self.section = Section::PerNode;
+                return set(&mut self.per_node, "per-node stats", Vec::new());
+            }
+            "pagesets" => {
+                self.section = Section::Pagesets;
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Some(list) = line.strip_prefix("protection:") {
+            return set(&mut self.protection, "protection", protection(list)?);
+        }
+        let line = match line.strip_prefix("pages free") {
+            Some(_) => {
+                self.section = Section::Zone;
+                &line["pages ".len()..]
+            }
+            None => line,
+        };
+        let (name, value) = named_value(line)?;
+        match name {
+            "vm stats threshold" => {
+                let threshold = number(name, value)?;
+                set(&mut self.pageset(name)?.stat_threshold, name, threshold)
+            }
+            "cpu" => {
+                let cpu = small_number(name, value)?;
+                if self.pagesets.iter().any(|p| p.cpu == cpu) {
+                    return Err(FieldProblem::new(name, format!("{cpu} given twice")));
+                }
+                self.section = Section::Pagesets;
+                self.pagesets.push(PagesetReader {
+                    cpu,
+                    ..PagesetReader::default()
+                });
+                Ok(())
+            }
+            "start_pfn" => set(&mut self.start_pfn, name, number(name, value)?),
+            "node_unreclaimable" | "all_unreclaimable" => match number(name, value)? {
+                flag @ (0 | 1) => set(&mut self.node_unreclaimable, name, flag == 1),
+                other => Err(FieldProblem::new(
+                    name,
+                    format!("{other} is neither 0 nor 1"),
+                )),
+            },
+            _ => self.take_in_section(name, value),
+        }
+    }
+
+    fn take_in_section(&mut self, name: &str, value: &str) -> Result<(), FieldProblem> {
+        let value = number(name, value)?;
+        match self.section {
+            Section::PerNode => {
+                self.per_node
+                    .get_or_insert_default()
+                    .push((name.to_owned(), value));
+                Ok(())
+            }
+            Section::Pagesets => match name {
+                "count" => set(&mut self.pageset(name)?.count, name, value),
+                "high" => set(&mut self.pageset(name)?.high, name, value),
+                "batch" => set(&mut self.pageset(name)?.batch, name, value),
+                // Kernels that print more about a list or a zone here (`high_min`, `inactive_ratio`).
+                _ => Ok(()),
+            },
+            Section::Zone => match SIZES.iter().position(|&size| size == name) {
+                Some(slot) => set(&mut self.sizes[slot], name, value),
+                None => {
+                    self.stats.push((name.to_owned(), value));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn pageset(&mut self, field: &str) -> Result<&mut PagesetReader, FieldProblem> {
+        self.pagesets
+            .last_mut()
+            .ok_or_else(|| FieldProblem::new(field, "no `cpu:` before it"))
+    }
+
+    /// The zone is complete. The error has no better place than where the zone ends.
+    fn finish(self) -> Result<ZoneinfoZone, FieldProblem> {
+        let whose = format!("in node {}, zone {}", self.node, self.zone);
+        let wrong =
+            |field: &str, problem: String| FieldProblem::new(field, format!("{problem} {whose}"));
+        let missing = |field: &str| wrong(field, "missing".to_owned());
+        let size = |slot: usize| self.sizes[slot].ok_or_else(|| missing(SIZES[slot]));
+        let [free, min, low, high] = [size(0)?, size(2)?, size(3)?, size(4)?];
+        let [spanned, present, managed] = [size(5)?, size(6)?, size(7)?];
+        if present > spanned {
+            return Err(wrong(
+                "present",
+                format!("{present} pages in a span of {spanned}"),
+            ));
+        }
+        if managed > present {
+            return Err(wrong(
+                "managed",
+                format!("{managed} pages of {present} present"),
+            ));
+        }
+        if present > 0 && self.start_pfn.is_none() {
+            return Err(missing("start_pfn"));
+        }
+        let complete = |p: &PagesetReader| {
+            let need = |value: Option<u64>, field: &str| {
+                value.ok_or_else(|| wrong(field, format!("missing for cpu {}", p.cpu)))
+            };
+            Ok(ZoneinfoPageset {
+                cpu: p.cpu,
+                count: need(p.count, "count")?,
+                high: need(p.high, "high")?,
+                batch: need(p.batch, "batch")?,
+                stat_threshold: p.stat_threshold,
+            })
+        };
+        Ok(ZoneinfoZone {
+            pagesets: self
+                .pagesets
+                .iter()
+                .map(complete)
+                .collect::<Result<_, _>>()?,
+            protection: self
+                .protection
+                .clone()
+                .ok_or_else(|| missing("protection"))?,
+            node: self.node,
+            zone: self.zone.clone(),
+            per_node: self.per_node.clone(),
+            free,
+            boost: self.sizes[1].unwrap_or(0),
+            min,
+            low,
+            high,
+            spanned,
+            present,
+            managed,
+            stats: self.stats.clone(),
+            node_unreclaimable: self.node_unreclaimable,
+            start_pfn: self.start_pfn,
+        })
+    }
+}
+
+/// `name: value` or `name value`.
+fn named_value(line: &str) -> Result<(&str, &str), FieldProblem> {
+    let (name, value) = match line.split_once(':') {
+        Some((name, value)) => (name.trim(), value.trim()),
+        None => line
+            .split_once(char::is_whitespace)
+            .map_or((line, ""), |(name, value)| (name, value.trim())),
+    };
+    if value.is_empty() {
+        return Err(FieldProblem::new(
+            name.escape_debug().to_string(),
+            "no value",
+        ));
+    }
+    Ok((name, value))
+}
+
+/// `(0, 931, 931, 931, 931)`
+fn protection(list: &str) -> Result<Vec<u64>, FieldProblem> {
+    let inner = list
+        .trim()
+        .strip_prefix('(')
+        .and_then(|l| l.strip_suffix(')'));
+    let inner =
+        inner.ok_or_else(|| FieldProblem::new("protection", "not a list in parentheses"))?;
+    inner
+        .split(',')
+        .map(|value| number("protection", value.trim()))
+        .collect()
+}

@@ -1,0 +1,261 @@
+//! Opening a text, packed or not, and handing it out line by line.
+//!
+//! [`Source`] looks at the first bytes, never at the file name: gzip (also several members in a row) is unpacked on
+//! the fly, recordings that are not text are turned away with advice. One line is held in memory at a time, up to
+//! [`LINE_BYTES_MAX`].
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::ImportError;
+use super::error::file_label;
+
+/// Longest line accepted. ftrace cannot print more than a few pages for one event.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes looked at to tell what a file is.
+const HEAD_BYTES: usize = 8;
+const READ_BYTES: usize = 256 * 1024;
+
+/// A readable text with its name and the number of the current line.
+pub(crate) struct Source {
+    name: String,
+    reader: Box<dyn BufRead + Send>,
+    is_gzip: bool,
+    line: u64,
+    buffer: Vec<u8>,
+}
+
+impl Source {
+    pub(crate) fn open(path: &Path) -> Result<Self, ImportError> {
+        let name = file_label(&path.display().to_string());
+        let refuse = |problem: String, kind| ImportError::Open {
+            file: name.clone(),
+            problem,
+            kind,
+        };
+        let file = File::open(path).map_err(|e| refuse(e.to_string(), e.kind()))?;
+        let metadata = file
+            .metadata()
+            .map_err(|e| refuse(e.to_string(), e.kind()))?;
+        if metadata.is_dir() {
+            return Err(refuse(
+                "it is a directory, not a file".to_owned(),
+                io::ErrorKind::IsADirectory,
+            ));
+        }
+        Self::from_reader(&name, file)
+    }
+
+    pub(crate) fn from_reader(
+        name: &str,
+        mut reader: impl Read + Send + 'static,
+    ) -> Result<Self, ImportError> {
+        let name = file_label(name);
+        let head = read_head(&mut reader).map_err(|e| ImportError::Read {
+            file: name.clone(),
+            line: 1,
+            problem: e.to_string(),
+        })?;
+        if let Some(problem) = foreign_format(&head) {
+            return Err(ImportError::Format {
+                file: name,
+                problem: problem.to_owned(),
+            });
+        }
+        let is_gzip = head.starts_with(&[0x1f, 0x8b]);
+        let has_bom = head.starts_with(&[0xef, 0xbb, 0xbf]);
+        let head = if has_bom { head[3..].to_vec() } else { head };
+        let whole = Cursor::new(head).chain(reader);
+        let reader: Box<dyn BufRead + Send> = if is_gzip {
+            let packed = BufReader::with_capacity(READ_BYTES, whole);
+            Box::new(BufReader::with_capacity(
+                READ_BYTES,
+                MultiGzDecoder::new(packed),
+            ))
+        } else {
+            Box::new(BufReader::with_capacity(READ_BYTES, whole))
+        };
+        Ok(Self {
+            name,
+            reader,
+            is_gzip,
+            line: 0,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// The next line without its end, or `None` after the last.
+    #[inline]
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
+        self.buffer.clear();
+        let read = (&mut self.reader)
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut self.buffer);
+        let nr_bytes = match read {
+            Ok(n) => n as u64,
+            Err(e) => return Err(self.read_error(&e)),
+        };
+        if nr_bytes == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        if self.buffer.last() == Some(&b'\n') {
+            self.buffer.pop();
+            if self.buffer.last() == Some(&b'\r') {
+                self.buffer.pop();
+            }
+        } else if nr_bytes == LINE_BYTES_MAX {
+            return Err(ImportError::Format {
+                file: self.name.clone(),
+                problem: format!(
+                    "line {} is longer than {LINE_BYTES_MAX} bytes: not a text of this kind",
+                    self.line
+                ),
+            });
+        }
+        Ok(Some(&self.buffer))
+    }
+
+    /// Everything that is left, refusing more than `bytes_max`.
+    pub(crate) fn read_to_end(mut self, bytes_max: u64) -> Result<Vec<u8>, ImportError> {
+        let mut text = Vec::new();
+        if let Err(e) = (&mut self.reader)
+            .take(bytes_max + 1)
+            .read_to_end(&mut text)
+        {
+            self.line = text.iter().filter(|&&b| b == b'\n').count() as u64;
+            return Err(self.read_error(&e));
+        }
+        if text.len() as u64 > bytes_max {
+            let problem = format!("larger than {bytes_max} bytes: not a file of this kind");
+            return Err(ImportError::Format {
+                file: self.name,
+                problem,
+            });
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of the line that [`Source::next_line`] returned last, from 1.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
+    pub(crate) fn is_gzip(&self) -> bool {
+        self.is_gzip
+    }
+
+    #[cold]
+    fn read_error(&self, error: &io::Error) -> ImportError {
+        let (file, line) = (self.name.clone(), self.line + 1);
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof if self.is_gzip => ImportError::Gzip {
+                file,
+                line,
+                problem: "the file ends in the middle".to_owned(),
+            },
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.is_gzip => {
+                ImportError::Gzip {
+                    file,
+                    line,
+                    problem: error.to_string(),
+                }
+            }
+            _ => ImportError::Read {
+                file,
+                line,
+                problem: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Up to [`HEAD_BYTES`] bytes; a pipe may hand them out one at a time.
+fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    reader.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Names recordings that are often mistaken for their text form.
+fn foreign_format(head: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 7] = [
+        (
+            b"PERFILE2",
+            "a binary perf recording; turn it into text with `perf script`",
+        ),
+        (
+            b"\x17\x08\x44trac",
+            "a binary trace-cmd recording; turn it into text with `trace-cmd report`",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "zstd data; unpack it first (only gzip is unpacked here)",
+        ),
+        (
+            b"\xfd7zXZ",
+            "xz data; unpack it first (only gzip is unpacked here)",
+        ),
+        (
+            b"PK\x03\x04",
+            "a zip archive; unpack it first (only gzip is unpacked here)",
+        ),
+        (b"\xff\xfe", "UTF-16 text; convert it to UTF-8"),
+        (b"\xfe\xff", "UTF-16 text; convert it to UTF-8"),
+    ];
+    let is_bzip2 = head.len() >= 6 && head.starts_with(b"BZh") && head[4..6] == *b"1A";
+    if is_bzip2 {
+        return Some("bzip2 data; unpack it first (only gzip is unpacked here)");
+    }
+    KNOWN
+        .iter()
+        .find(|(magic, _)| head.starts_with(magic))
+        .map(|(_, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &'static [u8]) -> Source {
+        Source::from_reader("t", text).unwrap()
+    }
+
+    #[test]
+    fn lines_with_every_kind_of_end() {
+        let mut source = source(b"\xef\xbb\xbfone\r\n\ntwo\nlast");
+        let mut lines = Vec::new();
+        while let Some(line) = source.next_line().unwrap() {
+            lines.push(line.to_vec());
+        }
+        assert_eq!(lines, [&b"one"[..], b"", b"two", b"last"]);
+        assert_eq!(source.line(), 4);
+    }
+
+    #[test]
+    fn endless_line_is_refused_in_bounded_memory() {
+        let mut source = Source::from_reader("t", io::repeat(b'x')).unwrap();
+        let error = source.next_line().unwrap_err().to_string();
+        assert!(error.contains("longer than 65536 bytes"), "{error}");
+        assert!(source.buffer.len() as u64 <= LINE_BYTES_MAX);
+    }
+
+    #[test]
+    fn other_formats_are_named() {
+        for (head, word) in [
+            (&b"PERFILE2xxxx"[..], "perf script"),
+            (b"\x17\x08\x44tracing", "trace-cmd report"),
+        ] {
+            let error = Source::from_reader("t", head).err().unwrap().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        assert!(Source::from_reader("t", &b"BZh"[..]).is_ok());
+    }
+}
