@@ -93,7 +93,9 @@ impl GfpDecoder {
                     is_known = false;
                 }
                 None => {
-                    let number = parse_u64(name)?;
+                    let number = parse_u64(name).map_err(|problem| {
+                        problem.replace("is not a number", "is neither a flag nor a number")
+                    })?;
                     bits |= u32::try_from(number)
                         .map_err(|_| format!("{} does not fit into 32 bits", shown(name)))?;
                 }
