@@ -1,1 +1,51 @@
-//! Linux-style memory management as a no_std core, generic over its host.
+//! Linux-style memory management as a `no_std` core, generic over its host.
+//!
+//! The modules in the order in which they depend on each other:
+//!
+//! | module | is |
+//! |---|---|
+//! | [`host`] | what the core asks of its machine: locks, time, memory, cost, trace |
+//! | [`config`] | machine, sysctls, policy; kernel presets from 4.3 to 6.1 |
+//! | [`sync`] | atomics, lock classes |
+//! | [`page`] | frame numbers, descriptors, lists |
+//! | [`zone`] | nodes, zones, zonelists, watermarks, boot |
+//! | [`vmstat`] | counters and the text of `/proc/{vmstat,zoneinfo,buddyinfo,pagetypeinfo}` |
+//! | [`trace`] | typed tracepoints |
+//! | [`page_alloc`] | the allocator |
+//! | [`audit`] | checkers that stand outside the code they judge |
+//!
+//! # The life of a page
+//!
+//! Born in [`zone::boot`]; asked for in [`page_alloc`] (fast path, watermark, per-CPU lists, buddy
+//! lists; failing, the slow path); freed to the per-CPU lists, drained to the buddy lists, merged.
+//!
+//! ```
+//! use highwater_core::config::{Machine, preset};
+//! use highwater_core::host::{CpuId, Cx, Solo};
+//! use highwater_core::page::Order;
+//! use highwater_core::page_alloc::{Gfp, NoRelief};
+//! use highwater_core::zone::{NodeId, boot::boot};
+//!
+//! let host = Solo::default();
+//! let machine = Machine::from_sizes("small", &[(1 << 30, vec![0, 1])])?;
+//! let memory = boot(&host, &machine, &preset("6.1").unwrap())?;
+//! let task = Cx::new(&host, CpuId(0));
+//! let page = memory.alloc(&task, &NoRelief, Gfp::GFP_KERNEL, Order(0), NodeId(0), None);
+//! memory.free(&task, page.unwrap(), Order(0))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+pub mod audit;
+pub mod config;
+pub mod host;
+pub mod page;
+pub mod page_alloc;
+pub mod sync;
+pub mod trace;
+pub mod vmstat;
+pub mod zone;

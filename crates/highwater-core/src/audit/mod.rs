@@ -1,0 +1,1 @@
+//! Checkers that stand outside the code they judge.

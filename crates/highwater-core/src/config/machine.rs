@@ -1,0 +1,355 @@
+//! The machine: nodes, their CPUs and memory ranges, distances.
+//!
+//! A machine is described either exactly (each zone's span and page counts, as captured from a
+//! real one) or by sizes ([`Machine::from_sizes`], the x86-64 layout with its hole below 4 GiB).
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::Tunables;
+use crate::page::PAGE_SIZE;
+use crate::zone::ZoneType;
+
+/// A zone of a node, in pages (spec 01 §1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct ZoneSpec {
+    /// Which zone.
+    pub zone: ZoneType,
+    /// First frame.
+    pub start_pfn: u64,
+    /// End minus start, holes included.
+    pub spanned: u64,
+    /// Spanned minus holes.
+    pub present: u64,
+    /// Pages the allocator managed when watermarks were computed at boot.
+    pub managed_at_boot: u64,
+    /// Pages it manages after init memory was released.
+    pub managed: u64,
+}
+
+impl ZoneSpec {
+    /// A zone without holes or reserved pages.
+    pub fn full(zone: ZoneType, start_pfn: u64, pages: u64) -> ZoneSpec {
+        ZoneSpec {
+            zone,
+            start_pfn,
+            spanned: pages,
+            present: pages,
+            managed_at_boot: pages,
+            managed: pages,
+        }
+    }
+}
+
+/// A node: CPUs and memory.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct NodeSpec {
+    /// CPU numbers of this node; may be empty.
+    pub cpus: Vec<u16>,
+    /// Zones with memory, by zone type; may be empty.
+    pub zones: Vec<ZoneSpec>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct Machine {
+    /// Name shown in reports.
+    pub name: String,
+    /// Nodes by id.
+    pub nodes: Vec<NodeSpec>,
+    /// SLIT distances, `distances[from][to]`; local is 10.
+    pub distances: Vec<Vec<u16>>,
+    /// Sysctls.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tunables: Tunables,
+}
+
+/// Why a machine cannot exist: the field and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineError {
+    /// Path of the field, such as `nodes[1].zones[0].managed`.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.reason)
+    }
+}
+
+impl core::error::Error for MachineError {}
+
+/// Frames below 16 MiB.
+const DMA_END: u64 = 4096;
+/// Frames below 4 GiB.
+const DMA32_END: u64 = 1 << 20;
+/// RAM below the PCI hole (the reference machines have it at 3 GiB).
+const LOW_RAM_END: u64 = 3 << 18;
+/// What a PC leaves of the DMA zone: pfn 0 and 97 frames below 1 MiB are absent, the BIOS and
+/// early tables keep 158 more (all reference machines: spanned 4095, present 3998, managed 3840).
+const DMA_PRESENT: u64 = 3998;
+const DMA_MANAGED: u64 = 3840;
+/// Kernel image, firmware tables and early allocations in the zone that holds the kernel, pages
+/// (the reference machines: 12 to 16 thousand beyond the page array).
+const KERNEL_PAGES: u64 = 12_288;
+/// Bytes of page array per page.
+const STRUCT_PAGE_BYTES: u64 = 64;
+/// Distance between different nodes unless stated.
+const REMOTE_DISTANCE: u16 = 20;
+/// Distance of a node to itself.
+const LOCAL_DISTANCE: u16 = 10;
+/// Most nodes a node set can hold.
+const MAX_NODES: usize = crate::zone::NodeMask::MAX_NODES;
+/// Most frames a link can name (16 TiB).
+const MAX_FRAMES: u64 = u32::MAX as u64;
+
+impl Machine {
+    /// A machine of nodes with so many bytes and these CPUs, laid out as x86-64 does: ascending
+    /// from 0 with a hole from 3 to 4 GiB. A node of 0 bytes has no memory.
+    ///
+    /// # Errors
+    /// As [`Machine::validate`].
+    pub fn from_sizes(name: &str, nodes: &[(u64, Vec<u16>)]) -> Result<Machine, MachineError> {
+        let mut next_pfn = 0u64;
+        let mut kernel_left = KERNEL_PAGES;
+        let mut specs = Vec::new();
+        for (bytes, cpus) in nodes {
+            let mut left = bytes / PAGE_SIZE as u64;
+            let mut zones = Vec::new();
+            while left > 0 {
+                let limit = match next_pfn {
+                    p if p < DMA_END => DMA_END,
+                    p if p < LOW_RAM_END => LOW_RAM_END,
+                    p if p < DMA32_END => {
+                        next_pfn = DMA32_END;
+                        continue;
+                    }
+                    _ => u64::MAX,
+                };
+                let take = left.min(limit - next_pfn);
+                zones.push(zone_at(next_pfn, take, &mut kernel_left));
+                next_pfn += take;
+                left -= take;
+            }
+            specs.push(NodeSpec { cpus: cpus.clone(), zones });
+        }
+        let n = specs.len();
+        let machine = Machine {
+            name: name.to_string(),
+            nodes: specs,
+            distances: uniform_distances(n),
+            tunables: Tunables::default(),
+        };
+        machine.validate()?;
+        Ok(machine)
+    }
+
+    /// Number of CPUs.
+    pub fn nr_cpus(&self) -> usize {
+        self.nodes.iter().map(|n| n.cpus.len()).sum()
+    }
+
+    /// One past the highest frame.
+    pub fn end_pfn(&self) -> u64 {
+        let ends = self.nodes.iter().flat_map(|n| &n.zones).map(|z| z.start_pfn + z.spanned);
+        ends.max().unwrap_or(0)
+    }
+
+    /// Checks that such a machine can exist.
+    ///
+    /// # Errors
+    /// Names the first field that makes it impossible.
+    pub fn validate(&self) -> Result<(), MachineError> {
+        if self.nodes.is_empty() {
+            return fail("nodes", "a machine needs at least one node");
+        }
+        if self.nodes.len() > MAX_NODES {
+            return fail("nodes", &format!("more than {MAX_NODES} nodes"));
+        }
+        self.validate_distances()?;
+        self.validate_cpus()?;
+        self.validate_zones()
+    }
+
+    fn validate_distances(&self) -> Result<(), MachineError> {
+        let n = self.nodes.len();
+        if self.distances.len() != n {
+            let reason = format!("{} rows for {n} nodes", self.distances.len());
+            return fail("distances", &reason);
+        }
+        for (i, row) in self.distances.iter().enumerate() {
+            if row.len() != n {
+                let reason = format!("{} entries for {n} nodes", row.len());
+                return fail(&format!("distances[{i}]"), &reason);
+            }
+            for (j, &d) in row.iter().enumerate() {
+                if i == j && d != LOCAL_DISTANCE {
+                    return fail(&format!("distances[{i}][{j}]"), "a node's own distance is 10");
+                }
+                if i != j && !(LOCAL_DISTANCE + 1..=255).contains(&d) {
+                    let reason = "a distance between nodes is 11 to 255";
+                    return fail(&format!("distances[{i}][{j}]"), reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_cpus(&self) -> Result<(), MachineError> {
+        let total = self.nr_cpus();
+        if total == 0 {
+            return fail("nodes", "a machine needs at least one CPU");
+        }
+        let mut seen = vec![false; total];
+        for (i, node) in self.nodes.iter().enumerate() {
+            for (k, &cpu) in node.cpus.iter().enumerate() {
+                let field = format!("nodes[{i}].cpus[{k}]");
+                match seen.get_mut(cpu as usize) {
+                    None => {
+                        let reason = format!("CPU {cpu}, but CPUs are numbered 0 to {}", total - 1);
+                        return fail(&field, &reason);
+                    }
+                    Some(true) => return fail(&field, &format!("CPU {cpu} is listed twice")),
+                    Some(slot) => *slot = true,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_zones(&self) -> Result<(), MachineError> {
+        let mut ranges: Vec<(u64, u64, String)> = Vec::new();
+        let mut managed = 0u64;
+        for (i, node) in self.nodes.iter().enumerate() {
+            for (k, z) in node.zones.iter().enumerate() {
+                let at = format!("nodes[{i}].zones[{k}]");
+                if z.spanned == 0 {
+                    return fail(&format!("{at}.spanned"), "a listed zone spans at least one page");
+                }
+                let end = z.start_pfn.checked_add(z.spanned).filter(|&e| e < MAX_FRAMES);
+                let Some(end) = end else {
+                    return fail(&format!("{at}.start_pfn"), "beyond 16 TiB");
+                };
+                if z.present > z.spanned {
+                    return fail(&format!("{at}.present"), "more pages present than spanned");
+                }
+                if z.managed > z.present {
+                    return fail(&format!("{at}.managed"), "more pages managed than present");
+                }
+                if z.managed_at_boot > z.managed {
+                    return fail(&format!("{at}.managed_at_boot"), "more than managed later");
+                }
+                if node.zones[..k].iter().any(|other| other.zone == z.zone) {
+                    return fail(&format!("{at}.zone"), "the node has this zone already");
+                }
+                let (lo, hi) = match z.zone {
+                    ZoneType::Dma => (0, DMA_END),
+                    ZoneType::Dma32 => (DMA_END, DMA32_END),
+                    ZoneType::Normal => (DMA32_END, u64::MAX),
+                    ZoneType::Movable => (0, u64::MAX),
+                    ZoneType::Device => return fail(&format!("{at}.zone"), "DEVICE has no pages"),
+                };
+                if z.start_pfn < lo || end > hi {
+                    let reason = format!("pages {}..{end} are outside of {}", z.start_pfn, z.zone);
+                    return fail(&format!("{at}.start_pfn"), &reason);
+                }
+                if let Some((_, _, other)) =
+                    ranges.iter().find(|(s, e, _)| z.start_pfn < *e && *s < end)
+                {
+                    return fail(&at, &format!("overlaps {other}"));
+                }
+                ranges.push((z.start_pfn, end, at));
+                managed += z.managed;
+            }
+        }
+        if managed == 0 {
+            return fail("nodes", "a machine needs memory");
+        }
+        Ok(())
+    }
+}
+
+/// Distances of `n` nodes that are all equally far from each other.
+pub(crate) fn uniform_distances(n: usize) -> Vec<Vec<u16>> {
+    let distance = |i, j| {
+        if i == j { LOCAL_DISTANCE } else { REMOTE_DISTANCE }
+    };
+    (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect()
+}
+
+fn zone_at(start: u64, pages: u64, kernel_left: &mut u64) -> ZoneSpec {
+    if start < DMA_END {
+        // Frame 0 is never used; the rest of a full DMA zone is what a PC leaves of it.
+        let spanned = pages - 1;
+        let present = spanned.saturating_sub(DMA_END - 1 - DMA_PRESENT);
+        let managed = present.saturating_sub(DMA_PRESENT - DMA_MANAGED);
+        return ZoneSpec {
+            zone: ZoneType::Dma,
+            start_pfn: 1,
+            spanned,
+            present,
+            managed_at_boot: managed,
+            managed,
+        };
+    }
+    let zone = if start < DMA32_END { ZoneType::Dma32 } else { ZoneType::Normal };
+    let page_array = pages * STRUCT_PAGE_BYTES / PAGE_SIZE as u64;
+    let kernel = (*kernel_left).min(pages / 4);
+    *kernel_left -= kernel;
+    let managed = pages - page_array - kernel;
+    ZoneSpec {
+        zone,
+        start_pfn: start,
+        spanned: pages,
+        present: pages,
+        managed_at_boot: managed,
+        managed,
+    }
+}
+
+fn fail<T>(field: &str, reason: &str) -> Result<T, MachineError> {
+    Err(MachineError { field: field.to_string(), reason: reason.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_laid_out_around_the_hole() {
+        let m = Machine::from_sizes("m", &[(4 << 30, vec![0, 1, 2, 3])]).unwrap();
+        let zones: Vec<_> = m.nodes[0].zones.iter().map(|z| (z.zone, z.start_pfn)).collect();
+        assert_eq!(
+            zones,
+            [(ZoneType::Dma, 1), (ZoneType::Dma32, 4096), (ZoneType::Normal, 1 << 20)]
+        );
+        assert_eq!(m.end_pfn(), (1 << 20) + (1 << 18));
+    }
+
+    #[test]
+    fn impossible_machines_name_the_field() {
+        let good = Machine::from_sizes("m", &[(1 << 30, vec![0]), (1 << 30, vec![1])]).unwrap();
+        let broken = |change: fn(&mut Machine)| {
+            let mut m = good.clone();
+            change(&mut m);
+            m.validate().unwrap_err().field
+        };
+        assert_eq!(broken(|m| m.nodes.clear()), "nodes");
+        assert_eq!(broken(|m| m.nodes[1].cpus = vec![7]), "nodes[1].cpus[0]");
+        assert_eq!(broken(|m| m.nodes[1].zones[0].managed += 1 << 30), "nodes[1].zones[0].managed");
+        assert_eq!(broken(|m| m.nodes[1].zones[0].start_pfn -= 1), "nodes[1].zones[0]");
+        assert_eq!(broken(|m| m.distances[0][0] = 20), "distances[0][0]");
+        assert_eq!(broken(|m| m.nodes.iter_mut().for_each(|n| n.zones.clear())), "nodes");
+    }
+}

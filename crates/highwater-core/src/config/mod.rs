@@ -1,0 +1,17 @@
+//! What a kernel is built from: the machine, the tunables (sysctls), the policy.
+//!
+//! All are plain values. With the `serde` feature they can be read from TOML or JSON.
+
+mod machine;
+mod policy;
+mod preset;
+mod tunables;
+
+pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
+pub use policy::{
+    DrainOrder, EventUnit, FallbackRule, FreeFactor, HighOrderFree, HighWatermark, HighatomicKind,
+    MergeRule, MinReserveRule, PcpLists, PcpPolicy, PcpSizing, Policy, SlowPathPolicy,
+    WatermarkPolicy, WatermarkTest, ZonelistPolicy,
+};
+pub use preset::{PRESETS, preset};
+pub use tunables::{Thp, Tunables};

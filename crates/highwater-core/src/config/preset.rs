@@ -1,0 +1,161 @@
+//! Kernel presets: the version bundles of spec 01 §15 as policy values.
+
+use alloc::string::ToString;
+
+use super::policy::*;
+
+/// Name and one-line description of every preset.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("4.3", "zonelist cache removed, fair zones, order-0 per-CPU lists, RESERVE pageblocks"),
+    ("4.3-zonelist-cache", "4.3 before study 000: a zonelist cache skips zones found full"),
+    ("5.4", "boost and NOFRAGMENT, order-0 per-CPU lists of six batches"),
+    ("5.17", "high orders cached on per-CPU lists without limit (study 002 before)"),
+    ("5.17-order0-pcp", "5.17 with per-CPU lists for order 0 only (study 002 revert)"),
+    ("5.18", "5.17 with the high-order limit when mostly freeing (study 002 after)"),
+    ("6.1", "late 6.1: as released, high orders limited when mostly freeing"),
+    ("order0-pcp", "6.1 with per-CPU lists for order 0 only"),
+    ("cached", "6.1 without the high-order limit: cached until the ordinary one"),
+];
+
+/// The preset of a name, none if there is no such preset.
+pub fn preset(name: &str) -> Option<Policy> {
+    let mut policy = match name {
+        "4.3" => v4_3(),
+        "4.3-zonelist-cache" => {
+            let mut p = v4_3();
+            p.zonelist.cache = true;
+            p
+        }
+        "5.4" => v5_4(),
+        "5.17" => v5_17(),
+        "5.17-order0-pcp" => {
+            let mut p = v5_17();
+            p.pcp.lists = PcpLists::Order0;
+            p
+        }
+        "5.18" => {
+            let mut p = v5_17();
+            p.pcp.high_order_free = HighOrderFree::Limited;
+            p.pcp.drain_order = DrainOrder::FreedListFirst;
+            p.merge = MergeRule::Mergeable;
+            p
+        }
+        "6.1" => v6_1(),
+        "order0-pcp" => {
+            let mut p = v6_1();
+            p.pcp.lists = PcpLists::Order0;
+            p
+        }
+        "cached" => {
+            let mut p = v6_1();
+            p.pcp.high_order_free = HighOrderFree::Cached;
+            p
+        }
+        _ => return None,
+    };
+    policy.name = name.to_string();
+    Some(policy)
+}
+
+fn v6_1() -> Policy {
+    Policy {
+        name: "6.1".to_string(),
+        pcp: PcpPolicy {
+            lists: PcpLists::HighOrder14,
+            high_order_free: HighOrderFree::Limited,
+            free_factor: FreeFactor::Capped,
+            drain_order: DrainOrder::FreedListFirst,
+            event_unit: EventUnit::Pages,
+            sizing: PcpSizing::LowWatermark,
+            refill_falls_back: true,
+            reclaim_active_limit: true,
+            chunked_drain_all: true,
+        },
+        watermark: WatermarkPolicy {
+            test: WatermarkTest::FreeBlock,
+            reserves: MinReserveRule::NonBlocking,
+            gaps: HighWatermark::ScaleFactor,
+            min_free_kbytes_max: 262_144,
+            boost: true,
+        },
+        fallback: FallbackRule::Compatible,
+        highatomic: HighatomicKind::HighAtomic,
+        merge: MergeRule::Mergeable,
+        slow_path: SlowPathPolicy::V61,
+        zonelist: ZonelistPolicy {
+            cache: false,
+            fair: false,
+            node_load_4_3: false,
+            reclaim_distance_exclusive: false,
+            nofragment: true,
+        },
+    }
+}
+
+fn v5_17() -> Policy {
+    let mut p = v6_1();
+    p.pcp.lists = PcpLists::HighOrder15;
+    p.pcp.high_order_free = HighOrderFree::Cached;
+    p.pcp.free_factor = FreeFactor::Uncapped;
+    p.pcp.drain_order = DrainOrder::RoundRobin;
+    p.pcp.event_unit = EventUnit::Operations;
+    p.pcp.refill_falls_back = false;
+    p.pcp.chunked_drain_all = false;
+    p.watermark.reserves = MinReserveRule::LegacyOom;
+    p.merge = MergeRule::NotIsolated;
+    p.slow_path = SlowPathPolicy::V517;
+    p
+}
+
+fn v5_4() -> Policy {
+    let mut p = v5_17();
+    p.pcp.lists = PcpLists::Order0;
+    p.pcp.free_factor = FreeFactor::None;
+    p.pcp.event_unit = EventUnit::Pages;
+    p.pcp.sizing = PcpSizing::SixBatchesMib;
+    p.pcp.reclaim_active_limit = false;
+    p.watermark.min_free_kbytes_max = 65_536;
+    p
+}
+
+fn v4_3() -> Policy {
+    let mut p = v5_4();
+    p.pcp.sizing = PcpSizing::SixBatches;
+    p.watermark.test = WatermarkTest::HalvedMarks;
+    p.watermark.reserves = MinReserveRule::Legacy;
+    p.watermark.gaps = HighWatermark::Quarters;
+    p.watermark.boost = false;
+    p.fallback = FallbackRule::Largest;
+    p.highatomic = HighatomicKind::Reserve;
+    p.slow_path = SlowPathPolicy::V43;
+    p.zonelist.fair = true;
+    p.zonelist.node_load_4_3 = true;
+    p.zonelist.reclaim_distance_exclusive = true;
+    p.zonelist.nofragment = false;
+    p
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_preset_exists_and_carries_its_name() {
+        for (name, _) in PRESETS {
+            assert_eq!(preset(name).expect(name).name, *name);
+        }
+        assert!(preset("7.0").is_none());
+    }
+
+    #[test]
+    fn study_002_policies_differ_in_nothing_but_the_change() {
+        let mut cached = preset("cached").unwrap();
+        cached.pcp.high_order_free = HighOrderFree::Limited;
+        cached.name = "6.1".to_string();
+        assert_eq!(cached, preset("6.1").unwrap());
+        let mut order0 = preset("5.17-order0-pcp").unwrap();
+        order0.pcp.lists = PcpLists::HighOrder15;
+        order0.name = "5.17".to_string();
+        assert_eq!(order0, preset("5.17").unwrap());
+    }
+}

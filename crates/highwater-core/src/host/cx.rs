@@ -1,0 +1,127 @@
+//! Who runs where: the context every core function gets.
+
+use core::cell::Cell;
+
+use bitflags::bitflags;
+
+use super::{Cost, CpuId, Host};
+use crate::trace::Event;
+use crate::zone::NodeMask;
+
+bitflags! {
+    /// State of the running task that allocation decisions read (spec 01 §4).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct TaskFlags: u32 {
+        /// PF_MEMALLOC: reclaiming already; may use all reserves and must not recurse.
+        const MEMALLOC = 1 << 0;
+        /// PF_MEMALLOC_NOIO scope.
+        const NOIO = 1 << 1;
+        /// PF_MEMALLOC_NOFS scope.
+        const NOFS = 1 << 2;
+        /// PF_MEMALLOC_PIN scope: long-term pins must not come from movable memory.
+        const PIN = 1 << 3;
+        /// A kernel thread.
+        const KTHREAD = 1 << 4;
+        /// A workqueue worker (sleeps where others only yield).
+        const WORKER = 1 << 5;
+        /// Real-time scheduling class.
+        const REALTIME = 1 << 6;
+        /// Chosen by the OOM killer.
+        const OOM_VICTIM = 1 << 7;
+        /// Exiting.
+        const EXITING = 1 << 8;
+        /// A fatal signal is pending.
+        const FATAL_SIGNAL = 1 << 9;
+        /// In hard interrupt context.
+        const IN_INTERRUPT = 1 << 10;
+        /// Serving a soft interrupt.
+        const IN_SOFTIRQ = 1 << 11;
+        /// Writing a core dump.
+        const DUMPING = 1 << 12;
+    }
+}
+
+/// Receives charges and trace events; [`Cx`] forwards them to the host, tests record them.
+pub trait Probe {
+    /// The CPU work is accounted to.
+    fn cpu(&self) -> CpuId;
+    /// Accounts work.
+    fn charge(&self, cost: Cost, count: u32);
+    /// Emits a trace event.
+    fn event(&self, event: Event);
+}
+
+/// The running task as the memory manager sees it.
+///
+/// One per task; not shared between threads.
+pub struct Cx<'h, H: Host> {
+    /// The machine.
+    pub host: &'h H,
+    cpu: Cell<CpuId>,
+    flags: Cell<TaskFlags>,
+    mems_allowed: Cell<NodeMask>,
+}
+
+impl<'h, H: Host> Cx<'h, H> {
+    /// A task on `cpu` with no special state, allowed on all nodes.
+    pub fn new(host: &'h H, cpu: CpuId) -> Self {
+        Cx {
+            host,
+            cpu: Cell::new(cpu),
+            flags: Cell::new(TaskFlags::empty()),
+            mems_allowed: Cell::new(NodeMask::ALL),
+        }
+    }
+
+    /// The CPU the task runs on now.
+    #[inline(always)]
+    pub fn cpu(&self) -> CpuId {
+        let cpu = self.host.cpu(self.cpu.get());
+        self.cpu.set(cpu);
+        cpu
+    }
+
+    /// Tells where the task runs (hosts and replay call this; the core never does).
+    pub fn set_cpu(&self, cpu: CpuId) {
+        self.cpu.set(cpu);
+    }
+
+    /// The task's state flags.
+    #[inline(always)]
+    pub fn flags(&self) -> TaskFlags {
+        self.flags.get()
+    }
+
+    /// Replaces the task's state flags and returns the old ones (to restore at a scope's end).
+    pub fn set_flags(&self, flags: TaskFlags) -> TaskFlags {
+        self.flags.replace(flags)
+    }
+
+    /// Nodes the task's cpuset allows.
+    #[inline(always)]
+    pub fn mems_allowed(&self) -> NodeMask {
+        self.mems_allowed.get()
+    }
+
+    /// Replaces the allowed nodes.
+    pub fn set_mems_allowed(&self, nodes: NodeMask) {
+        self.mems_allowed.set(nodes);
+    }
+}
+
+impl<H: Host> Probe for Cx<'_, H> {
+    #[inline(always)]
+    fn cpu(&self) -> CpuId {
+        Cx::cpu(self)
+    }
+
+    #[inline(always)]
+    fn charge(&self, cost: Cost, count: u32) {
+        self.host.charge(cost, count);
+    }
+
+    #[inline(always)]
+    fn event(&self, event: Event) {
+        self.host.trace(Cx::cpu(self), &event);
+    }
+}

@@ -1,0 +1,112 @@
+//! What the core asks of the machine it runs on.
+//!
+//! A *host* supplies locks, time, the cost of operations, the memory behind a frame and the place
+//! where trace events go. Two exist: `highwater-sim` (virtual time, one OS thread) and
+//! `highwater-native` (threads, a real arena). The core gets time, CPU identity and memory in no
+//! other way.
+//!
+//! Key types: [`Host`], [`Lock`], [`Cx`] (who runs where), [`Cost`] (charge points).
+
+mod cost;
+mod cx;
+mod solo;
+
+pub use cost::Cost;
+pub use cx::{Cx, Probe, TaskFlags};
+pub use solo::{EventSink, Solo, SoloLock};
+
+use core::ops::DerefMut;
+
+use crate::page::{Order, Pfn};
+use crate::sync::order::LockClass;
+use crate::trace::Event;
+
+/// Jiffies per second (CONFIG_HZ of the reference kernels).
+pub const HZ: u64 = 250;
+/// Nanoseconds per jiffy.
+pub const NS_PER_JIFFY: u64 = 1_000_000_000 / HZ;
+
+/// Index of a logical CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CpuId(pub u16);
+
+impl CpuId {
+    /// The index as `usize`.
+    #[inline(always)]
+    pub const fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Mutual exclusion around a `T`.
+///
+/// Caller guarantees: `cpu` is the CPU it runs on; locks nest as [`crate::sync::order`] says.
+/// Implementation must: let one caller in at a time, order its accesses after those of the
+/// previous holder, and release when the guard drops.
+pub trait Lock<T> {
+    /// Access to the protected value until dropped.
+    type Guard<'a>: DerefMut<Target = T>
+    where
+        Self: 'a,
+        T: 'a;
+
+    /// Takes the lock, waiting as long as it takes.
+    fn lock(&self, cpu: CpuId) -> Self::Guard<'_>;
+
+    /// Takes the lock if that needs no waiting.
+    fn try_lock(&self, cpu: CpuId) -> Option<Self::Guard<'_>>;
+}
+
+/// A machine: the services that the memory manager needs from below.
+pub trait Host: Sized {
+    /// A lock that any CPU takes (zone lock).
+    type Lock<T: Send>: Lock<T>;
+    /// A lock that nearly always its own CPU takes (per-CPU lists).
+    type CpuLock<T: Send>: Lock<T>;
+
+    /// True if frames hold bytes: what [`Host::frame_write`] stored, [`Host::frame_read`] returns.
+    const HAS_DATA: bool;
+
+    /// Makes a lock of a class.
+    fn new_lock<T: Send>(&self, class: LockClass, value: T) -> Self::Lock<T>;
+
+    /// Makes a per-CPU lock; `owner` is the CPU that takes it in the common case.
+    fn new_cpu_lock<T: Send>(&self, class: LockClass, owner: CpuId, value: T) -> Self::CpuLock<T>;
+
+    /// The CPU the caller runs on; `cached` is where it ran when last asked.
+    #[inline(always)]
+    fn cpu(&self, cached: CpuId) -> CpuId {
+        cached
+    }
+
+    /// Time since boot, nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Timer ticks since boot.
+    #[inline]
+    fn jiffies(&self) -> u64 {
+        self.now_ns() / NS_PER_JIFFY
+    }
+
+    /// Accounts `count` operations of a kind to the caller; real machines do nothing here.
+    fn charge(&self, cost: Cost, count: u32);
+
+    /// Fills `2^order` frames with zeros.
+    fn frame_zero(&self, pfn: Pfn, order: Order);
+
+    /// Stores bytes into memory that starts at frame `pfn`, `offset` bytes in (may cross frames of
+    /// one block).
+    fn frame_write(&self, pfn: Pfn, offset: usize, src: &[u8]);
+
+    /// Loads bytes from memory that starts at frame `pfn`. A host without data leaves `dst` alone.
+    fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]);
+
+    /// Receives every trace event, in the order in which this CPU produced them.
+    fn trace(&self, cpu: CpuId, event: &Event);
+
+    /// Lets others run (`cond_resched`).
+    fn yield_now(&self);
+
+    /// Sleeps for `jiffies` timer ticks, rounded as the kernel's timer wheel does.
+    fn sleep_jiffies(&self, jiffies: u64);
+}

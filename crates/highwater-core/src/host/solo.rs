@@ -1,0 +1,134 @@
+//! A host for one caller at a time: no time passes, locks never contend.
+//!
+//! Trace replay and tests of the allocator run on it. It counts lock takings per class and gives
+//! every event to a sink.
+
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell, RefMut};
+
+use super::{Cost, CpuId, Host, Lock};
+use crate::page::{Order, Pfn};
+use crate::sync::order::LockClass;
+use crate::trace::Event;
+
+/// Receives the events of a [`Solo`] host.
+pub trait EventSink {
+    /// An event of a CPU.
+    fn event(&self, cpu: CpuId, event: &Event);
+}
+
+/// Drops events.
+impl EventSink for () {
+    fn event(&self, _: CpuId, _: &Event) {}
+}
+
+impl<F: Fn(CpuId, &Event)> EventSink for F {
+    fn event(&self, cpu: CpuId, event: &Event) {
+        self(cpu, event);
+    }
+}
+
+type Counts = Rc<[Cell<u64>; LockClass::COUNT]>;
+
+/// The host.
+pub struct Solo<S = ()> {
+    sink: S,
+    takings: Counts,
+    now_ns: Cell<u64>,
+}
+
+impl Default for Solo {
+    fn default() -> Self {
+        Solo::new(())
+    }
+}
+
+impl<S> Solo<S> {
+    /// A host whose events go to `sink`.
+    pub fn new(sink: S) -> Solo<S> {
+        Solo { sink, takings: Rc::default(), now_ns: Cell::new(0) }
+    }
+
+    /// How often locks of a class were taken.
+    pub fn takings(&self, class: LockClass) -> u64 {
+        self.takings[class as usize].get()
+    }
+
+    /// Sets the time.
+    pub fn set_now_ns(&self, now: u64) {
+        self.now_ns.set(now);
+    }
+
+    /// The sink.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+}
+
+/// A lock that only counts.
+pub struct SoloLock<T> {
+    value: RefCell<T>,
+    class: LockClass,
+    takings: Counts,
+}
+
+impl<T> Lock<T> for SoloLock<T> {
+    type Guard<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
+    #[inline]
+    fn lock(&self, _: CpuId) -> RefMut<'_, T> {
+        let count = &self.takings[self.class as usize];
+        count.set(count.get() + 1);
+        self.value.borrow_mut()
+    }
+
+    #[inline]
+    fn try_lock(&self, _: CpuId) -> Option<RefMut<'_, T>> {
+        let guard = self.value.try_borrow_mut().ok()?;
+        let count = &self.takings[self.class as usize];
+        count.set(count.get() + 1);
+        Some(guard)
+    }
+}
+
+impl<S: EventSink> Host for Solo<S> {
+    type Lock<T: Send> = SoloLock<T>;
+    type CpuLock<T: Send> = SoloLock<T>;
+
+    const HAS_DATA: bool = false;
+
+    fn new_lock<T: Send>(&self, class: LockClass, value: T) -> SoloLock<T> {
+        SoloLock { value: RefCell::new(value), class, takings: self.takings.clone() }
+    }
+
+    fn new_cpu_lock<T: Send>(&self, class: LockClass, _: CpuId, value: T) -> SoloLock<T> {
+        self.new_lock(class, value)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    #[inline(always)]
+    fn charge(&self, _: Cost, _: u32) {}
+
+    fn frame_zero(&self, _: Pfn, _: Order) {}
+
+    fn frame_write(&self, _: Pfn, _: usize, _: &[u8]) {}
+
+    fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
+
+    #[inline]
+    fn trace(&self, cpu: CpuId, event: &Event) {
+        self.sink.event(cpu, event);
+    }
+
+    fn yield_now(&self) {}
+
+    fn sleep_jiffies(&self, jiffies: u64) {
+        self.now_ns.set(self.now_ns.get() + jiffies * super::NS_PER_JIFFY);
+    }
+}

@@ -1,0 +1,231 @@
+//! The page array: one 16-byte descriptor per frame.
+//!
+//! ```text
+//! word      31..20 flags | 19..10 node | 9..7 zone | 6..4 migratetype (cached) | 3..0 order
+//! refcount  users of the page; 0 while it is free
+//! next prev neighbours on the one list the frame is on
+//! ```
+//!
+//! Synchronisation: while `BUDDY` is set, word and links belong to the holder of the zone lock;
+//! while `PCP` is set, to the holder of that per-CPU lock; otherwise to the page's user. A word is
+//! read and written whole, so a neighbour that looks at it while merging sees one of the two.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use bitflags::bitflags;
+
+use super::{MigrateType, Order, Pfn};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::zone::{NodeId, ZoneType};
+
+bitflags! {
+    /// Flag bits of a page word.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct PageWord: u32 {
+        /// Head of a free block on a buddy list; `order` is valid.
+        const BUDDY = 1 << 20;
+        /// Head of a block on a per-CPU list; `order` and migratetype are valid.
+        const PCP = 1 << 21;
+        /// Head of a compound page; `order` is valid.
+        const HEAD = 1 << 22;
+        /// On an LRU list: movable.
+        const LRU = 1 << 23;
+        /// Movable although on no LRU list (balloon, zsmalloc).
+        const MOVABLE_OPS = 1 << 24;
+        /// Came from the emergency reserves.
+        const PFMEMALLOC = 1 << 25;
+        /// Never handed to the allocator (kernel image, page array, holes).
+        const RESERVED = 1 << 26;
+        /// Head of a block in use; `order` is valid.
+        const USED = 1 << 27;
+    }
+}
+
+const ORDER_MASK: u32 = 0xf;
+const TYPE_SHIFT: u32 = 4;
+const TYPE_MASK: u32 = 0x7 << TYPE_SHIFT;
+const ZONE_SHIFT: u32 = 7;
+const NODE_SHIFT: u32 = 10;
+/// Bits that never change after boot: which zone of which node.
+const PLACE_MASK: u32 = 0x1fff << ZONE_SHIFT;
+
+/// One frame's descriptor.
+#[derive(Debug)]
+pub struct Page {
+    word: AtomicU32,
+    refcount: AtomicU32,
+    pub(crate) next: AtomicU32,
+    pub(crate) prev: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Page>() == 16);
+
+impl Page {
+    fn reserved() -> Page {
+        Page {
+            word: AtomicU32::new(PageWord::RESERVED.bits()),
+            refcount: AtomicU32::new(0),
+            next: AtomicU32::new(u32::MAX),
+            prev: AtomicU32::new(u32::MAX),
+        }
+    }
+
+    /// The whole word.
+    #[inline(always)]
+    pub fn word(&self) -> u32 {
+        self.word.load(Relaxed)
+    }
+
+    /// The flag bits.
+    #[inline(always)]
+    pub fn flags(&self) -> PageWord {
+        PageWord::from_bits_truncate(self.word())
+    }
+
+    /// True if all of `flags` are set.
+    #[inline(always)]
+    pub fn has(&self, flags: PageWord) -> bool {
+        self.word() & flags.bits() == flags.bits()
+    }
+
+    /// The order field; valid for heads.
+    #[inline(always)]
+    pub fn order(&self) -> Order {
+        Order((self.word() & ORDER_MASK) as u8)
+    }
+
+    /// The cached migratetype; valid for blocks on per-CPU lists.
+    #[inline(always)]
+    pub fn migratetype(&self) -> MigrateType {
+        MigrateType::from_index((self.word() & TYPE_MASK) >> TYPE_SHIFT)
+    }
+
+    /// Zone and node bits, for comparing.
+    #[inline(always)]
+    pub fn place(&self) -> u32 {
+        self.word() & PLACE_MASK
+    }
+
+    /// Index of the frame's zone in the table of all zones (node * 5 + zone type).
+    #[inline(always)]
+    pub fn zone_index(&self) -> usize {
+        let word = self.word();
+        let node = (word >> NODE_SHIFT) & 0x3ff;
+        let zone = (word >> ZONE_SHIFT) & 0x7;
+        node as usize * ZoneType::COUNT + zone as usize
+    }
+
+    /// Replaces flags, order and cached type; zone and node stay.
+    #[inline(always)]
+    pub(crate) fn set(&self, flags: PageWord, order: Order, migratetype: MigrateType) {
+        let place = self.word() & PLACE_MASK;
+        let word = place | flags.bits() | u32::from(order.0) | (migratetype as u32) << TYPE_SHIFT;
+        self.word.store(word, Relaxed);
+    }
+
+    /// Replaces the order, keeping the rest.
+    #[inline(always)]
+    pub(crate) fn set_order(&self, order: Order) {
+        self.word.store((self.word() & !ORDER_MASK) | u32::from(order.0), Relaxed);
+    }
+
+    /// Replaces the cached migratetype, keeping the rest.
+    #[inline(always)]
+    pub(crate) fn set_migratetype(&self, migratetype: MigrateType) {
+        self.word.store((self.word() & !TYPE_MASK) | (migratetype as u32) << TYPE_SHIFT, Relaxed);
+    }
+
+    /// Clears all flags, order and type (an ordinary tail frame).
+    #[inline(always)]
+    pub(crate) fn clear(&self) {
+        self.word.store(self.word() & PLACE_MASK, Relaxed);
+    }
+
+    /// Sets flags of a page in use. The caller owns the page.
+    pub fn insert_flags(&self, flags: PageWord) {
+        self.word.store(self.word() | flags.bits(), Relaxed);
+    }
+
+    /// Clears flags of a page in use. The caller owns the page.
+    pub fn remove_flags(&self, flags: PageWord) {
+        self.word.store(self.word() & !flags.bits(), Relaxed);
+    }
+
+    fn set_place(&self, node: NodeId, zone: ZoneType) {
+        let keep = self.word() & !PLACE_MASK;
+        let place = (zone as u32) << ZONE_SHIFT | u32::from(node.0) << NODE_SHIFT;
+        self.word.store(keep | place, Relaxed);
+    }
+
+    /// Number of users.
+    #[inline(always)]
+    pub fn refcount(&self) -> u32 {
+        self.refcount.load(Relaxed)
+    }
+
+    /// Sets the number of users of a page nobody else can see yet.
+    #[inline(always)]
+    pub(crate) fn set_refcount(&self, count: u32) {
+        self.refcount.store(count, Relaxed);
+    }
+
+    /// Adds a user.
+    pub fn get_ref(&self) {
+        self.refcount.fetch_add(1, Relaxed);
+    }
+
+    /// Drops a user; true if that was the last one.
+    ///
+    /// Release pairs with the acquire of whoever drops the last reference, so that all users'
+    /// accesses happen before the page is reused.
+    pub fn put_ref(&self) -> bool {
+        use crate::sync::atomic::Ordering::AcqRel;
+        self.refcount.fetch_sub(1, AcqRel) == 1
+    }
+}
+
+/// The array of all descriptors, index = pfn.
+#[derive(Debug)]
+pub struct PageMap {
+    pages: Box<[Page]>,
+}
+
+impl PageMap {
+    /// Descriptors for frames `0..nr_frames`, all reserved.
+    pub fn new(nr_frames: u32) -> PageMap {
+        let mut pages = Vec::with_capacity(nr_frames as usize);
+        pages.resize_with(nr_frames as usize, Page::reserved);
+        PageMap { pages: pages.into_boxed_slice() }
+    }
+
+    /// Number of frames.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// The descriptor of a frame.
+    #[inline(always)]
+    pub fn page(&self, pfn: Pfn) -> &Page {
+        &self.pages[pfn.idx()]
+    }
+
+    /// The descriptor of a frame, if the frame exists.
+    #[inline(always)]
+    pub fn get(&self, pfn: Pfn) -> Option<&Page> {
+        self.pages.get(pfn.idx())
+    }
+
+    /// Says which zone a range of frames belongs to.
+    pub(crate) fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
+        for pfn in start.0..start.0 + nr {
+            self.page(Pfn(pfn)).set_place(node, zone);
+        }
+    }
+}

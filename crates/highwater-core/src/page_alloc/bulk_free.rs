@@ -1,0 +1,208 @@
+//! Emptying per-CPU lists: bulk drains, `drain_all`, the decay of remote pages (spec 01 §10.5 to
+//! §10.7, study 002).
+
+use super::pcp::Pcp;
+use super::{Buddy, PageAllocator};
+use crate::config::DrainOrder;
+use crate::host::{CpuId, Cx, Host, Lock, Probe};
+use crate::page::{MigrateType, Order, PageList, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::trace::Event;
+use crate::zone::Zone;
+
+/// Seconds until a remote node's pages on a CPU's lists are given back (§10.6).
+const EXPIRE_SECONDS: u8 = 3;
+/// `drain_all` frees at most `batch << CHUNK_SHIFT` pages per zone-lock hold.
+const CHUNK_SHIFT: u32 = 5;
+
+impl<H: Host> PageAllocator<H> {
+    /// Frees about `n` pages (whole blocks) from the lists to the buddy lists, under one zone
+    /// lock. `start` is the list that was freed to.
+    pub(super) fn bulk_drain(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        n: u32,
+        start: Option<usize>,
+    ) {
+        let n = i64::from(n.min(pcp.count));
+        if n == 0 {
+            return;
+        }
+        match self.policy.pcp.drain_order {
+            DrainOrder::FreedListFirst => {
+                let mut area = zone.free.lock(cx.cpu());
+                let mut buddy = self.buddy(cx, zone, &mut area);
+                drain_freed_list_first(&mut buddy, pcp, self.pcp_shape, n, start.unwrap_or(0));
+            }
+            DrainOrder::RoundRobin => {
+                // Blocks are collected first and freed in collection order under the lock.
+                let mut blocks = PageList::default();
+                self.collect_round_robin(pcp, n, &mut blocks);
+                let mut area = zone.free.lock(cx.cpu());
+                let mut buddy = self.buddy(cx, zone, &mut area);
+                while let Some(pfn) = blocks.pop_head(&self.map) {
+                    free_drained(&mut buddy, pfn);
+                }
+            }
+        }
+    }
+
+    /// Round robin (§10.7): each visit to a non-empty list takes one block more than there were
+    /// empty lists on the way, so that full lists shrink fastest.
+    fn collect_round_robin(&self, pcp: &mut Pcp, mut n: i64, blocks: &mut PageList) {
+        let nr_lists = self.pcp_shape.nr_lists;
+        let (mut i, mut quota) = (0, 0i64);
+        while n > 0 && pcp.count > 0 {
+            loop {
+                quota += 1;
+                i = (i + 1) % nr_lists;
+                if !pcp.lists[i].is_empty() {
+                    break;
+                }
+            }
+            if quota == nr_lists as i64 {
+                quota = n;
+            }
+            let order = self.pcp_shape.order(i);
+            while let Some(pfn) = pcp.lists[i].pop_tail(&self.map) {
+                pcp.count -= order.pages() as u32;
+                blocks.push_tail(&self.map, pfn);
+                n -= order.pages() as i64;
+                quota -= 1;
+                if n <= 0 || quota == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Gives everything that any CPU keeps (of one zone, or of all) back to the buddy lists.
+    ///
+    /// If another drain runs: returns at once when all zones are meant, waits for it otherwise.
+    pub fn drain_all(&self, cx: &Cx<'_, H>, only: Option<&Zone<H>>) {
+        let _guard = match only {
+            None => match self.drain_lock.try_lock(cx.cpu()) {
+                Some(guard) => guard,
+                None => return,
+            },
+            Some(_) => self.drain_lock.lock(cx.cpu()),
+        };
+        for cpu in 0..self.nr_cpus() {
+            match only {
+                Some(zone) => self.drain_cpu(cx, zone, CpuId(cpu as u16)),
+                None => {
+                    for zone in self.populated_zones() {
+                        self.drain_cpu(cx, zone, CpuId(cpu as u16));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives everything that one CPU keeps of a zone back.
+    pub fn drain_cpu(&self, cx: &Cx<'_, H>, zone: &Zone<H>, cpu: CpuId) {
+        loop {
+            let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
+            let chunk = match self.policy.pcp.chunked_drain_all {
+                true => zone.pcp_batch() << CHUNK_SHIFT,
+                false => pcp.count,
+            };
+            let n = pcp.count.min(chunk);
+            self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
+            if pcp.count == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The per-second work of one CPU: folds counter differences and lets pages of remote nodes
+    /// decay (§10.6). True if there was anything to fold, that is, if it should run again.
+    pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
+        let cpu = cx.cpu();
+        let mut changed = false;
+        for zone in self.populated_zones() {
+            let mine = &zone.cpus[cpu.idx()];
+            if zone.stats.fold(cpu) {
+                changed = true;
+                mine.expire.store(EXPIRE_SECONDS, Relaxed);
+            }
+            let expire = mine.expire.load(Relaxed);
+            if expire == 0 || self.pcp_count(zone, cpu, cx.cpu()) == 0 {
+                continue;
+            }
+            if self.cpu_node(cpu) == zone.node {
+                mine.expire.store(0, Relaxed);
+                continue;
+            }
+            mine.expire.store(expire - 1, Relaxed);
+            if expire == 1 {
+                let mut pcp = mine.pcp.lock(cpu);
+                let n = pcp.count.min(zone.pcp_batch());
+                self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
+            }
+        }
+        for node in self.nodes() {
+            changed |= node.stats.fold(cpu);
+        }
+        changed
+    }
+
+    /// Pages on a CPU's lists of a zone.
+    pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
+        zone.cpus[cpu.idx()].pcp.lock(on).count
+    }
+}
+
+/// §10.5: the freed list first, each list emptied before the next.
+fn drain_freed_list_first<P: Probe>(
+    buddy: &mut Buddy<'_, P>,
+    pcp: &mut Pcp,
+    shape: super::PcpShape,
+    mut n: i64,
+    start: usize,
+) {
+    let (mut lo, mut hi) = (0, shape.nr_lists - 1);
+    let mut i = start as isize - 1;
+    while n > 0 {
+        // Next non-empty list, wrapping; ends found empty narrow the search.
+        loop {
+            i += 1;
+            if i > hi as isize {
+                i = lo as isize;
+            }
+            let at = i as usize;
+            if !pcp.lists[at].is_empty() {
+                break;
+            }
+            if at == hi {
+                hi = hi.saturating_sub(1);
+            }
+            if at == lo {
+                lo += 1;
+            }
+        }
+        let order = shape.order(i as usize);
+        while n > 0
+            && let Some(pfn) = pcp.lists[i as usize].pop_tail(buddy.map)
+        {
+            n -= order.pages() as i64;
+            pcp.count -= order.pages() as u32;
+            free_drained(buddy, pfn);
+        }
+    }
+}
+
+/// Frees a block that came off a per-CPU list, to the type it was cached with.
+fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pfn: Pfn) {
+    let page = buddy.map.page(pfn);
+    let (order, cached): (Order, _) = (page.order(), page.migratetype());
+    // Types may have changed meanwhile; only an isolated pageblock makes that matter.
+    let migratetype = match buddy.zone.pageblock_type(pfn) {
+        MigrateType::Isolate => MigrateType::Isolate,
+        _ => cached,
+    };
+    buddy.free_block(pfn, order, migratetype, false);
+    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
+}

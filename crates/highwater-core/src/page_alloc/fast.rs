@@ -1,0 +1,474 @@
+//! The fast path: one pass over the zonelist (spec 01 §5, §7).
+//!
+//! [`PageAllocator::get_page`] checks, in this order and per zone: zonelist cache, cpuset, fair
+//! share, dirty limit, locality, watermark; then takes a page from the zone.
+//!
+//! From: `syscall`, `vm` · to: [`super::pcp`], [`super::buddy`], failing [`super::slow`].
+
+use super::pcp::{PcpBusy, pcp_event_unit};
+use super::zonelist_cache::Scan;
+use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
+use crate::config::{SlowPathPolicy, WatermarkTest};
+use crate::host::{Cx, Host, Lock, TaskFlags};
+use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::bump;
+use crate::trace::Event;
+use crate::vmstat::{NodeStat, NumaStat, VmEvent};
+use crate::zone::zonelist::ZoneRef;
+use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneFlags, ZoneType};
+
+/// Distance up to which a node is reclaimed before leaving it.
+const RECLAIM_DISTANCE: u16 = 30;
+
+impl<H: Host> PageAllocator<H> {
+    /// Allocates a block of `2^order` pages, near `node`; none if there is none to be had.
+    ///
+    /// `nodes` restricts the nodes (a memory policy's mask). The block has refcount 1; free it with
+    /// [`PageAllocator::free`].
+    #[inline]
+    pub fn alloc<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        gfp: Gfp,
+        order: Order,
+        node: NodeId,
+        nodes: Option<NodeMask>,
+    ) -> Option<Pfn> {
+        let mut req = self.prepare(cx, gfp, order, node, nodes)?;
+        let flags = self.fast_flags(cx, &mut req, nodes);
+        let page = match self.get_page(cx, relief, &req, flags) {
+            Some(pfn) => Some(pfn),
+            None => {
+                req.gfp = request::apply_scopes(gfp, cx.flags());
+                req.nodes = nodes;
+                req.spread_dirty = false;
+                self.alloc_slow(cx, relief, req)
+            }
+        };
+        let migratetype = gfp.migratetype().unwrap_or(MigrateType::Unmovable);
+        let gfp = request::apply_scopes(gfp, cx.flags());
+        cx.host.trace(cx.cpu(), &Event::PageAlloc { pfn: page, order, gfp, migratetype });
+        page
+    }
+
+    /// Decodes a request; none if it asks for what does not exist.
+    #[inline(always)]
+    fn prepare(
+        &self,
+        cx: &Cx<'_, H>,
+        gfp: Gfp,
+        order: Order,
+        node: NodeId,
+        nodes: Option<NodeMask>,
+    ) -> Option<Request<'_>> {
+        if order > Order::MAX {
+            return None;
+        }
+        let gfp = request::apply_scopes(gfp, cx.flags());
+        let highest = gfp.highest_zone()?;
+        let migratetype = match gfp.migratetype()? {
+            _ if !self.grouping() => MigrateType::Unmovable,
+            t => t,
+        };
+        let lists = &self.zonelists[node.idx()];
+        let this_node = gfp.contains(Gfp::THISNODE);
+        let zonelist = if this_node { &lists.nofallback } else { &lists.fallback };
+        Some(Request {
+            gfp,
+            order,
+            highest,
+            migratetype,
+            nodes,
+            zonelist,
+            list_node: node,
+            preferred: None,
+            spread_dirty: gfp.contains(Gfp::WRITE),
+        })
+    }
+
+    /// Fast-path flags (§4, §5.1); also applies the task's cpuset and finds the preferred zone.
+    #[inline(always)]
+    fn fast_flags(
+        &self,
+        cx: &Cx<'_, H>,
+        req: &mut Request<'_>,
+        nodes: Option<NodeMask>,
+    ) -> AllocFlags {
+        let mut flags = AllocFlags::MARK_LOW;
+        if req.gfp.contains(Gfp::MOVABLE) {
+            flags |= AllocFlags::CMA;
+        }
+        if req.gfp.contains(Gfp::KSWAPD_RECLAIM) {
+            flags |= AllocFlags::KSWAPD;
+        }
+        if self.tunables.cpusets {
+            req.gfp |= Gfp::HARDWALL;
+            let in_task = !cx.flags().intersects(TaskFlags::IN_INTERRUPT | TaskFlags::IN_SOFTIRQ);
+            if in_task && nodes.is_none() {
+                req.nodes = Some(cx.mems_allowed());
+            } else {
+                flags |= AllocFlags::CPUSET;
+            }
+        }
+        if self.policy.zonelist.fair {
+            flags |= AllocFlags::FAIR;
+        }
+        req.find_preferred();
+        if self.policy.zonelist.nofragment
+            && let Some(first) = req.preferred_entry()
+            && first.kind == ZoneType::Normal
+            && (self.nr_nodes() == 1 || self.node_has_zone(first.node, ZoneType::Dma32))
+        {
+            flags |= AllocFlags::NOFRAGMENT;
+        }
+        flags
+    }
+
+    /// One attempt over the zonelist (§5.2); rescans where a rule says so.
+    #[inline]
+    pub(super) fn get_page<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        let mut flags = flags;
+        let mut zlc = Scan::new(self.zonelist_cache(req));
+        loop {
+            let mut fair_skipped = false;
+            match self.scan(cx, relief, req, flags, &mut zlc, &mut fair_skipped) {
+                Pass::Page(pfn) => return Some(pfn),
+                Pass::Remote => {
+                    flags -= AllocFlags::NOFRAGMENT;
+                    continue;
+                }
+                Pass::None => {}
+            }
+            let mut again = zlc.rescan();
+            if flags.contains(AllocFlags::FAIR) {
+                flags -= AllocFlags::FAIR;
+                if fair_skipped {
+                    self.reset_fair_batches(req);
+                }
+                again |= fair_skipped || self.nr_nodes() > 1;
+            }
+            if flags.contains(AllocFlags::NOFRAGMENT) {
+                flags -= AllocFlags::NOFRAGMENT;
+                again = true;
+            }
+            if !again {
+                return None;
+            }
+        }
+    }
+
+    fn scan<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+        zlc: &mut Scan<'_>,
+        fair_skipped: &mut bool,
+    ) -> Pass {
+        let Some(preferred) = req.preferred_entry() else {
+            return Pass::None;
+        };
+        let mut dirty_node: Option<(NodeId, bool)> = None;
+        for (index, entry) in req.candidates() {
+            if zlc.skips(index, entry) {
+                continue;
+            }
+            if flags.contains(AllocFlags::CPUSET)
+                && self.tunables.cpusets
+                && !self.cpuset_allows(cx, entry.node, req.gfp)
+            {
+                continue;
+            }
+            let zone = self.zone_at(entry);
+            if flags.contains(AllocFlags::FAIR) {
+                if entry.node != preferred.node {
+                    break;
+                }
+                if zone.has(ZoneFlags::FAIR_DEPLETED) {
+                    *fair_skipped = true;
+                    continue;
+                }
+            }
+            if req.spread_dirty {
+                let known = dirty_node.filter(|(node, _)| *node == entry.node);
+                let (_, ok) = *dirty_node.insert(
+                    known.unwrap_or_else(|| (entry.node, self.node_dirty_ok(cx, entry.node))),
+                );
+                if !ok {
+                    continue;
+                }
+            }
+            if flags.contains(AllocFlags::NOFRAGMENT)
+                && self.nr_nodes() > 1
+                && entry.node != preferred.node
+            {
+                return Pass::Remote;
+            }
+            if !self.watermark_fast(zone, req, flags)
+                && !flags.contains(AllocFlags::NO_WATERMARKS)
+                && !self.rescue_zone(cx, relief, req, flags, (index, entry), zlc)
+            {
+                continue;
+            }
+            if let Some(pfn) = self.rmqueue(cx, relief, zone, preferred, req, flags) {
+                self.prepare_page(cx, pfn, req, flags);
+                if flags.contains(AllocFlags::HIGHATOMIC) && self.highatomic_on_demand() {
+                    self.reserve_highatomic(cx, zone, pfn);
+                }
+                return Pass::Page(pfn);
+            }
+            zlc.mark(index);
+        }
+        Pass::None
+    }
+
+    /// The fast watermark test (§6.2).
+    #[inline(always)]
+    fn watermark_fast(&self, zone: &Zone<H>, req: &Request<'_>, flags: AllocFlags) -> bool {
+        let free = zone.nr_free_pages();
+        let mark = zone.mark(flags.mark());
+        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        if req.order == Order::ZERO && rule.0 == WatermarkTest::FreeBlock {
+            let reserves = crate::zone::watermark::reserve_flags(rule.1);
+            let unusable =
+                if flags.intersects(reserves) { 0 } else { zone.nr_reserved_highatomic() };
+            let usable = free.saturating_sub(unusable);
+            if usable > mark + zone.lowmem_reserve(req.highest) {
+                return true;
+            }
+        }
+        if zone.watermark_ok(rule, req.order, mark, req.highest, flags, free) {
+            return true;
+        }
+        // An atomic order-0 request may ignore the boost.
+        let boosted = req.order == Order::ZERO
+            && req.gfp.contains(Gfp::ATOMIC)
+            && zone.boost() != 0
+            && flags.mark() == Mark::Min;
+        boosted && zone.watermark_ok(rule, req.order, zone.marks().min, req.highest, flags, free)
+    }
+
+    /// The watermark failed: may the zone be used after all, by reclaiming its node first (§3
+    /// node_reclaim, §12.2)?
+    #[cold]
+    fn rescue_zone<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+        (index, entry): (usize, ZoneRef),
+        zlc: &mut Scan<'_>,
+    ) -> bool {
+        let allowed = match flags.contains(AllocFlags::CPUSET) {
+            true if !cx.flags().contains(TaskFlags::IN_INTERRUPT) => cx.mems_allowed(),
+            _ => self.nodes_with_memory(),
+        };
+        zlc.set_up(self.nr_nodes(), cx.host.jiffies(), allowed);
+        let zone = self.zone_at(entry);
+        if self.tunables.zone_reclaim_mode == 0 || !self.near_enough(req, entry.node) {
+            zlc.mark(index);
+            return false;
+        }
+        if zlc.skips(index, entry) {
+            return false;
+        }
+        let result = relief.node_reclaim(self, cx, entry.node, req);
+        if result == NodeReclaim::Some {
+            self.events.add(cx.cpu(), VmEvent::ZoneReclaimFailed, 1);
+        }
+        if matches!(result, NodeReclaim::NoScan | NodeReclaim::Full) {
+            return false;
+        }
+        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        let mark = zone.mark(flags.mark());
+        if zone.watermark_ok(rule, req.order, mark, req.highest, flags, zone.nr_free_pages()) {
+            return true;
+        }
+        if flags.mark() == Mark::Min || result == NodeReclaim::Some {
+            zlc.mark(index);
+        }
+        false
+    }
+
+    fn near_enough(&self, req: &Request<'_>, node: NodeId) -> bool {
+        let Some(preferred) = req.preferred_entry() else {
+            return false;
+        };
+        let distance = self.distance(preferred.node, node);
+        match self.policy.zonelist.reclaim_distance_exclusive {
+            true => distance < RECLAIM_DISTANCE,
+            false => distance <= RECLAIM_DISTANCE,
+        }
+    }
+
+    /// Takes a block from a zone: per-CPU lists, else the buddy lists (§7).
+    #[inline]
+    fn rmqueue<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        zone: &Zone<H>,
+        preferred: ZoneRef,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        let order = req.order;
+        let mut page = None;
+        let mut events = order.pages();
+        let mut final_answer = false;
+        if self.pcp_shape.holds(order) {
+            match self.pcp_alloc(cx, zone, order, req.migratetype, flags) {
+                Ok(taken) => {
+                    page = taken;
+                    events = pcp_event_unit(self.policy.pcp.event_unit, order);
+                    final_answer = taken.is_some() || !self.policy.pcp.refill_falls_back;
+                }
+                Err(PcpBusy) => {}
+            }
+        }
+        if !final_answer {
+            page = self.rmqueue_buddy(cx, zone, req, flags);
+            events = order.pages();
+        }
+        let pfn = page?;
+        let cpu = cx.cpu();
+        self.events.add(cpu, VmEvent::of_zone(VmEvent::PgallocDma, zone.zone), events);
+        self.count_numa(cx, zone, preferred);
+        if self.policy.zonelist.fair {
+            let left = zone.alloc_batch.fetch_sub(order.pages() as i64, Relaxed);
+            if left - order.pages() as i64 <= 0 {
+                zone.set_flag(ZoneFlags::FAIR_DEPLETED);
+            }
+        }
+        if zone.has(ZoneFlags::BOOSTED_WATERMARK) && zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
+            relief.wake_kswapd(self, cx, zone.node, Order::ZERO, zone.zone);
+        }
+        Some(pfn)
+    }
+
+    /// Step 2 of §7: straight from the buddy lists, one zone-lock hold.
+    fn rmqueue_buddy(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        let order = req.order;
+        let mut area = zone.free.lock(cx.cpu());
+        let mut buddy = self.buddy(cx, zone, &mut area);
+        let reserve = self.highatomic_on_demand();
+        let mut page = None;
+        if reserve && flags.contains(AllocFlags::HIGHATOMIC) {
+            page = buddy.take(order, MigrateType::HighAtomic);
+            if let Some(pfn) = page {
+                buddy.announce(pfn, order, MigrateType::HighAtomic);
+            }
+        }
+        if page.is_none() {
+            let refill = self.pcp_shape.holds(order) && req.migratetype.is_mergeable();
+            page = buddy.remove(order, req.migratetype, flags, refill);
+        }
+        let may = AllocFlags::OOM | AllocFlags::NON_BLOCK;
+        if page.is_none()
+            && reserve
+            && self.policy.slow_path == SlowPathPolicy::V61
+            && flags.intersects(may)
+        {
+            page = buddy.take(order, MigrateType::HighAtomic);
+        }
+        if page.is_some() {
+            zone.add_free(cx.cpu(), -(order.pages() as i64));
+        }
+        page
+    }
+
+    /// Hit, miss, foreign, local, other: one per allocation (§7).
+    #[inline(always)]
+    fn count_numa(&self, cx: &Cx<'_, H>, zone: &Zone<H>, preferred: ZoneRef) {
+        let cpu = cx.cpu();
+        let count = |zone: &Zone<H>, item: NumaStat| {
+            bump(&zone.cpus[cpu.idx()].numa[item as usize], 1);
+        };
+        if zone.node == preferred.node {
+            count(zone, NumaStat::NumaHit);
+        } else {
+            count(zone, NumaStat::NumaMiss);
+            count(self.zone_at(preferred), NumaStat::NumaForeign);
+        }
+        let local = zone.node == self.cpu_node(cpu);
+        count(zone, if local { NumaStat::NumaLocal } else { NumaStat::NumaOther });
+    }
+
+    /// Makes a block ready for its user (§5.2 step 5).
+    #[inline(always)]
+    fn prepare_page(&self, cx: &Cx<'_, H>, pfn: Pfn, req: &Request<'_>, flags: AllocFlags) {
+        let page = self.map.page(pfn);
+        let mut word = PageWord::USED;
+        if req.gfp.contains(Gfp::COMP) && req.order > Order::ZERO {
+            word |= PageWord::HEAD;
+        }
+        if flags.contains(AllocFlags::NO_WATERMARKS) {
+            word |= PageWord::PFMEMALLOC;
+        }
+        page.set(word, req.order, req.migratetype);
+        page.set_refcount(1);
+        if req.gfp.contains(Gfp::ZERO) {
+            cx.host.frame_zero(pfn, req.order);
+        }
+    }
+
+    /// May a node take more dirty pages (§5.3)?
+    fn node_dirty_ok(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
+        let stats = &self.node(node).stats;
+        let stat = |item: NodeStat| stats.read(item as usize);
+        let free: u64 = self.zones_of(node).map(|z| z.nr_free_pages()).sum();
+        let file = stat(NodeStat::InactiveFile) + stat(NodeStat::ActiveFile);
+        let dirtyable = free - free.min(self.node(node).total_reserve()) + file;
+        let limit = match self.tunables.dirty_bytes {
+            0 => dirtyable * self.tunables.dirty_ratio / 100,
+            bytes => bytes.div_ceil(4096) * dirtyable / self.dirtyable_pages().max(1),
+        };
+        let realtime = cx.flags().contains(TaskFlags::REALTIME);
+        let limit = if realtime { limit + limit / 4 } else { limit };
+        stat(NodeStat::Dirty) + stat(NodeStat::Writeback) <= limit
+    }
+
+    /// 4.3: a new round of fair shares for the preferred zone's node (§11.7).
+    fn reset_fair_batches(&self, req: &Request<'_>) {
+        let Some(preferred) = req.preferred_entry() else {
+            return;
+        };
+        for zone in self.zones_of(preferred.node).filter(|z| z.zone <= preferred.kind) {
+            let m = zone.marks();
+            zone.alloc_batch.store((m.high - m.low) as i64, Relaxed);
+            zone.clear_flag(ZoneFlags::FAIR_DEPLETED);
+        }
+    }
+}
+
+/// How a pass over the zonelist ended.
+enum Pass {
+    Page(Pfn),
+    /// Met another node while avoiding fragmentation: locality goes first.
+    Remote,
+    None,
+}
+
+impl<P: crate::host::Probe> super::Buddy<'_, P> {
+    /// Emits the zone-locked event for a block taken outside of [`Self::remove`].
+    pub(super) fn announce(&self, pfn: Pfn, order: Order, migratetype: MigrateType) {
+        let percpu_refill = false;
+        self.probe.event(Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill });
+    }
+}

@@ -1,0 +1,152 @@
+//! Giving blocks back (spec 01 §8 free entry, §10.4).
+//!
+//! From: last reference of a page · to: [`super::pcp`], [`super::buddy`].
+
+use super::PageAllocator;
+use crate::host::{Cx, Host, Lock};
+use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::trace::Event;
+use crate::vmstat::VmEvent;
+use crate::zone::Zone;
+
+/// A list free re-takes the per-CPU lock after this many pages (§10.2).
+const LIST_FREE_CHUNK: usize = 32;
+
+/// Why a block cannot be freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeError {
+    /// There is no such frame.
+    NoSuchFrame,
+    /// The frame is not the start of a block in use.
+    NotAllocated,
+}
+
+impl core::fmt::Display for FreeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            FreeError::NoSuchFrame => "no such frame",
+            FreeError::NotAllocated => "not the start of an allocated block",
+        })
+    }
+}
+
+impl core::error::Error for FreeError {}
+
+impl<H: Host> PageAllocator<H> {
+    /// Drops the caller's reference to a block of `order`; frees it if that was the last.
+    ///
+    /// A non-compound block whose head others still reference loses its tail: the rest of the block
+    /// is freed in halves (§8).
+    ///
+    /// # Errors
+    /// If the frame does not start a block in use.
+    #[inline]
+    pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
+        if !page.has(PageWord::USED) || page.refcount() == 0 {
+            return Err(FreeError::NotAllocated);
+        }
+        // The only user drops its reference without an atomic instruction.
+        if page.refcount() == 1 {
+            page.set_refcount(0);
+            self.free_block(cx, pfn, order);
+        } else if page.put_ref() {
+            self.free_block(cx, pfn, order);
+        } else if !page.has(PageWord::HEAD) {
+            for half in (0..order.0).rev() {
+                let tail = pfn.add(1 << half);
+                self.map.page(tail).set(PageWord::USED, Order(half), MigrateType::Unmovable);
+                self.free_block(cx, tail, Order(half));
+            }
+            page.set_order(Order::ZERO);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn free_block(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
+        cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
+        let Some(zone) = self.zone_of(pfn) else {
+            return;
+        };
+        let migratetype = zone.pageblock_type(pfn);
+        if self.pcp_shape.holds(order)
+            && migratetype != MigrateType::Isolate
+            && self.pcp_free(cx, zone, pfn, order, migratetype)
+        {
+            return;
+        }
+        // No pgfree is counted when a per-CPU order bypasses its busy lists.
+        if !self.pcp_shape.holds(order) || migratetype == MigrateType::Isolate {
+            self.events.add(cx.cpu(), VmEvent::Pgfree, order.pages());
+        }
+        self.free_to_buddy(cx, zone, pfn, order, migratetype);
+    }
+
+    /// Frees order-0 pages whose last reference is gone, in list order (LRU release, unmap).
+    ///
+    /// # Errors
+    /// At the first frame that is not a page in use; the pages before it are freed.
+    pub fn free_list(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) -> Result<(), FreeError> {
+        for chunk in pfns.chunks(LIST_FREE_CHUNK) {
+            for &pfn in chunk {
+                let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
+                if !page.has(PageWord::USED) {
+                    return Err(FreeError::NotAllocated);
+                }
+                page.set_refcount(0);
+                cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+                cx.host.trace(cx.cpu(), &Event::PageFreeBatched { pfn });
+            }
+            self.free_chunk(cx, chunk);
+        }
+        Ok(())
+    }
+
+    fn free_chunk(&self, cx: &Cx<'_, H>, chunk: &[Pfn]) {
+        let cpu = cx.cpu();
+        let mut rest = chunk;
+        while let Some(zone) = rest.first().and_then(|&pfn| self.zone_of(pfn)) {
+            // One lock hold per run of pages of the same zone.
+            let run = rest
+                .iter()
+                .position(|&pfn| self.map.page(pfn).place() != self.map.page(rest[0]).place())
+                .unwrap_or(rest.len());
+            let (now, later) = rest.split_at(run);
+            rest = later;
+            match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
+                Some(mut pcp) => {
+                    for &pfn in now {
+                        let migratetype = zone.pageblock_type(pfn);
+                        if migratetype == MigrateType::Isolate {
+                            self.events.add(cpu, VmEvent::Pgfree, 1);
+                            self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
+                        } else {
+                            let pcp = &mut pcp;
+                            self.pcp_free_locked(cx, zone, pcp, pfn, Order::ZERO, migratetype);
+                        }
+                    }
+                }
+                None => {
+                    for &pfn in now {
+                        let migratetype = zone.pageblock_type(pfn);
+                        self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One zone-lock hold.
+    fn free_to_buddy(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) {
+        let mut area = zone.free.lock(cx.cpu());
+        self.buddy(cx, zone, &mut area).free_block(pfn, order, migratetype, false);
+    }
+}

@@ -1,0 +1,259 @@
+//! Per-CPU page lists (spec 01 §10): most allocations and frees touch nothing else.
+//!
+//! [`Pcp`] is one CPU's lists of one zone, behind that CPU's lock. Refills and bulk drains take
+//! the zone lock exactly once each ([`super::bulk_free`] drains).
+//!
+//! | operation | locks held |
+//! |---|---|
+//! | allocate, free (hit) | pcp |
+//! | refill, bulk drain | pcp, then zone |
+//! | drain of another CPU's lists | that pcp, then zone |
+
+use super::{AllocFlags, PageAllocator};
+use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
+use crate::host::{Cost, Cx, Host, Lock};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageWord, Pfn};
+use crate::vmstat::VmEvent;
+use crate::zone::{Zone, ZoneFlags};
+
+/// Most lists any policy has.
+pub(super) const PCP_LISTS_MAX: usize = 15;
+/// Index of the first list of order 9.
+const HUGE_LIST: usize = 12;
+/// Doublings of a drain under [`FreeFactor::Capped`].
+const FREE_FACTOR_MAX: u8 = 5;
+
+/// One CPU's lists of one zone.
+#[derive(Debug)]
+pub struct Pcp {
+    pub(super) lists: [PageList; PCP_LISTS_MAX],
+    pub(super) count: u32,
+    pub(super) free_factor: u8,
+}
+
+impl Default for Pcp {
+    fn default() -> Self {
+        Pcp { lists: [PageList::default(); PCP_LISTS_MAX], count: 0, free_factor: 0 }
+    }
+}
+
+impl Pcp {
+    /// Pages on all lists.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Every list, by index.
+    pub fn lists(&self) -> &[PageList] {
+        &self.lists
+    }
+
+    /// Pages to drain when the lists hold `count` and the limit is `limit` (§10.4). Grows the
+    /// factor as a side effect: repeated drains double.
+    pub(super) fn nr_to_free(
+        &mut self,
+        limit: u32,
+        batch: u32,
+        free_high: bool,
+        factor: FreeFactor,
+    ) -> u32 {
+        if free_high {
+            return self.count;
+        }
+        if factor == FreeFactor::None {
+            return batch;
+        }
+        if limit < batch {
+            return 1;
+        }
+        let (lo, hi) = (batch, limit - batch);
+        let n = u64::from(batch) << self.free_factor;
+        let may_grow = factor == FreeFactor::Uncapped || self.free_factor < FREE_FACTOR_MAX;
+        if n < u64::from(hi) && may_grow {
+            self.free_factor += 1;
+        }
+        // The kernel's clamp: the upper bound wins where the bounds cross.
+        n.max(u64::from(lo)).min(u64::from(hi)) as u32
+    }
+}
+
+/// Which orders have lists, and where (derived once from the policy).
+#[derive(Clone, Copy, Debug)]
+pub struct PcpShape {
+    lists: PcpLists,
+    orders: u16,
+    /// Number of lists.
+    pub nr_lists: usize,
+}
+
+impl PcpShape {
+    pub(crate) fn new(policy: &PcpPolicy) -> PcpShape {
+        let (orders, nr_lists) = match policy.lists {
+            PcpLists::Order0 => (0b1, 3),
+            PcpLists::HighOrder15 => (0b10_0000_1111, 15),
+            PcpLists::HighOrder14 => (0b10_0000_1111, 14),
+        };
+        PcpShape { lists: policy.lists, orders, nr_lists }
+    }
+
+    /// Does this order have lists?
+    #[inline(always)]
+    pub fn holds(self, order: Order) -> bool {
+        self.orders >> order.0 & 1 != 0
+    }
+
+    /// The list of an order and type.
+    #[inline(always)]
+    pub fn index(self, order: Order, migratetype: MigrateType) -> usize {
+        if order.0 < PAGEBLOCK_ORDER {
+            3 * order.idx() + migratetype.idx()
+        } else if self.lists == PcpLists::HighOrder14 {
+            HUGE_LIST + usize::from(migratetype == MigrateType::Movable)
+        } else {
+            HUGE_LIST + migratetype.idx()
+        }
+    }
+
+    /// The order of a list's blocks.
+    #[inline(always)]
+    pub fn order(self, index: usize) -> Order {
+        if index < HUGE_LIST { Order((index / 3) as u8) } else { Order(PAGEBLOCK_ORDER) }
+    }
+}
+
+impl<H: Host> PageAllocator<H> {
+    /// Takes a block from this CPU's lists, refilling them from the buddy lists if empty (§10.3).
+    ///
+    /// `Err` if the lists could not be locked without waiting.
+    #[inline]
+    pub(super) fn pcp_alloc(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        order: Order,
+        migratetype: MigrateType,
+        flags: AllocFlags,
+    ) -> Result<Option<Pfn>, PcpBusy> {
+        let cpu = cx.cpu();
+        let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else {
+            return Err(PcpBusy);
+        };
+        cx.host.charge(Cost::PcpAlloc, 1);
+        pcp.free_factor >>= 1;
+        let index = self.pcp_shape.index(order, migratetype);
+        if pcp.lists[index].is_empty() {
+            self.pcp_refill(cx, zone, &mut pcp, index, order, migratetype, flags);
+        }
+        let Some(pfn) = pcp.lists[index].pop_head(&self.map) else {
+            return Ok(None);
+        };
+        pcp.count -= order.pages() as u32;
+        Ok(Some(pfn))
+    }
+
+    /// Puts a freed block on this CPU's lists, draining them when they are full (§10.4). False if
+    /// they could not be locked without waiting.
+    #[inline]
+    pub(super) fn pcp_free(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> bool {
+        let cpu = cx.cpu();
+        let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else {
+            return false;
+        };
+        self.pcp_free_locked(cx, zone, &mut pcp, pfn, order, migratetype);
+        true
+    }
+
+    /// As [`Self::pcp_free`], lock held.
+    #[inline]
+    pub(super) fn pcp_free_locked(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) {
+        let policy = &self.policy.pcp;
+        cx.host.charge(Cost::PcpFree, 1);
+        self.events.add(cx.cpu(), VmEvent::Pgfree, pcp_event_unit(policy.event_unit, order));
+        // Blocks of the high-atomic reserve travel on the movable list, but remember their type.
+        let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
+        let index = self.pcp_shape.index(order, list_type);
+        self.map.page(pfn).set(PageWord::PCP, order, migratetype);
+        pcp.lists[index].push_head(&self.map, pfn);
+        pcp.count += order.pages() as u32;
+
+        let high = zone.pcp_high();
+        if pcp.count < high.min(zone.pcp_batch() * 4) && pcp.free_factor == 0 {
+            // Below every limit that could apply.
+            return;
+        }
+        let free_high = policy.high_order_free == HighOrderFree::Limited
+            && pcp.free_factor > 0
+            && (1..=Order::COSTLY.0).contains(&order.0);
+        let limit = if high == 0 || free_high {
+            0
+        } else if policy.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
+            high.min(zone.pcp_batch() * 4)
+        } else {
+            high
+        };
+        if pcp.count >= limit {
+            let n = pcp.nr_to_free(limit, zone.pcp_batch(), free_high, policy.free_factor);
+            self.bulk_drain(cx, zone, pcp, n, Some(index));
+        }
+    }
+
+    /// Moves one batch of blocks from the buddy lists to the tail of a list, under one zone lock.
+    #[cold]
+    #[allow(clippy::too_many_arguments, reason = "the refill's key is the request's, spelled out")]
+    fn pcp_refill(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        index: usize,
+        order: Order,
+        migratetype: MigrateType,
+        flags: AllocFlags,
+    ) {
+        let batch = zone.pcp_batch();
+        let blocks = if batch > 1 { (batch >> order.0).max(2) } else { batch };
+        let mut area = zone.free.lock(cx.cpu());
+        let mut buddy = self.buddy(cx, zone, &mut area);
+        let mut got = 0;
+        for _ in 0..blocks {
+            let Some(pfn) = buddy.remove(order, migratetype, flags, true) else {
+                break;
+            };
+            let page = self.map.page(pfn);
+            page.set(PageWord::PCP, order, page.migratetype());
+            pcp.lists[index].push_tail(&self.map, pfn);
+            got += 1;
+        }
+        let pages = got << order.0;
+        pcp.count += pages;
+        zone.add_free(cx.cpu(), -i64::from(pages));
+    }
+}
+
+/// The lists are in use by somebody who drains them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PcpBusy;
+
+/// What one operation on the lists adds to pgalloc or pgfree (§13).
+#[inline(always)]
+pub(super) fn pcp_event_unit(unit: EventUnit, order: Order) -> u64 {
+    match unit {
+        EventUnit::Pages => order.pages(),
+        EventUnit::Operations => 1,
+    }
+}

@@ -1,0 +1,139 @@
+//! What the slow path asks for when memory is short.
+//!
+//! Allocation needs reclaim, and reclaim allocates: this trait cuts the cycle. The kernel
+//! implements it; tests of the allocator alone use a fake.
+
+use super::{PageAllocator, Request};
+use crate::host::{Cx, Host};
+use crate::page::{Order, Pfn};
+use crate::zone::{NodeId, ZoneType};
+
+/// How hard compaction tries (spec 01 §11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum CompactPriority {
+    /// Everything, waiting for pages under writeback.
+    SyncFull = 0,
+    /// Waits a little; the default.
+    SyncLight = 1,
+    /// Never waits.
+    Async = 2,
+}
+
+/// How a compaction attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactResult {
+    /// Not tried: no zone is suitable.
+    Skipped,
+    /// Not tried: it failed too often lately.
+    Deferred,
+    /// Stopped: a lock was contended or the task had to yield.
+    Contended,
+    /// Part of the zone was scanned.
+    Partial,
+    /// All of it was scanned, without success.
+    Complete,
+    /// A block is free.
+    Success,
+}
+
+/// Result of `node_reclaim` (spec 01 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeReclaim {
+    /// Not allowed to scan here.
+    NoScan,
+    /// Nothing worth scanning.
+    Full,
+    /// Reclaimed fewer pages than asked for.
+    Some,
+    /// Reclaimed enough.
+    Success,
+}
+
+/// Ways to get memory back.
+///
+/// Caller guarantees: no lock is held. Implementation must: not call the allocator's blocking
+/// paths except with `PF_MEMALLOC` set.
+pub trait Relief<H: Host> {
+    /// Wakes a node's kswapd for an order (cheap; may do nothing).
+    fn wake_kswapd(
+        &self,
+        alloc: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        order: Order,
+        highest: ZoneType,
+    );
+
+    /// Direct reclaim for a request; the number of pages reclaimed.
+    fn reclaim(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64;
+
+    /// Direct compaction for a request; a page it captured on the way.
+    fn compact(
+        &self,
+        alloc: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        req: &Request<'_>,
+        priority: CompactPriority,
+    ) -> (CompactResult, Option<Pfn>);
+
+    /// The allocation that compaction was run for succeeded in this zone: forget its deferral.
+    fn compaction_succeeded(&self, alloc: &PageAllocator<H>, zone: usize, order: Order);
+
+    /// Reclaims from one node before leaving it (zone_reclaim_mode).
+    fn node_reclaim(
+        &self,
+        alloc: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        req: &Request<'_>,
+    ) -> NodeReclaim;
+
+    /// True if anonymous pages can be swapped out.
+    fn can_swap(&self) -> bool;
+
+    /// Kills a task; true if one was killed or is dying.
+    fn out_of_memory(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool;
+}
+
+/// Relief that never comes: nothing to reclaim, nobody to kill.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRelief;
+
+impl<H: Host> Relief<H> for NoRelief {
+    fn wake_kswapd(&self, _: &PageAllocator<H>, _: &Cx<'_, H>, _: NodeId, _: Order, _: ZoneType) {}
+
+    fn reclaim(&self, _: &PageAllocator<H>, _: &Cx<'_, H>, _: &Request<'_>) -> u64 {
+        0
+    }
+
+    fn compact(
+        &self,
+        _: &PageAllocator<H>,
+        _: &Cx<'_, H>,
+        _: &Request<'_>,
+        _: CompactPriority,
+    ) -> (CompactResult, Option<Pfn>) {
+        (CompactResult::Skipped, None)
+    }
+
+    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: usize, _: Order) {}
+
+    fn node_reclaim(
+        &self,
+        _: &PageAllocator<H>,
+        _: &Cx<'_, H>,
+        _: NodeId,
+        _: &Request<'_>,
+    ) -> NodeReclaim {
+        NodeReclaim::Full
+    }
+
+    fn can_swap(&self) -> bool {
+        false
+    }
+
+    fn out_of_memory(&self, _: &PageAllocator<H>, _: &Cx<'_, H>, _: &Request<'_>) -> bool {
+        false
+    }
+}

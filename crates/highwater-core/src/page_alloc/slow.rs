@@ -1,0 +1,498 @@
+//! The slow path: wake kswapd, dip into reserves, compact, reclaim, kill, give up (spec 01 §11).
+//!
+//! Relief comes through [`Relief`]; this module decides in which order it is asked for and when
+//! to stop. The 4.3 version is in [`super::slow_v43`].
+//!
+//! From: [`super::fast`] · to: `reclaim::direct`, `compaction::direct`, OOM killer.
+
+use super::highatomic::ForceUnreserve;
+use super::{
+    AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
+};
+use crate::config::SlowPathPolicy;
+use crate::host::{Cx, Host, Lock, TaskFlags};
+use crate::page::{MigrateType, Order, Pfn};
+use crate::vmstat::{VmEvent, ZoneStat};
+use crate::zone::{Mark, NodeMask, Zone, ZoneType};
+
+/// Rounds of reclaim without progress before giving up.
+const MAX_RECLAIM_RETRIES: u32 = 16;
+/// Compaction attempts per priority (a quarter of it for costly orders).
+const MAX_COMPACT_RETRIES: u32 = 16;
+
+/// What one trip through the slow path remembers.
+struct State {
+    flags: AllocFlags,
+    compact_priority: CompactPriority,
+    compact_retries: u32,
+    no_progress_loops: u32,
+    cookie: u64,
+}
+
+/// How a stage of the slow path ends.
+enum Step {
+    Page(Pfn),
+    Restart,
+    Retry,
+    NoPage,
+    Next,
+}
+
+impl<H: Host> PageAllocator<H> {
+    /// Serves a request whose fast path failed; none is "no page", there is no error code.
+    #[cold]
+    pub(super) fn alloc_slow<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        mut req: Request<'_>,
+    ) -> Option<Pfn> {
+        if self.policy.slow_path == SlowPathPolicy::V43 {
+            return self.alloc_slow_v43(cx, relief, req);
+        }
+        let nodes = req.nodes;
+        if req.gfp.contains(Gfp::DIRECT_RECLAIM | Gfp::ATOMIC) {
+            // A caller bug: what can block is not atomic.
+            req.gfp -= Gfp::ATOMIC;
+        }
+        loop {
+            req.nodes = nodes;
+            match self.attempt(cx, relief, &mut req) {
+                Step::Page(pfn) => return Some(pfn),
+                Step::NoPage => return None,
+                Step::Restart | Step::Retry | Step::Next => {}
+            }
+        }
+    }
+
+    /// From `restart` to a page, a final failure, or another restart.
+    fn attempt<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &mut Request<'_>) -> Step {
+        let rule = self.policy.watermark.reserves;
+        let mut state = State {
+            flags: request::slow_flags(req.gfp, req.order, cx.flags(), rule),
+            compact_priority: CompactPriority::SyncLight,
+            compact_retries: 0,
+            no_progress_loops: 0,
+            cookie: self.zonelist_cookie(),
+        };
+        let mut step = self.first_attempt(cx, relief, req, &mut state);
+        while let Step::Next | Step::Retry = step {
+            step = self.retry(cx, relief, req, &mut state);
+        }
+        if matches!(step, Step::NoPage) { self.no_page(cx, relief, req, &mut state) } else { step }
+    }
+
+    /// §11.1.
+    fn first_attempt<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &mut Request<'_>,
+        state: &mut State,
+    ) -> Step {
+        req.find_preferred();
+        if req.preferred.is_none() || self.cpuset_forbids_all(cx, req) {
+            return Step::NoPage;
+        }
+        if state.flags.contains(AllocFlags::KSWAPD) {
+            self.wake_all_kswapds(cx, relief, req);
+        }
+        if let Some(pfn) = self.get_page(cx, relief, req, state.flags) {
+            return Step::Page(pfn);
+        }
+        let can_reclaim = req.gfp.contains(Gfp::DIRECT_RECLAIM);
+        let may_help = req.order.is_costly()
+            || (req.order > Order::ZERO && req.migratetype != MigrateType::Movable);
+        let reserves = request::reserve_flags(req.gfp, cx.flags());
+        if !(can_reclaim && self.can_compact(req) && may_help && reserves.is_empty()) {
+            return Step::Next;
+        }
+        let (result, page) =
+            self.direct_compact(cx, relief, req, state.flags, CompactPriority::Async);
+        if let Some(pfn) = page {
+            return Step::Page(pfn);
+        }
+        if req.order.is_costly() && req.gfp.contains(Gfp::NORETRY) {
+            if matches!(result, CompactResult::Skipped | CompactResult::Deferred) {
+                return Step::NoPage;
+            }
+            if req.gfp.contains(Gfp::THISNODE) && self.policy.slow_path == SlowPathPolicy::V61 {
+                return Step::NoPage;
+            }
+            state.compact_priority = CompactPriority::Async;
+        }
+        Step::Next
+    }
+
+    /// §11.2 to §11.5.
+    fn retry<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &mut Request<'_>,
+        state: &mut State,
+    ) -> Step {
+        if self.zonelist_cookie() != state.cookie {
+            return Step::Restart;
+        }
+        if state.flags.contains(AllocFlags::KSWAPD) {
+            self.wake_all_kswapds(cx, relief, req);
+        }
+        let reserves = request::reserve_flags(req.gfp, cx.flags());
+        if !reserves.is_empty() {
+            let keep = state.flags & (AllocFlags::KSWAPD | AllocFlags::CMA);
+            state.flags = reserves | keep;
+        }
+        if !state.flags.contains(AllocFlags::CPUSET) || !reserves.is_empty() {
+            req.nodes = None;
+            req.find_preferred();
+        }
+        if let Some(pfn) = self.get_page(cx, relief, req, state.flags) {
+            return Step::Page(pfn);
+        }
+        if !req.gfp.contains(Gfp::DIRECT_RECLAIM) || cx.flags().contains(TaskFlags::MEMALLOC) {
+            return Step::NoPage;
+        }
+
+        let (progress, page) = self.direct_reclaim(cx, relief, req, state.flags);
+        if let Some(pfn) = page {
+            return Step::Page(pfn);
+        }
+        let (result, page) =
+            self.direct_compact(cx, relief, req, state.flags, state.compact_priority);
+        if let Some(pfn) = page {
+            return Step::Page(pfn);
+        }
+        if req.gfp.contains(Gfp::NORETRY) {
+            return Step::NoPage;
+        }
+        let mayfail = req.gfp.contains(Gfp::RETRY_MAYFAIL);
+        if req.order.is_costly() && (!self.can_compact(req) || !mayfail) {
+            return Step::NoPage;
+        }
+        if self.should_reclaim_retry(cx, relief, req, state, progress) {
+            return Step::Retry;
+        }
+        if progress
+            && self.can_compact(req)
+            && self.should_compact_retry(cx, relief, req, state, result)
+        {
+            return Step::Retry;
+        }
+        if self.zonelist_cookie() != state.cookie {
+            return Step::Restart;
+        }
+        self.out_of_memory(cx, relief, req, state)
+    }
+
+    /// §11.5.
+    fn out_of_memory<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &mut Request<'_>,
+        state: &mut State,
+    ) -> Step {
+        let mut progress = false;
+        let task = cx.flags();
+        match self.oom_lock.try_lock(cx.cpu()) {
+            None => {
+                progress = true;
+                cx.host.sleep_jiffies(1);
+            }
+            Some(_guard) => {
+                // Somebody may have freed enough meanwhile: a last look, far above the minimum.
+                let mut last = req.clone();
+                last.gfp = (last.gfp | Gfp::HARDWALL) - Gfp::DIRECT_RECLAIM;
+                let flags = AllocFlags::MARK_HIGH | AllocFlags::CPUSET;
+                if let Some(pfn) = self.get_page(cx, relief, &last, flags) {
+                    return Step::Page(pfn);
+                }
+                let may_kill = !task.contains(TaskFlags::DUMPING)
+                    && !req.order.is_costly()
+                    && !req.gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE)
+                    && req.highest >= ZoneType::Normal;
+                let nofail = req.gfp.contains(Gfp::NOFAIL);
+                if may_kill && (relief.out_of_memory(self, cx, req) || nofail) {
+                    progress = true;
+                    if nofail
+                        && let Some(pfn) =
+                            self.with_and_without_cpuset(cx, relief, req, AllocFlags::NO_WATERMARKS)
+                    {
+                        return Step::Page(pfn);
+                    }
+                }
+            }
+        }
+        let victim = cx.flags().contains(TaskFlags::OOM_VICTIM);
+        if victim && (state.flags.contains(AllocFlags::OOM) || req.gfp.contains(Gfp::NOMEMALLOC)) {
+            return Step::NoPage;
+        }
+        if progress {
+            state.no_progress_loops = 0;
+            return Step::Retry;
+        }
+        Step::NoPage
+    }
+
+    /// §11.6.
+    fn no_page<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &mut Request<'_>,
+        state: &mut State,
+    ) -> Step {
+        if self.zonelist_cookie() != state.cookie {
+            return Step::Restart;
+        }
+        if !req.gfp.contains(Gfp::NOFAIL) || !req.gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return Step::NoPage;
+        }
+        let harder = match self.policy.slow_path {
+            SlowPathPolicy::V61 => AllocFlags::MIN_RESERVE,
+            SlowPathPolicy::V517 | SlowPathPolicy::V43 => AllocFlags::NON_BLOCK,
+        };
+        match self.with_and_without_cpuset(cx, relief, req, harder) {
+            Some(pfn) => Step::Page(pfn),
+            None => {
+                cx.host.yield_now();
+                Step::Restart
+            }
+        }
+    }
+
+    fn with_and_without_cpuset<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        self.get_page(cx, relief, req, flags | AllocFlags::CPUSET)
+            .or_else(|| self.get_page(cx, relief, req, flags))
+    }
+
+    /// Compaction needs to be allowed to do I/O (not tested for in 5.17).
+    fn can_compact(&self, req: &Request<'_>) -> bool {
+        self.policy.slow_path != SlowPathPolicy::V61 || req.gfp.contains(Gfp::IO)
+    }
+
+    /// With HARDWALL: does the cpuset forbid every zone the request could use?
+    fn cpuset_forbids_all(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
+        self.tunables.cpusets
+            && req.gfp.contains(Gfp::HARDWALL)
+            && req.candidates().all(|(_, e)| !cx.mems_allowed().contains(e.node))
+    }
+
+    /// One wake per change of node along the zonelist (§11.1).
+    pub(super) fn wake_all_kswapds<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+    ) {
+        let mut last = None;
+        for (_, entry) in req.candidates() {
+            if last != Some(entry.node) {
+                relief.wake_kswapd(self, cx, entry.node, req.order, req.highest);
+                last = Some(entry.node);
+            }
+        }
+    }
+
+    /// §11.3: reclaim, then try again, the second time after giving back what lies idle.
+    pub(super) fn direct_reclaim<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> (bool, Option<Pfn>) {
+        self.events.add(cx.cpu(), VmEvent::of_zone(VmEvent::AllocstallDma, req.highest), 1);
+        let old = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
+        let reclaimed = relief.reclaim(self, cx, req);
+        cx.set_flags(old);
+        if reclaimed == 0 {
+            return (false, None);
+        }
+        if let Some(cache) = self.zonelist_cache(req) {
+            cache.clear();
+        }
+        let mut page = self.get_page(cx, relief, req, flags);
+        if page.is_none() {
+            self.unreserve_highatomic(cx, req, ForceUnreserve::No);
+            self.drain_all(cx, None);
+            page = self.get_page(cx, relief, req, flags);
+        }
+        (true, page)
+    }
+
+    /// §11.4: compaction at one priority.
+    pub(super) fn direct_compact<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+        priority: CompactPriority,
+    ) -> (CompactResult, Option<Pfn>) {
+        if req.order == Order::ZERO {
+            return (CompactResult::Skipped, None);
+        }
+        let old = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
+        let (result, captured) = relief.compact(self, cx, req, priority);
+        cx.set_flags(old);
+        if result == CompactResult::Skipped {
+            return (result, None);
+        }
+        self.events.add(cx.cpu(), VmEvent::CompactStall, 1);
+        let page = match captured {
+            Some(pfn) => {
+                self.finish_captured(cx, pfn, req);
+                Some(pfn)
+            }
+            None => self.get_page(cx, relief, req, flags),
+        };
+        match page {
+            Some(pfn) => {
+                relief.compaction_succeeded(self, self.map.page(pfn).zone_index(), req.order);
+                self.events.add(cx.cpu(), VmEvent::CompactSuccess, 1);
+            }
+            None => self.events.add(cx.cpu(), VmEvent::CompactFail, 1),
+        }
+        (result, page)
+    }
+
+    fn finish_captured(&self, cx: &Cx<'_, H>, pfn: Pfn, req: &Request<'_>) {
+        use crate::page::PageWord;
+        let page = self.map.page(pfn);
+        let compound = req.gfp.contains(Gfp::COMP);
+        let word = if compound { PageWord::USED | PageWord::HEAD } else { PageWord::USED };
+        page.set(word, req.order, req.migratetype);
+        page.set_refcount(1);
+        if req.gfp.contains(Gfp::ZERO) {
+            cx.host.frame_zero(pfn, req.order);
+        }
+    }
+
+    /// Is another round of reclaim worth it (§11.4)?
+    fn should_reclaim_retry<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        state: &mut State,
+        progress: bool,
+    ) -> bool {
+        if progress && !req.order.is_costly() {
+            state.no_progress_loops = 0;
+        } else {
+            state.no_progress_loops += 1;
+        }
+        let exhausted = state.no_progress_loops > MAX_RECLAIM_RETRIES;
+        if !exhausted && self.could_suffice(relief, req, state.flags) {
+            if cx.flags().contains(TaskFlags::WORKER) {
+                cx.host.sleep_jiffies(1);
+            } else {
+                cx.host.yield_now();
+            }
+            return true;
+        }
+        let last_resort = exhausted || self.policy.slow_path == SlowPathPolicy::V61;
+        last_resort && self.unreserve_highatomic(cx, req, ForceUnreserve::Yes)
+    }
+
+    /// Would some zone pass its minimum if everything reclaimable were free?
+    fn could_suffice<R: Relief<H>>(
+        &self,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> bool {
+        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        req.candidates().any(|(_, entry)| {
+            let zone = self.zone_at(entry);
+            let available = self.reclaimable(zone, relief) + zone.nr_free_pages_exact();
+            let min = zone.mark(Mark::Min);
+            zone.watermark_ok(rule, req.order, min, req.highest, flags, available)
+        })
+    }
+
+    /// Pages reclaim could free from a zone, by its counters; if none, what is free (§11.4).
+    fn reclaimable<R: Relief<H>>(&self, zone: &Zone<H>, relief: &R) -> u64 {
+        let stat = |item: ZoneStat| zone.stats.read(item as usize);
+        let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);
+        if relief.can_swap() {
+            pages += stat(ZoneStat::ZoneInactiveAnon) + stat(ZoneStat::ZoneActiveAnon);
+        }
+        if pages == 0 { zone.nr_free_pages_exact() } else { pages }
+    }
+
+    /// Is another compaction worth it, perhaps at a higher priority (§11.4)?
+    fn should_compact_retry<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        state: &mut State,
+        result: CompactResult,
+    ) -> bool {
+        if req.order == Order::ZERO || cx.flags().contains(TaskFlags::FATAL_SIGNAL) {
+            return false;
+        }
+        let costly = req.order.is_costly();
+        match result {
+            CompactResult::Success => state.compact_retries += 1,
+            CompactResult::Skipped => return self.compaction_has_room(relief, req, state.flags),
+            CompactResult::Complete
+            | CompactResult::Deferred
+            | CompactResult::Contended
+            | CompactResult::Partial => return lower_priority(state, costly),
+        }
+        let max = if costly { MAX_COMPACT_RETRIES / 4 } else { MAX_COMPACT_RETRIES };
+        state.compact_retries <= max || lower_priority(state, costly)
+    }
+
+    /// Compaction was skipped for lack of free pages: could reclaim make room for it?
+    fn compaction_has_room<R: Relief<H>>(
+        &self,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+    ) -> bool {
+        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        req.candidates().any(|(_, entry)| {
+            let zone = self.zone_at(entry);
+            let free = zone.nr_free_pages();
+            let mark = zone.mark(flags.mark());
+            if zone.watermark_ok(rule, req.order, mark, req.highest, flags, free) {
+                return false;
+            }
+            let base = if req.order.is_costly() { Mark::Low } else { Mark::Min };
+            let gap = 2 * req.order.pages();
+            let available = self.reclaimable(zone, relief) / u64::from(req.order.0)
+                + zone.nr_free_pages_exact();
+            let (mark, cma) = (zone.mark(base) + gap, AllocFlags::CMA);
+            zone.watermark_ok(rule, Order::ZERO, mark, req.highest, cma, available)
+        })
+    }
+
+    /// Nodes with memory, as a set.
+    pub(super) fn nodes_with_memory(&self) -> NodeMask {
+        self.populated_zones().fold(NodeMask::EMPTY, |mask, zone| mask.with(zone.node))
+    }
+}
+
+fn lower_priority(state: &mut State, costly: bool) -> bool {
+    let min = if costly { CompactPriority::SyncLight } else { CompactPriority::SyncFull };
+    if state.compact_priority <= min {
+        return false;
+    }
+    state.compact_priority = match state.compact_priority {
+        CompactPriority::Async => CompactPriority::SyncLight,
+        _ => CompactPriority::SyncFull,
+    };
+    state.compact_retries = 0;
+    true
+}

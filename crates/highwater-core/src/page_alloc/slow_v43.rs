@@ -1,0 +1,92 @@
+//! The slow path of 4.3 (spec 01 §11.7): no retry counters, congestion waits between rounds.
+
+use super::{
+    AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
+};
+use crate::host::{Cx, HZ, Host, TaskFlags};
+use crate::page::{Order, Pfn};
+
+impl<H: Host> PageAllocator<H> {
+    /// 4.3's loop: compaction, reclaim, OOM, as long as there is progress.
+    pub(super) fn alloc_slow_v43<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        mut req: Request<'_>,
+    ) -> Option<Pfn> {
+        let can_wait = req.gfp.contains(Gfp::DIRECT_RECLAIM);
+        if req.gfp.contains(Gfp::THISNODE) && !can_wait {
+            return None;
+        }
+        let huge = req.gfp.contains(Gfp::GFP_TRANSHUGE_LIGHT);
+        let rule = self.policy.watermark.reserves;
+        let mut priority = CompactPriority::Async;
+        let mut reclaimed_pages = 0u64;
+        loop {
+            if req.gfp.contains(Gfp::KSWAPD_RECLAIM) {
+                self.wake_all_kswapds(cx, relief, &req);
+            }
+            let flags = request::slow_flags(req.gfp, req.order, cx.flags(), rule);
+            if !flags.contains(AllocFlags::CPUSET) {
+                req.nodes = None;
+            }
+            req.find_preferred();
+            req.preferred?;
+            if let Some(pfn) = self.get_page(cx, relief, &req, flags) {
+                return Some(pfn);
+            }
+            let reserves = request::reserve_flags(req.gfp, cx.flags());
+            let task = cx.flags();
+            let dying = task.contains(TaskFlags::OOM_VICTIM);
+            if !reserves.is_empty() {
+                let flags = AllocFlags::NO_WATERMARKS;
+                if let Some(pfn) = self.get_page(cx, relief, &req, flags) {
+                    return Some(pfn);
+                }
+            }
+            let nofail = req.gfp.contains(Gfp::NOFAIL);
+            if !can_wait || task.contains(TaskFlags::MEMALLOC) || (dying && !nofail) {
+                return None;
+            }
+            let (result, page) = self.direct_compact(cx, relief, &req, flags, priority);
+            if page.is_some() {
+                return page;
+            }
+            if huge && matches!(result, CompactResult::Deferred | CompactResult::Contended) {
+                return None;
+            }
+            let kthread = task.contains(TaskFlags::KTHREAD);
+            if !huge || kthread {
+                priority = CompactPriority::SyncLight;
+            }
+            let before = reclaimed_pages;
+            let (progress, page) = self.direct_reclaim(cx, relief, &req, flags);
+            if page.is_some() {
+                return page;
+            }
+            if progress {
+                reclaimed_pages = before + super::DIRECT_RECLAIM_TARGET;
+            }
+            if req.gfp.contains(Gfp::NORETRY) {
+                return self.direct_compact(cx, relief, &req, flags, priority).1;
+            }
+            let repeat = req.gfp.contains(Gfp::RETRY_MAYFAIL);
+            let more = reclaimed_pages < req.order.pages();
+            if (progress && req.order <= Order::COSTLY) || (repeat && more) {
+                // Nothing was congested: only a chance for others to run.
+                cx.host.yield_now();
+                continue;
+            }
+            if progress {
+                return self.direct_compact(cx, relief, &req, flags, priority).1;
+            }
+            // Without FS the killer is not called, but the request goes on as if it had been.
+            let killed = !req.gfp.contains(Gfp::FS)
+                || (!req.order.is_costly() && relief.out_of_memory(self, cx, &req));
+            if !killed && !nofail {
+                return None;
+            }
+            cx.host.sleep_jiffies(HZ / 50);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The zonelist cache of study 000: zones that failed lately are skipped (spec 01 §12).
+//!
+//! One bitmap per node's FALLBACK list, shared by all CPUs of the node and cleared once a second.
+//! Bits carry no order, mark or type: one failed huge page sends everybody to remote nodes.
+
+use crate::host::HZ;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::zone::NodeMask;
+use crate::zone::zonelist::ZoneRef;
+
+/// Entries a bitmap holds (longer lists are never marked beyond it).
+const ENTRIES_MAX: usize = 64;
+
+/// "Full" marks of one FALLBACK list.
+#[derive(Debug, Default)]
+pub struct ZonelistCache {
+    full: AtomicU64,
+    last_zap: AtomicU64,
+}
+
+impl ZonelistCache {
+    /// Forgets all marks if they are older than a second.
+    fn zap_if_old(&self, jiffies: u64) {
+        if jiffies > self.last_zap.load(Relaxed) + HZ {
+            self.clear();
+            self.last_zap.store(jiffies, Relaxed);
+        }
+    }
+
+    /// Forgets all marks.
+    pub fn clear(&self) {
+        self.full.store(0, Relaxed);
+    }
+
+    fn is_full(&self, index: usize) -> bool {
+        index < ENTRIES_MAX && self.full.load(Relaxed) >> index & 1 != 0
+    }
+
+    fn mark_full(&self, index: usize) {
+        if index < ENTRIES_MAX {
+            self.full.store(self.full.load(Relaxed) | 1 << index, Relaxed);
+        }
+    }
+
+    /// The marks, bit = position in the list.
+    pub fn marks(&self) -> u64 {
+        self.full.load(Relaxed)
+    }
+}
+
+/// One get_page call's view of a cache (§12.2).
+#[derive(Debug)]
+pub(super) struct Scan<'a> {
+    cache: Option<&'a ZonelistCache>,
+    active: bool,
+    set_up: bool,
+    allowed: NodeMask,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(cache: Option<&'a ZonelistCache>) -> Scan<'a> {
+        Scan { cache, active: false, set_up: false, allowed: NodeMask::EMPTY }
+    }
+
+    /// Is an entry to be skipped unseen?
+    #[inline(always)]
+    pub(super) fn skips(&self, index: usize, entry: ZoneRef) -> bool {
+        self.active && !self.worth(index, entry)
+    }
+
+    fn worth(&self, index: usize, entry: ZoneRef) -> bool {
+        match self.cache {
+            None => true,
+            Some(cache) => self.allowed.contains(entry.node) && !cache.is_full(index),
+        }
+    }
+
+    /// At the first failed watermark: start using the cache. `allowed` are the nodes worth trying.
+    pub(super) fn set_up(&mut self, nr_nodes: usize, jiffies: u64, allowed: NodeMask) {
+        if self.set_up || nr_nodes <= 1 {
+            return;
+        }
+        let Some(cache) = self.cache else { return };
+        cache.zap_if_old(jiffies);
+        self.allowed = allowed;
+        self.active = true;
+        self.set_up = true;
+    }
+
+    /// Remembers that an entry had nothing.
+    pub(super) fn mark(&self, index: usize) {
+        if self.active
+            && let Some(cache) = self.cache
+        {
+            cache.mark_full(index);
+        }
+    }
+
+    /// At the end of a scan without a page: true if an exact scan is due.
+    pub(super) fn rescan(&mut self) -> bool {
+        core::mem::take(&mut self.active)
+    }
+}

@@ -1,0 +1,8 @@
+//! Typed tracepoints: the kmem events of spec 01 §13.
+//!
+//! An event is a small value; [`Host::trace`](crate::host::Host::trace) receives it. The text form
+//! follows the kernel's, so that tools which read ftrace output can read ours.
+
+mod event;
+
+pub use event::Event;

@@ -1,0 +1,115 @@
+//! Counter arrays with per-CPU differences (spec 01 §2.8).
+//!
+//! A change goes to the CPU's 8-bit difference and reaches the global value only past a threshold:
+//! reads are cheap and slightly wrong, by at most `cpus * threshold`.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crossbeam_utils::CachePadded;
+
+use crate::host::CpuId;
+use crate::sync::atomic::{AtomicI8, AtomicI64, AtomicU8, Ordering::Relaxed};
+
+struct CpuDiffs<const N: usize> {
+    diff: [AtomicI8; N],
+}
+
+/// `N` counters.
+///
+/// Synchronisation: differences are written by their own CPU only (or with that CPU offline);
+/// globals by atomic addition.
+pub struct StatSet<const N: usize> {
+    global: [AtomicI64; N],
+    cpus: Box<[CachePadded<CpuDiffs<N>>]>,
+    threshold: AtomicU8,
+}
+
+impl<const N: usize> StatSet<N> {
+    /// Zeroed counters for `nr_cpus` CPUs; threshold 0 (every change reaches the global value).
+    pub fn new(nr_cpus: usize) -> Self {
+        let mut cpus = Vec::with_capacity(nr_cpus);
+        cpus.resize_with(nr_cpus, || {
+            CachePadded::new(CpuDiffs { diff: core::array::from_fn(|_| AtomicI8::new(0)) })
+        });
+        StatSet {
+            global: core::array::from_fn(|_| AtomicI64::new(0)),
+            cpus: cpus.into_boxed_slice(),
+            threshold: AtomicU8::new(0),
+        }
+    }
+
+    /// Adds `delta` on behalf of `cpu`.
+    #[inline]
+    pub fn add(&self, cpu: CpuId, item: usize, delta: i64) {
+        let diff = &self.cpus[cpu.idx()].diff[item];
+        let sum = i64::from(diff.load(Relaxed)) + delta;
+        let threshold = i64::from(self.threshold.load(Relaxed));
+        if sum.abs() > threshold {
+            self.global[item].fetch_add(sum, Relaxed);
+            diff.store(0, Relaxed);
+        } else {
+            // |sum| <= threshold <= 125 fits.
+            diff.store(sum as i8, Relaxed);
+        }
+    }
+
+    /// Plain read: the global value, never below 0, differences ignored.
+    #[inline(always)]
+    pub fn read(&self, item: usize) -> u64 {
+        self.global[item].load(Relaxed).max(0) as u64
+    }
+
+    /// Snapshot read: differences of all CPUs added.
+    pub fn read_exact(&self, item: usize) -> u64 {
+        let diffs: i64 = self.cpus.iter().map(|c| i64::from(c.diff[item].load(Relaxed))).sum();
+        (self.global[item].load(Relaxed) + diffs).max(0) as u64
+    }
+
+    /// Folds one CPU's differences into the globals; true if there were any.
+    pub fn fold(&self, cpu: CpuId) -> bool {
+        let mut any = false;
+        for (item, diff) in self.cpus[cpu.idx()].diff.iter().enumerate() {
+            let d = diff.load(Relaxed);
+            if d != 0 {
+                diff.store(0, Relaxed);
+                self.global[item].fetch_add(i64::from(d), Relaxed);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The threshold in force.
+    pub fn threshold(&self) -> u8 {
+        self.threshold.load(Relaxed)
+    }
+
+    /// Sets the threshold (at most 125).
+    pub fn set_threshold(&self, threshold: u8) {
+        self.threshold.store(threshold.min(125), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_stays_within_the_threshold() {
+        let stats = StatSet::<1>::new(2);
+        stats.set_threshold(4);
+        for _ in 0..4 {
+            stats.add(CpuId(0), 0, 1);
+        }
+        assert_eq!((stats.read(0), stats.read_exact(0)), (0, 4));
+        stats.add(CpuId(0), 0, 1);
+        assert_eq!((stats.read(0), stats.read_exact(0)), (5, 5));
+        stats.add(CpuId(1), 0, -3);
+        assert_eq!((stats.read(0), stats.read_exact(0)), (5, 2));
+        assert!(stats.fold(CpuId(1)) && !stats.fold(CpuId(1)));
+        assert_eq!(stats.read(0), 2);
+        stats.add(CpuId(1), 0, -1024);
+        assert_eq!((stats.read(0), stats.read_exact(0)), (0, 0), "reads clamp at 0");
+    }
+}

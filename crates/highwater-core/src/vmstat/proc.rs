@@ -1,0 +1,1 @@
+//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`.

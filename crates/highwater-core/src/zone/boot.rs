@@ -1,0 +1,306 @@
+//! From a machine description to an allocator with free lists (spec 01 §2.2).
+//!
+//! The order of events matters: memory is freed to the buddy lists, per-CPU lists and thresholds
+//! are set up while watermarks are still 0, then the sizes are computed from what is managed *at
+//! that time*; init memory that is released later grows `managed` and recomputes nothing.
+//!
+//! To: [`crate::page_alloc`] (the lists filled here).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::watermark;
+use super::zonelist::{self, NodeSummary};
+use super::{Mark, Node, NodeId, Zone, ZoneInfo, ZoneType};
+use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, ZoneSpec};
+use crate::host::{CpuId, Cx, Host, Lock};
+use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, PageWord, Pfn};
+use crate::page_alloc::{PageAllocator, PcpShape, ZonelistCache};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::vmstat::{EventSet, NodeStat, StatSet};
+
+/// THP turns itself off below this much memory (512 MiB), and then raises nothing.
+const THP_MIN_PAGES: u64 = 512 << 8;
+/// Blocks of the 4.3 RESERVE type per zone, at most.
+const RESERVE_BLOCKS_MAX: u64 = 2;
+
+/// Boots a machine: zones, zonelists, free lists, sizes.
+///
+/// # Errors
+/// If the machine cannot exist ([`Machine::validate`]).
+pub fn boot<H: Host>(
+    host: &H,
+    machine: &Machine,
+    policy: &Policy,
+) -> Result<PageAllocator<H>, MachineError> {
+    machine.validate()?;
+    let alloc = assemble(host, machine, policy);
+    let cx = Cx::new(host, CpuId(0));
+    for (node, spec) in zone_specs(machine) {
+        // Managed frames are the last ones of the span: the kernel sits at the start.
+        let end = spec.start_pfn + spec.spanned;
+        alloc.release(&cx, node, spec.zone, end - spec.managed_at_boot, end);
+    }
+    alloc.init_sizes(&cx);
+    for (node, spec) in zone_specs(machine) {
+        let end = spec.start_pfn + spec.spanned;
+        alloc.release(&cx, node, spec.zone, end - spec.managed, end - spec.managed_at_boot);
+    }
+    for cpu in alloc.cpus() {
+        for zone in alloc.populated_zones() {
+            zone.stats.fold(cpu);
+        }
+    }
+    Ok(alloc)
+}
+
+fn zone_specs(machine: &Machine) -> impl Iterator<Item = (NodeId, &ZoneSpec)> {
+    let nodes = machine.nodes.iter().enumerate();
+    nodes.flat_map(|(n, node)| node.zones.iter().map(move |z| (NodeId(n as u16), z)))
+}
+
+fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAllocator<H> {
+    let nr_cpus = machine.nr_cpus();
+    let managed: u64 = zone_specs(machine).map(|(_, z)| z.managed_at_boot).sum();
+    let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
+    let map = PageMap::new(machine.end_pfn() as u32);
+    let mut zones: Vec<Option<Zone<H>>> = Vec::new();
+    zones.resize_with(machine.nodes.len() * ZoneType::COUNT, || None);
+    for (node, spec) in zone_specs(machine).filter(|(_, z)| z.present > 0) {
+        let (start, nr) = (Pfn(spec.start_pfn as u32), spec.spanned as u32);
+        map.assign(start, nr, node, spec.zone);
+        let info =
+            ZoneInfo::new(node, spec.zone, start, start.add(nr), spec.present, nr_cpus, grouping);
+        info.set_boost_factor(machine.tunables.watermark_boost_factor);
+        let index = node.idx() * ZoneType::COUNT + spec.zone.idx();
+        zones[index] = Some(Zone::new(host, info, nr_cpus));
+    }
+    let mut cpu_node = vec![NodeId(0); nr_cpus];
+    for (n, node) in machine.nodes.iter().enumerate() {
+        for &cpu in &node.cpus {
+            cpu_node[cpu as usize] = NodeId(n as u16);
+        }
+    }
+    let nodes: Vec<_> = machine
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(n, spec)| {
+            let mut cpus: Vec<_> = spec.cpus.iter().map(|&c| CpuId(c)).collect();
+            cpus.sort();
+            Node {
+                id: NodeId(n as u16),
+                cpus,
+                stats: StatSet::<{ NodeStat::COUNT }>::new(nr_cpus),
+                total_reserve: AtomicU64::new(0),
+            }
+        })
+        .collect();
+    let summaries: Vec<_> = machine
+        .nodes
+        .iter()
+        .map(|n| {
+            let mut zones: Vec<_> =
+                n.zones.iter().filter(|z| z.present > 0).map(|z| z.zone).collect();
+            zones.sort();
+            NodeSummary { has_cpus: !n.cpus.is_empty(), zones }
+        })
+        .collect();
+    let lists = zonelist::build(&summaries, &machine.distances, policy.zonelist.node_load_4_3);
+    let mut caches = Vec::new();
+    caches.resize_with(lists.len(), ZonelistCache::default);
+    PageAllocator {
+        map,
+        policy: policy.clone(),
+        tunables: machine.tunables.clone(),
+        events: EventSet::new(nr_cpus),
+        machine: machine.clone(),
+        pcp_shape: PcpShape::new(&policy.pcp),
+        zones: zones.into_boxed_slice(),
+        nodes: nodes.into_boxed_slice(),
+        zonelists: lists.into_boxed_slice(),
+        caches: caches.into_boxed_slice(),
+        cpu_node: cpu_node.into_boxed_slice(),
+        grouping,
+        min_free_kbytes: AtomicU64::new(0),
+        cookie: AtomicU64::new(0),
+        drain_lock: host.new_lock(LockClass::Drain, ()),
+        oom_lock: host.new_lock(LockClass::Oom, ()),
+    }
+}
+
+impl<H: Host> PageAllocator<H> {
+    /// Hands frames `start..end` of a zone to the buddy lists, as the largest aligned blocks, in
+    /// ascending order to the list tails (§2.1). `managed` grows; nothing is recomputed.
+    pub fn release(&self, cx: &Cx<'_, H>, node: NodeId, zone: ZoneType, start: u64, end: u64) {
+        let Some(zone) = self.zone(node, zone) else {
+            return;
+        };
+        let mut area = zone.free.lock(cx.cpu());
+        let mut buddy = self.buddy(cx, zone, &mut area);
+        let mut at = start;
+        while at < end {
+            let aligned = if at == 0 { 63 } else { at.trailing_zeros() };
+            let fits = (end - at).ilog2();
+            let order = Order(aligned.min(fits).min(u32::from(Order::MAX.0)) as u8);
+            for pfn in at..at + order.pages() {
+                let page = self.map.page(Pfn(pfn as u32));
+                page.remove_flags(PageWord::RESERVED);
+                page.set_refcount(0);
+            }
+            let pfn = Pfn(at as u32);
+            let migratetype = zone.pageblock_type(pfn);
+            buddy.free_block(pfn, order, migratetype, true);
+            at += order.pages();
+        }
+        zone.add_managed(end - start);
+    }
+
+    /// Steps 3 to 6 of §2.2: thresholds with watermarks at 0, then every size.
+    fn init_sizes(&self, cx: &Cx<'_, H>) {
+        // CPU bring-up refreshes thresholds while all marks are 0: each zone gets a small drift
+        // mark that later refreshes keep.
+        self.refresh_thresholds();
+        let user = self.tunables.min_free_kbytes;
+        let computed = watermark::min_free_kbytes(
+            self.buffer_pages(),
+            self.policy.watermark.min_free_kbytes_max,
+        );
+        self.min_free_kbytes.store(user.unwrap_or(computed), Relaxed);
+        self.rebuild_watermarks();
+        self.refresh_thresholds();
+        self.rebuild_lowmem_reserve();
+        if self.policy.highatomic == HighatomicKind::Reserve {
+            self.set_reserve_blocks_aside(cx);
+        }
+        self.start_thp();
+        for zone in self.populated_zones() {
+            let m = zone.marks();
+            zone.alloc_batch.store((m.high - m.low) as i64, Relaxed);
+        }
+    }
+
+    /// Pages above the high marks of all zones up to NORMAL (§2.3).
+    fn buffer_pages(&self) -> u64 {
+        self.populated_zones()
+            .filter(|z| z.zone <= ZoneType::Normal)
+            .map(|z| z.managed().saturating_sub(z.mark(Mark::High)))
+            .sum()
+    }
+
+    /// khugepaged raises min_free_kbytes when it starts (§2.3).
+    fn start_thp(&self) {
+        let managed: u64 = self.populated_zones().map(|z| z.managed()).sum();
+        if self.tunables.thp == Thp::Never || managed < THP_MIN_PAGES {
+            return;
+        }
+        let nr_zones = self.populated_zones().filter(|z| z.zone <= ZoneType::Normal).count();
+        let wanted = watermark::thp_min_free_kbytes(nr_zones as u64, self.buffer_pages());
+        if wanted > self.min_free_kbytes() {
+            self.min_free_kbytes.store(wanted, Relaxed);
+        }
+        self.rebuild_watermarks();
+    }
+
+    /// `sysctl vm.min_free_kbytes`: sets it and rebuilds marks and per-CPU sizes (§2.3).
+    pub fn set_min_free_kbytes(&self, kbytes: u64) {
+        self.min_free_kbytes.store(kbytes, Relaxed);
+        self.rebuild_watermarks();
+    }
+
+    /// Recomputes every zone's marks, then total reserves and per-CPU sizes (§2.4, §2.6, §2.7).
+    /// Boosts are cleared.
+    pub fn rebuild_watermarks(&self) {
+        let total: u64 = self.populated_zones().map(|z| z.managed()).sum();
+        for zone in self.populated_zones() {
+            let marks = watermark::marks(
+                self.min_free_kbytes(),
+                zone.managed(),
+                total,
+                self.tunables.watermark_scale_factor,
+                self.policy.watermark.gaps,
+            );
+            zone.set_marks(&marks);
+        }
+        self.rebuild_total_reserve();
+        self.rebuild_pcp_sizes();
+    }
+
+    fn rebuild_total_reserve(&self) {
+        for node in self.nodes() {
+            let sum = self.zones_of(node.id).map(|z| {
+                let reserves = z.lowmem_reserves();
+                watermark::total_reserve(z.managed(), &reserves, z.zone.idx(), z.mark(Mark::High))
+            });
+            node.total_reserve.store(sum.sum(), Relaxed);
+        }
+    }
+
+    /// Batch and limit of every zone's per-CPU lists, the same for all CPUs (§2.7).
+    fn rebuild_pcp_sizes(&self) {
+        for zone in self.populated_zones() {
+            let local = self.node(zone.node).cpus.len();
+            let cpus = if local == 0 { self.nr_cpus() } else { local };
+            let (batch, high) = watermark::pcp_sizes(
+                zone.managed(),
+                zone.mark(Mark::Low),
+                cpus as u64,
+                self.tunables.percpu_pagelist_high_fraction,
+                self.policy.pcp.sizing,
+            );
+            zone.set_pcp_sizes(batch, high);
+        }
+    }
+
+    fn rebuild_lowmem_reserve(&self) {
+        for node in self.nodes() {
+            let managed = ZoneType::ALL.map(|t| self.zone(node.id, t).map_or(0, |z| z.managed()));
+            let reserve = watermark::lowmem_reserve(managed, self.tunables.lowmem_reserve_ratio);
+            for zone in self.zones_of(node.id) {
+                zone.set_lowmem_reserves(&reserve[zone.zone.idx()]);
+            }
+        }
+        self.rebuild_total_reserve();
+    }
+
+    /// Normal difference thresholds and drift marks of every zone (§2.8).
+    pub fn refresh_thresholds(&self) {
+        let cpus = self.nr_cpus() as u64;
+        for node in self.nodes() {
+            let mut largest = 0;
+            for zone in self.zones_of(node.id) {
+                zone.refresh_thresholds(cpus);
+                largest = largest.max(zone.stats.threshold());
+            }
+            node.stats.set_threshold(largest);
+        }
+    }
+
+    /// Gives a pageblock another type and moves its free blocks there (set-up and replay).
+    pub fn convert_pageblock(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, to: MigrateType) {
+        let mut area = zone.free.lock(cx.cpu());
+        zone.set_pageblock_type(pfn, to);
+        self.buddy(cx, zone, &mut area).move_pageblock(pfn, to, false);
+    }
+
+    /// 4.3: the first movable pageblocks of each zone become RESERVE (§9.4).
+    fn set_reserve_blocks_aside(&self, cx: &Cx<'_, H>) {
+        for zone in self.populated_zones() {
+            let wanted = zone.marks().min.div_ceil(PAGEBLOCK_PAGES).min(RESERVE_BLOCKS_MAX);
+            let mut left = wanted;
+            for pfn in zone.pageblock_samples() {
+                let page = self.map.page(pfn);
+                if left == 0 {
+                    break;
+                }
+                if page.has(PageWord::RESERVED) || zone.pageblock_type(pfn) != MigrateType::Movable
+                {
+                    continue;
+                }
+                self.convert_pageblock(cx, zone, pfn, MigrateType::HighAtomic);
+                left -= 1;
+            }
+        }
+    }
+}

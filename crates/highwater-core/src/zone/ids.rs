@@ -1,0 +1,104 @@
+//! Zone types, node numbers, sets of nodes.
+
+use core::fmt;
+
+/// A zone of the x86-64 layout (spec 01 §1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[repr(u8)]
+pub enum ZoneType {
+    /// Below 16 MiB.
+    #[cfg_attr(feature = "serde", serde(rename = "DMA"))]
+    Dma = 0,
+    /// Below 4 GiB.
+    #[cfg_attr(feature = "serde", serde(rename = "DMA32"))]
+    Dma32 = 1,
+    /// The rest.
+    #[cfg_attr(feature = "serde", serde(rename = "Normal"))]
+    Normal = 2,
+    /// Movable pages only; empty unless configured.
+    #[cfg_attr(feature = "serde", serde(rename = "Movable"))]
+    Movable = 3,
+    /// Device memory; never allocated from.
+    #[cfg_attr(feature = "serde", serde(rename = "Device"))]
+    Device = 4,
+}
+
+impl ZoneType {
+    /// Number of zone types.
+    pub const COUNT: usize = 5;
+    /// All, by index.
+    pub const ALL: [ZoneType; Self::COUNT] =
+        [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal, ZoneType::Movable, ZoneType::Device];
+
+    /// As an index.
+    #[inline(always)]
+    pub const fn idx(self) -> usize {
+        self as usize
+    }
+
+    /// The name `/proc` prints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ZoneType::Dma => "DMA",
+            ZoneType::Dma32 => "DMA32",
+            ZoneType::Normal => "Normal",
+            ZoneType::Movable => "Movable",
+            ZoneType::Device => "Device",
+        }
+    }
+}
+
+impl fmt::Display for ZoneType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Node number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub u16);
+
+impl NodeId {
+    /// As an index.
+    #[inline(always)]
+    pub const fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeMask(u64);
+
+impl NodeMask {
+    /// Most nodes a machine may have.
+    pub const MAX_NODES: usize = 64;
+    /// All nodes.
+    pub const ALL: NodeMask = NodeMask(u64::MAX);
+    /// No node.
+    pub const EMPTY: NodeMask = NodeMask(0);
+
+    /// The set of one node.
+    pub const fn of(node: NodeId) -> NodeMask {
+        NodeMask(1 << node.0)
+    }
+
+    /// This set and another node.
+    #[must_use]
+    pub const fn with(self, node: NodeId) -> NodeMask {
+        NodeMask(self.0 | 1 << node.0)
+    }
+
+    /// Membership.
+    #[inline(always)]
+    pub const fn contains(self, node: NodeId) -> bool {
+        self.0 >> node.0 & 1 != 0
+    }
+}
+
+impl fmt::Debug for NodeMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "N{:x}", self.0)
+    }
+}

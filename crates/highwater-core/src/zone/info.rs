@@ -1,0 +1,387 @@
+//! The part of a zone that needs no lock: span, marks, reserves, counters, pageblock types.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use bitflags::bitflags;
+
+use super::watermark::{self, Marks};
+use super::{NodeId, ZoneType};
+use crate::config::{MinReserveRule, WatermarkTest};
+use crate::host::CpuId;
+use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
+use crate::page_alloc::AllocFlags;
+use crate::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::vmstat::{StatSet, ZoneStat};
+
+bitflags! {
+    /// Zone state bits (spec 01 §1).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ZoneFlags: u32 {
+        /// A boost happened; the next allocation wakes kswapd.
+        const BOOSTED_WATERMARK = 1;
+        /// kswapd balances this zone: per-CPU lists keep less.
+        const RECLAIM_ACTIVE = 2;
+        /// 4.3: this round's fair share is used up.
+        const FAIR_DEPLETED = 4;
+    }
+}
+
+/// Which mark a check uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Mark {
+    /// Minimum.
+    Min = 0,
+    /// Wakes kswapd.
+    Low = 1,
+    /// kswapd's target.
+    High = 2,
+}
+
+const TYPE_MASK: u8 = 0x7;
+const SKIP_BIT: u8 = 0x8;
+
+/// A zone without its lists.
+///
+/// Synchronisation: marks, reserves and sizes change under the allocator's set-up and sysctl
+/// paths only; `nr_free`, `types` and pageblock types under the zone lock; readers are lock-free.
+pub struct ZoneInfo {
+    /// Node.
+    pub node: NodeId,
+    /// Zone type.
+    pub zone: ZoneType,
+    /// First frame.
+    pub start: Pfn,
+    /// One past the last frame.
+    pub end: Pfn,
+    /// Spanned minus holes.
+    pub present: u64,
+    /// Mobility grouping is on (the machine is not tiny).
+    pub grouping: bool,
+    /// Zone counters.
+    pub stats: StatSet<{ ZoneStat::COUNT }>,
+    managed: AtomicU64,
+    marks: [AtomicU64; 4],
+    boost: AtomicU64,
+    reserve: [AtomicU64; 5],
+    drift_mark: AtomicU64,
+    flags: AtomicU32,
+    nr_reserved_highatomic: AtomicU64,
+    pcp_high: AtomicU32,
+    pcp_batch: AtomicU32,
+    nr_free: [AtomicU32; MAX_ORDER],
+    types: [AtomicU8; MAX_ORDER],
+    pageblocks: Box<[AtomicU8]>,
+    first_pageblock: u32,
+    boost_factor: AtomicU64,
+    /// 4.3 fair allocation: pages left in this round.
+    pub(crate) alloc_batch: AtomicI64,
+}
+
+impl ZoneInfo {
+    /// A zone of frames `start..end` with nothing managed yet; all pageblocks movable, or
+    /// unmovable if grouping is off.
+    pub fn new(
+        node: NodeId,
+        zone: ZoneType,
+        start: Pfn,
+        end: Pfn,
+        present: u64,
+        nr_cpus: usize,
+        grouping: bool,
+    ) -> ZoneInfo {
+        let first_pageblock = start.0 >> PAGEBLOCK_ORDER;
+        let nr_blocks = ((end.0 - 1) >> PAGEBLOCK_ORDER) - first_pageblock + 1;
+        let initial = if grouping { MigrateType::Movable } else { MigrateType::Unmovable };
+        let blocks: Vec<_> = (0..nr_blocks).map(|_| AtomicU8::new(initial as u8)).collect();
+        ZoneInfo {
+            node,
+            zone,
+            start,
+            end,
+            present,
+            grouping,
+            stats: StatSet::new(nr_cpus),
+            managed: AtomicU64::new(0),
+            marks: [const { AtomicU64::new(0) }; 4],
+            boost: AtomicU64::new(0),
+            reserve: [const { AtomicU64::new(0) }; 5],
+            drift_mark: AtomicU64::new(0),
+            flags: AtomicU32::new(0),
+            nr_reserved_highatomic: AtomicU64::new(0),
+            pcp_high: AtomicU32::new(0),
+            pcp_batch: AtomicU32::new(1),
+            nr_free: [const { AtomicU32::new(0) }; MAX_ORDER],
+            types: [const { AtomicU8::new(0) }; MAX_ORDER],
+            pageblocks: blocks.into_boxed_slice(),
+            first_pageblock,
+            boost_factor: AtomicU64::new(0),
+            alloc_batch: AtomicI64::new(0),
+        }
+    }
+
+    /// End minus start.
+    pub fn spanned(&self) -> u64 {
+        u64::from(self.end.0 - self.start.0)
+    }
+
+    /// True if the frame lies in the zone's span.
+    #[inline(always)]
+    pub fn spans(&self, pfn: Pfn) -> bool {
+        (self.start..self.end).contains(&pfn)
+    }
+
+    /// Pages handed to the allocator so far.
+    #[inline(always)]
+    pub fn managed(&self) -> u64 {
+        self.managed.load(Relaxed)
+    }
+
+    pub(crate) fn add_managed(&self, pages: u64) {
+        self.managed.fetch_add(pages, Relaxed);
+    }
+
+    /// Free pages, plain read (per-CPU differences ignored).
+    #[inline(always)]
+    pub fn nr_free_pages(&self) -> u64 {
+        self.stats.read(ZoneStat::FreePages as usize)
+    }
+
+    /// Free pages, differences included.
+    pub fn nr_free_pages_exact(&self) -> u64 {
+        self.stats.read_exact(ZoneStat::FreePages as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_free(&self, cpu: CpuId, pages: i64) {
+        self.stats.add(cpu, ZoneStat::FreePages as usize, pages);
+    }
+
+    /// A mark with the boost in force.
+    #[inline(always)]
+    pub fn mark(&self, mark: Mark) -> u64 {
+        self.marks[mark as usize].load(Relaxed) + self.boost.load(Relaxed)
+    }
+
+    /// The marks without boost.
+    pub fn marks(&self) -> Marks {
+        let m = |i: usize| self.marks[i].load(Relaxed);
+        Marks { min: m(0), low: m(1), high: m(2), promo: m(3) }
+    }
+
+    /// Sets the marks; a rebuild clears the boost.
+    pub(crate) fn set_marks(&self, m: &Marks) {
+        for (slot, value) in self.marks.iter().zip([m.min, m.low, m.high, m.promo]) {
+            slot.store(value, Relaxed);
+        }
+        self.boost.store(0, Relaxed);
+    }
+
+    /// The boost in force.
+    #[inline(always)]
+    pub fn boost(&self) -> u64 {
+        self.boost.load(Relaxed)
+    }
+
+    pub(crate) fn set_boost(&self, pages: u64) {
+        self.boost.store(pages, Relaxed);
+    }
+
+    /// Takes back at most `pages` of the boost (kswapd at the end of a balancing run).
+    pub fn reduce_boost(&self, pages: u64) {
+        self.boost.store(self.boost().saturating_sub(pages), Relaxed);
+    }
+
+    /// `watermark_boost_factor` in force.
+    pub fn boost_factor(&self) -> u64 {
+        self.boost_factor.load(Relaxed)
+    }
+
+    pub(crate) fn set_boost_factor(&self, factor: u64) {
+        self.boost_factor.store(factor, Relaxed);
+    }
+
+    /// What the zone keeps from requests whose highest zone is `highest`.
+    #[inline(always)]
+    pub fn lowmem_reserve(&self, highest: ZoneType) -> u64 {
+        self.reserve[highest.idx()].load(Relaxed)
+    }
+
+    /// All five reserves.
+    pub fn lowmem_reserves(&self) -> [u64; 5] {
+        core::array::from_fn(|i| self.reserve[i].load(Relaxed))
+    }
+
+    pub(crate) fn set_lowmem_reserves(&self, reserve: &[u64; 5]) {
+        for (slot, &value) in self.reserve.iter().zip(reserve) {
+            slot.store(value, Relaxed);
+        }
+    }
+
+    /// The mark below which free counts need a snapshot (0 = none).
+    pub fn drift_mark(&self) -> u64 {
+        self.drift_mark.load(Relaxed)
+    }
+
+    /// Recomputes the difference threshold and, where drift could reach `min`, the drift mark.
+    pub(crate) fn refresh_thresholds(&self, online_cpus: u64) {
+        let threshold = watermark::stat_threshold(online_cpus, self.managed());
+        self.stats.set_threshold(threshold);
+        if let Some(mark) = watermark::drift_mark(&self.marks(), online_cpus, threshold) {
+            self.drift_mark.store(mark, Relaxed);
+        }
+    }
+
+    /// Per-CPU list limit, pages.
+    #[inline(always)]
+    pub fn pcp_high(&self) -> u32 {
+        self.pcp_high.load(Relaxed)
+    }
+
+    /// Per-CPU list batch, pages.
+    #[inline(always)]
+    pub fn pcp_batch(&self) -> u32 {
+        self.pcp_batch.load(Relaxed)
+    }
+
+    /// Sets batch and limit of every CPU's lists.
+    pub fn set_pcp_sizes(&self, batch: u32, high: u32) {
+        self.pcp_batch.store(batch, Relaxed);
+        self.pcp_high.store(high, Relaxed);
+    }
+
+    /// True if a flag is set.
+    #[inline(always)]
+    pub fn has(&self, flag: ZoneFlags) -> bool {
+        self.flags.load(Relaxed) & flag.bits() != 0
+    }
+
+    /// Sets a flag.
+    pub fn set_flag(&self, flag: ZoneFlags) {
+        self.flags.fetch_or(flag.bits(), Relaxed);
+    }
+
+    /// Clears a flag; true if it was set.
+    pub fn clear_flag(&self, flag: ZoneFlags) -> bool {
+        self.flags.fetch_and(!flag.bits(), Relaxed) & flag.bits() != 0
+    }
+
+    /// Pages in high-atomic pageblocks.
+    #[inline(always)]
+    pub fn nr_reserved_highatomic(&self) -> u64 {
+        self.nr_reserved_highatomic.load(Relaxed)
+    }
+
+    pub(crate) fn set_reserved_highatomic(&self, pages: u64) {
+        self.nr_reserved_highatomic.store(pages, Relaxed);
+    }
+
+    /// Blocks on the lists of an order, all types.
+    pub fn nr_free_blocks(&self, order: Order) -> u32 {
+        self.nr_free[order.idx()].load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn note_list(
+        &self,
+        order: Order,
+        migratetype: MigrateType,
+        empty: bool,
+        blocks: i32,
+    ) {
+        let nr = &self.nr_free[order.idx()];
+        nr.store(nr.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
+        let types = &self.types[order.idx()];
+        let bit = 1u8 << migratetype as u8;
+        let old = types.load(Relaxed);
+        types.store(if empty { old & !bit } else { old | bit }, Relaxed);
+    }
+
+    /// Type of the pageblock a frame is in.
+    #[inline(always)]
+    pub fn pageblock_type(&self, pfn: Pfn) -> MigrateType {
+        MigrateType::from_index(u32::from(self.pageblock(pfn).load(Relaxed) & TYPE_MASK))
+    }
+
+    /// Sets a pageblock's type (zone lock held). With grouping off the mergeable types all become
+    /// unmovable.
+    pub(crate) fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
+        let t = match migratetype {
+            t if t.is_mergeable() && !self.grouping => MigrateType::Unmovable,
+            t => t,
+        };
+        let block = self.pageblock(pfn);
+        block.store((block.load(Relaxed) & !TYPE_MASK) | t as u8, Relaxed);
+    }
+
+    /// The skip hint of compaction for a pageblock.
+    pub fn pageblock_skip(&self, pfn: Pfn) -> bool {
+        self.pageblock(pfn).load(Relaxed) & SKIP_BIT != 0
+    }
+
+    /// Sets or clears the skip hint.
+    pub fn set_pageblock_skip(&self, pfn: Pfn, skip: bool) {
+        let block = self.pageblock(pfn);
+        let old = block.load(Relaxed) & !SKIP_BIT;
+        block.store(if skip { old | SKIP_BIT } else { old }, Relaxed);
+    }
+
+    /// First frame of each pageblock sample that `/proc/pagetypeinfo` takes: every 512 pages from
+    /// the zone's start.
+    pub fn pageblock_samples(&self) -> impl Iterator<Item = Pfn> + use<> {
+        (self.start.0..self.end.0).step_by(PAGEBLOCK_PAGES as usize).map(Pfn)
+    }
+
+    #[inline(always)]
+    fn pageblock(&self, pfn: Pfn) -> &AtomicU8 {
+        &self.pageblocks[((pfn.0 >> PAGEBLOCK_ORDER) - self.first_pageblock) as usize]
+    }
+
+    /// The exact watermark test (spec 01 §6.1, §6.4): may a request of `order` take pages so that
+    /// `free` pages are judged against `mark`?
+    #[inline]
+    pub fn watermark_ok(
+        &self,
+        rule: (WatermarkTest, MinReserveRule),
+        order: Order,
+        mark: u64,
+        highest: ZoneType,
+        flags: AllocFlags,
+        free: u64,
+    ) -> bool {
+        let (test, reserves) = rule;
+        let mut free = free as i64 - (order.pages() as i64 - 1);
+        if !flags.intersects(watermark::reserve_flags(reserves)) {
+            free -= self.nr_reserved_highatomic() as i64;
+        }
+        let min = watermark::effective_min(mark as i64, flags, reserves);
+        if free <= min + self.lowmem_reserve(highest) as i64 {
+            return false;
+        }
+        if order == Order::ZERO {
+            return true;
+        }
+        match test {
+            WatermarkTest::FreeBlock => {
+                let types = core::array::from_fn(|o| self.types[o].load(Relaxed));
+                let may = reserves_reach_highatomic(reserves, flags);
+                watermark::has_block(order.idx(), &types, may)
+            }
+            WatermarkTest::HalvedMarks => {
+                let nr_free = core::array::from_fn(|o| self.nr_free[o].load(Relaxed));
+                watermark::halved_marks_ok(order.idx(), &nr_free, free, min)
+            }
+        }
+    }
+}
+
+/// May the request take blocks of the high-atomic reserve (spec 01 §6.1, §6.5)?
+fn reserves_reach_highatomic(rule: MinReserveRule, flags: AllocFlags) -> bool {
+    match rule {
+        MinReserveRule::NonBlocking => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),
+        MinReserveRule::LegacyOom | MinReserveRule::Legacy => {
+            flags.intersects(AllocFlags::NON_BLOCK | AllocFlags::OOM)
+        }
+    }
+}

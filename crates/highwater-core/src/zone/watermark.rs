@@ -1,0 +1,283 @@
+//! Sizes and tests as pure functions over numbers (spec 01 §2, §6).
+//!
+//! Callers hold the state; nothing here reads a zone. Sizes are in pages unless a unit is written.
+
+use crate::config::{HighWatermark, MinReserveRule, PcpSizing};
+use crate::page::{MAX_ORDER, MigrateType};
+use crate::page_alloc::AllocFlags;
+
+/// Lower bound of the computed min_free_kbytes.
+const MIN_FREE_KBYTES_MIN: u64 = 128;
+/// Migratetypes that keep a block free of others' pages (spec 01 §2.3, THP rule).
+const PCP_TYPES: u64 = MigrateType::PCP_TYPES as u64;
+/// Pages of a pageblock.
+const PAGEBLOCK: u64 = crate::page::PAGEBLOCK_PAGES;
+/// Upper bound of a per-CPU difference threshold.
+const STAT_THRESHOLD_MAX: u64 = 125;
+
+/// MIN, LOW, HIGH and PROMO of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// Below this only privileged requests succeed.
+    pub min: u64,
+    /// Below this kswapd is woken.
+    pub low: u64,
+    /// kswapd sleeps above this.
+    pub high: u64,
+    /// Promotion between memory tiers.
+    pub promo: u64,
+}
+
+/// Integer square root, rounded down.
+pub const fn isqrt(x: u64) -> u64 {
+    x.isqrt()
+}
+
+/// min_free_kbytes from the pages that buffers may use (§2.3).
+pub fn min_free_kbytes(bufpages: u64, max_kbytes: u64) -> u64 {
+    isqrt(bufpages * 4 * 16).clamp(MIN_FREE_KBYTES_MIN, max_kbytes)
+}
+
+/// min_free_kbytes that transparent huge pages ask for (§2.3): room for pageblocks of each type.
+pub fn thp_min_free_kbytes(nr_zones: u64, bufpages: u64) -> u64 {
+    let pages = PAGEBLOCK * nr_zones * 2 + PAGEBLOCK * nr_zones * PCP_TYPES * PCP_TYPES;
+    4 * pages.min(bufpages / 20)
+}
+
+/// `x * num / den` without overflow, as the kernel's fraction helper rounds.
+pub const fn mult_frac(x: u64, num: u64, den: u64) -> u64 {
+    (x / den) * num + (x % den) * num / den
+}
+
+/// A zone's marks from its share of min_free_kbytes (§2.4).
+pub fn marks(
+    min_free_kbytes: u64,
+    managed: u64,
+    managed_total: u64,
+    scale_factor: u64,
+    gaps: HighWatermark,
+) -> Marks {
+    let min = (min_free_kbytes / 4) * managed / managed_total.max(1);
+    match gaps {
+        HighWatermark::ScaleFactor => {
+            let gap = (min / 4).max(mult_frac(managed, scale_factor, 10_000));
+            Marks { min, low: min + gap, high: min + 2 * gap, promo: min + 3 * gap }
+        }
+        HighWatermark::Quarters => {
+            Marks { min, low: min + min / 4, high: min + min / 2, promo: min + min / 2 }
+        }
+    }
+}
+
+/// Reserves of the zones of one node against requests that could use higher zones (§2.5):
+/// `result[i][j]` is what zone `i` keeps from requests whose highest zone is `j`.
+pub fn lowmem_reserve(managed: [u64; 5], ratio: [u64; 4]) -> [[u64; 5]; 5] {
+    let mut reserve = [[0; 5]; 5];
+    for (i, &ratio) in ratio.iter().enumerate() {
+        if ratio == 0 || managed[i] == 0 {
+            continue;
+        }
+        let mut above = 0;
+        for j in i + 1..5 {
+            above += managed[j];
+            reserve[i][j] = above / ratio;
+        }
+    }
+    reserve
+}
+
+/// What a zone keeps from ordinary use: part of totalreserve (§2.6).
+pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -> u64 {
+    let largest = reserve[zone..].iter().copied().max().unwrap_or(0);
+    managed.min(largest + high)
+}
+
+/// Per-CPU list sizes of a zone (§2.7): `(batch, high)`.
+///
+/// `cpus` are the online CPUs of the zone's node, or all online CPUs if it has none.
+pub fn pcp_sizes(
+    managed: u64,
+    low: u64,
+    cpus: u64,
+    high_fraction: u64,
+    sizing: PcpSizing,
+) -> (u32, u32) {
+    let cap = if sizing == PcpSizing::SixBatches { 128 } else { 256 };
+    let base = ((managed / 1024).min(cap) / 4).max(1);
+    let rounded = base + base / 2;
+    let batch = ((1 << rounded.ilog2()) - 1).max(1);
+    let high = match sizing {
+        PcpSizing::SixBatches | PcpSizing::SixBatchesMib if high_fraction == 0 => 6 * batch,
+        _ => {
+            let total = if high_fraction == 0 { low } else { managed / high_fraction };
+            (total / cpus.max(1)).max(batch * 4)
+        }
+    };
+    (batch as u32, high as u32)
+}
+
+/// Normal threshold of per-CPU differences (§2.8).
+pub fn stat_threshold(online_cpus: u64, managed: u64) -> u8 {
+    let fls = |x: u64| u64::from(u64::BITS - x.leading_zeros());
+    let threshold = 2 * fls(online_cpus) * (1 + fls(managed >> 15));
+    threshold.min(STAT_THRESHOLD_MAX) as u8
+}
+
+/// Threshold while kswapd is awake (§2.8).
+pub fn stat_threshold_pressure(marks: &Marks, online_cpus: u64) -> u8 {
+    ((marks.low - marks.min) / online_cpus.max(1)).clamp(1, STAT_THRESHOLD_MAX) as u8
+}
+
+/// The mark below which a free count needs a snapshot read, if drift could reach `min` (§2.8).
+pub fn drift_mark(marks: &Marks, online_cpus: u64, threshold: u8) -> Option<u64> {
+    let max_drift = online_cpus * u64::from(threshold);
+    (max_drift > marks.low - marks.min).then_some(marks.high + max_drift)
+}
+
+/// Largest boost of a zone (§9.6).
+pub fn boost_max(high: u64, boost_factor: u64) -> u64 {
+    mult_frac(high, boost_factor, 10_000).max(PAGEBLOCK)
+}
+
+/// Flags that may dip into the high-atomic reserve's pages (§6.1, §6.5).
+#[inline(always)]
+pub fn reserve_flags(rule: MinReserveRule) -> AllocFlags {
+    match rule {
+        MinReserveRule::NonBlocking => AllocFlags::NON_BLOCK
+            .union(AllocFlags::MIN_RESERVE)
+            .union(AllocFlags::HIGHATOMIC)
+            .union(AllocFlags::OOM),
+        MinReserveRule::LegacyOom => AllocFlags::NON_BLOCK.union(AllocFlags::OOM),
+        MinReserveRule::Legacy => AllocFlags::NON_BLOCK,
+    }
+}
+
+/// The minimum a request has to leave, before lowmem_reserve (§6.1, §6.5).
+#[inline]
+pub fn effective_min(mark: i64, flags: AllocFlags, rule: MinReserveRule) -> i64 {
+    let mut m = mark;
+    match rule {
+        MinReserveRule::NonBlocking => {
+            if flags.contains(AllocFlags::MIN_RESERVE) {
+                m -= m / 2;
+                if flags.contains(AllocFlags::NON_BLOCK) {
+                    m -= m / 4;
+                }
+            }
+            if flags.contains(AllocFlags::OOM) {
+                m -= m / 2;
+            }
+        }
+        MinReserveRule::LegacyOom | MinReserveRule::Legacy => {
+            if flags.contains(AllocFlags::MIN_RESERVE) {
+                m -= m / 2;
+            }
+            if rule == MinReserveRule::LegacyOom && flags.contains(AllocFlags::OOM) {
+                m -= m / 2;
+            } else if flags.contains(AllocFlags::NON_BLOCK) {
+                m -= m / 4;
+            }
+        }
+    }
+    m
+}
+
+/// High-order part of the exact test: is a block of the order on a usable list (§6.1)?
+///
+/// `types[o]` has bit `t` set if the list of order `o` and type `t` is not empty.
+#[inline]
+pub fn has_block(order: usize, types: &[u8; MAX_ORDER], may_use_highatomic: bool) -> bool {
+    let usable = 0b111 | u8::from(may_use_highatomic) << MigrateType::HighAtomic as u8;
+    types[order..].iter().any(|&t| t & usable != 0)
+}
+
+/// The high-order test up to 4.3 (§6.4): blocks below the order do not count, and the mark halves
+/// with each order. `free` and `mark` are those of the order-0 comparison.
+pub fn halved_marks_ok(
+    order: usize,
+    nr_free: &[u32; MAX_ORDER],
+    mut free: i64,
+    mut mark: i64,
+) -> bool {
+    for (o, &blocks) in nr_free.iter().enumerate().take(order) {
+        free -= i64::from(blocks) << o;
+        mark >>= 1;
+        if free <= mark {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn min_free_kbytes_table_16_3() {
+        let mib = |m: u64| min_free_kbytes(m << 8, 262_144);
+        let table = [
+            (16, 512),
+            (128, 1448),
+            (1024, 4096),
+            (8192, 11585),
+            (16384, 16384),
+            (1048576, 131072),
+            (4194304, 262144),
+        ];
+        for (lowmem_mib, kbytes) in table {
+            assert_eq!(mib(lowmem_mib), kbytes, "{lowmem_mib} MiB");
+        }
+    }
+
+    #[test]
+    fn reserves_16_4() {
+        let r = lowmem_reserve([3840, 241_529, 0, 0, 0], [256, 256, 32, 0]);
+        assert_eq!(r[0], [0, 943, 943, 943, 943]);
+        assert_eq!(r[1], [0; 5]);
+        let r = lowmem_reserve([3840, 765_000, 262_144, 0, 0], [256, 256, 32, 0]);
+        assert_eq!(r[0], [0, 2988, 4012, 4012, 4012]);
+        assert_eq!(r[1], [0, 0, 1024, 1024, 1024]);
+    }
+
+    #[test]
+    fn thresholds_16_8() {
+        let t = |cpus, managed| stat_threshold(cpus, managed);
+        assert_eq!((t(2, 3840), t(2, 241_529)), (4, 16));
+        assert_eq!((t(48, 480_000), t(48, 3_600_000)), (60, 96));
+        let m = |min, low, high| Marks { min, low, high, promo: 0 };
+        assert_eq!(stat_threshold_pressure(&m(177, 221, 265), 2), 22);
+        assert_eq!(stat_threshold_pressure(&m(11086, 13857, 16628), 2), 125);
+        assert_eq!(drift_mark(&m(15, 18, 21), 2, 4), Some(29));
+        assert_eq!(drift_mark(&m(974, 1217, 1460), 2, 16), None);
+        assert_eq!(drift_mark(&m(2881, 7009, 11137), 48, 96), Some(15745));
+    }
+
+    #[test]
+    fn minimum_by_privilege_16_9() {
+        let passing = |flags, rule| effective_min(11_086, flags, rule);
+        let new = MinReserveRule::NonBlocking;
+        let both = AllocFlags::MIN_RESERVE | AllocFlags::NON_BLOCK;
+        assert_eq!(passing(AllocFlags::empty(), new), 11_086);
+        assert_eq!(passing(AllocFlags::NON_BLOCK, new), 11_086);
+        assert_eq!(passing(AllocFlags::MIN_RESERVE, new), 5_543);
+        assert_eq!(passing(AllocFlags::OOM, new), 5_543);
+        assert_eq!(passing(both, new), 4_158);
+        assert_eq!(passing(AllocFlags::NON_BLOCK, MinReserveRule::LegacyOom), 8_315);
+        assert_eq!(passing(both, MinReserveRule::LegacyOom), 4_158);
+    }
+
+    #[test]
+    fn high_order_tests_16_10() {
+        let nr_free = [12_000, 500, 100, 20, 5, 2, 0, 0, 0, 0, 0];
+        let types = nr_free.map(|n| u8::from(n > 0) << 1);
+        let free = 13_704 - 7;
+        assert!(free > 8000 && has_block(3, &types, false));
+        assert!(!halved_marks_ok(3, &nr_free, free, 8000));
+    }
+
+    #[test]
+    fn boost_is_capped_16_20() {
+        assert_eq!((boost_max(16_628, 15_000), boost_max(265, 15_000)), (24_942, 512));
+    }
+}

@@ -1,0 +1,100 @@
+//! A zone with its lists, and a node.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use crossbeam_utils::CachePadded;
+
+use super::{NodeId, ZoneInfo, ZoneType};
+use crate::host::{CpuId, Host};
+use crate::page::{MAX_ORDER, MigrateType, PageList};
+use crate::page_alloc::Pcp;
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::vmstat::{NodeStat, NumaStat, StatSet};
+
+/// Free blocks by order and type. Lives behind the zone lock.
+#[derive(Debug, Default)]
+pub struct FreeArea {
+    /// `lists[order][type]`.
+    pub lists: [[PageList; MigrateType::COUNT]; MAX_ORDER],
+}
+
+/// What one CPU keeps of a zone.
+pub struct CpuZone<H: Host> {
+    /// The page lists.
+    pub pcp: H::CpuLock<Pcp>,
+    /// Counts since boot, written by this CPU only.
+    pub(crate) numa: [AtomicU64; NumaStat::COUNT],
+    /// Seconds until a remote node's pages decay (spec 01 §10.6).
+    pub(crate) expire: AtomicU8,
+}
+
+/// One zone of one node.
+pub struct Zone<H: Host> {
+    /// The part that needs no lock.
+    pub info: ZoneInfo,
+    /// Free lists.
+    pub free: H::Lock<FreeArea>,
+    /// Per-CPU lists and counts, by CPU.
+    pub cpus: Box<[CachePadded<CpuZone<H>>]>,
+}
+
+impl<H: Host> Zone<H> {
+    /// A zone with empty lists.
+    pub fn new(host: &H, info: ZoneInfo, nr_cpus: usize) -> Zone<H> {
+        let cpus: Vec<_> = (0..nr_cpus)
+            .map(|cpu| {
+                CachePadded::new(CpuZone {
+                    pcp: host.new_cpu_lock(LockClass::Pcp, CpuId(cpu as u16), Pcp::default()),
+                    numa: [const { AtomicU64::new(0) }; NumaStat::COUNT],
+                    expire: AtomicU8::new(0),
+                })
+            })
+            .collect();
+        Zone {
+            info,
+            free: host.new_lock(LockClass::Zone, FreeArea::default()),
+            cpus: cpus.into_boxed_slice(),
+        }
+    }
+
+    /// A NUMA event count, summed over CPUs.
+    pub fn numa_stat(&self, item: NumaStat) -> u64 {
+        self.cpus.iter().map(|c| c.numa[item as usize].load(Relaxed)).sum()
+    }
+}
+
+impl<H: Host> Deref for Zone<H> {
+    type Target = ZoneInfo;
+
+    #[inline(always)]
+    fn deref(&self) -> &ZoneInfo {
+        &self.info
+    }
+}
+
+/// A node: its CPUs, counters and reserve.
+pub struct Node {
+    /// Number.
+    pub id: NodeId,
+    /// CPUs of this node.
+    pub cpus: Vec<CpuId>,
+    /// Node counters.
+    pub stats: StatSet<{ NodeStat::COUNT }>,
+    /// Pages that ordinary use must leave (spec 01 §2.6).
+    pub(crate) total_reserve: AtomicU64,
+}
+
+impl Node {
+    /// Pages that ordinary use must leave.
+    pub fn total_reserve(&self) -> u64 {
+        self.total_reserve.load(Relaxed)
+    }
+
+    /// Index of one of the node's zones in the table of all zones.
+    pub fn zone_index(&self, zone: ZoneType) -> usize {
+        self.id.idx() * ZoneType::COUNT + zone.idx()
+    }
+}
