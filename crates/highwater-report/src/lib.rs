@@ -1,1 +1,51 @@
 //! Statistics, comparison tables and renderers.
+//!
+//! A report reads result rows only and never touches the memory manager. Runs go in, [`Table`]s come out, a renderer
+//! turns a table into text:
+//!
+//! ```text
+//! Document --compare----> the benchmark's table (mmtests' rows, percentages and asterisks)
+//!          --evidence---> the same changes judged by distribution-free tests
+//!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
+//!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
+//!          --published--> the studies' published figures beside ours                 /
+//! ```
+//!
+//! ```
+//! use highwater_report::{compare, render};
+//! use highwater_results::{Better, Metric, Run, TableKind};
+//!
+//! let metric = Metric::new("netperf-tcp", "Mbit/s", Better::Higher, TableKind::Multi);
+//! let mut runs = [Run::new("laptop", "before", "6.1-before"), Run::new("laptop", "after", "6.1-after")];
+//! for (run, value) in runs.iter_mut().zip([900.0, 990.0]) {
+//!     run.push("64", 0, 1, value);
+//! }
+//! let options = compare::Options { rows: compare::RowSet::Means, ..Default::default() };
+//! let table = compare::comparison(&metric, &runs.iter().collect::<Vec<_>>(), &options);
+//! assert!(render::terminal(&table).contains("Hmean 64      900.00 (   0.00%)      990.00 *  10.00%*"));
+//! ```
+//!
+//! The first run is always the baseline; [`Document::by_machine`](highwater_results::Document::by_machine) gives the
+//! groups that can be compared. Rules and their numbers follow spec 05 §2, in three [`Style`]s.
+
+pub mod compare;
+pub mod duration;
+pub mod evidence;
+pub mod header;
+pub mod histogram;
+pub mod percent;
+pub mod published;
+pub mod ratio;
+pub mod render;
+pub mod report;
+pub mod rules;
+pub mod significance;
+pub mod stats;
+pub mod style;
+pub mod table;
+pub mod vmstat;
+
+pub use compare::{Options, RowSet, comparison};
+pub use render::{Format, Render};
+pub use style::Style;
+pub use table::{Cell, Layout, Row, Table};

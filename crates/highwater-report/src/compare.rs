@@ -1,0 +1,321 @@
+//! The comparison table of a benchmark: statistics of every operation, run beside run (spec 05 §2.2 to §2.6).
+//!
+//! Rows go statistic first, then operation; the first run is the baseline. An operation that a run lacks is shown as
+//! missing in its own cell, and never shifts another row.
+//!
+//! Neighbours: [`rules`](crate::rules) says which rows, [`significance`](crate::significance) which marks.
+
+use highwater_results::{Metric, Run, TableKind};
+
+use crate::percent;
+use crate::rules::{Rules, Statistic};
+use crate::significance::is_marked;
+use crate::stats::Sorted;
+use crate::style::Style;
+use crate::table::{Cell, Layout, Suffix, Table};
+
+/// Choices of the reader.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Period of mmtests to look like.
+    pub style: Style,
+    /// Rows to show.
+    pub rows: RowSet,
+}
+
+/// Which rows to show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RowSet {
+    /// All that mmtests prints.
+    #[default]
+    Full,
+    /// Smallest, quartiles, 90 %, 99 %, largest, mean.
+    Brief,
+    /// The means.
+    Means,
+    /// Rows with these labels.
+    Only(Vec<String>),
+}
+
+impl RowSet {
+    fn shows(&self, rules: &Rules, statistic: Statistic) -> bool {
+        match self {
+            RowSet::Full => true,
+            RowSet::Brief => matches!(
+                statistic,
+                Statistic::Min
+                    | Statistic::Percentile(25 | 50 | 75 | 90 | 99)
+                    | Statistic::Max
+                    | Statistic::Mean
+            ),
+            RowSet::Means => statistic == Statistic::Mean,
+            RowSet::Only(labels) => labels.contains(&rules.label(statistic)),
+        }
+    }
+}
+
+/// Compares runs of one machine; the first is the baseline.
+pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
+    let rules = Rules::of(metric, options.style);
+    let operations = operations(metric, runs);
+    let samples = SampleSets::collect(metric, runs, &operations);
+    let layout = Layout::Mmtests {
+        field: options.style.field_width(),
+        suffix: Suffix::Percent(options.style.percent_width()),
+    };
+    let labels = runs.iter().map(|run| run.label.clone()).collect();
+    let mut table = Table::new(title(metric, runs), &["statistic", "operation"], labels, layout);
+    let shown = rules.rows().into_iter().filter(|&statistic| options.rows.shows(&rules, statistic));
+    let shown: Vec<Statistic> = shown.collect();
+    let row = |statistic: Statistic, index: usize| -> Vec<Cell> {
+        (0..runs.len())
+            .map(|run| cell(&rules, statistic, metric.decimals, &samples, index, run))
+            .collect()
+    };
+    if metric.table == TableKind::MinMeanMax {
+        // Operation first, as one label; the second label column stays empty (spec 05 §7, vector 12).
+        for (index, operation) in operations.iter().enumerate() {
+            for &statistic in &shown {
+                let label = format!("{operation} {}", rules.label(statistic));
+                table.push(&[&label, ""], row(statistic, index));
+            }
+        }
+    } else {
+        for &statistic in &shown {
+            let single = metric.table == TableKind::Single;
+            let label = if single { "Ops".to_owned() } else { rules.label(statistic) };
+            for (index, operation) in operations.iter().enumerate() {
+                table.push(&[&label, operation], row(statistic, index));
+            }
+        }
+    }
+    table.notes.extend(samples.size_note(&operations, runs));
+    table.notes.extend(policy_notes(runs));
+    table.notes.extend(undefined_notes(&rules, &operations, &samples, runs));
+    table
+}
+
+/// The operations of a table: those the metric names, else all of the runs in order of first appearance.
+pub fn operations(metric: &Metric, runs: &[&Run]) -> Vec<String> {
+    if !metric.operations.is_empty() {
+        return metric.operations.clone();
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in runs.iter().flat_map(|run| run.operations()) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Subject, unit, direction and machine in one line.
+pub fn title(metric: &Metric, runs: &[&Run]) -> String {
+    let direction = match metric.better {
+        highwater_results::Better::Higher => "higher is better",
+        highwater_results::Better::Lower => "lower is better",
+    };
+    let machine =
+        runs.first().map(|run| run.machine.as_str()).filter(|machine| !machine.is_empty());
+    let place = machine.map(|machine| format!(" on {machine}")).unwrap_or_default();
+    format!("{}{place} ({}, {direction})", metric.name, metric.unit)
+}
+
+/// Sorted samples by operation and run; `None` where the run lacks the operation.
+pub(crate) struct SampleSets(Vec<Vec<Option<Sorted>>>);
+
+impl SampleSets {
+    pub(crate) fn collect(metric: &Metric, runs: &[&Run], operations: &[String]) -> SampleSets {
+        let set = |operation: &String, run: &Run| {
+            let values = run.values(operation);
+            (!values.is_empty()).then(|| Sorted::new(&values, metric.better))
+        };
+        SampleSets(
+            operations.iter().map(|name| runs.iter().map(|run| set(name, run)).collect()).collect(),
+        )
+    }
+
+    pub(crate) fn get(&self, operation: usize, run: usize) -> Option<&Sorted> {
+        self.0.get(operation)?.get(run)?.as_ref()
+    }
+
+    fn size_note(&self, operations: &[String], runs: &[&Run]) -> Option<String> {
+        let sizes = |index: usize| -> Vec<usize> {
+            (0..runs.len()).map(|run| self.get(index, run).map_or(0, Sorted::len)).collect()
+        };
+        let first = *sizes(0).first()?;
+        let same =
+            (0..operations.len()).all(|index| sizes(index).iter().all(|&size| size == first));
+        if same {
+            return Some(format!("n = {first} per operation and run"));
+        }
+        let of_each = operations.iter().enumerate().map(|(index, operation)| {
+            let sizes: Vec<String> = sizes(index).iter().map(usize::to_string).collect();
+            format!("{operation} {}", sizes.join("/"))
+        });
+        Some(format!("n by run: {}", of_each.collect::<Vec<_>>().join(", ")))
+    }
+}
+
+fn cell(
+    rules: &Rules,
+    statistic: Statistic,
+    decimals: u8,
+    samples: &SampleSets,
+    operation: usize,
+    run: usize,
+) -> Cell {
+    let Some(set) = samples.get(operation, run) else {
+        return Cell::Missing;
+    };
+    let value = rules.value(statistic, set);
+    let Some(baseline_set) = samples.get(operation, 0) else {
+        return Cell::Change {
+            value: value.unwrap_or(0.0),
+            decimals,
+            percent: None,
+            significant: false,
+        };
+    };
+    let baseline = rules.value(statistic, baseline_set);
+    let (value, percent) = match (baseline, value) {
+        (Some(baseline), Some(value)) => {
+            (value, percent::change(rules.direction(statistic), baseline, value))
+        }
+        // A harmonic mean that the baseline does not have cannot be compared: the whole row is 0.00 (vector 5).
+        (None, Some(_)) if rules.is_harmonic(statistic) => (0.0, 0.0),
+        (None, Some(value)) => (value, f64::NAN),
+        (_, None) => (0.0, 0.0),
+    };
+    Cell::Change {
+        value,
+        decimals,
+        percent: Some(percent),
+        significant: run > 0 && is_marked(rules, statistic, baseline_set, set),
+    }
+}
+
+/// Names the policy of every column whose heading does not.
+fn policy_notes(runs: &[&Run]) -> Vec<String> {
+    let unnamed = runs.iter().filter(|run| !run.label.contains(&run.policy));
+    unnamed.map(|run| format!("{}: policy {}", run.label, run.policy)).collect()
+}
+
+/// Says which means are printed as 0.00 because there are none.
+fn undefined_notes(
+    rules: &Rules,
+    operations: &[String],
+    samples: &SampleSets,
+    runs: &[&Run],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        let lacks = |run: usize| {
+            let set = samples.get(index, run);
+            set.is_some_and(|set| rules.value(Statistic::Mean, set).is_none())
+        };
+        let labels: Vec<&str> =
+            (0..runs.len()).filter(|&run| lacks(run)).map(|run| runs[run].label.as_str()).collect();
+        if !labels.is_empty() {
+            notes.push(format!(
+                "{operation}: no harmonic mean in {} (a sample is not positive), printed as 0",
+                labels.join(", ")
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_results::Better;
+    use proptest::prelude::*;
+
+    fn run(label: &str, operations: &[(&str, &[f64])]) -> Run {
+        let mut run = Run::new("", label, label);
+        for (operation, values) in operations {
+            for &value in *values {
+                run.push(operation, 0, 0, value);
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn a_missing_operation_shifts_nothing() {
+        let metric = Metric::new("t", "ms", Better::Lower, TableKind::Multi);
+        let a = run("a", &[("one", &[1.0]), ("two", &[2.0])]);
+        let b = run("b", &[("two", &[1.0]), ("three", &[3.0])]);
+        let options = Options { rows: RowSet::Means, ..Options::default() };
+        let table = comparison(&metric, &[&a, &b], &options);
+        assert_eq!(table.row(&["Amean", "one"]).unwrap().cells[1], Cell::Missing);
+        assert_eq!(table.row(&["Amean", "two"]).unwrap().cells[1].full_text(), "1.00 *50.00%*");
+        let three = &table.row(&["Amean", "three"]).unwrap().cells;
+        assert_eq!((three[0].full_text(), three[1].full_text()), ("-".into(), "3.00 (-)".into()));
+        assert_eq!(table.notes, ["n by run: one 1/0, two 1/1, three 0/1"]);
+    }
+
+    #[test]
+    fn operations_of_the_metric_set_the_order_and_show_what_no_run_has() {
+        let mut metric = Metric::new("t", "ms", Better::Lower, TableKind::Single);
+        metric.operations = vec!["two".into(), "none".into()];
+        let a = run("a", &[("one", &[1.0]), ("two", &[2.0])]);
+        let table = comparison(&metric, &[&a], &Options::default());
+        let labels: Vec<_> = table.rows.iter().map(|row| row.labels.join(" ")).collect();
+        assert_eq!(labels, ["Ops two", "Ops none"]);
+        assert_eq!(table.rows[1].cells, [Cell::Missing]);
+    }
+
+    #[test]
+    fn columns_that_do_not_name_their_policy_are_explained() {
+        let metric = Metric::new("t", "ms", Better::Lower, TableKind::Single);
+        let (mut a, b) = (run("6.1-before", &[]), run("6.1-after", &[]));
+        a.policy = "throttle-congestion".into();
+        let notes = comparison(&metric, &[&a, &b], &Options::default()).notes;
+        assert!(notes.contains(&"6.1-before: policy throttle-congestion".to_owned()));
+        assert!(!notes.iter().any(|note| note.contains("6.1-after")));
+    }
+
+    #[test]
+    fn row_sets() {
+        let metric = Metric::new("t", "ms", Better::Lower, TableKind::VariableTime);
+        let a = run("a", &[("x", &[1.0, 2.0])]);
+        let labels = |rows: RowSet| -> String {
+            let options = Options { rows, ..Options::default() };
+            let table = comparison(&metric, &[&a], &options);
+            table.rows.iter().map(|row| row.labels[0].clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(labels(RowSet::Means), "Amean");
+        assert_eq!(
+            labels(RowSet::Brief),
+            "Min 1st-qrtle 2nd-qrtle 3rd-qrtle Max-90 Max-99 Max Amean"
+        );
+        assert_eq!(labels(RowSet::Only(vec!["Max".into(), "Min".into()])), "Min Max");
+        assert_eq!(labels(RowSet::Full).split(' ').count(), 20);
+    }
+
+    #[test]
+    fn nothing_to_compare_is_an_empty_table() {
+        let metric = Metric::new("t", "ms", Better::Lower, TableKind::Multi);
+        let table = comparison(&metric, &[], &Options::default());
+        assert!(table.rows.is_empty() && table.columns.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn the_baseline_column_never_changes(values in proptest::collection::vec(0.0f64..1e6, 1..30)) {
+            let a = run("a", &[("x", &values)]);
+            for style in [Style::Y2015, Style::Y2021, Style::Y2026] {
+                for better in [Better::Lower, Better::Higher] {
+                    let metric = Metric::new("t", "ms", better, TableKind::VariableTime);
+                    let table = comparison(&metric, &[&a, &a], &Options { style, rows: RowSet::Full });
+                    for row in &table.rows {
+                        prop_assert_eq!(&row.cells[0], &row.cells[1]);
+                        prop_assert_eq!(row.cells[0].suffix_text(), "0.00%");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Histograms as text: stall delays and most used page frames (spec 05 §3, §7 vector 14).
+//!
+//! Lines are ordered by count ascending, ties by text; the count is right-justified in 7 columns, a space, the key.
+
+use highwater_results::{Histogram, Run};
+
+use crate::table::{Cell, Layout, Table};
+
+/// The lines of one histogram, as the studies print them.
+pub fn lines(histogram: &Histogram) -> String {
+    histogram.by_count().iter().map(|(key, count)| format!("{count:7} {key}\n")).collect()
+}
+
+/// One histogram as a table, the most frequent keys last; `nr_keys` keys at most.
+pub fn table(run: &Run, histogram: &Histogram, nr_keys: usize) -> Table {
+    let title =
+        format!("{}: {} ({}, {})", run.label, histogram.name, histogram.event, histogram.context);
+    let mut table =
+        Table::new(title, &["key"], vec!["count".into(), "share".into()], Layout::Fitted);
+    let rows = histogram.by_count();
+    let shown = &rows[rows.len().saturating_sub(nr_keys)..];
+    for (key, count) in shown {
+        let share = 100.0 * *count as f64 / histogram.total.max(1) as f64;
+        table
+            .push(&[key], vec![Cell::number(*count as f64, 0), Cell::text(format!("{share:.2}%"))]);
+    }
+    let nr_events: u64 = shown.iter().map(|(_, count)| count).sum();
+    if nr_events < histogram.total {
+        table.notes.push(format!("{} of {} events shown", nr_events, histogram.total));
+    } else {
+        table.notes.push(format!("{} events", histogram.total));
+    }
+    table
+}
+
+/// The keys of one event side by side for several runs: all keys in order of text, missing where a run has none.
+pub fn side_by_side(event: &str, context: &str, runs: &[&Run]) -> Table {
+    let columns = runs.iter().map(|run| run.label.clone()).collect();
+    let mut table = Table::new(format!("{event} ({context})"), &["key"], columns, Layout::Fitted);
+    let of_run: Vec<Option<&Histogram>> =
+        runs.iter().map(|run| run.histogram(event, context)).collect();
+    let keys: std::collections::BTreeSet<&String> =
+        of_run.iter().flatten().flat_map(|histogram| histogram.buckets.keys()).collect();
+    for key in keys {
+        let count = |histogram: &Option<&Histogram>| {
+            let count = histogram.and_then(|histogram| histogram.buckets.get(key));
+            count.map_or(Cell::Missing, |&count| Cell::number(count as f64, 0))
+        };
+        table.push(&[key], of_run.iter().map(count).collect());
+    }
+    let totals = of_run.iter().map(|found| match found {
+        Some(histogram) => Cell::number(histogram.total as f64, 0),
+        None => Cell::Missing,
+    });
+    let totals = totals.collect();
+    table.push(&["total"], totals);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec_vector_14() -> Histogram {
+        let mut histogram = Histogram::new("throttled", "mm_vmscan_throttled", "kswapd");
+        for delay in [0, 4000, 0, 100_000, 4000, 0] {
+            let key = format!(
+                "usec_timeout=100000 usect_delayed={delay} reason=VMSCAN_THROTTLE_WRITEBACK"
+            );
+            histogram.record(&key, 1);
+        }
+        histogram
+    }
+
+    #[test]
+    fn delay_histogram_of_the_spec() {
+        let expected =
+            "      1 usec_timeout=100000 usect_delayed=100000 reason=VMSCAN_THROTTLE_WRITEBACK
+      2 usec_timeout=100000 usect_delayed=4000 reason=VMSCAN_THROTTLE_WRITEBACK
+      3 usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK
+";
+        assert_eq!(lines(&spec_vector_14()), expected);
+    }
+
+    #[test]
+    fn tables_say_how_much_they_show() {
+        let run = Run::new("m", "after", "6.1-after");
+        let table = table(&run, &spec_vector_14(), 2);
+        assert_eq!(table.rows.len(), 2);
+        assert_eq!(table.rows[1].cells[1].value_text(), "50.00%");
+        assert_eq!(table.notes, ["5 of 6 events shown"]);
+    }
+
+    #[test]
+    fn side_by_side_marks_what_a_run_lacks() {
+        let mut a = Run::new("m", "a", "a");
+        let b = Run::new("m", "b", "b");
+        a.histograms.push(spec_vector_14());
+        let table = side_by_side("mm_vmscan_throttled", "kswapd", &[&a, &b]);
+        assert_eq!(table.rows.len(), 4);
+        assert_eq!(table.row(&["total"]).unwrap().cells, [Cell::number(6.0, 0), Cell::Missing]);
+    }
+}

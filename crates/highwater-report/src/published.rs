@@ -1,0 +1,314 @@
+//! Our figures beside the published ones of the five studies.
+//!
+//! For every published row: our change, the published change, whether the study marked it as significant, and whether
+//! the signs agree. A published table is a reference, never an input; rows that we do not have are shown as missing.
+//! Percentages that do not follow from the printed values (stress-highalloc, spec 05 §2.7) are computed anew.
+
+use highwater_results::published::{PublishedKind, PublishedRow};
+use highwater_results::{Better, Metric, PublishedTable, Run};
+
+use crate::percent;
+use crate::rules::Rules;
+use crate::stats::Sorted;
+use crate::style::Style;
+use crate::table::{Cell, Layout, Table, percent_text};
+use crate::vmstat;
+
+/// A run of ours and the published column that it stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Pairing<'a> {
+    /// Our run.
+    pub run: &'a Run,
+    /// Number of the published column, from 0.
+    pub column: usize,
+}
+
+/// Pairs runs and published columns by position, as far as both go.
+pub fn by_position<'a>(runs: &[&'a Run], published: &PublishedTable) -> Vec<Pairing<'a>> {
+    let pairs = runs.iter().zip(0..published.columns.len());
+    pairs.map(|(&run, column)| Pairing { run, column }).collect()
+}
+
+/// Changes against the first pair, one row per published row and further pair. Metric: that of our samples; only
+/// tables of statistics need it to match.
+pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &PublishedTable) -> Table {
+    let columns = ["ours", "published", "published significant", "same sign"];
+    let columns = columns.iter().map(|&column| column.to_owned()).collect();
+    let title = format!("Beside the published table {} ({})", published.id, published.title);
+    let compare = published.kind == PublishedKind::Compare;
+    let labels: &[&str] =
+        if compare { &["statistic", "operation", "run"] } else { &["figure", "run"] };
+    let mut table = Table::new(title, labels, columns, Layout::Fitted);
+    let Some((baseline, others)) = pairs.split_first() else {
+        return table;
+    };
+    let mut tally = Tally::default();
+    for row in &published.rows {
+        for pair in others {
+            let changes = Changes {
+                ours: our_change(metric, published, row, baseline, pair),
+                published: published_change(published, row, baseline.column, pair.column),
+                significant: row
+                    .significant
+                    .get(pair.column)
+                    .copied()
+                    .filter(|_| published.style != "2015"),
+            };
+            tally.count(&changes);
+            if compare {
+                table.push(&[&row.stat, &row.op, &pair.run.label], changes.cells());
+            } else {
+                table.push(&[&row.label, &pair.run.label], changes.cells());
+            }
+        }
+    }
+    table.notes = tally.notes();
+    for pair in pairs {
+        if let Some(column) = published.columns.get(pair.column) {
+            table.notes.push(format!("{} beside {column}", pair.run.label));
+        }
+    }
+    table.notes.push(if compare {
+        "percent change, positive is better".to_owned()
+    } else {
+        "percent change, positive is more".to_owned()
+    });
+    if compare && !published.percentages_are_sound() {
+        table.notes.push(
+            "published changes computed from the printed values, not the printed percentages"
+                .to_owned(),
+        );
+    }
+    table.notes.extend(published.notes.clone());
+    table
+}
+
+/// One row's two changes.
+struct Changes {
+    ours: Option<f64>,
+    published: Option<f64>,
+    significant: Option<bool>,
+}
+
+impl Changes {
+    fn cells(&self) -> Vec<Cell> {
+        let yes_no = |answer: bool| Cell::text(if answer { "yes" } else { "no" });
+        let change = |percent: Option<f64>| {
+            percent.map_or(Cell::Missing, |value| Cell::text(percent_text(Some(value))))
+        };
+        vec![
+            change(self.ours),
+            change(self.published),
+            self.significant.map_or_else(|| Cell::text("not tested"), yes_no),
+            self.agree().map_or(Cell::Missing, yes_no),
+        ]
+    }
+
+    /// Whether both changes go the same way; a change that prints as 0.00 % goes neither way.
+    fn agree(&self) -> Option<bool> {
+        let sign = |percent: f64| (percent * 100.0).round().partial_cmp(&0.0);
+        Some(sign(self.ours?) == sign(self.published?))
+    }
+}
+
+/// How many signs agree.
+#[derive(Default)]
+struct Tally {
+    nr_compared: usize,
+    nr_agree: usize,
+    nr_significant: usize,
+    nr_significant_agree: usize,
+}
+
+impl Tally {
+    fn count(&mut self, changes: &Changes) {
+        let Some(agree) = changes.agree() else {
+            return;
+        };
+        self.nr_compared += 1;
+        self.nr_agree += usize::from(agree);
+        if changes.significant == Some(true) {
+            self.nr_significant += 1;
+            self.nr_significant_agree += usize::from(agree);
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!("{} of {} signs agree", self.nr_agree, self.nr_compared)];
+        if self.nr_significant > 0 {
+            notes.push(format!(
+                "{} of {} among those published as significant",
+                self.nr_significant_agree, self.nr_significant
+            ));
+        }
+        notes
+    }
+}
+
+/// The published change between two columns. The printed percentage where it is meant: against the first column, and
+/// sound.
+pub fn published_change(
+    table: &PublishedTable,
+    row: &PublishedRow,
+    baseline: usize,
+    column: usize,
+) -> Option<f64> {
+    let (base, value) = (*row.values.get(baseline)?, *row.values.get(column)?);
+    if table.kind != PublishedKind::Compare {
+        return percent::growth(base, value);
+    }
+    if baseline == 0 && table.percentages_are_sound() {
+        return row.pct.get(column).copied();
+    }
+    let statistic = Rules::parse_label(&row.stat)?;
+    let rules = rules_of(table, None)?;
+    Some(percent::change(rules.direction(statistic), base, value))
+}
+
+fn our_change(
+    metric: &Metric,
+    table: &PublishedTable,
+    row: &PublishedRow,
+    baseline: &Pairing<'_>,
+    pair: &Pairing<'_>,
+) -> Option<f64> {
+    match table.kind {
+        PublishedKind::Compare => {
+            let statistic = Rules::parse_label(&row.stat)?;
+            let rules = rules_of(table, Some(metric))?;
+            let value = |run: &Run| {
+                rules.value(statistic, &Sorted::new(&run.values(&row.op), rules.better))
+            };
+            Some(percent::change(
+                rules.direction(statistic),
+                value(baseline.run)?,
+                value(pair.run)?,
+            ))
+        }
+        PublishedKind::Vmstat => {
+            let value = |run: &Run| vmstat::figure(&row.label, &vmstat::Figures::of(run));
+            percent::growth(value(baseline.run)?, value(pair.run)?)
+        }
+        PublishedKind::Duration => {
+            let value = |run: &Run| match row.label.rsplit(' ').next() {
+                Some("User") => Some(run.times.user_s()),
+                Some("System") => Some(run.times.system_s()),
+                Some("Elapsed") => Some(run.times.elapsed_s()),
+                _ => None,
+            };
+            percent::growth(value(baseline.run)?, value(pair.run)?)
+        }
+        PublishedKind::FtraceTimes => {
+            let recorded = |run: &Run| {
+                run.counters.contains(&row.label).then(|| run.counters.get(&row.label) as f64)
+            };
+            percent::growth(recorded(baseline.run)?, recorded(pair.run)?)
+        }
+    }
+}
+
+/// The rules by which the published table was made; its direction wins over the metric's.
+fn rules_of(table: &PublishedTable, metric: Option<&Metric>) -> Option<Rules> {
+    Some(Rules {
+        style: table.style.parse::<Style>().ok()?,
+        better: table.direction().or(metric.map(|metric| metric.better)).unwrap_or(Better::Lower),
+        kind: metric.map_or(highwater_results::TableKind::Multi, |metric| metric.table),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_results::{Published, TableKind};
+
+    fn run(label: &str, values: &[(&str, f64)]) -> Run {
+        let mut run = Run::new("m", label, label);
+        for (operation, value) in values {
+            run.push(operation, 0, 0, *value);
+        }
+        run
+    }
+
+    #[test]
+    fn netperf_beside_the_study() {
+        let published = Published::load().unwrap();
+        let skylake = published.table("002.netperf-tcp.skylake").unwrap();
+        let metric = Metric::new("netperf-tcp", "Mbit/s", Better::Higher, TableKind::Multi);
+        let a = run("a", &[("64", 100.0), ("128", 100.0)]);
+        let b = run("b", &[("64", 101.0), ("128", 99.0)]);
+        let table = side_by_side(&metric, &by_position(&[&a, &b], skylake), skylake);
+        assert_eq!(table.rows.len(), 9);
+        let texts = |operation: &str| -> Vec<String> {
+            let row = table.row(&["Hmean", operation, "b"]).unwrap();
+            row.cells.iter().map(Cell::value_text).collect()
+        };
+        assert_eq!(texts("64"), ["1.00%", "0.27%", "yes", "yes"]);
+        assert_eq!(texts("128"), ["-1.00%", "0.79%", "yes", "no"]);
+        assert_eq!(texts("256"), ["-", "2.64%", "yes", "-"]);
+        assert_eq!(
+            table.notes[..2],
+            ["1 of 2 signs agree", "1 of 2 among those published as significant"]
+        );
+    }
+
+    #[test]
+    fn another_baseline_column_is_computed_from_the_values() {
+        let published = Published::load().unwrap();
+        let skylake = published.table("002.netperf-tcp.skylake").unwrap();
+        let row = skylake.row("Hmean", "64").unwrap();
+        let change = published_change(skylake, row, 1, 2).unwrap();
+        assert!((change - (100.0 * 943.61 / 941.50 - 100.0)).abs() < 1e-9);
+        assert_eq!(published_change(skylake, row, 0, 7), None);
+    }
+
+    #[test]
+    fn success_rates_use_the_right_direction() {
+        let published = Published::load().unwrap();
+        let success = published.table("004.success.nodirect").unwrap();
+        let row = success.row("Mean", "Success 1").unwrap();
+        assert!((published_change(success, row, 0, 1).unwrap() - 342.857).abs() < 0.001);
+        let metric =
+            Metric::new("stress-highalloc", "percent", Better::Higher, TableKind::MinMeanMax);
+        let (a, b) = (run("a", &[("Success 1", 2.0)]), run("b", &[("Success 1", 3.0)]));
+        let table = side_by_side(&metric, &by_position(&[&a, &b], success), success);
+        let texts: Vec<_> = table
+            .row(&["Mean", "Success 1", "b"])
+            .unwrap()
+            .cells
+            .iter()
+            .map(Cell::value_text)
+            .collect();
+        assert_eq!(texts, ["50.00%", "342.86%", "not tested", "yes"]);
+    }
+
+    #[test]
+    fn counters_and_times_are_paired_by_label() {
+        let published = Published::load().unwrap();
+        let metric = Metric::new("stutterp", "ms", Better::Lower, TableKind::VariableTime);
+        let (mut a, mut b) = (run("a", &[]), run("b", &[]));
+        a.counters.set("pgscan_direct", 1000);
+        b.counters.set("pgscan_direct", 400);
+        a.times.system_ns = 10;
+        b.times.system_ns = 1;
+        let vmstat = published.table("001.vmstat").unwrap();
+        let table = side_by_side(&metric, &by_position(&[&a, &b], vmstat), vmstat);
+        let texts: Vec<_> = table
+            .row(&["Direct pages scanned", "b"])
+            .unwrap()
+            .cells
+            .iter()
+            .map(Cell::value_text)
+            .collect();
+        assert_eq!(texts, ["-60.00%", "-52.34%", "not tested", "yes"]);
+        let duration = published.table("001.duration").unwrap();
+        let table = side_by_side(&metric, &by_position(&[&a, &b], duration), duration);
+        let texts: Vec<_> = table
+            .row(&["Duration System", "b"])
+            .unwrap()
+            .cells
+            .iter()
+            .map(Cell::value_text)
+            .collect();
+        assert_eq!(texts, ["-90.00%", "-89.06%", "not tested", "yes"]);
+    }
+}

@@ -1,0 +1,17 @@
+//! Statistics over plain slices: no tables, no names.
+//!
+//! * [`summary`]: means and deviations; [`Sorted`]: a sample set in best-first order.
+//! * [`quantile`]: percentiles and best-means, by the rules of the three styles.
+//! * [`ttest`]: the two-sample t-test of style 2021, and Welch's.
+//! * [`mann_whitney`]: the rank test, exact for small samples.
+//! * [`bootstrap`]: percentile and BCa confidence intervals with a generator of its own.
+//!
+//! A statistic that the samples do not define is `None`, never a made-up number.
+
+pub mod bootstrap;
+pub mod mann_whitney;
+pub mod quantile;
+pub mod summary;
+pub mod ttest;
+
+pub use summary::Sorted;

@@ -1,0 +1,247 @@
+//! A table as data: what every report makes and every renderer takes.
+//!
+//! Key types: [`Table`], [`Row`], [`Cell`] (numbers keep their full value beside the digits to print), [`Layout`] (how
+//! a fixed-width renderer arranges them). JSON keeps everything but the layout.
+
+use serde::Serialize;
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// Subject, unit, direction, machine.
+    pub title: String,
+    /// Names of the label columns; renderers with fixed widths leave them out.
+    pub labels: Vec<String>,
+    /// Headings of the value columns.
+    pub columns: Vec<String>,
+    /// Rows, each with one label per label column and one cell per value column.
+    pub rows: Vec<Row>,
+    /// Remarks printed below.
+    pub notes: Vec<String>,
+    /// Widths.
+    #[serde(skip)]
+    pub layout: Layout,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Statistic and operation, or a label.
+    pub labels: Vec<String>,
+    /// One cell per column.
+    pub cells: Vec<Cell>,
+}
+
+/// One value with all that is known about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "cell")]
+pub enum Cell {
+    /// This run has no such operation.
+    Missing,
+    /// Words.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// A number.
+    Number {
+        /// The value.
+        value: f64,
+        /// Digits after the decimal point.
+        #[serde(skip)]
+        decimals: u8,
+    },
+    /// A whole percentage: `98%`.
+    WholePercent {
+        /// The value.
+        value: i64,
+    },
+    /// A value and its change from the baseline.
+    Change {
+        /// The value.
+        value: f64,
+        /// Digits after the decimal point.
+        #[serde(skip)]
+        decimals: u8,
+        /// Percent change, positive is better; `None` without a baseline, not a number if the baseline is undefined.
+        percent: Option<f64>,
+        /// True if the change is marked.
+        significant: bool,
+    },
+    /// A ratio to the baseline.
+    Ratio {
+        /// The ratio.
+        value: f64,
+        /// Digits after the decimal point.
+        #[serde(skip)]
+        decimals: u8,
+        /// Percent change, positive is better.
+        percent: f64,
+        /// Difference of means in units of deviation.
+        distance: f64,
+    },
+    /// An interval.
+    Interval {
+        /// Lower limit.
+        low: f64,
+        /// Upper limit.
+        high: f64,
+    },
+}
+
+/// How a renderer with fixed widths arranges a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// As mmtests does (spec 05 §2.2).
+    Mmtests {
+        /// Width of a value.
+        field: usize,
+        /// Width of what follows each value.
+        suffix: Suffix,
+    },
+    /// Columns as wide as their contents.
+    #[default]
+    Fitted,
+}
+
+/// What follows each value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suffix {
+    /// Nothing.
+    None,
+    /// A percentage of this width, in parentheses.
+    Percent(usize),
+    /// Percentage and distance of a ratio, in their own widths.
+    Ratio,
+}
+
+/// Width of ` (0.00%) (+0.00s)`, the narrowest suffix of a ratio.
+pub(crate) const RATIO_SUFFIX_WIDTH: usize = 17;
+
+impl Suffix {
+    /// Columns taken by the suffix.
+    pub fn width(self) -> usize {
+        match self {
+            Suffix::None => 0,
+            Suffix::Percent(width) => width + 4,
+            Suffix::Ratio => RATIO_SUFFIX_WIDTH,
+        }
+    }
+}
+
+impl Cell {
+    /// Words as a cell.
+    pub fn text(text: impl Into<String>) -> Cell {
+        Cell::Text { text: text.into() }
+    }
+
+    /// A number as a cell.
+    pub fn number(value: f64, decimals: u8) -> Cell {
+        Cell::Number { value, decimals }
+    }
+
+    /// True for a missing cell and for a plain zero.
+    fn is_nothing(&self) -> bool {
+        match self {
+            Cell::Missing | Cell::WholePercent { value: 0 } => true,
+            Cell::Number { value, .. } => *value == 0.0,
+            _ => false,
+        }
+    }
+
+    /// The value alone, as printed; `-` if there is none.
+    pub fn value_text(&self) -> String {
+        match self {
+            Cell::Missing => "-".to_owned(),
+            Cell::Text { text } => text.clone(),
+            Cell::Number { value, decimals }
+            | Cell::Change { value, decimals, .. }
+            | Cell::Ratio { value, decimals, .. } => format!("{value:.*}", usize::from(*decimals)),
+            Cell::WholePercent { value } => format!("{value}%"),
+            Cell::Interval { low, high } => format!("{low:.2} .. {high:.2}"),
+        }
+    }
+
+    /// What follows the value, without padding: `34.06%`, `34.06% -0.17s`; empty if nothing does.
+    pub fn suffix_text(&self) -> String {
+        match self {
+            Cell::Change { percent, .. } => percent_text(*percent),
+            Cell::Ratio { percent, distance, .. } => format!("{percent:.2}% {distance:+.2}s"),
+            _ => String::new(),
+        }
+    }
+
+    /// Value and suffix in one piece, for renderers that set no widths: `22.7500 (34.06%)`, `42.0000 *-31.25%*`.
+    pub fn full_text(&self) -> String {
+        let (value, suffix) = (self.value_text(), self.suffix_text());
+        match self {
+            Cell::Change { significant: true, .. } => format!("{value} *{suffix}*"),
+            Cell::Change { .. } | Cell::Ratio { .. } => format!("{value} ({suffix})"),
+            _ => value,
+        }
+    }
+}
+
+/// A percentage with two decimals; `-` without a baseline.
+pub(crate) fn percent_text(percent: Option<f64>) -> String {
+    percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.2}%"))
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(
+        title: impl Into<String>,
+        labels: &[&str],
+        columns: Vec<String>,
+        layout: Layout,
+    ) -> Table {
+        Table {
+            title: title.into(),
+            labels: labels.iter().map(|&label| label.to_owned()).collect(),
+            columns,
+            rows: Vec::new(),
+            notes: Vec::new(),
+            layout,
+        }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, labels: &[&str], cells: Vec<Cell>) {
+        debug_assert_eq!(labels.len(), self.labels.len());
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows
+            .push(Row { labels: labels.iter().map(|&label| label.to_owned()).collect(), cells });
+    }
+
+    /// Leaves out rows in which every cell is zero or missing, and says how many. For long blocks on a screen.
+    pub fn without_zero_rows(mut self) -> Table {
+        let nr_rows = self.rows.len();
+        self.rows.retain(|row| !row.cells.iter().all(Cell::is_nothing));
+        let nr_left_out = nr_rows - self.rows.len();
+        if nr_left_out > 0 {
+            self.notes.push(format!("{nr_left_out} rows without any event left out"));
+        }
+        self
+    }
+
+    /// The row with these labels.
+    pub fn row(&self, labels: &[&str]) -> Option<&Row> {
+        self.rows.iter().find(|row| row.labels == labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_rows_are_left_out_and_counted() {
+        let mut table = Table::new("t", &["l"], vec!["a".into(), "b".into()], Layout::Fitted);
+        table.push(&["zero"], vec![Cell::number(0.0, 2), Cell::Missing]);
+        table.push(&["some"], vec![Cell::number(0.0, 2), Cell::number(0.001, 2)]);
+        let table = table.without_zero_rows();
+        assert_eq!(table.rows.len(), 1);
+        assert_eq!(table.notes, ["1 rows without any event left out"]);
+        assert!(table.row(&["some"]).is_some());
+    }
+}
