@@ -1,0 +1,150 @@
+//! Engine benchmarks: sleep + wake through whole tasks, and the event queue alone.
+//!
+//! Each benchmark checks its result: a wake-up at another than the exact time, or an event out of
+//! order, is an error. `--quick` (and `cargo test --benches`) runs a small version.
+
+use std::collections::BinaryHeap;
+use std::hint::black_box;
+use std::time::Instant;
+
+use highwater_sim::cpu::CpuId;
+use highwater_sim::engine::queue::Queue;
+use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
+use highwater_sim::rng::Stream;
+
+fn main() {
+    let quick = std::env::args().any(|arg| arg == "--quick" || arg == "--test");
+    let scale = if quick { 1 } else { 100 };
+    for (name, placement) in
+        [("interrupt context", Some(Placement::Interrupt(CpuId(0)))), ("on 48 CPUs", None)]
+    {
+        for nr_tasks in [1, 64, 1024, 16_384] {
+            let nr_wakes = (50_000 * scale / nr_tasks).max(4);
+            sleep_wake(name, placement, nr_tasks, nr_wakes);
+        }
+    }
+    sync_alone(1_000_000 * u64::from(scale));
+    for nr_pending in [64, 1024, 65_536] {
+        for mix in [Mix::Exponential, Mix::Kernel] {
+            hold_model(nr_pending, mix, 20_000 * u64::from(scale));
+        }
+    }
+}
+
+/// Tasks that sleep for random times; every wake-up must come at the exact time.
+fn sleep_wake(name: &str, placement: Option<Placement>, nr_tasks: u32, nr_wakes: u32) {
+    let mut engine = Engine::new(&EngineConfig::new(48));
+    for task in 0..nr_tasks {
+        let spawn = Spawn::new(format!("sleeper {task}"))
+            .placement(placement.unwrap_or(Placement::Anywhere));
+        engine.spawn(spawn, move |sim| {
+            let mut stream = Stream::indexed(1, "sleep", u64::from(task));
+            let mut due_ns = sim.now_ns();
+            for _ in 0..nr_wakes {
+                let delay_ns = 1 + stream.below(200_000);
+                due_ns += delay_ns;
+                sim.sleep_ns(delay_ns);
+                assert_eq!(sim.now_ns(), due_ns, "woken at another time");
+            }
+        });
+    }
+    // Start everything outside the measurement.
+    engine.run_until(1).expect("start");
+    let before = engine.nr_events();
+    let start = Instant::now();
+    engine.run().expect("run");
+    let elapsed = start.elapsed();
+    let nr_events = engine.nr_events() - before;
+    let expected = u64::from(nr_tasks) * u64::from(nr_wakes);
+    assert!(nr_events >= expected, "{nr_events} events for {expected} wake-ups");
+    println!(
+        "sleep+wake, {nr_tasks:>6} tasks {name:<18} {:>6.1} M/s  {:>6.1} ns each  digest {:016x}",
+        expected as f64 / elapsed.as_secs_f64() / 1e6,
+        elapsed.as_nanos() as f64 / expected as f64,
+        engine.digest().value(),
+    );
+}
+
+/// A task alone on its machine: charge and synchronise.
+fn sync_alone(nr_steps: u64) {
+    let mut engine = Engine::new(&EngineConfig::new(4));
+    let task = engine.spawn(Spawn::new("alone"), move |sim| {
+        let start = Instant::now();
+        for _ in 0..nr_steps {
+            black_box(sim).charge(7);
+            black_box(sim).sync();
+        }
+        assert_eq!(sim.now_ns(), 7 * nr_steps);
+        start.elapsed()
+    });
+    engine.run().expect("run");
+    let elapsed = task.take().expect("result");
+    println!(
+        "charge+sync, task alone                     {:>6.2} ns each",
+        elapsed.as_nanos() as f64 / nr_steps as f64
+    );
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mix {
+    /// Exponential-like delays with a mean of 100 us.
+    Exponential,
+    /// 1 us slices, 100 us of I/O, 100 ms timers.
+    Kernel,
+}
+
+impl Mix {
+    fn delay_ns(self, stream: &mut Stream) -> u64 {
+        match self {
+            Mix::Exponential => stream.exponential(100_000.0) as u64,
+            Mix::Kernel => match stream.below(10) {
+                0..7 => 500 + stream.below(1000),
+                7..9 => 50_000 + stream.below(100_000),
+                _ => 50_000_000 + stream.below(100_000_000),
+            },
+        }
+    }
+}
+
+/// Pop the earliest, push it again later; against the standard library's heap.
+fn hold_model(nr_pending: u32, mix: Mix, nr_holds: u64) {
+    let mut stream = Stream::new(2, "hold");
+    let delays: Vec<u64> = (0..4096).map(|_| mix.delay_ns(&mut stream)).collect();
+
+    let mut queue = Queue::new();
+    queue.reserve_ids(nr_pending as usize);
+    for id in 0..nr_pending {
+        queue.insert(id, delays[id as usize % delays.len()]);
+    }
+    let start = Instant::now();
+    let mut wheel_sum = 0u64;
+    let mut last_ns = 0;
+    for i in 0..nr_holds {
+        let (time_ns, id) = queue.pop().expect("pending");
+        assert!(time_ns >= last_ns, "events out of order");
+        last_ns = time_ns;
+        wheel_sum = wheel_sum.rotate_left(1) ^ time_ns ^ u64::from(id);
+        queue.insert(id, time_ns + delays[i as usize % delays.len()]);
+    }
+    let wheel_ns = start.elapsed().as_nanos() as f64 / nr_holds as f64;
+
+    let mut heap = BinaryHeap::new();
+    for id in 0..nr_pending {
+        let time_ns = delays[id as usize % delays.len()];
+        heap.push(std::cmp::Reverse((time_ns, u64::from(id), id)));
+    }
+    let start = Instant::now();
+    let mut heap_sum = 0u64;
+    for i in 0..nr_holds {
+        let std::cmp::Reverse((time_ns, _, id)) = heap.pop().expect("pending");
+        heap_sum = heap_sum.rotate_left(1) ^ time_ns ^ u64::from(id);
+        let seq = u64::from(nr_pending) + i;
+        heap.push(std::cmp::Reverse((time_ns + delays[i as usize % delays.len()], seq, id)));
+    }
+    let heap_ns = start.elapsed().as_nanos() as f64 / nr_holds as f64;
+    assert_eq!(wheel_sum, heap_sum, "the wheel's order differs from the heap's");
+    println!(
+        "pop+push, {nr_pending:>6} pending, {:<12} wheel {wheel_ns:>6.1} ns   BinaryHeap {heap_ns:>6.1} ns",
+        format!("{mix:?}")
+    );
+}

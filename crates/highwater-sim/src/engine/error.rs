@@ -1,0 +1,48 @@
+//! How a run can fail.
+
+use std::fmt;
+
+/// A task that waits for something that will never come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuckTask {
+    /// The task's name.
+    pub name: String,
+    /// True for kernel threads and devices, which may wait for ever.
+    pub daemon: bool,
+    /// What it waits for.
+    pub waits_on: String,
+}
+
+impl fmt::Display for StuckTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let daemon = if self.daemon { " (daemon)" } else { "" };
+        write!(f, "{}{daemon} waits on {}", self.name, self.waits_on)
+    }
+}
+
+/// Why a run ended early.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// No event is left, and foreground tasks have not ended.
+    #[error("deadlock at {now_ns} ns: {}", list(tasks))]
+    Deadlock {
+        /// When the last event happened.
+        now_ns: u64,
+        /// Every task that has not ended.
+        tasks: Vec<StuckTask>,
+    },
+    /// A task panicked.
+    #[error("task {task} panicked at {now_ns} ns: {message}")]
+    TaskPanicked {
+        /// Its name.
+        task: String,
+        /// Its local time.
+        now_ns: u64,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+fn list(tasks: &[StuckTask]) -> String {
+    tasks.iter().map(StuckTask::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,537 @@
+//! The executor: pops events, resumes coroutines, keeps every CPU's clock.
+//!
+//! Key types: [`Engine`] owns one simulation and runs it on the calling OS thread; [`Sim`] is the
+//! handle that tasks use (its methods are in `engine/task_api.rs`).
+//!
+//! # Two clocks
+//!
+//! Global virtual time is the time of the last event popped. A running task also has the *local*
+//! clock of its CPU, which [`Sim::charge`] advances without any event: the task runs ahead. Before
+//! it touches what other CPUs can see it calls [`Sim::sync`]: if an event earlier than its local
+//! clock is pending, the task puts itself into the queue at its local time and lets that event go
+//! first. So shared state is touched in global time order, and a task that is alone pays one
+//! comparison.
+//!
+//! ```text
+//!   task A on CPU 0   --charge 300--|sync: event at 200 pending -> queued at 300 ...... goes on
+//!   task B on CPU 1                              goes on at 200 --charge 50--|sync: nothing < 250
+//! ```
+//!
+//! The queue promises order for events not earlier than the last pop, and nothing is ever queued
+//! earlier than the running task's local clock, which is never behind the last pop.
+//!
+//! # State
+//!
+//! What `charge` and `sync` touch is in cells of [`Inner`]; everything else is in one `RefCell`,
+//! which is borrowed only by code of this crate that calls no task's code. The table of coroutines
+//! is apart, because a coroutine is taken out of it while it runs.
+//!
+//! A task that blocks looks for the next event itself (`dispatch`): if that event is its own, no
+//! switch happens; else it leaves the winner's name and switches to the run loop, which resumes it.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::clock::{NS_PER_JIFFY, next_tick_ns};
+use super::error::{RunError, StuckTask};
+use super::queue::Queue;
+use super::stack::{Coroutine, Slot, Step};
+use super::task::{Placement, Role, Spawn, TaskId, TaskIndex, TaskState, TaskTable, WaitOn, Wake};
+use super::task_api::{ExitTask, JoinHandle};
+use crate::cpu::sched::{Candidate, Placed, Sched};
+use crate::cpu::{CpuId, SchedParams, Topology};
+use crate::digest::{Digest, DigestPlan};
+
+/// What a simulation is made of.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The CPUs.
+    pub topology: Topology,
+    /// What scheduling costs.
+    pub sched: SchedParams,
+    /// What the digest keeps.
+    pub digest: DigestPlan,
+}
+
+impl EngineConfig {
+    /// `nr_cpus` CPUs on one node, scheduling free of cost.
+    pub fn new(nr_cpus: u16) -> Self {
+        EngineConfig {
+            topology: Topology::single_node(nr_cpus.max(1)),
+            sched: SchedParams::FREE,
+            digest: DigestPlan::default(),
+        }
+    }
+}
+
+/// Why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The last foreground task ended.
+    Finished,
+    /// The next event lies after the limit.
+    TimeLimit,
+}
+
+/// One simulation. Dropping it unwinds the tasks that are left.
+pub struct Engine {
+    sim: Sim,
+}
+
+/// Handle to a simulation: what tasks, locks and devices hold. Cheap to clone.
+#[derive(Clone)]
+pub struct Sim {
+    pub(crate) inner: Rc<Inner>,
+}
+
+/// Shared state of one simulation.
+pub(crate) struct Inner {
+    /// Clock of the running task.
+    pub(crate) local_ns: Cell<u64>,
+    /// `sync` returns at once while the local clock is not beyond this.
+    pub(crate) horizon_ns: Cell<u64>,
+    /// The running task's CPU ticks then.
+    pub(crate) tick_at_ns: Cell<u64>,
+    /// The running task must make room then.
+    pub(crate) resched_at_ns: Cell<u64>,
+    /// User time since the task was resumed.
+    pub(crate) user_ns: Cell<u64>,
+    /// Local clock when the task was resumed.
+    resumed_at_ns: Cell<u64>,
+    /// Spinlocks that the running task holds.
+    pub(crate) atomic_depth: Cell<u32>,
+    /// The running task; `None` outside tasks.
+    pub(crate) current: Cell<Option<TaskIndex>>,
+    pub(crate) cpu: Cell<CpuId>,
+    /// Whom the run loop resumes next.
+    handoff: Cell<Option<TaskIndex>>,
+    /// Tasks are being unwound: waits return at once.
+    pub(crate) teardown: Cell<bool>,
+    slot: Slot,
+    pub(crate) state: RefCell<State>,
+    coroutines: RefCell<Vec<Option<Coroutine>>>,
+    pub(crate) locks: RefCell<Vec<Rc<crate::lock::LockClass>>>,
+}
+
+/// What only slow paths touch.
+pub(crate) struct State {
+    pub(crate) queue: Queue,
+    pub(crate) tasks: TaskTable,
+    pub(crate) sched: Sched,
+    pub(crate) digest: Digest,
+    /// Time of the last event.
+    pub(crate) now_ns: u64,
+    limit_ns: u64,
+    pub(crate) nr_events: u64,
+}
+
+impl Engine {
+    /// A simulation at time zero.
+    pub fn new(config: &EngineConfig) -> Self {
+        let state = State {
+            queue: Queue::new(),
+            tasks: TaskTable::default(),
+            sched: Sched::new(&config.topology, config.sched),
+            digest: Digest::new(config.digest),
+            now_ns: 0,
+            limit_ns: u64::MAX,
+            nr_events: 0,
+        };
+        let inner = Inner {
+            local_ns: Cell::new(0),
+            horizon_ns: Cell::new(u64::MAX),
+            tick_at_ns: Cell::new(u64::MAX),
+            resched_at_ns: Cell::new(u64::MAX),
+            user_ns: Cell::new(0),
+            resumed_at_ns: Cell::new(0),
+            atomic_depth: Cell::new(0),
+            current: Cell::new(None),
+            cpu: Cell::new(CpuId(0)),
+            handoff: Cell::new(None),
+            teardown: Cell::new(false),
+            slot: Slot::new(),
+            state: RefCell::new(state),
+            coroutines: RefCell::new(Vec::new()),
+            locks: RefCell::new(Vec::new()),
+        };
+        Engine { sim: Sim { inner: Rc::new(inner) } }
+    }
+
+    /// The handle.
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// Starts a task; see [`Sim::spawn`].
+    pub fn spawn<T: 'static>(
+        &self,
+        spawn: Spawn,
+        body: impl FnOnce(&Sim) -> T + 'static,
+    ) -> JoinHandle<T> {
+        self.sim.spawn(spawn, body)
+    }
+
+    /// Runs until the last foreground task has ended.
+    pub fn run(&mut self) -> Result<(), RunError> {
+        self.run_until(u64::MAX).map(|_| ())
+    }
+
+    /// Runs until the last foreground task has ended or the next event lies after `limit_ns`.
+    pub fn run_until(&mut self, limit_ns: u64) -> Result<Outcome, RunError> {
+        let inner = &*self.sim.inner;
+        inner.state.borrow_mut().limit_ns = limit_ns;
+        let mut next = inner.dispatch(&mut inner.state.borrow_mut());
+        while let Some(index) = next {
+            let Some(mut coroutine) = inner.coroutines.borrow_mut()[index.idx()].take() else {
+                unreachable!("a task without code was scheduled");
+            };
+            let step = coroutine.resume(&inner.slot);
+            next = match step {
+                Step::Suspended => {
+                    inner.coroutines.borrow_mut()[index.idx()] = Some(coroutine);
+                    inner.handoff.take()
+                }
+                Step::Finished => {
+                    drop(coroutine);
+                    inner.finish(index)
+                }
+                Step::Panicked(payload) if payload.is::<ExitTask>() => {
+                    drop(coroutine);
+                    inner.finish(index)
+                }
+                Step::Panicked(payload) => {
+                    inner.current.set(None);
+                    return Err(inner.task_panicked(index, payload));
+                }
+            };
+        }
+        inner.current.set(None);
+        let outcome = inner.stop_reason()?;
+        if outcome == Outcome::TimeLimit {
+            inner.local_ns.set(limit_ns);
+            inner.state.borrow_mut().now_ns = limit_ns;
+        }
+        Ok(outcome)
+    }
+
+    /// The digest of all events so far.
+    pub fn digest(&self) -> Digest {
+        self.sim.inner.state.borrow().digest.clone()
+    }
+
+    /// Events handled so far.
+    pub fn nr_events(&self) -> u64 {
+        self.sim.inner.state.borrow().nr_events
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let inner = &*self.sim.inner;
+        inner.teardown.set(true);
+        inner.current.set(None);
+        // Index loop: a destructor of a task may still spawn.
+        let mut index = 0;
+        while let Some(coroutine) = {
+            let mut coroutines = inner.coroutines.borrow_mut();
+            coroutines.get_mut(index).map(Option::take)
+        } {
+            drop(coroutine);
+            index += 1;
+        }
+    }
+}
+
+impl Inner {
+    /// Takes the earliest event and makes its task the current one. `None`: nothing left to run.
+    pub(crate) fn dispatch(&self, state: &mut State) -> Option<TaskIndex> {
+        if state.tasks.nr_foreground == 0 {
+            return None;
+        }
+        loop {
+            if state.limit_ns != u64::MAX && state.queue.has_before(state.limit_ns + 1) {
+                // Something to do before the limit.
+            } else if state.limit_ns != u64::MAX {
+                return None;
+            }
+            let (time_ns, id) = state.queue.pop()?;
+            let index = TaskIndex(id);
+            let task = &mut state.tasks[index];
+            let before = task.state;
+            state.now_ns = time_ns;
+            state.nr_events += 1;
+            let word = u64::from(id) | u64::from(task.cpu.0) << 32 | (before as u64) << 48;
+            state.digest.fold(time_ns, word);
+            let starts_ns = match before {
+                TaskState::Ready => match state.pay_stolen(index, time_ns) {
+                    None => time_ns,
+                    later @ Some(_) => match state.start_or_queue(index, later) {
+                        Some(at_ns) => at_ns,
+                        None => continue,
+                    },
+                },
+                TaskState::Timed | TaskState::Sleeping => {
+                    task.wake = Wake::TimedOut;
+                    let placed = state.place(index, time_ns);
+                    if placed == Some(time_ns) {
+                        time_ns
+                    } else {
+                        match state.start_or_queue(index, placed) {
+                            Some(at_ns) => at_ns,
+                            None => continue,
+                        }
+                    }
+                }
+                other => unreachable!("event for a task in state {other:?}"),
+            };
+            self.enter(state, index, starts_ns);
+            return Some(index);
+        }
+    }
+
+    /// Loads the running task's cells.
+    fn enter(&self, state: &mut State, index: TaskIndex, at_ns: u64) {
+        let task = &mut state.tasks[index];
+        task.state = TaskState::Running;
+        self.current.set(Some(index));
+        self.cpu.set(task.cpu);
+        self.local_ns.set(at_ns);
+        self.resumed_at_ns.set(at_ns);
+        self.user_ns.set(0);
+        self.atomic_depth.set(task.atomic_depth);
+        if let Placement::Interrupt(_) = task.placement {
+            self.tick_at_ns.set(u64::MAX);
+            self.resched_at_ns.set(u64::MAX);
+        } else {
+            let cpu = &mut state.sched.cpus[task.cpu.idx()];
+            // Spinning, or interrupts, since the task last ran.
+            let away_ns = at_ns - cpu.local_ns;
+            cpu.local_ns = at_ns;
+            cpu.times.system_ns += away_ns;
+            task.times.system_ns += away_ns;
+            self.tick_at_ns.set(cpu.tick_at_ns);
+            self.resched_at_ns.set(cpu.resched_at_ns);
+        }
+        self.reset_horizon(state);
+    }
+
+    /// Stores the running task's cells and accounts its time.
+    pub(crate) fn leave(&self, state: &mut State, index: TaskIndex) {
+        let local_ns = self.local_ns.get();
+        let ran_ns = local_ns - self.resumed_at_ns.get();
+        let user_ns = self.user_ns.get();
+        let task = &mut state.tasks[index];
+        task.atomic_depth = self.atomic_depth.get();
+        task.times.user_ns += user_ns;
+        task.times.system_ns += ran_ns - user_ns;
+        if let Placement::Interrupt(_) = task.placement {
+            state.sched.steal_time(task.cpu, ran_ns);
+        } else {
+            let cpu = &mut state.sched.cpus[task.cpu.idx()];
+            cpu.times.user_ns += user_ns;
+            cpu.times.system_ns += ran_ns - user_ns;
+            cpu.local_ns = local_ns;
+            cpu.tick_at_ns = self.tick_at_ns.get();
+        }
+    }
+
+    pub(crate) fn reset_horizon(&self, state: &State) {
+        let resched_ns = if self.atomic_depth.get() == 0 {
+            self.resched_at_ns.get().saturating_sub(1)
+        } else {
+            u64::MAX
+        };
+        self.horizon_ns.set(state.queue.lower_bound().min(resched_ns));
+    }
+
+    /// Lets the next event's task run and returns when this one is resumed. The caller has stored
+    /// its state and left.
+    pub(crate) fn switch_away(&self, me: TaskIndex) {
+        let next = self.dispatch(&mut self.state.borrow_mut());
+        if next != Some(me) {
+            self.handoff.set(next);
+            self.slot.suspend();
+        }
+    }
+
+    /// The running task, or a panic that names the call: only tasks may wait.
+    pub(crate) fn expect_current(&self, what: &str) -> TaskIndex {
+        match self.current.get() {
+            Some(index) => index,
+            None => panic!("{what} was called outside a task"),
+        }
+    }
+
+    /// The current task gives its CPU to the next one (if it has a CPU at all).
+    pub(crate) fn release_cpu(state: &mut State, index: TaskIndex) {
+        let task = &state.tasks[index];
+        if let Placement::Interrupt(_) = task.placement {
+            return;
+        }
+        let (sched, tasks) = (&mut state.sched, &state.tasks);
+        let next = sched.next_on(task.cpu, |index| State::candidate(tasks, index));
+        if let Some((next, at_ns)) = next {
+            let cpu = state.tasks[index].cpu;
+            let task = &mut state.tasks[next];
+            task.cpu = cpu;
+            task.state = TaskState::Ready;
+            state.queue.insert(next.0, at_ns);
+        }
+    }
+
+    /// Adds the coroutine of a new task.
+    pub(crate) fn set_coroutine(&self, index: TaskIndex, coroutine: Coroutine) {
+        let mut coroutines = self.coroutines.borrow_mut();
+        if coroutines.len() <= index.idx() {
+            coroutines.resize_with(index.idx() + 1, || None);
+        }
+        coroutines[index.idx()] = Some(coroutine);
+    }
+
+    /// A task's code returned.
+    fn finish(&self, index: TaskIndex) -> Option<TaskIndex> {
+        let state = &mut *self.state.borrow_mut();
+        self.leave(state, index);
+        self.current.set(None);
+        let ended_ns = self.local_ns.get();
+        let joiners = state.tasks.remove(index);
+        Self::release_cpu(state, index);
+        for joiner in joiners {
+            state.wake(joiner, ended_ns);
+        }
+        state.now_ns = ended_ns;
+        self.dispatch(state)
+    }
+
+    fn stop_reason(&self) -> Result<Outcome, RunError> {
+        let state = self.state.borrow();
+        if state.tasks.nr_foreground == 0 {
+            return Ok(Outcome::Finished);
+        }
+        if !state.queue.is_empty() {
+            return Ok(Outcome::TimeLimit);
+        }
+        let tasks = state
+            .tasks
+            .live()
+            .map(|index| {
+                let info = state.tasks.info(index);
+                let name_of = |index| state.tasks.info(index).name.to_string();
+                let waits_on = match &info.wait_on {
+                    WaitOn::Nothing => "nothing that was named".to_owned(),
+                    WaitOn::Reason(why) => (*why).to_owned(),
+                    WaitOn::Lock(class, holder) => {
+                        format!("lock {class} held by {}", name_of(*holder))
+                    }
+                    WaitOn::Exit(task) => format!("the end of {}", name_of(*task)),
+                };
+                StuckTask {
+                    name: info.name.to_string(),
+                    daemon: info.role == Role::Daemon,
+                    waits_on,
+                }
+            })
+            .collect();
+        Err(RunError::Deadlock { now_ns: state.now_ns, tasks })
+    }
+
+    fn task_panicked(&self, index: TaskIndex, payload: Box<dyn Any + Send>) -> RunError {
+        let message = match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => match payload.downcast_ref::<&'static str>() {
+                Some(text) => (*text).to_owned(),
+                None => "a value that is not text".to_owned(),
+            },
+        };
+        let mut state = self.state.borrow_mut();
+        let task = state.tasks.info(index).name.to_string();
+        state.tasks.remove(index);
+        RunError::TaskPanicked { task, now_ns: self.local_ns.get(), message }
+    }
+}
+
+impl State {
+    /// Gives a woken task a CPU. Returns when it starts; `None` if it waits in a runqueue.
+    pub(crate) fn place(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
+        let task = &mut self.tasks[index];
+        if let Placement::Interrupt(_) = task.placement {
+            return Some(now_ns);
+        }
+        match self.sched.place(Self::candidate(&self.tasks, index), now_ns) {
+            Placed::Starts { cpu, at_ns } => {
+                self.tasks[index].cpu = cpu;
+                Some(at_ns)
+            }
+            Placed::Queued { cpu } => {
+                let task = &mut self.tasks[index];
+                task.cpu = cpu;
+                task.state = TaskState::Queued;
+                None
+            }
+        }
+    }
+
+    /// Makes a blocked task runnable at `now_ns`; an event resumes it. False if it was not blocked.
+    pub(crate) fn wake(&mut self, id: TaskId, now_ns: u64) -> bool {
+        let Some(task) = self.tasks.find(id) else {
+            return false;
+        };
+        match task.state {
+            TaskState::Timed => {
+                self.queue.cancel(id.index.0);
+            }
+            TaskState::Parked => {}
+            _ => return false,
+        }
+        self.tasks[id.index].wake = Wake::Unparked;
+        if let Some(at_ns) = self.place(id.index, now_ns) {
+            self.tasks[id.index].state = TaskState::Ready;
+            self.queue.insert(id.index.0, at_ns);
+        }
+        true
+    }
+
+    /// If a task that is about to start could do so now, returns when; else queues its event.
+    fn start_or_queue(&mut self, index: TaskIndex, at_ns: Option<u64>) -> Option<u64> {
+        let at_ns = at_ns?;
+        if !self.queue.has_before(at_ns.saturating_add(1)) && at_ns <= self.limit_ns {
+            return Some(at_ns);
+        }
+        self.tasks[index].state = TaskState::Ready;
+        self.queue.insert(index.0, at_ns);
+        None
+    }
+
+    /// Interrupts took time from this task's CPU: when it can go on, if later than `time_ns`.
+    fn pay_stolen(&mut self, index: TaskIndex, time_ns: u64) -> Option<u64> {
+        let task = &self.tasks[index];
+        if let Placement::Interrupt(_) = task.placement {
+            return None;
+        }
+        match std::mem::take(&mut self.sched.cpus[task.cpu.idx()].stolen_ns) {
+            0 => None,
+            stolen_ns => Some(time_ns + stolen_ns),
+        }
+    }
+
+    fn candidate(tasks: &TaskTable, index: TaskIndex) -> Candidate {
+        let task = &tasks[index];
+        Candidate { task: index, placement: task.placement, last_cpu: task.cpu }
+    }
+}
+
+/// Ticks that a busy CPU owes: advances the clock by their cost until the next tick is ahead.
+/// Returns the new clock and when the next tick falls.
+pub(crate) fn pay_ticks(mut local_ns: u64, mut tick_at_ns: u64, tick_ns: u64) -> (u64, u64) {
+    // A tick longer than half a jiffy would never let the CPU catch up.
+    let tick_ns = tick_ns.min(NS_PER_JIFFY / 2);
+    if tick_ns == 0 {
+        return (local_ns, next_tick_ns(local_ns));
+    }
+    while local_ns >= tick_at_ns {
+        local_ns += tick_ns;
+        tick_at_ns += NS_PER_JIFFY;
+    }
+    (local_ns, tick_at_ns)
+}

@@ -1,0 +1,286 @@
+//! Tasks: identity, what they may run on, their state, and the table that holds them.
+
+use std::fmt;
+use std::rc::Rc;
+
+use super::stack::StackClass;
+use crate::cpu::CpuId;
+
+/// Position in the task table; reused after a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TaskIndex(pub(crate) u32);
+
+impl TaskIndex {
+    #[inline(always)]
+    pub(crate) const fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Names one task for ever: a table position and how often it was used before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    pub(crate) index: TaskIndex,
+    pub(crate) generation: u32,
+}
+
+impl TaskId {
+    /// One word that tells tasks apart, for events and maps.
+    pub const fn as_u64(self) -> u64 {
+        (self.generation as u64) << 32 | self.index.0 as u64
+    }
+
+    /// The inverse of [`TaskId::as_u64`].
+    pub const fn from_u64(word: u64) -> Self {
+        TaskId { index: TaskIndex(word as u32), generation: (word >> 32) as u32 }
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}.{}", self.index.0, self.generation)
+    }
+}
+
+/// Where a task may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// On one CPU.
+    Pinned(CpuId),
+    /// On the CPUs of one node.
+    Node(u16),
+    /// On every CPU.
+    Anywhere,
+    /// In interrupts of this CPU: it never waits for the CPU, and the time that it charges is
+    /// taken from whatever runs there. Devices are such tasks.
+    Interrupt(CpuId),
+}
+
+/// Whether the run waits for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The run ends when the last of these has ended.
+    Foreground,
+    /// Lives as long as the run (kernel threads, devices).
+    Daemon,
+}
+
+/// How to start a task.
+#[derive(Clone, Debug)]
+pub struct Spawn {
+    pub(crate) name: Rc<str>,
+    pub(crate) placement: Placement,
+    pub(crate) role: Role,
+    pub(crate) kernel_thread: bool,
+    pub(crate) stack: StackClass,
+}
+
+impl Spawn {
+    /// A foreground task that runs anywhere.
+    pub fn new(name: impl Into<Rc<str>>) -> Self {
+        Spawn {
+            name: name.into(),
+            placement: Placement::Anywhere,
+            role: Role::Foreground,
+            kernel_thread: false,
+            stack: StackClass::default(),
+        }
+    }
+
+    /// Where it may run.
+    pub fn placement(self, placement: Placement) -> Self {
+        Spawn { placement, ..self }
+    }
+
+    /// On one CPU only.
+    pub fn pinned(self, cpu: CpuId) -> Self {
+        self.placement(Placement::Pinned(cpu))
+    }
+
+    /// A daemon that is marked as a kernel thread.
+    pub fn kernel_thread(self) -> Self {
+        Spawn { kernel_thread: true, role: Role::Daemon, ..self }
+    }
+
+    /// A daemon.
+    pub fn daemon(self) -> Self {
+        Spawn { role: Role::Daemon, ..self }
+    }
+
+    /// How much stack it gets.
+    pub fn stack(self, stack: StackClass) -> Self {
+        Spawn { stack, ..self }
+    }
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum TaskState {
+    /// No task here.
+    Free,
+    /// Its coroutine is the one that executes now.
+    Running,
+    /// Has its CPU (or needs none) and goes on when its event comes.
+    Ready,
+    /// In a runqueue; no event.
+    Queued,
+    /// Blocked; no event.
+    Parked,
+    /// Blocked until its event comes or somebody wakes it.
+    Timed,
+    /// Blocked until its event comes, whoever wakes it.
+    Sleeping,
+    /// Blocked until a sleeping lock is handed to it; no event.
+    LockWait,
+    /// Keeps its CPU busy until a lock is handed to it; no event.
+    Spinning,
+}
+
+/// What a blocked task waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum WaitOn {
+    Nothing,
+    /// The reason given to `park`.
+    Reason(&'static str),
+    /// A lock, by class name, and who holds it.
+    Lock(&'static str, TaskIndex),
+    /// The end of a task.
+    Exit(TaskIndex),
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Somebody called `unpark` (possibly before the wait).
+    Unparked,
+    /// The time came first.
+    TimedOut,
+}
+
+/// Time that a task used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TaskTimes {
+    /// In user code.
+    pub user_ns: u64,
+    /// In kernel code, spinning included.
+    pub system_ns: u64,
+}
+
+/// The part of a task that every event touches.
+pub(crate) struct Task {
+    pub(crate) generation: u32,
+    pub(crate) state: TaskState,
+    pub(crate) wake: Wake,
+    /// An `unpark` that no wait has consumed yet.
+    pub(crate) permit: bool,
+    /// Spinlocks held and the like: no preemption, no blocking.
+    pub(crate) atomic_depth: u32,
+    pub(crate) placement: Placement,
+    /// Where it runs or ran last.
+    pub(crate) cpu: CpuId,
+    pub(crate) times: TaskTimes,
+}
+
+/// The rest.
+pub(crate) struct TaskInfo {
+    pub(crate) name: Rc<str>,
+    pub(crate) role: Role,
+    pub(crate) kernel_thread: bool,
+    pub(crate) wait_on: WaitOn,
+    pub(crate) joiners: Vec<TaskId>,
+}
+
+/// All tasks.
+#[derive(Default)]
+pub(crate) struct TaskTable {
+    hot: Vec<Task>,
+    info: Vec<TaskInfo>,
+    free: Vec<TaskIndex>,
+    /// Foreground tasks that have not ended.
+    pub(crate) nr_foreground: usize,
+}
+
+impl TaskTable {
+    pub(crate) fn add(&mut self, spawn: &Spawn, cpu: CpuId) -> TaskId {
+        let info = TaskInfo {
+            name: Rc::clone(&spawn.name),
+            role: spawn.role,
+            kernel_thread: spawn.kernel_thread,
+            wait_on: WaitOn::Nothing,
+            joiners: Vec::new(),
+        };
+        let index = self.free.pop().unwrap_or(TaskIndex(self.hot.len() as u32));
+        let generation = self.hot.get(index.idx()).map_or(0, |old| old.generation + 1);
+        let task = Task {
+            generation,
+            state: TaskState::Parked,
+            wake: Wake::Unparked,
+            permit: false,
+            atomic_depth: 0,
+            placement: spawn.placement,
+            cpu,
+            times: TaskTimes::default(),
+        };
+        if index.idx() == self.hot.len() {
+            self.hot.push(task);
+            self.info.push(info);
+        } else {
+            self.hot[index.idx()] = task;
+            self.info[index.idx()] = info;
+        }
+        self.nr_foreground += usize::from(spawn.role == Role::Foreground);
+        TaskId { index, generation }
+    }
+
+    /// Forgets an ended task; returns those that wait for its end.
+    pub(crate) fn remove(&mut self, index: TaskIndex) -> Vec<TaskId> {
+        self[index].state = TaskState::Free;
+        let info = &mut self.info[index.idx()];
+        self.nr_foreground -= usize::from(info.role == Role::Foreground);
+        self.free.push(index);
+        std::mem::take(&mut info.joiners)
+    }
+
+    /// The task, unless it ended.
+    pub(crate) fn find(&self, id: TaskId) -> Option<&Task> {
+        self.hot
+            .get(id.index.idx())
+            .filter(|task| task.generation == id.generation && task.state != TaskState::Free)
+    }
+
+    pub(crate) fn id_of(&self, index: TaskIndex) -> TaskId {
+        TaskId { index, generation: self[index].generation }
+    }
+
+    pub(crate) fn info(&self, index: TaskIndex) -> &TaskInfo {
+        &self.info[index.idx()]
+    }
+
+    pub(crate) fn info_mut(&mut self, index: TaskIndex) -> &mut TaskInfo {
+        &mut self.info[index.idx()]
+    }
+
+    /// Tasks that have not ended, by index.
+    pub(crate) fn live(&self) -> impl Iterator<Item = TaskIndex> + '_ {
+        (0..self.hot.len() as u32)
+            .map(TaskIndex)
+            .filter(|&index| self[index].state != TaskState::Free)
+    }
+}
+
+impl std::ops::Index<TaskIndex> for TaskTable {
+    type Output = Task;
+
+    #[inline(always)]
+    fn index(&self, index: TaskIndex) -> &Task {
+        &self.hot[index.idx()]
+    }
+}
+
+impl std::ops::IndexMut<TaskIndex> for TaskTable {
+    #[inline(always)]
+    fn index_mut(&mut self, index: TaskIndex) -> &mut Task {
+        &mut self.hot[index.idx()]
+    }
+}

@@ -1,0 +1,505 @@
+//! What a task calls: time, waiting, waking, spawning.
+//!
+//! Calls that wait or touch other tasks synchronise first (see the executor's notes), so that the
+//! order of their effects is that of virtual time.
+
+use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::rc::Rc;
+
+use super::clock::{jiffies_of, wheel_expiry_ns};
+use super::executor::{Inner, Sim, State, pay_ticks};
+use super::stack::Coroutine;
+use super::task::{Placement, Spawn, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
+use crate::cpu::{CpuId, CpuTimes};
+
+/// Payload of the unwinding by which [`Sim::exit`] ends a task.
+pub(super) struct ExitTask;
+
+/// Time.
+impl Sim {
+    /// The clock of the running task's CPU (outside tasks: of the last event).
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.inner.local_ns.get()
+    }
+
+    /// Timer ticks since boot.
+    #[inline]
+    pub fn jiffies(&self) -> u64 {
+        jiffies_of(self.now_ns())
+    }
+
+    /// Accounts kernel work: the CPU's clock advances, nothing else happens.
+    #[inline(always)]
+    pub fn charge(&self, ns: u64) {
+        let inner = &*self.inner;
+        let local_ns = inner.local_ns.get() + ns;
+        inner.local_ns.set(local_ns);
+        if local_ns >= inner.tick_at_ns.get() {
+            self.tick();
+        }
+    }
+
+    /// Accounts user work.
+    #[inline]
+    pub fn charge_user(&self, ns: u64) {
+        self.inner.user_ns.set(self.inner.user_ns.get() + ns);
+        self.charge(ns);
+    }
+
+    /// Runs user code for `ns` of CPU time, and lets others have the CPU at ticks.
+    pub fn compute(&self, ns: u64) {
+        let mut left_ns = ns;
+        while left_ns > 0 {
+            let to_tick_ns = self.inner.tick_at_ns.get().saturating_sub(self.now_ns()).max(1);
+            let step_ns = left_ns.min(to_tick_ns);
+            self.charge_user(step_ns);
+            left_ns -= step_ns;
+            self.sync();
+        }
+    }
+
+    /// Lets everything that happens earlier than this CPU's clock happen first.
+    #[inline(always)]
+    pub fn sync(&self) {
+        if self.inner.local_ns.get() > self.inner.horizon_ns.get() {
+            self.sync_slow();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tick(&self) {
+        let inner = &*self.inner;
+        let tick_ns = inner.state.borrow().sched.params.tick_ns;
+        let (local_ns, tick_at_ns) =
+            pay_ticks(inner.local_ns.get(), inner.tick_at_ns.get(), tick_ns);
+        inner.local_ns.set(local_ns);
+        inner.tick_at_ns.set(tick_at_ns);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sync_slow(&self) {
+        let inner = &*self.inner;
+        let Some(me) = inner.current.get() else {
+            return;
+        };
+        if inner.teardown.get() {
+            return;
+        }
+        while self.make_way(me) {
+            inner.switch_away(me);
+        }
+    }
+
+    /// Puts the running task behind an earlier event, or behind the others in its runqueue if its
+    /// slice is over; false if neither is due.
+    fn make_way(&self, me: TaskIndex) -> bool {
+        let inner = &*self.inner;
+        let state = &mut *inner.state.borrow_mut();
+        let local_ns = inner.local_ns.get();
+        if state.queue.has_before(local_ns) {
+            inner.leave(state, me);
+            state.tasks[me].state = TaskState::Ready;
+            state.queue.insert(me.0, local_ns);
+        } else if inner.atomic_depth.get() == 0 && local_ns >= inner.resched_at_ns.get() {
+            self.to_runqueue(state, me);
+        } else {
+            inner.reset_horizon(state);
+            return false;
+        }
+        true
+    }
+
+    fn to_runqueue(&self, state: &mut State, me: TaskIndex) {
+        self.inner.leave(state, me);
+        let task = &mut state.tasks[me];
+        task.state = TaskState::Queued;
+        state.sched.requeue(task.cpu, me);
+        Inner::release_cpu(state, me);
+    }
+}
+
+/// Waiting and waking.
+impl Sim {
+    /// Waits until somebody unparks this task; at once if somebody did since its last wait. `why`
+    /// appears in deadlock reports.
+    pub fn park(&self, why: &'static str) {
+        self.block(why, None);
+    }
+
+    /// Like [`Sim::park`], until `deadline_ns` at the latest.
+    pub fn park_until(&self, why: &'static str, deadline_ns: u64) -> Wake {
+        self.block(why, Some(deadline_ns))
+    }
+
+    /// Like [`Sim::park`], for `timeout_ns` at most.
+    pub fn park_timeout(&self, why: &'static str, timeout_ns: u64) -> Wake {
+        self.sync();
+        self.block(why, Some(self.now_ns().saturating_add(timeout_ns)))
+    }
+
+    /// Like [`Sim::park`], for a timeout in ticks, rounded as the kernel's timer wheel does.
+    /// Returns the ticks that were left when the wait ended, as `schedule_timeout` does.
+    pub fn park_jiffies(&self, why: &'static str, timeout: u64) -> u64 {
+        self.sync();
+        let start = self.jiffies();
+        let deadline_ns = wheel_expiry_ns(self.now_ns(), timeout);
+        match self.block(why, Some(deadline_ns)) {
+            Wake::TimedOut => 0,
+            Wake::Unparked => (start + timeout).saturating_sub(self.jiffies()),
+        }
+    }
+
+    /// Waits for `ns`, whoever unparks it.
+    pub fn sleep_ns(&self, ns: u64) {
+        self.sync();
+        self.sleep_until(self.now_ns().saturating_add(ns));
+    }
+
+    /// Waits until `deadline_ns`, whoever unparks it (an unpark is kept for the next `park`).
+    pub fn sleep_until(&self, deadline_ns: u64) {
+        self.sync();
+        let inner = &*self.inner;
+        if inner.teardown.get() {
+            return;
+        }
+        let me = inner.expect_current("sleep");
+        {
+            let state = &mut *inner.state.borrow_mut();
+            self.begin_wait(state, me);
+            state.tasks[me].state = TaskState::Sleeping;
+            // The local clock may be past the deadline.
+            state.queue.insert(me.0, deadline_ns.max(inner.local_ns.get()));
+            Inner::release_cpu(state, me);
+        }
+        inner.switch_away(me);
+    }
+
+    /// Sleeps for `timeout` ticks, rounded as the kernel's timer wheel does (spec 04 §12.3).
+    pub fn sleep_jiffies(&self, timeout: u64) {
+        self.sync();
+        self.sleep_until(wheel_expiry_ns(self.now_ns(), timeout));
+    }
+
+    /// Ends the wait of a task, or its next one. True if the task was waiting.
+    pub fn unpark(&self, id: TaskId) -> bool {
+        self.sync();
+        let inner = &*self.inner;
+        if inner.teardown.get() {
+            return false;
+        }
+        let wakeup_ns = {
+            let state = inner.state.borrow();
+            match state.tasks.find(id) {
+                None => return false,
+                Some(task) if matches!(task.state, TaskState::Parked | TaskState::Timed) => {
+                    state.sched.params.wakeup_ns
+                }
+                Some(_) => 0,
+            }
+        };
+        // An interrupt pays too: what it charges is taken from its CPU.
+        self.charge(wakeup_ns);
+        let state = &mut *inner.state.borrow_mut();
+        let woken = state.wake(id, inner.local_ns.get());
+        if woken {
+            self.after_wake(state);
+        } else if state.tasks.find(id).is_some() {
+            state.tasks[id.index].permit = true;
+        }
+        woken
+    }
+
+    /// Lets the tasks that wait for this CPU run first.
+    pub fn yield_now(&self) {
+        self.sync();
+        let inner = &*self.inner;
+        let me = inner.expect_current("yield_now");
+        {
+            let state = &mut *inner.state.borrow_mut();
+            let task = &state.tasks[me];
+            let cpu = task.cpu;
+            let has_cpu = !matches!(task.placement, Placement::Interrupt(_));
+            if inner.teardown.get() || !has_cpu || !state.sched.has_waiters(cpu) {
+                return;
+            }
+            self.to_runqueue(state, me);
+        }
+        inner.switch_away(me);
+    }
+
+    fn block(&self, why: &'static str, deadline_ns: Option<u64>) -> Wake {
+        self.sync();
+        let inner = &*self.inner;
+        if inner.teardown.get() {
+            return Wake::TimedOut;
+        }
+        let me = inner.expect_current("park");
+        {
+            let state = &mut *inner.state.borrow_mut();
+            if std::mem::take(&mut state.tasks[me].permit) {
+                return Wake::Unparked;
+            }
+            self.begin_wait(state, me);
+            state.tasks.info_mut(me).wait_on = WaitOn::Reason(why);
+            match deadline_ns {
+                Some(deadline_ns) => {
+                    state.tasks[me].state = TaskState::Timed;
+                    state.queue.insert(me.0, deadline_ns.max(inner.local_ns.get()));
+                }
+                None => state.tasks[me].state = TaskState::Parked,
+            }
+            Inner::release_cpu(state, me);
+        }
+        inner.switch_away(me);
+        let mut state = inner.state.borrow_mut();
+        state.tasks.info_mut(me).wait_on = WaitOn::Nothing;
+        state.tasks[me].wake
+    }
+
+    fn begin_wait(&self, state: &mut State, me: TaskIndex) {
+        assert_eq!(
+            self.inner.atomic_depth.get(),
+            0,
+            "{} waits while it holds a spinlock",
+            state.tasks.info(me).name
+        );
+        self.inner.leave(state, me);
+    }
+
+    /// A wake-up may have queued an event or filled this CPU's runqueue.
+    fn after_wake(&self, state: &State) {
+        let inner = &*self.inner;
+        if let Some(me) = inner.current.get() {
+            let task = &state.tasks[me];
+            if !matches!(task.placement, Placement::Interrupt(_)) {
+                inner.resched_at_ns.set(state.sched.cpus[task.cpu.idx()].resched_at_ns);
+            }
+            inner.reset_horizon(state);
+        }
+    }
+}
+
+/// Spinning, for locks.
+impl Sim {
+    /// Keeps this task's CPU busy until [`Sim::spin_grant`] names the task.
+    pub(crate) fn spin(&self, class: &'static str, holder: TaskIndex) {
+        let inner = &*self.inner;
+        let me = inner.expect_current("lock");
+        {
+            let state = &mut *inner.state.borrow_mut();
+            inner.leave(state, me);
+            state.tasks[me].state = TaskState::Spinning;
+            state.tasks.info_mut(me).wait_on = WaitOn::Lock(class, holder);
+        }
+        inner.switch_away(me);
+        inner.state.borrow_mut().tasks.info_mut(me).wait_on = WaitOn::Nothing;
+    }
+
+    /// Lets a spinning task go on at `at_ns`, not earlier than this CPU's clock.
+    pub(crate) fn spin_grant(&self, task: TaskIndex, at_ns: u64) {
+        let state = &mut *self.inner.state.borrow_mut();
+        debug_assert_eq!(state.tasks[task].state, TaskState::Spinning);
+        state.tasks[task].state = TaskState::Ready;
+        state.queue.insert(task.0, at_ns);
+        self.inner.reset_horizon(state);
+    }
+
+    /// Blocks until [`Sim::unpark`]ed as the next holder of a sleeping lock.
+    pub(crate) fn block_on_lock(&self, class: &'static str, holder: TaskIndex) {
+        let inner = &*self.inner;
+        let me = inner.expect_current("lock");
+        {
+            let state = &mut *inner.state.borrow_mut();
+            self.begin_wait(state, me);
+            state.tasks[me].state = TaskState::LockWait;
+            state.tasks.info_mut(me).wait_on = WaitOn::Lock(class, holder);
+            Inner::release_cpu(state, me);
+        }
+        inner.switch_away(me);
+        inner.state.borrow_mut().tasks.info_mut(me).wait_on = WaitOn::Nothing;
+    }
+
+    /// Makes a task that waits in [`Sim::block_on_lock`] runnable; the caller pays the wake-up.
+    pub(crate) fn lock_grant(&self, task: TaskIndex) {
+        let wakeup_ns = self.inner.state.borrow().sched.params.wakeup_ns;
+        self.charge(wakeup_ns);
+        let state = &mut *self.inner.state.borrow_mut();
+        debug_assert_eq!(state.tasks[task].state, TaskState::LockWait);
+        if let Some(at_ns) = state.place(task, self.inner.local_ns.get()) {
+            state.tasks[task].state = TaskState::Ready;
+            state.queue.insert(task.0, at_ns);
+        }
+        self.after_wake(state);
+    }
+
+    /// No preemption and no blocking until [`Sim::atomic_end`].
+    #[inline(always)]
+    pub(crate) fn atomic_begin(&self) {
+        self.inner.atomic_depth.set(self.inner.atomic_depth.get() + 1);
+    }
+
+    #[inline(always)]
+    pub(crate) fn atomic_end(&self) {
+        let inner = &*self.inner;
+        let depth = inner.atomic_depth.get() - 1;
+        inner.atomic_depth.set(depth);
+        // The slice ended meanwhile: the next synchronisation looks closer.
+        if depth == 0 && inner.local_ns.get() >= inner.resched_at_ns.get() {
+            inner.horizon_ns.set(0);
+        }
+    }
+}
+
+/// Tasks.
+impl Sim {
+    /// Starts a task. It becomes runnable at the caller's time.
+    ///
+    /// # Panics
+    /// If the system has no memory for its stack.
+    pub fn spawn<T: 'static>(
+        &self,
+        spawn: Spawn,
+        body: impl FnOnce(&Sim) -> T + 'static,
+    ) -> JoinHandle<T> {
+        self.sync();
+        let result = Rc::new(RefCell::new(None));
+        let (task_sim, task_result) = (self.clone(), Rc::clone(&result));
+        let coroutine = Coroutine::new(spawn.stack, move || {
+            let value = body(&task_sim);
+            // The end is an event that others see.
+            task_sim.sync();
+            *task_result.borrow_mut() = Some(value);
+        })
+        .unwrap_or_else(|error| panic!("no stack for task {}: {error}", spawn.name));
+        let inner = &*self.inner;
+        let state = &mut *inner.state.borrow_mut();
+        let cpu = match spawn.placement {
+            Placement::Pinned(cpu) | Placement::Interrupt(cpu) => cpu,
+            Placement::Node(_) | Placement::Anywhere => inner.cpu.get(),
+        };
+        assert!(cpu.idx() < state.sched.cpus.len(), "task {}: no CPU {}", spawn.name, cpu.0);
+        let id = state.tasks.add(&spawn, cpu);
+        state.queue.reserve_ids(id.index.idx() + 1);
+        inner.set_coroutine(id.index, coroutine);
+        state.wake(id, inner.local_ns.get());
+        self.after_wake(state);
+        JoinHandle { sim: self.clone(), id, result }
+    }
+
+    /// Ends the running task at once (its locals are dropped).
+    pub fn exit(&self) -> ! {
+        self.inner.expect_current("exit");
+        self.sync();
+        resume_unwind(Box::new(ExitTask))
+    }
+
+    /// The running task.
+    pub fn current(&self) -> Option<TaskId> {
+        let index = self.inner.current.get()?;
+        Some(self.inner.state.borrow().tasks.id_of(index))
+    }
+
+    /// A task's name; `None` if it ended.
+    pub fn task_name(&self, id: TaskId) -> Option<Rc<str>> {
+        let state = self.inner.state.borrow();
+        state.tasks.find(id)?;
+        Some(Rc::clone(&state.tasks.info(id.index).name))
+    }
+
+    /// True for a live task that was spawned as a kernel thread.
+    pub fn is_kernel_thread(&self, id: TaskId) -> bool {
+        let state = self.inner.state.borrow();
+        state.tasks.find(id).is_some() && state.tasks.info(id.index).kernel_thread
+    }
+
+    /// Time a live task has used, up to the last time it synchronised.
+    pub fn task_times(&self, id: TaskId) -> Option<TaskTimes> {
+        Some(self.inner.state.borrow().tasks.find(id)?.times)
+    }
+
+    /// The CPU the running task is on.
+    #[inline(always)]
+    pub fn cpu(&self) -> CpuId {
+        self.inner.cpu.get()
+    }
+
+    /// Number of CPUs.
+    pub fn nr_cpus(&self) -> usize {
+        self.inner.state.borrow().sched.cpus.len()
+    }
+
+    /// The node of a CPU.
+    pub fn node_of(&self, cpu: CpuId) -> u16 {
+        self.inner.state.borrow().sched.node_of(cpu)
+    }
+
+    /// Where a CPU's time went, up to the last time its task synchronised.
+    pub fn cpu_times(&self, cpu: CpuId) -> CpuTimes {
+        let state = self.inner.state.borrow();
+        state.sched.times(cpu, state.now_ns.max(self.inner.local_ns.get()))
+    }
+
+    /// Folds a word (a trace event, say) into the run's digest at the running task's time.
+    #[inline]
+    pub fn fold(&self, word: u64) {
+        self.inner.state.borrow_mut().digest.fold(self.inner.local_ns.get(), word);
+    }
+}
+
+/// The result of a task to come.
+pub struct JoinHandle<T> {
+    sim: Sim,
+    id: TaskId,
+    result: Rc<RefCell<Option<T>>>,
+}
+
+impl<T> JoinHandle<T> {
+    /// The task.
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// The task's result, if it has ended normally and nobody took it.
+    pub fn take(&self) -> Option<T> {
+        self.result.borrow_mut().take()
+    }
+
+    /// Waits for the task to end. `None` if it ended through [`Sim::exit`].
+    pub fn join(self) -> Option<T> {
+        self.sim.sync();
+        let inner = &*self.sim.inner;
+        loop {
+            {
+                let mut state = inner.state.borrow_mut();
+                if inner.teardown.get() || state.tasks.find(self.id).is_none() {
+                    break;
+                }
+                let me = inner.expect_current("join");
+                let me = state.tasks.id_of(me);
+                state.tasks.info_mut(self.id.index).joiners.push(me);
+            }
+            self.sim.block_for_exit(self.id.index);
+        }
+        self.take()
+    }
+}
+
+impl Sim {
+    fn block_for_exit(&self, task: TaskIndex) {
+        let inner = &*self.inner;
+        let me = inner.expect_current("join");
+        {
+            let state = &mut *inner.state.borrow_mut();
+            self.begin_wait(state, me);
+            state.tasks[me].state = TaskState::Parked;
+            state.tasks.info_mut(me).wait_on = WaitOn::Exit(task);
+            Inner::release_cpu(state, me);
+        }
+        inner.switch_away(me);
+        inner.state.borrow_mut().tasks.info_mut(me).wait_on = WaitOn::Nothing;
+    }
+}

@@ -1,0 +1,378 @@
+//! Locks that contend in virtual time, with the statistics of lock_stat.
+//!
+//! Key types: [`LockClass`] (what a kind of lock costs, and its counters), [`SimLock`] (a lock
+//! around a value), [`LockGuard`].
+//!
+//! # How a lock knows its future
+//!
+//! A task runs ahead of global time, so it may take a lock, charge its work and release the lock
+//! before another task, whose clock lies inside that critical section, gets to run. The lock keeps
+//! the release time: who comes earlier than [`SimLock`]`.free_at_ns` spins until then. If instead
+//! the holder is suspended inside the section (by a nested wait), the lock is marked held, later
+//! arrivals queue, and the release hands over to the first. Arrivals are in global time order,
+//! because taking a lock synchronises first, so the queue is a ticket lock's.
+//!
+//! | arrival finds | spin lock | sleeping lock |
+//! |---|---|---|
+//! | free, and free in its own past | takes it | takes it |
+//! | free, but only from a later time on | CPU busy until then | the same (optimistic spinning) |
+//! | held by a suspended task | CPU busy until handed over | sleeps until handed over |
+//!
+//! Private locks ([`LockKind::Private`]) are spin locks that nearly always their own CPU takes:
+//! their uncontended path does not synchronise.
+//!
+//! Everything is on one OS thread; mutual exclusion is the `holder` cell.
+
+#![allow(unsafe_code, reason = "a lock hands out references to what it protects")]
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use crate::cpu::CpuId;
+use crate::engine::Sim;
+use crate::engine::task::TaskIndex;
+
+/// How a lock waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Waiters keep their CPU busy; holders neither block nor are preempted.
+    Spin,
+    /// A spin lock of one CPU: no synchronisation while nobody else wants it.
+    Private,
+    /// Waiters sleep; holders may block.
+    Sleep,
+}
+
+/// What taking a lock of a class costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LockCosts {
+    /// Uncontended, taken last by the same CPU.
+    pub hot_ns: u64,
+    /// Uncontended, taken last by another CPU of the same node.
+    pub same_node_ns: u64,
+    /// Uncontended, taken last by a CPU of another node.
+    pub cross_node_ns: u64,
+    /// From a release to the next spinning waiter's first instruction (at least the above).
+    pub handoff_ns: u64,
+}
+
+/// A kind of lock: costs and counters that all locks of the kind share.
+#[derive(Debug)]
+pub struct LockClass {
+    name: &'static str,
+    kind: LockKind,
+    costs: LockCosts,
+    nr_taken: Cell<u64>,
+    nr_contended: Cell<u64>,
+    wait_ns: Cell<u64>,
+    wait_ns_max: Cell<u64>,
+    hold_ns: Cell<u64>,
+    hold_ns_max: Cell<u64>,
+}
+
+/// One row of a lock report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockStats {
+    /// The class.
+    pub name: &'static str,
+    /// How often a lock of the class was taken.
+    pub nr_taken: u64,
+    /// How often the taker had to wait.
+    pub nr_contended: u64,
+    /// Total waiting.
+    pub wait_ns: u64,
+    /// Longest wait.
+    pub wait_ns_max: u64,
+    /// Total holding.
+    pub hold_ns: u64,
+    /// Longest hold.
+    pub hold_ns_max: u64,
+}
+
+/// A lock around a `T`.
+pub struct SimLock<T> {
+    sim: Sim,
+    class: Rc<LockClass>,
+    /// The task that is inside, or that the lock was handed to.
+    holder: Cell<Option<TaskIndex>>,
+    /// When the last holder released it; may lie ahead of global time.
+    free_at_ns: Cell<u64>,
+    taken_at_ns: Cell<u64>,
+    last_cpu: Cell<CpuId>,
+    waiters: RefCell<VecDeque<TaskIndex>>,
+    value: UnsafeCell<T>,
+}
+
+/// Access to a locked value; unlocks when dropped.
+pub struct LockGuard<'a, T> {
+    lock: &'a SimLock<T>,
+}
+
+impl Sim {
+    /// Registers a class of locks. Its counters appear in [`Sim::lock_stats`].
+    pub fn lock_class(
+        &self,
+        name: &'static str,
+        kind: LockKind,
+        costs: LockCosts,
+    ) -> Rc<LockClass> {
+        let class = Rc::new(LockClass {
+            name,
+            kind,
+            costs,
+            nr_taken: Cell::new(0),
+            nr_contended: Cell::new(0),
+            wait_ns: Cell::new(0),
+            wait_ns_max: Cell::new(0),
+            hold_ns: Cell::new(0),
+            hold_ns_max: Cell::new(0),
+        });
+        self.inner.locks.borrow_mut().push(Rc::clone(&class));
+        class
+    }
+
+    /// The counters of every class, in order of registration.
+    pub fn lock_stats(&self) -> Vec<LockStats> {
+        self.inner.locks.borrow().iter().map(|class| class.stats()).collect()
+    }
+}
+
+impl LockClass {
+    /// The counters so far.
+    pub fn stats(&self) -> LockStats {
+        LockStats {
+            name: self.name,
+            nr_taken: self.nr_taken.get(),
+            nr_contended: self.nr_contended.get(),
+            wait_ns: self.wait_ns.get(),
+            wait_ns_max: self.wait_ns_max.get(),
+            hold_ns: self.hold_ns.get(),
+            hold_ns_max: self.hold_ns_max.get(),
+        }
+    }
+}
+
+impl<T> SimLock<T> {
+    /// A free lock.
+    pub fn new(sim: &Sim, class: &Rc<LockClass>, value: T) -> Self {
+        SimLock {
+            sim: sim.clone(),
+            class: Rc::clone(class),
+            holder: Cell::new(None),
+            free_at_ns: Cell::new(0),
+            taken_at_ns: Cell::new(0),
+            last_cpu: Cell::new(CpuId(0)),
+            waiters: RefCell::new(VecDeque::new()),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock, waiting in virtual time if need be. First come, first served.
+    ///
+    /// # Panics
+    /// If the running task holds the lock already, or if a destructor of a task that is unwound at
+    /// the end of the simulation wants a lock that another unfinished task holds.
+    #[inline]
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        let sim = &self.sim;
+        if self.class.kind != LockKind::Private {
+            sim.sync();
+        }
+        if self.is_free_at(sim.now_ns()) { self.take_free() } else { self.take_contended() }
+    }
+
+    /// Takes the lock if nobody holds it at the caller's time.
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        let sim = &self.sim;
+        if self.class.kind != LockKind::Private {
+            sim.sync();
+        }
+        self.is_free_at(sim.now_ns()).then(|| self.take_free())
+    }
+
+    /// True if somebody has the lock at the caller's time.
+    pub fn is_locked(&self) -> bool {
+        !self.is_free_at(self.sim.now_ns())
+    }
+
+    /// The value, when nobody else can have the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The value itself.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    /// The class's counters.
+    pub fn class(&self) -> &LockClass {
+        &self.class
+    }
+
+    /// No task is inside, and the last hold does not cover this time. A hold that began later is
+    /// that of a private lock's owner who ran ahead without synchronising: at `now_ns` the lock
+    /// was still free.
+    #[inline]
+    fn is_free_at(&self, now_ns: u64) -> bool {
+        self.holder.get().is_none()
+            && (self.free_at_ns.get() <= now_ns
+                || (self.class.kind == LockKind::Private && now_ns < self.taken_at_ns.get()))
+    }
+
+    #[inline]
+    fn take_free(&self) -> LockGuard<'_, T> {
+        if self.class.kind != LockKind::Sleep {
+            self.sim.atomic_begin();
+        }
+        self.holder.set(Some(self.me()));
+        self.sim.charge(self.transfer_ns());
+        self.begin_hold()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_contended(&self) -> LockGuard<'_, T> {
+        let sim = &self.sim;
+        let me = self.me();
+        assert!(
+            !sim.inner.teardown.get() || self.holder.get().is_none(),
+            "{} wanted by a destructor while another unfinished task holds it",
+            self.class.name
+        );
+        assert_ne!(self.holder.get(), Some(me), "{} taken twice by one task", self.class.name);
+        // A private lock's taker has not synchronised yet; the holder may be done by then.
+        sim.sync();
+        let since_ns = sim.now_ns();
+        let waits_asleep = self.class.kind == LockKind::Sleep;
+        if !waits_asleep {
+            sim.atomic_begin();
+        }
+        match self.holder.get() {
+            None => {
+                // Released, but in this CPU's future: busy until then. Taken at once, so that
+                // whoever comes meanwhile queues behind.
+                self.holder.set(Some(me));
+                let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
+                sim.charge(wait_ns);
+                sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
+                sim.sync();
+            }
+            Some(holder) => {
+                self.waiters.borrow_mut().push_back(me);
+                if waits_asleep {
+                    sim.block_on_lock(self.class.name, holder);
+                } else {
+                    sim.spin(self.class.name, holder);
+                }
+                debug_assert!(self.holder.get() == Some(me));
+                sim.charge(self.handoff_ns());
+            }
+        }
+        let wait_ns = sim.now_ns() - since_ns;
+        let class = &*self.class;
+        class.nr_contended.set(class.nr_contended.get() + 1);
+        class.wait_ns.set(class.wait_ns.get() + wait_ns);
+        class.wait_ns_max.set(class.wait_ns_max.get().max(wait_ns));
+        self.begin_hold()
+    }
+
+    #[inline]
+    fn begin_hold(&self) -> LockGuard<'_, T> {
+        self.class.nr_taken.set(self.class.nr_taken.get() + 1);
+        self.taken_at_ns.set(self.sim.now_ns());
+        self.last_cpu.set(self.sim.cpu());
+        LockGuard { lock: self }
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        let now_ns = self.sim.now_ns();
+        let hold_ns = now_ns - self.taken_at_ns.get();
+        let class = &*self.class;
+        class.hold_ns.set(class.hold_ns.get() + hold_ns);
+        class.hold_ns_max.set(class.hold_ns_max.get().max(hold_ns));
+        self.free_at_ns.set(now_ns);
+        self.holder.set(None);
+        if !self.waiters.borrow().is_empty() {
+            self.hand_over();
+        }
+        if class.kind != LockKind::Sleep {
+            self.sim.atomic_end();
+        }
+    }
+
+    /// Gives the lock to the first waiter, from this CPU's clock on.
+    #[cold]
+    #[inline(never)]
+    fn hand_over(&self) {
+        if self.sim.inner.teardown.get() {
+            return;
+        }
+        if let Some(next) = self.waiters.borrow_mut().pop_front() {
+            self.holder.set(Some(next));
+            if self.class.kind == LockKind::Sleep {
+                self.sim.lock_grant(next);
+            } else {
+                self.sim.spin_grant(next, self.sim.now_ns());
+            }
+        }
+    }
+
+    /// Outside tasks (while a machine is set up, say) locks have a holder of their own.
+    #[inline]
+    fn me(&self) -> TaskIndex {
+        self.sim.inner.current.get().unwrap_or(TaskIndex(u32::MAX))
+    }
+
+    /// Getting the lock's cache line from where it was last.
+    #[inline]
+    fn transfer_ns(&self) -> u64 {
+        let (me, last) = (self.sim.cpu(), self.last_cpu.get());
+        if me == last { self.class.costs.hot_ns } else { self.remote_transfer_ns(me, last) }
+    }
+
+    fn remote_transfer_ns(&self, me: CpuId, last: CpuId) -> u64 {
+        if self.sim.node_of(me) == self.sim.node_of(last) {
+            self.class.costs.same_node_ns
+        } else {
+            self.class.costs.cross_node_ns
+        }
+    }
+
+    fn handoff_ns(&self) -> u64 {
+        self.class.costs.handoff_ns.max(self.transfer_ns())
+    }
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: 1. A guard exists only between `begin_hold` and `unlock`, and in that time
+        // `holder` names the task that has it, so `take_free` is not reached again and
+        // `take_contended` returns only after `hand_over` or a release: at most one guard exists.
+        // 2. `SimLock` is neither `Send` nor `Sync`, so no other thread is involved. 3. `get_mut`
+        // and `into_inner` need the lock unborrowed, while a guard borrows it. 4. At teardown,
+        // waits return at once, and `take_contended` panics if the lock is still held.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; the guard itself is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock();
+    }
+}

@@ -1,0 +1,249 @@
+//! Locks in virtual time: exclusion, order, waiting times, accounting.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use highwater_sim::cpu::{CpuId, Topology};
+use highwater_sim::engine::{Engine, EngineConfig, Spawn};
+use highwater_sim::lock::{LockCosts, LockKind, SimLock};
+use highwater_sim::rng::Stream;
+
+const COSTS: LockCosts =
+    LockCosts { hot_ns: 20, same_node_ns: 80, cross_node_ns: 250, handoff_ns: 100 };
+
+#[test]
+fn uncontended_cost_depends_on_who_had_it_last() {
+    let mut config = EngineConfig::new(1);
+    config.topology = Topology { node_of: vec![0, 0, 1] };
+    let mut engine = Engine::new(&config);
+    let class = engine.sim().lock_class("lru_lock", LockKind::Spin, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, 0u32));
+    for (cpu, start_ns, expected_ns) in [(0, 0, 20), (1, 1000, 80), (2, 2000, 250), (2, 3000, 20)] {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(format!("task {start_ns}")).pinned(CpuId(cpu)), move |sim| {
+            sim.sleep_until(start_ns);
+            *lock.lock() += 1;
+            assert_eq!(sim.now_ns(), start_ns + expected_ns);
+        });
+    }
+    engine.run().expect("run");
+    let stats = class.stats();
+    assert_eq!((stats.nr_taken, stats.nr_contended, stats.wait_ns), (4, 0, 0));
+}
+
+#[test]
+fn holder_that_ran_ahead_makes_later_arrivals_wait() {
+    let mut engine = Engine::new(&EngineConfig::new(3));
+    let class = engine.sim().lock_class("zone->lock", LockKind::Spin, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, Vec::new()));
+    // (arrival, expected entry): holds last 1000. The first enters after 20; each next one enters
+    // 100 after the release, in order of arrival.
+    for (cpu, arrives_ns, enters_ns) in [(0, 0, 20), (1, 300, 1120), (2, 200, 1120)] {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(format!("cpu {cpu}")).pinned(CpuId(cpu)), move |sim| {
+            sim.sleep_until(arrives_ns);
+            let mut guard = lock.lock();
+            guard.push((arrives_ns, sim.now_ns()));
+            if cpu == 0 {
+                assert_eq!(sim.now_ns(), enters_ns);
+            }
+            sim.charge(1000);
+        });
+    }
+    engine.run().expect("run");
+    let mut lock = Rc::into_inner(lock).expect("unshared");
+    assert_eq!(*lock.get_mut(), [(0, 20), (200, 1120), (300, 2220)]);
+    let stats = class.stats();
+    assert_eq!((stats.nr_taken, stats.nr_contended), (3, 2));
+    assert_eq!(stats.wait_ns, (1120 - 200) + (2220 - 300));
+    assert_eq!(stats.wait_ns_max, 1920);
+    assert_eq!((stats.hold_ns, stats.hold_ns_max), (3000, 1000));
+}
+
+#[test]
+fn holder_suspended_inside_hands_over_in_order_of_arrival() {
+    let mut engine = Engine::new(&EngineConfig::new(5));
+    let class = engine.sim().lock_class("zone->lock", LockKind::Spin, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, Vec::new()));
+    for (cpu, arrives_ns) in [(0, 0), (1, 40), (2, 30), (3, 50)] {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(format!("cpu {cpu}")).pinned(CpuId(cpu)), move |sim| {
+            sim.sleep_until(arrives_ns);
+            let mut guard = lock.lock();
+            guard.push(arrives_ns);
+            // Nested synchronisation: the others run, and must not get in.
+            for _ in 0..10 {
+                sim.charge(10);
+                sim.sync();
+            }
+            assert_eq!(guard.last(), Some(&arrives_ns));
+        });
+    }
+    // Somebody with earlier events, so that every synchronisation really suspends.
+    engine.spawn(Spawn::new("metronome").pinned(CpuId(4)), |sim| {
+        for _ in 0..1000 {
+            sim.sleep_ns(1);
+        }
+    });
+    engine.run().expect("run");
+    let mut lock = Rc::into_inner(lock).expect("unshared");
+    assert_eq!(*lock.get_mut(), [0, 30, 40, 50]);
+    // Spinning keeps the CPU busy.
+    let times = engine.sim().cpu_times(CpuId(3));
+    assert!(times.system_ns >= 3 * 200, "{times:?}");
+    assert_eq!(class.stats().nr_contended, 3);
+}
+
+#[test]
+fn exclusion_holds_under_a_random_mix() {
+    for (kind, seed) in [(LockKind::Spin, 1), (LockKind::Private, 2), (LockKind::Sleep, 3)] {
+        let mut config = EngineConfig::new(4);
+        config.sched.wakeup_ns = 400;
+        config.sched.context_switch_ns = 800;
+        let mut engine = Engine::new(&config);
+        let class = engine.sim().lock_class("mixed", kind, COSTS);
+        // The value remembers who is inside and when the last holder left.
+        let lock = Rc::new(SimLock::new(engine.sim(), &class, (None::<u64>, 0u64)));
+        let total = Rc::new(RefCell::new(0u64));
+        for task in 0..12u64 {
+            let (lock, total) = (Rc::clone(&lock), Rc::clone(&total));
+            engine.spawn(Spawn::new(format!("task {task}")), move |sim| {
+                let mut stream = Stream::indexed(seed, "lock", task);
+                for _ in 0..100 {
+                    sim.charge(stream.below(2000));
+                    let mut guard = if stream.chance(0.2) {
+                        let Some(guard) = lock.try_lock() else { continue };
+                        guard
+                    } else {
+                        lock.lock()
+                    };
+                    assert_eq!(guard.0.replace(task), None);
+                    if kind != LockKind::Private {
+                        assert!(sim.now_ns() >= guard.1, "entered before the last holder left");
+                    }
+                    sim.charge(stream.below(500));
+                    if stream.chance(0.5) {
+                        sim.sync();
+                    }
+                    if kind == LockKind::Sleep && stream.chance(0.3) {
+                        sim.sleep_ns(stream.below(5000));
+                    }
+                    assert_eq!(guard.0.take(), Some(task));
+                    guard.1 = sim.now_ns();
+                    *total.borrow_mut() += 1;
+                    drop(guard);
+                    if stream.chance(0.1) {
+                        sim.sleep_ns(stream.below(3000));
+                    }
+                }
+            });
+        }
+        engine.run().expect("run");
+        let stats = class.stats();
+        assert_eq!(stats.nr_taken, *total.borrow(), "{kind:?}");
+        if kind != LockKind::Private {
+            assert!(stats.nr_contended > 100, "{kind:?}: {stats:?}");
+        }
+        assert!(!lock.is_locked());
+    }
+}
+
+#[test]
+fn a_private_lock_does_not_make_its_owner_synchronise() {
+    let mut engine = Engine::new(&EngineConfig::new(2));
+    let class = engine.sim().lock_class("pcp->lock", LockKind::Private, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, ()));
+    engine.spawn(Spawn::new("other").pinned(CpuId(1)), |sim| {
+        for _ in 0..100 {
+            sim.sleep_ns(10);
+        }
+    });
+    let owner = engine.spawn(Spawn::new("owner").pinned(CpuId(0)), move |sim| {
+        let before = sim.cpu_times(CpuId(0));
+        for _ in 0..100 {
+            drop(lock.lock());
+        }
+        // Never suspended: nothing was accounted yet.
+        assert_eq!(sim.cpu_times(CpuId(0)), before);
+        sim.now_ns()
+    });
+    engine.run().expect("run");
+    assert_eq!(owner.take(), Some(2000));
+}
+
+#[test]
+fn a_spinlock_holder_is_not_preempted() {
+    let mut config = EngineConfig::new(1);
+    config.sched.context_switch_ns = 1;
+    let mut engine = Engine::new(&config);
+    let class = engine.sim().lock_class("zone->lock", LockKind::Spin, LockCosts::default());
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, Vec::new()));
+    for name in ["a", "b"] {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(name), move |sim| {
+            let mut guard = lock.lock();
+            guard.push(name);
+            // Several slices.
+            sim.compute(20_000_000);
+            guard.push(name);
+            drop(guard);
+            sim.compute(1);
+        });
+    }
+    engine.run().expect("run");
+    let mut lock = Rc::into_inner(lock).expect("unshared");
+    assert_eq!(*lock.get_mut(), ["a", "a", "b", "b"]);
+    assert_eq!(class.stats().nr_contended, 0);
+}
+
+#[test]
+fn waiting_with_a_spinlock_held_is_an_error() {
+    let mut engine = Engine::new(&EngineConfig::new(1));
+    let class = engine.sim().lock_class("zone->lock", LockKind::Spin, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, ()));
+    engine.spawn(Spawn::new("sleepy"), move |sim| {
+        let _guard = lock.lock();
+        sim.sleep_ns(1);
+    });
+    let error = engine.run().expect_err("error").to_string();
+    assert!(error.contains("sleepy waits while it holds a spinlock"), "{error}");
+}
+
+#[test]
+fn a_deadlock_on_locks_names_the_lock_and_its_holder() {
+    let mut engine = Engine::new(&EngineConfig::new(2));
+    let class = engine.sim().lock_class("inode->i_rwsem", LockKind::Sleep, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, ()));
+    let other = Rc::clone(&lock);
+    engine.spawn(Spawn::new("holder"), move |sim| {
+        let _guard = other.lock();
+        sim.park("an answer");
+    });
+    engine.spawn(Spawn::new("waiter"), move |sim| {
+        sim.sleep_ns(10);
+        drop(lock.lock());
+    });
+    let error = engine.run().expect_err("deadlock").to_string();
+    assert!(error.contains("waiter waits on lock inode->i_rwsem held by holder"), "{error}");
+    assert!(error.contains("holder waits on an answer"), "{error}");
+}
+
+#[test]
+fn a_dropped_simulation_releases_its_locks() {
+    let mut engine = Engine::new(&EngineConfig::new(2));
+    let class = engine.sim().lock_class("mutex", LockKind::Sleep, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, Vec::<u32>::new()));
+    for task in 0..3 {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(format!("task {task}")), move |sim| {
+            let mut guard = lock.lock();
+            guard.push(task);
+            sim.park("nobody");
+            guard.push(task);
+        });
+    }
+    engine.run().expect_err("deadlock");
+    drop(engine);
+    let mut lock = Rc::into_inner(lock).expect("tasks dropped their handles");
+    assert_eq!(*lock.get_mut(), [0]);
+}
