@@ -12,6 +12,7 @@
 //! * [`run`]: the document of an experiment and its runs.
 //! * [`sample`]: one measured value, and what a set of them means.
 //! * [`counter`], [`histogram`]: counts by name.
+//! * [`import`]: readers of captured data.
 //! * [`store`]: a directory of results, written atomically.
 //! * [`published`]: the numbers published with the five studies.
 //!
