@@ -78,18 +78,13 @@ impl Counters {
 
 impl<N: Into<String>> FromIterator<(N, i64)> for Counters {
     fn from_iter<I: IntoIterator<Item = (N, i64)>>(rows: I) -> Self {
-        Counters(
-            rows.into_iter()
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
-        )
+        Counters(rows.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 }
 
 impl<N: Into<String>> Extend<(N, i64)> for Counters {
     fn extend<I: IntoIterator<Item = (N, i64)>>(&mut self, rows: I) {
-        self.0
-            .extend(rows.into_iter().map(|(name, value)| (name.into(), value)));
+        self.0.extend(rows.into_iter().map(|(name, value)| (name.into(), value)));
     }
 }
 

@@ -65,11 +65,8 @@ impl Histogram {
 
     /// Buckets in the order of the seeds: count ascending, ties by text (spec 05 §3).
     pub fn by_count(&self) -> Vec<(&str, u64)> {
-        let mut rows: Vec<_> = self
-            .buckets
-            .iter()
-            .map(|(key, &count)| (key.as_str(), count))
-            .collect();
+        let mut rows: Vec<_> =
+            self.buckets.iter().map(|(key, &count)| (key.as_str(), count)).collect();
         rows.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.0.cmp(b.0)));
         rows
     }
@@ -85,10 +82,7 @@ mod tests {
         for (key, count) in [("0x20", 3), ("0x10", 3), ("0x08", 1), ("0x30", 9)] {
             histogram.record(key, count);
         }
-        assert_eq!(
-            histogram.by_count(),
-            [("0x08", 1), ("0x10", 3), ("0x20", 3), ("0x30", 9)]
-        );
+        assert_eq!(histogram.by_count(), [("0x08", 1), ("0x10", 3), ("0x20", 3), ("0x30", 9)]);
         histogram.keep_top(2);
         assert_eq!(histogram.by_count(), [("0x20", 3), ("0x30", 9)]);
         assert_eq!(histogram.total, 16);

@@ -212,14 +212,9 @@ impl Published {
     pub fn parse(json: &str) -> Result<Published, PublishedError> {
         let published: Published = serde_json::from_str(json)?;
         if published.schema_version != SCHEMA_VERSION {
-            return Err(PublishedError::Version {
-                found: published.schema_version,
-            });
+            return Err(PublishedError::Version { found: published.schema_version });
         }
-        published
-            .tables
-            .iter()
-            .try_for_each(PublishedTable::check)?;
+        published.tables.iter().try_for_each(PublishedTable::check)?;
         Ok(published)
     }
 
@@ -232,20 +227,14 @@ impl Published {
 
     /// The histogram with this identifier.
     pub fn histogram(&self, id: &str) -> Result<&PublishedHistogram, PublishedError> {
-        let ids = || {
-            self.histograms
-                .iter()
-                .map(|histogram| histogram.id.as_str())
-        };
+        let ids = || self.histograms.iter().map(|histogram| histogram.id.as_str());
         let found = self.histograms.iter().find(|histogram| histogram.id == id);
         found.ok_or_else(|| unknown("histogram", id, ids()))
     }
 
     /// Figures in prose of one study, by number: `003`.
     pub fn claims_of<'a>(&'a self, study: &'a str) -> impl Iterator<Item = &'a Claim> {
-        self.claims
-            .iter()
-            .filter(move |claim| claim.seed.split('_').next() == Some(study))
+        self.claims.iter().filter(move |claim| claim.seed.split('_').next() == Some(study))
     }
 }
 
@@ -267,9 +256,7 @@ impl PublishedTable {
 
     /// The row with this statistic and operation.
     pub fn row(&self, stat: &str, op: &str) -> Option<&PublishedRow> {
-        self.rows
-            .iter()
-            .find(|row| row.stat == stat && row.op == op)
+        self.rows.iter().find(|row| row.stat == stat && row.op == op)
     }
 
     /// The row with this label.
@@ -301,30 +288,18 @@ impl PublishedBucket {
     /// The bucket as the study's text prints it, without the count.
     pub fn key(&self, event: &str) -> String {
         // The tracepoint of the patched kernel has a misspelt field name, which Highwater keeps (spec 05 §3).
-        let delayed = if event == "mm_vmscan_throttled" {
-            "usect_delayed"
-        } else {
-            "usec_delayed"
-        };
+        let delayed = if event == "mm_vmscan_throttled" { "usect_delayed" } else { "usec_delayed" };
         let mut words = Vec::new();
         words.extend(self.usec_timeout.map(|usec| format!("usec_timeout={usec}")));
         words.extend(self.usec_delayed.map(|usec| format!("{delayed}={usec}")));
-        words.extend(
-            self.reason
-                .as_ref()
-                .map(|reason| format!("reason={reason}")),
-        );
+        words.extend(self.reason.as_ref().map(|reason| format!("reason={reason}")));
         words.extend(self.pfn.clone());
         words.join(" ")
     }
 }
 
 fn unknown<'a>(what: &'static str, id: &str, ids: impl Iterator<Item = &'a str>) -> PublishedError {
-    PublishedError::Unknown {
-        what,
-        id: id.to_owned(),
-        known: ids.collect::<Vec<_>>().join(", "),
-    }
+    PublishedError::Unknown { what, id: id.to_owned(), known: ids.collect::<Vec<_>>().join(", ") }
 }
 
 #[cfg(test)]
@@ -346,11 +321,7 @@ mod tests {
         let success = published.table("004.success.direct").unwrap();
         assert_eq!(success.direction(), Some(Better::Higher));
         assert!(!success.percentages_are_sound());
-        let system = published
-            .table("001.duration")
-            .unwrap()
-            .labelled("Duration System")
-            .unwrap();
+        let system = published.table("001.duration").unwrap().labelled("Duration System").unwrap();
         assert_eq!(system.values, [7308.12, 799.68]);
     }
 
@@ -369,19 +340,10 @@ mod tests {
         let message = published.table("002.netperf").unwrap_err().to_string();
         assert!(message.contains("002.netperf-tcp.skylake"), "{message}");
         assert!(published.histogram("x").is_err());
-        assert!(matches!(
-            Published::parse("{"),
-            Err(PublishedError::Json(_))
-        ));
+        assert!(matches!(Published::parse("{"), Err(PublishedError::Json(_))));
         let newer = JSON.replacen("\"schema_version\": 1", "\"schema_version\": 9", 1);
-        assert!(matches!(
-            Published::parse(&newer),
-            Err(PublishedError::Version { found: 9 })
-        ));
+        assert!(matches!(Published::parse(&newer), Err(PublishedError::Version { found: 9 })));
         let short = JSON.replacen("\"4.3.0-rc1 nozlc-v4\"", "\"4.3.0-rc1 nozlc-v4\", \"x\"", 1);
-        assert!(matches!(
-            Published::parse(&short),
-            Err(PublishedError::Columns { .. })
-        ));
+        assert!(matches!(Published::parse(&short), Err(PublishedError::Columns { .. })));
     }
 }

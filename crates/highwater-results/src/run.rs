@@ -145,10 +145,7 @@ impl Document {
     pub fn by_machine(&self) -> Vec<(&str, Vec<&Run>)> {
         let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
         for run in &self.runs {
-            match groups
-                .iter_mut()
-                .find(|(machine, _)| *machine == run.machine)
-            {
+            match groups.iter_mut().find(|(machine, _)| *machine == run.machine) {
                 Some((_, runs)) => runs.push(run),
                 None => groups.push((&run.machine, vec![run])),
             }
@@ -159,9 +156,7 @@ impl Document {
     /// Checks what the types cannot: schema, unique labels, finite samples.
     pub fn validate(&self) -> Result<(), DocumentError> {
         if self.schema != SCHEMA {
-            return Err(DocumentError::Schema {
-                found: self.schema.clone(),
-            });
+            return Err(DocumentError::Schema { found: self.schema.clone() });
         }
         for (index, run) in self.runs.iter().enumerate() {
             let twin = |other: &Run| other.machine == run.machine && other.label == run.label;
@@ -172,11 +167,7 @@ impl Document {
                     machine: run.machine.clone(),
                 });
             }
-            if let Some(sample) = run
-                .samples
-                .iter()
-                .position(|sample| !sample.value.is_finite())
-            {
+            if let Some(sample) = run.samples.iter().position(|sample| !sample.value.is_finite()) {
                 return Err(DocumentError::NotFinite {
                     run: index,
                     sample,
@@ -201,20 +192,12 @@ impl Run {
 
     /// Records one value.
     pub fn push(&mut self, operation: &str, iteration: u32, seed: u64, value: f64) {
-        self.samples.push(Sample {
-            operation: operation.to_owned(),
-            iteration,
-            seed,
-            value,
-        });
+        self.samples.push(Sample { operation: operation.to_owned(), iteration, seed, value });
     }
 
     /// All values of one operation, in the order recorded.
     pub fn values(&self, operation: &str) -> Vec<f64> {
-        let of_operation = self
-            .samples
-            .iter()
-            .filter(|sample| sample.operation == operation);
+        let of_operation = self.samples.iter().filter(|sample| sample.operation == operation);
         of_operation.map(|sample| sample.value).collect()
     }
 
@@ -329,30 +312,14 @@ mod tests {
         assert_eq!(document().validate(), Ok(()));
         let mut wrong = document();
         wrong.schema = "highwater.compare/2".into();
-        assert!(
-            wrong
-                .validate()
-                .unwrap_err()
-                .to_string()
-                .contains("highwater.compare/2")
-        );
+        assert!(wrong.validate().unwrap_err().to_string().contains("highwater.compare/2"));
         let mut wrong = document();
         wrong.runs[1].label = "6.1-before".into();
-        assert!(
-            wrong
-                .validate()
-                .unwrap_err()
-                .to_string()
-                .starts_with("runs[1]: label")
-        );
+        assert!(wrong.validate().unwrap_err().to_string().starts_with("runs[1]: label"));
         let mut wrong = document();
         wrong.runs[1].samples[2].value = f64::NAN;
         assert!(
-            wrong
-                .validate()
-                .unwrap_err()
-                .to_string()
-                .contains("sample 2 of operation \"mmap-7\"")
+            wrong.validate().unwrap_err().to_string().contains("sample 2 of operation \"mmap-7\"")
         );
     }
 
@@ -374,10 +341,7 @@ mod tests {
         other.machine = "laptop".into();
         document.runs.insert(1, other);
         let groups = document.by_machine();
-        let shape: Vec<_> = groups
-            .iter()
-            .map(|(machine, runs)| (*machine, runs.len()))
-            .collect();
+        let shape: Vec<_> = groups.iter().map(|(machine, runs)| (*machine, runs.len())).collect();
         assert_eq!(shape, [("server-12", 2), ("laptop", 1)]);
     }
 

@@ -66,11 +66,7 @@ pub struct Metric {
 impl Metric {
     /// A metric over every operation, with the decimals mmtests uses: 4 for variable-time tables, else 2.
     pub fn new(name: &str, unit: &str, better: Better, table: TableKind) -> Self {
-        let decimals = if table == TableKind::VariableTime {
-            4
-        } else {
-            2
-        };
+        let decimals = if table == TableKind::VariableTime { 4 } else { 2 };
         Metric {
             name: name.to_owned(),
             unit: unit.to_owned(),

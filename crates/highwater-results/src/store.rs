@@ -81,15 +81,11 @@ impl Store {
     /// Writes the document and returns its path.
     pub fn write_document(&self, document: &Document) -> Result<PathBuf, StoreError> {
         let path = self.dir.join(DOCUMENT_FILE);
-        document.validate().map_err(|source| StoreError::Document {
-            path: path.clone(),
-            source,
-        })?;
-        let mut text =
-            serde_json::to_string_pretty(document).map_err(|source| StoreError::Json {
-                path: path.clone(),
-                source,
-            })?;
+        document
+            .validate()
+            .map_err(|source| StoreError::Document { path: path.clone(), source })?;
+        let mut text = serde_json::to_string_pretty(document)
+            .map_err(|source| StoreError::Json { path: path.clone(), source })?;
         text.push('\n');
         self.write_text(DOCUMENT_FILE, &text)
     }
@@ -97,9 +93,7 @@ impl Store {
     /// Writes one file and returns its path.
     pub fn write_text(&self, name: &str, text: &str) -> Result<PathBuf, StoreError> {
         if Path::new(name).file_name().is_none_or(|file| file != name) {
-            return Err(StoreError::Name {
-                name: name.to_owned(),
-            });
+            return Err(StoreError::Name { name: name.to_owned() });
         }
         let path = self.dir.join(name);
         write_atomically(&path, text.as_bytes())?;
@@ -148,10 +142,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 }
 
 fn io_error(path: &Path, source: io::Error) -> StoreError {
-    StoreError::Io {
-        path: path.to_path_buf(),
-        source,
-    }
+    StoreError::Io { path: path.to_path_buf(), source }
 }
 
 #[cfg(test)]
@@ -182,28 +173,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::create(dir.path()).unwrap();
         assert!(matches!(store.read_document(), Err(StoreError::Io { .. })));
-        store
-            .write_text(DOCUMENT_FILE, "{\n \"schema\": 3}")
-            .unwrap();
+        store.write_text(DOCUMENT_FILE, "{\n \"schema\": 3}").unwrap();
         let message = store.read_document().unwrap_err().to_string();
-        assert!(
-            message.contains(DOCUMENT_FILE) && message.contains("line 2"),
-            "{message}"
-        );
+        assert!(message.contains(DOCUMENT_FILE) && message.contains("line 2"), "{message}");
         let mut other = document();
         other.schema = "else".into();
-        assert!(matches!(
-            store.write_document(&other),
-            Err(StoreError::Document { .. })
-        ));
-        assert!(matches!(
-            store.write_text("../x", ""),
-            Err(StoreError::Name { .. })
-        ));
-        assert!(matches!(
-            Store::open(dir.path().join("none")),
-            Err(StoreError::Io { .. })
-        ));
+        assert!(matches!(store.write_document(&other), Err(StoreError::Document { .. })));
+        assert!(matches!(store.write_text("../x", ""), Err(StoreError::Name { .. })));
+        assert!(matches!(Store::open(dir.path().join("none")), Err(StoreError::Io { .. })));
     }
 
     #[test]
