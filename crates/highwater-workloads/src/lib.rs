@@ -1,1 +1,12 @@
 //! Benchmarks as tasks on a Highwater kernel.
+//!
+//! A workload is written once, generic over the host: its tasks call the memory manager as a
+//! kernel's users do, and wait for each other through [`highwater_core::host::Tasks`]. Who starts
+//! the tasks (coroutines or threads) is the runner's business.
+//!
+//! | module | benchmark |
+//! |---|---|
+//! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
+#![deny(unsafe_code)]
+
+pub mod netperf;

@@ -10,10 +10,12 @@
 mod cost;
 mod cx;
 mod solo;
+mod task;
 
 pub use cost::Cost;
 pub use cx::{Cx, Probe, TaskFlags};
 pub use solo::{EventSink, Solo, SoloLock};
+pub use task::Tasks;
 
 use core::ops::DerefMut;
 

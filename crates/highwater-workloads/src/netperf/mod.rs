@@ -1,0 +1,63 @@
+//! netperf TCP_STREAM over loopback as a memory workload (study 002).
+//!
+//! ```text
+//!  sender, CPU A                    socket buffer                 receiver, CPU B
+//!  order-3 block, cut into   -->  fragments, bounded  -->   copies each fragment out,
+//!  fragments as it sends                                    frees a block with its last one
+//! ```
+//!
+//! So one CPU only allocates and the other only frees: what the frees leave on B's per-CPU lists,
+//! A can never take. Payload lies in page fragments cut from order-3 blocks (order 0 when there is
+//! none), as the kernel's per-task page fragment does; each call costs a system call and one
+//! packet, each wait a wakeup, so small sends are bound by the packet cost.
+//!
+//! Key types: [`Plan`] (what to send), [`Flow`] (the connection), [`Sender`], [`Receiver`].
+//! Synchronisation: the flow's queue is behind one lock; a block's last reference frees it.
+
+mod flow;
+mod plan;
+mod receiver;
+mod sender;
+
+pub use flow::Flow;
+pub use plan::{Phase, Plan, SEND_SIZES, Stop};
+pub use receiver::{Received, Receiver};
+pub use sender::{BlockUses, Sender, Sent};
+
+/// Why a run cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetperfError {
+    /// No page could be had, not even a single one.
+    #[error("out of memory while sending {size}-byte messages")]
+    OutOfMemory {
+        /// Message size of the phase.
+        size: usize,
+    },
+    /// A fragment did not hold what was sent.
+    #[error("byte {offset} of the stream is {found:#04x}, sent was {expected:#04x}")]
+    Corrupt {
+        /// Position in the stream.
+        offset: u64,
+        /// What the frame holds.
+        found: u8,
+        /// What was sent.
+        expected: u8,
+    },
+    /// The allocator did not take a block back.
+    #[error("block at frame {pfn:#x}: {reason}")]
+    Free {
+        /// First frame.
+        pfn: u32,
+        /// The allocator's words.
+        reason: highwater_core::page_alloc::FreeError,
+    },
+}
+
+/// The byte at a position of the stream; 251 is prime, so that a shifted page shows.
+#[inline(always)]
+const fn stream_byte(offset: u64) -> u8 {
+    (offset % PATTERN_PERIOD as u64) as u8
+}
+
+/// Period of the stream's pattern.
+const PATTERN_PERIOD: usize = 251;
