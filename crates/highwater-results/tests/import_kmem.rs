@@ -12,9 +12,7 @@ use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader, SkippedLi
 use proptest::prelude::*;
 
 fn reference(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../reference/linux-6.1/traces")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../reference/linux-6.1/traces").join(name)
 }
 
 /// A captured trace, unpacked.
@@ -59,10 +57,7 @@ fn check_counts(name: &str, expected: [u64; 6], nr_frees_of_order: (u8, u64)) {
         let event = event.unwrap();
         *counts.entry(event.kind.event_name()).or_default() += 1;
         assert!(event.cpu < 2);
-        assert!(
-            event.time_ns >= time_ns_last,
-            "ftrace merges its buffers by time"
-        );
+        assert!(event.time_ns >= time_ns_last, "ftrace merges its buffers by time");
         time_ns_last = event.time_ns;
         nr_frees += u64::from(
             matches!(event.kind, KmemKind::Free { order, .. } if order == nr_frees_of_order.0),
@@ -80,42 +75,23 @@ fn check_counts(name: &str, expected: [u64; 6], nr_frees_of_order: (u8, u64)) {
     assert_eq!(found, expected, "{name}");
     assert_eq!(nr_frees, nr_frees_of_order.1, "{name}");
     let skipped = reader.skipped();
-    assert_eq!(
-        skipped,
-        SkippedLines {
-            nr_comments: 12,
-            ..SkippedLines::default()
-        },
-        "{name}"
-    );
+    assert_eq!(skipped, SkippedLines { nr_comments: 12, ..SkippedLines::default() }, "{name}");
     assert_eq!(reader.nr_events(), expected.iter().sum::<u64>());
 }
 
 #[test]
 fn unix_stream_reference_has_its_exact_counts() {
-    check_counts(
-        "unix-stream-16384.trace.gz",
-        [16485, 7, 16695, 16472, 83, 16649],
-        (2, 16384),
-    );
+    check_counts("unix-stream-16384.trace.gz", [16485, 7, 16695, 16472, 83, 16649], (2, 16384));
 }
 
 #[test]
 fn netperf_reference_has_its_exact_counts() {
-    check_counts(
-        "netperf-tcp-16384.trace.gz",
-        [16502, 2, 330, 16476, 83, 0],
-        (3, 16383),
-    );
+    check_counts("netperf-tcp-16384.trace.gz", [16502, 2, 330, 16476, 83, 0], (3, 16383));
 }
 
 #[test]
 fn file_read_reference_has_its_exact_counts() {
-    check_counts(
-        "file-read.trace.gz",
-        [49386, 1, 49406, 25113, 24476, 26973],
-        (1, 14),
-    );
+    check_counts("file-read.trace.gz", [49386, 1, 49406, 25113, 24476, 26973], (1, 14));
 }
 
 #[test]
@@ -123,21 +99,8 @@ fn first_events_of_a_reference_in_full() {
     let mut reader = KmemReader::open(reference("unix-stream-16384.trace.gz")).unwrap();
     let first = reader.next().unwrap().unwrap();
     // GFP_KERNEL_ACCOUNT|__GFP_ZERO
-    let kind = KmemKind::Alloc {
-        pfn: 0x194c,
-        order: 1,
-        migratetype: 0,
-        gfp: 0x40_0dc0,
-    };
-    assert_eq!(
-        first,
-        KmemEvent {
-            cpu: 0,
-            time_ns: 5_584_503_000,
-            pid: 1,
-            kind
-        }
-    );
+    let kind = KmemKind::Alloc { pfn: 0x194c, order: 1, migratetype: 0, gfp: 0x40_0dc0 };
+    assert_eq!(first, KmemEvent { cpu: 0, time_ns: 5_584_503_000, pid: 1, kind });
     let events: Vec<_> = reader.map(Result::unwrap).map(|event| event.kind).collect();
     assert!(events.contains(&KmemKind::ExtFrag {
         pfn: 0x10000,
@@ -147,11 +110,7 @@ fn first_events_of_a_reference_in_full() {
         fallback_migratetype: 1,
         change_ownership: true,
     }));
-    assert!(events.contains(&KmemKind::PcpuDrain {
-        pfn: 0x18fc,
-        order: 2,
-        migratetype: 0
-    }));
+    assert!(events.contains(&KmemKind::PcpuDrain { pfn: 0x18fc, order: 2, migratetype: 0 }));
     assert!(events.contains(&KmemKind::ZoneLocked {
         pfn: 0x1afd8,
         order: 0,
@@ -182,25 +141,15 @@ fn take_apart(line: &str) -> FtraceLine<'_> {
     let time = words.next().unwrap().trim_end_matches(':');
     let event = words.next().unwrap().trim_end_matches(':');
     let fields = &rest[rest.find(event).unwrap() + event.len() + 2..];
-    FtraceLine {
-        comm,
-        pid,
-        cpu,
-        flags,
-        time,
-        event,
-        fields,
-    }
+    FtraceLine { comm, pid, cpu, flags, time, event, fields }
 }
 
 /// Rewrites the fields' `pfn=0x..` as older kernels print it.
 fn decimal_pfn(fields: &str) -> String {
-    let words = fields
-        .split(' ')
-        .map(|word| match word.strip_prefix("pfn=0x") {
-            Some(hex) => format!("pfn={}", u64::from_str_radix(hex, 16).unwrap()),
-            None => word.to_owned(),
-        });
+    let words = fields.split(' ').map(|word| match word.strip_prefix("pfn=0x") {
+        Some(hex) => format!("pfn={}", u64::from_str_radix(hex, 16).unwrap()),
+        None => word.to_owned(),
+    });
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -213,17 +162,10 @@ fn rewritten(text: &str, form: impl Fn(&FtraceLine<'_>) -> String) -> String {
 fn every_form_of_the_same_trace_gives_the_same_events() {
     let whole = reference_text("file-read.trace.gz");
     // A stretch with all kinds but one, and the very end with the drains.
-    let lines: Vec<&str> = whole
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .collect();
-    let slice = [
-        &lines[..3000],
-        &lines[lines.len() / 2..][..3000],
-        &lines[lines.len() - 3000..],
-    ]
-    .concat()
-    .join("\n");
+    let lines: Vec<&str> = whole.lines().filter(|line| !line.starts_with('#')).collect();
+    let slice = [&lines[..3000], &lines[lines.len() / 2..][..3000], &lines[lines.len() - 3000..]]
+        .concat()
+        .join("\n");
     let (expected, _) = parse(&slice).unwrap();
     assert_eq!(expected.len(), 9000);
 
@@ -236,15 +178,7 @@ fn every_form_of_the_same_trace_gives_the_same_events() {
             )
         }),
         ("ftrace with tgid", |l| {
-            let FtraceLine {
-                comm,
-                pid,
-                cpu,
-                flags,
-                time,
-                event,
-                fields,
-            } = l;
+            let FtraceLine { comm, pid, cpu, flags, time, event, fields } = l;
             format!("{comm:>16}-{pid:<7} ({pid:>7}) [{cpu}] {flags} {time:>12}: {event}: {fields}")
         }),
         ("ftrace with unknown tgid, no flags", |l| {
@@ -288,28 +222,12 @@ fn every_form_of_the_same_trace_gives_the_same_events() {
             )
         }),
         ("perf with pid/tid and nanoseconds", |l| {
-            let FtraceLine {
-                comm,
-                pid,
-                cpu,
-                time,
-                event,
-                fields,
-                ..
-            } = l;
+            let FtraceLine { comm, pid, cpu, time, event, fields, .. } = l;
             let fields = decimal_pfn(fields);
             format!("{comm:>16} {pid:>7}/{pid:<7} [{cpu}] {time}000: kmem:{event}: {fields}")
         }),
         ("perf with period and windows line ends", |l| {
-            let FtraceLine {
-                comm,
-                pid,
-                cpu,
-                time,
-                event,
-                fields,
-                ..
-            } = l;
+            let FtraceLine { comm, pid, cpu, time, event, fields, .. } = l;
             format!("{comm:>16} {pid:>7} [{cpu}] {time}:          1 kmem:{event}: {fields}\r")
         }),
     ];
@@ -317,10 +235,7 @@ fn every_form_of_the_same_trace_gives_the_same_events() {
         let text = rewritten(&slice, form);
         let (events, skipped) = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(events.len(), expected.len(), "{name}");
-        let differing = events
-            .iter()
-            .zip(&expected)
-            .find(|(found, expected)| found != expected);
+        let differing = events.iter().zip(&expected).find(|(found, expected)| found != expected);
         assert_eq!(differing, None, "{name}");
         assert_eq!(skipped, SkippedLines::default(), "{name}");
     }
@@ -340,10 +255,7 @@ fn gzip_is_told_by_its_bytes_not_by_its_name() {
     ] {
         let path = directory.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        let events: Vec<_> = KmemReader::open(&path)
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
+        let events: Vec<_> = KmemReader::open(&path).unwrap().map(Result::unwrap).collect();
         assert_eq!(events.len(), nr_events, "{name}");
     }
 }
@@ -388,69 +300,25 @@ fn bytes_that_are_not_utf8_may_stand_in_a_command_name() {
 #[test]
 fn impossible_fields_name_file_line_and_field() {
     for (fields, field, problem) in [
-        (
-            "mm_page_alloc: page=1 order=0 migratetype=0 gfp_flags=GFP_KERNEL",
-            "pfn",
-            "missing",
-        ),
-        (
-            "mm_page_alloc: page=1 pfn=0x1 order=0 migratetype=0",
-            "gfp_flags",
-            "missing",
-        ),
+        ("mm_page_alloc: page=1 order=0 migratetype=0 gfp_flags=GFP_KERNEL", "pfn", "missing"),
+        ("mm_page_alloc: page=1 pfn=0x1 order=0 migratetype=0", "gfp_flags", "missing"),
         (
             "mm_page_alloc: page=1 pfn=0x1 order=-1 migratetype=0 gfp_flags=0x0",
             "order",
             "`-1` is negative",
         ),
-        (
-            "mm_page_free: page=1 pfn=0x1 order=11",
-            "order",
-            "11 is above 10",
-        ),
-        (
-            "mm_page_free: page=1 pfn=0x1 order=99999999999999999999",
-            "order",
-            "64 bits",
-        ),
-        (
-            "mm_page_free: page=1 pfn=0x1 order=two",
-            "order",
-            "`two` is not a number",
-        ),
-        (
-            "mm_page_free: page=1 pfn=0x1 order=\u{fffd}",
-            "order",
-            "is not a number",
-        ),
+        ("mm_page_free: page=1 pfn=0x1 order=11", "order", "11 is above 10"),
+        ("mm_page_free: page=1 pfn=0x1 order=99999999999999999999", "order", "64 bits"),
+        ("mm_page_free: page=1 pfn=0x1 order=two", "order", "`two` is not a number"),
+        ("mm_page_free: page=1 pfn=0x1 order=\u{fffd}", "order", "is not a number"),
         ("mm_page_free: page=1 pfn=0x1", "order", "missing"),
         ("mm_page_free: page=1 pfn=0x1 ord", "order", "missing"),
-        (
-            "mm_page_free: page=1 pfn=0x10000000000 order=0",
-            "pfn",
-            "not a page frame",
-        ),
-        (
-            "mm_page_free: page=1 pfn=0xzz order=0",
-            "pfn",
-            "`0xzz` is not a number",
-        ),
-        (
-            "mm_page_free: page=1 pfn=-1 order=0",
-            "pfn",
-            "only an allocation can fail",
-        ),
+        ("mm_page_free: page=1 pfn=0x10000000000 order=0", "pfn", "not a page frame"),
+        ("mm_page_free: page=1 pfn=0xzz order=0", "pfn", "`0xzz` is not a number"),
+        ("mm_page_free: page=1 pfn=-1 order=0", "pfn", "only an allocation can fail"),
         ("mm_page_free_batched: page=1", "pfn", "missing"),
-        (
-            "mm_page_free_batched: page=1 pfn=0x1 order=11",
-            "order",
-            "above 10",
-        ),
-        (
-            "mm_page_pcpu_drain: page=1 pfn=0x1 order=0 migratetype=9",
-            "migratetype",
-            "9 is above 5",
-        ),
+        ("mm_page_free_batched: page=1 pfn=0x1 order=11", "order", "above 10"),
+        ("mm_page_pcpu_drain: page=1 pfn=0x1 order=0 migratetype=9", "migratetype", "9 is above 5"),
         (
             "mm_page_alloc_zone_locked: pfn=1 order=0 migratetype=0 percpu_refill=2",
             "percpu_refill",
@@ -469,10 +337,7 @@ fn impossible_fields_name_file_line_and_field() {
             "{error}"
         );
         let text = error.to_string();
-        assert!(
-            text.starts_with(&format!("t:2: {field}: ")) && text.contains(problem),
-            "{text}"
-        );
+        assert!(text.starts_with(&format!("t:2: {field}: ")) && text.contains(problem), "{text}");
         assert!(!text.contains('\n'));
     }
 }
@@ -480,29 +345,13 @@ fn impossible_fields_name_file_line_and_field() {
 #[test]
 fn broken_columns_name_the_column() {
     for (line, field) in [
-        (
-            "  a-1 ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0",
-            "cpu",
-        ),
-        (
-            "  a-1 [70000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0",
-            "cpu",
-        ),
-        (
-            "  a [000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0",
-            "pid",
-        ),
-        (
-            "  a-1 [000] ..... 123456: mm_page_free: page=1 pfn=0x10 order=0",
-            "timestamp",
-        ),
+        ("  a-1 ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0", "cpu"),
+        ("  a-1 [70000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0", "cpu"),
+        ("  a [000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0", "pid"),
+        ("  a-1 [000] ..... 123456: mm_page_free: page=1 pfn=0x10 order=0", "timestamp"),
     ] {
         let error = error_of(line);
-        assert_eq!(
-            (error.line(), error.field()),
-            (Some(2), Some(field)),
-            "{error}"
-        );
+        assert_eq!((error.line(), error.field()), (Some(2), Some(field)), "{error}");
     }
 }
 
@@ -549,24 +398,15 @@ fn files_that_cannot_be_read_say_why_in_one_line() {
     for (path, words) in [
         (directory.path().join("missing"), "No such file"),
         (directory.path().to_path_buf(), "is a directory"),
-        (
-            write("text.gz", b"no trace\n"),
-            "named .gz, but not gzip data",
-        ),
+        (write("text.gz", b"no trace\n"), "named .gz, but not gzip data"),
         (
             write("truncated.gz", &packed[..packed.len() / 2]),
             "bad gzip data: the file ends in the middle",
         ),
-        (
-            write("stub.gz", &packed[..4]),
-            "bad gzip data: the file ends in the middle",
-        ),
+        (write("stub.gz", &packed[..4]), "bad gzip data: the file ends in the middle"),
         (write("damaged.gz", &damaged), "bad gzip data"),
         (write("perf.data", b"PERFILE2\0\0\0\0"), "perf script"),
-        (
-            write("trace.dat", b"\x17\x08\x44tracing6"),
-            "trace-cmd report",
-        ),
+        (write("trace.dat", b"\x17\x08\x44tracing6"), "trace-cmd report"),
         (write("binary", &[0x80; 200_000]), "longer than 65536 bytes"),
     ] {
         let name = path.display().to_string();

@@ -12,10 +12,8 @@ fn root() -> PathBuf {
 }
 
 fn files(directory: &str) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = std::fs::read_dir(root().join(directory))
-        .unwrap()
-        .map(|e| e.unwrap().path())
-        .collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(root().join(directory)).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort();
     paths
@@ -39,13 +37,8 @@ fn machine(name: &str) -> Static {
 /// Changes one value of a file (by JSON pointer) and reads it.
 fn changed(name: &str, pointer: &str, value: Value) -> Result<Reference, ImportError> {
     let mut document: Value = serde_json::from_str(&text(name)).unwrap();
-    *document
-        .pointer_mut(pointer)
-        .unwrap_or_else(|| panic!("{pointer}")) = value;
-    Reference::parse(
-        "f",
-        serde_json::to_string_pretty(&document).unwrap().as_bytes(),
-    )
+    *document.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
+    Reference::parse("f", serde_json::to_string_pretty(&document).unwrap().as_bytes())
 }
 
 /// The change must be refused, naming the field, with the line that the field stands on.
@@ -53,10 +46,7 @@ fn refused(name: &str, pointer: &str, value: Value, field: &str, words: &str) {
     let error = changed(name, pointer, value).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.field(), Some(field), "{text}");
-    assert!(
-        text.starts_with("f:") && text.contains(words) && !text.contains('\n'),
-        "{text}"
-    );
+    assert!(text.starts_with("f:") && text.contains(words) && !text.contains('\n'), "{text}");
     assert!(error.line().unwrap() > 1, "{text}");
 }
 
@@ -70,11 +60,9 @@ const STUTTERP: &str = "stutterp/workers-12.json";
 
 #[test]
 fn every_captured_file_is_read_as_its_kind() {
-    for (directory, kind, nr_files) in [
-        ("static", "static", 12),
-        ("scenarios", "scenario", 12),
-        ("stutterp", "stutterp", 1),
-    ] {
+    for (directory, kind, nr_files) in
+        [("static", "static", 12), ("scenarios", "scenario", 12), ("stutterp", "stutterp", 1)]
+    {
         let paths = files(directory);
         assert_eq!(paths.len(), nr_files, "{directory}");
         for path in paths {
@@ -82,38 +70,24 @@ fn every_captured_file_is_read_as_its_kind() {
         }
     }
     let kinds: Vec<_> = files("ab").iter().map(|path| read(path).kind()).collect();
-    assert_eq!(
-        kinds,
-        ["ab-trace", "scenario", "scenario", "scenario", "scenario"]
-    );
+    assert_eq!(kinds, ["ab-trace", "scenario", "scenario", "scenario", "scenario"]);
 }
 
 #[test]
 fn values_of_a_static_file() {
     let machine = machine("static-2048-2-numa2.json");
-    assert_eq!(
-        (machine.cpus, machine.phys_pages, machine.min_free_kbytes),
-        (2, 503751, 67584)
-    );
+    assert_eq!((machine.cpus, machine.phys_pages, machine.min_free_kbytes), (2, 503751, 67584));
     assert_eq!(machine.nodes[1].cpus, [1]);
     assert_eq!(machine.nodes[1].distances, [20, 10]);
     let zone = &machine.zones[1];
     assert_eq!((zone.node, zone.zone), (0, ZoneName::Dma32));
     assert_eq!(
-        (
-            zone.managed,
-            zone.managed_at_boot,
-            zone.managed_for_sizing()
-        ),
+        (zone.managed, zone.managed_at_boot, zone.managed_for_sizing()),
         (242524, Some(240522), 240522)
     );
     assert_eq!((zone.start_pfn, zone.end_pfn()), (4096, 262144));
     assert_eq!(
-        (
-            zone.pagesets[1].cpu,
-            zone.pagesets[1].high,
-            zone.pagesets[1].batch
-        ),
+        (zone.pagesets[1].cpu, zone.pagesets[1].high, zone.pagesets[1].batch),
         (1, 10143, 63)
     );
     assert_eq!(machine.zones[0].baseline["nr_shmem"], 2890);
@@ -123,13 +97,8 @@ fn values_of_a_static_file() {
 
 #[test]
 fn values_of_a_scenario_file() {
-    let Reference::Scenario(zap) = read(&root().join(ZAP)) else {
-        panic!()
-    };
-    assert_eq!(
-        (zap.scenario.as_str(), zap.params.as_slice()),
-        ("zap", &[0.3, 2.0, 1.2][..])
-    );
+    let Reference::Scenario(zap) = read(&root().join(ZAP)) else { panic!() };
+    assert_eq!((zap.scenario.as_str(), zap.params.as_slice()), ("zap", &[0.3, 2.0, 1.2][..]));
     assert_eq!(zap.runs.len(), 2);
     let labels: Vec<_> = zap.runs[0].steps.iter().map(|s| s.label.as_str()).collect();
     assert_eq!(labels, ["map1", "map2", "cold", "remap"]);
@@ -148,32 +117,15 @@ fn values_of_a_scenario_file() {
 
 #[test]
 fn values_of_trace_comparison_and_stutterp() {
-    let Reference::AbTrace(ab) = read(&root().join(AB)) else {
-        panic!()
-    };
-    let uses: Vec<_> = ab
-        .kernels
-        .iter()
-        .map(|k| (k.policy.as_str(), k.hottest[0].uses))
-        .collect();
-    assert_eq!(
-        uses,
-        [("limited", 1000), ("order0-only", 6257), ("cached", 16)]
-    );
+    let Reference::AbTrace(ab) = read(&root().join(AB)) else { panic!() };
+    let uses: Vec<_> = ab.kernels.iter().map(|k| (k.policy.as_str(), k.hottest[0].uses)).collect();
+    assert_eq!(uses, [("limited", 1000), ("order0-only", 6257), ("cached", 16)]);
     assert_eq!(ab.kernels[0].distinct_blocks_by_order[&2], 1421);
     assert_eq!(ab.kernels[0].events["mm_page_pcpu_drain"], 17660);
-    let Reference::Stutterp(run) = read(&root().join(STUTTERP)) else {
-        panic!()
-    };
-    assert_eq!(
-        (run.workers, run.writers, run.hogs, run.cpus),
-        (12, 5, 6, 4)
-    );
+    let Reference::Stutterp(run) = read(&root().join(STUTTERP)) else { panic!() };
+    assert_eq!((run.workers, run.writers, run.hogs, run.cpus), (12, 5, 6, 4));
     assert_eq!(run.latency_ms.len(), 8);
-    assert_eq!(
-        (run.throttled[5].count, run.throttled[5].usec_delayed),
-        (24, 0)
-    );
+    assert_eq!((run.throttled[5].count, run.throttled[5].usec_delayed), (24, 0));
     assert_eq!(run.counters["pgscan_direct"], 1476123);
 }
 
@@ -181,19 +133,12 @@ fn values_of_trace_comparison_and_stutterp() {
 #[test]
 fn captured_machines_are_consistent() {
     for path in files("static") {
-        let Reference::Static(machine) = read(&path) else {
-            panic!()
-        };
+        let Reference::Static(machine) = read(&path) else { panic!() };
         let managed: u64 = machine.zones.iter().map(|z| z.managed).sum();
         assert_eq!(managed, machine.phys_pages, "{}", path.display());
         let watermarks_kb: u64 = machine.zones.iter().map(|z| z.min * 4).sum();
         assert!(watermarks_kb.abs_diff(machine.min_free_kbytes) <= 4 * machine.zones.len() as u64);
-        assert!(
-            machine
-                .zones
-                .iter()
-                .all(|z| z.pagesets.len() == machine.cpus as usize)
-        );
+        assert!(machine.zones.iter().all(|z| z.pagesets.len() == machine.cpus as usize));
     }
 }
 
@@ -202,20 +147,8 @@ fn captured_machines_are_consistent() {
 #[test]
 fn machines_without_memory_or_cpus() {
     refused(NUMA, "/zones", json!([]), "zones", "without memory");
-    refused(
-        NUMA,
-        "/phys_pages",
-        json!(0),
-        "phys_pages",
-        "without memory",
-    );
-    refused(
-        NUMA,
-        "/phys_pages",
-        json!(9_999_999),
-        "phys_pages",
-        "have only",
-    );
+    refused(NUMA, "/phys_pages", json!(0), "phys_pages", "without memory");
+    refused(NUMA, "/phys_pages", json!(9_999_999), "phys_pages", "have only");
     refused(NUMA, "/cpus", json!(0), "cpus", "between 1 and");
     refused(ZAP, "/cpus", json!(1_000_000), "cpus", "between 1 and");
     refused(STUTTERP, "/zones", json!([]), "zones", "without memory");
@@ -238,13 +171,7 @@ fn zones_that_do_not_add_up() {
         "zones[0].present",
         "4096 pages in a span of 4095",
     );
-    refused(
-        NUMA,
-        "/zones/1/managed",
-        json!(258_049),
-        "zones[1].managed",
-        "of 258048 present",
-    );
+    refused(NUMA, "/zones/1/managed", json!(258_049), "zones[1].managed", "of 258048 present");
     refused(
         NUMA,
         "/zones/1/managed_at_boot",
@@ -252,35 +179,11 @@ fn zones_that_do_not_add_up() {
         "zones[1].managed_at_boot",
         "present",
     );
-    refused(
-        NUMA,
-        "/zones/1/free",
-        json!(258_049),
-        "zones[1].free",
-        "present",
-    );
+    refused(NUMA, "/zones/1/free", json!(258_049), "zones[1].free", "present");
     refused(NUMA, "/zones/1/low", json!(1), "zones[1].low", "below min");
-    refused(
-        NUMA,
-        "/zones/1/high",
-        json!(8200),
-        "zones[1].high",
-        "below low",
-    );
-    refused(
-        NUMA,
-        "/zones/1/spanned",
-        json!(u64::MAX),
-        "zones[1].spanned",
-        "beyond",
-    );
-    refused(
-        NUMA,
-        "/zones/1/start_pfn",
-        json!(u64::MAX),
-        "zones[1].start_pfn",
-        "beyond",
-    );
+    refused(NUMA, "/zones/1/high", json!(8200), "zones[1].high", "below low");
+    refused(NUMA, "/zones/1/spanned", json!(u64::MAX), "zones[1].spanned", "beyond");
+    refused(NUMA, "/zones/1/start_pfn", json!(u64::MAX), "zones[1].start_pfn", "beyond");
     refused(
         NUMA,
         "/zones/1/protection",
@@ -288,13 +191,7 @@ fn zones_that_do_not_add_up() {
         "zones[1].protection",
         "6 values",
     );
-    refused(
-        ZAP,
-        "/zones/0/managed",
-        json!(3999),
-        "zones[0].managed",
-        "present",
-    );
+    refused(ZAP, "/zones/0/managed", json!(3999), "zones[0].managed", "present");
 }
 
 #[test]
@@ -313,27 +210,9 @@ fn zones_in_each_others_place() {
         "zones[2].start_pfn",
         "overlaps DMA32 of node 0",
     );
-    refused(
-        BIG,
-        "/zones/2/start_pfn",
-        json!(1_048_575),
-        "zones[2].start_pfn",
-        "overlaps",
-    );
-    refused(
-        BIG,
-        "/zones/0/start_pfn",
-        json!(1 << 30),
-        "zones[1].start_pfn",
-        "wrong order",
-    );
-    refused(
-        BIG,
-        "/zones/1/zone",
-        json!("Normal"),
-        "zones[2].zone",
-        "is also zones[1]",
-    );
+    refused(BIG, "/zones/2/start_pfn", json!(1_048_575), "zones[2].start_pfn", "overlaps");
+    refused(BIG, "/zones/0/start_pfn", json!(1 << 30), "zones[1].start_pfn", "wrong order");
+    refused(BIG, "/zones/1/zone", json!("Normal"), "zones[2].zone", "is also zones[1]");
     // Side by side is fine.
     assert!(changed(NUMA, "/zones/2/start_pfn", json!(300_000)).is_ok());
 }
@@ -347,57 +226,15 @@ fn cpus_and_nodes_that_do_not_fit() {
         "nodes[1].cpus[0]",
         "CPU 2 of a machine with 2 CPUs",
     );
-    refused(
-        NUMA,
-        "/nodes/1/cpus",
-        json!([0]),
-        "nodes[1].cpus[0]",
-        "already on node 0",
-    );
-    refused(
-        NUMA,
-        "/nodes/1/cpus",
-        json!([]),
-        "nodes",
-        "CPU 1 is on no node",
-    );
+    refused(NUMA, "/nodes/1/cpus", json!([0]), "nodes[1].cpus[0]", "already on node 0");
+    refused(NUMA, "/nodes/1/cpus", json!([]), "nodes", "CPU 1 is on no node");
     refused(NUMA, "/nodes/1/id", json!(0), "nodes[1].id", "given twice");
-    refused(
-        NUMA,
-        "/nodes/1/id",
-        json!(4000),
-        "nodes[1].id",
-        "not below 1024",
-    );
-    refused(
-        NUMA,
-        "/nodes/1/id",
-        json!(3),
-        "zones[2].node",
-        "there is no node 1",
-    );
-    refused(
-        NUMA,
-        "/zones/2/node",
-        json!(7),
-        "zones[2].node",
-        "there is no node 7",
-    );
+    refused(NUMA, "/nodes/1/id", json!(4000), "nodes[1].id", "not below 1024");
+    refused(NUMA, "/nodes/1/id", json!(3), "zones[2].node", "there is no node 1");
+    refused(NUMA, "/zones/2/node", json!(7), "zones[2].node", "there is no node 7");
     refused(NUMA, "/nodes", json!([]), "nodes", "no node");
-    refused(
-        NUMA,
-        "/zones/0/pagesets/1/cpu",
-        json!(2),
-        "zones[0].pagesets[1].cpu",
-        "CPU 2",
-    );
-    refused(
-        NUMA,
-        "/zones/0/pagesets/1/cpu",
-        json!(0),
-        "zones[0].pagesets[1].cpu",
-        "given twice",
-    );
+    refused(NUMA, "/zones/0/pagesets/1/cpu", json!(2), "zones[0].pagesets[1].cpu", "CPU 2");
+    refused(NUMA, "/zones/0/pagesets/1/cpu", json!(0), "zones[0].pagesets[1].cpu", "given twice");
     // A node without CPUs is real, as long as every CPU has a node.
     let mut document: Value = serde_json::from_str(&text(NUMA)).unwrap();
     document["nodes"][0]["cpus"] = json!([0, 1]);
@@ -414,27 +251,9 @@ fn distances_that_cannot_be() {
         "nodes[0].distances",
         "1 distances for 2 nodes",
     );
-    refused(
-        NUMA,
-        "/nodes/1/distances",
-        json!([20, 10, 20]),
-        "nodes[1].distances",
-        "3 distances",
-    );
-    refused(
-        NUMA,
-        "/nodes/1/distances",
-        json!([10, 20]),
-        "nodes[1].distances[1]",
-        "always 10",
-    );
-    refused(
-        NUMA,
-        "/nodes/0/distances/1",
-        json!(9),
-        "nodes[0].distances[1]",
-        "between 10 and 254",
-    );
+    refused(NUMA, "/nodes/1/distances", json!([20, 10, 20]), "nodes[1].distances", "3 distances");
+    refused(NUMA, "/nodes/1/distances", json!([10, 20]), "nodes[1].distances[1]", "always 10");
+    refused(NUMA, "/nodes/0/distances/1", json!(9), "nodes[0].distances[1]", "between 10 and 254");
     refused(
         NUMA,
         "/nodes/0/distances/1",
@@ -446,27 +265,9 @@ fn distances_that_cannot_be() {
 
 #[test]
 fn captures_that_contradict_themselves() {
-    refused(
-        NUMA,
-        "/page_size",
-        json!(65536),
-        "page_size",
-        "65536 is not 4096",
-    );
-    refused(
-        NUMA,
-        "/min_free_kbytes",
-        json!(0),
-        "min_free_kbytes",
-        "at least",
-    );
-    refused(
-        NUMA,
-        "/buddyinfo/0/node",
-        json!(1),
-        "buddyinfo[0].zone",
-        "not among the zones",
-    );
+    refused(NUMA, "/page_size", json!(65536), "page_size", "65536 is not 4096");
+    refused(NUMA, "/min_free_kbytes", json!(0), "min_free_kbytes", "at least");
+    refused(NUMA, "/buddyinfo/0/node", json!(1), "buddyinfo[0].zone", "not among the zones");
     refused(
         NUMA,
         "/buddyinfo/0/free_blocks/10",
@@ -474,45 +275,15 @@ fn captures_that_contradict_themselves() {
         "buddyinfo[0].free_blocks",
         "of 3998 present",
     );
-    refused(
-        ZAP,
-        "/params",
-        json!([0.3]),
-        "params",
-        "1 values, but zap has 3",
-    );
+    refused(ZAP, "/params", json!([0.3]), "params", "1 values, but zap has 3");
     refused(ZAP, "/params/0", json!(-0.3), "params[0]", "not a size");
     refused(ZAP, "/runs", json!([]), "runs", "no run");
     refused(ZAP, "/runs/0/steps", json!([]), "runs[0].steps", "no step");
-    refused(
-        ZAP,
-        "/runs/1/steps/0/label",
-        json!("map9"),
-        "runs[1].steps[0].label",
-        "first run",
-    );
-    refused(
-        ZAP,
-        "/runs/1/steps",
-        json!([]),
-        "runs[1].steps",
-        "the first run has 4",
-    );
+    refused(ZAP, "/runs/1/steps/0/label", json!("map9"), "runs[1].steps[0].label", "first run");
+    refused(ZAP, "/runs/1/steps", json!([]), "runs[1].steps", "the first run has 4");
     refused(AB, "/kernels", json!([]), "kernels", "no kernel");
-    refused(
-        AB,
-        "/kernels/1/policy",
-        json!("limited"),
-        "kernels[1].policy",
-        "given twice",
-    );
-    refused(
-        AB,
-        "/kernels/1/hottest/0/order",
-        json!(11),
-        "kernels[1].hottest[0].order",
-        "above 10",
-    );
+    refused(AB, "/kernels/1/policy", json!("limited"), "kernels[1].policy", "given twice");
+    refused(AB, "/kernels/1/hottest/0/order", json!(11), "kernels[1].hottest[0].order", "above 10");
     refused(
         AB,
         "/kernels/1/distinct_blocks_by_order",
@@ -520,28 +291,10 @@ fn captures_that_contradict_themselves() {
         "kernels[1].distinct_blocks_by_order.12",
         "above 10",
     );
-    refused(
-        STUTTERP,
-        "/workers",
-        json!(11),
-        "workers",
-        "less than writers",
-    );
+    refused(STUTTERP, "/workers", json!(11), "workers", "less than writers");
     refused(STUTTERP, "/seconds", json!(0), "seconds", "not a duration");
-    refused(
-        STUTTERP,
-        "/disk_bytes_per_s",
-        json!(0),
-        "disk_bytes_per_s",
-        "never answers",
-    );
-    refused(
-        STUTTERP,
-        "/latency_ms/0",
-        json!(-1.5),
-        "latency_ms[0]",
-        "not a duration",
-    );
+    refused(STUTTERP, "/disk_bytes_per_s", json!(0), "disk_bytes_per_s", "never answers");
+    refused(STUTTERP, "/latency_ms/0", json!(-1.5), "latency_ms[0]", "not a duration");
 }
 
 // --- JSON of another shape ---
@@ -556,27 +309,9 @@ fn wrong_types_and_missing_fields_name_their_path() {
         "`dynamic` is not one of static, scenario, ab-trace, stutterp",
     );
     refused(NUMA, "/schema", json!(2), "schema", "2 is not 1");
-    refused(
-        NUMA,
-        "/zones/1/present",
-        json!(-1),
-        "zones[1].present",
-        "invalid value",
-    );
-    refused(
-        NUMA,
-        "/zones/1/present",
-        json!("many"),
-        "zones[1].present",
-        "invalid type",
-    );
-    refused(
-        NUMA,
-        "/zones/1/zone",
-        json!("Upper"),
-        "zones[1].zone",
-        "unknown variant `Upper`",
-    );
+    refused(NUMA, "/zones/1/present", json!(-1), "zones[1].present", "invalid value");
+    refused(NUMA, "/zones/1/present", json!("many"), "zones[1].present", "invalid type");
+    refused(NUMA, "/zones/1/zone", json!("Upper"), "zones[1].zone", "unknown variant `Upper`");
     refused(
         NUMA,
         "/buddyinfo/1/free_blocks",
@@ -584,13 +319,7 @@ fn wrong_types_and_missing_fields_name_their_path() {
         "buddyinfo[1].free_blocks",
         "invalid length",
     );
-    refused(
-        NUMA,
-        "/nodes/1/cpus/0",
-        json!(1.5),
-        "nodes[1].cpus[0]",
-        "invalid type",
-    );
+    refused(NUMA, "/nodes/1/cpus/0", json!(1.5), "nodes[1].cpus[0]", "invalid type");
     refused(
         AB,
         "/kernels/1/distinct_blocks_by_order",
@@ -599,16 +328,10 @@ fn wrong_types_and_missing_fields_name_their_path() {
         "invalid",
     );
     let mut document: Value = serde_json::from_str(&text(NUMA)).unwrap();
-    document["zones"][1]
-        .as_object_mut()
-        .unwrap()
-        .remove("managed");
+    document["zones"][1].as_object_mut().unwrap().remove("managed");
     let error = Reference::parse("f", document.to_string().as_bytes()).unwrap_err();
     assert_eq!(error.field(), Some("zones[1]"));
-    assert!(
-        error.to_string().contains("missing field `managed`"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("missing field `managed`"), "{error}");
 }
 
 #[test]
@@ -618,10 +341,7 @@ fn broken_json_names_line_and_column() {
         (String::new(), 1),
         ("[]".to_owned(), 1),
         ("{\n\"schema\": 1,\n\"kind\" \"static\"}".to_owned(), 3),
-        (
-            whole[..whole.len() / 2].to_owned(),
-            whole[..whole.len() / 2].lines().count() as u64,
-        ),
+        (whole[..whole.len() / 2].to_owned(), whole[..whole.len() / 2].lines().count() as u64),
         (whole.clone() + "x", whole.lines().count() as u64 + 1),
     ] {
         let error = Reference::parse("f", text.as_bytes()).unwrap_err();
@@ -641,10 +361,7 @@ fn the_line_of_an_impossible_value_is_where_it_stands() {
     let damaged = text(NUMA).replacen("\"present\": 262106", "\"present\": 262107", 1);
     let line = damaged.lines().position(|l| l.contains("262107")).unwrap() as u64 + 1;
     let error = Reference::parse("f", damaged.as_bytes()).unwrap_err();
-    assert_eq!(
-        (error.line(), error.field()),
-        (Some(line), Some("zones[2].present"))
-    );
+    assert_eq!((error.line(), error.field()), (Some(line), Some("zones[2].present")));
 }
 
 #[test]
@@ -653,22 +370,9 @@ fn unknown_fields_and_packed_files_are_read() {
     document["remark"] = json!("later captures may say more");
     assert!(Reference::parse("f", document.to_string().as_bytes()).is_ok());
     let error = Reference::read(root().join("traces/file-read.trace.gz")).unwrap_err();
-    assert!(
-        matches!(error, ImportError::Json { line: 1, .. }),
-        "{error}"
-    );
-    assert!(
-        Reference::read(root())
-            .unwrap_err()
-            .to_string()
-            .contains("is a directory")
-    );
-    assert!(
-        Reference::read("/nowhere.json")
-            .unwrap_err()
-            .to_string()
-            .contains("No such file")
-    );
+    assert!(matches!(error, ImportError::Json { line: 1, .. }), "{error}");
+    assert!(Reference::read(root()).unwrap_err().to_string().contains("is a directory"));
+    assert!(Reference::read("/nowhere.json").unwrap_err().to_string().contains("No such file"));
 }
 
 // --- properties ---

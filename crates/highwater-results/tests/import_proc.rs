@@ -9,9 +9,7 @@ use highwater_results::import::proc::{
 use proptest::prelude::*;
 
 fn reference(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../reference/linux-6.1/traces")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../reference/linux-6.1/traces").join(name)
 }
 
 fn text(name: &str) -> String {
@@ -33,11 +31,8 @@ const TRACES: [&str; 3] = ["unix-stream-16384", "netperf-tcp-16384", "file-read"
 #[test]
 fn zoneinfo_of_a_real_machine() {
     let info = Zoneinfo::read(reference("unix-stream-16384.zoneinfo")).unwrap();
-    let names: Vec<_> = info
-        .zones
-        .iter()
-        .map(|z| (z.node, z.zone.as_str(), z.is_populated()))
-        .collect();
+    let names: Vec<_> =
+        info.zones.iter().map(|z| (z.node, z.zone.as_str(), z.is_populated())).collect();
     assert_eq!(
         names,
         [
@@ -59,18 +54,9 @@ fn zoneinfo_of_a_real_machine() {
         (dma32.free, dma32.boost, dma32.min, dma32.low, dma32.high),
         (163963, 0, 11085, 13856, 16627)
     );
-    assert_eq!(
-        (dma32.spanned, dma32.present, dma32.managed),
-        (258013, 258013, 241526)
-    );
-    assert_eq!(
-        (dma32.start_pfn, dma32.node_unreclaimable),
-        (Some(4096), Some(false))
-    );
-    assert_eq!(
-        (dma32.stat("cma"), dma32.stat("numa_interleave")),
-        (Some(0), Some(637))
-    );
+    assert_eq!((dma32.spanned, dma32.present, dma32.managed), (258013, 258013, 241526));
+    assert_eq!((dma32.start_pfn, dma32.node_unreclaimable), (Some(4096), Some(false)));
+    assert_eq!((dma32.stat("cma"), dma32.stat("numa_interleave")), (Some(0), Some(637)));
     assert_eq!(dma32.per_node, None);
     let pageset = |cpu, count| ZoneinfoPageset {
         cpu,
@@ -83,13 +69,7 @@ fn zoneinfo_of_a_real_machine() {
     let normal = info.zone(0, "Normal").unwrap();
     assert!(normal.pagesets.is_empty() && normal.start_pfn.is_none());
     for trace in TRACES {
-        assert_eq!(
-            Zoneinfo::read(reference(&format!("{trace}.zoneinfo")))
-                .unwrap()
-                .zones
-                .len(),
-            5
-        );
+        assert_eq!(Zoneinfo::read(reference(&format!("{trace}.zoneinfo"))).unwrap().zones.len(), 5);
     }
 }
 
@@ -103,12 +83,7 @@ fn zoneinfo_of_an_old_kernel_lacks_boost_and_has_its_own_lines() {
     let info = Zoneinfo::parse("f", text).unwrap();
     let zone = &info.zones[0];
     assert_eq!(
-        (
-            zone.node,
-            zone.boost,
-            zone.stat("scanned"),
-            zone.stat("nr_free_pages")
-        ),
+        (zone.node, zone.boost, zone.stat("scanned"), zone.stat("nr_free_pages")),
         (1, 0, Some(0), Some(10))
     );
     assert_eq!(zone.pagesets.len(), 1);
@@ -121,49 +96,26 @@ fn damaged_zoneinfo_names_line_and_field() {
         assert!(whole.contains(from));
         place(Zoneinfo::parse("f", whole.replacen(from, to, 1).as_bytes()))
     };
-    assert_eq!(
-        damaged("nr_dirty     5", "nr_dirty     x"),
-        (23, "nr_dirty".to_owned())
-    );
-    assert_eq!(
-        damaged("nr_dirty     5", "nr_dirty"),
-        (23, "nr_dirty".to_owned())
-    );
+    assert_eq!(damaged("nr_dirty     5", "nr_dirty     x"), (23, "nr_dirty".to_owned()));
+    assert_eq!(damaged("nr_dirty     5", "nr_dirty"), (23, "nr_dirty".to_owned()));
     assert_eq!(damaged("free     3808", "free     -1").1, "free");
     assert_eq!(damaged("managed  3840", "managed  3999").1, "managed");
     assert_eq!(damaged("present  3998", "present  4096").1, "present");
     assert_eq!(damaged("        min      178\n", "").1, "min");
-    assert_eq!(
-        damaged("protection: (0, 931,", "protection: (0, ,").1,
-        "protection"
-    );
-    assert_eq!(
-        damaged("protection: (0, 931,", "protection: 0, 931,").1,
-        "protection"
-    );
+    assert_eq!(damaged("protection: (0, 931,", "protection: (0, ,").1, "protection");
+    assert_eq!(damaged("protection: (0, 931,", "protection: 0, 931,").1, "protection");
     assert_eq!(damaged("cpu: 1", "cpu: 0").1, "cpu");
+    assert_eq!(damaged("cpu: 1", "cpu: 8192").1, "cpu");
     assert_eq!(damaged("    cpu: 0\n", "").1, "count");
     assert_eq!(damaged("              batch: 1\n", "").1, "batch");
     assert_eq!(damaged("  start_pfn:           1\n", "").1, "start_pfn");
-    assert_eq!(
-        damaged("node_unreclaimable:  0", "node_unreclaimable:  2").1,
-        "node_unreclaimable"
-    );
+    assert_eq!(damaged("node_unreclaimable:  0", "node_unreclaimable:  2").1, "node_unreclaimable");
     assert_eq!(damaged("zone    DMA32", "zone      DMA").1, "zone");
-    assert_eq!(
-        damaged("Node 0, zone      DMA", "Node x, zone      DMA"),
-        (1, "Node".to_owned())
-    );
+    assert_eq!(damaged("Node 0, zone      DMA", "Node x, zone      DMA"), (1, "Node".to_owned()));
     assert_eq!(place(Zoneinfo::parse("f", b"")), (1, "Node".to_owned()));
-    assert_eq!(
-        place(Zoneinfo::parse("f", b"nr_dirty 1\n")),
-        (1, "Node".to_owned())
-    );
+    assert_eq!(place(Zoneinfo::parse("f", b"nr_dirty 1\n")), (1, "Node".to_owned()));
     let cut = whole.find("  start_pfn").unwrap();
-    assert_eq!(
-        place(Zoneinfo::parse("f", &whole.as_bytes()[..cut])).1,
-        "start_pfn"
-    );
+    assert_eq!(place(Zoneinfo::parse("f", &whole.as_bytes()[..cut])).1, "start_pfn");
 }
 
 // --- buddyinfo ---
@@ -172,10 +124,7 @@ fn damaged_zoneinfo_names_line_and_field() {
 fn buddyinfo_of_a_real_machine() {
     let info = Buddyinfo::read(reference("unix-stream-16384.buddyinfo")).unwrap();
     assert_eq!(info.zones.len(), 2);
-    assert_eq!(
-        (info.zones[1].node, info.zones[1].zone.as_str()),
-        (0, "DMA32")
-    );
+    assert_eq!((info.zones[1].node, info.zones[1].zone.as_str()), (0, "DMA32"));
     assert_eq!(info.zones[1].nr_free, [1, 1, 0, 1, 1, 3, 0, 2, 1, 1, 159]);
     for trace in TRACES {
         for end in ["", ".end"] {
@@ -189,10 +138,7 @@ fn buddyinfo_of_a_real_machine() {
 fn buddyinfo_agrees_with_the_free_count_of_the_same_moment() {
     let buddy = Buddyinfo::read(reference("unix-stream-16384.buddyinfo")).unwrap();
     let zoneinfo = Zoneinfo::read(reference("unix-stream-16384.zoneinfo")).unwrap();
-    assert_eq!(
-        buddy.zones[0].nr_pages(),
-        zoneinfo.zone(0, "DMA").unwrap().free
-    );
+    assert_eq!(buddy.zones[0].nr_pages(), zoneinfo.zone(0, "DMA").unwrap().free);
 }
 
 #[test]
@@ -202,10 +148,10 @@ fn damaged_buddyinfo_names_line_and_field() {
     assert_eq!(parse(row), (1, "order 10".to_owned()));
     assert_eq!(parse(&format!("{row} 3 4")), (1, "order 11".to_owned()));
     assert_eq!(parse(&format!("{row} -3")), (1, "order 10".to_owned()));
-    assert_eq!(
-        parse(&format!("{row} 3\n{row} 3\n")),
-        (2, "zone".to_owned())
-    );
+    assert_eq!(parse(&format!("{row} 3\n{row} 3\n")), (2, "zone".to_owned()));
+    let many: String =
+        (0..6000).map(|n| row.replace("Node 0", &format!("Node {n}")) + " 3\n").collect();
+    assert_eq!(parse(&many), (5121, "zone".to_owned()));
     assert_eq!(parse("Node 0 zone DMA 1"), (1, "Node".to_owned()));
     assert_eq!(parse("Node 0, zone "), (1, "zone".to_owned()));
     assert_eq!(parse("hello"), (1, "Node".to_owned()));
@@ -220,22 +166,10 @@ fn pagetypeinfo_of_a_real_machine() {
     assert_eq!((info.pageblock_order, info.pages_per_block), (9, 512));
     assert_eq!(info.free.len(), 10);
     let movable = &info.free[6];
-    assert_eq!(
-        (movable.zone.as_str(), movable.migratetype.as_str()),
-        ("DMA32", "Movable")
-    );
-    assert_eq!(
-        movable.nr_free[10],
-        BlockCount {
-            nr_blocks: 159,
-            is_capped: false
-        }
-    );
-    let counts: Vec<_> = info.pageblocks[1]
-        .nr_blocks
-        .iter()
-        .map(|(name, n)| (name.as_str(), *n))
-        .collect();
+    assert_eq!((movable.zone.as_str(), movable.migratetype.as_str()), ("DMA32", "Movable"));
+    assert_eq!(movable.nr_free[10], BlockCount { nr_blocks: 159, is_capped: false });
+    let counts: Vec<_> =
+        info.pageblocks[1].nr_blocks.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     assert_eq!(
         counts,
         [
@@ -272,50 +206,23 @@ fn capped_counts_and_damage_of_pagetypeinfo() {
     let dma32 = "DMA32, type      Movable      0 ";
     let capped = whole.replacen(dma32, "DMA32, type      Movable >100000 ", 1);
     let info = PageTypeInfo::parse("f", capped.as_bytes()).unwrap();
-    assert_eq!(
-        info.free[6].nr_free[0],
-        BlockCount {
-            nr_blocks: 100_000,
-            is_capped: true
-        }
-    );
+    assert_eq!(info.free[6].nr_free[0], BlockCount { nr_blocks: 100_000, is_capped: true });
 
     let damaged = |from: &str, to: &str| {
         assert!(whole.contains(from));
-        place(PageTypeInfo::parse(
-            "f",
-            whole.replacen(from, to, 1).as_bytes(),
-        ))
+        place(PageTypeInfo::parse("f", whole.replacen(from, to, 1).as_bytes()))
     };
-    assert_eq!(
-        damaged(dma32, "DMA32, type      Movable      y "),
-        (11, "order 0".to_owned())
-    );
-    assert_eq!(
-        damaged(dma32, "DMA32, type      Movable "),
-        (11, "order 10".to_owned())
-    );
-    assert_eq!(
-        damaged(dma32, "DMA32, Movable      0 "),
-        (11, "type".to_owned())
-    );
+    assert_eq!(damaged(dma32, "DMA32, type      Movable      y "), (11, "order 0".to_owned()));
+    assert_eq!(damaged(dma32, "DMA32, type      Movable "), (11, "order 10".to_owned()));
+    assert_eq!(damaged(dma32, "DMA32, Movable      0 "), (11, "type".to_owned()));
     assert_eq!(
         damaged("Page block order: 9", "Page block order: nine"),
         (1, "Page block order".to_owned())
     );
     assert_eq!(damaged("Page block order: 9\n", "\n").1, "Page block order");
-    assert_eq!(
-        damaged("          327", "          "),
-        (18, "Isolate".to_owned())
-    );
-    assert_eq!(
-        damaged("          327", "          327 1"),
-        (18, "type".to_owned())
-    );
-    assert_eq!(
-        place(PageTypeInfo::parse("f", b"Page block order: 9\n")).1,
-        "Free pages count"
-    );
+    assert_eq!(damaged("          327", "          "), (18, "Isolate".to_owned()));
+    assert_eq!(damaged("          327", "          327 1"), (18, "type".to_owned()));
+    assert_eq!(place(PageTypeInfo::parse("f", b"Page block order: 9\n")).1, "Free pages count");
     assert_eq!(
         place(PageTypeInfo::parse("f", b"Node 0, zone DMA, type x 0\n")).1,
         "Free pages count"
@@ -329,10 +236,7 @@ fn vmstat_keeps_order_and_finds_by_name() {
     let vmstat =
         Vmstat::parse("f", b"nr_free_pages 167771\npgalloc_dma32 42\n\npgfree 7\n").unwrap();
     assert_eq!(vmstat.counters[1], ("pgalloc_dma32".to_owned(), 42));
-    assert_eq!(
-        (vmstat.get("pgfree"), vmstat.get("pgfault")),
-        (Some(7), None)
-    );
+    assert_eq!((vmstat.get("pgfree"), vmstat.get("pgfault")), (Some(7), None));
 }
 
 #[test]
@@ -348,12 +252,19 @@ fn damaged_vmstat_names_line_and_field() {
 }
 
 #[test]
+fn names_out_of_a_damaged_file_do_not_break_the_message() {
+    let text = b"Node 0, zone \x00\x1b[2J\n  pages free     1\n";
+    let error = Zoneinfo::parse("f", text).unwrap_err().to_string();
+    assert!(!error.chars().any(char::is_control), "{error:?}");
+    let error = Vmstat::parse("f", b"a\x1bb 1\n").unwrap_err().to_string();
+    assert!(!error.chars().any(char::is_control), "{error:?}");
+}
+
+#[test]
 fn unreadable_files_say_why() {
     let error = Zoneinfo::read("/nowhere/zoneinfo").unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("/nowhere/zoneinfo: cannot be read: No such file"),
+        error.to_string().starts_with("/nowhere/zoneinfo: cannot be read: No such file"),
         "{error}"
     );
     assert!(

@@ -120,12 +120,8 @@ impl ImportError {
     }
 
     pub(crate) fn in_field(file: &str, line: u64, problem: FieldProblem) -> Self {
-        Self::Field {
-            file: file.to_owned(),
-            line,
-            field: problem.field,
-            problem: problem.problem,
-        }
+        let (field, problem) = (printable(&problem.field), printable(&problem.problem));
+        Self::Field { file: file.to_owned(), line, field, problem }
     }
 }
 
@@ -138,10 +134,7 @@ pub(crate) struct FieldProblem {
 
 impl FieldProblem {
     pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            problem: problem.into(),
-        }
+        Self { field: field.into(), problem: problem.into() }
     }
 
     pub(crate) fn missing(field: &str) -> Self {
@@ -153,11 +146,7 @@ impl FieldProblem {
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 40;
     let mut out = String::from("`");
-    let _ = write!(
-        out,
-        "{}",
-        bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii()
-    );
+    let _ = write!(out, "{}", bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii());
     if bytes.len() > SHOWN_MAX {
         out.push_str("...");
     }
@@ -165,13 +154,15 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     out
 }
 
-/// A file name for use inside a message: without control characters, so that the message stays on one line.
-pub(crate) fn file_label(name: &str) -> String {
-    if name.chars().any(char::is_control) {
-        name.escape_debug().to_string()
-    } else {
-        name.to_owned()
+/// A foreign name for use inside a message: without control characters and of bounded length, so that the message
+/// stays one line.
+pub(crate) fn printable(name: &str) -> String {
+    const NAME_CHARS_MAX: usize = 4096;
+    let mut out = String::with_capacity(name.len().min(NAME_CHARS_MAX));
+    for c in name.chars().take(NAME_CHARS_MAX) {
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
     }
+    out
 }
 
 /// An unsigned number, decimal or with `0x`; the error is the problem text.
@@ -225,38 +216,18 @@ mod tests {
         assert_eq!(parse_u64(b"18446744073709551615"), Ok(u64::MAX));
         assert_eq!(parse_u64(b""), Err("empty".into()));
         assert_eq!(parse_u64(b"-1"), Err("`-1` is negative".into()));
-        for bad in [
-            &b"0x"[..],
-            b"1bb59",
-            b"12 ",
-            b"+1",
-            b"0xg",
-            b"-",
-            b"1.5",
-            b"\xff",
-        ] {
-            assert!(
-                parse_u64(bad).unwrap_err().ends_with("is not a number"),
-                "{}",
-                shown(bad)
-            );
+        for bad in [&b"0x"[..], b"1bb59", b"12 ", b"+1", b"0xg", b"-", b"1.5", b"\xff"] {
+            assert!(parse_u64(bad).unwrap_err().ends_with("is not a number"), "{}", shown(bad));
         }
-        assert!(
-            parse_u64(b"18446744073709551616")
-                .unwrap_err()
-                .contains("64 bits")
-        );
-        assert!(
-            parse_u64(b"0x1ffffffffffffffff")
-                .unwrap_err()
-                .contains("64 bits")
-        );
+        assert!(parse_u64(b"18446744073709551616").unwrap_err().contains("64 bits"));
+        assert!(parse_u64(b"0x1ffffffffffffffff").unwrap_err().contains("64 bits"));
     }
 
     #[test]
     fn messages_stay_on_one_line() {
         assert_eq!(shown(b"a\nb\xff"), "`a\\nb\\xff`");
         assert!(shown(&[b'x'; 500]).len() < 60);
-        assert_eq!(file_label("a\nb"), "a\\nb");
+        assert_eq!(printable("a\n\u{7f}b\u{e9}"), "a\\n\\u{7f}b\u{e9}");
+        assert!(printable(&"x".repeat(1 << 20)).len() < 5000);
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::ImportError;
-use super::error::file_label;
+use super::error::printable;
 
 /// Longest line accepted. ftrace cannot print more than a few pages for one event.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -30,16 +30,11 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Self, ImportError> {
-        let name = file_label(&path.display().to_string());
-        let refuse = |problem: String, kind| ImportError::Open {
-            file: name.clone(),
-            problem,
-            kind,
-        };
+        let name = printable(&path.display().to_string());
+        let refuse =
+            |problem: String, kind| ImportError::Open { file: name.clone(), problem, kind };
         let file = File::open(path).map_err(|e| refuse(e.to_string(), e.kind()))?;
-        let metadata = file
-            .metadata()
-            .map_err(|e| refuse(e.to_string(), e.kind()))?;
+        let metadata = file.metadata().map_err(|e| refuse(e.to_string(), e.kind()))?;
         if metadata.is_dir() {
             return Err(refuse(
                 "it is a directory, not a file".to_owned(),
@@ -53,17 +48,14 @@ impl Source {
         name: &str,
         mut reader: impl Read + Send + 'static,
     ) -> Result<Self, ImportError> {
-        let name = file_label(name);
+        let name = printable(name);
         let head = read_head(&mut reader).map_err(|e| ImportError::Read {
             file: name.clone(),
             line: 1,
             problem: e.to_string(),
         })?;
         if let Some(problem) = foreign_format(&head) {
-            return Err(ImportError::Format {
-                file: name,
-                problem: problem.to_owned(),
-            });
+            return Err(ImportError::Format { file: name, problem: problem.to_owned() });
         }
         let is_gzip = head.starts_with(&[0x1f, 0x8b]);
         let has_bom = head.starts_with(&[0xef, 0xbb, 0xbf]);
@@ -71,29 +63,18 @@ impl Source {
         let whole = Cursor::new(head).chain(reader);
         let reader: Box<dyn BufRead + Send> = if is_gzip {
             let packed = BufReader::with_capacity(READ_BYTES, whole);
-            Box::new(BufReader::with_capacity(
-                READ_BYTES,
-                MultiGzDecoder::new(packed),
-            ))
+            Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(packed)))
         } else {
             Box::new(BufReader::with_capacity(READ_BYTES, whole))
         };
-        Ok(Self {
-            name,
-            reader,
-            is_gzip,
-            line: 0,
-            buffer: Vec::new(),
-        })
+        Ok(Self { name, reader, is_gzip, line: 0, buffer: Vec::new() })
     }
 
     /// The next line without its end, or `None` after the last.
     #[inline]
     pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
         self.buffer.clear();
-        let read = (&mut self.reader)
-            .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut self.buffer);
+        let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.buffer);
         let nr_bytes = match read {
             Ok(n) => n as u64,
             Err(e) => return Err(self.read_error(&e)),
@@ -122,19 +103,13 @@ impl Source {
     /// Everything that is left, refusing more than `bytes_max`.
     pub(crate) fn read_to_end(mut self, bytes_max: u64) -> Result<Vec<u8>, ImportError> {
         let mut text = Vec::new();
-        if let Err(e) = (&mut self.reader)
-            .take(bytes_max + 1)
-            .read_to_end(&mut text)
-        {
+        if let Err(e) = (&mut self.reader).take(bytes_max + 1).read_to_end(&mut text) {
             self.line = text.iter().filter(|&&b| b == b'\n').count() as u64;
             return Err(self.read_error(&e));
         }
         if text.len() as u64 > bytes_max {
             let problem = format!("larger than {bytes_max} bytes: not a file of this kind");
-            return Err(ImportError::Format {
-                file: self.name,
-                problem,
-            });
+            return Err(ImportError::Format { file: self.name, problem });
         }
         Ok(text)
     }
@@ -156,23 +131,13 @@ impl Source {
     fn read_error(&self, error: &io::Error) -> ImportError {
         let (file, line) = (self.name.clone(), self.line + 1);
         match error.kind() {
-            io::ErrorKind::UnexpectedEof if self.is_gzip => ImportError::Gzip {
-                file,
-                line,
-                problem: "the file ends in the middle".to_owned(),
-            },
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.is_gzip => {
-                ImportError::Gzip {
-                    file,
-                    line,
-                    problem: error.to_string(),
-                }
+            io::ErrorKind::UnexpectedEof if self.is_gzip => {
+                ImportError::Gzip { file, line, problem: "the file ends in the middle".to_owned() }
             }
-            _ => ImportError::Read {
-                file,
-                line,
-                problem: error.to_string(),
-            },
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.is_gzip => {
+                ImportError::Gzip { file, line, problem: error.to_string() }
+            }
+            _ => ImportError::Read { file, line, problem: error.to_string() },
         }
     }
 }
@@ -187,26 +152,14 @@ fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 /// Names recordings that are often mistaken for their text form.
 fn foreign_format(head: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 7] = [
-        (
-            b"PERFILE2",
-            "a binary perf recording; turn it into text with `perf script`",
-        ),
+        (b"PERFILE2", "a binary perf recording; turn it into text with `perf script`"),
         (
             b"\x17\x08\x44trac",
             "a binary trace-cmd recording; turn it into text with `trace-cmd report`",
         ),
-        (
-            b"\x28\xb5\x2f\xfd",
-            "zstd data; unpack it first (only gzip is unpacked here)",
-        ),
-        (
-            b"\xfd7zXZ",
-            "xz data; unpack it first (only gzip is unpacked here)",
-        ),
-        (
-            b"PK\x03\x04",
-            "a zip archive; unpack it first (only gzip is unpacked here)",
-        ),
+        (b"\x28\xb5\x2f\xfd", "zstd data; unpack it first (only gzip is unpacked here)"),
+        (b"\xfd7zXZ", "xz data; unpack it first (only gzip is unpacked here)"),
+        (b"PK\x03\x04", "a zip archive; unpack it first (only gzip is unpacked here)"),
         (b"\xff\xfe", "UTF-16 text; convert it to UTF-8"),
         (b"\xfe\xff", "UTF-16 text; convert it to UTF-8"),
     ];
@@ -214,10 +167,7 @@ fn foreign_format(head: &[u8]) -> Option<&'static str> {
     if is_bzip2 {
         return Some("bzip2 data; unpack it first (only gzip is unpacked here)");
     }
-    KNOWN
-        .iter()
-        .find(|(magic, _)| head.starts_with(magic))
-        .map(|(_, what)| *what)
+    KNOWN.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what)
 }
 
 #[cfg(test)]
@@ -249,10 +199,9 @@ mod tests {
 
     #[test]
     fn other_formats_are_named() {
-        for (head, word) in [
-            (&b"PERFILE2xxxx"[..], "perf script"),
-            (b"\x17\x08\x44tracing", "trace-cmd report"),
-        ] {
+        for (head, word) in
+            [(&b"PERFILE2xxxx"[..], "perf script"), (b"\x17\x08\x44tracing", "trace-cmd report")]
+        {
             let error = Source::from_reader("t", head).err().unwrap().to_string();
             assert!(error.contains(word), "{error}");
         }

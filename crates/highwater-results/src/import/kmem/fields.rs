@@ -49,34 +49,18 @@ pub(super) fn decode(
             let order = pairs.order(ORDER)?;
             let migratetype = pairs.migratetype(MIGRATETYPE)?;
             let flags = pairs.required(GFP_FLAGS)?;
-            let gfp = gfp
-                .decode(flags)
-                .map_err(|problem| pairs.problem(GFP_FLAGS, problem))?;
+            let gfp = gfp.decode(flags).map_err(|problem| pairs.problem(GFP_FLAGS, problem))?;
             match frame {
-                Some(pfn) => KmemKind::Alloc {
-                    pfn,
-                    order,
-                    migratetype,
-                    gfp,
-                },
-                None => KmemKind::AllocFailed {
-                    order,
-                    migratetype,
-                    gfp,
-                },
+                Some(pfn) => KmemKind::Alloc { pfn, order, migratetype, gfp },
+                None => KmemKind::AllocFailed { order, migratetype, gfp },
             }
         }
-        EventName::Free => KmemKind::Free {
-            pfn: pairs.block(frame)?,
-            order: pairs.order(ORDER)?,
-        },
+        EventName::Free => KmemKind::Free { pfn: pairs.block(frame)?, order: pairs.order(ORDER)? },
         EventName::FreeBatched => {
             if pairs.slots[ORDER].is_some() {
                 pairs.order(ORDER)?;
             }
-            KmemKind::FreeBatched {
-                pfn: pairs.block(frame)?,
-            }
+            KmemKind::FreeBatched { pfn: pairs.block(frame)? }
         }
         EventName::ZoneLocked => {
             let order = pairs.order(ORDER)?;
@@ -86,12 +70,7 @@ pub(super) fn decode(
                 None => None,
             };
             let Some(pfn) = frame else { return Ok(None) };
-            KmemKind::ZoneLocked {
-                pfn,
-                order,
-                migratetype,
-                percpu_refill,
-            }
+            KmemKind::ZoneLocked { pfn, order, migratetype, percpu_refill }
         }
         EventName::PcpuDrain => KmemKind::PcpuDrain {
             pfn: pairs.block(frame)?,
@@ -119,10 +98,7 @@ impl<'l> Pairs<'l> {
     fn scan(text: &'l [u8]) -> Result<Self, FieldProblem> {
         let mut slots = [None; KEYS.len()];
         let mut open_page = false;
-        for token in text
-            .split(|&b| b == b' ' || b == b'\t')
-            .filter(|token| !token.is_empty())
-        {
+        for token in text.split(|&b| b == b' ' || b == b'\t').filter(|token| !token.is_empty()) {
             let Some(equals) = token.iter().position(|&b| b == b'=') else {
                 // Kernels before 4.15 pad a null page: `page=          (null)`.
                 if open_page {
@@ -153,20 +129,16 @@ impl<'l> Pairs<'l> {
             return Ok(None);
         }
         if pfn >= PFN_LIMIT {
-            return Err(self.problem(
-                PFN,
-                format!("{} is not a page frame (2^40 or more)", shown(text)),
-            ));
+            return Err(
+                self.problem(PFN, format!("{} is not a page frame (2^40 or more)", shown(text)))
+            );
         }
         Ok(Some(pfn))
     }
 
     fn block(&self, frame: Option<u64>) -> Result<u64, FieldProblem> {
         frame.ok_or_else(|| {
-            self.problem(
-                PFN,
-                "no page, although only an allocation can fail".to_owned(),
-            )
+            self.problem(PFN, "no page, although only an allocation can fail".to_owned())
         })
     }
 
@@ -223,10 +195,7 @@ fn slot_of(key: &[u8]) -> Option<usize> {
 /// `(null)`, `(nil)`, `0x(nil)`, `0x0`, `0000000000000000`.
 fn is_null_pointer(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
-    let bare = text
-        .strip_prefix(b"(")
-        .and_then(|t| t.strip_suffix(b")"))
-        .unwrap_or(text);
+    let bare = text.strip_prefix(b"(").and_then(|t| t.strip_suffix(b")")).unwrap_or(text);
     matches!(bare, b"null" | b"nil") || (!bare.is_empty() && bare.iter().all(|&b| b == b'0'))
 }
 
@@ -235,11 +204,7 @@ mod tests {
     use super::*;
 
     fn alloc(text: &str) -> Result<Option<KmemKind>, FieldProblem> {
-        decode(
-            EventName::Alloc,
-            text.as_bytes(),
-            &mut GfpDecoder::default(),
-        )
+        decode(EventName::Alloc, text.as_bytes(), &mut GfpDecoder::default())
     }
 
     #[test]
@@ -256,47 +221,24 @@ mod tests {
             "page=(null) pfn=-1",
             "pfn=-1",
         ] {
-            let expected = KmemKind::AllocFailed {
-                order: 3,
-                migratetype: 0,
-                gfp: 0x800,
-            };
-            assert_eq!(
-                alloc(&format!("{page} {rest}")),
-                Ok(Some(expected)),
-                "{page}"
-            );
+            let expected = KmemKind::AllocFailed { order: 3, migratetype: 0, gfp: 0x800 };
+            assert_eq!(alloc(&format!("{page} {rest}")), Ok(Some(expected)), "{page}");
         }
-        let frame_zero = KmemKind::Alloc {
-            pfn: 0,
-            order: 3,
-            migratetype: 0,
-            gfp: 0x800,
-        };
-        assert_eq!(
-            alloc(&format!("page=00000000abcdef01 pfn=0x0 {rest}")),
-            Ok(Some(frame_zero))
-        );
+        let frame_zero = KmemKind::Alloc { pfn: 0, order: 3, migratetype: 0, gfp: 0x800 };
+        assert_eq!(alloc(&format!("page=00000000abcdef01 pfn=0x0 {rest}")), Ok(Some(frame_zero)));
         assert_eq!(alloc(&format!("pfn=0 {rest}")), Ok(Some(frame_zero)));
     }
 
     #[test]
     fn only_an_allocation_can_fail() {
         let mut gfp = GfpDecoder::default();
-        for event in [
-            EventName::Free,
-            EventName::FreeBatched,
-            EventName::PcpuDrain,
-        ] {
+        for event in [EventName::Free, EventName::FreeBatched, EventName::PcpuDrain] {
             let error =
                 decode(event, b"page=(null) pfn=0 order=0 migratetype=0", &mut gfp).unwrap_err();
             assert_eq!(error.field, "pfn");
         }
-        let locked = decode(
-            EventName::ZoneLocked,
-            b"page=(null) pfn=0 order=0 migratetype=0",
-            &mut gfp,
-        );
+        let locked =
+            decode(EventName::ZoneLocked, b"page=(null) pfn=0 order=0 migratetype=0", &mut gfp);
         assert_eq!(locked, Ok(None));
     }
 
@@ -306,12 +248,7 @@ mod tests {
             alloc(" [FAILED TO PARSE] pfn=4096 order=0 gfp_flags=3264 migratetype=1 extra=x");
         assert_eq!(
             kind,
-            Ok(Some(KmemKind::Alloc {
-                pfn: 4096,
-                order: 0,
-                migratetype: 1,
-                gfp: 0xcc0
-            }))
+            Ok(Some(KmemKind::Alloc { pfn: 4096, order: 0, migratetype: 1, gfp: 0xcc0 }))
         );
     }
 
@@ -324,20 +261,14 @@ mod tests {
             ("pfn=0x1 order=0 migratetype=0", "gfp_flags"),
             ("pfn=1bb59 order=0 migratetype=0 gfp_flags=0x0", "pfn"),
             ("pfn=-2 order=0 migratetype=0 gfp_flags=0x0", "pfn"),
-            (
-                "pfn=0x10000000000 order=0 migratetype=0 gfp_flags=0x0",
-                "pfn",
-            ),
+            ("pfn=0x10000000000 order=0 migratetype=0 gfp_flags=0x0", "pfn"),
             ("pfn=1 pfn=1 order=0 migratetype=0 gfp_flags=0x0", "pfn"),
             ("pfn=1 order=-1 migratetype=0 gfp_flags=0x0", "order"),
             ("pfn=1 order=11 migratetype=0 gfp_flags=0x0", "order"),
             ("pfn=1 order= migratetype=0 gfp_flags=0x0", "order"),
             ("pfn=1 order=256 migratetype=0 gfp_flags=0x0", "order"),
             ("pfn=1 order=0 migratetype=6 gfp_flags=0x0", "migratetype"),
-            (
-                "pfn=1 order=0 migratetype=0 gfp_flags=0x100000000",
-                "gfp_flags",
-            ),
+            ("pfn=1 order=0 migratetype=0 gfp_flags=0x100000000", "gfp_flags"),
             ("pfn=1 order=0 migratetype=0 gfp_flags=", "gfp_flags"),
         ] {
             assert_eq!(alloc(text).unwrap_err().field, field, "{text}");

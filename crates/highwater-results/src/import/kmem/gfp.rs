@@ -144,25 +144,17 @@ pub fn bits_of(name: &[u8]) -> Option<u32> {
         b"GFP_DMA32" => DMA32,
         b"none" => 0,
         _ => {
-            let single = name
-                .strip_prefix(b"__GFP_")
-                .or_else(|| name.strip_prefix(b"GFP_"))?;
+            let single = name.strip_prefix(b"__GFP_").or_else(|| name.strip_prefix(b"GFP_"))?;
             return single_bit(single);
         }
     };
     // A temporary allocation (4.4 to 4.14) is a reclaimable kernel one.
-    Some(if name == b"GFP_TEMPORARY" {
-        combination | RECLAIMABLE
-    } else {
-        combination
-    })
+    Some(if name == b"GFP_TEMPORARY" { combination | RECLAIMABLE } else { combination })
 }
 
 /// Whether the text could be a flag's name rather than a number.
 fn is_name(text: &[u8]) -> bool {
-    let starts_like_name = text
-        .first()
-        .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
+    let starts_like_name = text.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
     starts_like_name && text.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
@@ -232,11 +224,7 @@ mod tests {
             ("__GFP_RECLAIM", 0xc00),
             ("none", 0),
         ] {
-            assert_eq!(
-                GfpDecoder::default().decode(name.as_bytes()),
-                Ok(bits),
-                "{name}"
-            );
+            assert_eq!(GfpDecoder::default().decode(name.as_bytes()), Ok(bits), "{name}");
         }
     }
 
@@ -248,11 +236,7 @@ mod tests {
         assert_eq!(gfp.decode(b"3264"), Ok(0xcc0));
         assert_eq!(gfp.decode(b"GFP_NOFS|0x80000"), Ok(0x8_0c40));
         assert_eq!(gfp.decode(b"GFP_KERNEL|GFP_COMP"), Ok(0x4_0cc0));
-        assert_eq!(
-            gfp.decode(b"GFP_KERNEL|__GFP_ZERO"),
-            Ok(0xdc0),
-            "remembered"
-        );
+        assert_eq!(gfp.decode(b"GFP_KERNEL|__GFP_ZERO"), Ok(0xdc0), "remembered");
         assert!(gfp.decode(b"0xcc0z").is_err());
         assert!(gfp.decode(b"GFP_KERNEL|").is_err());
         assert!(gfp.decode(b"GFP_KERNEL|_\xff").is_err());

@@ -102,13 +102,7 @@ fn columns_at(line: &[u8], bracket: usize) -> Option<Line<'_>> {
     };
     let cpu = u32::try_from(cpu).ok().filter(|&cpu| cpu < CPU_LIMIT)?;
     let pid = task_pid(&line[..bracket])?;
-    Some(Line::Event(Header {
-        pid,
-        cpu,
-        time_ns,
-        event,
-        fields,
-    }))
+    Some(Line::Event(Header { pid, cpu, time_ns, event, fields }))
 }
 
 enum Named<'l> {
@@ -128,10 +122,7 @@ fn event_name(text: &[u8]) -> Named<'_> {
         text = rest.trim_ascii_start();
     }
     let text = text.strip_prefix(b"kmem:").unwrap_or(text);
-    let length = text
-        .iter()
-        .position(|&b| !is_name_byte(b))
-        .unwrap_or(text.len());
+    let length = text.iter().position(|&b| !is_name_byte(b)).unwrap_or(text.len());
     let (name, rest) = text.split_at(length);
     if name.is_empty() {
         return Named::Nothing;
@@ -162,10 +153,8 @@ fn is_name_byte(byte: u8) -> bool {
 /// Thread id out of `comm-pid`, `comm-pid (tgid)`, `comm  pid` or `comm  pid/tid`.
 fn task_pid(before_cpu: &[u8]) -> Option<i32> {
     let mut task = before_cpu.trim_ascii_end();
-    if let Some(open) = task
-        .ends_with(b")")
-        .then(|| task.iter().rposition(|&b| b == b'('))
-        .flatten()
+    if let Some(open) =
+        task.ends_with(b")").then(|| task.iter().rposition(|&b| b == b'(')).flatten()
     {
         let tgid = task[open + 1..task.len() - 1].trim_ascii();
         if !tgid.is_empty() && tgid.iter().all(|&b| b.is_ascii_digit() || b == b'-') {
@@ -212,20 +201,12 @@ fn time_stamp(token: &[u8]) -> Option<u64> {
 /// A decimal number of at most 18 digits (so that it cannot overflow) and what follows it.
 #[inline]
 fn leading_number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let length = text
-        .iter()
-        .position(|b| !b.is_ascii_digit())
-        .unwrap_or(text.len());
+    let length = text.iter().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
     if length == 0 || length > 18 {
         return None;
     }
     let (digits, rest) = text.split_at(length);
-    Some((
-        digits
-            .iter()
-            .fold(0, |value, &digit| value * 10 + u64::from(digit - b'0')),
-        rest,
-    ))
+    Some((digits.iter().fold(0, |value, &digit| value * 10 + u64::from(digit - b'0')), rest))
 }
 
 /// The next run of non-blanks. At least one blank must come before it.
@@ -235,20 +216,14 @@ fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     if token.len() == text.len() {
         return None;
     }
-    let length = token
-        .iter()
-        .position(u8::is_ascii_whitespace)
-        .unwrap_or(token.len());
+    let length = token.iter().position(u8::is_ascii_whitespace).unwrap_or(token.len());
     (length > 0).then(|| token.split_at(length))
 }
 
 /// `CPU:0 [LOST 123 EVENTS]` (ftrace), `CPU:0 [123 EVENTS DROPPED]` (trace-cmd); the count may be missing.
 fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
     let (_, rest) = leading_number(text.strip_prefix(b"CPU:")?)?;
-    let notice = rest
-        .trim_ascii_start()
-        .strip_prefix(b"[")?
-        .strip_suffix(b"]")?;
+    let notice = rest.trim_ascii_start().strip_prefix(b"[")?.strip_suffix(b"]")?;
     let speaks_of = |word: &[u8]| notice.windows(word.len()).any(|w| w == word);
     let is_notice = speaks_of(b"EVENTS") && (speaks_of(b"LOST") || speaks_of(b"DROPPED"));
     is_notice.then(|| first_number(notice))
@@ -265,10 +240,8 @@ fn our_event_without_columns(line: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(offset) = line[from..].windows(STEM.len()).position(|w| w == STEM) {
         let start = from + offset;
-        let length = line[start..]
-            .iter()
-            .position(|&b| !is_name_byte(b))
-            .unwrap_or(line.len() - start);
+        let length =
+            line[start..].iter().position(|&b| !is_name_byte(b)).unwrap_or(line.len() - start);
         let rest = &line[start + length..];
         let starts_word = start == 0 || !is_name_byte(line[start - 1]);
         let has_fields = rest.starts_with(b":") && rest.windows(4).any(|w| w == b"pfn=");
@@ -282,14 +255,10 @@ fn our_event_without_columns(line: &[u8]) -> Option<usize> {
 
 /// Which column is to blame: the first that cannot be found.
 fn missing_column(before_event: &[u8]) -> FieldProblem {
-    let cpu = before_event
-        .iter()
-        .enumerate()
-        .filter(|&(_, &b)| b == b'[')
-        .find_map(|(at, _)| {
-            let (cpu, rest) = leading_number(&before_event[at + 1..])?;
-            Some((at, cpu, rest.strip_prefix(b"]")?))
-        });
+    let cpu = before_event.iter().enumerate().filter(|&(_, &b)| b == b'[').find_map(|(at, _)| {
+        let (cpu, rest) = leading_number(&before_event[at + 1..])?;
+        Some((at, cpu, rest.strip_prefix(b"]")?))
+    });
     let Some((at, cpu, rest)) = cpu else {
         return FieldProblem::new("cpu", "no [CPU] column before the event");
     };
@@ -329,10 +298,7 @@ mod tests {
                 "   init-1       [000]    20.102727: mm_page_free: pfn=1",
                 (1, 0, 20_102_727_000, free),
             ),
-            (
-                "   init-1 (      1) [003] d..3. 0.5: mm_page_free: pfn=1",
-                (1, 3, 500_000_000, free),
-            ),
+            ("   init-1 (      1) [003] d..3. 0.5: mm_page_free: pfn=1", (1, 3, 500_000_000, free)),
             (
                 "  <...>-77    (-------) [127] .... 1.000000: mm_page_free: pfn=1",
                 (77, 127, 1_000_000_000, free),
@@ -353,14 +319,8 @@ mod tests {
                 "perf 4711 [002] 9.1:    250 kmem:mm_page_free: pfn=1",
                 (4711, 2, 9_100_000_000, free),
             ),
-            (
-                "  :-1    -1 [002] 9.1: kmem:mm_page_free: pfn=1",
-                (-1, 2, 9_100_000_000, free),
-            ),
-            (
-                "  :-1    -1/-1    [002] 9.1: kmem:mm_page_free: pfn=1",
-                (-1, 2, 9_100_000_000, free),
-            ),
+            ("  :-1    -1 [002] 9.1: kmem:mm_page_free: pfn=1", (-1, 2, 9_100_000_000, free)),
+            ("  :-1    -1/-1    [002] 9.1: kmem:mm_page_free: pfn=1", (-1, 2, 9_100_000_000, free)),
         ] {
             assert_eq!(header(line), expected, "{line}");
         }
@@ -385,11 +345,7 @@ mod tests {
                 format!("   {comm}   {pid} [001] 1.5: kmem:mm_page_free: pfn=1"),
                 format!("   {comm}   3/{pid} [001] 1.5: kmem:mm_page_free: pfn=1"),
             ] {
-                assert_eq!(
-                    header(&line),
-                    (pid, 1, 1_500_000_000, EventName::Free),
-                    "{line}"
-                );
+                assert_eq!(header(&line), (pid, 1, 1_500_000_000, EventName::Free), "{line}");
             }
         }
     }
@@ -404,23 +360,11 @@ mod tests {
             ("CPU:0 [LOST 123 EVENTS]", Line::Lost(Some(123))),
             ("CPU:11 [7 EVENTS DROPPED]", Line::Lost(Some(7))),
             ("CPU:1 [LOST EVENTS]", Line::Lost(None)),
-            (
-                "perf 1 [000] 1.5: PERF_RECORD_LOST lost 42",
-                Line::Lost(Some(42)),
-            ),
+            ("perf 1 [000] 1.5: PERF_RECORD_LOST lost 42", Line::Lost(Some(42))),
             ("cpus=2", Line::Unrecognised),
-            (
-                "\tffffffff81 __alloc_pages+0x1 ([kernel.kallsyms])",
-                Line::Unrecognised,
-            ),
-            (
-                "  a-1 [000] ..... 1.5: sched_switch: mm_page_free: pfn=1",
-                Line::OtherEvent,
-            ),
-            (
-                "  a-1 [000] ..... 1.5: mm_page_freed: pfn=1",
-                Line::OtherEvent,
-            ),
+            ("\tffffffff81 __alloc_pages+0x1 ([kernel.kallsyms])", Line::Unrecognised),
+            ("  a-1 [000] ..... 1.5: sched_switch: mm_page_free: pfn=1", Line::OtherEvent),
+            ("  a-1 [000] ..... 1.5: mm_page_freed: pfn=1", Line::OtherEvent),
             ("  a 1 [000] 1.5: sched:sched_switch: x", Line::OtherEvent),
             ("  a-1 [000] ..... 1.5: mm_page_fr", Line::OtherEvent),
             ("  a-1 [000] ..... 1.", Line::Unrecognised),
@@ -436,27 +380,14 @@ mod tests {
             ("  a-1 [0x0] ..... 1.5: mm_page_free: pfn=1", "cpu"),
             ("  a-1 [8192] ..... 1.5: mm_page_free: pfn=1", "cpu"),
             ("  a-x [000] ..... 1.5: mm_page_free: pfn=1", "pid"),
-            (
-                "  a-99999999999 [000] ..... 1.5: mm_page_free: pfn=1",
-                "pid",
-            ),
+            ("  a-99999999999 [000] ..... 1.5: mm_page_free: pfn=1", "pid"),
             ("  a-1 [000] ..... 15: mm_page_free: pfn=1", "timestamp"),
             ("  a-1 [000] ..... 1.5x: mm_page_free: pfn=1", "timestamp"),
-            (
-                "  a-1 [000] ..... 1.0123456789: mm_page_free: pfn=1",
-                "timestamp",
-            ),
-            (
-                "  a-1 [000] ..... 99999999999999999.5: mm_page_free: pfn=1",
-                "timestamp",
-            ),
+            ("  a-1 [000] ..... 1.0123456789: mm_page_free: pfn=1", "timestamp"),
+            ("  a-1 [000] ..... 99999999999999999.5: mm_page_free: pfn=1", "timestamp"),
             ("  a-1 [000] . . 1.5: mm_page_free: pfn=1", "timestamp"),
         ] {
-            assert_eq!(
-                classify(line.as_bytes()).unwrap_err().field,
-                field,
-                "{line}"
-            );
+            assert_eq!(classify(line.as_bytes()).unwrap_err().field, field, "{line}");
         }
     }
 }

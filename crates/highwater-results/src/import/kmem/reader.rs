@@ -69,10 +69,7 @@ impl KmemReader {
     /// What was passed over so far; complete when the iteration has ended.
     #[must_use]
     pub fn skipped(&self) -> SkippedLines {
-        SkippedLines {
-            unknown_gfp_names: self.gfp.unknown().clone(),
-            ..self.skipped.clone()
-        }
+        SkippedLines { unknown_gfp_names: self.gfp.unknown().clone(), ..self.skipped.clone() }
     }
 
     /// Events returned so far.

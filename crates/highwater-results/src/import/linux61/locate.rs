@@ -40,10 +40,8 @@ impl Cursor<'_> {
                 return false;
             }
             self.skip_value();
-            let is_key = self.text[start..self.at]
-                .get(1..)
-                .and_then(|k| k.strip_suffix(b"\""))
-                == Some(key);
+            let is_key =
+                self.text[start..self.at].get(1..).and_then(|k| k.strip_suffix(b"\"")) == Some(key);
             if !self.eat(b':') {
                 return false;
             }
@@ -92,9 +90,7 @@ impl Cursor<'_> {
                 _ => self.at += 1,
             }
             if depth == 0
-                && self.text[..self.at]
-                    .last()
-                    .is_some_and(|b| matches!(b, b'"' | b'}' | b']'))
+                && self.text[..self.at].last().is_some_and(|b| matches!(b, b'"' | b'}' | b']'))
             {
                 return;
             }
@@ -139,14 +135,9 @@ mod tests {
 
     #[test]
     fn lines_of_paths() {
-        for (path, line) in [
-            ("a", 2),
-            ("b", 3),
-            ("b[0]", 4),
-            ("b[0][1]", 4),
-            ("b[1].c", 5),
-            ("b[1].a", 6),
-        ] {
+        for (path, line) in
+            [("a", 2), ("b", 3), ("b[0]", 4), ("b[0][1]", 4), ("b[1].c", 5), ("b[1].a", 6)]
+        {
             assert_eq!(line_of(TEXT, path), line, "{path}");
         }
     }

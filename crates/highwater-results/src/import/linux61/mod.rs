@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::ImportError;
-use super::error::file_label;
+use super::error::printable;
 use super::source::Source;
 
 pub use model::{
@@ -50,16 +50,11 @@ impl Reference {
     /// Reads and checks a text; `file` names it in errors.
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, ImportError> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        let document = Document {
-            file: file_label(file),
-            text,
-        };
+        let document = Document { file: printable(file), text };
         let head: Head = document.read()?;
         if head.schema != 1 {
-            return Err(document.error(
-                "schema",
-                format!("{} is not 1, the one that is understood", head.schema),
-            ));
+            return Err(document
+                .error("schema", format!("{} is not 1, the one that is understood", head.schema)));
         }
         match head.kind.as_str() {
             "static" => document
@@ -113,27 +108,20 @@ impl Document<'_> {
             let field = error.path().to_string();
             self.json_error(field, error.inner())
         })?;
-        json.end()
-            .map_err(|error| self.json_error(".".to_owned(), &error))?;
+        json.end().map_err(|error| self.json_error(".".to_owned(), &error))?;
         Ok(value)
     }
 
     fn json_error(&self, field: String, error: &serde_json::Error) -> ImportError {
         let whole = error.to_string();
         // serde_json appends the place, which has its own fields here.
-        let problem = whole
-            .rfind(" at line ")
-            .map_or(whole.as_str(), |at| &whole[..at]);
+        let problem = whole.rfind(" at line ").map_or(whole.as_str(), |at| &whole[..at]);
         ImportError::Json {
             file: self.file.clone(),
             line: error.line(),
             column: error.column(),
-            field: if field == "." {
-                "document".to_owned()
-            } else {
-                file_label(&field)
-            },
-            problem: file_label(problem),
+            field: if field == "." { "document".to_owned() } else { printable(&field) },
+            problem: printable(problem),
         }
     }
 
@@ -144,8 +132,8 @@ impl Document<'_> {
         ImportError::Field {
             file: self.file.clone(),
             line,
-            field: file_label(&field),
-            problem: problem.into(),
+            field: printable(&field),
+            problem: printable(&problem.into()),
         }
     }
 }

@@ -53,20 +53,17 @@ impl Scenario {
         }
         for (i, param) in self.params.iter().enumerate() {
             if !param.is_finite() || *param < 0.0 {
-                return Err(document.error(
-                    format!("params[{i}]"),
-                    format!("{param} is not a size or a number"),
-                ));
+                return Err(document
+                    .error(format!("params[{i}]"), format!("{param} is not a size or a number")));
             }
         }
         if let Some((name, nr_params)) = SCENARIOS.iter().find(|(name, _)| *name == self.scenario)
             && self.params.len() != *nr_params
         {
             let found = self.params.len();
-            return Err(document.error(
-                "params",
-                format!("{found} values, but {name} has {nr_params}"),
-            ));
+            return Err(
+                document.error("params", format!("{found} values, but {name} has {nr_params}"))
+            );
         }
         self.validate_runs(document)?;
         for (i, blocks) in self.buddyinfo.iter().enumerate() {
@@ -105,10 +102,7 @@ impl AbTrace {
             return Err(document.error("kernels", "no kernel"));
         }
         for (k, kernel) in self.kernels.iter().enumerate() {
-            if self.kernels[..k]
-                .iter()
-                .any(|other| other.policy == kernel.policy)
-            {
+            if self.kernels[..k].iter().any(|other| other.policy == kernel.policy) {
                 return Err(document.error(format!("kernels[{k}].policy"), "given twice"));
             }
             for (h, block) in kernel.hottest.iter().enumerate() {
@@ -121,11 +115,7 @@ impl AbTrace {
                 }
             }
             for &found in kernel.distinct_blocks_by_order.keys() {
-                order(
-                    document,
-                    format!("kernels[{k}].distinct_blocks_by_order.{found}"),
-                    found,
-                )?;
+                order(document, format!("kernels[{k}].distinct_blocks_by_order.{found}"), found)?;
             }
         }
         Ok(())
@@ -151,10 +141,9 @@ impl Stutterp {
         }
         for (i, ms) in self.latency_ms.iter().enumerate() {
             if !ms.is_finite() || *ms < 0.0 {
-                return Err(document.error(
-                    format!("latency_ms[{i}]"),
-                    format!("{ms} is not a duration"),
-                ));
+                return Err(
+                    document.error(format!("latency_ms[{i}]"), format!("{ms} is not a duration"))
+                );
             }
         }
         throttled(document, "throttled", &self.throttled)?;
@@ -173,10 +162,8 @@ fn page_size(document: &Document<'_>, size: u64) -> Checked {
     if size == PAGE_SIZE {
         return Ok(());
     }
-    Err(document.error(
-        "page_size",
-        format!("{size} is not {PAGE_SIZE}, the only size that is modelled"),
-    ))
+    Err(document
+        .error("page_size", format!("{size} is not {PAGE_SIZE}, the only size that is modelled")))
 }
 
 fn order(document: &Document<'_>, path: String, order: u8) -> Checked {
@@ -195,10 +182,9 @@ fn machine(document: &Document<'_>, cpus: u32, phys_pages: u64, zones: &[Zone]) 
         return Err(document.error("zones", "no zone: a machine without memory"));
     }
     if zones.len() > NR_ZONES * NODE_LIMIT as usize {
-        return Err(document.error(
-            "zones",
-            format!("{} zones: more than any machine has", zones.len()),
-        ));
+        return Err(
+            document.error("zones", format!("{} zones: more than any machine has", zones.len()))
+        );
     }
     for (i, z) in zones.iter().enumerate() {
         zone(document, i, z, cpus)?;
@@ -206,10 +192,7 @@ fn machine(document: &Document<'_>, cpus: u32, phys_pages: u64, zones: &[Zone]) 
     let nr_managed: u64 = zones.iter().map(|z| z.managed).sum();
     let nr_present: u64 = zones.iter().map(|z| z.present).sum();
     if nr_managed == 0 {
-        return Err(document.error(
-            "zones",
-            "no zone has a managed page: a machine without memory",
-        ));
+        return Err(document.error("zones", "no zone has a managed page: a machine without memory"));
     }
     if phys_pages == 0 {
         return Err(document.error("phys_pages", "0: a machine without memory"));
@@ -226,33 +209,17 @@ fn zone(document: &Document<'_>, i: usize, z: &Zone, cpus: u32) -> Checked {
     let error =
         |field: &str, problem: String| Err(document.error(format!("zones[{i}].{field}"), problem));
     if z.spanned >= PFN_LIMIT || z.start_pfn >= PFN_LIMIT {
-        let field = if z.spanned >= PFN_LIMIT {
-            "spanned"
-        } else {
-            "start_pfn"
-        };
-        return error(
-            field,
-            "2^40 pages or more: beyond any machine's memory".to_owned(),
-        );
+        let field = if z.spanned >= PFN_LIMIT { "spanned" } else { "start_pfn" };
+        return error(field, "2^40 pages or more: beyond any machine's memory".to_owned());
     }
     if z.present > z.spanned {
-        return error(
-            "present",
-            format!("{} pages in a span of {}", z.present, z.spanned),
-        );
+        return error("present", format!("{} pages in a span of {}", z.present, z.spanned));
     }
     if z.managed > z.present {
-        return error(
-            "managed",
-            format!("{} pages of {} present", z.managed, z.present),
-        );
+        return error("managed", format!("{} pages of {} present", z.managed, z.present));
     }
     if let Some(at_boot) = z.managed_at_boot.filter(|&at_boot| at_boot > z.present) {
-        return error(
-            "managed_at_boot",
-            format!("{at_boot} pages of {} present", z.present),
-        );
+        return error("managed_at_boot", format!("{at_boot} pages of {} present", z.present));
     }
     if z.free > z.present {
         return error("free", format!("{} pages of {} present", z.free, z.present));
@@ -264,18 +231,12 @@ fn zone(document: &Document<'_>, i: usize, z: &Zone, cpus: u32) -> Checked {
         return error("high", format!("{} is below low {}", z.high, z.low));
     }
     if z.protection.len() > NR_ZONES {
-        return error(
-            "protection",
-            format!("{} values for {NR_ZONES} zones", z.protection.len()),
-        );
+        return error("protection", format!("{} values for {NR_ZONES} zones", z.protection.len()));
     }
     for (p, pageset) in z.pagesets.iter().enumerate() {
         let field = format!("pagesets[{p}].cpu");
         if pageset.cpu >= cpus {
-            return error(
-                &field,
-                format!("CPU {} of a machine with {cpus} CPUs", pageset.cpu),
-            );
+            return error(&field, format!("CPU {} of a machine with {cpus} CPUs", pageset.cpu));
         }
         if z.pagesets[..p].iter().any(|other| other.cpu == pageset.cpu) {
             return error(&field, format!("CPU {} given twice", pageset.cpu));
@@ -335,10 +296,9 @@ fn nodes(document: &Document<'_>, cpus: u32, nodes: &[Node], zones: &[Zone]) -> 
             ));
         }
         if nodes[..i].iter().any(|other| other.id == node.id) {
-            return Err(document.error(
-                format!("nodes[{i}].id"),
-                format!("node {} given twice", node.id),
-            ));
+            return Err(
+                document.error(format!("nodes[{i}].id"), format!("node {} given twice", node.id))
+            );
         }
         for (c, &cpu) in node.cpus.iter().enumerate() {
             let path = format!("nodes[{i}].cpus[{c}]");
@@ -363,10 +323,9 @@ fn nodes(document: &Document<'_>, cpus: u32, nodes: &[Node], zones: &[Zone]) -> 
     }
     for (i, z) in zones.iter().enumerate() {
         if !nodes.iter().any(|node| node.id == z.node) {
-            return Err(document.error(
-                format!("zones[{i}].node"),
-                format!("there is no node {}", z.node),
-            ));
+            return Err(
+                document.error(format!("zones[{i}].node"), format!("there is no node {}", z.node))
+            );
         }
     }
     Ok(())
@@ -400,20 +359,14 @@ fn buddyinfo(
     zones: &[Zone],
 ) -> Checked {
     for (i, row) in blocks.iter().enumerate() {
-        let Some(zone) = zones
-            .iter()
-            .find(|z| z.node == row.node && z.zone == row.zone)
-        else {
+        let Some(zone) = zones.iter().find(|z| z.node == row.node && z.zone == row.zone) else {
             let problem = format!("{} of node {} is not among the zones", row.zone, row.node);
             return Err(document.error(format!("{path}[{i}].zone"), problem));
         };
         let nr_pages =
-            row.free_blocks
-                .iter()
-                .enumerate()
-                .fold(0, |sum: u64, (order, &nr_blocks)| {
-                    sum.saturating_add(nr_blocks.saturating_mul(1 << order))
-                });
+            row.free_blocks.iter().enumerate().fold(0, |sum: u64, (order, &nr_blocks)| {
+                sum.saturating_add(nr_blocks.saturating_mul(1 << order))
+            });
         if nr_pages > zone.present {
             let problem = format!("{nr_pages} free pages of {} present", zone.present);
             return Err(document.error(format!("{path}[{i}].free_blocks"), problem));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::NR_ORDERS;
-use super::text::{at, for_each_line, number, per_order, read, zone_line};
+use super::text::{at, for_each_line, new_zone, number, per_order, read, zone_line};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
 
@@ -37,26 +37,14 @@ impl Buddyinfo {
         let nr_lines = for_each_line(file, text, |_, line| {
             let (node, zone, rest) = zone_line(line)?
                 .ok_or_else(|| FieldProblem::new("Node", "the line does not start with `Node`"))?;
-            if zones.iter().any(|z| z.node == node && z.zone == zone) {
-                return Err(FieldProblem::new(
-                    "zone",
-                    format!("{zone} of node {node} given twice"),
-                ));
-            }
+            let is_known = zones.iter().any(|z| z.node == node && z.zone == zone);
+            new_zone(node, zone, zones.len(), is_known)?;
             let nr_free = per_order(rest, number)?;
-            zones.push(BuddyinfoZone {
-                node,
-                zone: zone.to_owned(),
-                nr_free,
-            });
+            zones.push(BuddyinfoZone { node, zone: zone.to_owned(), nr_free });
             Ok(())
         })?;
         if zones.is_empty() {
-            return Err(at(
-                file,
-                nr_lines,
-                FieldProblem::new("Node", "no zone in the file"),
-            ));
+            return Err(at(file, nr_lines, FieldProblem::new("Node", "no zone in the file")));
         }
         Ok(Self { zones })
     }
@@ -66,11 +54,8 @@ impl BuddyinfoZone {
     /// Free pages in these blocks; saturates on absurd counts.
     #[must_use]
     pub fn nr_pages(&self) -> u64 {
-        self.nr_free
-            .iter()
-            .enumerate()
-            .fold(0, |sum: u64, (order, &blocks)| {
-                sum.saturating_add(blocks.saturating_mul(1 << order))
-            })
+        self.nr_free.iter().enumerate().fold(0, |sum: u64, (order, &blocks)| {
+            sum.saturating_add(blocks.saturating_mul(1 << order))
+        })
     }
 }

@@ -17,3 +17,8 @@ pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
 
 /// Block orders that the texts list: 0 to 10 (spec 01 §1).
 pub const NR_ORDERS: usize = 11;
+
+/// Zones that a machine can have: five on each of 1024 nodes. Bounds the search for a zone that is given twice.
+const ZONES_MAX: usize = 5 * 1024;
+/// CPUs that a machine can have.
+const CPU_LIMIT: u32 = 8192;

@@ -123,26 +123,13 @@ impl PageTypeInfo {
 fn free_row(line: &str) -> Result<TypeFreeBlocks, FieldProblem> {
     let (node, zone, rest) = row_zone(line)?;
     let rest = rest.trim_start_matches([',', ' ']).strip_prefix("type ");
-    let rest = rest
-        .ok_or_else(|| FieldProblem::missing("type"))?
-        .trim_start();
+    let rest = rest.ok_or_else(|| FieldProblem::missing("type"))?.trim_start();
     let (migratetype, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let nr_free = per_order(rest, |field, text| match text.strip_prefix('>') {
-        Some(text) => Ok(BlockCount {
-            nr_blocks: number(field, text)?,
-            is_capped: true,
-        }),
-        None => Ok(BlockCount {
-            nr_blocks: number(field, text)?,
-            is_capped: false,
-        }),
+        Some(text) => Ok(BlockCount { nr_blocks: number(field, text)?, is_capped: true }),
+        None => Ok(BlockCount { nr_blocks: number(field, text)?, is_capped: false }),
     })?;
-    Ok(TypeFreeBlocks {
-        node,
-        zone: zone.to_owned(),
-        migratetype: migratetype.to_owned(),
-        nr_free,
-    })
+    Ok(TypeFreeBlocks { node, zone: zone.to_owned(), migratetype: migratetype.to_owned(), nr_free })
 }
 
 /// `Node 0, zone      DMA            1            7 ...`
@@ -160,11 +147,7 @@ fn pageblock_row(line: &str, types: &[String]) -> Result<PageblockCounts, FieldP
             format!("more values than the {} types", types.len()),
         ));
     }
-    Ok(PageblockCounts {
-        node,
-        zone: zone.to_owned(),
-        nr_blocks,
-    })
+    Ok(PageblockCounts { node, zone: zone.to_owned(), nr_blocks })
 }
 
 fn row_zone(line: &str) -> Result<(u32, &str, &str), FieldProblem> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::import::ImportError;
-use crate::import::error::{FieldProblem, file_label, parse_u64};
+use crate::import::error::{FieldProblem, parse_u64, printable};
 use crate::import::source::Source;
 
 /// Far beyond the longest text of this kind (zoneinfo of 8192 CPUs has about 6 MB).
@@ -39,7 +39,7 @@ pub(super) fn for_each_line(
 }
 
 pub(super) fn at(file: &str, line: u64, problem: FieldProblem) -> ImportError {
-    ImportError::in_field(&file_label(file), line, problem)
+    ImportError::in_field(&printable(file), line, problem)
 }
 
 /// A number; the error carries the field's name.
@@ -67,23 +67,36 @@ pub(super) fn zone_line(line: &str) -> Result<Option<(u32, &str, &str)>, FieldPr
     let Some(rest) = line.trim_start().strip_prefix("Node ") else {
         return Ok(None);
     };
-    let (node, rest) = rest
-        .split_once(',')
-        .ok_or_else(|| FieldProblem::new("Node", "no `, zone` behind it"))?;
+    let (node, rest) =
+        rest.split_once(',').ok_or_else(|| FieldProblem::new("Node", "no `, zone` behind it"))?;
     let node = small_number("Node", node.trim())?;
     let rest = rest
         .trim_start()
         .strip_prefix("zone")
         .ok_or_else(|| FieldProblem::missing("zone"))?
         .trim_start();
-    let end = rest
-        .find(|c: char| c.is_whitespace() || c == ',')
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len());
     let (zone, rest) = rest.split_at(end);
     if zone.is_empty() {
         return Err(FieldProblem::new("zone", "no name"));
     }
     Ok(Some((node, zone, rest)))
+}
+
+/// Refuses a zone that is one too many, or that `is_known` already.
+pub(super) fn new_zone(
+    node: u32,
+    zone: &str,
+    nr_zones: usize,
+    is_known: bool,
+) -> Result<(), FieldProblem> {
+    if is_known {
+        return Err(FieldProblem::new("zone", format!("{zone} of node {node} given twice")));
+    }
+    if nr_zones >= super::ZONES_MAX {
+        return Err(FieldProblem::new("zone", format!("more than {} zones", super::ZONES_MAX)));
+    }
+    Ok(())
 }
 
 /// Exactly one number per order.
@@ -96,10 +109,7 @@ pub(super) fn per_order<T: Default + Copy>(
     for text in rest.split_whitespace() {
         let field = format!("order {nr_found}");
         let slot = blocks.get_mut(nr_found).ok_or_else(|| {
-            FieldProblem::new(
-                field.clone(),
-                format!("more than {} orders", super::NR_ORDERS),
-            )
+            FieldProblem::new(field.clone(), format!("more than {} orders", super::NR_ORDERS))
         })?;
         *slot = value(&field, text)?;
         nr_found += 1;

@@ -33,13 +33,10 @@ impl Vmstat {
             if !is_name || name.as_bytes()[0].is_ascii_digit() {
                 return Err(FieldProblem::new(
                     "name",
-                    format!("`{}` is not a counter's name", name.escape_debug()),
+                    format!("`{}` is not a counter's name", name),
                 ));
             }
-            let value = number(
-                name,
-                value.ok_or_else(|| FieldProblem::new(name, "no value"))?,
-            )?;
+            let value = number(name, value.ok_or_else(|| FieldProblem::new(name, "no value"))?)?;
             if words.next().is_some() {
                 return Err(FieldProblem::new(name, "more than one value"));
             }
@@ -50,11 +47,7 @@ impl Vmstat {
             Ok(())
         })?;
         if counters.is_empty() {
-            return Err(at(
-                file,
-                nr_lines,
-                FieldProblem::new("name", "no counter in the file"),
-            ));
+            return Err(at(file, nr_lines, FieldProblem::new("name", "no counter in the file")));
         }
         Ok(Self { counters })
     }
@@ -62,9 +55,6 @@ impl Vmstat {
     /// Value of a counter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
-        self.counters
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|&(_, value)| value)
+        self.counters.iter().find(|(n, _)| n == name).map(|&(_, value)| value)
     }
 }

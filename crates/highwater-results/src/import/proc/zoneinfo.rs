@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::text::{at, for_each_line, number, read, set, small_number, zone_line};
+use super::text::{at, for_each_line, new_zone, number, read, set, small_number, zone_line};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
 
@@ -80,33 +80,21 @@ impl Zoneinfo {
                 if let Some(done) = open.replace(ZoneReader::new(node, zone)) {
                     zones.push(done.finish()?);
                 }
-                if zones.iter().any(|z| z.node == node && z.zone == zone) {
-                    return Err(FieldProblem::new(
-                        "zone",
-                        format!("{zone} of node {node} given twice"),
-                    ));
-                }
+                let is_known = zones.iter().any(|z| z.node == node && z.zone == zone);
+                new_zone(node, zone, zones.len(), is_known)?;
                 return Ok(());
             }
             match &mut open {
                 Some(reader) => reader.take(line.trim()),
-                None => Err(FieldProblem::new(
-                    "Node",
-                    format!("no zone before line {line_number}"),
-                )),
+                None => {
+                    Err(FieldProblem::new("Node", format!("no zone before line {line_number}")))
+                }
             }
         })?;
         let Some(last) = open else {
-            return Err(at(
-                file,
-                nr_lines,
-                FieldProblem::new("Node", "no zone in the file"),
-            ));
+            return Err(at(file, nr_lines, FieldProblem::new("Node", "no zone in the file")));
         };
-        zones.push(
-            last.finish()
-                .map_err(|problem| at(file, nr_lines, problem))?,
-        );
+        zones.push(last.finish().map_err(|problem| at(file, nr_lines, problem))?);
         Ok(Self { zones })
     }
 
@@ -127,10 +115,7 @@ impl ZoneinfoZone {
     /// A named number of the zone.
     #[must_use]
     pub fn stat(&self, name: &str) -> Option<u64> {
-        self.stats
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|&(_, value)| value)
+        self.stats.iter().find(|(n, _)| n == name).map(|&(_, value)| value)
     }
 }
 
@@ -157,9 +142,7 @@ enum Section {
 }
 
 /// Named sizes of a zone; the position is the slot in [`ZoneReader::sizes`].
-const SIZES: [&str; 8] = [
-    "free", "boost", "min", "low", "high", "spanned", "present", "managed",
-];
+const SIZES: [&str; 8] = ["free", "boost", "min", "low", "high", "spanned", "present", "managed"];
 
 #[derive(Default)]
 struct PagesetReader {
@@ -217,23 +200,21 @@ impl ZoneReader {
             }
             "cpu" => {
                 let cpu = small_number(name, value)?;
+                if cpu >= super::CPU_LIMIT {
+                    let problem = format!("{cpu} is not below {}", super::CPU_LIMIT);
+                    return Err(FieldProblem::new(name, problem));
+                }
                 if self.pagesets.iter().any(|p| p.cpu == cpu) {
                     return Err(FieldProblem::new(name, format!("{cpu} given twice")));
                 }
                 self.section = Section::Pagesets;
-                self.pagesets.push(PagesetReader {
-                    cpu,
-                    ..PagesetReader::default()
-                });
+                self.pagesets.push(PagesetReader { cpu, ..PagesetReader::default() });
                 Ok(())
             }
             "start_pfn" => set(&mut self.start_pfn, name, number(name, value)?),
             "node_unreclaimable" | "all_unreclaimable" => match number(name, value)? {
                 flag @ (0 | 1) => set(&mut self.node_unreclaimable, name, flag == 1),
-                other => Err(FieldProblem::new(
-                    name,
-                    format!("{other} is neither 0 nor 1"),
-                )),
+                other => Err(FieldProblem::new(name, format!("{other} is neither 0 nor 1"))),
             },
             _ => self.take_in_section(name, value),
         }
@@ -243,9 +224,7 @@ impl ZoneReader {
         let value = number(name, value)?;
         match self.section {
             Section::PerNode => {
-                self.per_node
-                    .get_or_insert_default()
-                    .push((name.to_owned(), value));
+                self.per_node.get_or_insert_default().push((name.to_owned(), value));
                 Ok(())
             }
             Section::Pagesets => match name {
@@ -266,9 +245,7 @@ impl ZoneReader {
     }
 
     fn pageset(&mut self, field: &str) -> Result<&mut PagesetReader, FieldProblem> {
-        self.pagesets
-            .last_mut()
-            .ok_or_else(|| FieldProblem::new(field, "no `cpu:` before it"))
+        self.pagesets.last_mut().ok_or_else(|| FieldProblem::new(field, "no `cpu:` before it"))
     }
 
     /// The zone is complete. The error has no better place than where the zone ends.
@@ -281,16 +258,10 @@ impl ZoneReader {
         let [free, min, low, high] = [size(0)?, size(2)?, size(3)?, size(4)?];
         let [spanned, present, managed] = [size(5)?, size(6)?, size(7)?];
         if present > spanned {
-            return Err(wrong(
-                "present",
-                format!("{present} pages in a span of {spanned}"),
-            ));
+            return Err(wrong("present", format!("{present} pages in a span of {spanned}")));
         }
         if managed > present {
-            return Err(wrong(
-                "managed",
-                format!("{managed} pages of {present} present"),
-            ));
+            return Err(wrong("managed", format!("{managed} pages of {present} present")));
         }
         if present > 0 && self.start_pfn.is_none() {
             return Err(missing("start_pfn"));
@@ -308,15 +279,8 @@ impl ZoneReader {
             })
         };
         Ok(ZoneinfoZone {
-            pagesets: self
-                .pagesets
-                .iter()
-                .map(complete)
-                .collect::<Result<_, _>>()?,
-            protection: self
-                .protection
-                .clone()
-                .ok_or_else(|| missing("protection"))?,
+            pagesets: self.pagesets.iter().map(complete).collect::<Result<_, _>>()?,
+            protection: self.protection.clone().ok_or_else(|| missing("protection"))?,
             node: self.node,
             zone: self.zone.clone(),
             per_node: self.per_node.clone(),
@@ -344,24 +308,15 @@ fn named_value(line: &str) -> Result<(&str, &str), FieldProblem> {
             .map_or((line, ""), |(name, value)| (name, value.trim())),
     };
     if value.is_empty() {
-        return Err(FieldProblem::new(
-            name.escape_debug().to_string(),
-            "no value",
-        ));
+        return Err(FieldProblem::new(name, "no value"));
     }
     Ok((name, value))
 }
 
 /// `(0, 931, 931, 931, 931)`
 fn protection(list: &str) -> Result<Vec<u64>, FieldProblem> {
-    let inner = list
-        .trim()
-        .strip_prefix('(')
-        .and_then(|l| l.strip_suffix(')'));
+    let inner = list.trim().strip_prefix('(').and_then(|l| l.strip_suffix(')'));
     let inner =
         inner.ok_or_else(|| FieldProblem::new("protection", "not a list in parentheses"))?;
-    inner
-        .split(',')
-        .map(|value| number("protection", value.trim()))
-        .collect()
+    inner.split(',').map(|value| number("protection", value.trim())).collect()
 }
