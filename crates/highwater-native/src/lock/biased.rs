@@ -1,0 +1,435 @@
+//! A lock biased to the CPU that nearly always takes it.
+//!
+//! Per-CPU page lists are taken by their own CPU millions of times a second and by others when
+//! somebody drains all CPUs. The owner therefore pays nothing (a store, a load, a store; no locked
+//! instruction, no fence), and whoever else comes pays a system call.
+//!
+//! # The algorithm
+//!
+//! Two flags and a handshake after Dekker. `held` is written by the owner only, `remote` by the
+//! others, who first agree among themselves by a compare-and-swap on it.
+//!
+//! ```text
+//!   owner                                     anybody else
+//!   -----                                     ------------
+//!   held = true                               remote: false -> true   (compare-and-swap, else wait)
+//!   light barrier                             heavy barrier
+//!   remote?  no  -> in                        wait until not held
+//!            yes -> held = false, wait, again in
+//!   ...                                       ...
+//!   held = false            (release)         remote = false          (release)
+//! ```
+//!
+//! Each side announces itself, then looks for the other. If both barriers order the announcement
+//! before the look, at least one side sees the other, so both are never in: the owner steps back,
+//! the other waits. The owner never delays the other for longer than one hold, since it does not
+//! come in while `remote` is set.
+//!
+//! # The asymmetric barrier
+//!
+//! The light barrier is a compiler fence, which emits nothing; the CPU may still delay the owner's
+//! store past its load. The heavy barrier makes up for it: `membarrier(PRIVATE_EXPEDITED)` returns
+//! after every thread of the process that runs on some CPU has executed a full barrier there (one
+//! that does not run has, since it was switched out). At that barrier the owner's instructions
+//! divide:
+//!
+//! ```text
+//!   owner's store before it  ->  the store is visible now: the other sees `held` and waits
+//!   owner's store after it   ->  so is the owner's load, and `remote` was set before: it steps back
+//! ```
+//!
+//! Where the kernel refuses membarrier (seccomp, old kernels), both barriers are sequentially
+//! consistent fences: the same algorithm with a dearer owner ([`Barrier::Fence`]). Loom checks that
+//! form, because it cannot model a system call that fences other threads.
+//!
+//! # Who is the owner
+//!
+//! The thread that holds the lease of the lock's CPU ([`crate::cpu`]), whatever CPU number the
+//! caller passes: a thread without that lease takes the other path, which is safe for anybody.
+//! A guard can outlive its lease; so the owner looks at `held` before setting it, and the next
+//! owner waits for such a guard (the lease's mutex makes the old `held = true` visible to it).
+//!
+//! | | owner | another CPU |
+//! |---|---|---|
+//! | owner | same thread: `try_lock` fails, `lock` would deadlock | handshake |
+//! | another CPU | handshake | compare-and-swap on `remote` |
+
+#![allow(unsafe_code, reason = "a lock hands out references into its cell")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::compiler_fence;
+use std::sync::Arc;
+
+use highwater_core::host::{CpuId, Lock};
+use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+
+use super::LockMeter;
+use super::meter::{Meter, Waited};
+use crate::cpu::{Badge, Cpus, badge};
+use crate::sync::{AtomicBool, MutPtr, Ordering, UnsafeCell, Wait, fence};
+
+/// How owner and others are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// The owner pays nothing, others a `membarrier` call.
+    Membarrier,
+    /// Everybody pays a full fence.
+    Fence,
+}
+
+impl Barrier {
+    /// The best that the kernel allows. Registers the process for expedited barriers.
+    pub fn best() -> Barrier {
+        if cfg!(loom) {
+            return Barrier::Fence;
+        }
+        let wanted =
+            MembarrierQuery::PRIVATE_EXPEDITED | MembarrierQuery::REGISTER_PRIVATE_EXPEDITED;
+        let register = MembarrierCommand::RegisterPrivateExpedited;
+        if membarrier_query().contains(wanted)
+            && membarrier(register).is_ok()
+            && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+        {
+            Barrier::Membarrier
+        } else {
+            Barrier::Fence
+        }
+    }
+
+    /// The owner's side.
+    #[inline(always)]
+    fn light(self) {
+        match self {
+            Barrier::Membarrier => compiler_fence(core::sync::atomic::Ordering::SeqCst),
+            Barrier::Fence => fence(Ordering::SeqCst),
+        }
+    }
+
+    /// The others' side.
+    fn heavy(self) {
+        match self {
+            Barrier::Membarrier => {
+                fence(Ordering::SeqCst);
+                // A child process after fork(2) may have to register again.
+                let done = membarrier(MembarrierCommand::PrivateExpedited).or_else(|_| {
+                    membarrier(MembarrierCommand::RegisterPrivateExpedited)?;
+                    membarrier(MembarrierCommand::PrivateExpedited)
+                });
+                assert!(done.is_ok(), "membarrier worked before, and the lock depends on it");
+            }
+            Barrier::Fence => fence(Ordering::SeqCst),
+        }
+    }
+}
+
+/// Mutual exclusion that costs its owner CPU next to nothing.
+#[repr(C)]
+pub struct CpuLock<T> {
+    /// The owner is in, or about to look. Written by the owner only; see the module.
+    held: AtomicBool,
+    /// Somebody else is in, or waits for the owner to leave.
+    remote: AtomicBool,
+    barrier: Barrier,
+    /// Badge of the owner CPU.
+    owner: Badge,
+    meter: Meter,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: 1. `value` is reached only through a guard; 2. at most one guard exists: owner and other
+// exclude each other by the handshake (module), others exclude each other by the exchange on
+// `remote`, owners follow each other by the lease, and `held` covers a guard that outlives its
+// lease; 3. each way in acquires what the previous holder released; 4. a guard moves the right to
+// access `T` between threads, hence `T: Send`.
+unsafe impl<T: Send> Sync for CpuLock<T> {}
+
+impl<T> CpuLock<T> {
+    /// A free lock whose owner is a CPU of `cpus`.
+    pub fn new(value: T, cpus: &Cpus, owner: CpuId, barrier: Barrier) -> CpuLock<T> {
+        CpuLock::with_meter(value, cpus, owner, barrier, None)
+    }
+
+    /// A free lock that counts into `meter`.
+    pub fn with_meter(
+        value: T,
+        cpus: &Cpus,
+        owner: CpuId,
+        barrier: Barrier,
+        meter: Option<Arc<LockMeter>>,
+    ) -> CpuLock<T> {
+        CpuLock {
+            held: AtomicBool::new(false),
+            remote: AtomicBool::new(false),
+            barrier,
+            owner: cpus.badge_of(owner),
+            meter: Meter(meter),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn take(&self) -> CpuGuard<'_, T> {
+        if self.is_owner() {
+            if !self.owner_enter() {
+                self.owner_wait();
+            }
+            self.meter.taken();
+            self.guard(&self.held)
+        } else {
+            self.remote_wait();
+            self.meter.taken();
+            self.guard(&self.remote)
+        }
+    }
+
+    /// Takes the lock if that needs no waiting.
+    #[inline]
+    pub fn try_take(&self) -> Option<CpuGuard<'_, T>> {
+        let flag = if self.is_owner() {
+            self.owner_enter().then_some(&self.held)
+        } else {
+            self.remote_enter().then_some(&self.remote)
+        }?;
+        self.meter.taken();
+        Some(self.guard(flag))
+    }
+
+    /// True on the thread that holds the lease of the lock's CPU. (0 is nobody's badge.)
+    #[inline(always)]
+    fn is_owner(&self) -> bool {
+        let mine = badge();
+        mine == self.owner && mine != 0
+    }
+
+    /// The owner's half of the handshake; on failure it has stepped back.
+    #[inline(always)]
+    fn owner_enter(&self) -> bool {
+        // Acquire pairs with the release store of a guard that outlived an earlier lease.
+        if self.held.load(Ordering::Acquire) {
+            return false;
+        }
+        self.held.store(true, Ordering::Relaxed);
+        self.barrier.light();
+        // Acquire pairs with the release store when another CPU leaves.
+        if self.remote.load(Ordering::Acquire) {
+            self.held.store(false, Ordering::Release);
+            return false;
+        }
+        true
+    }
+
+    #[cold]
+    fn owner_wait(&self) {
+        let waited = Waited::start(&self.meter);
+        let mut wait = Wait::new();
+        loop {
+            wait.relax();
+            if !self.remote.load(Ordering::Relaxed) && self.owner_enter() {
+                break;
+            }
+        }
+        waited.end(&self.meter);
+    }
+
+    /// Wins `remote` against other CPUs; acquire pairs with the release store of the last one.
+    fn remote_claim(&self) -> bool {
+        self.remote.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The other half of the handshake, without waiting; on failure it has stepped back.
+    #[cold]
+    fn remote_enter(&self) -> bool {
+        // A look first: the system call is wasted if the owner is in anyway.
+        if self.held.load(Ordering::Relaxed) || !self.remote_claim() {
+            return false;
+        }
+        self.barrier.heavy();
+        // Acquire pairs with the release store when the owner leaves.
+        if self.held.load(Ordering::Acquire) {
+            self.remote.store(false, Ordering::Release);
+            return false;
+        }
+        true
+    }
+
+    #[cold]
+    fn remote_wait(&self) {
+        let mut waited = None;
+        let mut wait = Wait::new();
+        while !self.remote_claim() {
+            waited.get_or_insert_with(|| Waited::start(&self.meter));
+            wait.relax();
+        }
+        self.barrier.heavy();
+        let mut wait = Wait::new();
+        while self.held.load(Ordering::Acquire) {
+            waited.get_or_insert_with(|| Waited::start(&self.meter));
+            wait.relax();
+        }
+        if let Some(waited) = waited {
+            waited.end(&self.meter);
+        }
+    }
+
+    /// The lock was taken just now; clearing `flag` gives it back.
+    #[inline(always)]
+    fn guard<'a>(&'a self, flag: &'a AtomicBool) -> CpuGuard<'a, T> {
+        CpuGuard { value: self.value.get_mut(), _release: Release(flag, PhantomData) }
+    }
+}
+
+impl<T: Send> Lock<T> for CpuLock<T> {
+    type Guard<'a>
+        = CpuGuard<'a, T>
+    where
+        T: 'a;
+
+    #[inline]
+    fn lock(&self, _: CpuId) -> CpuGuard<'_, T> {
+        self.take()
+    }
+
+    #[inline]
+    fn try_lock(&self, _: CpuId) -> Option<CpuGuard<'_, T>> {
+        self.try_take()
+    }
+}
+
+impl<T> fmt::Debug for CpuLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuLock")
+            .field("held", &self.held)
+            .field("remote", &self.remote)
+            .field("barrier", &self.barrier)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Access to what a [`CpuLock`] protects.
+pub struct CpuGuard<'a, T> {
+    // Field order is drop order: the access ends before the lock is released.
+    value: MutPtr<T>,
+    _release: Release<'a>,
+}
+
+/// Clears the flag that let the holder in; stays on the thread that took the lock.
+struct Release<'a>(&'a AtomicBool, PhantomData<*mut ()>);
+
+impl Drop for Release<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl<T> Deref for CpuGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: 1. the guard borrows the lock, so the cell is alive; 2. the guard exists, so no
+        // other does (`Sync` above); 3. `&self` allows no `&mut` meanwhile.
+        unsafe { self.value.deref() }
+    }
+}
+
+impl<T> DerefMut for CpuGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; `&mut self` makes the reference the only one.
+        unsafe { self.value.deref() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for CpuGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn barriers() -> Vec<Barrier> {
+        let mut all = vec![Barrier::Fence];
+        if Barrier::best() == Barrier::Membarrier {
+            all.push(Barrier::Membarrier);
+        }
+        all
+    }
+
+    #[test]
+    fn owner_and_others_exclude_each_other() {
+        for barrier in barriers() {
+            let cpus = Cpus::new(2, false).unwrap();
+            let lock = CpuLock::new((0u64, 0u64), &cpus, CpuId(0), barrier);
+            let add = |n: u64| {
+                for _ in 0..n {
+                    let mut both = lock.take();
+                    assert_eq!(both.0, both.1, "{barrier:?}");
+                    both.0 += 1;
+                    both.1 += 1;
+                }
+            };
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    let _lease = cpus.enter(CpuId(0)).unwrap();
+                    add(200_000);
+                });
+                s.spawn(|| {
+                    let _lease = cpus.enter(CpuId(1)).unwrap();
+                    add(2_000);
+                });
+                s.spawn(|| add(2_000));
+            });
+            assert_eq!(lock.take().0, 204_000, "{barrier:?}");
+        }
+    }
+
+    #[test]
+    fn try_lock_of_the_owner_fails_while_another_holds() {
+        for barrier in barriers() {
+            let cpus = Cpus::new(1, false).unwrap();
+            let lock = CpuLock::new((), &cpus, CpuId(0), barrier);
+            let theirs = lock.take();
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    let _lease = cpus.enter(CpuId(0)).unwrap();
+                    assert!(lock.try_take().is_none());
+                });
+            });
+            drop(theirs);
+            let _lease = cpus.enter(CpuId(0)).unwrap();
+            let mine = lock.try_take().unwrap();
+            assert!(lock.try_take().is_none(), "not recursive");
+            std::thread::scope(|s| {
+                s.spawn(|| assert!(lock.try_take().is_none()));
+            });
+            drop(mine);
+            assert!(lock.try_take().is_some());
+        }
+    }
+
+    #[test]
+    fn a_guard_that_outlives_its_lease_keeps_the_next_owner_out() {
+        for barrier in barriers() {
+            let cpus = Cpus::new(1, false).unwrap();
+            let lock = CpuLock::new(0, &cpus, CpuId(0), barrier);
+            let lease = cpus.enter(CpuId(0)).unwrap();
+            let guard = lock.take();
+            drop(lease);
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    let _lease = cpus.enter(CpuId(0)).unwrap();
+                    assert!(lock.try_take().is_none());
+                });
+            });
+            drop(guard);
+            assert!(lock.try_take().is_some());
+        }
+    }
+}

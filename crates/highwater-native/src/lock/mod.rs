@@ -1,0 +1,20 @@
+//! The locks that a native machine gives the core.
+//!
+//! | lock | for | uncontended cost |
+//! |---|---|---|
+//! | [`SpinLock`] | zone locks and other shared ones | one atomic exchange |
+//! | [`CpuLock`] | per-CPU page lists | owner: plain loads and stores; others: a system call |
+//! | [`LockMeter`] | counts takings, contention and waiting time, if asked to | nothing when off |
+//!
+//! Both locks wait by spinning, then by yielding to the OS: the holder may not be running.
+//!
+//! `unsafe` in this module: the two guards hand out a reference into an `UnsafeCell`, and each lock
+//! is declared `Sync`. The proofs are beside the code; `tests/loom.rs` explores the interleavings.
+
+mod biased;
+mod meter;
+mod spin;
+
+pub use biased::{Barrier, CpuGuard, CpuLock};
+pub use meter::{LockMeter, LockReport};
+pub use spin::{SpinGuard, SpinLock};

@@ -1,0 +1,101 @@
+//! The primitives under locks and leases: the standard library's, or loom's under `--cfg loom`.
+//!
+//! [`MutPtr`] is a pointer that loom watches for as long as it lives; without loom it is only a
+//! pointer. [`relax`] is one step of waiting.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::{MutPtr, UnsafeCell},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, Ordering, fence},
+    },
+};
+
+#[cfg(not(loom))]
+pub(crate) use self::plain::{MutPtr, UnsafeCell};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicBool, Ordering, fence},
+};
+
+use crossbeam_utils::Backoff;
+
+/// Yields to the OS before a waiter starts to sleep.
+const YIELDS_MAX: u32 = 64;
+/// How long a waiter sleeps when yielding did not help: the holder is not running.
+const NAP: core::time::Duration = core::time::Duration::from_micros(50);
+
+/// Waiting for another thread: spins at first, then lets others run, then naps.
+///
+/// Bounded only by the other thread's progress.
+pub(crate) struct Wait {
+    backoff: Backoff,
+    yields: u32,
+}
+
+impl Wait {
+    pub(crate) fn new() -> Wait {
+        Wait { backoff: Backoff::new(), yields: 0 }
+    }
+
+    /// One step.
+    pub(crate) fn relax(&mut self) {
+        if cfg!(loom) {
+            yield_now();
+        } else if !self.backoff.is_completed() {
+            self.backoff.snooze();
+        } else if self.yields < YIELDS_MAX {
+            // The holder may be descheduled: spinning would keep it from running.
+            self.yields += 1;
+            yield_now();
+        } else {
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// Lets another thread run.
+pub(crate) fn yield_now() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+}
+
+#[cfg(not(loom))]
+mod plain {
+    /// [`core::cell::UnsafeCell`] with loom's interface.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            UnsafeCell(core::cell::UnsafeCell::new(value))
+        }
+
+        #[inline(always)]
+        pub(crate) fn get_mut(&self) -> MutPtr<T> {
+            MutPtr(self.0.get())
+        }
+    }
+
+    /// A pointer into an [`UnsafeCell`].
+    #[derive(Debug)]
+    pub(crate) struct MutPtr<T>(*mut T);
+
+    impl<T> MutPtr<T> {
+        /// The value.
+        ///
+        /// # Safety
+        /// The cell is alive and nobody else accesses its value while the reference lives.
+        #[allow(unsafe_code, reason = "mirrors loom's interface; callers carry the proof")]
+        #[allow(clippy::mut_from_ref, reason = "as loom's")]
+        #[inline(always)]
+        pub(crate) unsafe fn deref(&self) -> &mut T {
+            // SAFETY: passed on to the caller.
+            unsafe { &mut *self.0 }
+        }
+    }
+}
