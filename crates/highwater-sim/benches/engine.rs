@@ -5,11 +5,19 @@
 
 use std::collections::BinaryHeap;
 use std::hint::black_box;
+use std::rc::Rc;
 use std::time::Instant;
 
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::Cx;
+use highwater_core::page::Order;
+use highwater_core::page_alloc::{Gfp, NoRelief};
+use highwater_core::zone::{NodeId, boot::boot};
+use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::cpu::CpuId;
 use highwater_sim::engine::queue::Queue;
 use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
+use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::rng::Stream;
 
 fn main() {
@@ -24,6 +32,7 @@ fn main() {
         }
     }
     sync_alone(1_000_000 * u64::from(scale));
+    alloc_free(100_000 * u64::from(scale));
     for nr_pending in [64, 1024, 65_536] {
         for mix in [Mix::Exponential, Mix::Kernel] {
             hold_model(nr_pending, mix, 20_000 * u64::from(scale));
@@ -82,6 +91,35 @@ fn sync_alone(nr_steps: u64) {
     println!(
         "charge+sync, task alone                     {:>6.2} ns each",
         elapsed.as_nanos() as f64 / nr_steps as f64
+    );
+}
+
+/// The core's allocator on the simulated machine: an order-0 page taken and given back.
+fn alloc_free(nr_pairs: u64) {
+    let machine = Machine::from_sizes("bench", &[(1 << 30, vec![0, 1])]).expect("machine");
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let mut engine = Engine::new(&engine_config(&machine, &costs));
+    let host = Rc::new(SimHost::new(engine.sim(), &machine, costs, Tracing::default()));
+    let task = engine.spawn(Spawn::new("pairs").pinned(CpuId(0)), move |sim| {
+        let memory = boot(&*host, &machine, &preset("6.1").expect("preset")).expect("boot");
+        let cx = Cx::new(&*host, CpuId(0));
+        let start_ns = sim.now_ns();
+        let start = Instant::now();
+        for _ in 0..nr_pairs {
+            let pfn = memory.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order::ZERO, NodeId(0), None);
+            let pfn = black_box(pfn).expect("page");
+            memory.free(&cx, pfn, Order::ZERO).expect("free");
+            sim.sync();
+        }
+        let elapsed = start.elapsed();
+        assert!(sim.now_ns() - start_ns >= 90 * nr_pairs, "an alloc costs 50, a free 40");
+        elapsed
+    });
+    engine.run().expect("run");
+    let elapsed = task.take().expect("result");
+    println!(
+        "alloc+free, order 0, one task               {:>6.2} ns each",
+        elapsed.as_nanos() as f64 / nr_pairs as f64
     );
 }
 

@@ -1,7 +1,48 @@
 //! Deterministic virtual-time machine: a host for highwater-core.
+//!
+//! Tasks are coroutines on simulated CPUs. Time is virtual: operations cost what the machine's
+//! table says, locks contend, sleeps end at ticks, caches are warm or cold. One seed decides
+//! everything; the same seed gives the same bytes on any machine.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`engine`] | virtual time, ordered events, tasks, the two clocks |
+//! | [`cpu`] | scheduling, interrupts, cache warmth |
+//! | [`lock`] | locks that contend in virtual time, and their statistics |
+//! | [`cost`] | what operations cost on a machine |
+//! | [`host`] | all of it as the core's `Host` |
+//! | [`rng`] | named random streams and distributions |
+//! | [`digest`] | rolling digest of a run; the first event in which two runs differ |
+//! | [`fault`] | seeded fault points (feature `fault-points`) |
+//!
+//! ```
+//! use highwater_sim::engine::{Engine, EngineConfig, Spawn};
+//!
+//! let mut engine = Engine::new(&EngineConfig::new(2));
+//! let sleeper = engine.spawn(Spawn::new("sleeper"), |sim| {
+//!     sim.park("a wake-up call");
+//!     sim.now_ns()
+//! });
+//! let id = sleeper.id();
+//! engine.spawn(Spawn::new("waker"), move |sim| {
+//!     sim.sleep_ns(1_000);
+//!     sim.unpark(id);
+//! });
+//! engine.run()?;
+//! assert_eq!(sleeper.take(), Some(1_000));
+//! # Ok::<(), highwater_sim::engine::RunError>(())
+//! ```
+//!
+//! A simulation lives on one OS thread and shares nothing with others; run as many at once as there
+//! are threads.
+
 #![deny(unsafe_code)]
+
+pub mod cost;
 pub mod cpu;
 pub mod digest;
 pub mod engine;
+pub mod fault;
+pub mod host;
 pub mod lock;
 pub mod rng;

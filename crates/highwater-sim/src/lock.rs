@@ -157,13 +157,18 @@ impl LockClass {
 impl<T> SimLock<T> {
     /// A free lock.
     pub fn new(sim: &Sim, class: &Rc<LockClass>, value: T) -> Self {
+        Self::with_owner(sim, class, CpuId(0), value)
+    }
+
+    /// A free lock whose cache line `owner` has.
+    pub fn with_owner(sim: &Sim, class: &Rc<LockClass>, owner: CpuId, value: T) -> Self {
         SimLock {
             sim: sim.clone(),
             class: Rc::clone(class),
             holder: Cell::new(None),
             free_at_ns: Cell::new(0),
             taken_at_ns: Cell::new(0),
-            last_cpu: Cell::new(CpuId(0)),
+            last_cpu: Cell::new(owner),
             waiters: RefCell::new(VecDeque::new()),
             value: UnsafeCell::new(value),
         }

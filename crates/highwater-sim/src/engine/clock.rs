@@ -4,10 +4,7 @@
 //! `now + n`; the wheel fires it at the end of the slot that holds it, so the longer the timeout,
 //! the coarser the slot. Pure functions over numbers.
 
-/// Ticks per second of the kernels that are modelled.
-pub const HZ: u64 = 250;
-/// Length of a tick.
-pub const NS_PER_JIFFY: u64 = 1_000_000_000 / HZ;
+pub use highwater_core::host::{HZ, NS_PER_JIFFY};
 
 /// Timeouts up to here (exclusive, in ticks) live in level 0, whose slots are one tick wide; each
 /// further level reaches 8 times as far with slots 8 times as wide (spec 04 §12.3: 63, 504, 4032).

@@ -1,0 +1,116 @@
+//! A cost table in the form the simulation uses: arrays by enum, one struct per consumer.
+
+use highwater_core::host::Cost;
+use highwater_core::sync::order::LockClass;
+
+use super::table::CostTable;
+use crate::cpu::SchedParams;
+use crate::cpu::cache_warmth::{CacheCosts, CacheSizes, LevelCosts};
+use crate::engine::clock::NS_PER_JIFFY;
+use crate::lock::LockCosts;
+
+/// What everything costs on one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostModel {
+    /// Nanoseconds by [`Cost`].
+    by_cost: [u64; Cost::COUNT],
+    /// Scheduling and interrupts.
+    pub sched: SchedParams,
+    /// Cache sizes.
+    pub cache_sizes: CacheSizes,
+    /// Memory by cache level.
+    pub cache_costs: CacheCosts,
+    /// Number of sockets.
+    pub nr_sockets: u64,
+    locks: [LockCosts; LockClass::COUNT],
+}
+
+impl CostModel {
+    /// The model of a table.
+    pub fn new(table: &CostTable) -> Self {
+        // A table has every required key: `CostTable::parse` checked it.
+        let ns = |key: &str| table.ns(key).unwrap_or(0);
+        let levels = |what: &str| LevelCosts {
+            l1_ns: ns(&format!("{what}_4k_l1")),
+            l2_ns: ns(&format!("{what}_4k_l2")),
+            llc_ns: ns(&format!("{what}_4k_llc")),
+            dram_ns: ns(&format!("{what}_4k_dram")),
+        };
+        let mut by_cost = [0; Cost::COUNT];
+        for &cost in Cost::ALL {
+            by_cost[cost as usize] = ns(cost.key());
+        }
+        CostModel {
+            by_cost,
+            sched: SchedParams {
+                slice_ns: NS_PER_JIFFY,
+                wakeup_ns: ns("wakeup"),
+                context_switch_ns: ns("context_switch"),
+                wake_idle_shallow_ns: ns("wake_idle_shallow"),
+                wake_idle_deep_ns: ns("wake_idle_deep"),
+                idle_deep_after_ns: ns("idle_deep_after"),
+                tick_ns: ns("tick"),
+                ipi_first_ns: ns("ipi_first"),
+                ipi_next_ns: ns("ipi_next"),
+            },
+            cache_sizes: CacheSizes {
+                l1_bytes: table.l1_bytes.value,
+                l2_bytes: table.l2_bytes.value,
+                llc_bytes: table.llc_bytes.value,
+            },
+            cache_costs: CacheCosts {
+                read: levels("read"),
+                zero: levels("zero"),
+                copy: levels("copy"),
+                zero_2m_ns: ns("zero_2m"),
+            },
+            nr_sockets: table.nr_sockets.value,
+            locks: LockClass::ALL.map(|class| lock_costs(class, ns)),
+        }
+    }
+
+    /// Nanoseconds of one operation.
+    #[inline(always)]
+    pub fn ns(&self, cost: Cost) -> u64 {
+        self.by_cost[cost as usize]
+    }
+
+    /// What taking a lock of a class costs.
+    pub fn lock(&self, class: LockClass) -> LockCosts {
+        self.locks[class as usize]
+    }
+}
+
+fn lock_costs(class: LockClass, ns: impl Fn(&str) -> u64) -> LockCosts {
+    let (same_node_ns, cross_node_ns) = (ns("lru_lock_same_socket"), ns("lru_lock_cross_socket"));
+    let handoff_ns = ns("zone_lock_contended");
+    match class {
+        // One figure, wherever the lock was last (spec 04 §12.1).
+        LockClass::Zone => {
+            let free_ns = ns("zone_lock_free");
+            LockCosts { hot_ns: free_ns, same_node_ns: free_ns, cross_node_ns: free_ns, handoff_ns }
+        }
+        // Its own CPU's taking is part of the list operation's figure.
+        LockClass::Pcp => LockCosts { hot_ns: 0, same_node_ns, cross_node_ns, handoff_ns },
+        _ => LockCosts { hot_ns: ns("lru_lock_hot"), same_node_ns, cross_node_ns, handoff_ns },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_reach_their_consumers() {
+        let model = CostModel::new(&CostTable::spec_defaults());
+        assert_eq!(model.ns(Cost::PcpAlloc), 50);
+        assert_eq!(model.ns(Cost::Syscall), 100);
+        assert_eq!(model.sched.wake_idle_deep_ns, 50_000);
+        assert_eq!(model.cache_costs.zero.dram_ns, 450);
+        assert_eq!(model.cache_costs.copy.l1_ns, 25);
+        assert_eq!(model.lock(LockClass::Zone).handoff_ns, 100);
+        assert_eq!(model.lock(LockClass::Zone).cross_node_ns, 20);
+        assert_eq!(model.lock(LockClass::Workload).cross_node_ns, 250);
+        assert_eq!(model.nr_sockets, 2);
+    }
+}

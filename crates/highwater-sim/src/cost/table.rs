@@ -1,0 +1,438 @@
+//! The cost section of a machine file.
+//!
+//! ```toml
+//! [cache]                                   # sizes of one core's L1d and L2, of one socket's LLC
+//! l1  = { bytes = 32768, source = "..." }
+//! l2  = { bytes = 1048576, source = "..." }
+//! llc = { bytes = 26214400, source = "..." }
+//! sockets = { count = 2, source = "..." }
+//!
+//! [cost]                                    # nanoseconds each
+//! pcp_alloc = { ns = 50, source = "spec 04 §12.1" }
+//! pcp_free  = { ns = 40, source = "spec 04 §12.1" }
+//! # ... every required key
+//! ```
+//!
+//! Other sections of the file belong to others. Every figure names its source. Required are the
+//! core's charge points ([`Cost`]) and the machine's own keys ([`MACHINE_KEYS`]). The remaining
+//! rows of spec 04 §12.1 ([`SPEC_KEYS`]) may be given; they become required when the core charges
+//! them. Any other key is an error, as are missing keys, and each error names file, line and field.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use highwater_core::host::Cost;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Keys the simulated machine reads itself, with the defaults of spec 04 §12.1 for a 3 GHz server.
+/// (The split of a switch with wake-up, 1200, into `context_switch` and the waker's `wakeup`, the
+/// deep-idle threshold and the read figures are guesses.)
+pub const MACHINE_KEYS: &[(&str, u64)] = &[
+    ("zone_lock_free", 20),
+    ("zone_lock_contended", 100),
+    ("lru_lock_hot", 20),
+    ("lru_lock_same_socket", 80),
+    ("lru_lock_cross_socket", 250),
+    ("zero_4k_l1", 30),
+    ("zero_4k_l2", 80),
+    ("zero_4k_llc", 200),
+    ("zero_4k_dram", 450),
+    ("zero_2m", 100_000),
+    ("copy_4k_l1", 25),
+    ("copy_4k_l2", 45),
+    ("copy_4k_llc", 200),
+    ("copy_4k_dram", 450),
+    ("read_4k_l1", 15),
+    ("read_4k_l2", 35),
+    ("read_4k_llc", 120),
+    ("read_4k_dram", 350),
+    ("context_switch", 800),
+    ("wakeup", 400),
+    ("wake_idle_shallow", 3_000),
+    ("wake_idle_deep", 50_000),
+    ("idle_deep_after", 20_000_000),
+    ("tick", 1_500),
+    ("ipi_first", 1_500),
+    ("ipi_next", 200),
+];
+
+/// The other rows of spec 04 §12.1, with their defaults.
+pub const SPEC_KEYS: &[(&str, u64)] = &[
+    ("fault_entry", 350),
+    ("anon_write_fault", 700),
+    ("file_touch_around", 100),
+    ("shared_write_fault", 900),
+    ("private_copy_fault", 1_100),
+    ("set_pte", 10),
+    ("clear_pte", 15),
+    ("zap_zero", 15),
+    ("zap_anon", 85),
+    ("zap_file", 50),
+    ("mark_referenced", 15),
+    ("mark_activate", 120),
+    ("tlb_page", 60),
+    ("tlb_full", 200),
+    ("rmap_walk", 60),
+    ("rmap_mapping", 60),
+    ("lru_isolate", 30),
+    ("scan_page", 200),
+    ("reclaim_unmapped", 350),
+    ("reclaim_mapped", 700),
+    ("page_cache_lookup", 40),
+    ("read_hit", 350),
+    ("write_hit", 500),
+    ("write_new", 1_000),
+    ("truncate_page", 350),
+    ("migrate_page", 1_500),
+    ("syscall", 100),
+];
+
+/// A figure and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Nanoseconds, bytes or a count.
+    pub value: u64,
+    /// Its source.
+    pub source: String,
+}
+
+/// The `[cache]` and `[cost]` sections of one machine file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostTable {
+    entries: BTreeMap<String, Figure>,
+    /// First-level data cache of a core.
+    pub l1_bytes: Figure,
+    /// Second-level cache of a core.
+    pub l2_bytes: Figure,
+    /// Last-level cache of a socket.
+    pub llc_bytes: Figure,
+    /// Number of sockets; nodes are spread over them evenly.
+    pub nr_sockets: Figure,
+}
+
+/// What is wrong with a cost table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {field}: {problem}")]
+pub struct TableError {
+    /// The file.
+    pub file: String,
+    /// Line of the offending item; of the section's start if something is missing.
+    pub line: usize,
+    /// The field, as `section.key`.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl CostTable {
+    /// Reads the sections from a machine file's text. `file` is for messages only.
+    pub fn parse(file: &str, text: &str) -> Result<Self, TableError> {
+        let reader = Reader { file, text };
+        let document = DeTable::parse(text).map_err(|error| {
+            reader.error(&error.span().unwrap_or(0..0), "TOML", error.message().to_owned())
+        })?;
+        let cache = reader.section(&document, "cache")?;
+        let cost = reader.section(&document, "cost")?;
+
+        let known: Vec<&str> = required_keys().chain(spec_keys()).collect();
+        let entries = reader.figures(cost, "cost", "ns", &known)?;
+        if let Some(missing) = required_keys().find(|key| !entries.contains_key(*key)) {
+            return Err(reader.missing(cost, "cost", missing));
+        }
+
+        let mut sizes = BTreeMap::new();
+        for (names, unit) in [(&["l1", "l2", "llc"][..], "bytes"), (&["sockets"], "count")] {
+            let part: Vec<_> = cache
+                .table
+                .iter()
+                .filter(|(key, _)| names.contains(&key.get_ref().as_ref()))
+                .collect();
+            for (key, value) in part {
+                let figure = reader.figure(key, value, "cache", unit)?;
+                if figure.value == 0 {
+                    let field = format!("cache.{}", key.get_ref());
+                    return Err(reader.error(&value.span(), &field, "must not be zero".to_owned()));
+                }
+                sizes.insert(key.get_ref().to_string(), figure);
+            }
+        }
+        if let Some((key, _)) =
+            cache.table.iter().find(|(key, _)| !sizes.contains_key(key.get_ref().as_ref()))
+        {
+            return Err(reader.unknown(key, "cache"));
+        }
+        let mut size =
+            |key: &str| sizes.remove(key).ok_or_else(|| reader.missing(cache, "cache", key));
+        Ok(CostTable {
+            entries,
+            l1_bytes: size("l1")?,
+            l2_bytes: size("l2")?,
+            llc_bytes: size("llc")?,
+            nr_sockets: size("sockets")?,
+        })
+    }
+
+    /// Nanoseconds of an entry; `None` for an optional key that was not given.
+    pub fn ns(&self, key: &str) -> Option<u64> {
+        self.entries.get(key).map(|figure| figure.value)
+    }
+
+    /// All entries by key, for reports.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Figure)> {
+        self.entries.iter().map(|(key, figure)| (key.as_str(), figure))
+    }
+
+    /// The defaults of spec 04 §12.1 (a 3 GHz server with two sockets) as a table. Charge points of
+    /// the core that have no row there cost nothing.
+    pub fn spec_defaults() -> Self {
+        let figure = |value| Figure { value, source: "spec 04 §12.1".to_owned() };
+        let mut entries = BTreeMap::new();
+        for &(key, ns) in MACHINE_KEYS.iter().chain(SPEC_KEYS) {
+            entries.insert(key.to_owned(), figure(ns));
+        }
+        for (key, ns) in
+            [("pcp_alloc", 50), ("pcp_free", 40), ("buddy_remove", 35), ("buddy_free", 40)]
+        {
+            entries.insert(key.to_owned(), figure(ns));
+        }
+        for key in required_keys() {
+            entries.entry(key.to_owned()).or_insert_with(|| Figure {
+                value: 0,
+                source: "none: not a row of spec 04 §12.1".to_owned(),
+            });
+        }
+        CostTable {
+            entries,
+            l1_bytes: figure(32 << 10),
+            l2_bytes: figure(1 << 20),
+            llc_bytes: figure(25 << 20),
+            nr_sockets: figure(2),
+        }
+    }
+}
+
+/// Keys that must be there.
+pub fn required_keys() -> impl Iterator<Item = &'static str> {
+    let core = Cost::ALL.iter().map(|cost| cost.key());
+    let own = MACHINE_KEYS.iter().map(|&(key, _)| key);
+    core.chain(own.filter(|key| Cost::ALL.iter().all(|cost| cost.key() != *key)))
+}
+
+fn spec_keys() -> impl Iterator<Item = &'static str> {
+    SPEC_KEYS.iter().map(|&(key, _)| key)
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+/// A section and where its header is.
+#[derive(Clone, Copy)]
+struct Section<'a> {
+    table: &'a DeTable<'a>,
+    start: usize,
+}
+
+type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
+
+impl Reader<'_> {
+    fn section<'a>(
+        &self,
+        document: &'a Spanned<DeTable<'a>>,
+        name: &str,
+    ) -> Result<Section<'a>, TableError> {
+        let found = document.get_ref().iter().find(|(key, _)| key.get_ref() == name);
+        let Some((key, value)) = found else {
+            return Err(self.error(&(0..0), name, "section is missing".to_owned()));
+        };
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(Section { table, start: key.span().start }),
+            _ => Err(self.error(&value.span(), name, "must be a table".to_owned())),
+        }
+    }
+
+    fn figures(
+        &self,
+        section: Section<'_>,
+        name: &str,
+        unit: &str,
+        known: &[&str],
+    ) -> Result<BTreeMap<String, Figure>, TableError> {
+        let mut figures = BTreeMap::new();
+        // By position, so that the first error of the file is the one that is reported.
+        let mut items: Vec<_> = section.table.iter().collect();
+        items.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in items {
+            if !known.contains(&key.get_ref().as_ref()) {
+                return Err(self.unknown(key, name));
+            }
+            figures.insert(key.get_ref().to_string(), self.figure(key, value, name, unit)?);
+        }
+        Ok(figures)
+    }
+
+    /// Reads `key = { unit = N, source = "..." }`.
+    fn figure(
+        &self,
+        key: &Key<'_>,
+        value: &Spanned<DeValue<'_>>,
+        section: &str,
+        unit: &str,
+    ) -> Result<Figure, TableError> {
+        let field = format!("{section}.{}", key.get_ref());
+        let DeValue::Table(table) = value.get_ref() else {
+            let problem = format!("must be {{ {unit} = ..., source = \"...\" }}");
+            return Err(self.error(&value.span(), &field, problem));
+        };
+        let (mut number, mut source) = (None, None);
+        for (part, value) in table {
+            let at = |problem: &str| {
+                self.error(
+                    &value.span(),
+                    &format!("{field}.{}", part.get_ref()),
+                    problem.to_owned(),
+                )
+            };
+            match (part.get_ref().as_ref(), value.get_ref()) {
+                (name, DeValue::Integer(integer)) if name == unit => {
+                    let parsed = u64::from_str_radix(integer.as_str(), integer.radix());
+                    number = Some(parsed.map_err(|_| at("must be a whole number, not negative"))?);
+                }
+                (name, _) if name == unit => return Err(at("must be a whole number")),
+                ("source", DeValue::String(text)) if !text.trim().is_empty() => {
+                    source = Some(text.to_string());
+                }
+                ("source", _) => {
+                    return Err(at("must be a text that says where the figure is from"));
+                }
+                _ => return Err(at("unknown field")),
+            }
+        }
+        match (number, source) {
+            (Some(value), Some(source)) => Ok(Figure { value, source }),
+            (None, _) => Err(self.error(&value.span(), &field, format!("{unit} is missing"))),
+            (_, None) => Err(self.error(&value.span(), &field, "source is missing".to_owned())),
+        }
+    }
+
+    fn unknown(&self, key: &Key<'_>, section: &str) -> TableError {
+        let field = format!("{section}.{}", key.get_ref());
+        self.error(&key.span(), &field, "unknown key".to_owned())
+    }
+
+    fn missing(&self, section: Section<'_>, name: &str, key: &str) -> TableError {
+        let field = format!("{name}.{key}");
+        self.error(&(section.start..section.start), &field, "required key is missing".to_owned())
+    }
+
+    fn error(&self, span: &Range<usize>, field: &str, problem: String) -> TableError {
+        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        TableError { file: self.file.to_owned(), line, field: field.to_owned(), problem }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A complete file, one entry per line, the cost section's header on line 7.
+    fn example() -> String {
+        let mut text = String::from(
+            "name = \"example\"\n\
+             [cache]\n\
+             l1 = { bytes = 32768, source = \"data sheet\" }\n\
+             l2 = { bytes = 1_048_576, source = \"data sheet\" }\n\
+             llc = { bytes = 26214400, source = \"data sheet\" }\n\
+             sockets = { count = 2, source = \"data sheet\" }\n\
+             [cost]\n",
+        );
+        for key in required_keys() {
+            text.push_str(&format!("{key} = {{ ns = 17, source = \"measured\" }}\n"));
+        }
+        text
+    }
+
+    fn error(text: &str) -> String {
+        CostTable::parse("m.toml", text).expect_err("must fail").to_string()
+    }
+
+    #[test]
+    fn a_complete_table_is_read() {
+        let mut text = example();
+        text.push_str("zap_anon = { ns = 85, source = \"spec\" }\n[nodes]\nanything = 1\n");
+        let table = CostTable::parse("m.toml", &text).expect("valid");
+        assert_eq!(table.ns("pcp_alloc"), Some(17));
+        assert_eq!(table.ns("zap_anon"), Some(85));
+        assert_eq!(table.ns("zap_file"), None);
+        assert_eq!(table.l2_bytes.value, 1 << 20);
+        assert_eq!(table.nr_sockets.value, 2);
+        assert!(table.entries().all(|(_, figure)| !figure.source.is_empty()));
+    }
+
+    #[test]
+    fn errors_name_file_line_and_field() {
+        let good = example();
+        let line_of = |key: &str| {
+            1 + good.lines().position(|line| line.starts_with(&format!("{key} "))).expect("there")
+        };
+        let tick = line_of("tick");
+        let with = |from: &str, to: &str| {
+            assert!(good.contains(from));
+            error(&good.replace(from, to))
+        };
+        assert_eq!(with("tick = ", "tock = "), format!("m.toml:{tick}: cost.tock: unknown key"));
+        let without: String =
+            good.lines().filter(|l| !l.starts_with("tick ")).map(|l| format!("{l}\n")).collect();
+        assert_eq!(error(&without), "m.toml:7: cost.tick: required key is missing");
+        assert_eq!(
+            with("tick = { ns = 17,", "tick = { ns = -1,"),
+            format!("m.toml:{tick}: cost.tick.ns: must be a whole number, not negative")
+        );
+        assert_eq!(
+            with("tick = { ns = 17,", "tick = { ns = 1.5,"),
+            format!("m.toml:{tick}: cost.tick.ns: must be a whole number")
+        );
+        assert_eq!(
+            with("tick = { ns = 17, source = \"measured\" }", "tick = { ns = 17 }"),
+            format!("m.toml:{tick}: cost.tick: source is missing")
+        );
+        assert_eq!(
+            with("tick = { ns = 17,", "tick = { us = 17,"),
+            format!("m.toml:{tick}: cost.tick.us: unknown field")
+        );
+        assert_eq!(
+            with("tick = { ns = 17, source = \"measured\" }", "tick = 17"),
+            format!("m.toml:{tick}: cost.tick: must be {{ ns = ..., source = \"...\" }}")
+        );
+        assert_eq!(
+            with("tick = { ns = 17, source = \"measured\" }", "tick = { ns = 17, source = \" \" }"),
+            format!(
+                "m.toml:{tick}: cost.tick.source: must be a text that says where the figure is from"
+            )
+        );
+        assert_eq!(with("\nllc = ", "\nl4 = "), "m.toml:5: cache.l4: unknown key");
+        assert_eq!(with("bytes = 32768", "bytes = 0"), "m.toml:3: cache.l1: must not be zero");
+        assert_eq!(with("[cost]", "[costs]"), "m.toml:1: cost: section is missing");
+        assert!(with("[cost]", "[cost").starts_with("m.toml:7: TOML: "));
+        assert!(error("").contains("section is missing"));
+    }
+
+    #[test]
+    fn the_specs_defaults_are_complete() {
+        let table = CostTable::spec_defaults();
+        for key in required_keys() {
+            assert!(table.ns(key).is_some(), "{key}");
+        }
+        assert_eq!(table.ns("scan_page"), Some(200));
+    }
+
+    #[test]
+    fn no_key_is_listed_twice() {
+        let mut keys: Vec<_> = MACHINE_KEYS.iter().chain(SPEC_KEYS).map(|&(key, _)| key).collect();
+        keys.sort_unstable();
+        assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

@@ -1,0 +1,277 @@
+//! [`SimHost`]: the virtual-time machine as the core's [`Host`].
+//!
+//! Charge points become nanoseconds of the running task's CPU, locks contend in virtual time,
+//! frames hold no bytes but remember how warm they are, trace events go to the run's digest and to
+//! a sink. A host belongs to one [`Sim`]; tasks share it through an `Rc`.
+//!
+//! | core asks for | here |
+//! |---|---|
+//! | `Lock` | spin lock; sleeping lock for `Oom` and `Drain` |
+//! | `CpuLock` | private lock: no synchronisation while uncontended |
+//! | `charge` | cost table; see [`crate::cost`] |
+//! | `frame_*` | [`crate::cpu::cache_warmth`] |
+//! | `yield_now` | synchronise; gives way if the time slice is over |
+//! | `park`, `unpark` | the engine's |
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use highwater_core::config::Machine;
+use highwater_core::host::{Cost, CpuId, Host, Lock, Tasks};
+use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::sync::order::LockClass as CoreLockClass;
+use highwater_core::trace::Event;
+
+use crate::cost::CostModel;
+use crate::cpu::Topology;
+use crate::cpu::cache_warmth::{CacheWarmth, Touch};
+use crate::digest::DigestPlan;
+use crate::engine::{EngineConfig, Sim, TaskId};
+use crate::lock::{LockClass, LockGuard, LockKind, SimLock};
+
+/// Receives trace events: virtual time, CPU, event.
+pub type TraceSink = Box<dyn Fn(u64, CpuId, &Event)>;
+
+/// What happens to the core's trace events.
+#[derive(Default)]
+pub struct Tracing {
+    /// Fold every event into the run's digest (scheduling events always are). Costs some
+    /// nanoseconds per event and finds the first divergent event by name.
+    pub digest: bool,
+    /// Who else gets them.
+    pub sink: Option<TraceSink>,
+}
+
+/// The machine that the core runs on.
+pub struct SimHost {
+    sim: Sim,
+    costs: CostModel,
+    lock_classes: [Rc<LockClass>; CoreLockClass::COUNT],
+    warmth: RefCell<CacheWarmth>,
+    /// First frame and node of each range of memory, by frame.
+    node_ranges: Vec<(u64, u16)>,
+    tracing: Tracing,
+    has_tracing: bool,
+}
+
+/// The engine that a machine needs: its CPUs and what scheduling costs on it.
+pub fn engine_config(machine: &Machine, costs: &CostModel) -> EngineConfig {
+    EngineConfig {
+        topology: Topology { node_of: cpu_nodes(machine) },
+        sched: costs.sched,
+        digest: DigestPlan::default(),
+    }
+}
+
+impl SimHost {
+    /// The host for `machine`; `sim` is of an engine with its CPUs ([`engine_config`]).
+    pub fn new(sim: &Sim, machine: &Machine, costs: CostModel, tracing: Tracing) -> Self {
+        let lock_classes = CoreLockClass::ALL
+            .map(|class| sim.lock_class(class.name(), lock_kind(class), costs.lock(class)));
+        let zones = || {
+            (0u16..).zip(&machine.nodes).flat_map(|(node, spec)| {
+                spec.zones.iter().map(move |zone| (zone.start_pfn, zone.spanned, node))
+            })
+        };
+        let nr_frames = zones().map(|(start, spanned, _)| start + spanned).max().unwrap_or(0);
+        let mut node_ranges: Vec<(u64, u16)> =
+            zones().map(|(start, _, node)| (start, node)).collect();
+        node_ranges.sort_unstable();
+        node_ranges.dedup_by_key(|&mut (_, node)| node);
+
+        let nr_nodes = machine.nodes.len().max(1) as u64;
+        let socket_of_node: Vec<u16> = (0..nr_nodes)
+            .map(|node| (node * costs.nr_sockets.min(nr_nodes) / nr_nodes) as u16)
+            .collect();
+        let socket_of_cpu =
+            cpu_nodes(machine).iter().map(|&node| socket_of_node[usize::from(node)]).collect();
+        let warmth = CacheWarmth::new(
+            costs.cache_sizes,
+            costs.cache_costs,
+            socket_of_cpu,
+            socket_of_node,
+            nr_frames as usize,
+        );
+        SimHost {
+            sim: sim.clone(),
+            costs,
+            lock_classes,
+            warmth: RefCell::new(warmth),
+            node_ranges,
+            has_tracing: tracing.digest || tracing.sink.is_some(),
+            tracing,
+        }
+    }
+
+    /// The simulation.
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// What everything costs here.
+    pub fn costs(&self) -> &CostModel {
+        &self.costs
+    }
+
+    /// Lets a device's DMA change a frame: no cache holds it afterwards.
+    pub fn frame_dma(&self, pfn: Pfn) {
+        self.warmth.borrow_mut().forget(pfn.get() as usize);
+    }
+
+    fn node_of(&self, pfn: Pfn) -> u16 {
+        let after = self.node_ranges.partition_point(|&(start, _)| start <= pfn.get());
+        self.node_ranges[after.saturating_sub(1)].1
+    }
+
+    /// Charges a copy of `bytes` bytes from or to memory that starts in frame `pfn`.
+    fn copy(&self, pfn: Pfn, offset: usize, bytes: usize, touch: Touch) {
+        let cpu = self.sim.cpu();
+        let node = self.node_of(pfn);
+        let mut warmth = self.warmth.borrow_mut();
+        let (mut at, end) = (offset, offset + bytes);
+        let mut total_ns = 0;
+        while at < end {
+            let frame_end = (at / PAGE_SIZE + 1) * PAGE_SIZE;
+            let part = frame_end.min(end) - at;
+            let frame = pfn.get() as usize + at / PAGE_SIZE;
+            total_ns += warmth.touch_part(cpu, frame, node, touch, part as u64);
+            at += part;
+        }
+        drop(warmth);
+        self.sim.charge(total_ns);
+    }
+}
+
+impl Host for SimHost {
+    type Lock<T: Send> = SimLock<T>;
+    type CpuLock<T: Send> = SimLock<T>;
+
+    const HAS_DATA: bool = false;
+
+    fn new_lock<T: Send>(&self, class: CoreLockClass, value: T) -> SimLock<T> {
+        SimLock::new(&self.sim, &self.lock_classes[class as usize], value)
+    }
+
+    fn new_cpu_lock<T: Send>(&self, class: CoreLockClass, owner: CpuId, value: T) -> SimLock<T> {
+        SimLock::with_owner(&self.sim, &self.lock_classes[class as usize], owner, value)
+    }
+
+    #[inline(always)]
+    fn cpu(&self, _cached: CpuId) -> CpuId {
+        self.sim.cpu()
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.sim.now_ns()
+    }
+
+    #[inline(always)]
+    fn charge(&self, cost: Cost, count: u32) {
+        self.sim.charge(self.costs.ns(cost) * u64::from(count));
+    }
+
+    fn frame_zero(&self, pfn: Pfn, order: Order) {
+        let cpu = self.sim.cpu();
+        let node = self.node_of(pfn);
+        let nr_frames = order.pages() as usize;
+        let ns = self.warmth.borrow_mut().zero_block(cpu, pfn.get() as usize, node, nr_frames);
+        self.sim.charge(ns);
+    }
+
+    fn frame_write(&self, pfn: Pfn, offset: usize, src: &[u8]) {
+        self.copy(pfn, offset, src.len(), Touch::CopyTo);
+    }
+
+    fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]) {
+        self.copy(pfn, offset, dst.len(), Touch::CopyFrom);
+    }
+
+    #[inline(always)]
+    fn trace(&self, cpu: CpuId, event: &Event) {
+        if self.has_tracing {
+            self.trace_slow(cpu, event);
+        }
+    }
+
+    fn yield_now(&self) {
+        self.sim.sync();
+    }
+
+    fn sleep_jiffies(&self, jiffies: u64) {
+        self.sim.sleep_jiffies(jiffies);
+    }
+}
+
+impl SimHost {
+    #[inline(never)]
+    fn trace_slow(&self, cpu: CpuId, event: &Event) {
+        if self.tracing.digest {
+            for word in event.words() {
+                self.sim.fold(word);
+            }
+        }
+        if let Some(sink) = &self.tracing.sink {
+            sink(self.sim.now_ns(), cpu, event);
+        }
+    }
+}
+
+impl Tasks for SimHost {
+    type Task = TaskId;
+
+    fn current(&self) -> TaskId {
+        match self.sim.current() {
+            Some(task) => task,
+            None => panic!("current was called outside a task"),
+        }
+    }
+
+    fn park(&self, why: &'static str) {
+        self.sim.park(why);
+    }
+
+    fn unpark(&self, task: &TaskId) {
+        self.sim.unpark(*task);
+    }
+}
+
+impl<T> Lock<T> for SimLock<T> {
+    type Guard<'a>
+        = LockGuard<'a, T>
+    where
+        T: 'a;
+
+    #[inline(always)]
+    fn lock(&self, _cpu: CpuId) -> LockGuard<'_, T> {
+        SimLock::lock(self)
+    }
+
+    #[inline(always)]
+    fn try_lock(&self, _cpu: CpuId) -> Option<LockGuard<'_, T>> {
+        SimLock::try_lock(self)
+    }
+}
+
+const fn lock_kind(class: CoreLockClass) -> LockKind {
+    match class {
+        CoreLockClass::Oom | CoreLockClass::Drain => LockKind::Sleep,
+        CoreLockClass::Pcp => LockKind::Private,
+        CoreLockClass::Zone | CoreLockClass::Workload => LockKind::Spin,
+    }
+}
+
+/// Node of each CPU, by CPU number.
+fn cpu_nodes(machine: &Machine) -> Vec<u16> {
+    let cpus = (0u16..)
+        .zip(&machine.nodes)
+        .flat_map(|(node, spec)| spec.cpus.iter().map(move |&cpu| (usize::from(cpu), node)));
+    let mut nodes = Vec::new();
+    for (cpu, node) in cpus {
+        if nodes.len() <= cpu {
+            nodes.resize(cpu + 1, 0);
+        }
+        nodes[cpu] = node;
+    }
+    nodes
+}
