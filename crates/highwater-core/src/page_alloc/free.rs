@@ -19,6 +19,8 @@ pub enum FreeError {
     NoSuchFrame,
     /// The frame is not the start of a block in use.
     NotAllocated,
+    /// The block in use there has another order.
+    WrongOrder,
 }
 
 impl core::fmt::Display for FreeError {
@@ -26,6 +28,7 @@ impl core::fmt::Display for FreeError {
         f.write_str(match self {
             FreeError::NoSuchFrame => "no such frame",
             FreeError::NotAllocated => "not the start of an allocated block",
+            FreeError::WrongOrder => "the allocated block has another order",
         })
     }
 }
@@ -39,28 +42,42 @@ impl<H: Host> PageAllocator<H> {
     /// is freed in halves (§8).
     ///
     /// # Errors
-    /// If the frame does not start a block in use.
+    /// If the frame does not start a block in use of that order.
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-        if !page.has(PageWord::USED) || page.refcount() == 0 {
+        let users = page.refcount();
+        if !page.has(PageWord::USED) || users == 0 {
             return Err(FreeError::NotAllocated);
         }
+        if page.order() != order && (users == 1 || order > Order::ZERO) {
+            return Err(FreeError::WrongOrder);
+        }
         // The only user drops its reference without an atomic instruction.
-        if page.refcount() == 1 {
+        if users == 1 {
             page.set_refcount(0);
             self.free_block(cx, pfn, order);
-        } else if page.put_ref() {
-            self.free_block(cx, pfn, order);
-        } else if !page.has(PageWord::HEAD) {
-            for half in (0..order.0).rev() {
-                let tail = pfn.add(1 << half);
-                self.map.page(tail).set(PageWord::USED, Order(half), MigrateType::Unmovable);
-                self.free_block(cx, tail, Order(half));
-            }
-            page.set_order(Order::ZERO);
+        } else {
+            self.free_shared(cx, pfn, order);
         }
         Ok(())
+    }
+
+    #[cold]
+    fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
+        let page = self.map.page(pfn);
+        let keeps_tail = page.has(PageWord::HEAD) || order == Order::ZERO;
+        if !keeps_tail {
+            // While this reference is held nobody else frees the head.
+            page.set_order(Order::ZERO);
+        }
+        if page.put_ref() {
+            self.free_block(cx, pfn, order);
+        } else if !keeps_tail {
+            for half in (0..order.0).rev() {
+                self.free_block(cx, pfn.add(1 << half), Order(half));
+            }
+        }
     }
 
     #[inline]
@@ -86,20 +103,34 @@ impl<H: Host> PageAllocator<H> {
     /// Frees order-0 pages whose last reference is gone, in list order (LRU release, unmap).
     ///
     /// # Errors
-    /// At the first frame that is not a page in use; the pages before it are freed.
+    /// At the first frame that is not a single page in use; the pages before it are freed.
     pub fn free_list(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) -> Result<(), FreeError> {
-        for chunk in pfns.chunks(LIST_FREE_CHUNK) {
-            for &pfn in chunk {
-                let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-                if !page.has(PageWord::USED) {
-                    return Err(FreeError::NotAllocated);
-                }
-                page.set_refcount(0);
-                cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
-                cx.host.trace(cx.cpu(), &Event::PageFreeBatched { pfn });
+        let mut result = Ok(());
+        let mut good = pfns.len();
+        for (i, &pfn) in pfns.iter().enumerate() {
+            if let Err(error) = self.unuse(pfn) {
+                (result, good) = (Err(error), i);
+                break;
             }
+            cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+        }
+        for chunk in pfns[..good].chunks(LIST_FREE_CHUNK) {
             self.free_chunk(cx, chunk);
         }
+        result
+    }
+
+    /// Makes a single page in use nobody's; listed twice, it fails the second time.
+    fn unuse(&self, pfn: Pfn) -> Result<(), FreeError> {
+        let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
+        if !page.has(PageWord::USED) {
+            return Err(FreeError::NotAllocated);
+        }
+        if page.order() > Order::ZERO {
+            return Err(FreeError::WrongOrder);
+        }
+        page.set_refcount(0);
+        page.clear();
         Ok(())
     }
 
@@ -117,6 +148,7 @@ impl<H: Host> PageAllocator<H> {
             match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
                 Some(mut pcp) => {
                     for &pfn in now {
+                        cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
                         let migratetype = zone.pageblock_type(pfn);
                         if migratetype == MigrateType::Isolate {
                             self.events.add(cpu, VmEvent::Pgfree, 1);
@@ -129,6 +161,7 @@ impl<H: Host> PageAllocator<H> {
                 }
                 None => {
                     for &pfn in now {
+                        cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
                         let migratetype = zone.pageblock_type(pfn);
                         self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
                     }
