@@ -76,10 +76,16 @@ impl<H: Host> PageAllocator<H> {
             cookie: self.zonelist_cookie(),
         };
         let mut step = self.first_attempt(cx, relief, req, &mut state);
-        while let Step::Next | Step::Retry = step {
-            step = self.retry(cx, relief, req, &mut state);
+        loop {
+            step = match step {
+                Step::Next | Step::Retry => self.retry(cx, relief, req, &mut state),
+                Step::NoPage => match self.no_page(cx, relief, req, &mut state) {
+                    Step::Retry => Step::Retry,
+                    end => return end,
+                },
+                end => return end,
+            };
         }
-        if matches!(step, Step::NoPage) { self.no_page(cx, relief, req, &mut state) } else { step }
     }
 
     /// §11.1.
@@ -154,7 +160,8 @@ impl<H: Host> PageAllocator<H> {
             return Step::NoPage;
         }
 
-        let (progress, page) = self.direct_reclaim(cx, relief, req, state.flags);
+        let (reclaimed, page) = self.direct_reclaim(cx, relief, req, state.flags);
+        let progress = reclaimed > 0;
         if let Some(pfn) = page {
             return Step::Page(pfn);
         }
@@ -257,7 +264,7 @@ impl<H: Host> PageAllocator<H> {
             Some(pfn) => Step::Page(pfn),
             None => {
                 cx.host.yield_now();
-                Step::Restart
+                Step::Retry
             }
         }
     }
@@ -301,20 +308,21 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// §11.3: reclaim, then try again, the second time after giving back what lies idle.
+    /// §11.3: reclaim, then try again, the second time after giving back what lies idle. Tells how
+    /// many pages were reclaimed.
     pub(super) fn direct_reclaim<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
         relief: &R,
         req: &Request<'_>,
         flags: AllocFlags,
-    ) -> (bool, Option<Pfn>) {
+    ) -> (u64, Option<Pfn>) {
         self.events.add(cx.cpu(), VmEvent::of_zone(VmEvent::AllocstallDma, req.highest), 1);
         let old = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
         let reclaimed = relief.reclaim(self, cx, req);
         cx.set_flags(old);
         if reclaimed == 0 {
-            return (false, None);
+            return (0, None);
         }
         if let Some(cache) = self.zonelist_cache(req) {
             cache.clear();
@@ -325,7 +333,7 @@ impl<H: Host> PageAllocator<H> {
             self.drain_all(cx, None);
             page = self.get_page(cx, relief, req, flags);
         }
-        (true, page)
+        (reclaimed, page)
     }
 
     /// §11.4: compaction at one priority.

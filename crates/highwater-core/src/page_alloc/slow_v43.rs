@@ -5,6 +5,7 @@ use super::{
 };
 use crate::host::{Cx, HZ, Host, TaskFlags};
 use crate::page::{Order, Pfn};
+use crate::zone::ZoneType;
 
 impl<H: Host> PageAllocator<H> {
     /// 4.3's loop: compaction, reclaim, OOM, as long as there is progress.
@@ -59,14 +60,12 @@ impl<H: Host> PageAllocator<H> {
             if !huge || kthread {
                 priority = CompactPriority::SyncLight;
             }
-            let before = reclaimed_pages;
-            let (progress, page) = self.direct_reclaim(cx, relief, &req, flags);
+            let (reclaimed, page) = self.direct_reclaim(cx, relief, &req, flags);
             if page.is_some() {
                 return page;
             }
-            if progress {
-                reclaimed_pages = before + super::DIRECT_RECLAIM_TARGET;
-            }
+            let progress = reclaimed > 0;
+            reclaimed_pages += reclaimed;
             if req.gfp.contains(Gfp::NORETRY) {
                 return self.direct_compact(cx, relief, &req, flags, priority).1;
             }
@@ -77,16 +76,29 @@ impl<H: Host> PageAllocator<H> {
                 cx.host.yield_now();
                 continue;
             }
-            if progress {
-                return self.direct_compact(cx, relief, &req, flags, priority).1;
+            // Somebody may have freed enough meanwhile: a last look, far above the minimum.
+            let last = AllocFlags::MARK_HIGH | AllocFlags::CPUSET;
+            if let Some(pfn) = self.get_page(cx, relief, &req, last) {
+                return Some(pfn);
             }
-            // Without FS the killer is not called, but the request goes on as if it had been.
-            let killed = !req.gfp.contains(Gfp::FS)
-                || (!req.order.is_costly() && relief.out_of_memory(self, cx, &req));
-            if !killed && !nofail {
-                return None;
+            if !self.kill_v43(cx, relief, &req) {
+                return self.direct_compact(cx, relief, &req, flags, priority).1;
             }
             cx.host.sleep_jiffies(HZ / 50);
         }
+    }
+
+    /// The OOM step: true if the request should go on. Costly requests do not kill, nor do those
+    /// that cannot use NORMAL memory; without FS the killer is not called, but the request goes on
+    /// as if it had been.
+    fn kill_v43<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
+        if req.gfp.contains(Gfp::NOFAIL) {
+            relief.out_of_memory(self, cx, req);
+            return true;
+        }
+        if req.order.is_costly() || req.highest < ZoneType::Normal {
+            return false;
+        }
+        !req.gfp.contains(Gfp::FS) || relief.out_of_memory(self, cx, req)
     }
 }
