@@ -59,6 +59,7 @@ impl<P: Probe> Buddy<'_, P> {
         }
         let (mut pfn, mut order) = (pfn, order);
         self.map.page(pfn).clear();
+        self.map.page(pfn).set_refcount(0);
         while order < Order::MAX {
             if let Some(capture) = &mut self.capture
                 && capture.applies(order, migratetype)
@@ -172,7 +173,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it
-    /// (spec 01 §8).
+    /// (spec 01 §8). The block is in use from then on, with refcount 1.
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;
         use crate::zone::ZoneType;
@@ -191,6 +192,7 @@ impl<P: Probe> Buddy<'_, P> {
         }
         self.unlink(pfn);
         self.map.page(pfn).set(PageWord::USED, order, MigrateType::Movable);
+        self.map.page(pfn).set_refcount(1);
         if order.0 >= PAGEBLOCK_ORDER - 1 {
             for block in (pfn.0..pfn.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER) {
                 if self.zone.pageblock_type(Pfn(block)).is_mergeable() {

@@ -5,7 +5,7 @@
 //!
 //! From: `syscall`, `vm` · to: [`super::pcp`], [`super::buddy`], failing [`super::slow`].
 
-use super::pcp::{PcpBusy, pcp_event_unit};
+use super::pcp::pcp_event_unit;
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
 use crate::config::{SlowPathPolicy, WatermarkTest};
@@ -38,6 +38,7 @@ impl<H: Host> PageAllocator<H> {
     ) -> Option<Pfn> {
         let mut req = self.prepare(cx, gfp, order, node, nodes)?;
         let flags = self.fast_flags(cx, &mut req, nodes);
+        let migratetype = req.migratetype;
         let page = match self.get_page(cx, relief, &req, flags) {
             Some(pfn) => Some(pfn),
             None => {
@@ -47,7 +48,6 @@ impl<H: Host> PageAllocator<H> {
                 self.alloc_slow(cx, relief, req)
             }
         };
-        let migratetype = gfp.migratetype().unwrap_or(MigrateType::Unmovable);
         let gfp = request::apply_scopes(gfp, cx.flags());
         cx.host.trace(cx.cpu(), &Event::PageAlloc { pfn: page, order, gfp, migratetype });
         page
@@ -327,13 +327,11 @@ impl<H: Host> PageAllocator<H> {
         let mut events = order.pages();
         let mut final_answer = false;
         if self.pcp_shape.holds(order) {
-            match self.pcp_alloc(cx, zone, order, req.migratetype, flags) {
-                Ok(taken) => {
-                    page = taken;
-                    events = pcp_event_unit(self.policy.pcp.event_unit, order);
-                    final_answer = taken.is_some() || !self.policy.pcp.refill_falls_back;
-                }
-                Err(PcpBusy) => {}
+            // Busy lists: straight to the buddy lists.
+            if let Ok(taken) = self.pcp_alloc(cx, zone, order, req.migratetype, flags) {
+                page = taken;
+                events = pcp_event_unit(self.policy.pcp.event_unit, order);
+                final_answer = taken.is_some() || !self.policy.pcp.refill_falls_back;
             }
         }
         if !final_answer {
@@ -376,7 +374,7 @@ impl<H: Host> PageAllocator<H> {
             }
         }
         if page.is_none() {
-            let refill = self.pcp_shape.holds(order) && req.migratetype.is_mergeable();
+            let refill = self.pcp_shape.traced_as_refill(order) && req.migratetype.is_mergeable();
             page = buddy.remove(order, req.migratetype, flags, refill);
         }
         let may = AllocFlags::OOM | AllocFlags::NON_BLOCK;
@@ -386,6 +384,9 @@ impl<H: Host> PageAllocator<H> {
             && flags.intersects(may)
         {
             page = buddy.take(order, MigrateType::HighAtomic);
+            if let Some(pfn) = page {
+                buddy.announce(pfn, order, MigrateType::HighAtomic);
+            }
         }
         if page.is_some() {
             zone.add_free(cx.cpu(), -(order.pages() as i64));

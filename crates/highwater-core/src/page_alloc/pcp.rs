@@ -102,6 +102,13 @@ impl PcpShape {
         self.orders >> order.0 & 1 != 0
     }
 
+    /// Does taking a block of this order from the buddy lists show up as a refill in traces
+    /// (§13)? With 15 lists (5.14 to 5.19) only order 0 does.
+    #[inline(always)]
+    pub(super) fn traced_as_refill(self, order: Order) -> bool {
+        self.holds(order) && (self.lists != PcpLists::HighOrder15 || order == Order::ZERO)
+    }
+
     /// The list of an order and type.
     #[inline(always)]
     pub fn index(self, order: Order, migratetype: MigrateType) -> usize {
@@ -229,9 +236,10 @@ impl<H: Host> PageAllocator<H> {
         let blocks = if batch > 1 { (batch >> order.0).max(2) } else { batch };
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
+        let traced = self.pcp_shape.traced_as_refill(order);
         let mut got = 0;
         for _ in 0..blocks {
-            let Some(pfn) = buddy.remove(order, migratetype, flags, true) else {
+            let Some(pfn) = buddy.remove(order, migratetype, flags, traced) else {
                 break;
             };
             let page = self.map.page(pfn);
