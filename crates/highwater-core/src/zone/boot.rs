@@ -160,14 +160,15 @@ impl<H: Host> PageAllocator<H> {
     /// Steps 3 to 6 of §2.2: thresholds with watermarks at 0, then every size.
     fn init_sizes(&self, cx: &Cx<'_, H>) {
         // CPU bring-up refreshes thresholds while all marks are 0: each zone gets a small drift
-        // mark that later refreshes keep.
-        self.refresh_thresholds();
-        let user = self.tunables.min_free_kbytes;
+        // mark that later refreshes keep. With one CPU there is no bring-up.
+        if self.nr_cpus() > 1 {
+            self.refresh_thresholds();
+        }
         let computed = watermark::min_free_kbytes(
             self.buffer_pages(),
             self.policy.watermark.min_free_kbytes_max,
         );
-        self.min_free_kbytes.store(user.unwrap_or(computed), Relaxed);
+        self.min_free_kbytes.store(computed, Relaxed);
         self.rebuild_watermarks();
         self.refresh_thresholds();
         self.rebuild_lowmem_reserve();
@@ -175,6 +176,10 @@ impl<H: Host> PageAllocator<H> {
             self.set_reserve_blocks_aside(cx);
         }
         self.start_thp();
+        if let Some(kbytes) = self.tunables.min_free_kbytes {
+            // A user's sysctl comes last, whatever THP wanted.
+            self.set_min_free_kbytes(kbytes);
+        }
         for zone in self.populated_zones() {
             let m = zone.marks();
             zone.alloc_batch.store((m.high - m.low) as i64, Relaxed);
@@ -277,9 +282,19 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Gives a pageblock another type and moves its free blocks there (set-up and replay).
+    /// Gives a pageblock another type and moves its free blocks there (set-up and replay). The
+    /// high-atomic reserve counts the pageblocks of its type.
     pub fn convert_pageblock(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, to: MigrateType) {
         let mut area = zone.free.lock(cx.cpu());
+        let from = zone.pageblock_type(pfn);
+        if self.highatomic_on_demand() && from != to {
+            let reserved = zone.nr_reserved_highatomic();
+            if to == MigrateType::HighAtomic {
+                zone.set_reserved_highatomic(reserved + PAGEBLOCK_PAGES);
+            } else if from == MigrateType::HighAtomic {
+                zone.set_reserved_highatomic(reserved.saturating_sub(PAGEBLOCK_PAGES));
+            }
+        }
         zone.set_pageblock_type(pfn, to);
         self.buddy(cx, zone, &mut area).move_pageblock(pfn, to, false);
     }

@@ -138,7 +138,8 @@ impl ZoneInfo {
         self.managed.load(Relaxed)
     }
 
-    pub(crate) fn add_managed(&self, pages: u64) {
+    /// Counts pages handed to the allocator (boot, released init memory).
+    pub fn add_managed(&self, pages: u64) {
         self.managed.fetch_add(pages, Relaxed);
     }
 
@@ -171,7 +172,7 @@ impl ZoneInfo {
     }
 
     /// Sets the marks; a rebuild clears the boost.
-    pub(crate) fn set_marks(&self, m: &Marks) {
+    pub fn set_marks(&self, m: &Marks) {
         for (slot, value) in self.marks.iter().zip([m.min, m.low, m.high, m.promo]) {
             slot.store(value, Relaxed);
         }
@@ -198,7 +199,8 @@ impl ZoneInfo {
         self.boost_factor.load(Relaxed)
     }
 
-    pub(crate) fn set_boost_factor(&self, factor: u64) {
+    /// Sets `watermark_boost_factor`.
+    pub fn set_boost_factor(&self, factor: u64) {
         self.boost_factor.store(factor, Relaxed);
     }
 
@@ -213,7 +215,8 @@ impl ZoneInfo {
         core::array::from_fn(|i| self.reserve[i].load(Relaxed))
     }
 
-    pub(crate) fn set_lowmem_reserves(&self, reserve: &[u64; 5]) {
+    /// Sets all five reserves.
+    pub fn set_lowmem_reserves(&self, reserve: &[u64; 5]) {
         for (slot, &value) in self.reserve.iter().zip(reserve) {
             slot.store(value, Relaxed);
         }
@@ -306,7 +309,7 @@ impl ZoneInfo {
 
     /// Sets a pageblock's type (zone lock held). With grouping off the mergeable types all become
     /// unmovable.
-    pub(crate) fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
+    pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
         let t = match migratetype {
             t if t.is_mergeable() && !self.grouping => MigrateType::Unmovable,
             t => t,

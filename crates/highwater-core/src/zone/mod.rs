@@ -12,6 +12,7 @@ pub mod boot;
 mod ids;
 mod info;
 pub mod watermark;
+#[allow(clippy::module_inception, reason = "a zone is the main thing of the zone folder")]
 mod zone;
 pub mod zonelist;
 

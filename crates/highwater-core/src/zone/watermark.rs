@@ -109,7 +109,7 @@ pub fn pcp_sizes(
     let high = match sizing {
         PcpSizing::SixBatches | PcpSizing::SixBatchesMib if high_fraction == 0 => 6 * batch,
         _ => {
-            let total = if high_fraction == 0 { low } else { managed / high_fraction };
+            let total = managed.checked_div(high_fraction).unwrap_or(low);
             (total / cpus.max(1)).max(batch * 4)
         }
     };
