@@ -20,6 +20,7 @@ mod highatomic;
 mod pcp;
 mod relief;
 mod request;
+mod restore;
 mod slow;
 mod slow_v43;
 mod zonelist_cache;
@@ -30,6 +31,7 @@ pub use gfp::Gfp;
 pub use pcp::{Pcp, PcpShape};
 pub use relief::{CompactPriority, CompactResult, NoRelief, NodeReclaim, Relief};
 pub use request::{AllocFlags, Request};
+pub use restore::{Block, RestoreError, ZoneState};
 pub use zonelist_cache::ZonelistCache;
 
 use alloc::boxed::Box;
