@@ -1,1 +1,269 @@
-//! b
+//! Micro-benchmarks of page allocation: nanoseconds per allocate-and-free pair.
+//!
+//! Patterns and sizes are those with which llfree-rs measures itself: 2^20 frames, half of them
+//! allocated; *repeat* takes and frees one block again and again, *bulk* fills half of the memory
+//! and frees it last-in first-out, *random* frees it in random order.
+//!
+//! | row | is |
+//! |---|---|
+//! | `highwater` | the whole fast path: watermark, per-CPU list behind its lock, counters |
+//! | `floor: lock+LIFO` | a spin lock round trip and an array pop, then the same with a push |
+//! | `buddy_system_allocator` | the crate many Rust kernels use, behind a spin lock |
+//!
+//! What is measured is the *CPU time of the measuring threads*, so that other load on the machine
+//! adds noise only through the caches. A sample counts only if its result is right: every block
+//! aligned, inside the memory and held once; all memory free again at the end; as many pages
+//! counted as freed as were counted as allocated. A wrong result is an error, not a fast time.
+//!
+//! The first sample of a row warms up and is dropped; a row is the median of the others.
+
+mod pattern;
+mod subject;
+
+use core::fmt;
+
+use highwater_core::config::{Policy, preset};
+use highwater_core::page::Order;
+
+use crate::host::NativeError;
+use pattern::Plan;
+use subject::{Crate, Floor, Highwater, Subject};
+
+/// Frames of the benchmark machine: 4 GiB.
+const NR_FRAMES: u32 = 1 << 20;
+/// Frames with `quick`: 256 MiB.
+const NR_FRAMES_QUICK: u32 = 1 << 16;
+/// Timed samples per row.
+const SAMPLES: usize = 5;
+/// Pairs of one sample of the repeat pattern.
+const REPEATS: u32 = 200_000;
+/// The same with `quick`.
+const REPEATS_QUICK: u32 = 10_000;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct BenchOptions {
+    /// Small memory and one sample: for tests, not for figures.
+    pub quick: bool,
+    /// Orders.
+    pub orders: Vec<Order>,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+    /// The policy `highwater` runs with; none is 6.1.
+    pub policy: Option<Policy>,
+    /// Measure the others too.
+    pub compare: bool,
+    /// Bind threads to cores.
+    pub pin_threads: bool,
+}
+
+impl Default for BenchOptions {
+    fn default() -> Self {
+        BenchOptions {
+            quick: false,
+            orders: vec![Order(0), Order(3), Order(9)],
+            threads: vec![1, 2],
+            policy: None,
+            compare: true,
+            pin_threads: true,
+        }
+    }
+}
+
+/// In which order blocks are taken and given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pattern {
+    /// One block, again and again, while half of the memory is in use.
+    Repeat,
+    /// Half of the memory, freed in reverse order.
+    Bulk,
+    /// Half of the memory, freed in random order.
+    Random,
+}
+
+impl Pattern {
+    /// All patterns.
+    pub const ALL: [Pattern; 3] = [Pattern::Repeat, Pattern::Bulk, Pattern::Random];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pattern::Repeat => "repeat",
+            Pattern::Bulk => "bulk",
+            Pattern::Random => "rand",
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchRow {
+    /// Which allocator.
+    pub allocator: &'static str,
+    /// Block size.
+    pub order: Order,
+    /// Access pattern.
+    pub pattern: Pattern,
+    /// Threads at once.
+    pub threads: usize,
+    /// CPU time per allocate-and-free pair, nanoseconds.
+    pub ns_per_pair: f64,
+    /// What a reader should know; usually empty.
+    pub note: String,
+}
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The machine could not be set up.
+    #[error(transparent)]
+    Native(#[from] NativeError),
+    /// No row can be measured so.
+    #[error("{0}")]
+    Options(&'static str),
+    /// An allocator did the wrong thing.
+    #[error("{allocator}, order {}, {pattern}, {threads} threads: {what}", order.0)]
+    Wrong {
+        /// Which allocator.
+        allocator: &'static str,
+        /// Block size.
+        order: Order,
+        /// Access pattern.
+        pattern: Pattern,
+        /// Threads at once.
+        threads: usize,
+        /// What was wrong.
+        what: String,
+    },
+}
+
+/// Measures everything that `options` ask for, in table order.
+///
+/// # Errors
+/// If the options make no sense, a machine cannot be set up or an allocator's result is wrong.
+pub fn run(options: &BenchOptions) -> Result<Vec<BenchRow>, BenchError> {
+    let mut rows = Vec::new();
+    run_with(options, |row| rows.push(row))?;
+    Ok(rows)
+}
+
+/// As [`run`], handing over each row as soon as it is measured.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(options: &BenchOptions, mut each: impl FnMut(BenchRow)) -> Result<(), BenchError> {
+    check(options)?;
+    let policy = match &options.policy {
+        Some(policy) => policy.clone(),
+        None => preset("6.1").ok_or(BenchError::Options("the 6.1 preset is missing"))?,
+    };
+    let nr_frames = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
+    for &order in &options.orders {
+        for pattern in Pattern::ALL {
+            for &threads in &options.threads {
+                let plan = Plan {
+                    order,
+                    pattern,
+                    threads,
+                    nr_frames,
+                    repeats: if options.quick { REPEATS_QUICK } else { REPEATS },
+                    samples: if options.quick { 1 } else { SAMPLES },
+                };
+                each(measure(&plan, &Highwater::new(&plan, &policy, options.pin_threads)?)?);
+                if options.compare {
+                    each(measure(&plan, &Floor::new(&plan))?);
+                    each(measure(&plan, &Crate::new(&plan))?);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(options: &BenchOptions) -> Result<(), BenchError> {
+    let smallest = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
+    if options.orders.iter().any(|&order| order > Order::MAX) {
+        return Err(BenchError::Options("orders go up to 10"));
+    }
+    if options.threads.contains(&0) {
+        return Err(BenchError::Options("a benchmark needs a thread"));
+    }
+    // Each thread needs at least two blocks of the largest order.
+    if options.threads.iter().any(|&n| n > smallest as usize >> 12) {
+        return Err(BenchError::Options("too many threads for the memory"));
+    }
+    Ok(())
+}
+
+fn measure<S: Subject>(plan: &Plan, subject: &S) -> Result<BenchRow, BenchError> {
+    let wrong = |what: String| BenchError::Wrong {
+        allocator: S::NAME,
+        order: plan.order,
+        pattern: plan.pattern,
+        threads: plan.threads,
+        what,
+    };
+    let mut samples = Vec::new();
+    let mut note = String::new();
+    for _ in 0..plan.samples + 1 {
+        let sample = plan.sample(subject).map_err(wrong)?;
+        samples.push(sample.ns_per_pair);
+        note = sample.note;
+    }
+    // The first one warmed up.
+    samples.remove(0);
+    samples.sort_by(f64::total_cmp);
+    Ok(BenchRow {
+        allocator: S::NAME,
+        order: plan.order,
+        pattern: plan.pattern,
+        threads: plan.threads,
+        ns_per_pair: samples[samples.len() / 2],
+        note,
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_run_measures_every_row() {
+        let options = BenchOptions { quick: true, pin_threads: false, ..Default::default() };
+        let rows = run(&options).unwrap();
+        assert_eq!(rows.len(), 3 * 3 * 2 * 3);
+        assert!(rows.iter().all(|r| r.ns_per_pair > 0.0 && r.ns_per_pair.is_finite()));
+    }
+
+    #[test]
+    fn every_preset_gives_right_results() {
+        for (name, _) in highwater_core::config::PRESETS {
+            let options = BenchOptions {
+                quick: true,
+                policy: preset(name),
+                compare: false,
+                pin_threads: false,
+                ..Default::default()
+            };
+            run(&options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+
+    #[test]
+    fn senseless_options_are_errors() {
+        let with = |change: fn(&mut BenchOptions)| {
+            let mut options = BenchOptions { quick: true, ..Default::default() };
+            change(&mut options);
+            run(&options)
+        };
+        assert!(matches!(with(|o| o.orders = vec![Order(11)]), Err(BenchError::Options(_))));
+        assert!(matches!(with(|o| o.threads = vec![0]), Err(BenchError::Options(_))));
+        assert!(matches!(with(|o| o.threads = vec![1000]), Err(BenchError::Options(_))));
+    }
+}

@@ -1,0 +1,317 @@
+//! One sample: the pattern on all threads, timed, and checked.
+//!
+//! Checks run between the timed parts: blocks are entered in a shared bitmap after they were taken
+//! and removed before they are freed, so that a block held twice, by whichever threads, is noticed.
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Barrier;
+
+use highwater_core::page::Order;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Pattern;
+use super::subject::{Subject, Worker};
+
+/// What one row measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) order: Order,
+    pub(super) pattern: Pattern,
+    pub(super) threads: usize,
+    pub(super) nr_frames: u32,
+    /// Pairs per thread and sample of the repeat pattern.
+    pub(super) repeats: u32,
+    pub(super) samples: usize,
+}
+
+/// The result of one sample.
+pub(super) struct Sample {
+    pub(super) ns_per_pair: f64,
+    pub(super) note: String,
+}
+
+impl Plan {
+    /// Blocks that each thread holds at most: together half of the memory.
+    pub(super) fn blocks_per_thread(&self) -> usize {
+        (self.nr_frames as usize >> 1 >> self.order.0) / self.threads
+    }
+
+    /// Runs the pattern once on all threads.
+    pub(super) fn sample<S: Subject>(&self, subject: &S) -> Result<Sample, String> {
+        let before = subject.nr_free();
+        let held = Held::new(self);
+        let start = Barrier::new(self.threads);
+        let results: Vec<Result<Timed, String>> = std::thread::scope(|s| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|n| {
+                    let (held, start) = (&held, &start);
+                    s.spawn(move || self.one_thread(subject, n, held, start))
+                })
+                .collect();
+            let joined = threads.into_iter().map(|t| t.join());
+            joined.map(|t| t.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
+        });
+        let mut all = Timed::default();
+        for result in results {
+            let timed = result?;
+            all.ns += timed.ns;
+            all.pairs += timed.pairs;
+            all.moved += timed.moved;
+        }
+        held.check_empty()?;
+        subject.settle()?;
+        let after = subject.nr_free();
+        if after != before {
+            return Err(format!("{before} pages were free before and {after} after"));
+        }
+        let note = match all.moved {
+            0 => String::new(),
+            moved => format!("another frame in {moved} of {} repeats", all.pairs),
+        };
+        Ok(Sample { ns_per_pair: all.ns as f64 / all.pairs as f64, note })
+    }
+
+    fn one_thread<S: Subject>(
+        &self,
+        subject: &S,
+        number: usize,
+        held: &Held,
+        start: &Barrier,
+    ) -> Result<Timed, String> {
+        let worker = subject.worker(number);
+        start.wait();
+        let mut worker = match worker {
+            Ok(worker) => worker,
+            Err(why) => {
+                // Do not leave the others waiting where `repeat` meets again.
+                if self.pattern == Pattern::Repeat {
+                    start.wait();
+                }
+                return Err(why);
+            }
+        };
+        match self.pattern {
+            Pattern::Repeat => self.repeat(&mut worker, held, start),
+            Pattern::Bulk => self.fill_and_free(&mut worker, held, None),
+            Pattern::Random => self.fill_and_free(&mut worker, held, Some(number as u64 + 1)),
+        }
+    }
+
+    /// Half of the memory stays allocated; one more block comes and goes.
+    fn repeat<W: Worker>(
+        &self,
+        worker: &mut W,
+        held: &Held,
+        start: &Barrier,
+    ) -> Result<Timed, String> {
+        let (prefill, _) = self.fill(worker);
+        // The timed parts of all threads should overlap, whatever happened before.
+        start.wait();
+        let first = worker.alloc(self.order).ok_or("out of memory")?;
+        worker.free(first, self.order);
+        let mut timed = Timed { pairs: u64::from(self.repeats), ..Timed::default() };
+        let begun = cpu_time_ns();
+        for _ in 0..self.repeats {
+            let Some(pfn) = worker.alloc(self.order) else {
+                return Err("out of memory".into());
+            };
+            timed.moved += u64::from(black_box(pfn) != first);
+            worker.free(pfn, self.order);
+        }
+        timed.ns = cpu_time_ns() - begun;
+        held.enter(&prefill)?;
+        held.leave(&prefill)?;
+        for &pfn in &prefill {
+            worker.free(pfn, self.order);
+        }
+        Ok(timed)
+    }
+
+    /// Takes this thread's share, then frees it: in reverse, or shuffled.
+    fn fill_and_free<W: Worker>(
+        &self,
+        worker: &mut W,
+        held: &Held,
+        seed: Option<u64>,
+    ) -> Result<Timed, String> {
+        let (mut blocks, fill_ns) = self.fill(worker);
+        held.enter(&blocks)?;
+        match seed {
+            None => blocks.reverse(),
+            Some(seed) => shuffle(&mut blocks, seed),
+        }
+        held.leave(&blocks)?;
+        let begun = cpu_time_ns();
+        for &pfn in &blocks {
+            worker.free(pfn, self.order);
+        }
+        let ns = fill_ns + (cpu_time_ns() - begun);
+        let pairs = blocks.len() as u64;
+        match blocks.len() == self.blocks_per_thread() {
+            true => Ok(Timed { ns, pairs, moved: 0 }),
+            false => Err(format!("out of memory after {pairs} blocks")),
+        }
+    }
+
+    /// Takes this thread's share and tells how long it took.
+    fn fill<W: Worker>(&self, worker: &mut W) -> (Vec<u32>, u64) {
+        // Touched beforehand: page faults of the benchmark's own array are not the allocator's.
+        let mut blocks = vec![u32::MAX; self.blocks_per_thread()];
+        let mut nr = 0;
+        let begun = cpu_time_ns();
+        for slot in &mut blocks {
+            let Some(pfn) = worker.alloc(self.order) else { break };
+            *slot = pfn;
+            nr += 1;
+        }
+        let ns = cpu_time_ns() - begun;
+        blocks.truncate(nr);
+        (blocks, ns)
+    }
+}
+
+/// What one thread measured.
+#[derive(Default)]
+struct Timed {
+    ns: u64,
+    pairs: u64,
+    /// Repeats that got another frame than the first one.
+    moved: u64,
+}
+
+/// Which blocks are in somebody's hands.
+struct Held {
+    bits: Vec<AtomicU64>,
+    order: Order,
+    nr_frames: u32,
+}
+
+impl Held {
+    fn new(plan: &Plan) -> Held {
+        let words = (plan.nr_frames as usize >> plan.order.0).div_ceil(64);
+        let bits = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Held { bits, order: plan.order, nr_frames: plan.nr_frames }
+    }
+
+    fn enter(&self, blocks: &[u32]) -> Result<(), String> {
+        for &pfn in blocks {
+            let (word, bit) = self.place(pfn)?;
+            if self.bits[word].fetch_or(bit, Relaxed) & bit != 0 {
+                return Err(format!("frame {pfn} was handed out twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&self, blocks: &[u32]) -> Result<(), String> {
+        for &pfn in blocks {
+            let (word, bit) = self.place(pfn)?;
+            if self.bits[word].fetch_and(!bit, Relaxed) & bit == 0 {
+                return Err(format!("frame {pfn} is freed twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_empty(&self) -> Result<(), String> {
+        match self.bits.iter().all(|word| word.load(Relaxed) == 0) {
+            true => Ok(()),
+            false => Err("blocks were not freed".into()),
+        }
+    }
+
+    /// Frames are numbered from the start of the memory under test.
+    fn place(&self, pfn: u32) -> Result<(usize, u64), String> {
+        if pfn >= self.nr_frames || pfn & ((1 << self.order.0) - 1) != 0 {
+            return Err(format!("no block of order {} starts at frame {pfn}", self.order.0));
+        }
+        let block = pfn >> self.order.0;
+        Ok((block as usize / 64, 1 << (block % 64)))
+    }
+}
+
+/// CPU time of the calling thread.
+fn cpu_time_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Fisher-Yates with a splitmix64 stream.
+fn shuffle(blocks: &mut [u32], seed: u64) {
+    let mut state = seed;
+    for i in (1..blocks.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = state;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^= x >> 31;
+        blocks.swap(i, (x % (i as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            order: Order(0),
+            pattern: Pattern::Bulk,
+            threads: 1,
+            nr_frames: 256,
+            repeats: 4,
+            samples: 1,
+        }
+    }
+
+    /// Hands out frame 0 always, or loses what is freed.
+    struct Broken {
+        twice: bool,
+    }
+
+    struct BrokenWorker(bool, u32);
+
+    impl Subject for Broken {
+        const NAME: &'static str = "broken";
+        type Worker<'a> = BrokenWorker;
+
+        fn worker(&self, _: usize) -> Result<BrokenWorker, String> {
+            Ok(BrokenWorker(self.twice, 0))
+        }
+
+        fn nr_free(&self) -> u64 {
+            256
+        }
+
+        fn settle(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    impl Worker for BrokenWorker {
+        fn alloc(&mut self, _: Order) -> Option<u32> {
+            self.1 += 1;
+            Some(if self.0 { 0 } else { self.1 + 300 })
+        }
+
+        fn free(&mut self, _: u32, _: Order) {}
+    }
+
+    #[test]
+    fn wrong_allocators_are_found_out() {
+        let twice = plan().sample(&Broken { twice: true }).err().unwrap();
+        assert!(twice.contains("handed out twice"), "{twice}");
+        let outside = plan().sample(&Broken { twice: false }).err().unwrap();
+        assert!(outside.contains("no block of order 0"), "{outside}");
+    }
+
+    #[test]
+    fn shuffle_is_a_permutation() {
+        let mut blocks: Vec<u32> = (0..1000).collect();
+        shuffle(&mut blocks, 1);
+        assert!(!blocks.is_sorted());
+        blocks.sort();
+        assert!(blocks.into_iter().eq(0..1000));
+    }
+}

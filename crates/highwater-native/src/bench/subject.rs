@@ -1,0 +1,225 @@
+//! The allocators under test, behind one small interface.
+
+use buddy_system_allocator::FrameAllocator;
+use crossbeam_utils::CachePadded;
+use highwater_core::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec};
+use highwater_core::host::CpuId;
+use highwater_core::page::{MAX_ORDER, Order, Pfn};
+use highwater_core::page_alloc::Gfp;
+use highwater_core::vmstat::VmEvent;
+use highwater_core::zone::ZoneType;
+
+use super::pattern::Plan;
+use crate::arena::ArenaOptions;
+use crate::host::{NativeError, NativeOptions};
+use crate::lock::SpinLock;
+use crate::machine::{NativeMachine, Task};
+
+/// An allocator. Frames are numbered from 0.
+pub(super) trait Subject: Sync {
+    const NAME: &'static str;
+    type Worker<'a>: Worker
+    where
+        Self: 'a;
+
+    /// What a thread works with. Called on that thread.
+    fn worker(&self, number: usize) -> Result<Self::Worker<'_>, String>;
+
+    /// Free frames.
+    fn nr_free(&self) -> u64;
+
+    /// Brings all freed memory home and checks the allocator's own books.
+    fn settle(&self) -> Result<(), String>;
+}
+
+/// One thread's access to a [`Subject`].
+pub(super) trait Worker {
+    fn alloc(&mut self, order: Order) -> Option<u32>;
+    fn free(&mut self, pfn: u32, order: Order);
+}
+
+/// First frame of the NORMAL zone.
+const NORMAL_START: u32 = 1 << 20;
+
+/// Highwater on this machine, one zone of one node.
+pub(super) struct Highwater {
+    machine: NativeMachine,
+}
+
+impl Highwater {
+    pub(super) fn new(
+        plan: &Plan,
+        policy: &Policy,
+        pin_threads: bool,
+    ) -> Result<Highwater, NativeError> {
+        let zone =
+            ZoneSpec::full(ZoneType::Normal, u64::from(NORMAL_START), u64::from(plan.nr_frames));
+        let cpus = (0..plan.threads as u16).collect();
+        let machine = Machine {
+            name: "bench".to_string(),
+            nodes: vec![NodeSpec { cpus, zones: vec![zone] }],
+            distances: vec![vec![10]],
+            tunables: Tunables::default(),
+        };
+        let options = NativeOptions {
+            arena: ArenaOptions { huge_pages: false, ..ArenaOptions::default() },
+            pin_threads,
+            ..NativeOptions::default()
+        };
+        Ok(Highwater { machine: NativeMachine::boot(&machine, policy, &options)? })
+    }
+}
+
+impl Subject for Highwater {
+    const NAME: &'static str = "highwater";
+    type Worker<'a> = Task<'a>;
+
+    fn worker(&self, number: usize) -> Result<Task<'_>, String> {
+        self.machine.enter(CpuId(number as u16)).map_err(|e| e.to_string())
+    }
+
+    fn nr_free(&self) -> u64 {
+        self.machine.alloc.nr_free_pages()
+    }
+
+    fn settle(&self) -> Result<(), String> {
+        let task = self.worker(0)?;
+        task.drain_all();
+        let alloc = &self.machine.alloc;
+        let on_lists: u64 = alloc
+            .populated_zones()
+            .flat_map(|zone| (0..=Order::MAX.0).map(move |o| (zone, Order(o))))
+            .map(|(zone, order)| u64::from(zone.nr_free_blocks(order)) << order.0)
+            .sum();
+        let free = alloc.nr_free_pages();
+        if on_lists != free {
+            return Err(format!("{free} pages are counted free, {on_lists} are on free lists"));
+        }
+        let allocated = alloc.events.read(VmEvent::PgallocNormal);
+        let freed = alloc.events.read(VmEvent::Pgfree);
+        match allocated == freed {
+            true => Ok(()),
+            false => Err(format!("pgalloc is {allocated}, pgfree {freed}")),
+        }
+    }
+}
+
+impl Worker for Task<'_> {
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<u32> {
+        let pfn = Task::alloc(self, Gfp::GFP_HIGHUSER_MOVABLE, order)?;
+        Some(pfn.0.wrapping_sub(NORMAL_START))
+    }
+
+    #[inline]
+    fn free(&mut self, pfn: u32, order: Order) {
+        // An error leaves the page allocated, which the check at the end reports.
+        let _ = Task::free(self, Pfn(pfn.wrapping_add(NORMAL_START)), order);
+    }
+}
+
+/// The least that a per-CPU list behind a spin lock can cost.
+pub(super) struct Floor {
+    lists: Vec<CachePadded<SpinLock<Vec<u32>>>>,
+    order: Order,
+}
+
+impl Floor {
+    pub(super) fn new(plan: &Plan) -> Floor {
+        let per_thread = plan.nr_frames >> plan.order.0 >> plan.threads.ilog2();
+        let lists = (0..plan.threads as u32)
+            .map(|n| {
+                let blocks = (0..per_thread).rev().map(|b| (n * per_thread + b) << plan.order.0);
+                CachePadded::new(SpinLock::new(blocks.collect()))
+            })
+            .collect();
+        Floor { lists, order: plan.order }
+    }
+}
+
+impl Subject for Floor {
+    const NAME: &'static str = "floor: lock+LIFO";
+    type Worker<'a> = FloorWorker<'a>;
+
+    fn worker(&self, number: usize) -> Result<FloorWorker<'_>, String> {
+        Ok(FloorWorker(&self.lists[number]))
+    }
+
+    fn nr_free(&self) -> u64 {
+        self.lists.iter().map(|list| (list.take().len() as u64) << self.order.0).sum()
+    }
+
+    fn settle(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+pub(super) struct FloorWorker<'a>(&'a SpinLock<Vec<u32>>);
+
+impl Worker for FloorWorker<'_> {
+    #[inline]
+    fn alloc(&mut self, _: Order) -> Option<u32> {
+        self.0.take().pop()
+    }
+
+    #[inline]
+    fn free(&mut self, pfn: u32, _: Order) {
+        self.0.take().push(pfn);
+    }
+}
+
+/// The `buddy_system_allocator` crate behind our spin lock.
+pub(super) struct Crate {
+    frames: SpinLock<(FrameAllocator<MAX_ORDER>, u64)>,
+}
+
+impl Crate {
+    pub(super) fn new(plan: &Plan) -> Crate {
+        let mut frames = FrameAllocator::new();
+        frames.add_frame(0, plan.nr_frames as usize);
+        Crate { frames: SpinLock::new((frames, u64::from(plan.nr_frames))) }
+    }
+}
+
+impl Subject for Crate {
+    const NAME: &'static str = "buddy_system_allocator";
+    type Worker<'a> = &'a Crate;
+
+    fn worker(&self, _: usize) -> Result<&Crate, String> {
+        Ok(self)
+    }
+
+    /// The crate does not tell; counted beside it, and checked by taking it all.
+    fn nr_free(&self) -> u64 {
+        self.frames.take().1
+    }
+
+    fn settle(&self) -> Result<(), String> {
+        let (frames, nr_free) = &mut *self.frames.take();
+        let largest = 1 << Order::MAX.0;
+        let blocks: Vec<usize> = core::iter::from_fn(|| frames.alloc(largest)).collect();
+        let whole = blocks.len() as u64 * largest as u64;
+        blocks.iter().for_each(|&start| frames.dealloc(start, largest));
+        match whole == *nr_free {
+            true => Ok(()),
+            false => Err(format!("{whole} of {nr_free} free frames are in whole blocks")),
+        }
+    }
+}
+
+impl Worker for &Crate {
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<u32> {
+        let (frames, nr_free) = &mut *self.frames.take();
+        let start = frames.alloc(1 << order.0)?;
+        *nr_free -= order.pages();
+        Some(start as u32)
+    }
+
+    #[inline]
+    fn free(&mut self, pfn: u32, order: Order) {
+        let (frames, nr_free) = &mut *self.frames.take();
+        frames.dealloc(pfn as usize, 1 << order.0);
+        *nr_free += order.pages();
+    }
+}
