@@ -23,17 +23,24 @@ use highwater_sim::rng::Stream;
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick" || arg == "--test");
     let scale = if quick { 1 } else { 100 };
+    // A name selects one group: sleep, sync, alloc, queue.
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let wanted = |group: &str| only.as_deref().is_none_or(|only| only == group);
     for (name, placement) in
         [("interrupt context", Some(Placement::Interrupt(CpuId(0)))), ("on 48 CPUs", None)]
     {
-        for nr_tasks in [1, 64, 1024, 16_384] {
+        for nr_tasks in [1, 64, 1024, 16_384].into_iter().filter(|_| wanted("sleep")) {
             let nr_wakes = (50_000 * scale / nr_tasks).max(4);
             sleep_wake(name, placement, nr_tasks, nr_wakes);
         }
     }
-    sync_alone(1_000_000 * u64::from(scale));
-    alloc_free(100_000 * u64::from(scale));
-    for nr_pending in [64, 1024, 65_536] {
+    if wanted("sync") {
+        sync_alone(1_000_000 * u64::from(scale));
+    }
+    if wanted("alloc") {
+        alloc_free(100_000 * u64::from(scale));
+    }
+    for nr_pending in [64, 1024, 65_536].into_iter().filter(|_| wanted("queue")) {
         for mix in [Mix::Exponential, Mix::Kernel] {
             hold_model(nr_pending, mix, 20_000 * u64::from(scale));
         }

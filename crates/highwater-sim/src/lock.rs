@@ -102,6 +102,8 @@ pub struct SimLock<T> {
     taken_at_ns: Cell<u64>,
     last_cpu: Cell<CpuId>,
     waiters: RefCell<VecDeque<TaskIndex>>,
+    /// Length of `waiters`, for the release path.
+    nr_waiters: Cell<u32>,
     value: UnsafeCell<T>,
 }
 
@@ -170,6 +172,7 @@ impl<T> SimLock<T> {
             taken_at_ns: Cell::new(0),
             last_cpu: Cell::new(owner),
             waiters: RefCell::new(VecDeque::new()),
+            nr_waiters: Cell::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -189,6 +192,7 @@ impl<T> SimLock<T> {
     }
 
     /// Takes the lock if nobody holds it at the caller's time.
+    #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
         let sim = &self.sim;
         if self.class.kind != LockKind::Private {
@@ -267,6 +271,7 @@ impl<T> SimLock<T> {
             }
             Some(holder) => {
                 self.waiters.borrow_mut().push_back(me);
+                self.nr_waiters.set(self.nr_waiters.get() + 1);
                 if waits_asleep {
                     sim.block_on_lock(self.class.name, holder);
                 } else {
@@ -301,7 +306,7 @@ impl<T> SimLock<T> {
         class.hold_ns_max.set(class.hold_ns_max.get().max(hold_ns));
         self.free_at_ns.set(now_ns);
         self.holder.set(None);
-        if !self.waiters.borrow().is_empty() {
+        if self.nr_waiters.get() > 0 {
             self.hand_over();
         }
         if class.kind != LockKind::Sleep {
@@ -316,7 +321,9 @@ impl<T> SimLock<T> {
         if self.sim.inner.teardown.get() {
             return;
         }
-        if let Some(next) = self.waiters.borrow_mut().pop_front() {
+        let next = self.waiters.borrow_mut().pop_front();
+        if let Some(next) = next {
+            self.nr_waiters.set(self.nr_waiters.get() - 1);
             self.holder.set(Some(next));
             if self.class.kind == LockKind::Sleep {
                 self.sim.lock_grant(next);

@@ -114,7 +114,11 @@ pub(crate) struct Cpu {
 pub(crate) struct Sched {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) params: SchedParams,
+    /// Bit per CPU: no task has it.
     idle: Vec<u64>,
+    nr_idle: usize,
+    /// Bit per CPU, for each node: the CPU belongs to the node.
+    node_cpus: Vec<Vec<u64>>,
     /// Tasks in all runqueues.
     nr_queued: usize,
 }
@@ -154,11 +158,15 @@ impl Sched {
                 times: CpuTimes::default(),
             })
             .collect();
-        let mut idle = vec![0; cpus.len().div_ceil(64)];
-        for cpu in 0..cpus.len() {
+        let nr_words = cpus.len().div_ceil(64);
+        let nr_nodes = topology.node_of.iter().max().map_or(1, |&node| usize::from(node) + 1);
+        let mut idle = vec![0; nr_words];
+        let mut node_cpus = vec![vec![0; nr_words]; nr_nodes];
+        for (cpu, slot) in cpus.iter().enumerate() {
             idle[cpu / 64] |= 1 << (cpu % 64);
+            node_cpus[usize::from(slot.node)][cpu / 64] |= 1 << (cpu % 64);
         }
-        Sched { cpus, params, idle, nr_queued: 0 }
+        Sched { nr_idle: cpus.len(), cpus, params, idle, node_cpus, nr_queued: 0 }
     }
 
     /// Gives a woken (or new) task a CPU or a place in a runqueue.
@@ -191,6 +199,7 @@ impl Sched {
         };
         let Some(task) = next else {
             self.idle[cpu.idx() / 64] |= 1 << (cpu.idx() % 64);
+            self.nr_idle += 1;
             let slot = &mut self.cpus[cpu.idx()];
             slot.current = None;
             slot.tick_at_ns = u64::MAX;
@@ -244,6 +253,16 @@ impl Sched {
         times
     }
 
+    /// A node without CPUs has its tasks run anywhere, as the kernel does.
+    pub(crate) fn resolve(&self, placement: Placement) -> Placement {
+        match placement {
+            Placement::Node(node) if self.cpus.iter().all(|cpu| cpu.node != node) => {
+                Placement::Anywhere
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn node_of(&self, cpu: CpuId) -> u16 {
         self.cpus[cpu.idx()].node
     }
@@ -265,6 +284,7 @@ impl Sched {
         slot.local_ns = now_ns + latency_ns + params.context_switch_ns;
         slot.tick_at_ns = next_tick_ns(slot.local_ns);
         self.idle[cpu.idx() / 64] &= !(1 << (cpu.idx() % 64));
+        self.nr_idle -= 1;
         self.begin(cpu, task);
         self.cpus[cpu.idx()].local_ns
     }
@@ -290,16 +310,14 @@ impl Sched {
                 if self.is_idle(last) && allowed(last) {
                     return last;
                 }
-                let home = self.node_of(last);
-                let mut idle = None;
-                for cpu in self.others(last) {
-                    if self.is_idle(cpu) && allowed(cpu) {
-                        if self.node_of(cpu) == home {
-                            return cpu;
-                        }
-                        idle = idle.or(Some(cpu));
-                    }
-                }
+                let home = match candidate.placement {
+                    Placement::Node(node) => node,
+                    _ => self.node_of(last),
+                };
+                let anywhere = candidate.placement == Placement::Anywhere;
+                let idle = self
+                    .idle_after(last, self.node_cpus.get(usize::from(home)))
+                    .or_else(|| if anywhere { self.idle_after(last, None) } else { None });
                 idle.unwrap_or_else(|| {
                     std::iter::once(last)
                         .chain(self.others(last))
@@ -311,6 +329,30 @@ impl Sched {
                 })
             }
         }
+    }
+
+    /// The first idle CPU after `start`, wrapping around, among those of a mask.
+    fn idle_after(&self, start: CpuId, mask: Option<&Vec<u64>>) -> Option<CpuId> {
+        if self.nr_idle == 0 {
+            return None;
+        }
+        let nr_words = self.idle.len();
+        let (first, bit) = (start.idx() / 64, start.idx() % 64);
+        // The word of `start` comes twice: first its bits above, at last those up to `start`.
+        (0..=nr_words).find_map(|i| {
+            let word = (first + i) % nr_words;
+            let mut bits = self.idle[word];
+            if let Some(mask) = mask {
+                bits &= mask[word];
+            }
+            let above = (!1_u64) << bit;
+            if i == 0 {
+                bits &= above;
+            } else if i == nr_words {
+                bits &= !above;
+            }
+            (bits != 0).then(|| CpuId((word * 64) as u16 + bits.trailing_zeros() as u16))
+        })
     }
 
     /// A CPU that would idle takes the longest-waiting movable task of the longest queue, of its
@@ -353,7 +395,8 @@ impl Sched {
     /// The other CPUs, in index order from `start` on, wrapping around.
     fn others(&self, start: CpuId) -> impl Iterator<Item = CpuId> + use<> {
         let nr_cpus = self.cpus.len();
-        (1..nr_cpus).map(move |i| CpuId(((start.idx() + i) % nr_cpus) as u16))
+        let after = start.idx() + 1..nr_cpus;
+        after.chain(0..start.idx()).map(|cpu| CpuId(cpu as u16))
     }
 }
 
@@ -386,12 +429,40 @@ mod tests {
     }
 
     #[test]
+    fn idle_search_wraps_around_and_respects_nodes() {
+        // 130 CPUs, odd ones on node 1.
+        let node_of = (0..130).map(|cpu| cpu % 2).collect();
+        let mut sched = Sched::new(&Topology { node_of }, SchedParams::FREE);
+        for busy in 0..130 {
+            if ![2, 63, 129].contains(&busy) {
+                let cpu = CpuId(busy);
+                sched.place(candidate(u32::from(busy), Placement::Pinned(cpu), busy), 0);
+            }
+        }
+        assert_eq!(sched.nr_idle, 3);
+        let find = |start, node: Option<usize>| {
+            let mask = node.map(|node| &sched.node_cpus[node]);
+            sched.idle_after(CpuId(start), mask).map(|cpu| cpu.0)
+        };
+        assert_eq!(find(0, None), Some(2));
+        assert_eq!(find(2, None), Some(63));
+        assert_eq!(find(63, None), Some(129));
+        assert_eq!(find(129, None), Some(2));
+        assert_eq!(find(2, Some(0)), Some(2), "all the way round");
+        assert_eq!(find(127, Some(0)), Some(2));
+        assert_eq!(find(62, Some(1)), Some(63));
+        assert_eq!(find(63, Some(1)), Some(129));
+    }
+
+    #[test]
     fn node_and_pinned_tasks_stay_where_they_may_run() {
         let mut sched = two_nodes();
         for task in 0..4 {
             let cpu = cpu_of(sched.place(candidate(task, Placement::Node(1), 0), 0));
             assert!(cpu >= 2);
         }
+        assert_eq!(sched.resolve(Placement::Node(1)), Placement::Node(1));
+        assert_eq!(sched.resolve(Placement::Node(2)), Placement::Anywhere);
         for task in 4..6 {
             assert_eq!(cpu_of(sched.place(candidate(task, Placement::Pinned(CpuId(1)), 0), 0)), 1);
         }

@@ -57,10 +57,16 @@ thread_local! {
 }
 
 /// A stack that returns to its thread's pool when dropped.
+///
+/// Two words, so that the table of coroutines stays small: a switch reads only `base`.
 struct PooledStack {
+    base: StackPointer,
+    rest: Box<StackRest>,
+}
+
+struct StackRest {
     /// `Some` until dropped.
     stack: Option<DefaultStack>,
-    base: StackPointer,
     limit: StackPointer,
     class: StackClass,
 }
@@ -78,18 +84,17 @@ impl PooledStack {
         NEXT_COLOUR.set((colour + 5) % NR_COLOURS);
         let base = StackPointer::new(stack.base().get() - colour * CACHE_LINE)
             .unwrap_or_else(|| stack.base());
-        Ok(PooledStack { base, limit: stack.limit(), stack: Some(stack), class })
+        let rest = StackRest { limit: stack.limit(), stack: Some(stack), class };
+        Ok(PooledStack { base, rest: Box::new(rest) })
     }
 }
 
 impl Drop for PooledStack {
     fn drop(&mut self) {
-        let Some(stack) = self.stack.take() else {
-            return;
-        };
+        let Some(stack) = self.rest.stack.take() else { return };
         // At thread exit the pool may be gone already; the stack is unmapped then.
         let _ = POOL.try_with(|pool| {
-            let pool = &mut pool.borrow_mut()[self.class as usize];
+            let pool = &mut pool.borrow_mut()[self.rest.class as usize];
             if pool.len() < POOL_STACKS_MAX {
                 pool.push(stack);
             }
@@ -97,10 +102,10 @@ impl Drop for PooledStack {
     }
 }
 
-// SAFETY: 1. `base` and `limit` are those of `stack`, an owned mapping with a guard page at its
-// low end, which lives as long as `self`. 2. `base` is lowered by less than the page that `new`
-// added to the class's size, so at least `class.bytes()` >= MIN_STACK_SIZE usable bytes remain.
-// 3. It is lowered by a multiple of 64, which keeps STACK_ALIGNMENT (16).
+// SAFETY: 1. `base` and `limit` are those of the stack in `rest`, an owned mapping with a guard
+// page at its low end, which lives as long as `self`. 2. `base` is lowered by less than the page
+// that `new` added to the class's size, so at least `class.bytes()` >= MIN_STACK_SIZE usable bytes
+// remain. 3. It is lowered by a multiple of 64, which keeps STACK_ALIGNMENT (16).
 unsafe impl Stack for PooledStack {
     #[inline]
     fn base(&self) -> StackPointer {
@@ -109,7 +114,7 @@ unsafe impl Stack for PooledStack {
 
     #[inline]
     fn limit(&self) -> StackPointer {
-        self.limit
+        self.rest.limit
     }
 }
 

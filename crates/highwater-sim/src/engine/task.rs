@@ -47,7 +47,7 @@ impl fmt::Debug for TaskId {
 pub enum Placement {
     /// On one CPU.
     Pinned(CpuId),
-    /// On the CPUs of one node.
+    /// On the CPUs of one node; anywhere if it has none.
     Node(u16),
     /// On every CPU.
     Anywhere,
@@ -167,7 +167,8 @@ pub struct TaskTimes {
     pub system_ns: u64,
 }
 
-/// The part of a task that every event touches.
+/// The part of a task that every event touches: one cache line.
+#[repr(align(64))]
 pub(crate) struct Task {
     pub(crate) generation: u32,
     pub(crate) state: TaskState,
@@ -181,6 +182,8 @@ pub(crate) struct Task {
     pub(crate) cpu: CpuId,
     pub(crate) times: TaskTimes,
 }
+
+const _: () = assert!(size_of::<Task>() == 64);
 
 /// The rest.
 pub(crate) struct TaskInfo {

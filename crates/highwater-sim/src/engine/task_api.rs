@@ -377,6 +377,7 @@ impl Sim {
         .unwrap_or_else(|error| panic!("no stack for task {}: {error}", spawn.name));
         let inner = &*self.inner;
         let state = &mut *inner.state.borrow_mut();
+        let spawn = Spawn { placement: state.sched.resolve(spawn.placement), ..spawn };
         let cpu = match spawn.placement {
             Placement::Pinned(cpu) | Placement::Interrupt(cpu) => cpu,
             Placement::Node(_) | Placement::Anywhere => inner.cpu.get(),
