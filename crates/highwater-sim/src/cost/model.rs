@@ -81,18 +81,19 @@ impl CostModel {
     }
 }
 
+/// A spin lock is a cache line: what taking it costs depends on which core wrote it last, whatever
+/// it protects (spec 04 §12.1, rows "zone lock" and "lru_lock").
 fn lock_costs(class: LockClass, ns: impl Fn(&str) -> u64) -> LockCosts {
-    let (same_node_ns, cross_node_ns) = (ns("lru_lock_same_socket"), ns("lru_lock_cross_socket"));
-    let handoff_ns = ns("zone_lock_contended");
+    let costs = LockCosts {
+        hot_ns: ns("lock_hot"),
+        same_node_ns: ns("lock_same_socket"),
+        cross_node_ns: ns("lock_cross_socket"),
+        handoff_ns: ns("lock_handoff"),
+    };
     match class {
-        // One figure, wherever the lock was last (spec 04 §12.1).
-        LockClass::Zone => {
-            let free_ns = ns("zone_lock_free");
-            LockCosts { hot_ns: free_ns, same_node_ns: free_ns, cross_node_ns: free_ns, handoff_ns }
-        }
         // Its own CPU's taking is part of the list operation's figure.
-        LockClass::Pcp => LockCosts { hot_ns: 0, same_node_ns, cross_node_ns, handoff_ns },
-        _ => LockCosts { hot_ns: ns("lru_lock_hot"), same_node_ns, cross_node_ns, handoff_ns },
+        LockClass::Pcp => LockCosts { hot_ns: 0, ..costs },
+        _ => costs,
     }
 }
 
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(model.cache_costs.zero.dram_ns, 450);
         assert_eq!(model.cache_costs.copy.l1_ns, 25);
         assert_eq!(model.lock(LockClass::Zone).handoff_ns, 100);
-        assert_eq!(model.lock(LockClass::Zone).cross_node_ns, 20);
+        assert_eq!(model.lock(LockClass::Zone).same_node_ns, 80);
         assert_eq!(model.lock(LockClass::Workload).cross_node_ns, 250);
         assert_eq!(model.nr_sockets, 2);
     }

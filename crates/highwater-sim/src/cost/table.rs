@@ -29,11 +29,10 @@ use toml::de::{DeTable, DeValue};
 /// (The split of a switch with wake-up, 1200, into `context_switch` and the waker's `wakeup`, the
 /// deep-idle threshold and the read figures are guesses.)
 pub const MACHINE_KEYS: &[(&str, u64)] = &[
-    ("zone_lock_free", 20),
-    ("zone_lock_contended", 100),
-    ("lru_lock_hot", 20),
-    ("lru_lock_same_socket", 80),
-    ("lru_lock_cross_socket", 250),
+    ("lock_hot", 20),
+    ("lock_same_socket", 80),
+    ("lock_cross_socket", 250),
+    ("lock_handoff", 100),
     ("zero_4k_l1", 30),
     ("zero_4k_l2", 80),
     ("zero_4k_llc", 200),

@@ -152,6 +152,18 @@ impl Frame {
     }
 }
 
+/// A frame that a CPU has touched part of, in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    pfn: usize,
+    bytes: u64,
+    level: Level,
+}
+
+impl Begun {
+    const NONE: Begun = Begun { pfn: usize::MAX, bytes: 0, level: Level::Dram };
+}
+
 /// Caches of a machine and the warmth of its frames.
 #[derive(Clone, Debug)]
 pub struct CacheWarmth {
@@ -165,6 +177,8 @@ pub struct CacheWarmth {
     cpu_bytes: Vec<u64>,
     /// S: bytes touched by each socket.
     socket_bytes: Vec<u64>,
+    /// By CPU: the frame being read and the frame being written in parts.
+    begun: Vec<[Begun; 2]>,
     /// A [`Frame`] each. As arrays of integers, so that untouched ones take no memory.
     frames: Vec<[u64; 2]>,
 }
@@ -189,6 +203,7 @@ impl CacheWarmth {
             costs,
             cpu_bytes: vec![0; socket_of_cpu.len()],
             socket_bytes: vec![0; usize::from(nr_sockets)],
+            begun: vec![[Begun::NONE; 2]; socket_of_cpu.len()],
             socket_of_cpu,
             socket_of_node,
             frames: vec![[0; 2]; nr_frames],
@@ -231,14 +246,35 @@ impl CacheWarmth {
         bytes: u64,
     ) -> u64 {
         let bytes = bytes.min(FRAME_BYTES);
-        let level = self.level(cpu, pfn, node);
-        self.remember(cpu, pfn, matches!(touch, Touch::Zero | Touch::CopyTo), bytes);
+        let writes = matches!(touch, Touch::Zero | Touch::CopyTo);
+        let level = self.part_level(cpu, pfn, node, writes, bytes);
+        self.remember(cpu, pfn, writes, bytes);
         let costs = match touch {
             Touch::Read => &self.costs.read,
             Touch::Zero => &self.costs.zero,
             Touch::CopyFrom | Touch::CopyTo => &self.costs.copy,
         };
         (level.ns(costs) * bytes).div_ceil(FRAME_BYTES)
+    }
+
+    /// Level of a part. A frame that is touched bit by bit is all the way as warm as its first bit
+    /// was: the lines that follow were not brought in by it.
+    fn part_level(
+        &mut self,
+        cpu: CpuId,
+        pfn: usize,
+        node: u16,
+        writes: bool,
+        bytes: u64,
+    ) -> Level {
+        let begun = self.begun[cpu.idx()][usize::from(writes)];
+        if begun.pfn == pfn && begun.bytes + bytes <= FRAME_BYTES {
+            self.begun[cpu.idx()][usize::from(writes)].bytes += bytes;
+            return begun.level;
+        }
+        let level = self.level(cpu, pfn, node);
+        self.begun[cpu.idx()][usize::from(writes)] = Begun { pfn, bytes, level };
+        level
     }
 
     /// `cpu` touches `bytes` of memory that is not tracked (buffers, page tables): what it had in
@@ -402,6 +438,18 @@ mod tests {
         assert_eq!(caches.level(A, 3, 0), Level::Llc);
         caches.touch(A, 3, 0, Touch::CopyTo);
         assert_eq!(caches.level(B, 3, 0), Level::LlcSnoop);
+    }
+
+    #[test]
+    fn parts_of_a_frame_are_as_warm_as_its_first_part_was() {
+        let mut caches = caches();
+        let mut parts = |cpu, touch| -> u64 {
+            (0..4).map(|_| caches.touch_part(cpu, 3, 0, touch, 1024)).sum()
+        };
+        // From memory, not one part from memory and three from L1.
+        assert_eq!(parts(A, Touch::CopyTo), 4 * 113);
+        assert_eq!(parts(B, Touch::CopyFrom), 4 * 75, "dirty in the other core");
+        assert_eq!(parts(A, Touch::CopyTo), 4 * 50, "a second pass is judged anew");
     }
 
     #[test]

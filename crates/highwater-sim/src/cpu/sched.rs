@@ -13,7 +13,7 @@
 //!                                 ^--------------------------------'
 //! ```
 //!
-//! Everything here is bookkeeping over [`Sched`]; the executor owns the clock and the coroutines
+//! Everything here is bookkeeping over `Sched`; the executor owns the clock and the coroutines
 //! and calls in. Times passed in are virtual nanoseconds in global order: a task blocks, wakes
 //! others and is preempted only after it synchronised.
 

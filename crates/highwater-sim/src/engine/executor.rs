@@ -22,7 +22,7 @@
 //!
 //! # State
 //!
-//! What `charge` and `sync` touch is in cells of [`Inner`]; everything else is in one `RefCell`,
+//! What `charge` and `sync` touch is in cells of `Inner`; everything else is in one `RefCell`,
 //! which is borrowed only by code of this crate that calls no task's code. The table of coroutines
 //! is apart, because a coroutine is taken out of it while it runs.
 //!

@@ -1,7 +1,7 @@
 //! Coroutines with pooled stacks: the one place that switches stacks.
 //!
-//! Key types: [`Coroutine`] (a task's code, run by the executor with [`Coroutine::resume`]) and
-//! [`Slot`] (how the running code goes back to the executor). A stack keeps its guard page, costs
+//! Key types: `Coroutine` (a task's code, run by the executor with `Coroutine::resume`) and
+//! `Slot` (how the running code goes back to the executor). A stack keeps its guard page, costs
 //! microseconds to make and nanoseconds to reuse, so finished tasks leave theirs in a pool that
 //! belongs to the OS thread and outlives simulations.
 //!

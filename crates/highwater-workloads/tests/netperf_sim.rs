@@ -1,0 +1,87 @@
+//! netperf-tcp on the simulated machine: what it must do whatever the costs are.
+
+use std::rc::Rc;
+
+//USE
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{CpuId, Cx};
+use highwater_core::page_alloc::NoRelief;
+use highwater_core::zone::boot::boot;
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::engine::{Engine, Spawn};
+use highwater_sim::host::{SimHost, Tracing, engine_config};
+use highwater_workloads::netperf::{Flow, Plan, Received, Receiver, Sender, Sent};
+
+struct Outcome {
+    sent: Sent,
+    received: Received,
+    free_before: u64,
+    free_after: u64,
+    digest: u64,
+}
+
+fn run(policy: &str, plan: Plan) -> Outcome {
+    let machine = Machine::from_sizes("test", &[(1 << 30, vec![0, 1])]).unwrap();
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let mut engine = Engine::new(&engine_config(&machine, &costs));
+    let sim = engine.sim().clone();
+    let tracing = Tracing { digest: true, sink: None };
+    let host = Rc::new(SimHost::new(&sim, &machine, costs, tracing));
+    let memory = Rc::new(boot(&*host, &machine, &preset(policy).unwrap()).unwrap());
+    let free_before = memory.nr_free_pages();
+    let plan = Rc::new(plan);
+    let flow = Rc::new(Flow::new(&*host, plan.socket_buffer));
+    let sender = {
+        let (host, memory, flow, plan) = (host.clone(), memory.clone(), flow.clone(), plan.clone());
+        sim.spawn(Spawn::new("netperf").pinned(CpuId(0)), move |_| {
+            let cx = Cx::new(&*host, CpuId(0));
+            let relief = &NoRelief;
+            Sender { memory: &memory, relief, flow: &flow, plan: &plan }.run(&cx).unwrap()
+        })
+    };
+    let receiver = {
+        let (host, memory, flow, plan) = (host.clone(), memory.clone(), flow.clone(), plan.clone());
+        sim.spawn(Spawn::new("netserver").pinned(CpuId(1)), move |_| {
+            let cx = Cx::new(&*host, CpuId(1));
+            Receiver { memory: &memory, flow: &flow, plan: &plan }.run(&cx).unwrap()
+        })
+    };
+    engine.run().unwrap();
+    let (sent, received) = (sender.take().unwrap(), receiver.take().unwrap());
+    let digest = engine.digest().value();
+    let cx = Cx::new(&*host, CpuId(0));
+    memory.drain_all(&cx, None);
+    //AUDIT audit::check(&memory, &cx).unwrap();
+    Outcome { sent, received, free_before, free_after: memory.nr_free_pages(), digest }
+}
+
+fn plan() -> Plan {
+    Plan::new(&[64, 3312, 16384], 5_000_000, 64 << 20, 256 << 10)
+}
+
+#[test]
+fn every_byte_arrives_and_every_block_comes_back() {
+    for policy in ["6.1", "cached", "order0-pcp", "5.17", "5.17-order0-pcp", "5.18", "4.3"] {
+        let outcome = run(policy, plan());
+        assert_eq!(outcome.received.phase_bytes.iter().sum::<u64>(), outcome.sent.bytes);
+        assert!(outcome.received.phase_bytes.iter().all(|&b| b > 0), "{policy}");
+        assert_eq!(outcome.free_after, outcome.free_before, "{policy}");
+        assert_eq!(outcome.sent.nr_fallback, 0, "{policy}");
+    }
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_run() {
+    let (one, two) = (run("5.18", plan()), run("5.18", plan()));
+    assert_eq!((one.digest, one.sent), (two.digest, two.sent));
+    assert_ne!(one.digest, run("5.17", plan()).digest, "policies differ");
+}
+
+#[test]
+fn caching_without_limit_spreads_the_work_over_many_blocks() {
+    let hottest = |policy| run(policy, plan()).sent.uses.values().copied().max().unwrap();
+    let blocks = |policy| run(policy, plan()).sent.uses.len();
+    let (cached, limited, order0) = (hottest("5.17"), hottest("5.18"), hottest("5.17-order0-pcp"));
+    assert!(order0 >= 5 * cached && limited >= 3 * cached, "{cached} {limited} {order0}");
+    assert!(blocks("5.17") > 3 * blocks("5.18"));
+}
