@@ -18,12 +18,15 @@ use highwater_sim::cpu::CpuId;
 use highwater_sim::engine::queue::Queue;
 use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
 use highwater_sim::host::{SimHost, Tracing, engine_config};
+use highwater_sim::lock::{LockCosts, LockKind, SimLock};
 use highwater_sim::rng::Stream;
 
 fn main() {
-    let quick = std::env::args().any(|arg| arg == "--quick" || arg == "--test");
+    // `cargo bench` passes `--bench`; `cargo test --benches` does not.
+    let has = |flag: &str| std::env::args().any(|arg| arg == flag);
+    let quick = has("--quick") || !has("--bench");
     let scale = if quick { 1 } else { 100 };
-    // A name selects one group: sleep, sync, alloc, queue.
+    // A name selects one group: sleep, sync, lock, alloc, queue.
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let wanted = |group: &str| only.as_deref().is_none_or(|only| only == group);
     for (name, placement) in
@@ -36,6 +39,10 @@ fn main() {
     }
     if wanted("sync") {
         sync_alone(1_000_000 * u64::from(scale));
+    }
+    if wanted("lock") {
+        lock_alone(LockKind::Private, 1_000_000 * u64::from(scale));
+        lock_alone(LockKind::Spin, 1_000_000 * u64::from(scale));
     }
     if wanted("alloc") {
         alloc_free(100_000 * u64::from(scale));
@@ -98,6 +105,29 @@ fn sync_alone(nr_steps: u64) {
     println!(
         "charge+sync, task alone                     {:>6.2} ns each",
         elapsed.as_nanos() as f64 / nr_steps as f64
+    );
+}
+
+/// An uncontended lock taken and released.
+fn lock_alone(kind: LockKind, nr_rounds: u64) {
+    let mut engine = Engine::new(&EngineConfig::new(4));
+    let costs = LockCosts { hot_ns: 20, ..LockCosts::default() };
+    let class = engine.sim().lock_class("bench", kind, costs);
+    let lock = SimLock::new(engine.sim(), &class, 0u64);
+    let task = engine.spawn(Spawn::new("alone"), move |sim| {
+        let start = Instant::now();
+        for _ in 0..nr_rounds {
+            *black_box(&lock).lock() += 1;
+        }
+        assert_eq!((*lock.lock(), sim.now_ns()), (nr_rounds, 20 * (nr_rounds + 1)));
+        start.elapsed()
+    });
+    engine.run().expect("run");
+    let elapsed = task.take().expect("result");
+    println!(
+        "lock+unlock, uncontended, {:<17} {:>6.2} ns each",
+        format!("{kind:?}"),
+        elapsed.as_nanos() as f64 / nr_rounds as f64
     );
 }
 

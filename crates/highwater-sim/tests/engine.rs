@@ -535,3 +535,34 @@ fn many_short_tasks_reuse_stacks_and_table_entries() {
     });
     engine.run().expect("run");
 }
+
+#[test]
+fn simulations_nest_but_their_tasks_do_not_mix() {
+    let mut outer = Engine::new(&EngineConfig::new(1));
+    let task = outer.spawn(Spawn::new("outer"), |outer_sim| {
+        outer_sim.sleep_ns(5);
+        let mut inner = Engine::new(&EngineConfig::new(1));
+        let nested = inner.spawn(Spawn::new("inner"), |sim| {
+            sim.sleep_ns(1000);
+            sim.now_ns()
+        });
+        inner.run().expect("inner run");
+        outer_sim.sleep_ns(5);
+        (nested.take(), outer_sim.now_ns())
+    });
+    outer.run().expect("outer run");
+    assert_eq!(task.take(), Some((Some(1000), 10)));
+
+    let mut first = Engine::new(&EngineConfig::new(1));
+    let foreign = first.sim().clone();
+    first.spawn(Spawn::new("task"), move |_| foreign.sleep_ns(1));
+    first.run().expect("its own handle");
+
+    // A handle of another simulation that is not running anything.
+    let idle = Engine::new(&EngineConfig::new(1));
+    let foreign = idle.sim().clone();
+    let mut second = Engine::new(&EngineConfig::new(1));
+    second.spawn(Spawn::new("lost"), move |_| foreign.sleep_ns(1));
+    let error = second.run().expect_err("foreign handle").to_string();
+    assert!(error.contains("sleep was called outside a task"), "{error}");
+}
