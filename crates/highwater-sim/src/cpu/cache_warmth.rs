@@ -259,14 +259,7 @@ impl CacheWarmth {
 
     /// Level of a part. A frame that is touched bit by bit is all the way as warm as its first bit
     /// was: the lines that follow were not brought in by it.
-    fn part_level(
-        &mut self,
-        cpu: CpuId,
-        pfn: usize,
-        node: u16,
-        writes: bool,
-        bytes: u64,
-    ) -> Level {
+    fn part_level(&mut self, cpu: CpuId, pfn: usize, node: u16, writes: bool, bytes: u64) -> Level {
         let begun = self.begun[cpu.idx()][usize::from(writes)];
         if begun.pfn == pfn && begun.bytes + bytes <= FRAME_BYTES {
             self.begun[cpu.idx()][usize::from(writes)].bytes += bytes;
@@ -443,9 +436,8 @@ mod tests {
     #[test]
     fn parts_of_a_frame_are_as_warm_as_its_first_part_was() {
         let mut caches = caches();
-        let mut parts = |cpu, touch| -> u64 {
-            (0..4).map(|_| caches.touch_part(cpu, 3, 0, touch, 1024)).sum()
-        };
+        let mut parts =
+            |cpu, touch| -> u64 { (0..4).map(|_| caches.touch_part(cpu, 3, 0, touch, 1024)).sum() };
         // From memory, not one part from memory and three from L1.
         assert_eq!(parts(A, Touch::CopyTo), 4 * 113);
         assert_eq!(parts(B, Touch::CopyFrom), 4 * 75, "dirty in the other core");
