@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use highwater_core::host::{Cost, CpuId, Host, NS_PER_JIFFY};
+use highwater_core::host::{Cost, CpuId, Host, NS_PER_JIFFY, Tasks};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass;
 use highwater_core::trace::Event;
@@ -170,6 +170,22 @@ impl Host for NativeHost {
 
     fn sleep_jiffies(&self, jiffies: u64) {
         std::thread::sleep(Duration::from_nanos(jiffies.saturating_mul(NS_PER_JIFFY)));
+    }
+}
+
+impl Tasks for NativeHost {
+    type Task = std::thread::Thread;
+
+    fn current(&self) -> std::thread::Thread {
+        std::thread::current()
+    }
+
+    fn park(&self, _why: &'static str) {
+        std::thread::park();
+    }
+
+    fn unpark(&self, task: &std::thread::Thread) {
+        task.unpark();
     }
 }
 
