@@ -1,11 +1,33 @@
-//! Prints the micro-benchmarks: `cargo run --release --features bench --example bench [quick|own]`.
+//! Prints the micro-benchmarks, all of them or those that the arguments name:
+//! `cargo run --release --features bench --example bench -- [quick] [own] [repeat|bulk|rand] [1T|2T] [0..10]...`
 
-use highwater_native::bench::{BenchOptions, run_with};
+use highwater_core::page::Order;
+use highwater_native::bench::{BenchOptions, Pattern, run_with};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mode = std::env::args().nth(1).unwrap_or_default();
-    let options =
-        BenchOptions { quick: mode == "quick", compare: mode != "own", ..BenchOptions::default() };
+    let mut options = BenchOptions::default();
+    let (mut orders, mut patterns, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    for arg in std::env::args().skip(1) {
+        match arg.as_str() {
+            "quick" => options.quick = true,
+            "own" => options.compare = false,
+            "1T" => threads.push(1),
+            "2T" => threads.push(2),
+            name => match Pattern::ALL.into_iter().find(|p| p.name() == name) {
+                Some(pattern) => patterns.push(pattern),
+                None => orders.push(Order(name.parse()?)),
+            },
+        }
+    }
+    if !orders.is_empty() {
+        options.orders = orders;
+    }
+    if !patterns.is_empty() {
+        options.patterns = patterns;
+    }
+    if !threads.is_empty() {
+        options.threads = threads;
+    }
     println!(
         "{:<24} {:>5} {:>8} {:>7} {:>10}",
         "allocator", "order", "pattern", "threads", "ns/pair"

@@ -47,6 +47,8 @@ pub struct BenchOptions {
     pub quick: bool,
     /// Orders.
     pub orders: Vec<Order>,
+    /// Patterns.
+    pub patterns: Vec<Pattern>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
     /// The policy `highwater` runs with; none is 6.1.
@@ -62,6 +64,7 @@ impl Default for BenchOptions {
         BenchOptions {
             quick: false,
             orders: vec![Order(0), Order(3), Order(9)],
+            patterns: Pattern::ALL.to_vec(),
             threads: vec![1, 2],
             policy: None,
             compare: true,
@@ -165,7 +168,7 @@ pub fn run_with(options: &BenchOptions, mut each: impl FnMut(BenchRow)) -> Resul
     };
     let nr_frames = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
     for &order in &options.orders {
-        for pattern in Pattern::ALL {
+        for &pattern in &options.patterns {
             for &threads in &options.threads {
                 let plan = Plan {
                     order,
