@@ -1,0 +1,166 @@
+//! A relief that records who asks for what and answers as told.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use highwater_core::host::{Cx, TaskFlags};
+use highwater_core::page::{Order, Pfn};
+use highwater_core::page_alloc::{
+    CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
+};
+use highwater_core::zone::{NodeId, ZoneType};
+
+use super::{Alloc, Host};
+
+/// A question the allocator asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// kswapd of a node, for an order.
+    Wake(u16, u8),
+    Reclaim,
+    Compact(CompactPriority),
+    Succeeded(usize),
+    NodeReclaim(u16),
+    Kill,
+}
+
+type Action = Box<dyn Fn(&Alloc)>;
+
+/// Answers; calls are recorded.
+pub struct Fake {
+    calls: RefCell<Vec<Call>>,
+    /// Pages that each reclaim reports.
+    pub reclaimed: Cell<u64>,
+    /// Reports of the first reclaims, before `reclaimed` applies.
+    pub plan: RefCell<VecDeque<u64>>,
+    /// What each reclaim and each kill does.
+    pub frees: RefCell<Option<Action>>,
+    /// What each compaction reports.
+    pub compaction: Cell<CompactResult>,
+    /// A block that a compaction captures.
+    pub captured: Cell<Option<Pfn>>,
+    /// What node_reclaim reports.
+    pub node_reclaim: Cell<NodeReclaim>,
+    /// What the OOM killer reports.
+    pub kills: Cell<bool>,
+    /// Task flags to set when the killer runs.
+    pub victim: Cell<bool>,
+    /// Anonymous pages count as reclaimable.
+    pub swap: Cell<bool>,
+    /// So many calls mean that the request loops for ever.
+    pub limit: Cell<usize>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Fake {
+            calls: RefCell::default(),
+            reclaimed: Cell::new(0),
+            plan: RefCell::default(),
+            frees: RefCell::new(None),
+            compaction: Cell::new(CompactResult::Skipped),
+            captured: Cell::new(None),
+            node_reclaim: Cell::new(NodeReclaim::Full),
+            kills: Cell::new(false),
+            victim: Cell::new(false),
+            swap: Cell::new(false),
+            limit: Cell::new(1000),
+        }
+    }
+}
+
+impl Fake {
+    /// Takes the calls made so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.take()
+    }
+
+    /// Takes the calls made so far except wakeups.
+    pub fn hard_calls(&self) -> Vec<Call> {
+        self.calls().into_iter().filter(|c| !matches!(c, Call::Wake(..))).collect()
+    }
+
+    /// Lets every reclaim and kill run `action`.
+    pub fn on_relief(&self, action: impl Fn(&Alloc) + 'static) {
+        *self.frees.borrow_mut() = Some(Box::new(action));
+    }
+
+    fn note(&self, call: Call) {
+        let mut calls = self.calls.borrow_mut();
+        calls.push(call);
+        assert!(calls.len() < self.limit.get(), "the request loops: {:?}", &calls[..40]);
+    }
+
+    fn act(&self, alloc: &Alloc) {
+        if let Some(action) = &*self.frees.borrow() {
+            action(alloc);
+        }
+    }
+}
+
+impl Relief<Host> for Fake {
+    fn wake_kswapd(
+        &self,
+        _: &PageAllocator<Host>,
+        _: &Cx<'_, Host>,
+        node: NodeId,
+        order: Order,
+        _: ZoneType,
+    ) {
+        self.note(Call::Wake(node.0, order.0));
+    }
+
+    fn reclaim(&self, alloc: &PageAllocator<Host>, cx: &Cx<'_, Host>, req: &Request<'_>) -> u64 {
+        assert!(cx.flags().contains(TaskFlags::MEMALLOC), "reclaim must not recurse");
+        assert!(req.gfp.contains(Gfp::DIRECT_RECLAIM));
+        self.note(Call::Reclaim);
+        self.act(alloc);
+        self.plan.borrow_mut().pop_front().unwrap_or(self.reclaimed.get())
+    }
+
+    fn compact(
+        &self,
+        _: &PageAllocator<Host>,
+        cx: &Cx<'_, Host>,
+        _: &Request<'_>,
+        priority: CompactPriority,
+    ) -> (CompactResult, Option<Pfn>) {
+        assert!(cx.flags().contains(TaskFlags::MEMALLOC), "compaction must not recurse");
+        self.note(Call::Compact(priority));
+        (self.compaction.get(), self.captured.take())
+    }
+
+    fn compaction_succeeded(&self, _: &PageAllocator<Host>, zone: usize, _: Order) {
+        self.note(Call::Succeeded(zone));
+    }
+
+    fn node_reclaim(
+        &self,
+        alloc: &PageAllocator<Host>,
+        _: &Cx<'_, Host>,
+        node: NodeId,
+        _: &Request<'_>,
+    ) -> NodeReclaim {
+        self.note(Call::NodeReclaim(node.0));
+        self.act(alloc);
+        self.node_reclaim.get()
+    }
+
+    fn can_swap(&self) -> bool {
+        self.swap.get()
+    }
+
+    fn out_of_memory(
+        &self,
+        alloc: &PageAllocator<Host>,
+        cx: &Cx<'_, Host>,
+        _: &Request<'_>,
+    ) -> bool {
+        self.note(Call::Kill);
+        self.act(alloc);
+        if self.victim.get() {
+            cx.set_flags(cx.flags() | TaskFlags::OOM_VICTIM);
+        }
+        self.kills.get()
+    }
+}
