@@ -3,9 +3,11 @@
 //! [`PageAllocator::get_page`] checks, in this order and per zone: zonelist cache, cpuset, fair
 //! share, dirty limit, locality, watermark; then takes a page from the zone.
 //!
+//! Most requests never get here: [`super::hot`] serves them.
+//!
 //! From: `syscall`, `vm` · to: [`super::pcp`], [`super::buddy`], failing [`super::slow`].
 
-use super::pcp::pcp_event_unit;
+use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
 use crate::config::{SlowPathPolicy, WatermarkTest};
@@ -18,6 +20,8 @@ use crate::vmstat::{NodeStat, NumaStat, VmEvent};
 use crate::zone::zonelist::ZoneRef;
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneFlags, ZoneType};
 
+/// Flags that change which zones are tried: not for [`super::hot`].
+pub(super) const REQUEST_GFP_GENERAL: Gfp = Gfp::THISNODE.union(Gfp::WRITE);
 /// Distance up to which a node is reclaimed before leaving it.
 const RECLAIM_DISTANCE: u16 = 30;
 
@@ -36,10 +40,28 @@ impl<H: Host> PageAllocator<H> {
         node: NodeId,
         nodes: Option<NodeMask>,
     ) -> Option<Pfn> {
+        match self.alloc_hot(cx, relief, gfp, order, node, nodes) {
+            Ok(pfn) => Some(pfn),
+            Err(tried) => self.alloc_cold(cx, relief, gfp, order, (node, nodes), tried),
+        }
+    }
+
+    /// Everything that [`Self::alloc_hot`] leaves. `tried` is what it got from the per-CPU lists of
+    /// the preferred zone, if it came that far.
+    #[cold]
+    fn alloc_cold<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        gfp: Gfp,
+        order: Order,
+        (node, nodes): (NodeId, Option<NodeMask>),
+        tried: Option<PcpTaken>,
+    ) -> Option<Pfn> {
         let mut req = self.prepare(cx, gfp, order, node, nodes)?;
         let flags = self.fast_flags(cx, &mut req, nodes);
         let migratetype = req.migratetype;
-        let page = match self.get_page(cx, relief, &req, flags) {
+        let page = match self.get_page_after(cx, relief, &req, flags, tried) {
             Some(pfn) => Some(pfn),
             None => {
                 req.gfp = request::apply_scopes(gfp, cx.flags());
@@ -96,13 +118,7 @@ impl<H: Host> PageAllocator<H> {
         req: &mut Request<'_>,
         nodes: Option<NodeMask>,
     ) -> AllocFlags {
-        let mut flags = AllocFlags::MARK_LOW;
-        if req.gfp.contains(Gfp::MOVABLE) {
-            flags |= AllocFlags::CMA;
-        }
-        if req.gfp.contains(Gfp::KSWAPD_RECLAIM) {
-            flags |= AllocFlags::KSWAPD;
-        }
+        let mut flags = AllocFlags::empty();
         if self.tunables.cpusets {
             req.gfp |= Gfp::HARDWALL;
             let in_task = !cx.flags().intersects(TaskFlags::IN_INTERRUPT | TaskFlags::IN_SOFTIRQ);
@@ -116,8 +132,21 @@ impl<H: Host> PageAllocator<H> {
             flags |= AllocFlags::FAIR;
         }
         req.find_preferred();
+        flags | self.plain_flags(req.gfp, req.preferred_entry())
+    }
+
+    /// The fast-path flags that follow from request and preferred zone alone.
+    #[inline(always)]
+    pub(super) fn plain_flags(&self, gfp: Gfp, preferred: Option<ZoneRef>) -> AllocFlags {
+        let mut flags = AllocFlags::MARK_LOW;
+        if gfp.contains(Gfp::MOVABLE) {
+            flags |= AllocFlags::CMA;
+        }
+        if gfp.contains(Gfp::KSWAPD_RECLAIM) {
+            flags |= AllocFlags::KSWAPD;
+        }
         if self.policy.zonelist.nofragment
-            && let Some(first) = req.preferred_entry()
+            && let Some(first) = preferred
             && first.kind == ZoneType::Normal
             && (self.nr_nodes() == 1 || self.node_has_zone(first.node, ZoneType::Dma32))
         {
@@ -127,7 +156,6 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// One attempt over the zonelist (§5.2); rescans where a rule says so.
-    #[inline]
     pub(super) fn get_page<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -135,11 +163,23 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> Option<Pfn> {
+        self.get_page_after(cx, relief, req, flags, None)
+    }
+
+    /// As [`Self::get_page`]; `tried` is what the per-CPU lists of the preferred zone gave already.
+    fn get_page_after<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &Request<'_>,
+        flags: AllocFlags,
+        mut tried: Option<PcpTaken>,
+    ) -> Option<Pfn> {
         let mut flags = flags;
         let mut zlc = Scan::new(self.zonelist_cache(req));
         loop {
             let mut fair_skipped = false;
-            match self.scan(cx, relief, req, flags, &mut zlc, &mut fair_skipped) {
+            match self.scan(cx, relief, req, flags, &mut zlc, &mut fair_skipped, &mut tried) {
                 Pass::Page(pfn) => return Some(pfn),
                 Pass::Remote => {
                     flags -= AllocFlags::NOFRAGMENT;
@@ -165,6 +205,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "state of one attempt that outlives a pass")]
     fn scan<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -173,12 +214,25 @@ impl<H: Host> PageAllocator<H> {
         flags: AllocFlags,
         zlc: &mut Scan<'_>,
         fair_skipped: &mut bool,
+        tried: &mut Option<PcpTaken>,
     ) -> Pass {
         let Some(preferred) = req.preferred_entry() else {
             return Pass::None;
         };
         let mut dirty_node: Option<(NodeId, bool)> = None;
         for (index, entry) in req.candidates() {
+            // The preferred zone passed all tests already if its lists were tried.
+            if let Some(taken) = tried.take() {
+                let zone = self.zone_at(entry);
+                let page = self.rmqueue_after(cx, relief, zone, preferred, req, flags, taken);
+                match page {
+                    Some(pfn) => {
+                        self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
+                        return Pass::Page(pfn);
+                    }
+                    None => continue,
+                }
+            }
             if zlc.skips(index, entry) {
                 continue;
             }
@@ -213,14 +267,14 @@ impl<H: Host> PageAllocator<H> {
             {
                 return Pass::Remote;
             }
-            if !self.watermark_fast(zone, req, flags)
+            if !self.watermark_fast(zone, req.order, req.gfp, req.highest, flags)
                 && !flags.contains(AllocFlags::NO_WATERMARKS)
                 && !self.rescue_zone(cx, relief, req, flags, (index, entry), zlc)
             {
                 continue;
             }
             if let Some(pfn) = self.rmqueue(cx, relief, zone, preferred, req, flags) {
-                self.prepare_page(cx, pfn, req, flags);
+                self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
                 if flags.contains(AllocFlags::HIGHATOMIC) && self.highatomic_on_demand() {
                     self.reserve_highatomic(cx, zone, pfn);
                 }
@@ -233,28 +287,35 @@ impl<H: Host> PageAllocator<H> {
 
     /// The fast watermark test (§6.2).
     #[inline(always)]
-    fn watermark_fast(&self, zone: &Zone<H>, req: &Request<'_>, flags: AllocFlags) -> bool {
+    pub(super) fn watermark_fast(
+        &self,
+        zone: &Zone<H>,
+        order: Order,
+        gfp: Gfp,
+        highest: ZoneType,
+        flags: AllocFlags,
+    ) -> bool {
         let free = zone.nr_free_pages();
         let mark = zone.mark(flags.mark());
         let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
-        if req.order == Order::ZERO && rule.0 == WatermarkTest::FreeBlock {
+        if order == Order::ZERO && rule.0 == WatermarkTest::FreeBlock {
             let reserves = crate::zone::watermark::reserve_flags(rule.1);
             let unusable =
                 if flags.intersects(reserves) { 0 } else { zone.nr_reserved_highatomic() };
             let usable = free.saturating_sub(unusable);
-            if usable > mark + zone.lowmem_reserve(req.highest) {
+            if usable > mark + zone.lowmem_reserve(highest) {
                 return true;
             }
         }
-        if zone.watermark_ok(rule, req.order, mark, req.highest, flags, free) {
+        if zone.watermark_ok(rule, order, mark, highest, flags, free) {
             return true;
         }
         // An atomic order-0 request may ignore the boost.
-        let boosted = req.order == Order::ZERO
-            && req.gfp.contains(Gfp::ATOMIC)
+        let boosted = order == Order::ZERO
+            && gfp.contains(Gfp::ATOMIC)
             && zone.boost() != 0
             && flags.mark() == Mark::Min;
-        boosted && zone.watermark_ok(rule, req.order, zone.marks().min, req.highest, flags, free)
+        boosted && zone.watermark_ok(rule, order, zone.marks().min, highest, flags, free)
     }
 
     /// The watermark failed: may the zone be used after all, by reclaiming its node first (§3
@@ -312,7 +373,6 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Takes a block from a zone: per-CPU lists, else the buddy lists (§7).
-    #[inline]
     fn rmqueue<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -322,36 +382,61 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> Option<Pfn> {
+        let taken = match self.pcp_shape.holds(req.order) {
+            true => self.pcp_alloc(cx, zone, req.order, req.migratetype, || flags),
+            false => Err(PcpBusy),
+        };
+        self.rmqueue_after(cx, relief, zone, preferred, req, flags, taken)
+    }
+
+    /// The rest of [`Self::rmqueue`] after the per-CPU lists were asked.
+    #[allow(clippy::too_many_arguments, reason = "as rmqueue, and what it has so far")]
+    fn rmqueue_after<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        zone: &Zone<H>,
+        preferred: ZoneRef,
+        req: &Request<'_>,
+        flags: AllocFlags,
+        taken: PcpTaken,
+    ) -> Option<Pfn> {
         let order = req.order;
-        let mut page = None;
-        let mut events = order.pages();
-        let mut final_answer = false;
-        if self.pcp_shape.holds(order) {
-            // Busy lists: straight to the buddy lists.
-            if let Ok(taken) = self.pcp_alloc(cx, zone, order, req.migratetype, flags) {
-                page = taken;
-                events = pcp_event_unit(self.policy.pcp.event_unit, order);
-                final_answer = taken.is_some() || !self.policy.pcp.refill_falls_back;
-            }
-        }
-        if !final_answer {
-            page = self.rmqueue_buddy(cx, zone, req, flags);
-            events = order.pages();
-        }
-        let pfn = page?;
-        let cpu = cx.cpu();
-        self.events.add(cpu, VmEvent::of_zone(VmEvent::PgallocDma, zone.zone), events);
-        self.count_numa(cx, zone, preferred);
+        let (pfn, events) = match taken {
+            Ok(Some(pfn)) => (pfn, pcp_event_unit(self.policy.pcp.event_unit, order)),
+            Ok(None) if !self.policy.pcp.refill_falls_back => return None,
+            Ok(None) | Err(PcpBusy) => (self.rmqueue_buddy(cx, zone, req, flags)?, order.pages()),
+        };
+        self.count_alloc(cx, zone, preferred, events);
         if self.policy.zonelist.fair {
             let left = zone.alloc_batch.fetch_sub(order.pages() as i64, Relaxed);
             if left - order.pages() as i64 <= 0 {
                 zone.set_flag(ZoneFlags::FAIR_DEPLETED);
             }
         }
+        self.report_boost(cx, relief, zone);
+        Some(pfn)
+    }
+
+    /// Counts an allocation (§7).
+    #[inline(always)]
+    pub(super) fn count_alloc(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        preferred: ZoneRef,
+        events: u64,
+    ) {
+        self.events.add(cx.cpu(), VmEvent::of_zone(VmEvent::PgallocDma, zone.zone), events);
+        self.count_numa(cx, zone, preferred);
+    }
+
+    /// The first allocation after a boost wakes kswapd.
+    #[inline(always)]
+    pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
         if zone.has(ZoneFlags::BOOSTED_WATERMARK) && zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
             relief.wake_kswapd(self, cx, zone.node, Order::ZERO, zone.zone);
         }
-        Some(pfn)
     }
 
     /// Step 2 of §7: straight from the buddy lists, one zone-lock hold.
@@ -413,19 +498,27 @@ impl<H: Host> PageAllocator<H> {
 
     /// Makes a block ready for its user (§5.2 step 5).
     #[inline(always)]
-    fn prepare_page(&self, cx: &Cx<'_, H>, pfn: Pfn, req: &Request<'_>, flags: AllocFlags) {
+    pub(super) fn prepare_page(
+        &self,
+        cx: &Cx<'_, H>,
+        pfn: Pfn,
+        order: Order,
+        gfp: Gfp,
+        migratetype: MigrateType,
+        flags: AllocFlags,
+    ) {
         let page = self.map.page(pfn);
         let mut word = PageWord::USED;
-        if req.gfp.contains(Gfp::COMP) && req.order > Order::ZERO {
+        if gfp.contains(Gfp::COMP) && order > Order::ZERO {
             word |= PageWord::HEAD;
         }
         if flags.contains(AllocFlags::NO_WATERMARKS) {
             word |= PageWord::PFMEMALLOC;
         }
-        page.set(word, req.order, req.migratetype);
+        page.set(word, order, migratetype);
         page.set_refcount(1);
-        if req.gfp.contains(Gfp::ZERO) {
-            cx.host.frame_zero(pfn, req.order);
+        if gfp.contains(Gfp::ZERO) {
+            cx.host.frame_zero(pfn, order);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The page allocator (spec 01): zoned buddy lists behind per-CPU lists.
 //!
-//! A request goes [`fast`] → watermark → [`pcp`] → [`buddy`], with [`fallback`] to other
+//! A request goes [`hot`] (else [`fast`]) → watermark → [`pcp`] → [`buddy`], with [`fallback`] to other
 //! migratetypes; if that fails, [`slow`] asks for [`Relief`]. Frees go [`free`] → [`pcp`] →
 //! [`bulk_free`] → [`buddy`].
 //!
@@ -17,6 +17,7 @@ mod fast;
 mod free;
 mod gfp;
 mod highatomic;
+mod hot;
 mod pcp;
 mod relief;
 mod request;

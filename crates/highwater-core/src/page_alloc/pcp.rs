@@ -26,8 +26,8 @@ const FREE_FACTOR_MAX: u8 = 5;
 /// One CPU's lists of one zone.
 #[derive(Debug)]
 pub struct Pcp {
-    pub(super) lists: [PageList; PCP_LISTS_MAX],
-    pub(super) count: u32,
+    pub(crate) lists: [PageList; PCP_LISTS_MAX],
+    pub(crate) count: u32,
     pub(super) free_factor: u8,
 }
 
@@ -132,15 +132,15 @@ impl<H: Host> PageAllocator<H> {
     /// Takes a block from this CPU's lists, refilling them from the buddy lists if empty (§10.3).
     ///
     /// `Err` if the lists could not be locked without waiting.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pcp_alloc(
         &self,
         cx: &Cx<'_, H>,
         zone: &Zone<H>,
         order: Order,
         migratetype: MigrateType,
-        flags: AllocFlags,
-    ) -> Result<Option<Pfn>, PcpBusy> {
+        flags: impl FnOnce() -> AllocFlags,
+    ) -> PcpTaken {
         let cpu = cx.cpu();
         let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else {
             return Err(PcpBusy);
@@ -149,7 +149,7 @@ impl<H: Host> PageAllocator<H> {
         pcp.free_factor >>= 1;
         let index = self.pcp_shape.index(order, migratetype);
         if pcp.lists[index].is_empty() {
-            self.pcp_refill(cx, zone, &mut pcp, index, order, migratetype, flags);
+            self.pcp_refill(cx, zone, &mut pcp, index, order, migratetype, flags());
         }
         let Some(pfn) = pcp.lists[index].pop_head(&self.map) else {
             return Ok(None);
@@ -256,6 +256,9 @@ impl<H: Host> PageAllocator<H> {
 /// The lists are in use by somebody who drains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PcpBusy;
+
+/// What asking a CPU's lists gave.
+pub(super) type PcpTaken = Result<Option<Pfn>, PcpBusy>;
 
 /// What one operation on the lists adds to pgalloc or pgfree (§13).
 #[inline(always)]

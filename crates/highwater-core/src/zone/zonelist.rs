@@ -43,6 +43,12 @@ impl Zonelist {
         &self.entries
     }
 
+    /// The first entry that a request without a node mask may use.
+    #[inline(always)]
+    pub fn first(&self, highest: ZoneType) -> Option<ZoneRef> {
+        self.entries.get(self.first[highest.idx()]).copied()
+    }
+
     /// Position of the first entry at or after `from` that a request may use.
     #[inline(always)]
     pub fn next(&self, from: usize, highest: ZoneType, nodes: Option<NodeMask>) -> Option<usize> {

@@ -1,0 +1,143 @@
+//! What nearly every allocation does, and nothing else (spec 01 §5, §7).
+//!
+//! The preferred zone is above its low mark and this CPU's list gives a page. Everything else (task
+//! scopes, cpusets, fair shares, dirty spreading, node masks, a low zone, busy or empty lists) goes
+//! to [`super::fast`], which does the same steps in full generality; values live in registers here
+//! and in a [`super::Request`] there. The two give the same pages, counts, events and charges.
+
+use super::fast::REQUEST_GFP_GENERAL;
+use super::pcp::{PcpTaken, pcp_event_unit};
+use super::{AllocFlags, Gfp, PageAllocator, Relief};
+use crate::host::{Cx, Host};
+use crate::page::{MigrateType, Order, Pfn};
+use crate::trace::Event;
+use crate::zone::{NodeId, NodeMask};
+
+impl<H: Host> PageAllocator<H> {
+    /// A page the common way, or what the per-CPU lists of the preferred zone gave instead (none if
+    /// they were not even asked; then nothing has happened).
+    #[inline(always)]
+    pub(super) fn alloc_hot<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        gfp: Gfp,
+        order: Order,
+        node: NodeId,
+        nodes: Option<NodeMask>,
+    ) -> Result<Pfn, Option<PcpTaken>> {
+        let general = gfp.intersects(REQUEST_GFP_GENERAL)
+            || nodes.is_some()
+            || !cx.flags().is_empty()
+            || self.tunables.cpusets
+            || self.policy.zonelist.fair
+            || order > Order::MAX
+            || !self.pcp_shape.holds(order);
+        let (Some(highest), Some(migratetype)) = (gfp.highest_zone(), gfp.migratetype()) else {
+            return Err(None);
+        };
+        if general {
+            return Err(None);
+        }
+        let migratetype = if self.grouping { migratetype } else { MigrateType::Unmovable };
+        let Some(preferred) = self.zonelists[node.idx()].fallback.first(highest) else {
+            return Err(None);
+        };
+        let zone = self.zone_at(preferred);
+        if !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW) {
+            return Err(None);
+        }
+        let flags = || self.plain_flags(gfp, Some(preferred));
+        let pfn = match self.pcp_alloc(cx, zone, order, migratetype, flags) {
+            Ok(Some(pfn)) => pfn,
+            nothing => return Err(Some(nothing)),
+        };
+        let events = pcp_event_unit(self.policy.pcp.event_unit, order);
+        self.count_alloc(cx, zone, preferred, events);
+        self.report_boost(cx, relief, zone);
+        self.prepare_page(cx, pfn, order, gfp, migratetype, AllocFlags::MARK_LOW);
+        cx.host.trace(cx.cpu(), &Event::PageAlloc { pfn: Some(pfn), order, gfp, migratetype });
+        Ok(pfn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{Machine, PRESETS, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::page_alloc::NoRelief;
+    use crate::sync::order::LockClass;
+    use crate::vmstat::{NumaStat, VmEvent};
+    use crate::zone::boot::boot;
+
+    /// Everything that can be seen from outside after a run.
+    type Seen = (Vec<Option<Pfn>>, Vec<(CpuId, Event)>, Vec<u64>, Vec<u64>, Vec<u64>);
+
+    /// One step: allocate (order, kind) or free one of the held blocks, on a CPU.
+    type Step = (bool, u8, u8, u16, usize);
+
+    const KINDS: [Gfp; 6] = [
+        Gfp::GFP_KERNEL,
+        Gfp::GFP_HIGHUSER_MOVABLE,
+        Gfp::GFP_ATOMIC,
+        Gfp::GFP_NOWAIT.union(Gfp::RECLAIMABLE),
+        Gfp::GFP_KERNEL.union(Gfp::COMP),
+        Gfp::GFP_KERNEL.union(Gfp::DMA),
+    ];
+
+    fn run(policy: &str, steps: &[Step], nodes: Option<NodeMask>) -> Seen {
+        let events = RefCell::new(Vec::new());
+        let host = Solo::new(|cpu: CpuId, event: &Event| events.borrow_mut().push((cpu, *event)));
+        let sizes = [(40 << 20, Vec::from([0, 1])), (24 << 20, Vec::from([2]))];
+        let machine = Machine::from_sizes("m", &sizes).unwrap();
+        let memory = boot(&host, &machine, &preset(policy).unwrap()).unwrap();
+        let (mut got, mut held) = (Vec::new(), Vec::new());
+        for &(take, order, kind, cpu, pick) in steps {
+            let cx = Cx::new(&host, CpuId(cpu));
+            if take || held.is_empty() {
+                let (order, gfp) = (Order(order), KINDS[kind as usize]);
+                let node = memory.cpu_node(CpuId(cpu));
+                let page = memory.alloc(&cx, &NoRelief, gfp, order, node, nodes);
+                held.extend(page.map(|pfn| (pfn, order)));
+                got.push(page);
+            } else {
+                let (pfn, order) = held.swap_remove(pick % held.len());
+                memory.free(&cx, pfn, order).unwrap();
+            }
+        }
+        let vm = VmEvent::ALL.iter().map(|&e| memory.events.read(e)).collect();
+        let numa = memory
+            .populated_zones()
+            .flat_map(|z| NumaStat::ALL.iter().map(|&i| z.numa_stat(i)))
+            .collect();
+        let takings = LockClass::ALL.map(|class| host.takings(class)).to_vec();
+        drop(memory);
+        (got, events.take(), vm, numa, takings)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// A mask of all nodes changes nothing but the way through the code.
+        #[test]
+        fn the_hot_path_does_what_the_general_one_does(
+            steps in prop::collection::vec(
+                (prop::bool::weighted(0.6), prop_oneof![4 => Just(0u8), 1 => 0u8..11],
+                 0u8..6, 0u16..3, any::<usize>()),
+                1..1500,
+            ),
+            policy in 0..PRESETS.len(),
+        ) {
+            let policy = PRESETS[policy].0;
+            let hot = run(policy, &steps, None);
+            let general = run(policy, &steps, Some(NodeMask::ALL));
+            prop_assert!(hot == general, "{policy}");
+        }
+    }
+}
