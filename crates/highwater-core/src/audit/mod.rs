@@ -1,1 +1,168 @@
-//! Checkers that stand outside the code they judge.
+//! Checkers that stand outside the code they judge: every frame is in exactly one place.
+//!
+//! [`check`] walks all lists by their links, then all frames, and compares what it counted with
+//! what the counters say. It uses no operation of the allocator, only what lies in memory, so a
+//! bug in the lists cannot hide itself. The first broken [`Rule`] ends the walk and is named
+//! together with zone and frame.
+//!
+//! Synchronisation: takes each per-CPU lock and each zone lock once, one after the other. The
+//! result means something only while nobody else allocates or frees.
+
+mod frames;
+mod lists;
+#[cfg(test)]
+mod tests;
+mod zones;
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::host::{Cx, Host, Lock};
+use crate::page::Pfn;
+use crate::page_alloc::PageAllocator;
+use crate::zone::{NodeId, Zone, ZoneType};
+
+/// What the audit found, in frames unless it says blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct AuditReport {
+    /// Zones with memory.
+    pub zones: u64,
+    /// Free frames on buddy lists.
+    pub free: u64,
+    /// Frames on per-CPU lists.
+    pub pcp: u64,
+    /// Frames in use.
+    pub used: u64,
+    /// Frames that the allocator never got.
+    pub reserved: u64,
+    /// Blocks on buddy lists.
+    pub free_blocks: u64,
+    /// Blocks in use.
+    pub used_blocks: u64,
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A list's links lead back and forth between the same frames, from its head to its tail.
+    Links,
+    /// A list has as many frames as it says.
+    Length,
+    /// A frame is on one list, in one block, once.
+    OnePlace,
+    /// A listed frame says what its list says: flag, order, type, zone.
+    Label,
+    /// A free block is aligned to its size and inside its zone.
+    Alignment,
+    /// Two free buddies below pageblock size would have merged.
+    Merged,
+    /// Frames inside a block carry no mark of a block's head.
+    Tail,
+    /// Free frames have no users, frames in use have.
+    Users,
+    /// `nr_free` and the type bits of each order agree with the lists.
+    BlockCounts,
+    /// NR_FREE_PAGES, all differences added, is the number of pages on the lists.
+    FreePages,
+    /// A per-CPU count is the number of pages on the lists.
+    PcpCount,
+    /// Blocks on a per-CPU list have that list's order and type.
+    PcpList,
+    /// Pageblocks have types that exist and that grouping allows.
+    PageblockType,
+    /// The high-atomic reserve counts its pageblocks.
+    HighAtomic,
+    /// Every frame that the allocator got is free, on a per-CPU list or in use.
+    Lost,
+    /// Frames that it never got are on no list and have no users.
+    Reserved,
+    /// `managed` is the number of frames the allocator got.
+    Managed,
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditError {
+    /// The rule.
+    pub rule: Rule,
+    /// Node and zone, none for frames outside of every zone.
+    pub zone: Option<(NodeId, ZoneType)>,
+    /// The frame, if one is to blame.
+    pub pfn: Option<Pfn>,
+    /// What was found.
+    pub found: String,
+}
+
+impl fmt::Display for AuditError {
+    /// One line: zone, frame, rule, finding.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.zone {
+            Some((node, zone)) => write!(f, "node {} zone {zone}", node.0)?,
+            None => f.write_str("no zone")?,
+        }
+        if let Some(pfn) = self.pfn {
+            write!(f, " frame {pfn:?}")?;
+        }
+        write!(f, ": rule {:?} is broken: {}", self.rule, self.found)
+    }
+}
+
+impl core::error::Error for AuditError {}
+
+/// Checks all memory.
+///
+/// # Errors
+/// The first broken rule.
+pub fn check<H: Host>(alloc: &PageAllocator<H>, cx: &Cx<'_, H>) -> Result<AuditReport, AuditError> {
+    let mut audit = Audit {
+        alloc,
+        seen: vec![Place::Nowhere; alloc.map.len()],
+        report: AuditReport::default(),
+    };
+    for zone in alloc.populated_zones() {
+        audit.report.zones += 1;
+        for cpu in alloc.cpus() {
+            let pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
+            audit.pcp_lists(zone, cpu, &pcp)?;
+        }
+        let area = zone.free.lock(cx.cpu());
+        let free = audit.free_lists(zone, &area)?;
+        audit.zone_counters(zone, free)?;
+    }
+    for zone in alloc.populated_zones() {
+        audit.frames(zone)?;
+    }
+    audit.outside()?;
+    Ok(audit.report)
+}
+
+/// Where a frame was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Free,
+    Pcp,
+    InZone,
+}
+
+/// A walk in progress.
+struct Audit<'a, H: Host> {
+    alloc: &'a PageAllocator<H>,
+    seen: Vec<Place>,
+    report: AuditReport,
+}
+
+impl<H: Host> Audit<'_, H> {
+    /// A broken rule of a zone.
+    fn broken<T>(
+        &self,
+        zone: &Zone<H>,
+        pfn: impl Into<Option<Pfn>>,
+        rule: Rule,
+        found: String,
+    ) -> Result<T, AuditError> {
+        Err(AuditError { rule, zone: Some((zone.node, zone.zone)), pfn: pfn.into(), found })
+    }
+}

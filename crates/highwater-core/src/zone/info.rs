@@ -301,6 +301,21 @@ impl ZoneInfo {
         types.store(if empty { old & !bit } else { old | bit }, Relaxed);
     }
 
+    /// Which types have blocks of an order, bit = type.
+    pub(crate) fn list_types(&self, order: Order) -> u8 {
+        self.types[order.idx()].load(Relaxed)
+    }
+
+    /// The stored type numbers of all pageblocks, valid or not (for the audit).
+    pub(crate) fn raw_pageblock_types(&self) -> impl Iterator<Item = u8> + '_ {
+        self.pageblocks.iter().map(|block| block.load(Relaxed) & TYPE_MASK)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_raw_pageblock_type(&self, pfn: Pfn, raw: u8) {
+        self.pageblock(pfn).store(raw, Relaxed);
+    }
+
     /// Type of the pageblock a frame is in.
     #[inline(always)]
     pub fn pageblock_type(&self, pfn: Pfn) -> MigrateType {

@@ -372,7 +372,8 @@ fn memalloc_ignores_watermarks_and_never_reclaims() {
 fn oom_victims_get_half_of_the_reserve_then_nothing() {
     let s = Stage::at_min("6.1");
     let relief = Fake::default();
-    (relief.kills.set(true), relief.victim.set(true));
+    relief.kills.set(true);
+    relief.victim.set(true);
     assert!(s.ask(&relief, KERNEL, 0), "MIN pages are enough for a victim");
     assert_eq!(relief.hard_calls().last(), Some(&Call::Kill));
     let s = Stage::empty("6.1");

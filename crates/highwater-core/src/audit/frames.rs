@@ -1,0 +1,95 @@
+//! All frames: what is on no list is in use or was never the allocator's.
+
+use alloc::format;
+
+use super::lists::HEAD_MARKS;
+use super::{Audit, AuditError, Place, Rule};
+use crate::host::Host;
+use crate::page::{PageWord, Pfn};
+use crate::zone::Zone;
+
+impl<H: Host> Audit<'_, H> {
+    /// Accounts for every frame of a zone that no list claimed.
+    pub(super) fn frames(&mut self, zone: &Zone<H>) -> Result<(), AuditError> {
+        let mut reserved = 0;
+        let mut at = zone.start.0;
+        while at < zone.end.0 {
+            let pfn = Pfn(at);
+            if self.seen[pfn.idx()] != Place::Nowhere {
+                at += 1;
+                continue;
+            }
+            let page = self.alloc.map.page(pfn);
+            if page.has(PageWord::RESERVED) {
+                self.reserved(zone, pfn)?;
+                reserved += 1;
+                at += 1;
+            } else {
+                at += self.used_block(zone, pfn)?;
+            }
+        }
+        let got = zone.spanned() - reserved;
+        if got != zone.managed() {
+            let found = format!("{} pages are managed, {got} frames are", zone.managed());
+            return self.broken(zone, None, Rule::Managed, found);
+        }
+        self.report.reserved += reserved;
+        Ok(())
+    }
+
+    fn reserved(&mut self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
+        let page = self.alloc.map.page(pfn);
+        if page.flags() != PageWord::RESERVED || page.refcount() != 0 {
+            let found = format!("reserved, with {:?}, {} users", page.flags(), page.refcount());
+            return self.broken(zone, pfn, Rule::Reserved, found);
+        }
+        self.seen[pfn.idx()] = Place::InZone;
+        Ok(())
+    }
+
+    /// A block in use; its size in frames.
+    fn used_block(&mut self, zone: &Zone<H>, pfn: Pfn) -> Result<u32, AuditError> {
+        let page = self.alloc.map.page(pfn);
+        if !page.has(PageWord::USED) {
+            let found = format!("is on no list and in no block, flags {:?}", page.flags());
+            return self.broken(zone, pfn, Rule::Lost, found);
+        }
+        if page.refcount() == 0 {
+            return self.broken(zone, pfn, Rule::Users, "is in use and has no user".into());
+        }
+        let size = 1u32 << page.order().0;
+        if u64::from(pfn.0) + u64::from(size) > u64::from(zone.end.0) {
+            let found = format!("{:?} block in use leaves the zone", page.order());
+            return self.broken(zone, pfn, Rule::Alignment, found);
+        }
+        for at in pfn.0..pfn.0 + size {
+            if self.seen[at as usize] != Place::Nowhere {
+                let found = format!("is in the block in use at {pfn:?} and on a list");
+                return self.broken(zone, Pfn(at), Rule::OnePlace, found);
+            }
+            let flags = self.alloc.map.page(Pfn(at)).flags();
+            if at != pfn.0 && flags.intersects(HEAD_MARKS) {
+                let found = format!("inside the block in use at {pfn:?} has {flags:?}");
+                return self.broken(zone, Pfn(at), Rule::Tail, found);
+            }
+            self.seen[at as usize] = Place::InZone;
+        }
+        self.report.used += u64::from(size);
+        self.report.used_blocks += 1;
+        Ok(size)
+    }
+
+    /// Frames of no zone were never anybody's.
+    pub(super) fn outside(&self) -> Result<(), AuditError> {
+        for (i, &seen) in self.seen.iter().enumerate() {
+            let pfn = Pfn(i as u32);
+            let page = self.alloc.map.page(pfn);
+            if seen == Place::Nowhere && page.flags() != PageWord::RESERVED {
+                let found = format!("in no zone has {:?}", page.flags());
+                let (rule, zone) = (Rule::Reserved, None);
+                return Err(AuditError { rule, zone, pfn: Some(pfn), found });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! The lists: links, lengths, labels, blocks that lie where they may.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::{Audit, AuditError, Place, Rule};
+use crate::config::{HighatomicKind, PcpLists};
+use crate::host::{CpuId, Host};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageWord, Pfn};
+use crate::page_alloc::Pcp;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::zone::{FreeArea, Zone, ZoneType};
+
+/// Marks that only the head of a block carries.
+pub(super) const HEAD_MARKS: PageWord = PageWord::BUDDY
+    .union(PageWord::PCP)
+    .union(PageWord::HEAD)
+    .union(PageWord::USED)
+    .union(PageWord::RESERVED);
+
+/// What a zone's free lists hold.
+#[derive(Default)]
+pub(super) struct FreeCount {
+    /// Blocks by order.
+    pub(super) blocks: [u32; crate::page::MAX_ORDER],
+    /// Types with blocks by order, bit = type.
+    pub(super) types: [u8; crate::page::MAX_ORDER],
+    /// Pages, those of isolated blocks left out.
+    pub(super) pages: u64,
+}
+
+impl<H: Host> Audit<'_, H> {
+    /// Walks a zone's buddy lists.
+    pub(super) fn free_lists(
+        &mut self,
+        zone: &Zone<H>,
+        area: &FreeArea,
+    ) -> Result<FreeCount, AuditError> {
+        let mut count = FreeCount::default();
+        let mut heads: Vec<(Pfn, Order)> = Vec::new();
+        for (o, lists) in area.lists.iter().enumerate() {
+            let order = Order(o as u8);
+            for (list, migratetype) in lists.iter().zip(MigrateType::ALL) {
+                for pfn in self.walk(zone, list)? {
+                    self.label(zone, pfn, PageWord::BUDDY, order, migratetype)?;
+                    self.claim_block(zone, pfn, order, Place::Free)?;
+                    heads.push((pfn, order));
+                    count.blocks[o] += 1;
+                    count.types[o] |= 1 << migratetype as u8;
+                    if migratetype != MigrateType::Isolate {
+                        count.pages += 1 << o;
+                    }
+                    self.report.free += 1 << o;
+                    self.report.free_blocks += 1;
+                }
+            }
+        }
+        for (pfn, order) in heads {
+            self.merged(zone, pfn, order)?;
+        }
+        Ok(count)
+    }
+
+    /// Walks a CPU's lists of a zone.
+    pub(super) fn pcp_lists(
+        &mut self,
+        zone: &Zone<H>,
+        cpu: CpuId,
+        pcp: &Pcp,
+    ) -> Result<(), AuditError> {
+        let kind = self.alloc.policy.pcp.lists;
+        let mut pages = 0;
+        for (index, list) in pcp.lists().iter().enumerate() {
+            for pfn in self.walk(zone, list)? {
+                let Some(order) = list_order(kind, index) else {
+                    let found = format!("on list {index} of CPU {}, which has none", cpu.0);
+                    return self.broken(zone, pfn, Rule::PcpList, found);
+                };
+                let page = self.alloc.map.page(pfn);
+                let migratetype = page.migratetype();
+                if !self.list_takes(kind, index, order, migratetype) {
+                    let found = format!("type {migratetype:?} on list {index} of CPU {}", cpu.0);
+                    return self.broken(zone, pfn, Rule::PcpList, found);
+                }
+                self.label(zone, pfn, PageWord::PCP, order, migratetype)?;
+                self.claim_block(zone, pfn, order, Place::Pcp)?;
+                pages += order.pages();
+            }
+        }
+        if u64::from(pcp.count()) != pages {
+            let found =
+                format!("CPU {} counts {} pages, its lists hold {pages}", cpu.0, pcp.count());
+            return self.broken(zone, None, Rule::PcpCount, found);
+        }
+        self.report.pcp += pages;
+        Ok(())
+    }
+
+    /// Follows a list's links from head to tail.
+    fn walk(&self, zone: &Zone<H>, list: &PageList) -> Result<Vec<Pfn>, AuditError> {
+        let mut frames = Vec::new();
+        let mut before: Option<Pfn> = None;
+        let mut at = list.head();
+        while let Some(pfn) = at {
+            if frames.len() >= self.alloc.map.len() {
+                return self.broken(zone, pfn, Rule::Links, "the list is a circle".into());
+            }
+            let Some(page) = self.alloc.map.get(pfn) else {
+                return self.broken(zone, pfn, Rule::Links, "no such frame".into());
+            };
+            let link = |word: u32| (word != u32::MAX).then_some(Pfn(word));
+            let prev = link(page.prev.load(Relaxed));
+            if prev != before {
+                let found = format!("reached from {before:?}, points back to {prev:?}");
+                return self.broken(zone, pfn, Rule::Links, found);
+            }
+            frames.push(pfn);
+            before = at;
+            at = link(page.next.load(Relaxed));
+        }
+        if list.tail() != before {
+            let found = format!("the list ends here, but calls {:?} its tail", list.tail());
+            return self.broken(zone, before, Rule::Links, found);
+        }
+        if list.len() as usize != frames.len() {
+            let found = format!("a list of {} blocks says {}", frames.len(), list.len());
+            return self.broken(zone, list.head(), Rule::Length, found);
+        }
+        Ok(frames)
+    }
+
+    /// Does the frame say what its list says?
+    fn label(
+        &self,
+        zone: &Zone<H>,
+        pfn: Pfn,
+        mark: PageWord,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> Result<(), AuditError> {
+        let page = self.alloc.map.page(pfn);
+        if page.flags() & HEAD_MARKS != mark {
+            let found = format!("flags {:?} on a list of {mark:?}", page.flags());
+            return self.broken(zone, pfn, Rule::Label, found);
+        }
+        if page.order() != order || page.migratetype() != migratetype {
+            let found = format!(
+                "says {:?} {:?}, its list is {order:?} {migratetype:?}",
+                page.order(),
+                page.migratetype()
+            );
+            return self.broken(zone, pfn, Rule::Label, found);
+        }
+        let index = zone.node.idx() * ZoneType::COUNT + zone.zone.idx();
+        if page.zone_index() != index {
+            return self.broken(zone, pfn, Rule::Label, "belongs to another zone".into());
+        }
+        if page.refcount() != 0 {
+            let found = format!("is free and has {} users", page.refcount());
+            return self.broken(zone, pfn, Rule::Users, found);
+        }
+        Ok(())
+    }
+
+    /// Claims a block's frames for one place; nobody else may have.
+    fn claim_block(
+        &mut self,
+        zone: &Zone<H>,
+        pfn: Pfn,
+        order: Order,
+        place: Place,
+    ) -> Result<(), AuditError> {
+        let size = 1u32 << order.0;
+        let end = pfn.0.checked_add(size);
+        let inside = pfn >= zone.start && end.is_some_and(|end| end <= zone.end.0);
+        if !pfn.0.is_multiple_of(size) || !inside {
+            let found = format!("{order:?} block in {:?}..{:?}", zone.start, zone.end);
+            return self.broken(zone, pfn, Rule::Alignment, found);
+        }
+        for at in pfn.0..pfn.0 + size {
+            let seen = self.seen[at as usize];
+            if seen != Place::Nowhere {
+                let found = format!("of the block at {pfn:?} ({place:?}) is {seen:?} already");
+                return self.broken(zone, Pfn(at), Rule::OnePlace, found);
+            }
+            self.seen[at as usize] = place;
+            let flags = self.alloc.map.page(Pfn(at)).flags();
+            if at != pfn.0 && flags.intersects(HEAD_MARKS) {
+                let found = format!("inside the free block at {pfn:?} has {flags:?}");
+                return self.broken(zone, Pfn(at), Rule::Tail, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// From pageblock size on, types may keep buddies apart, and a type may have changed since.
+    fn merged(&self, zone: &Zone<H>, pfn: Pfn, order: Order) -> Result<(), AuditError> {
+        let buddy = Pfn(pfn.0 ^ (1 << order.0));
+        if order.0 >= PAGEBLOCK_ORDER || buddy < zone.start || buddy >= zone.end {
+            return Ok(());
+        }
+        let page = self.alloc.map.page(buddy);
+        let free = self.seen[buddy.idx()] == Place::Free && page.flags().contains(PageWord::BUDDY);
+        if free && page.order() == order {
+            let found = format!("and its buddy {buddy:?} are both free, {order:?}");
+            return self.broken(zone, pfn, Rule::Merged, found);
+        }
+        Ok(())
+    }
+
+    /// May a block of this type be on this list? High-atomic blocks travel with movable ones; 4.3's
+    /// reserve serves every type.
+    fn list_takes(&self, kind: PcpLists, index: usize, order: Order, t: MigrateType) -> bool {
+        let of_list = |t: MigrateType| match (order.0, kind) {
+            (PAGEBLOCK_ORDER, PcpLists::HighOrder14) => {
+                index == 12 + usize::from(t == MigrateType::Movable)
+            }
+            (PAGEBLOCK_ORDER, _) => index == 12 + t as usize,
+            (o, _) => index == 3 * usize::from(o) + t as usize,
+        };
+        match t {
+            MigrateType::Unmovable | MigrateType::Movable | MigrateType::Reclaimable => of_list(t),
+            MigrateType::HighAtomic => {
+                self.alloc.policy.highatomic == HighatomicKind::Reserve
+                    || of_list(MigrateType::Movable)
+            }
+            MigrateType::Isolate => false,
+        }
+    }
+}
+
+/// The order of a per-CPU list; none if the policy has no such list (spec 01 §10.1).
+fn list_order(kind: PcpLists, index: usize) -> Option<Order> {
+    let lists = match kind {
+        PcpLists::Order0 => 3,
+        PcpLists::HighOrder14 => 14,
+        PcpLists::HighOrder15 => 15,
+    };
+    match index {
+        i if i >= lists => None,
+        0..12 => Some(Order((index / 3) as u8)),
+        _ => Some(Order(PAGEBLOCK_ORDER)),
+    }
+}
