@@ -1,0 +1,300 @@
+//! The command line as types. Names and forms are a contract: scripts use them.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use highwater_core::config::Policy;
+use highwater_report::render::Format;
+
+use super::CliError;
+use crate::machine_file::{MachineArg, MachineFile};
+use crate::policy_file;
+
+/// Linux-style memory management that can be run, replayed and taken apart.
+#[derive(Debug, Parser)]
+#[command(name = "highwater", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List what can be named: experiments, machines, policies, workloads
+    List(ListArgs),
+    /// Run a study's policies with the same seeds and compare them
+    Compare(CompareArgs),
+    /// Run one workload on one machine under one policy
+    Run(RunArgs),
+    /// Replay a trace of a real kernel's page allocator under policies of your choice
+    Replay(ReplayArgs),
+    /// Print /proc/zoneinfo of a freshly booted machine
+    Zoneinfo(ProcArgs),
+    /// Print /proc/buddyinfo of a freshly booted machine
+    Buddyinfo(ProcArgs),
+    /// Print /proc/pagetypeinfo of a freshly booted machine
+    Pagetypeinfo(ProcArgs),
+    /// Print /proc/vmstat of a freshly booted machine
+    Vmstat(ProcArgs),
+    /// Judge the model against files captured from a real Linux
+    Check(CheckArgs),
+    /// Measure the allocator on this computer's processors
+    Bench(BenchArgs),
+}
+
+/// `highwater list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Only this kind
+    #[arg(value_enum)]
+    pub what: Option<ListKind>,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// What `list` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ListKind {
+    /// Studies to compare.
+    Experiments,
+    /// Machines that come with the program.
+    Machines,
+    /// Policies that come with the program.
+    Policies,
+    /// Workloads.
+    Workloads,
+}
+
+/// `highwater compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Experiment: a name, its number alone, or a file
+    pub experiment: String,
+    /// A short version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Runs of each policy
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub iterations: Option<u32>,
+    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
+    #[arg(long, value_name = "S", value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    /// Simulations at a time; default: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// In virtual time, or on this computer's threads and memory
+    #[arg(long, value_enum, default_value = "sim")]
+    pub host: HostArg,
+    #[command(flatten)]
+    /// The machine instead of the experiment's own.
+    pub machine: MachineArgs,
+    /// Policies instead of the experiment's own; the first is the baseline
+    #[arg(long = "policy", value_name = "NAME|FILE")]
+    pub policies: Vec<String>,
+    /// Also write the results to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// Where an experiment runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum HostArg {
+    /// The simulated machine.
+    #[default]
+    Sim,
+    /// This computer.
+    Native,
+}
+
+/// `highwater run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Workload, as `list workloads` names it
+    pub workload: String,
+    #[command(flatten)]
+    /// The machine.
+    pub machine: MachineArgs,
+    /// Policy
+    #[arg(long, value_name = "NAME|FILE", default_value = "6.1")]
+    pub policy: String,
+    /// Seed: a number, or hexadecimal digits such as a commit hash
+    #[arg(long, value_name = "S", value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    /// In virtual time, or on this computer's threads and memory
+    #[arg(long, value_enum, default_value = "sim")]
+    pub host: HostArg,
+    /// Also write the results to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// `highwater replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Trace of the kmem events: ftrace text, trace-cmd report or perf script; plain or gzip
+    pub trace: PathBuf,
+    /// Policies to replay it under; default: 6.1
+    #[arg(long = "policy", value_name = "NAME|FILE")]
+    pub policies: Vec<String>,
+    #[command(flatten)]
+    /// The machine, where no captured /proc files lie beside the trace.
+    pub machine: MachineArgs,
+    /// Ignore the .zoneinfo, .pagetypeinfo and .buddyinfo files beside the trace
+    #[arg(long)]
+    pub no_sidecars: bool,
+    /// Hottest blocks to show
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub hottest: usize,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// `highwater zoneinfo` and its siblings.
+#[derive(Debug, Args)]
+pub struct ProcArgs {
+    #[command(flatten)]
+    /// The machine.
+    pub machine: MachineArgs,
+    /// Policy
+    #[arg(long, value_name = "NAME|FILE", default_value = "6.1")]
+    pub policy: String,
+}
+
+/// `highwater check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Captured files, or directories to search for them
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Output format
+    #[arg(long, default_value = "terminal",
+          value_parser = PossibleValuesParser::new(["terminal", "json"]).map(|f| to_format(&f)))]
+    pub format: Format,
+}
+
+/// `highwater bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// A short version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// How to say which machine.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MachineArgs {
+    /// Machine: a name or a file
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["mem", "cpus", "numa"])]
+    pub machine: Option<String>,
+    /// One node of this much memory, such as 8G
+    #[arg(long, value_name = "SIZE", conflicts_with = "numa")]
+    pub mem: Option<String>,
+    /// CPUs of that node
+    #[arg(long, value_name = "N", conflicts_with = "numa",
+          value_parser = clap::value_parser!(u16).range(1..=8192))]
+    pub cpus: Option<u16>,
+    /// One node: SIZE,cpus=FIRST-LAST (once per node; size 0: no memory)
+    #[arg(long, value_name = "NODE")]
+    pub numa: Vec<String>,
+    /// Distance of two nodes: FROM,TO=DISTANCE
+    #[arg(long, value_name = "DISTANCE")]
+    pub numa_distance: Vec<String>,
+}
+
+impl MachineArgs {
+    /// The machine asked for; none if nothing was said.
+    ///
+    /// # Errors
+    /// If it does not exist.
+    pub fn resolve(&self) -> Result<Option<MachineFile>, CliError> {
+        let arg = MachineArg {
+            name: self.machine.clone(),
+            mem: self.mem.clone(),
+            cpus: self.cpus,
+            numa: self.numa.clone(),
+            numa_distance: self.numa_distance.clone(),
+        };
+        Ok(arg.resolve()?)
+    }
+
+    /// The machine asked for.
+    ///
+    /// # Errors
+    /// If none was, or it does not exist.
+    pub fn require(&self) -> Result<MachineFile, CliError> {
+        self.resolve()?.ok_or_else(|| {
+            CliError::new("which machine? Give --machine, --mem and --cpus, or --numa")
+        })
+    }
+}
+
+/// The policies of these names; `default` if there are none.
+///
+/// # Errors
+/// If one does not exist.
+pub fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>, CliError> {
+    let loaded: Result<Vec<_>, _> = match names {
+        [] => default.iter().map(|name| policy_file::load(name)).collect(),
+        names => names.iter().map(|name| policy_file::load(name)).collect(),
+    };
+    Ok(loaded?)
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(["terminal", "json", "csv", "markdown"]).map(|f| to_format(&f))
+}
+
+fn to_format(name: &str) -> Format {
+    // Only listed names get here.
+    name.parse().unwrap_or_default()
+}
+
+/// A decimal number, or hexadecimal digits with or without `0x`; of long ones the first 16 count.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let is_hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let wrong = || "neither a number nor hexadecimal digits".to_owned();
+    if !is_hex {
+        return Err(wrong());
+    }
+    u64::from_str_radix(&digits[..digits.len().min(16)], 16).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_commit_hash_is_a_seed() {
+        assert_eq!(parse_seed("42"), Ok(42));
+        assert_eq!(parse_seed("0x10"), Ok(16));
+        assert_eq!(
+            parse_seed("04ffe00c0ffee11deadbeefdeadbeefdeadbeef0"),
+            Ok(0x04ff_e00c_0ffe_e11d)
+        );
+        assert!(parse_seed("-1").is_err() && parse_seed("").is_err());
+    }
+}

@@ -1,0 +1,259 @@
+//! `highwater compare` and `highwater run`: resolve names, run the cells, print tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use highwater_report::compare::{Options, RowSet, comparison};
+use highwater_report::render::{Format, json};
+use highwater_report::{Table, duration, evidence, vmstat};
+use highwater_results::Document;
+use highwater_results::store::Store;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::args::{CompareArgs, HostArg, MachineArgs, RunArgs};
+use super::{CliError, Outcome, print};
+use crate::experiment::{
+    self, Experiment, HostKind, MachineEntry, Progress, RunPlan, WorkloadName, published_tables,
+};
+use crate::machine_file::{MachineArg, MachineFile};
+use crate::policy_file;
+
+/// Seed unless one is given.
+const DEFAULT_SEED: u64 = 1;
+
+/// Names and titles of the experiments that come with the program.
+pub(super) fn experiments() -> Vec<(String, String)> {
+    let all = experiment::embedded().unwrap_or_default();
+    all.into_iter().map(|e| (e.name, e.title)).collect()
+}
+
+/// Names of the workloads, with a line about each.
+pub(super) fn workloads() -> Vec<(String, String)> {
+    WorkloadName::ALL.iter().map(|w| (w.name().to_owned(), w.about().to_owned())).collect()
+}
+
+/// Runs an experiment.
+pub(super) fn run(args: &CompareArgs) -> Result<Outcome, CliError> {
+    let mut experiment = load(&args.experiment)?;
+    if args.quick {
+        experiment = experiment.quick();
+    }
+    if let Some(iterations) = args.iterations {
+        experiment.iterations = iterations;
+    }
+    let host = host_kind(args.host);
+    let machines = machines(&mut experiment, &args.machine, host)?;
+    let policies = policies(&experiment, &args.policies)?;
+    let jobs = args.jobs.map_or_else(default_jobs, usize::from);
+    let seed = args.seed.unwrap_or(DEFAULT_SEED);
+    let plan = RunPlan { experiment, host, machines, policies, seed, jobs };
+    finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
+}
+
+/// Runs one workload under one policy.
+pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
+    let Some(workload) = WorkloadName::ALL.iter().find(|w| w.name() == args.workload) else {
+        let known: Vec<_> = WorkloadName::ALL.iter().map(|w| w.name()).collect();
+        let known = known.join(", ");
+        return Err(CliError::new(format!(
+            "unknown workload \"{}\"; there is {known}",
+            args.workload
+        )));
+    };
+    let mut experiment = load(workload.default_experiment())?;
+    experiment.name = workload.name().to_owned();
+    experiment.iterations = 1;
+    let host = host_kind(args.host);
+    if host == HostKind::Sim {
+        args.machine.require()?;
+    }
+    let machines = machines(&mut experiment, &args.machine, host)?;
+    let policies = policies(&experiment, std::slice::from_ref(&args.policy))?;
+    let seed = args.seed.unwrap_or(DEFAULT_SEED);
+    let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1 };
+    finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
+}
+
+fn load(name: &str) -> Result<Experiment, CliError> {
+    Experiment::load(name).map_err(|error| CliError::new(error.to_string()))
+}
+
+const fn host_kind(arg: HostArg) -> HostKind {
+    match arg {
+        HostArg::Sim => HostKind::Sim,
+        HostArg::Native => HostKind::Native,
+    }
+}
+
+fn default_jobs() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The machines to run on: the user's, else the experiment's; on this computer one of its shape.
+fn machines(
+    experiment: &mut Experiment,
+    args: &MachineArgs,
+    host: HostKind,
+) -> Result<Vec<MachineFile>, CliError> {
+    let machines = match (args.resolve()?, host) {
+        (Some(machine), _) => vec![machine],
+        (None, HostKind::Sim) => experiment
+            .machines
+            .iter()
+            .map(|entry| MachineFile::load(&entry.name))
+            .collect::<Result<_, _>>()?,
+        (None, HostKind::Native) => {
+            let shape = &experiment.native;
+            let mem = Some(format!("{}K", shape.memory.0 >> 10));
+            let arg = MachineArg { mem, cpus: Some(shape.cpus), ..MachineArg::default() };
+            let Some(mut machine) = arg.resolve()? else {
+                return Err(CliError::new("the experiment has no shape for native runs"));
+            };
+            "native".clone_into(&mut machine.name);
+            vec![machine]
+        }
+    };
+    let wanted = experiment.netperf_tcp.sender_cpu.max(experiment.netperf_tcp.receiver_cpu);
+    for machine in &machines {
+        let cpus = machine.machine.nr_cpus();
+        if usize::from(wanted) >= cpus {
+            return Err(CliError::new(format!(
+                "machine {}: netperf-tcp runs on CPU {wanted}, but there are {cpus} CPUs",
+                machine.name
+            )));
+        }
+    }
+    // Only machines of the experiment have published figures.
+    let known: Vec<MachineEntry> = experiment.machines.clone();
+    experiment.machines =
+        known.into_iter().filter(|e| machines.iter().any(|m| m.name == e.name)).collect();
+    Ok(machines)
+}
+
+/// Policies with column headings: the user's, else the experiment's.
+fn policies(
+    experiment: &Experiment,
+    names: &[String],
+) -> Result<Vec<(highwater_core::config::Policy, String)>, CliError> {
+    if names.is_empty() {
+        let of = |entry: &experiment::PolicyEntry| {
+            Ok((policy_file::load(&entry.name)?, entry.label.clone()))
+        };
+        return experiment.policies.iter().map(of).collect();
+    }
+    let mut policies = Vec::new();
+    for name in names {
+        let policy = policy_file::load(name)?;
+        let entry = experiment.policies.iter().find(|e| e.name == policy.name);
+        let label = entry.map_or_else(|| policy.name.clone(), |e| e.label.clone());
+        if policies.iter().any(|(_, other)| *other == label) {
+            return Err(CliError::new(format!("--policy {name}: named twice")));
+        }
+        policies.push((policy, label));
+    }
+    Ok(policies)
+}
+
+fn finish(
+    plan: &RunPlan,
+    out: Option<&std::path::Path>,
+    format: Format,
+    rows: RowSet,
+) -> Result<Outcome, CliError> {
+    let stop = stop_on_interrupt()?;
+    let bar = Bar::new();
+    let mut document = experiment::run(plan, &bar, &stop)
+        .map_err(|error| CliError::new(error.to_string()))?;
+    bar.0.finish_and_clear();
+    document.command_line = command_line();
+    document.validate().map_err(|error| CliError::new(error.to_string()))?;
+    let tables = tables(plan, &document, rows)?;
+    let text = match format {
+        Format::Json => json::document(&document, &tables),
+        _ => format.renderer().tables(&tables),
+    };
+    if let Some(dir) = out {
+        let failed = |error: highwater_results::store::StoreError| CliError::new(error.to_string());
+        let store = Store::create(dir).map_err(failed)?;
+        store.write_document(&document).map_err(failed)?;
+        store
+            .write_text("report.txt", &Format::Terminal.renderer().tables(&tables))
+            .map_err(failed)?;
+    }
+    print(&text)?;
+    Ok(Outcome::Done)
+}
+
+/// Everything to show: per machine the comparison, the published figures, what else was counted.
+fn tables(
+    plan: &RunPlan,
+    document: &Document,
+    rows: RowSet,
+) -> Result<Vec<Table>, CliError> {
+    let options = Options { rows, ..Options::default() };
+    let style = options.style;
+    let mut tables = Vec::new();
+    for (machine, runs) in document.by_machine() {
+        for metric in &document.metrics {
+            tables.push(comparison(metric, &runs, &options));
+            let published = published_tables(&plan.experiment, metric, machine, &runs);
+            tables.extend(published.map_err(|error| CliError::new(error.to_string()))?);
+            if runs.len() > 1 && plan.experiment.iterations > 1 {
+                tables.push(evidence::evidence(metric, &runs, style));
+            }
+        }
+        tables.push(duration::duration(&runs, style));
+        tables.push(vmstat::vmstat(&runs, style).without_zero_rows());
+    }
+    Ok(tables)
+}
+
+/// The command without what does not change its results.
+fn command_line() -> Vec<String> {
+    let mut words = vec!["highwater".to_owned()];
+    let mut args = std::env::args().skip(1);
+    while let Some(word) = args.next() {
+        match word.as_str() {
+            "--jobs" | "--out" => {
+                args.next();
+            }
+            w if w.starts_with("--jobs=") || w.starts_with("--out=") => {}
+            _ => words.push(word),
+        }
+    }
+    words
+}
+
+/// Set when the user asks to stop; asked twice, the process ends at once.
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if seen.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .map_err(|error| CliError::new(format!("cannot watch for interrupts: {error}")))?;
+    Ok(stop)
+}
+
+/// Progress on stderr, if that is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Bar {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left") {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn cell_done(&self, done: usize, total: usize) {
+        self.0.set_length(total as u64);
+        self.0.set_position(done as u64);
+    }
+}

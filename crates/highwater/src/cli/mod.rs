@@ -1,0 +1,120 @@
+//! The command: arguments to library calls, results to text, errors to one line.
+//!
+//! Exit status: 0 done, 1 a check or comparison failed as asked, 2 usage or bad input.
+
+mod args;
+mod bench;
+mod check;
+mod compare;
+mod list;
+mod proc;
+mod replay;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+pub use args::Cli;
+use args::Command;
+
+use crate::error::{InputError, one_line};
+
+/// How a command ended that did what it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Done,
+    /// It found what it was asked to look for: a disagreement.
+    Disagrees,
+}
+
+/// Why a command could not be carried out: one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CliError {
+    message: String,
+    is_broken_pipe: bool,
+}
+
+impl CliError {
+    /// An error with this text.
+    pub(crate) fn new(message: impl Into<String>) -> CliError {
+        CliError { message: message.into(), is_broken_pipe: false }
+    }
+}
+
+impl From<InputError> for CliError {
+    fn from(error: InputError) -> CliError {
+        CliError::new(error.to_string())
+    }
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match run(cli.command) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Disagrees) => ExitCode::from(1),
+        // Whoever read our output has seen enough.
+        Err(error) if error.is_broken_pipe => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error.message);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Outcome, CliError> {
+    match command {
+        Command::List(args) => list::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Run(args) => compare::run_one(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Zoneinfo(args) => proc::run(proc::File::Zoneinfo, &args),
+        Command::Buddyinfo(args) => proc::run(proc::File::Buddyinfo, &args),
+        Command::Pagetypeinfo(args) => proc::run(proc::File::Pagetypeinfo, &args),
+        Command::Vmstat(args) => proc::run(proc::File::Vmstat, &args),
+        Command::Check(args) => check::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
+}
+
+/// Help goes to stdout; of a usage error, the sentence that says what is wrong.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        let is_asked_for = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        // Nothing is left to do if even this cannot be printed.
+        let _ = error.print();
+        return if is_asked_for { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    }
+    let text = error.to_string();
+    let about = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let about = about.split("\n\nFor more information").next().unwrap_or(about);
+    complain(one_line(about).trim_start_matches("error: "));
+    ExitCode::from(2)
+}
+
+/// One line on stderr.
+fn complain(message: &str) {
+    // Nothing is left to do if even this cannot be printed.
+    let _ = writeln!(io::stderr(), "error: {}", one_line(message));
+}
+
+/// Prints a result on stdout.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| CliError {
+        message: format!("standard output: {error}"),
+        is_broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+    })
+}

@@ -1,0 +1,123 @@
+//! What is wrong with an input file: one line that names the file, the line and the field.
+
+use std::fmt;
+use std::ops::Range;
+
+use highwater_results::import::ImportError;
+
+/// An input that cannot be used.
+///
+/// Prints as `FILE:LINE: FIELD: reason`, without the parts that do not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct InputError {
+    /// The file or option as the user named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: Option<usize>,
+    /// The field.
+    pub field: Option<String>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl InputError {
+    /// A problem with a file or option as a whole.
+    pub fn whole(file: impl Into<String>, reason: impl Into<String>) -> InputError {
+        InputError { file: file.into(), line: None, field: None, reason: reason.into() }
+    }
+
+    /// A problem with a field of a text, at a byte range of it.
+    pub(crate) fn at(
+        file: &str,
+        text: &str,
+        span: Range<usize>,
+        field: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> InputError {
+        InputError {
+            file: file.to_owned(),
+            line: Some(line_of(text, span.start)),
+            field: Some(field.into()),
+            reason: reason.into(),
+        }
+    }
+
+    /// What the TOML reader says, with the key of its line as the field.
+    pub(crate) fn toml(file: &str, text: &str, error: &toml::de::Error) -> InputError {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        let line = line_of(text, at);
+        let source = text.lines().nth(line - 1).unwrap_or_default();
+        let key = source.split('=').next().unwrap_or_default().trim();
+        InputError {
+            file: file.to_owned(),
+            line: Some(line),
+            field: Some(key.to_owned()).filter(|k| !k.is_empty()),
+            reason: one_line(error.message()),
+        }
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(field) = &self.field {
+            write!(f, ": {field}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl From<ImportError> for InputError {
+    fn from(error: ImportError) -> InputError {
+        let whole = error.to_string();
+        let reason = whole.strip_prefix(error.file()).unwrap_or(&whole);
+        // The importer's text has place and field in it already.
+        InputError::whole(error.file(), reason.trim_start_matches([':', ' ']))
+            .with_place(&error, &whole)
+    }
+}
+
+impl InputError {
+    fn with_place(mut self, error: &ImportError, whole: &str) -> InputError {
+        let Some(line) = error.line() else { return self };
+        self.line = Some(line as usize);
+        let place = match error.field() {
+            Some(field) => format!("{field}: "),
+            None => format!(":{line}: "),
+        };
+        if let Some((_, reason)) = whole.split_once(&place) {
+            self.field = error.field().map(str::to_owned);
+            self.reason = reason.to_owned();
+        }
+        self
+    }
+}
+
+/// Text without line breaks, for messages.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    1 + text.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_results::import::kmem::KmemReader;
+
+    #[test]
+    fn importers_errors_keep_their_place() {
+        let text = b"a-1 [000] .. 1.0: mm_page_free: page=0 pfn=0x10 order=-1\n";
+        let mut reader = KmemReader::from_reader("t", &text[..]).unwrap();
+        let error = InputError::from(reader.next().unwrap().unwrap_err());
+        assert_eq!((error.line, error.field.as_deref()), (Some(1), Some("order")));
+        assert!(error.to_string().starts_with("t:1: order: "), "{error}");
+        assert!(!error.reason.contains("t:1"), "{error}");
+    }
+}

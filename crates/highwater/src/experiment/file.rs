@@ -1,0 +1,312 @@
+//! Experiment files: TOML, embedded or given by path.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// The experiments that come with the program: file name and text.
+const EMBEDDED: &[(&str, &str)] = &[(
+    "002-pcp-high-order.toml",
+    include_str!("../../../../experiments/002-pcp-high-order.toml"),
+)];
+
+/// Where an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostKind {
+    /// Virtual time.
+    Sim,
+    /// Threads and memory of this computer.
+    Native,
+}
+
+impl HostKind {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostKind::Sim => "sim",
+            HostKind::Native => "native",
+        }
+    }
+}
+
+/// Why there is no such experiment.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// Not a known name, and no file.
+    #[error("experiment \"{name}\": not one of {known}, and no such file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("{file}: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The system's words.
+        reason: std::io::Error,
+    },
+    /// The file is not an experiment.
+    #[error("{file}:{line}: {problem}")]
+    Invalid {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Field and reason.
+        problem: String,
+    },
+}
+
+/// An experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Experiment {
+    /// Name, starting with the study's number.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// Workload.
+    pub workload: WorkloadName,
+    /// Seeds per policy and machine.
+    pub iterations: u32,
+    /// Shape of native runs.
+    pub native: NativeShape,
+    /// Policies, the baseline first.
+    #[serde(rename = "policy")]
+    pub policies: Vec<PolicyEntry>,
+    /// Machines.
+    #[serde(rename = "machine")]
+    pub machines: Vec<MachineEntry>,
+    /// Parameters of the workload.
+    pub netperf_tcp: NetperfSection,
+    /// What `--quick` changes.
+    pub quick: QuickSection,
+}
+
+/// Workloads that experiments can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum WorkloadName {
+    /// [`highwater_workloads::netperf`].
+    #[serde(rename = "netperf-tcp")]
+    NetperfTcp,
+}
+
+impl WorkloadName {
+    /// Every workload.
+    pub const ALL: &'static [WorkloadName] = &[WorkloadName::NetperfTcp];
+
+    /// One line about it.
+    pub const fn about(self) -> &'static str {
+        match self {
+            WorkloadName::NetperfTcp => {
+                "netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another"
+            }
+        }
+    }
+
+    /// The experiment whose parameters a single run uses.
+    pub const fn default_experiment(self) -> &'static str {
+        match self {
+            WorkloadName::NetperfTcp => "002-pcp-high-order",
+        }
+    }
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WorkloadName::NetperfTcp => "netperf-tcp",
+        }
+    }
+}
+
+/// A policy of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyEntry {
+    /// Name or file.
+    pub name: String,
+    /// Heading of its column.
+    pub label: String,
+}
+
+/// A machine of an experiment, with what was published of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineEntry {
+    /// Name or file.
+    pub name: String,
+    /// Published table to set beside ours.
+    pub published: Option<String>,
+    /// Published histograms of hottest frames, by policy.
+    #[serde(default)]
+    pub hottest: Vec<String>,
+}
+
+/// Size of native runs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NativeShape {
+    /// Bytes, with suffix.
+    pub memory: Bytes,
+    /// Logical CPUs.
+    pub cpus: u16,
+}
+
+/// Parameters of netperf.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NetperfSection {
+    /// Bytes per send and receive.
+    pub sizes: Vec<usize>,
+    /// Duration of each size.
+    pub ms_per_size: u64,
+    /// Sent before measuring.
+    pub warmup: Bytes,
+    /// In flight.
+    pub socket_buffer: Bytes,
+    /// CPU of the sender.
+    pub sender_cpu: u16,
+    /// CPU of the receiver.
+    pub receiver_cpu: u16,
+}
+
+/// What `--quick` changes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct QuickSection {
+    /// Seeds per policy and machine.
+    pub iterations: u32,
+    /// Duration of each size.
+    pub ms_per_size: u64,
+    /// Sent before measuring.
+    pub warmup: Bytes,
+}
+
+/// A number of bytes written as `256K`, `8G`, or plainly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Bytes(pub u64);
+
+impl TryFrom<String> for Bytes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Bytes, String> {
+        crate::size::parse_size(&text).map(Bytes)
+    }
+}
+
+/// Every embedded experiment.
+///
+/// # Errors
+/// Never for the program as released: a test parses them all.
+pub fn embedded() -> Result<Vec<Experiment>, ExperimentError> {
+    EMBEDDED.iter().map(|(file, text)| Experiment::parse(file, text)).collect()
+}
+
+impl Experiment {
+    /// The experiment of a name, of its number alone, or of a file.
+    ///
+    /// # Errors
+    /// If there is none, or it is not valid.
+    pub fn load(name: &str) -> Result<Experiment, ExperimentError> {
+        for (file, text) in EMBEDDED {
+            let stem = file.trim_end_matches(".toml");
+            if stem == name || stem.split('-').next() == Some(name) {
+                return Experiment::parse(file, text);
+            }
+        }
+        let path = Path::new(name);
+        if path.extension().is_some_and(|e| e == "toml") || path.exists() {
+            let text = std::fs::read_to_string(path).map_err(|reason| {
+                ExperimentError::Unreadable { file: name.to_owned(), reason }
+            })?;
+            return Experiment::parse(name, &text);
+        }
+        let known: Vec<_> = EMBEDDED.iter().map(|(f, _)| f.trim_end_matches(".toml")).collect();
+        Err(ExperimentError::Unknown { name: name.to_owned(), known: known.join(", ") })
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Experiment, ExperimentError> {
+        let invalid = |line: usize, problem: String| ExperimentError::Invalid {
+            file: file.to_owned(),
+            line,
+            problem,
+        };
+        let experiment: Experiment = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = 1 + text[..at.min(text.len())].matches('\n').count();
+            invalid(line, error.message().replace('\n', " "))
+        })?;
+        match experiment.problem() {
+            Some((field, reason)) => {
+                let line = text
+                    .lines()
+                    .position(|l| l.trim_start().starts_with(field))
+                    .map_or(1, |i| i + 1);
+                Err(invalid(line, format!("{field}: {reason}")))
+            }
+            None => Ok(experiment),
+        }
+    }
+
+    /// The first field that cannot be, and why.
+    fn problem(&self) -> Option<(&'static str, &'static str)> {
+        let n = &self.netperf_tcp;
+        let too_large = |&size: &usize| size == 0 || size > n.socket_buffer.0 as usize;
+        if self.iterations == 0 || self.quick.iterations == 0 {
+            Some(("iterations", "must be at least 1"))
+        } else if self.policies.is_empty() {
+            Some(("[[policy]]", "an experiment needs at least one policy"))
+        } else if self.machines.is_empty() {
+            Some(("[[machine]]", "an experiment needs at least one machine"))
+        } else if n.sizes.is_empty() || n.sizes.iter().any(too_large) {
+            Some(("sizes", "each size is at least 1 and fits the socket buffer"))
+        } else if n.ms_per_size == 0 || self.quick.ms_per_size == 0 {
+            Some(("ms-per-size", "must be at least 1"))
+        } else if n.sender_cpu == n.receiver_cpu {
+            Some(("receiver-cpu", "sender and receiver run on different CPUs"))
+        } else {
+            None
+        }
+    }
+
+    /// The experiment as `--quick` runs it.
+    #[must_use]
+    pub fn quick(mut self) -> Experiment {
+        self.iterations = self.quick.iterations;
+        self.netperf_tcp.ms_per_size = self.quick.ms_per_size;
+        self.netperf_tcp.warmup = self.quick.warmup;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embedded_experiments_are_valid_and_found_by_number() {
+        assert_eq!(embedded().unwrap().len(), EMBEDDED.len());
+        assert_eq!(Experiment::load("002").unwrap().name, "002-pcp-high-order");
+        assert_eq!(Experiment::load("002-pcp-high-order").unwrap().policies.len(), 3);
+        assert!(matches!(Experiment::load("999"), Err(ExperimentError::Unknown { .. })));
+    }
+
+    #[test]
+    fn mistakes_name_line_and_field() {
+        let (file, good) = EMBEDDED[0];
+        let error = |from: &str, to: &str| {
+            assert!(good.contains(from), "{from}");
+            Experiment::parse(file, &good.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        assert!(error("iterations = 5", "iterations = 0").contains("iterations: must be"));
+        assert!(error("title", "titel").contains("titel"));
+        assert!(error("\"256M\"", "\"256Q\"").contains("256Q"));
+        let same = error("receiver-cpu = 1", "receiver-cpu = 0");
+        assert!(same.contains("receiver-cpu: sender and receiver"), "{same}");
+    }
+}

@@ -1,0 +1,48 @@
+//! One cell on threads and memory of this computer.
+
+use std::thread;
+
+use highwater_core::host::CpuId;
+use highwater_core::page_alloc::NoRelief;
+use highwater_native::{NativeMachine, NativeOptions};
+use highwater_results::{Counters, Times};
+use highwater_workloads::netperf::{Flow, Receiver, Sender};
+
+use super::outcome::{Outcome, RunError, audit, snapshot};
+use super::runner::Cell;
+
+/// Maps the memory, boots it, and runs sender and receiver as threads.
+pub(super) fn run(cell: &Cell<'_>) -> Result<Outcome, RunError> {
+    let machine = &cell.machine.machine;
+    let native = NativeMachine::boot(machine, cell.policy, &NativeOptions::default())
+        .map_err(|error| RunError::Native(error.to_string()))?;
+    let memory = &native.alloc;
+    let before = snapshot(memory);
+    let plan = cell.plan();
+    let flow = Flow::new(&native.host, plan.socket_buffer);
+
+    let enter = |cpu: u16| native.enter(CpuId(cpu)).map_err(|e| RunError::Native(e.to_string()));
+    let start = std::time::Instant::now();
+    let (sent, received) = thread::scope(|scope| {
+        let receiver = scope.spawn(|| -> Result<_, RunError> {
+            let task = enter(cell.netperf.receiver_cpu)?;
+            Ok(Receiver { memory, flow: &flow, plan: &plan }.run(&task.cx)?)
+        });
+        let sent = enter(cell.netperf.sender_cpu).and_then(|task| {
+            let sender = Sender { memory, relief: &NoRelief, flow: &flow, plan: &plan };
+            Ok(sender.run(&task.cx)?)
+        });
+        let received = receiver
+            .join()
+            .unwrap_or_else(|_| Err(RunError::Native("the receiving thread panicked".to_owned())));
+        (sent, received)
+    });
+    let (sent, received) = (sent?, received?);
+    let elapsed_ns = start.elapsed().as_nanos() as u64;
+
+    let counters = Counters::difference(&before, &snapshot(memory));
+    audit(&native.host, memory)?;
+    let samples = Outcome::throughput(&plan, &sent, &received);
+    let times = Times { elapsed_ns, ..Times::default() };
+    Ok(Outcome { samples, uses: sent.uses, counters, times, digest: 0 })
+}

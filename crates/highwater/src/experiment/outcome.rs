@@ -1,0 +1,99 @@
+//! What one cell leaves: samples, counters, block uses.
+
+use highwater_core::config::MachineError;
+use highwater_core::host::{CpuId, Cx, Host};
+use highwater_core::page_alloc::PageAllocator;
+use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
+use highwater_results::{Counters, Times};
+use highwater_workloads::netperf::{BlockUses, NetperfError, Plan, Received, Sent};
+use thiserror::Error;
+
+/// Why a cell failed.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The machine cannot exist.
+    #[error("machine {name}: {reason}")]
+    Machine {
+        /// Its name.
+        name: String,
+        /// Field and reason.
+        reason: MachineError,
+    },
+    /// The machine's file says nothing, or nothing usable, about costs and caches.
+    #[error("{0}")]
+    Costs(String),
+    /// The workload failed.
+    #[error("netperf-tcp: {0}")]
+    Netperf(#[from] NetperfError),
+    /// The simulation got stuck or a task panicked.
+    #[error("simulation: {0}")]
+    Stuck(String),
+    /// The host cannot run it.
+    #[error("native host: {0}")]
+    Native(String),
+    /// The memory is not consistent after the run.
+    #[error("audit after the run: {0}")]
+    Audit(String),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Result of one cell.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Operation and value.
+    pub samples: Vec<(String, f64)>,
+    /// Allocations per block in measured phases.
+    pub uses: BlockUses,
+    /// Counter changes over the run.
+    pub counters: Counters,
+    /// Time spent.
+    pub times: Times,
+    /// Digest of every event; 0 on hosts without one.
+    pub digest: u64,
+}
+
+impl Outcome {
+    /// Throughput of every measured phase, in 10^6 bit/s: bytes received over the time from the
+    /// phase's first send to its last byte copied out.
+    pub(super) fn throughput(plan: &Plan, sent: &Sent, received: &Received) -> Vec<(String, f64)> {
+        let mut samples = Vec::new();
+        for (i, phase) in plan.phases.iter().enumerate().filter(|(_, p)| p.measured) {
+            let ns = received.phase_end_ns[i] - sent.phase_start_ns[i];
+            let bits = received.phase_bytes[i] as f64 * 8.0;
+            samples.push((phase.size.to_string(), bits * 1000.0 / ns.max(1) as f64));
+        }
+        samples
+    }
+}
+
+/// All counters of a machine, by name, as `/proc/vmstat` shows them.
+pub(super) fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
+    let mut counters = Counters::default();
+    for &item in ZoneStat::ALL {
+        let sum: u64 = memory.populated_zones().map(|z| z.stats.read_exact(item as usize)).sum();
+        counters.add(item.name(), sum as i64);
+    }
+    for &item in NumaStat::ALL {
+        let sum: u64 = memory.populated_zones().map(|z| z.numa_stat(item)).sum();
+        counters.add(item.name(), sum as i64);
+    }
+    for &item in NodeStat::ALL {
+        let sum: u64 = memory.nodes().iter().map(|n| n.stats.read_exact(item as usize)).sum();
+        counters.add(item.name(), sum as i64);
+    }
+    for &event in VmEvent::ALL {
+        counters.add(event.name(), memory.events.read(event) as i64);
+    }
+    counters
+}
+
+/// Proves that every frame is where it belongs.
+pub(super) fn audit<H: Host>(host: &H, memory: &PageAllocator<H>) -> Result<(), RunError> {
+    let cx = Cx::new(host, CpuId(0));
+    match highwater_core::audit::check(memory, &cx) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RunError::Audit(error.to_string())),
+    }
+}

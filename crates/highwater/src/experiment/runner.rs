@@ -1,0 +1,207 @@
+//! Runs the cells of an experiment on host threads and puts the results together in plan order.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use highwater_core::config::Policy;
+use highwater_results::{
+    Better, Definition, Document, Histogram, Metric, Run, TableKind,
+};
+use highwater_workloads::netperf::Plan;
+
+use super::file::{Experiment, HostKind, NetperfSection};
+use super::outcome::{Outcome, RunError};
+use super::{native_host, sim_host};
+use crate::machine_file::MachineFile;
+
+/// Name of the histogram of block uses.
+pub(super) const HOTTEST: &str = "hottest blocks";
+
+/// What to run, with every name resolved.
+#[derive(Clone, Debug)]
+pub struct RunPlan {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Where.
+    pub host: HostKind,
+    /// Machines.
+    pub machines: Vec<MachineFile>,
+    /// Policies with the headings of their columns, the baseline first.
+    pub policies: Vec<(Policy, String)>,
+    /// First seed.
+    pub seed: u64,
+    /// Host threads.
+    pub jobs: usize,
+}
+
+/// One policy on one machine with one seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell<'a> {
+    /// The machine.
+    pub machine: &'a MachineFile,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The seed: the same for every policy of an iteration.
+    pub seed: u64,
+    /// Workload parameters.
+    pub netperf: &'a NetperfSection,
+}
+
+impl Cell<'_> {
+    /// The workload's phases.
+    pub fn plan(&self) -> Plan {
+        let n = self.netperf;
+        let ns = n.ms_per_size * 1_000_000;
+        Plan::new(&n.sizes, ns, n.warmup.0, n.socket_buffer.0 as usize)
+    }
+}
+
+/// Told about every finished cell.
+pub trait Progress: Sync {
+    /// `done` of `total` cells are finished.
+    fn cell_done(&self, done: usize, total: usize);
+}
+
+/// Runs everything.
+///
+/// # Errors
+/// The first failed cell in plan order, or [`RunError::Interrupted`] once `stop` is set.
+pub fn run(
+    plan: &RunPlan,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<Document, RunError> {
+    let cells = cells(plan);
+    let outcomes = run_cells(plan, &cells, progress, stop)?;
+    Ok(document(plan, outcomes))
+}
+
+fn seeds(plan: &RunPlan) -> Vec<u64> {
+    (0..u64::from(plan.experiment.iterations)).map(|i| plan.seed.wrapping_add(i)).collect()
+}
+
+/// Machine by machine, seed by seed, policy by policy: where time is real, the policies of a pair
+/// run next to each other, so that a computer that slows down meanwhile slows down all of them.
+fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
+    let mut cells = Vec::new();
+    for machine in &plan.machines {
+        for seed in seeds(plan) {
+            for (policy, _) in &plan.policies {
+                let netperf = &plan.experiment.netperf_tcp;
+                cells.push(Cell { machine, policy, seed, netperf });
+            }
+        }
+    }
+    cells
+}
+
+fn run_cells(
+    plan: &RunPlan,
+    cells: &[Cell<'_>],
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<Vec<Outcome>, RunError> {
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let slots: Vec<Mutex<Option<Result<Outcome, RunError>>>> =
+        cells.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(cell) = cells.get(index) else { return };
+            if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
+                return;
+            }
+            let result = match plan.host {
+                HostKind::Sim => sim_host::run(cell),
+                HostKind::Native => native_host::run(cell),
+            };
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            if let Ok(mut slot) = slots[index].lock() {
+                *slot = Some(result);
+            }
+            progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, cells.len());
+        }
+    };
+    // Threads of native runs must not compete with another cell for the processors.
+    let jobs = if plan.host == HostKind::Native { 1 } else { plan.jobs.max(1) };
+    thread::scope(|scope| {
+        for _ in 1..jobs.min(cells.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    // In plan order, so that the error reported does not depend on timing more than it must.
+    let mut outcomes = Vec::new();
+    for slot in slots {
+        match slot.into_inner().ok().flatten() {
+            Some(result) => outcomes.push(result?),
+            None if stop.load(Ordering::Relaxed) => return Err(RunError::Interrupted),
+            None => continue,
+        }
+    }
+    if stop.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(outcomes) }
+}
+
+fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
+    let experiment = &plan.experiment;
+    let version = env!("CARGO_PKG_VERSION");
+    let mut document =
+        Document::new(version, &experiment.name, plan.host.name(), plan.seed);
+    let mut metric = Metric::new(
+        experiment.workload.name(),
+        "10^6 bit/s",
+        Better::Higher,
+        TableKind::Multi,
+    );
+    metric.operations = experiment.netperf_tcp.sizes.iter().map(usize::to_string).collect();
+    document.metrics.push(metric);
+    document.machines = plan.machines.iter().map(MachineFile::definition).collect();
+    document.policies = plan
+        .policies
+        .iter()
+        .map(|(policy, _)| Definition {
+            name: policy.name.clone(),
+            summary: crate::policy_file::summary(&policy.name).to_owned(),
+            definition: crate::policy_file::to_toml(policy),
+        })
+        .collect();
+    let mut outcomes = outcomes.into_iter();
+    for machine in &plan.machines {
+        let of = |(policy, label): &(Policy, String)| Run::new(&machine.name, &policy.name, label);
+        let mut runs: Vec<Run> = plan.policies.iter().map(of).collect();
+        for (iteration, seed) in (0..).zip(seeds(plan)) {
+            for run in &mut runs {
+                run.seeds.push(seed);
+                if let Some(outcome) = outcomes.next() {
+                    add(run, iteration, seed, outcome);
+                }
+            }
+        }
+        document.runs.extend(runs);
+    }
+    document
+}
+
+fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome) {
+    for (operation, value) in &outcome.samples {
+        run.push(operation, iteration, seed, *value);
+    }
+    run.counters.merge(&outcome.counters);
+    run.times.user_ns += outcome.times.user_ns;
+    run.times.system_ns += outcome.times.system_ns;
+    run.times.elapsed_ns += outcome.times.elapsed_ns;
+    if iteration == 0 {
+        // Frames of different boots are different frames: one boot's histogram says most.
+        let mut histogram = Histogram::new(HOTTEST, "kmem:mm_page_alloc", "first seed");
+        for ((pfn, _), count) in &outcome.uses {
+            histogram.record(&format!("{pfn:#x}"), *count);
+        }
+        run.histograms.push(histogram);
+    }
+    if outcome.digest != 0 {
+        run.notes.push(format!("seed {seed}: digest {:016x}", outcome.digest));
+    }
+}

@@ -1,0 +1,485 @@
+//! Machines: those that come with the program, files, and shapes given on the command line.
+//!
+//! ```toml
+//! name = "two-nodes"                  # default: the file's name
+//! summary = "one line"
+//! distances = [[10, 21], [21, 10]]    # default: 20 between nodes
+//! costs = "server-3ghz"               # a table of machines/costs, optional
+//!
+//! [[node]]
+//! memory = "8G"                       # laid out as x86-64 does; "0" = none
+//! cpus = "0-7"
+//!
+//! [[node]]                            # or zone by zone, in pages
+//! cpus = "8-15"
+//! zones = [{ zone = "Normal", start-pfn = 2097152, spanned = 2097152, present = 2097152, managed = 2060000 }]
+//!
+//! [tunables]                          # sysctls by their names
+//! thp = "madvise"
+//!
+//! [cache]                             # for the simulated machine, with [cost]
+//! ```
+//!
+//! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
+use highwater_core::zone::ZoneType;
+use highwater_results::Definition;
+use highwater_sim::cost::{CostModel, CostTable};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::{InputError, one_line};
+use crate::size::{parse_ranges, parse_size};
+
+/// The machines that come with the program: name and text.
+const EMBEDDED: &[(&str, &str)] = &[
+    ("laptop", include_str!("../../../machines/laptop.toml")),
+    ("netperf-1-socket", include_str!("../../../machines/netperf-1-socket.toml")),
+    ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
+    ("small-vm", include_str!("../../../machines/small-vm.toml")),
+];
+
+/// Cost tables that machines name.
+const COSTS: &[(&str, &str)] =
+    &[("server-3ghz", include_str!("../../../machines/costs/server-3ghz.toml"))];
+
+/// A machine with what belongs to its simulation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineFile {
+    /// Name shown in reports.
+    pub name: String,
+    /// One line about it.
+    pub summary: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The file as named by the user; none if the machine came from the command line.
+    source: Option<String>,
+    text: String,
+    /// `[cache]` and `[cost]`, the named cost table merged in.
+    simulation: toml::Table,
+}
+
+impl MachineFile {
+    /// The machine of a name or a file.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot exist.
+    pub fn load(name: &str) -> Result<MachineFile, InputError> {
+        if let Some((_, text)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
+            return Self::parse(&format!("machines/{name}.toml"), text);
+        }
+        let path = Path::new(name);
+        if path.extension().is_some_and(|e| e == "toml") || path.exists() {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
+            return Self::parse(name, &text);
+        }
+        let known = EMBEDDED.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
+        let reason = format!("unknown machine \"{name}\"; there are {known}, or give a file");
+        Err(InputError::whole("--machine", reason))
+    }
+
+    /// Every machine that comes with the program.
+    ///
+    /// # Errors
+    /// Never for the program as released: a test parses them all.
+    pub fn embedded() -> Result<Vec<MachineFile>, InputError> {
+        EMBEDDED
+            .iter()
+            .map(|(name, text)| Self::parse(&format!("machines/{name}.toml"), text))
+            .collect()
+    }
+
+    /// A machine known from elsewhere, without costs of its own.
+    pub fn of(machine: Machine, summary: &str) -> MachineFile {
+        MachineFile {
+            name: machine.name.clone(),
+            summary: summary.to_owned(),
+            source: None,
+            text: to_toml(&machine, summary),
+            machine,
+            simulation: toml::Table::new(),
+        }
+    }
+
+    /// Reads a file's text; `file` names it in errors and gives the machine its name unless the
+    /// text does.
+    ///
+    /// # Errors
+    /// With the line and the field that is wrong.
+    pub fn parse(file: &str, text: &str) -> Result<MachineFile, InputError> {
+        let raw: Raw =
+            toml::from_str(text).map_err(|error| InputError::toml(file, text, &error))?;
+        let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
+        let name = raw.name.clone().or(stem).unwrap_or_default();
+        let machine = raw.machine(file, text, &name)?;
+        let simulation = raw.simulation(file, text)?;
+        let (text, source) = (text.to_owned(), Some(file.to_owned()));
+        Ok(MachineFile { name, summary: raw.summary, machine, source, text, simulation })
+    }
+
+    /// The machine as results keep it.
+    pub fn definition(&self) -> Definition {
+        Definition {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            definition: self.text.clone(),
+        }
+    }
+
+    /// What operations cost on it; the defaults of spec 04 §12.1 if the file says nothing.
+    ///
+    /// # Errors
+    /// If the tables are incomplete or wrong, naming the field.
+    pub fn costs(&self) -> Result<CostModel, String> {
+        if self.simulation.is_empty() {
+            return Ok(CostModel::new(&CostTable::spec_defaults()));
+        }
+        let file = self.source.as_deref().unwrap_or(&self.name);
+        let text = toml::to_string(&self.simulation).map_err(|error| format!("{file}: {error}"))?;
+        let table = CostTable::parse(file, &text)
+            .map_err(|error| format!("{file}: {}: {}", error.field, error.problem))?;
+        Ok(CostModel::new(&table))
+    }
+}
+
+/// A file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Raw {
+    name: Option<String>,
+    #[serde(default)]
+    summary: String,
+    #[serde(rename = "node")]
+    nodes: Spanned<Vec<RawNode>>,
+    distances: Option<Spanned<Vec<Vec<u16>>>>,
+    #[serde(default)]
+    tunables: Tunables,
+    costs: Option<Spanned<String>>,
+    cache: Option<toml::Table>,
+    cost: Option<toml::Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNode {
+    memory: Option<Spanned<String>>,
+    #[serde(default)]
+    cpus: Option<Spanned<String>>,
+    #[serde(default)]
+    zones: Vec<Spanned<RawZone>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawZone {
+    zone: ZoneType,
+    start_pfn: u64,
+    spanned: u64,
+    present: u64,
+    managed: u64,
+    managed_at_boot: Option<u64>,
+}
+
+impl Raw {
+    fn machine(&self, file: &str, text: &str, name: &str) -> Result<Machine, InputError> {
+        let nodes = self.nodes.get_ref();
+        let mut sizes = Vec::new();
+        let mut exact = Vec::new();
+        for node in nodes {
+            let cpus = match &node.cpus {
+                None => Vec::new(),
+                Some(cpus) => parse_ranges(cpus.get_ref())
+                    .map_err(|reason| InputError::at(file, text, cpus.span(), "cpus", reason))?,
+            };
+            let bytes = match &node.memory {
+                None => 0,
+                Some(memory) => parse_size(memory.get_ref()).map_err(|reason| {
+                    InputError::at(file, text, memory.span(), "memory", reason)
+                })?,
+            };
+            if let (Some(memory), false) = (&node.memory, node.zones.is_empty()) {
+                let reason = "a node has either a size or zones";
+                return Err(InputError::at(file, text, memory.span(), "memory", reason));
+            }
+            sizes.push((bytes, cpus.clone()));
+            let zones = node.zones.iter().map(|z| z.get_ref().spec()).collect();
+            exact.push(NodeSpec { cpus, zones });
+        }
+        let has_sizes = sizes.iter().any(|(bytes, _)| *bytes > 0);
+        if has_sizes && exact.iter().any(|n| !n.zones.is_empty()) {
+            let reason = "either all nodes have sizes or all have zones";
+            return Err(InputError::at(file, text, self.nodes.span(), "node", reason));
+        }
+        let lay_out = || -> Result<Machine, highwater_core::config::MachineError> {
+            let mut machine = if has_sizes {
+                Machine::from_sizes(name, &sizes)?
+            } else {
+                Machine {
+                    name: name.to_owned(),
+                    distances: uniform(exact.len()),
+                    nodes: exact.clone(),
+                    tunables: Tunables::default(),
+                }
+            };
+            machine.tunables = self.tunables.clone();
+            if let Some(distances) = &self.distances {
+                machine.distances = distances.get_ref().clone();
+            }
+            machine.validate()?;
+            Ok(machine)
+        };
+        lay_out().map_err(|error| {
+            let span = self.span_of(&error.field);
+            InputError::at(file, text, span, error.field.clone(), error.reason)
+        })
+    }
+
+    /// Where in the file a field of the machine stands.
+    fn span_of(&self, field: &str) -> std::ops::Range<usize> {
+        let nodes = self.nodes.get_ref();
+        let whole = self.nodes.span();
+        let indices: Vec<usize> = field
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|digits| digits.parse().ok())
+            .collect();
+        if field.starts_with("distances") {
+            return self.distances.as_ref().map_or(whole, Spanned::span);
+        }
+        let Some(node) = indices.first().and_then(|&i| nodes.get(i)) else { return whole };
+        let zone = indices.get(1).and_then(|&k| node.zones.get(k)).map(Spanned::span);
+        let cpus = node.cpus.as_ref().map(Spanned::span);
+        let memory = node.memory.as_ref().map(Spanned::span);
+        match field.contains("].cpus") {
+            true => cpus.or(memory).unwrap_or(whole),
+            false => zone.or(memory).or(cpus).unwrap_or(whole),
+        }
+    }
+
+    fn simulation(&self, file: &str, text: &str) -> Result<toml::Table, InputError> {
+        let mut tables = toml::Table::new();
+        if let Some(costs) = &self.costs {
+            let name = costs.get_ref();
+            let known = COSTS.iter().find(|(known, _)| known == name);
+            let (_, table) = known.ok_or_else(|| {
+                let names = COSTS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
+                let reason = format!("unknown cost table \"{name}\"; there is {names}");
+                InputError::at(file, text, costs.span(), "costs", reason)
+            })?;
+            tables = toml::from_str(table).map_err(|error| {
+                InputError::whole(format!("machines/costs/{name}.toml"), one_line(error.message()))
+            })?;
+        }
+        if let Some(cost) = &self.cost {
+            let merged = tables.entry("cost").or_insert_with(|| toml::Table::new().into());
+            if let Some(merged) = merged.as_table_mut() {
+                merged.extend(cost.clone());
+            }
+        }
+        if let Some(cache) = &self.cache {
+            tables.insert("cache".to_owned(), cache.clone().into());
+        }
+        Ok(tables)
+    }
+}
+
+impl RawZone {
+    fn spec(&self) -> ZoneSpec {
+        ZoneSpec {
+            zone: self.zone,
+            start_pfn: self.start_pfn,
+            spanned: self.spanned,
+            present: self.present,
+            managed: self.managed,
+            managed_at_boot: self.managed_at_boot.unwrap_or(self.managed),
+        }
+    }
+}
+
+/// A machine in this module's own format, zone by zone.
+fn to_toml(machine: &Machine, summary: &str) -> String {
+    let mut text = format!("name = {:?}\nsummary = {summary:?}\n", machine.name);
+    let _ = writeln!(text, "distances = {:?}", machine.distances);
+    for node in &machine.nodes {
+        let cpus: Vec<_> = node.cpus.iter().map(u16::to_string).collect();
+        let _ = writeln!(text, "\n[[node]]\ncpus = \"{}\"\nzones = [", cpus.join(","));
+        for z in &node.zones {
+            let _ = writeln!(
+                text,
+                "  {{ zone = \"{}\", start-pfn = {}, spanned = {}, present = {}, managed = {}, \
+                 managed-at-boot = {} }},",
+                z.zone, z.start_pfn, z.spanned, z.present, z.managed, z.managed_at_boot
+            );
+        }
+        text.push_str("]\n");
+    }
+    if machine.tunables != Tunables::default()
+        && let Ok(tunables) = toml::to_string(&machine.tunables)
+    {
+        let _ = write!(text, "\n[tunables]\n{tunables}");
+    }
+    text
+}
+
+/// Distances of nodes that are all equally far from each other.
+fn uniform(nr_nodes: usize) -> Vec<Vec<u16>> {
+    let row = |i| (0..nr_nodes).map(|j| if i == j { 10 } else { 20 }).collect();
+    (0..nr_nodes).map(row).collect()
+}
+
+/// How the command line says which machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineArg {
+    /// `--machine NAME|FILE`.
+    pub name: Option<String>,
+    /// `--mem 8G`.
+    pub mem: Option<String>,
+    /// `--cpus 4`.
+    pub cpus: Option<u16>,
+    /// `--numa 4G,cpus=0-1`, one per node.
+    pub numa: Vec<String>,
+    /// `--numa-distance 0,1=21`.
+    pub numa_distance: Vec<String>,
+}
+
+impl MachineArg {
+    /// The machine asked for; none if nothing was said.
+    ///
+    /// # Errors
+    /// If what was said contradicts itself or describes no machine.
+    pub fn resolve(&self) -> Result<Option<MachineFile>, InputError> {
+        if !self.numa.is_empty() {
+            return self.from_nodes().map(Some);
+        }
+        if let Some(distance) = self.numa_distance.first() {
+            let reason = format!("\"{distance}\" needs nodes: --numa");
+            return Err(InputError::whole("--numa-distance", reason));
+        }
+        match (&self.name, &self.mem) {
+            (Some(name), _) => MachineFile::load(name).map(Some),
+            (None, Some(mem)) => self.from_size(mem).map(Some),
+            (None, None) if self.cpus.is_some() => {
+                Err(InputError::whole("--cpus", "needs the memory size too: --mem"))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn from_size(&self, mem: &str) -> Result<MachineFile, InputError> {
+        let bytes = parse_size(mem).map_err(|reason| InputError::whole("--mem", reason))?;
+        let cpus = self.cpus.unwrap_or(1);
+        let name = format!("{mem}-{cpus}cpu");
+        let machine = Machine::from_sizes(&name, &[(bytes, (0..cpus).collect())])
+            .map_err(|error| InputError::whole("--mem", error.reason))?;
+        Ok(MachineFile::of(machine, "given by --mem and --cpus"))
+    }
+
+    fn from_nodes(&self) -> Result<MachineFile, InputError> {
+        let nodes: Vec<_> = self.numa.iter().map(|n| parse_node(n)).collect::<Result<_, _>>()?;
+        let name = format!("numa-{}", nodes.len());
+        let mut machine = Machine::from_sizes(&name, &nodes).map_err(|error| {
+            let reason = format!("{}: {}", error.field, error.reason);
+            InputError::whole("--numa", reason)
+        })?;
+        for text in &self.numa_distance {
+            let wrong = |reason: String| InputError::whole("--numa-distance", reason);
+            let (from, to, distance) = parse_distance(text).map_err(wrong)?;
+            let nr = nodes.len();
+            if from.max(to) >= nr {
+                return Err(wrong(format!("\"{text}\": there are nodes 0 to {}", nr - 1)));
+            }
+            machine.distances[from][to] = distance;
+            machine.distances[to][from] = distance;
+        }
+        machine
+            .validate()
+            .map_err(|error| InputError::whole("--numa-distance", error.to_string()))?;
+        Ok(MachineFile::of(machine, "given by --numa"))
+    }
+}
+
+/// `4G,cpus=0-1` or `4G,cpus=0,cpus=2-3`.
+fn parse_node(text: &str) -> Result<(u64, Vec<u16>), InputError> {
+    let wrong = |reason: String| InputError::whole("--numa", format!("\"{text}\": {reason}"));
+    let (size, rest) = text.split_once(',').unwrap_or((text, ""));
+    let bytes = parse_size(size).map_err(wrong)?;
+    let mut cpus = Vec::new();
+    for part in rest.split(',').filter(|part| !part.is_empty()) {
+        let Some(("cpus", range)) = part.split_once('=') else {
+            return Err(wrong(format!("\"{part}\" is not cpus=FIRST-LAST")));
+        };
+        cpus.extend(parse_ranges(range).map_err(wrong)?);
+    }
+    Ok((bytes, cpus))
+}
+
+/// `0,1=21`.
+fn parse_distance(text: &str) -> Result<(usize, usize, u16), String> {
+    let parts = text.split_once('=').and_then(|(nodes, distance)| {
+        let (from, to) = nodes.split_once(',')?;
+        let node = |n: &str| n.trim().parse::<usize>().ok();
+        Some((node(from)?, node(to)?, distance.trim().parse().ok()?))
+    });
+    parts.ok_or_else(|| format!("\"{text}\" is not FROM,TO=DISTANCE such as 0,1=21"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embedded_machines_are_valid_and_sorted() {
+        let machines = MachineFile::embedded().unwrap();
+        assert!(machines.is_sorted_by_key(|m| m.name.clone()));
+        for (machine, (name, _)) in machines.iter().zip(EMBEDDED) {
+            assert_eq!(machine.name, *name);
+            assert!(!machine.summary.is_empty(), "{name} says nothing about itself");
+            machine.costs().unwrap();
+        }
+    }
+
+    #[test]
+    fn errors_name_line_and_field() {
+        let error = |text| MachineFile::parse("m.toml", text).unwrap_err().to_string();
+        let text = "[[node]]\nmemory = \"1G\"\ncpu = \"0\"\n";
+        assert!(error(text).starts_with("m.toml:3: cpu: unknown field"), "{}", error(text));
+        let text = "\n[[node]]\nmemory = \"lots\"\ncpus = \"0\"\n";
+        assert!(error(text).starts_with("m.toml:3: memory: \"lots\" is not"), "{}", error(text));
+        let text = "[[node]]\nmemory = \"1G\"\ncpus = \"0,2\"\n";
+        assert!(error(text).starts_with("m.toml:3: nodes[0].cpus[1]: CPU 2"), "{}", error(text));
+        let text = "[[node]]\nmemory = \"0\"\ncpus = \"0\"\n";
+        assert!(error(text).contains("a machine needs memory"), "{}", error(text));
+        let zone = "{ zone = \"DMA32\", start-pfn = 4096, spanned = 9000, present = 9000, managed = 9000 }";
+        let other = zone.replace("DMA32", "Movable");
+        let text = format!("[[node]]\ncpus = \"0\"\nzones = [\n{zone},\n{other}\n]\n");
+        assert!(
+            error(&text).starts_with("m.toml:5: nodes[0].zones[1]: overlaps"),
+            "{}",
+            error(&text)
+        );
+    }
+
+    #[test]
+    fn nodes_are_given_as_for_virtme() {
+        let arg = MachineArg {
+            numa: vec!["4G,cpus=0-1".into(), "0,cpus=2-3".into(), "1G".into()],
+            numa_distance: vec!["0,1=21".into()],
+            ..MachineArg::default()
+        };
+        let machine = arg.resolve().unwrap().unwrap().machine;
+        assert_eq!(machine.nodes[1].cpus, [2, 3]);
+        assert!(machine.nodes[1].zones.is_empty());
+        assert_eq!(machine.distances, [[10, 21, 20], [21, 10, 20], [20, 20, 10]]);
+        let shape = arg.resolve().unwrap().unwrap();
+        let again = MachineFile::parse("x.toml", &shape.definition().definition).unwrap();
+        assert_eq!((again.machine, again.name), (shape.machine, shape.name));
+        for bad in ["4G,cpu=1", "x", "4G,cpus=1-0"] {
+            let arg = MachineArg { numa: vec![bad.into()], ..MachineArg::default() };
+            assert!(arg.resolve().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Where everything lies in a zone at the start of a replay.
+//!
+//! Three things are known: frames that the trace gives away keep their place; `/proc/pagetypeinfo`
+//! says how many free blocks there are of each type and order, and how many pageblocks of each type;
+//! everything else is in use and stays so. Free blocks are placed around the known frames, largest
+//! first, preferring frames that the trace shows to be free and pageblocks of their own type, and
+//! never so that two of them could merge: the counts then are exactly the captured ones.
+//!
+//! Without such counts, all that is not known to be in use is free, as after boot.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use highwater_core::config::{PcpLists, Policy};
+use highwater_core::host::CpuId;
+use highwater_core::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
+use highwater_core::page_alloc::{Block, ZoneState};
+use highwater_core::zone::ZoneType;
+
+use super::state::Sidecars;
+use super::survey::Survey;
+
+/// The zone to fill.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Node.
+    pub node: u16,
+    /// Which zone.
+    pub zone: ZoneType,
+    /// First frame.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Pages that the allocator manages.
+    pub managed: u64,
+}
+
+/// A zone's state, and what of the captured counts it could not hold.
+#[derive(Clone, Debug, Default)]
+pub struct Placed {
+    /// The state.
+    pub state: ZoneState,
+    /// Free pages counted by the captured file for which no place was left.
+    pub nr_unplaced: u64,
+    /// Pages on per-CPU lists of which only the number was known.
+    pub nr_unknown_on_lists: u64,
+}
+
+/// Builds a zone's state.
+pub fn place(zone: Place, survey: &Survey, sidecars: &Sidecars, policy: &Policy) -> Placed {
+    let mut builder = Builder::new(zone);
+    builder.known_blocks(survey, policy);
+    match counts(zone, sidecars) {
+        Some(counts) => {
+            let unknown = unknown_on_lists(zone, survey, sidecars);
+            builder.captured_blocks(&counts, unknown.values().sum());
+            builder.unknown_on_lists(survey, &unknown);
+        }
+        None => builder.all_else_free(),
+    }
+    builder.placed
+}
+
+/// Free blocks and pageblocks by type, as captured.
+struct Counts {
+    free: [[u64; MAX_ORDER]; MigrateType::COUNT],
+    pageblocks: [u64; MigrateType::COUNT],
+}
+
+fn counts(zone: Place, sidecars: &Sidecars) -> Option<Counts> {
+    let is_here = |node: u32, name: &str| node == u32::from(zone.node) && name == zone.zone.name();
+    let mut counts = Counts { free: Default::default(), pageblocks: [0; MigrateType::COUNT] };
+    if let Some(info) = &sidecars.pagetypeinfo {
+        for row in info.free.iter().filter(|r| is_here(r.node, &r.zone)) {
+            for (order, blocks) in row.nr_free.iter().enumerate() {
+                counts.free[type_index(&row.migratetype)][order] += blocks.nr_blocks;
+            }
+        }
+        for row in info.pageblocks.iter().filter(|r| is_here(r.node, &r.zone)) {
+            for (name, blocks) in &row.nr_blocks {
+                counts.pageblocks[type_index(name)] += blocks;
+            }
+        }
+        return Some(counts);
+    }
+    // Blocks without types: movable, as most free memory is.
+    let info = sidecars.buddyinfo.as_ref()?;
+    let row = info.zones.iter().find(|z| is_here(z.node, &z.zone))?;
+    counts.free[MigrateType::Movable.idx()] = row.nr_free;
+    Some(counts)
+}
+
+/// Types without per-CPU lists count as movable: nothing here reserves or isolates.
+fn type_index(name: &str) -> usize {
+    let known = MigrateType::ALL.into_iter().find(|t| t.name() == name && t.is_mergeable());
+    known.unwrap_or(MigrateType::Movable).idx()
+}
+
+/// Pages on each CPU's lists beyond those that the trace gives away.
+fn unknown_on_lists(zone: Place, survey: &Survey, sidecars: &Sidecars) -> BTreeMap<u32, u64> {
+    let Some(info) = &sidecars.zoneinfo else { return BTreeMap::new() };
+    let Some(info) = info.zone(u32::from(zone.node), zone.zone.name()) else {
+        return BTreeMap::new();
+    };
+    let known = |cpu: u32| -> u64 {
+        let lists = survey.lists.iter().filter(|((c, _, _), _)| *c == cpu);
+        lists
+            .flat_map(|((_, order, _), l)| l.head.iter().chain(&l.tail).map(|pfn| (*pfn, *order)))
+            .filter(|(pfn, _)| (zone.start..zone.end).contains(pfn))
+            .map(|(_, order)| 1 << order)
+            .sum()
+    };
+    info.pagesets.iter().map(|set| (set.cpu, set.count.saturating_sub(known(set.cpu)))).collect()
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    /// Nothing known.
+    Unknown,
+    /// The trace shows it to be free.
+    KnownFree,
+    /// Part of a block that has its place.
+    Placed,
+    /// In use, to keep its neighbour from merging.
+    Blocked,
+}
+
+struct Builder {
+    zone: Place,
+    frames: Vec<Frame>,
+    types: BTreeMap<u64, MigrateType>,
+    evidence: BTreeMap<u64, [u64; 3]>,
+    nr_placed: u64,
+    free_heads: HashSet<(u64, u8)>,
+    placed: Placed,
+}
+
+impl Builder {
+    fn new(zone: Place) -> Builder {
+        Builder {
+            zone,
+            frames: vec![Frame::Unknown; (zone.end - zone.start) as usize],
+            types: BTreeMap::new(),
+            evidence: BTreeMap::new(),
+            nr_placed: 0,
+            free_heads: HashSet::new(),
+            placed: Placed::default(),
+        }
+    }
+
+    /// Everything that the trace gives away.
+    fn known_blocks(&mut self, survey: &Survey, policy: &Policy) {
+        for &(pfn, order) in &survey.used {
+            if let Some(block) = self.claim(pfn, order) {
+                self.placed.state.used.push(block);
+            }
+        }
+        for (&(cpu, order, migratetype), list) in &survey.lists {
+            let migratetype = mergeable(migratetype);
+            for &pfn in list.head.iter().chain(list.tail.iter().rev()) {
+                let Some(block) = self.claim(pfn, order) else { continue };
+                self.note_type(pfn, migratetype);
+                if holds(policy, order) {
+                    let cpu = CpuId(cpu as u16);
+                    self.placed.state.per_cpu.push((cpu, block, migratetype));
+                } else {
+                    // This policy has no such list: the block was never taken off the buddy lists.
+                    self.placed.state.free.push((block, migratetype));
+                }
+            }
+        }
+        for &(pfn, order, migratetype) in &survey.free {
+            self.note_type(pfn, mergeable(migratetype));
+            for frame in pfn..pfn + (1 << order) {
+                if let Some(known @ Frame::Unknown) = self.frame_mut(frame) {
+                    *known = Frame::KnownFree;
+                }
+            }
+        }
+    }
+
+    /// Free blocks and pageblock types as counted, leaving room for `reserve` pages.
+    fn captured_blocks(&mut self, counts: &Counts, reserve: u64) {
+        let mut blocks_left = counts.pageblocks;
+        for order in (0..MAX_ORDER as u8).rev() {
+            if order + 1 == PAGEBLOCK_ORDER {
+                self.assign_pageblocks(&mut blocks_left);
+            }
+            for migratetype in
+                [MigrateType::Movable, MigrateType::Unmovable, MigrateType::Reclaimable]
+            {
+                let wanted = counts.free[migratetype.idx()][usize::from(order)];
+                let got = self.place_free(order, migratetype, wanted, reserve);
+                if order >= PAGEBLOCK_ORDER {
+                    let covered = got << (order - PAGEBLOCK_ORDER);
+                    let left = &mut blocks_left[migratetype.idx()];
+                    *left = left.saturating_sub(covered);
+                }
+                self.placed.nr_unplaced += (wanted - got) << order;
+            }
+        }
+    }
+
+    /// Places up to `wanted` free blocks of an order and type; how many found a place.
+    fn place_free(
+        &mut self,
+        order: u8,
+        migratetype: MigrateType,
+        wanted: u64,
+        reserve: u64,
+    ) -> u64 {
+        if wanted == 0 {
+            return 0;
+        }
+        let size = 1u64 << order;
+        let room = self.zone.managed.saturating_sub(self.nr_placed + reserve) / size;
+        let first = self.zone.start.next_multiple_of(size);
+        let candidates = (first..).step_by(size as usize).take_while(|p| p + size <= self.zone.end);
+        let mut candidates: Vec<_> = candidates
+            .filter_map(|pfn| {
+                let frames = &self.frames[self.index(pfn)..self.index(pfn) + size as usize];
+                let usable = |f: &Frame| matches!(f, Frame::Unknown | Frame::KnownFree);
+                let known = frames.iter().filter(|f| **f == Frame::KnownFree).count();
+                let block = pfn >> PAGEBLOCK_ORDER;
+                let own = self.types.get(&block).is_none_or(|t| *t == migratetype);
+                let likes = self.likely_type(block) == Some(migratetype);
+                frames.iter().all(usable).then_some((
+                    Reverse(if likes || order < PAGEBLOCK_ORDER { known } else { 0 }),
+                    !own,
+                    pfn,
+                ))
+            })
+            .collect();
+        candidates.sort_unstable();
+        let mut placed = 0;
+        for (_, _, pfn) in candidates {
+            if placed == wanted.min(room) {
+                break;
+            }
+            if self.may_merge(pfn, order) {
+                continue;
+            }
+            let Some(block) = self.claim(pfn, order) else { continue };
+            self.block_buddy(pfn, order);
+            for pageblock in (pfn..pfn + size).step_by(PAGEBLOCK_PAGES as usize) {
+                if order >= PAGEBLOCK_ORDER {
+                    self.set_type(pageblock >> PAGEBLOCK_ORDER, migratetype);
+                }
+            }
+            self.placed.state.free.push((block, migratetype));
+            self.free_heads.insert((pfn, order));
+            placed += 1;
+        }
+        placed
+    }
+
+    /// Types for the pageblocks that no large free block covers: first those of which the trace
+    /// says something, then in address order, as many of each as counted.
+    fn assign_pageblocks(&mut self, left: &mut [u64; MigrateType::COUNT]) {
+        let first = self.zone.start >> PAGEBLOCK_ORDER;
+        let last = (self.zone.end - 1) >> PAGEBLOCK_ORDER;
+        let open: Vec<u64> = (first..=last).filter(|b| !self.types.contains_key(b)).collect();
+        for &block in &open {
+            if let Some(likely) = self.likely_type(block)
+                && left[likely.idx()] > 0
+            {
+                left[likely.idx()] -= 1;
+                self.set_type(block, likely);
+            }
+        }
+        for block in open {
+            if self.types.contains_key(&block) {
+                continue;
+            }
+            let scarce = [MigrateType::Unmovable, MigrateType::Reclaimable];
+            let migratetype = scarce.into_iter().find(|t| left[t.idx()] > 0);
+            let migratetype = migratetype.unwrap_or(MigrateType::Movable);
+            let left = &mut left[migratetype.idx()];
+            *left = left.saturating_sub(1);
+            self.set_type(block, migratetype);
+        }
+    }
+
+    /// Pages on lists of which only the number is known lie on lists that were never seen empty:
+    /// order 0 first, in equal parts, between what is known of the two ends.
+    fn unknown_on_lists(&mut self, survey: &Survey, unknown: &BTreeMap<u32, u64>) {
+        for (&cpu, &pages) in unknown {
+            let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+            let open: Vec<_> = types
+                .into_iter()
+                .filter(|t| {
+                    let list = survey.lists.get(&(cpu, 0, t.idx() as u8));
+                    list.is_none_or(|l| !l.is_complete)
+                })
+                .collect();
+            for page in 0..pages {
+                let Some(&migratetype) = open.get(page as usize % open.len().max(1)) else { break };
+                let Some(pfn) = self.spare_frame(migratetype) else { break };
+                let Some(block) = self.claim(pfn, 0) else { break };
+                self.insert_in_middle(survey, CpuId(cpu as u16), block, migratetype);
+                self.placed.nr_unknown_on_lists += 1;
+            }
+        }
+    }
+
+    /// Behind the known head of the list.
+    fn insert_in_middle(&mut self, survey: &Survey, cpu: CpuId, block: Block, of: MigrateType) {
+        let key = (u32::from(cpu.0), block.order.0, of.idx() as u8);
+        let nr_head = survey.lists.get(&key).map_or(0, |l| l.head.len());
+        let lists = &mut self.placed.state.per_cpu;
+        let same = |(c, b, t): &(CpuId, Block, MigrateType)| {
+            *c == cpu && b.order == block.order && *t == of
+        };
+        let mut of_list = lists.iter().enumerate().filter(|(_, entry)| same(entry));
+        let at = of_list.nth(nr_head).map_or(lists.len(), |(at, _)| at);
+        lists.insert(at, (cpu, block, of));
+    }
+
+    /// A frame that is not needed for anything else, best in a pageblock of the type.
+    fn spare_frame(&self, migratetype: MigrateType) -> Option<u64> {
+        if self.nr_placed >= self.zone.managed {
+            return None;
+        }
+        let spare = |&at: &usize| matches!(self.frames[at], Frame::Unknown | Frame::Blocked);
+        let pfn = |at: usize| self.zone.start + at as u64;
+        let own = |&at: &usize| self.types.get(&(pfn(at) >> PAGEBLOCK_ORDER)) == Some(&migratetype);
+        let of_type = (0..self.frames.len()).filter(spare).find(own);
+        of_type.or_else(|| (0..self.frames.len()).find(spare)).map(pfn)
+    }
+
+    /// Without counts: the lowest frames are the kernel's, the rest is free.
+    fn all_else_free(&mut self) {
+        let blocks: Vec<u64> = self.evidence.keys().copied().collect();
+        for block in blocks {
+            if let Some(likely) = self.likely_type(block) {
+                self.set_type(block, likely);
+            }
+        }
+        let is_open = |f: &Frame| matches!(f, Frame::Unknown | Frame::KnownFree);
+        let nr_open = self.frames.iter().filter(|f| is_open(f)).count() as u64;
+        let mut keep = nr_open.saturating_sub(self.zone.managed.saturating_sub(self.nr_placed));
+        for frame in self.frames.iter_mut().filter(|f| **f == Frame::Unknown) {
+            if keep == 0 {
+                break;
+            }
+            *frame = Frame::Blocked;
+            keep -= 1;
+        }
+        let mut at = self.zone.start;
+        while at < self.zone.end {
+            let order = (0..MAX_ORDER as u8).rev().find(|&order| {
+                let size = 1u64 << order;
+                let fits = at.is_multiple_of(size) && at + size <= self.zone.end;
+                let pageblock = |pfn: u64| self.types.get(&(pfn >> PAGEBLOCK_ORDER));
+                fits && (at..at + size).all(|p| is_open(&self.frames[self.index(p)]))
+                    && (order <= PAGEBLOCK_ORDER || pageblock(at) == pageblock(at + size / 2))
+            });
+            let Some(order) = order else {
+                at += 1;
+                continue;
+            };
+            let known = self.types.get(&(at >> PAGEBLOCK_ORDER)).copied();
+            if let Some(block) = self.claim(at, order) {
+                let migratetype = known.unwrap_or(MigrateType::Movable);
+                self.placed.state.free.push((block, migratetype));
+            }
+            at += 1 << order;
+        }
+    }
+
+    /// Takes a block's frames if all are still to be had.
+    fn claim(&mut self, pfn: u64, order: u8) -> Option<Block> {
+        let size = 1u64 << order;
+        if pfn < self.zone.start || pfn + size > self.zone.end {
+            return None;
+        }
+        let first = self.index(pfn);
+        let frames = &mut self.frames[first..first + size as usize];
+        if frames.contains(&Frame::Placed) || self.nr_placed + size > self.zone.managed {
+            return None;
+        }
+        frames.fill(Frame::Placed);
+        self.nr_placed += size;
+        Some(Block { pfn: Pfn(pfn as u32), order: Order(order) })
+    }
+
+    /// Is the buddy a free block that this one would merge with?
+    fn may_merge(&self, pfn: u64, order: u8) -> bool {
+        let buddy = pfn ^ (1 << order);
+        usize::from(order) < MAX_ORDER - 1 && self.free_heads.contains(&(buddy, order))
+    }
+
+    fn block_buddy(&mut self, pfn: u64, order: u8) {
+        if usize::from(order) == MAX_ORDER - 1 {
+            return;
+        }
+        let buddy = pfn ^ (1 << order);
+        // One frame in use is enough to keep a buddy from being free; the last is needed least.
+        let last = buddy + (1 << order) - 1;
+        if let Some(frame @ (Frame::Unknown | Frame::KnownFree)) = self.frame_mut(last) {
+            *frame = Frame::Blocked;
+        }
+    }
+
+    fn frame_mut(&mut self, pfn: u64) -> Option<&mut Frame> {
+        let at = pfn.checked_sub(self.zone.start)?;
+        self.frames.get_mut(usize::try_from(at).ok()?)
+    }
+
+    fn index(&self, pfn: u64) -> usize {
+        (pfn - self.zone.start) as usize
+    }
+
+    fn note_type(&mut self, pfn: u64, migratetype: MigrateType) {
+        if !(self.zone.start..self.zone.end).contains(&pfn) {
+            return;
+        }
+        let votes = self.evidence.entry(pfn >> PAGEBLOCK_ORDER).or_default();
+        if let Some(votes) = votes.get_mut(migratetype.idx()) {
+            *votes += 1;
+        }
+    }
+
+    /// The type that most of a pageblock's known blocks are of.
+    fn likely_type(&self, block: u64) -> Option<MigrateType> {
+        let votes = self.evidence.get(&block)?;
+        let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+        types.into_iter().max_by_key(|t| (votes[t.idx()], Reverse(t.idx())))
+    }
+
+    fn set_type(&mut self, block: u64, migratetype: MigrateType) {
+        let first = (block << PAGEBLOCK_ORDER).max(self.zone.start);
+        self.types.insert(block, migratetype);
+        self.placed.state.pageblocks.push((Pfn(first as u32), migratetype));
+    }
+}
+
+fn mergeable(migratetype: u8) -> MigrateType {
+    match MigrateType::from_index(u32::from(migratetype)) {
+        t if t.is_mergeable() => t,
+        _ => MigrateType::Movable,
+    }
+}
+
+/// Do this policy's per-CPU lists hold blocks of an order (spec 01 §10.1)?
+fn holds(policy: &Policy, order: u8) -> bool {
+    match policy.pcp.lists {
+        PcpLists::Order0 => order == 0,
+        PcpLists::HighOrder14 | PcpLists::HighOrder15 => super::survey::has_lists(order),
+    }
+}

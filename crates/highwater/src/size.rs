@@ -1,0 +1,75 @@
+//! Sizes and number lists as people type them: `8G`, `512M`; `0-3,8`.
+
+/// Bytes of a size with a unit: `K`, `M`, `G` or `T` (powers of 1024), optionally followed by `B` or
+/// `iB`. Only `0` needs no unit.
+///
+/// # Errors
+/// Says what a size looks like.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("\"{text}\" is not a size such as 512M or 8G");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit = unit.trim();
+    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
+        "" if number == 0 => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong()),
+    };
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("\"{text}\" is more than 64 bits can count"))
+}
+
+/// Numbers of a list of ranges, in its order: `0-3,8`; the empty text is the empty list.
+///
+/// # Errors
+/// Says which part is no range.
+pub fn parse_ranges(text: &str) -> Result<Vec<u16>, String> {
+    let mut numbers = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |n: &str| {
+            let wrong = format!("\"{part}\" is neither a CPU number nor a range such as 0-3");
+            n.trim().parse::<u16>().ok().filter(|&n| n < CPUS_MAX).ok_or(wrong)
+        };
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(format!("the range \"{part}\" runs backwards"));
+        }
+        numbers.extend(first..=last);
+    }
+    Ok(numbers)
+}
+
+/// Most CPUs that Linux can be built for.
+const CPUS_MAX: u16 = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("8G"), Ok(8 << 30));
+        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
+        assert_eq!(parse_size("64kb"), Ok(64 << 10));
+        assert_eq!(parse_size("0"), Ok(0));
+        for bad in ["", "8", "-1G", "G", "1.5G", "99999999999T", "8X"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(parse_ranges("0-2,5"), Ok(vec![0, 1, 2, 5]));
+        assert_eq!(parse_ranges(" "), Ok(vec![]));
+        for bad in ["3-1", "a", "1,,2", "-1", "0-99999"] {
+            assert!(parse_ranges(bad).is_err(), "{bad}");
+        }
+    }
+}
