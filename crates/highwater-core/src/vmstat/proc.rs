@@ -1,1 +1,0 @@
-//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`.

@@ -1,0 +1,32 @@
+//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, byte for byte in the layout
+//! of Linux 6.1 (spec 01 §14), so that tools which read a real machine read a model as well.
+//!
+//! Each is a function that writes into any [`core::fmt::Write`]. Counters are plain reads: per-CPU
+//! differences are not in them, as in Linux. Nothing is charged or traced; `pagetypeinfo` takes the
+//! zone locks and `zoneinfo` the per-CPU locks, one at a time.
+
+mod buddyinfo;
+mod pagetypeinfo;
+mod vmstat;
+mod zoneinfo;
+
+pub use buddyinfo::buddyinfo;
+pub use pagetypeinfo::pagetypeinfo;
+pub use vmstat::{DirtyThresholds, vmstat};
+pub use zoneinfo::zoneinfo;
+
+use super::{NodeStat, StatSet};
+use crate::page::PAGEBLOCK_PAGES;
+
+/// A node counter as `/proc` shows it: huge-page items in huge pages, the others in pages.
+fn node_item(stats: &StatSet<{ NodeStat::COUNT }>, item: NodeStat) -> u64 {
+    let pages = stats.read(item as usize);
+    match item {
+        NodeStat::ShmemHugepages
+        | NodeStat::ShmemPmdmapped
+        | NodeStat::FileHugepages
+        | NodeStat::FilePmdmapped
+        | NodeStat::AnonTransparentHugepages => pages / PAGEBLOCK_PAGES,
+        _ => pages,
+    }
+}

@@ -1,0 +1,121 @@
+//! `/proc/zoneinfo`: marks, sizes, counters and per-CPU lists of every zone.
+
+use core::fmt;
+
+use super::node_item;
+use crate::host::{CpuId, Host};
+use crate::page_alloc::PageAllocator;
+use crate::vmstat::{NodeStat, NumaStat, ZoneStat};
+use crate::zone::{Mark, Node, NodeId, Zone, ZoneType};
+
+/// Writes all zones of all nodes, with memory or without. `on` is the CPU that asks;
+/// `unreclaimable` tells of which nodes kswapd has given up.
+///
+/// # Errors
+/// Those of the writer.
+pub fn zoneinfo<H: Host>(
+    w: &mut impl fmt::Write,
+    alloc: &PageAllocator<H>,
+    on: CpuId,
+    unreclaimable: impl Fn(NodeId) -> bool,
+) -> fmt::Result {
+    for node in alloc.nodes() {
+        let mut node_shown = false;
+        for kind in ZoneType::ALL {
+            writeln!(w, "Node {}, zone {:>8}", node.id.0, kind.name())?;
+            let Some(zone) = alloc.zone(node.id, kind) else {
+                sizes(w, &Sizes::default())?;
+                continue;
+            };
+            if !node_shown {
+                per_node(w, node)?;
+                node_shown = true;
+            }
+            sizes(w, &Sizes::of(zone))?;
+            counters(w, zone)?;
+            pagesets(w, alloc, zone, on)?;
+            writeln!(w, "  node_unreclaimable:  {}", u8::from(unreclaimable(node.id)))?;
+            writeln!(w, "  start_pfn:           {}", zone.start.0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The head of a zone's entry.
+#[derive(Default)]
+struct Sizes {
+    free: u64,
+    boost: u64,
+    min: u64,
+    low: u64,
+    high: u64,
+    spanned: u64,
+    present: u64,
+    managed: u64,
+    protection: [u64; ZoneType::COUNT],
+}
+
+impl Sizes {
+    fn of<H: Host>(zone: &Zone<H>) -> Sizes {
+        Sizes {
+            free: zone.nr_free_pages(),
+            boost: zone.boost(),
+            min: zone.mark(Mark::Min),
+            low: zone.mark(Mark::Low),
+            high: zone.mark(Mark::High),
+            spanned: zone.spanned(),
+            present: zone.present,
+            managed: zone.managed(),
+            protection: zone.lowmem_reserves(),
+        }
+    }
+}
+
+fn per_node(w: &mut impl fmt::Write, node: &Node) -> fmt::Result {
+    w.write_str("  per-node stats\n")?;
+    for &item in NodeStat::ALL {
+        writeln!(w, "      {:<12} {}", item.name(), node_item(&node.stats, item))?;
+    }
+    Ok(())
+}
+
+fn sizes(w: &mut impl fmt::Write, s: &Sizes) -> fmt::Result {
+    writeln!(w, "  pages free     {}", s.free)?;
+    writeln!(w, "        boost    {}", s.boost)?;
+    writeln!(w, "        min      {}", s.min)?;
+    writeln!(w, "        low      {}", s.low)?;
+    writeln!(w, "        high     {}", s.high)?;
+    writeln!(w, "        spanned  {}", s.spanned)?;
+    writeln!(w, "        present  {}", s.present)?;
+    writeln!(w, "        managed  {}", s.managed)?;
+    writeln!(w, "        cma      0")?;
+    let [a, b, c, d, e] = s.protection;
+    writeln!(w, "        protection: ({a}, {b}, {c}, {d}, {e})")
+}
+
+fn counters<H: Host>(w: &mut impl fmt::Write, zone: &Zone<H>) -> fmt::Result {
+    for &item in ZoneStat::ALL {
+        writeln!(w, "      {:<12} {}", item.name(), zone.stats.read(item as usize))?;
+    }
+    for &item in NumaStat::ALL {
+        writeln!(w, "      {:<12} {}", item.name(), zone.numa_stat(item))?;
+    }
+    Ok(())
+}
+
+fn pagesets<H: Host>(
+    w: &mut impl fmt::Write,
+    alloc: &PageAllocator<H>,
+    zone: &Zone<H>,
+    on: CpuId,
+) -> fmt::Result {
+    w.write_str("  pagesets\n")?;
+    for cpu in alloc.cpus() {
+        writeln!(w, "    cpu: {}", cpu.0)?;
+        writeln!(w, "              count: {}", alloc.pcp_count(zone, cpu, on))?;
+        writeln!(w, "              high:  {}", zone.pcp_high())?;
+        writeln!(w, "              batch: {}", zone.pcp_batch())?;
+        writeln!(w, "  vm stats threshold: {}", zone.stats.threshold())?;
+    }
+    Ok(())
+}
