@@ -15,7 +15,7 @@ use core::fmt;
 
 use super::PageAllocator;
 use crate::host::{CpuId, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageWord, Pfn};
 use crate::zone::Zone;
 
 /// A block that starts at a frame.
@@ -64,7 +64,7 @@ impl<H: Host> PageAllocator<H> {
     /// others give theirs up for it.
     ///
     /// # Errors
-    /// If blocks are not aligned, leave the zone, overlap, are more than the zone manages, or name
+    /// If blocks are not aligned, leave the zone (pageblocks too), overlap, are more than the zone manages, or name
     /// lists that the policy does not have. The zone is unchanged then.
     pub fn restore(
         &self,
@@ -149,6 +149,10 @@ impl<H: Host> PageAllocator<H> {
             }
             Ok(())
         };
+        if let Some(&(pfn, _)) = state.pageblocks.iter().find(|(pfn, _)| !zone.spans(*pfn)) {
+            let block = Block { pfn, order: Order(PAGEBLOCK_ORDER) };
+            return Err(RestoreError { block, reason: "a pageblock of another zone" });
+        }
         for &(block, _) in &state.free {
             check(block)?;
         }
@@ -297,8 +301,7 @@ mod tests {
             .filter(|&p| memory.map.page(Pfn(p)).has(PageWord::RESERVED))
             .count() as u64;
         assert_eq!(zone.spanned() - reserved, managed);
-        let got =
-            |n: u8| memory.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order(n), NodeId(0), None);
+        let got = |n: u8| memory.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order(n), NodeId(0), None);
         assert_eq!((got(2), got(2)), (Some(Pfn(4100)), Some(Pfn(8192))));
         assert_eq!(got(10), Some(Pfn(100_352)));
         memory.free(&cx, Pfn(8208), Order(3)).unwrap();
