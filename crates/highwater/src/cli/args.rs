@@ -246,7 +246,7 @@ impl MachineArgs {
 ///
 /// # Errors
 /// If one does not exist.
-pub fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>, CliError> {
+pub(super) fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>, CliError> {
     let loaded: Result<Vec<_>, _> = match names {
         [] => default.iter().map(|name| policy_file::load(name)).collect(),
         names => names.iter().map(|name| policy_file::load(name)).collect(),
