@@ -50,6 +50,45 @@ const NODE_SHIFT: u32 = 10;
 /// Bits that never change after boot: which zone of which node.
 const PLACE_MASK: u32 = 0x1fff << ZONE_SHIFT;
 
+/// A page word as it was read once: decisions that need several fields read them from one of these,
+/// so that they agree with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageState(u32);
+
+impl PageState {
+    /// True if all of `flags` are set.
+    #[inline(always)]
+    pub fn has(self, flags: PageWord) -> bool {
+        self.0 & flags.bits() == flags.bits()
+    }
+
+    /// The order field; valid for heads.
+    #[inline(always)]
+    pub fn order(self) -> Order {
+        Order((self.0 & ORDER_MASK) as u8)
+    }
+
+    /// The cached migratetype; valid for blocks on per-CPU lists.
+    #[inline(always)]
+    pub fn migratetype(self) -> MigrateType {
+        MigrateType::from_index((self.0 & TYPE_MASK) >> TYPE_SHIFT)
+    }
+
+    /// Zone and node bits, for comparing.
+    #[inline(always)]
+    pub fn place(self) -> u32 {
+        self.0 & PLACE_MASK
+    }
+
+    /// Index of the frame's zone in the table of all zones (node * 5 + zone type).
+    #[inline(always)]
+    pub fn zone_index(self) -> usize {
+        let node = (self.0 >> NODE_SHIFT) & 0x3ff;
+        let zone = (self.0 >> ZONE_SHIFT) & 0x7;
+        node as usize * ZoneType::COUNT + zone as usize
+    }
+}
+
 /// One frame's descriptor.
 #[derive(Debug)]
 pub struct Page {
@@ -77,6 +116,12 @@ impl Page {
         self.word.load(Relaxed)
     }
 
+    /// The whole word, to take apart.
+    #[inline(always)]
+    pub fn state(&self) -> PageState {
+        PageState(self.word())
+    }
+
     /// The flag bits.
     #[inline(always)]
     pub fn flags(&self) -> PageWord {
@@ -86,34 +131,31 @@ impl Page {
     /// True if all of `flags` are set.
     #[inline(always)]
     pub fn has(&self, flags: PageWord) -> bool {
-        self.word() & flags.bits() == flags.bits()
+        self.state().has(flags)
     }
 
     /// The order field; valid for heads.
     #[inline(always)]
     pub fn order(&self) -> Order {
-        Order((self.word() & ORDER_MASK) as u8)
+        self.state().order()
     }
 
     /// The cached migratetype; valid for blocks on per-CPU lists.
     #[inline(always)]
     pub fn migratetype(&self) -> MigrateType {
-        MigrateType::from_index((self.word() & TYPE_MASK) >> TYPE_SHIFT)
+        self.state().migratetype()
     }
 
     /// Zone and node bits, for comparing.
     #[inline(always)]
     pub fn place(&self) -> u32 {
-        self.word() & PLACE_MASK
+        self.state().place()
     }
 
     /// Index of the frame's zone in the table of all zones (node * 5 + zone type).
     #[inline(always)]
     pub fn zone_index(&self) -> usize {
-        let word = self.word();
-        let node = (word >> NODE_SHIFT) & 0x3ff;
-        let zone = (word >> ZONE_SHIFT) & 0x7;
-        node as usize * ZoneType::COUNT + zone as usize
+        self.state().zone_index()
     }
 
     /// Replaces flags, order and cached type; zone and node stay.
@@ -191,23 +233,22 @@ pub struct PageMap {
     pages: Box<[Page]>,
 }
 
+/// The descriptors as a slice: what [`super::PageList`] works on.
+impl core::ops::Deref for PageMap {
+    type Target = [Page];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Page] {
+        &self.pages
+    }
+}
+
 impl PageMap {
     /// Descriptors for frames `0..nr_frames`, all reserved.
     pub fn new(nr_frames: u32) -> PageMap {
         let mut pages = Vec::with_capacity(nr_frames as usize);
         pages.resize_with(nr_frames as usize, Page::reserved);
         PageMap { pages: pages.into_boxed_slice() }
-    }
-
-    /// Number of frames.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
     }
 
     /// The descriptor of a frame.

@@ -2,7 +2,7 @@
 //!
 //! A frame is on at most one list. Every operation is O(1) and needs the lock that owns the list.
 
-use super::{PageMap, Pfn};
+use super::{Page, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 
 const NIL: u32 = u32::MAX;
@@ -48,14 +48,14 @@ impl PageList {
 
     /// Puts a frame at the front.
     #[inline(always)]
-    pub fn push_head(&mut self, map: &PageMap, pfn: Pfn) {
-        let page = map.page(pfn);
+    pub fn push_head(&mut self, map: &[Page], pfn: Pfn) {
+        let page = &map[pfn.idx()];
         page.prev.store(NIL, Relaxed);
         page.next.store(self.head, Relaxed);
         if self.head == NIL {
             self.tail = pfn.0;
         } else {
-            map.page(Pfn(self.head)).prev.store(pfn.0, Relaxed);
+            map[self.head as usize].prev.store(pfn.0, Relaxed);
         }
         self.head = pfn.0;
         self.len += 1;
@@ -63,14 +63,14 @@ impl PageList {
 
     /// Puts a frame at the back.
     #[inline]
-    pub fn push_tail(&mut self, map: &PageMap, pfn: Pfn) {
-        let page = map.page(pfn);
+    pub fn push_tail(&mut self, map: &[Page], pfn: Pfn) {
+        let page = &map[pfn.idx()];
         page.next.store(NIL, Relaxed);
         page.prev.store(self.tail, Relaxed);
         if self.tail == NIL {
             self.head = pfn.0;
         } else {
-            map.page(Pfn(self.tail)).next.store(pfn.0, Relaxed);
+            map[self.tail as usize].next.store(pfn.0, Relaxed);
         }
         self.tail = pfn.0;
         self.len += 1;
@@ -78,14 +78,14 @@ impl PageList {
 
     /// Takes the first frame.
     #[inline(always)]
-    pub fn pop_head(&mut self, map: &PageMap) -> Option<Pfn> {
+    pub fn pop_head(&mut self, map: &[Page]) -> Option<Pfn> {
         let pfn = self.head()?;
-        let next = map.page(pfn).next.load(Relaxed);
+        let next = map[pfn.idx()].next.load(Relaxed);
         self.head = next;
         if next == NIL {
             self.tail = NIL;
         } else {
-            map.page(Pfn(next)).prev.store(NIL, Relaxed);
+            map[next as usize].prev.store(NIL, Relaxed);
         }
         self.len -= 1;
         Some(pfn)
@@ -93,7 +93,7 @@ impl PageList {
 
     /// Takes the last frame.
     #[inline]
-    pub fn pop_tail(&mut self, map: &PageMap) -> Option<Pfn> {
+    pub fn pop_tail(&mut self, map: &[Page]) -> Option<Pfn> {
         let pfn = self.tail()?;
         self.remove(map, pfn);
         Some(pfn)
@@ -101,26 +101,26 @@ impl PageList {
 
     /// Unlinks a frame that is on this list.
     #[inline]
-    pub fn remove(&mut self, map: &PageMap, pfn: Pfn) {
-        let page = map.page(pfn);
+    pub fn remove(&mut self, map: &[Page], pfn: Pfn) {
+        let page = &map[pfn.idx()];
         let (prev, next) = (page.prev.load(Relaxed), page.next.load(Relaxed));
         if prev == NIL {
             debug_assert_eq!(self.head, pfn.0, "frame is the head of another list");
             self.head = next;
         } else {
-            map.page(Pfn(prev)).next.store(next, Relaxed);
+            map[prev as usize].next.store(next, Relaxed);
         }
         if next == NIL {
             debug_assert_eq!(self.tail, pfn.0, "frame is the tail of another list");
             self.tail = prev;
         } else {
-            map.page(Pfn(next)).prev.store(prev, Relaxed);
+            map[next as usize].prev.store(prev, Relaxed);
         }
         self.len -= 1;
     }
 
     /// The frames from head to tail. The caller holds the list's lock.
-    pub fn iter<'a>(&self, map: &'a PageMap) -> impl Iterator<Item = Pfn> + use<'a> {
+    pub fn iter<'a>(&self, map: &'a [Page]) -> impl Iterator<Item = Pfn> + use<'a> {
         let mut at = self.head;
         let mut left = self.len;
         core::iter::from_fn(move || {
@@ -128,7 +128,7 @@ impl PageList {
                 return None;
             }
             let pfn = Pfn(at);
-            at = map.page(pfn).next.load(Relaxed);
+            at = map[pfn.idx()].next.load(Relaxed);
             left -= 1;
             Some(pfn)
         })
@@ -138,6 +138,7 @@ impl PageList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::PageMap;
 
     #[test]
     fn order_is_kept_at_both_ends() {

@@ -8,7 +8,7 @@ mod descriptor;
 mod list;
 mod pfn;
 
-pub use descriptor::{Page, PageMap, PageWord};
+pub use descriptor::{Page, PageMap, PageState, PageWord};
 pub use list::PageList;
 pub use pfn::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,

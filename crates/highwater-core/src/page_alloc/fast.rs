@@ -11,7 +11,7 @@ use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
 use crate::config::{SlowPathPolicy, WatermarkTest};
-use crate::host::{Cx, Host, Lock, TaskFlags};
+use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
 use crate::page::{MigrateType, Order, PageWord, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::bump;
@@ -427,8 +427,9 @@ impl<H: Host> PageAllocator<H> {
         preferred: ZoneRef,
         events: u64,
     ) {
-        self.events.add(cx.cpu(), VmEvent::of_zone(VmEvent::PgallocDma, zone.zone), events);
-        self.count_numa(cx, zone, preferred);
+        let cpu = cx.cpu();
+        self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
+        self.count_numa(cpu, zone, preferred);
     }
 
     /// The first allocation after a boost wakes kswapd.
@@ -481,19 +482,17 @@ impl<H: Host> PageAllocator<H> {
 
     /// Hit, miss, foreign, local, other: one per allocation (§7).
     #[inline(always)]
-    fn count_numa(&self, cx: &Cx<'_, H>, zone: &Zone<H>, preferred: ZoneRef) {
-        let cpu = cx.cpu();
-        let count = |zone: &Zone<H>, item: NumaStat| {
-            bump(&zone.cpus[cpu.idx()].numa[item as usize], 1);
-        };
+    fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
+        let mine = &zone.cpus[cpu.idx()].numa;
         if zone.node == preferred.node {
-            count(zone, NumaStat::NumaHit);
+            bump(&mine[NumaStat::NumaHit as usize], 1);
         } else {
-            count(zone, NumaStat::NumaMiss);
-            count(self.zone_at(preferred), NumaStat::NumaForeign);
+            bump(&mine[NumaStat::NumaMiss as usize], 1);
+            let theirs = &self.zone_at(preferred).cpus[cpu.idx()].numa;
+            bump(&theirs[NumaStat::NumaForeign as usize], 1);
         }
         let local = zone.node == self.cpu_node(cpu);
-        count(zone, if local { NumaStat::NumaLocal } else { NumaStat::NumaOther });
+        bump(&mine[if local { NumaStat::NumaLocal } else { NumaStat::NumaOther } as usize], 1);
     }
 
     /// Makes a block ready for its user (§5.2 step 5).

@@ -4,7 +4,7 @@
 
 use super::PageAllocator;
 use crate::host::{Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PageState, PageWord, Pfn};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
@@ -46,17 +46,17 @@ impl<H: Host> PageAllocator<H> {
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-        let users = page.refcount();
-        if !page.has(PageWord::USED) || users == 0 {
+        let (state, users) = (page.state(), page.refcount());
+        if !state.has(PageWord::USED) || users == 0 {
             return Err(FreeError::NotAllocated);
         }
-        if page.order() != order && (users == 1 || order > Order::ZERO) {
+        if state.order() != order && (users == 1 || order > Order::ZERO) {
             return Err(FreeError::WrongOrder);
         }
         // The only user drops its reference without an atomic instruction.
         if users == 1 {
             page.set_refcount(0);
-            self.free_block(cx, pfn, order);
+            self.free_block(cx, state, pfn, order);
         } else {
             self.free_shared(cx, pfn, order);
         }
@@ -71,19 +71,21 @@ impl<H: Host> PageAllocator<H> {
             // While this reference is held nobody else frees the head.
             page.set_order(Order::ZERO);
         }
+        let state = page.state();
         if page.put_ref() {
-            self.free_block(cx, pfn, order);
+            self.free_block(cx, state, pfn, order);
         } else if !keeps_tail {
             for half in (0..order.0).rev() {
-                self.free_block(cx, pfn.add(1 << half), Order(half));
+                self.free_block(cx, state, pfn.add(1 << half), Order(half));
             }
         }
     }
 
+    /// `state` says where the block lies.
     #[inline]
-    fn free_block(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
+    fn free_block(&self, cx: &Cx<'_, H>, state: PageState, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
-        let Some(zone) = self.zone_of(pfn) else {
+        let Some(Some(zone)) = self.zones.get(state.zone_index()) else {
             return;
         };
         let migratetype = zone.pageblock_type(pfn);

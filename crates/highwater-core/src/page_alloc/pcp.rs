@@ -12,7 +12,7 @@
 use super::{AllocFlags, PageAllocator};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Page, PageList, PageWord, Pfn};
 use crate::vmstat::VmEvent;
 use crate::zone::{Zone, ZoneFlags};
 
@@ -194,8 +194,9 @@ impl<H: Host> PageAllocator<H> {
         // Blocks of the high-atomic reserve travel on the movable list, but remember their type.
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
-        self.map.page(pfn).set(PageWord::PCP, order, migratetype);
-        pcp.lists[index].push_head(&self.map, pfn);
+        let pages: &[Page] = &self.map;
+        pages[pfn.idx()].set(PageWord::PCP, order, migratetype);
+        pcp.lists[index].push_head(pages, pfn);
         pcp.count += order.pages() as u32;
 
         let high = zone.pcp_high();

@@ -9,6 +9,7 @@ use super::VmEvent;
 use crate::host::CpuId;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::bump;
+use crate::zone::ZoneType;
 
 struct CpuEvents([AtomicU64; VmEvent::COUNT]);
 
@@ -31,6 +32,12 @@ impl EventSet {
     #[inline(always)]
     pub fn add(&self, cpu: CpuId, event: VmEvent, by: u64) {
         bump(&self.cpus[cpu.idx()].0[event as usize], by);
+    }
+
+    /// As [`Self::add`], for the event of a per-zone group whose `_dma` event is `base`.
+    #[inline(always)]
+    pub fn add_zoned(&self, cpu: CpuId, base: VmEvent, zone: ZoneType, by: u64) {
+        bump(&self.cpus[cpu.idx()].0[base as usize + zone as usize], by);
     }
 
     /// The sum over CPUs.

@@ -25,16 +25,20 @@ pub struct ZoneRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zonelist {
     entries: Vec<ZoneRef>,
+    /// Position of the first entry for each highest zone.
     first: [usize; ZoneType::COUNT],
+    /// That entry.
+    preferred: [Option<ZoneRef>; ZoneType::COUNT],
 }
 
 impl Zonelist {
     fn new(entries: Vec<ZoneRef>) -> Zonelist {
-        let first = core::array::from_fn(|highest| {
+        let first: [usize; ZoneType::COUNT] = core::array::from_fn(|highest| {
             let fits = |z: &ZoneRef| z.kind.idx() <= highest;
             entries.iter().position(fits).unwrap_or(entries.len())
         });
-        Zonelist { entries, first }
+        let preferred = first.map(|at| entries.get(at).copied());
+        Zonelist { entries, first, preferred }
     }
 
     /// All entries.
@@ -46,7 +50,7 @@ impl Zonelist {
     /// The first entry that a request without a node mask may use.
     #[inline(always)]
     pub fn first(&self, highest: ZoneType) -> Option<ZoneRef> {
-        self.entries.get(self.first[highest.idx()]).copied()
+        self.preferred[highest.idx()]
     }
 
     /// Position of the first entry at or after `from` that a request may use.
