@@ -154,9 +154,9 @@ impl Cpus {
         self.start(cpu)
     }
 
-    /// The badge of a CPU; 0 if there is no such CPU.
-    pub(crate) fn badge_of(&self, cpu: CpuId) -> Badge {
-        if cpu.idx() < self.nr_cpus { self.first_badge + cpu.idx() as u64 } else { 0 }
+    /// The badge of a CPU, if there is such a CPU.
+    pub(crate) fn badge_of(&self, cpu: CpuId) -> Option<Badge> {
+        (cpu.idx() < self.nr_cpus).then(|| self.first_badge + cpu.idx() as u64)
     }
 
     fn check(&self, cpu: CpuId) -> Result<(), LeaseError> {
@@ -168,7 +168,7 @@ impl Cpus {
 
     /// The slot is taken by the caller: makes the thread that CPU.
     fn start(self: &Arc<Self>, cpu: CpuId) -> Result<CpuLease, LeaseError> {
-        current::set_badge(self.badge_of(cpu));
+        current::set_badge(self.badge_of(cpu).ok_or(LeaseError::NoSuchCpu(cpu))?);
         let mut lease =
             CpuLease { cpus: Arc::clone(self), cpu, unpinned: None, not_send: PhantomData };
         if !self.cores.is_empty() {
@@ -233,7 +233,7 @@ mod tests {
     fn a_cpu_has_one_thread_and_a_thread_one_cpu() {
         let cpus = Cpus::new(2, false).unwrap();
         let lease = cpus.enter(CpuId(1)).unwrap();
-        assert_eq!(badge(), cpus.badge_of(CpuId(1)));
+        assert_eq!(Some(badge()), cpus.badge_of(CpuId(1)));
         assert_eq!(cpus.enter(CpuId(0)).unwrap_err(), LeaseError::HasCpu);
         std::thread::scope(|s| {
             s.spawn(|| {
@@ -274,6 +274,6 @@ mod tests {
     fn badges_of_different_hosts_differ() {
         let (a, b) = (Cpus::new(2, false).unwrap(), Cpus::new(2, false).unwrap());
         assert_ne!(a.badge_of(CpuId(0)), b.badge_of(CpuId(0)));
-        assert_eq!(a.badge_of(CpuId(2)), 0);
+        assert_eq!(a.badge_of(CpuId(2)), None);
     }
 }

@@ -124,6 +124,9 @@ impl Barrier {
     }
 }
 
+/// No thread's badge.
+const NOBODY: Badge = Badge::MAX;
+
 /// Mutual exclusion that costs its owner CPU next to nothing.
 #[repr(C)]
 pub struct CpuLock<T> {
@@ -131,8 +134,10 @@ pub struct CpuLock<T> {
     held: AtomicBool,
     /// Somebody else is in, or waits for the owner to leave.
     remote: AtomicBool,
+    /// The owner must do more than the plain handshake: a fence, or counting.
+    special: bool,
     barrier: Barrier,
-    /// Badge of the owner CPU.
+    /// Badge of the owner CPU; [`NOBODY`] if that CPU does not exist.
     owner: Badge,
     meter: Meter,
     value: UnsafeCell<T>,
@@ -162,8 +167,9 @@ impl<T> CpuLock<T> {
         CpuLock {
             held: AtomicBool::new(false),
             remote: AtomicBool::new(false),
+            special: barrier == Barrier::Fence || meter.is_some(),
             barrier,
-            owner: cpus.badge_of(owner),
+            owner: cpus.badge_of(owner).unwrap_or(NOBODY),
             meter: Meter(meter),
             value: UnsafeCell::new(value),
         }
@@ -176,11 +182,9 @@ impl<T> CpuLock<T> {
             if !self.owner_enter() {
                 self.owner_wait();
             }
-            self.meter.taken();
             self.guard(&self.held)
         } else {
             self.remote_wait();
-            self.meter.taken();
             self.guard(&self.remote)
         }
     }
@@ -193,26 +197,42 @@ impl<T> CpuLock<T> {
         } else {
             self.remote_enter().then_some(&self.remote)
         }?;
-        self.meter.taken();
         Some(self.guard(flag))
     }
 
-    /// True on the thread that holds the lease of the lock's CPU. (0 is nobody's badge.)
+    /// True on the thread that holds the lease of the lock's CPU.
     #[inline(always)]
     fn is_owner(&self) -> bool {
-        let mine = badge();
-        mine == self.owner && mine != 0
+        badge() == self.owner
+    }
+
+    /// The owner goes in, if that needs no waiting.
+    #[inline(always)]
+    fn owner_enter(&self) -> bool {
+        match self.special {
+            false => self.owner_handshake(|| Barrier::Membarrier.light()),
+            true => self.owner_enter_special(),
+        }
+    }
+
+    #[cold]
+    fn owner_enter_special(&self) -> bool {
+        let entered = self.owner_handshake(|| self.barrier.light());
+        if entered {
+            self.meter.taken();
+        }
+        entered
     }
 
     /// The owner's half of the handshake; on failure it has stepped back.
     #[inline(always)]
-    fn owner_enter(&self) -> bool {
+    fn owner_handshake(&self, light_barrier: impl FnOnce()) -> bool {
         // Acquire pairs with the release store of a guard that outlived an earlier lease.
         if self.held.load(Ordering::Acquire) {
             return false;
         }
         self.held.store(true, Ordering::Relaxed);
-        self.barrier.light();
+        light_barrier();
         // Acquire pairs with the release store when another CPU leaves.
         if self.remote.load(Ordering::Acquire) {
             self.held.store(false, Ordering::Release);
@@ -252,6 +272,7 @@ impl<T> CpuLock<T> {
             self.remote.store(false, Ordering::Release);
             return false;
         }
+        self.meter.taken();
         true
     }
 
@@ -272,6 +293,7 @@ impl<T> CpuLock<T> {
         if let Some(waited) = waited {
             waited.end(&self.meter);
         }
+        self.meter.taken();
     }
 
     /// The lock was taken just now; clearing `flag` gives it back.
