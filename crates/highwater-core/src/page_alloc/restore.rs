@@ -33,7 +33,7 @@ pub struct ZoneState {
     /// Types of the pageblocks that hold these frames; the others keep theirs.
     pub pageblocks: Vec<(Pfn, MigrateType)>,
     /// Free blocks with the type of their list; of each list, the block handed out first comes
-    /// first. They are not merged with each other.
+    /// first. Buddies among them merge, as always.
     pub free: Vec<(Block, MigrateType)>,
     /// Blocks on CPUs' lists; of each list, the block handed out first comes first.
     pub per_cpu: Vec<(CpuId, Block, MigrateType)>,
@@ -64,8 +64,8 @@ impl<H: Host> PageAllocator<H> {
     /// others give theirs up for it.
     ///
     /// # Errors
-    /// If blocks are not aligned, leave the zone (pageblocks too), overlap, are more than the zone manages, or name
-    /// lists that the policy does not have. The zone is unchanged then.
+    /// If blocks are not aligned, leave the zone (pageblocks too), overlap, are more than the zone
+    /// manages, or name lists that the policy does not have. The zone is unchanged then.
     pub fn restore(
         &self,
         cx: &Cx<'_, H>,
@@ -90,14 +90,13 @@ impl<H: Host> PageAllocator<H> {
             self.mark_used(block);
         }
         for &(cpu, block, migratetype) in &state.per_cpu {
-            self.place_on_cpu(cx, zone, cpu, block, migratetype);
+            self.place_on_cpu(cx, zone, cpu, block, grouped(zone, migratetype));
         }
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
         for &(block, migratetype) in &state.free {
             self.clear_block(block);
-            buddy.insert(block.pfn, block.order, migratetype, true);
-            zone.add_free(cx.cpu(), block.order.pages() as i64);
+            buddy.free_block(block.pfn, block.order, grouped(zone, migratetype), true);
         }
         drop(area);
         for cpu in self.cpus() {
@@ -262,6 +261,11 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
+/// Without grouping by mobility there is one type.
+fn grouped<H: Host>(zone: &Zone<H>, migratetype: MigrateType) -> MigrateType {
+    if zone.grouping { migratetype } else { MigrateType::Unmovable }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,7 +287,7 @@ mod tests {
         let cx = Cx::new(&host, CpuId(1));
         let zone = memory.zone(NodeId(0), ZoneType::Dma32).unwrap();
         let managed = zone.managed();
-        let free = (0..100).map(|i| (block(100_352 + i * 1024, 10), MigrateType::Unmovable));
+        let free = (0..50).map(|i| (block(100_352 + i * 2048, 10), MigrateType::Unmovable));
         let state = ZoneState {
             pageblocks: vec![(Pfn(8192), MigrateType::Unmovable)],
             free: free.collect(),
@@ -295,18 +299,20 @@ mod tests {
             used: vec![block(8208, 3)],
         };
         memory.restore(&cx, zone, &state).unwrap();
-        assert_eq!(zone.nr_free_pages(), 100 * 1024);
+        assert_eq!(zone.nr_free_pages(), 50 * 1024);
         assert_eq!((zone.managed(), memory.pcp_count(zone, CpuId(1), CpuId(1))), (managed, 8));
         let reserved = (zone.start.0..zone.end.0)
             .filter(|&p| memory.map.page(Pfn(p)).has(PageWord::RESERVED))
             .count() as u64;
         assert_eq!(zone.spanned() - reserved, managed);
+        crate::audit::check(&memory, &cx).unwrap();
         let got = |n: u8| memory.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order(n), NodeId(0), None);
         assert_eq!((got(2), got(2)), (Some(Pfn(4100)), Some(Pfn(8192))));
         assert_eq!(got(10), Some(Pfn(100_352)));
         memory.free(&cx, Pfn(8208), Order(3)).unwrap();
         memory.split_used(Pfn(100_352), Order(0)).unwrap();
         memory.free(&cx, Pfn(100_353), Order(0)).unwrap();
+        crate::audit::check(&memory, &cx).unwrap();
     }
 
     #[test]
