@@ -189,6 +189,15 @@ pub struct BenchArgs {
     /// A short version, for a first look
     #[arg(long)]
     pub quick: bool,
+    /// Only these orders
+    #[arg(long = "order", value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub orders: Vec<u8>,
+    /// Only these patterns
+    #[arg(long = "pattern", value_name = "NAME", value_parser = ["repeat", "bulk", "rand"])]
+    pub patterns: Vec<String>,
+    /// Only these numbers of threads
+    #[arg(long = "threads", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Vec<u16>,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,

@@ -1,8 +1,14 @@
 //! `highwater zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`: Linux's own texts of a freshly booted
 //! machine.
 
+use highwater_core::host::{CpuId, Solo};
+use highwater_core::page_alloc::PageAllocator;
+use highwater_core::vmstat::proc::{self, DirtyThresholds};
+use highwater_core::zone::boot;
+
 use super::args::ProcArgs;
-use super::{CliError, Outcome};
+use super::{CliError, Outcome, print};
+use crate::policy_file;
 
 /// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +24,40 @@ pub(super) enum File {
 }
 
 /// Boots the machine and prints a text.
-pub(super) fn run(_: File, args: &ProcArgs) -> Result<Outcome, CliError> {
-    args.machine.require()?;
-    Err(CliError::new("not in this build"))
+pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
+    let machine = args.machine.require()?;
+    let policy = policy_file::load(&args.policy)?;
+    let host = Solo::default();
+    let memory = boot::boot(&host, &machine.machine, &policy)
+        .map_err(|error| CliError::new(format!("{}: {error}", machine.name)))?;
+    let mut text = String::new();
+    let on = CpuId(0);
+    let written = match file {
+        File::Zoneinfo => proc::zoneinfo(&mut text, &memory, on, |_| false),
+        File::Buddyinfo => proc::buddyinfo(&mut text, &memory),
+        File::Pagetypeinfo => proc::pagetypeinfo(&mut text, &memory, on),
+        File::Vmstat => proc::vmstat(&mut text, &memory, dirty_limits(&memory)),
+    };
+    written.map_err(|_| CliError::new("the text could not be formatted"))?;
+    print(&text)?;
+    Ok(Outcome::Done)
+}
+
+/// Percent of dirtyable memory from which background writeback starts
+/// (`dirty_background_ratio`).
+const BACKGROUND_RATIO: u64 = 10;
+
+/// The dirty limits of a machine on which nothing is dirty (spec 04 §7.2).
+fn dirty_limits(memory: &PageAllocator<Solo>) -> DirtyThresholds {
+    let available = memory.dirtyable_pages() + 1;
+    let of_available = |percent: u64| percent * 4096 / 100 * available / 4096;
+    let threshold = match memory.tunables.dirty_bytes {
+        0 => of_available(memory.tunables.dirty_ratio),
+        bytes => bytes.div_ceil(4096),
+    };
+    let background = match of_available(BACKGROUND_RATIO) {
+        below if below < threshold => below,
+        _ => threshold / 2,
+    };
+    DirtyThresholds { threshold, background }
 }

@@ -105,6 +105,9 @@ pub fn replay(
         })?;
     }
     model.finish();
+    // A broken rule is a bug of the model, and its figures are worth nothing.
+    highwater_core::audit::check(&memory, &model.cx)
+        .map_err(|broken| InputError::whole(&name, format!("audit after the replay: {broken}")))?;
     let (nr_failed, nr_frees_from_before, nr_frees_unknown) =
         (model.nr_failed, model.nr_frees_from_before, model.nr_frees_unknown);
     Ok(Replay {

@@ -9,7 +9,7 @@
 //! Without such counts, all that is not known to be in use is free, as after boot.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use highwater_core::config::{PcpLists, Policy};
 use highwater_core::host::CpuId;
@@ -19,6 +19,10 @@ use highwater_core::zone::ZoneType;
 
 use super::state::Sidecars;
 use super::survey::Survey;
+
+/// The types that have per-CPU lists, by index.
+const TYPES: [MigrateType; MigrateType::PCP_TYPES] =
+    [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
 /// The zone to fill.
 #[derive(Clone, Copy, Debug)]
@@ -187,9 +191,7 @@ impl Builder {
             if order + 1 == PAGEBLOCK_ORDER {
                 self.assign_pageblocks(&mut blocks_left);
             }
-            for migratetype in
-                [MigrateType::Movable, MigrateType::Unmovable, MigrateType::Reclaimable]
-            {
+            for migratetype in TYPES {
                 let wanted = counts.free[migratetype.idx()][usize::from(order)];
                 let got = self.place_free(order, migratetype, wanted, reserve);
                 if order >= PAGEBLOCK_ORDER {
@@ -283,21 +285,22 @@ impl Builder {
     }
 
     /// Pages on lists of which only the number is known lie on lists that were never seen empty:
-    /// order 0 first, in equal parts, between what is known of the two ends.
+    /// order 0 only, in equal parts, between what is known of the two ends.
     fn unknown_on_lists(&mut self, survey: &Survey, unknown: &BTreeMap<u32, u64>) {
+        let nr_unknown: u64 = unknown.values().sum();
+        let mut spare = self.spare_frames(nr_unknown as usize);
         for (&cpu, &pages) in unknown {
-            let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-            let open: Vec<_> = types
-                .into_iter()
-                .filter(|t| {
-                    let list = survey.lists.get(&(cpu, 0, t.idx() as u8));
-                    list.is_none_or(|l| !l.is_complete)
-                })
-                .collect();
+            let is_open = |t: &MigrateType| {
+                let list = survey.lists.get(&(cpu, 0, t.idx() as u8));
+                list.is_none_or(|l| !l.is_complete)
+            };
+            let open: Vec<_> = TYPES.into_iter().filter(is_open).collect();
             for page in 0..pages {
                 let Some(&migratetype) = open.get(page as usize % open.len().max(1)) else { break };
-                let Some(pfn) = self.spare_frame(migratetype) else { break };
-                let Some(block) = self.claim(pfn, 0) else { break };
+                let others = TYPES.into_iter().filter(|t| *t != migratetype);
+                let from = std::iter::once(migratetype).chain(others);
+                let pfn = from.into_iter().find_map(|t| spare[t.idx()].pop_front());
+                let Some(block) = pfn.and_then(|pfn| self.claim(pfn, 0)) else { break };
                 self.insert_in_middle(survey, CpuId(cpu as u16), block, migratetype);
                 self.placed.nr_unknown_on_lists += 1;
             }
@@ -317,16 +320,19 @@ impl Builder {
         lists.insert(at, (cpu, block, of));
     }
 
-    /// A frame that is not needed for anything else, best in a pageblock of the type.
-    fn spare_frame(&self, migratetype: MigrateType) -> Option<u64> {
-        if self.nr_placed >= self.zone.managed {
-            return None;
+    /// Frames that are not needed for anything else, by the type of their pageblock; at most so many
+    /// of each.
+    fn spare_frames(&self, most: usize) -> [VecDeque<u64>; TYPES.len()] {
+        let mut spare: [VecDeque<u64>; TYPES.len()] = Default::default();
+        for (at, frame) in self.frames.iter().enumerate() {
+            let pfn = self.zone.start + at as u64;
+            let migratetype = self.types.get(&(pfn >> PAGEBLOCK_ORDER)).copied();
+            let spare = &mut spare[migratetype.unwrap_or(MigrateType::Movable).idx()];
+            if matches!(frame, Frame::Unknown | Frame::Blocked) && spare.len() < most {
+                spare.push_back(pfn);
+            }
         }
-        let spare = |&at: &usize| matches!(self.frames[at], Frame::Unknown | Frame::Blocked);
-        let pfn = |at: usize| self.zone.start + at as u64;
-        let own = |&at: &usize| self.types.get(&(pfn(at) >> PAGEBLOCK_ORDER)) == Some(&migratetype);
-        let of_type = (0..self.frames.len()).filter(spare).find(own);
-        of_type.or_else(|| (0..self.frames.len()).find(spare)).map(pfn)
+        spare
     }
 
     /// Without counts: the lowest frames are the kernel's, the rest is free.
@@ -425,8 +431,7 @@ impl Builder {
     /// The type that most of a pageblock's known blocks are of.
     fn likely_type(&self, block: u64) -> Option<MigrateType> {
         let votes = self.evidence.get(&block)?;
-        let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-        types.into_iter().max_by_key(|t| (votes[t.idx()], Reverse(t.idx())))
+        TYPES.into_iter().max_by_key(|t| (votes[t.idx()], Reverse(t.idx())))
     }
 
     fn set_type(&mut self, block: u64, migratetype: MigrateType) {

@@ -1,0 +1,308 @@
+//! The model judged against files captured from a real Linux.
+//!
+//! | kind of file | what is compared | agrees if |
+//! |---|---|---|
+//! | `static` | what a boot computes for each zone | every figure is the same |
+//! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
+//! | a trace | refills, drains, hottest block of the replay under 6.1 | within the limits of [`trace`] |
+//! | others | nothing yet | counted as not checked |
+//!
+//! Whether a figure agrees is decided by [`Limit`] alone.
+
+pub mod ab_trace;
+pub mod static_machine;
+pub mod trace;
+
+use std::path::{Path, PathBuf};
+
+use highwater_results::import::linux61::Reference;
+use serde::Serialize;
+
+use crate::error::InputError;
+
+/// How near a figure has to be to the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Equal.
+    Exact,
+    /// At most this factor larger or smaller.
+    Factor(f64),
+    /// Within a share of the real figure, or within a number of events where that is more.
+    Share {
+        /// The share.
+        share: f64,
+        /// The number of events.
+        events: u64,
+    },
+}
+
+impl Limit {
+    /// Is the model near enough?
+    pub fn holds(self, real: u64, model: u64) -> bool {
+        match self {
+            Limit::Exact => real == model,
+            Limit::Factor(factor) => {
+                let (low, high) = (real.min(model) as f64, real.max(model) as f64);
+                high <= low * factor
+            }
+            Limit::Share { share, events } => {
+                let distance = real.abs_diff(model);
+                distance <= events || distance as f64 <= real as f64 * share
+            }
+        }
+    }
+
+    /// The limit in words.
+    pub fn text(self) -> String {
+        match self {
+            Limit::Exact => "exact".to_owned(),
+            Limit::Factor(factor) => format!("within a factor {factor}"),
+            Limit::Share { share, events } => {
+                format!("within {} % or {events} events", share * 100.0)
+            }
+        }
+    }
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it is, such as `node 0 DMA32: high`.
+    pub field: String,
+    /// What Linux had; text where the field is a list.
+    pub real: String,
+    /// What the model has.
+    pub model: String,
+    /// How near it has to be.
+    pub limit: Limit,
+    /// Whether it is.
+    pub agrees: bool,
+}
+
+impl Figure {
+    /// Compares two numbers.
+    pub fn number(field: impl Into<String>, real: u64, model: u64, limit: Limit) -> Figure {
+        let agrees = limit.holds(real, model);
+        let (real, model) = (real.to_string(), model.to_string());
+        Figure { field: field.into(), real, model, limit, agrees }
+    }
+
+    /// Compares two texts.
+    pub fn text(field: impl Into<String>, real: String, model: String) -> Figure {
+        let agrees = real == model;
+        Figure { field: field.into(), real, model, limit: Limit::Exact, agrees }
+    }
+}
+
+/// What became of a file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FileResult {
+    /// The file.
+    pub file: String,
+    /// Its kind.
+    pub kind: String,
+    /// Every figure compared.
+    pub figures: Vec<Figure>,
+    /// Why nothing was compared.
+    pub not_checked: Option<String>,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+impl FileResult {
+    /// Nothing was found to differ.
+    pub fn agrees(&self) -> bool {
+        self.figures.iter().all(|f| f.agrees)
+    }
+
+    /// Figures that agree.
+    pub fn nr_agreeing(&self) -> usize {
+        self.figures.iter().filter(|f| f.agrees).count()
+    }
+}
+
+/// All files, and the sums over them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckReport {
+    /// `highwater.check/1`.
+    pub schema: &'static str,
+    /// Of this program.
+    pub version: &'static str,
+    /// Files that were compared.
+    pub nr_files: usize,
+    /// Files of which every figure agrees.
+    pub nr_files_agreeing: usize,
+    /// Figures compared.
+    pub nr_figures: usize,
+    /// Figures that agree.
+    pub nr_figures_agreeing: usize,
+    /// Files that this version cannot judge.
+    pub nr_not_checked: usize,
+    /// Every file.
+    pub files: Vec<FileResult>,
+}
+
+impl CheckReport {
+    /// Sums up.
+    pub fn new(files: Vec<FileResult>) -> CheckReport {
+        let checked = || files.iter().filter(|f| f.not_checked.is_none());
+        CheckReport {
+            schema: "highwater.check/1",
+            version: env!("CARGO_PKG_VERSION"),
+            nr_files: checked().count(),
+            nr_files_agreeing: checked().filter(|f| f.agrees()).count(),
+            nr_figures: files.iter().map(|f| f.figures.len()).sum(),
+            nr_figures_agreeing: files.iter().map(FileResult::nr_agreeing).sum(),
+            nr_not_checked: files.iter().filter(|f| f.not_checked.is_some()).count(),
+            files,
+        }
+    }
+
+    /// A line per file, the figures that differ, the sums.
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        for file in &self.files {
+            lines.push(match &file.not_checked {
+                Some(why) => {
+                    format!("{}: {}: not checked by this version: {why}", file.file, file.kind)
+                }
+                None => format!(
+                    "{}: {}: {} of {} fields agree",
+                    file.file,
+                    file.kind,
+                    file.nr_agreeing(),
+                    file.figures.len()
+                ),
+            });
+            for f in file.figures.iter().filter(|f| !f.agrees || f.limit != Limit::Exact) {
+                let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
+                lines.push(format!(
+                    "  {}: Linux {}, model {}: {verdict} ({})",
+                    f.field,
+                    f.real,
+                    f.model,
+                    f.limit.text()
+                ));
+            }
+            lines.extend(file.notes.iter().map(|note| format!("  # {note}")));
+        }
+        let mut sum = format!(
+            "{} of {} files agree, {} of {} fields",
+            self.nr_files_agreeing, self.nr_files, self.nr_figures_agreeing, self.nr_figures
+        );
+        if self.nr_not_checked > 0 {
+            sum += &format!("; {} files not checked", self.nr_not_checked);
+        }
+        lines.push(sum);
+        lines.join("\n") + "\n"
+    }
+
+    /// Everything that was compared agrees.
+    pub fn agrees(&self) -> bool {
+        self.nr_files == self.nr_files_agreeing
+    }
+}
+
+/// Checks files and everything below directories.
+///
+/// # Errors
+/// If a path is not there, or a file is not what its name says.
+pub fn check(paths: &[PathBuf]) -> Result<CheckReport, InputError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let before = files.len();
+        collect(path, &mut files, Found::Named)?;
+        if files.len() == before {
+            let reason = "no captured file (.json, .trace, .trace.gz) in this directory";
+            return Err(InputError::whole(path.display().to_string(), reason));
+        }
+    }
+    let results = files.iter().map(|file| check_file(file)).collect::<Result<_, _>>()?;
+    Ok(CheckReport::new(results))
+}
+
+/// How a path came up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// The user named it: it is checked whatever its name.
+    Named,
+    /// In a directory: only if its name says what it is.
+    InDirectory,
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), InputError> {
+    let unreadable = |error: std::io::Error| {
+        InputError::whole(path.display().to_string(), format!("cannot be read: {error}"))
+    };
+    // Links inside of directories are not followed: they may lead in circles.
+    let kind = match found {
+        Found::Named => std::fs::metadata(path),
+        Found::InDirectory => std::fs::symlink_metadata(path),
+    };
+    if kind.map_err(unreadable)?.is_dir() {
+        let entries: Result<Vec<_>, _> = std::fs::read_dir(path)
+            .map_err(unreadable)?
+            .map(|entry| entry.map(|e| e.path()))
+            .collect();
+        let mut entries = entries.map_err(unreadable)?;
+        entries.sort();
+        return entries.iter().try_for_each(|entry| collect(entry, files, Found::InDirectory));
+    }
+    if found == Found::Named || is_trace(path) || has_suffix(path, &[".json", ".json.gz"]) {
+        files.push(path.to_path_buf());
+    }
+    Ok(())
+}
+
+fn is_trace(path: &Path) -> bool {
+    has_suffix(path, &[".trace", ".trace.gz"])
+}
+
+fn has_suffix(path: &Path, suffixes: &[&str]) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    suffixes.iter().any(|suffix| name.ends_with(suffix))
+}
+
+fn check_file(path: &Path) -> Result<FileResult, InputError> {
+    if is_trace(path) {
+        return trace::check(path);
+    }
+    let reference = Reference::read(path)?;
+    let file = path.display().to_string();
+    match &reference {
+        Reference::Static(captured) => static_machine::check(&file, captured),
+        Reference::AbTrace(captured) => ab_trace::check(path, captured),
+        Reference::Scenario(_) | Reference::Stutterp(_) => Ok(not_checked(
+            &file,
+            reference.kind(),
+            "needs reclaim, which this version does not model",
+        )),
+    }
+}
+
+fn not_checked(file: &str, kind: &str, why: &str) -> FileResult {
+    FileResult {
+        file: file.to_owned(),
+        kind: kind.to_owned(),
+        figures: Vec::new(),
+        not_checked: Some(why.to_owned()),
+        notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        assert!(Limit::Exact.holds(3, 3) && !Limit::Exact.holds(3, 4));
+        let factor = Limit::Factor(2.0);
+        assert!(factor.holds(10, 5) && factor.holds(10, 20) && factor.holds(0, 0));
+        assert!(!factor.holds(10, 4) && !factor.holds(10, 21) && !factor.holds(0, 1));
+        let share = Limit::Share { share: 0.25, events: 64 };
+        assert!(share.holds(1000, 750) && share.holds(1000, 1250) && share.holds(0, 64));
+        assert!(!share.holds(1000, 749) && !share.holds(1000, 1251) && !share.holds(0, 65));
+    }
+}

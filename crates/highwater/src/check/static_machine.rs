@@ -1,0 +1,102 @@
+//! `static` files: what Linux computed for the zones of a freshly booted machine.
+//!
+//! Given nodes, CPUs, spans and what each zone managed at boot, every figure has to be the same
+//! (spec 01 §2).
+
+use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
+use highwater_core::host::Solo;
+use highwater_core::page_alloc::PageAllocator;
+use highwater_core::zone::{NodeId, ZoneType, boot};
+use highwater_results::import::linux61::{Static, Zone};
+
+use super::{Figure, FileResult, Limit};
+use crate::error::InputError;
+
+/// The policy of the captured kernels.
+const POLICY: &str = "6.1";
+
+/// Boots the captured machine and compares.
+///
+/// # Errors
+/// If there can be no such machine.
+pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
+    let machine = machine(captured);
+    let host = Solo::default();
+    let policy = preset(POLICY).ok_or_else(|| InputError::whole(POLICY, "no such preset"))?;
+    let memory = boot::boot(&host, &machine, &policy).map_err(|error| InputError {
+        file: file.to_owned(),
+        line: None,
+        field: Some(error.field),
+        reason: error.reason,
+    })?;
+    let real = captured.min_free_kbytes;
+    let mut figures =
+        vec![Figure::number("min_free_kbytes", real, memory.min_free_kbytes(), Limit::Exact)];
+    let mut notes = Vec::new();
+    for zone in &captured.zones {
+        compare_zone(&memory, zone, &mut figures);
+        if zone.boost > 0 {
+            notes.push(format!(
+                "node {} {}: captured with a boost of {}; watermarks compared without it",
+                zone.node, zone.zone, zone.boost
+            ));
+        }
+    }
+    let (file, kind) = (file.to_owned(), "static".to_owned());
+    Ok(FileResult { file, kind, figures, not_checked: None, notes })
+}
+
+/// The captured machine as the model's.
+fn machine(captured: &Static) -> Machine {
+    let nr_nodes = captured.nodes.iter().map(|n| n.id as usize + 1).max().unwrap_or(0);
+    let mut nodes = vec![NodeSpec::default(); nr_nodes];
+    let mut distances = vec![vec![0; nr_nodes]; nr_nodes];
+    for node in &captured.nodes {
+        let id = node.id as usize;
+        nodes[id].cpus = node.cpus.iter().map(|&c| u16::try_from(c).unwrap_or(u16::MAX)).collect();
+        for (to, &distance) in captured.nodes.iter().zip(&node.distances) {
+            distances[id][to.id as usize] = u16::try_from(distance).unwrap_or(u16::MAX);
+        }
+    }
+    for zone in &captured.zones {
+        if let Some(node) = nodes.get_mut(zone.node as usize) {
+            node.zones.push(ZoneSpec {
+                zone: ZoneType::ALL[zone.zone.index()],
+                start_pfn: zone.start_pfn,
+                spanned: zone.spanned,
+                present: zone.present,
+                managed_at_boot: zone.managed_for_sizing(),
+                managed: zone.managed,
+            });
+        }
+    }
+    Machine { name: captured.name.clone(), nodes, distances, tunables: Tunables::default() }
+}
+
+fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, figures: &mut Vec<Figure>) {
+    let name = |field: &str| format!("node {} {}: {field}", real.node, real.zone);
+    let kind = ZoneType::ALL[real.zone.index()];
+    let Some(zone) = memory.zone(NodeId(real.node as u16), kind) else {
+        figures.push(Figure::text(name("zone"), "populated".into(), "missing".into()));
+        return;
+    };
+    let marks = zone.marks();
+    let mut push = |field: &str, real: u64, model: u64| {
+        figures.push(Figure::number(name(field), real, model, Limit::Exact));
+    };
+    push("min", real.min.saturating_sub(real.boost), marks.min);
+    push("low", real.low.saturating_sub(real.boost), marks.low);
+    push("high", real.high.saturating_sub(real.boost), marks.high);
+    if real.boost == 0 {
+        push("boost", 0, zone.boost());
+    }
+    for set in &real.pagesets {
+        push(&format!("cpu {} high", set.cpu), set.high, u64::from(zone.pcp_high()));
+        push(&format!("cpu {} batch", set.cpu), set.batch, u64::from(zone.pcp_batch()));
+        let threshold = u64::from(zone.stats.threshold());
+        push(&format!("cpu {} stat_threshold", set.cpu), set.stat_threshold, threshold);
+    }
+    let list = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let protection = zone.lowmem_reserves();
+    figures.push(Figure::text(name("protection"), list(&real.protection), list(&protection)));
+}
