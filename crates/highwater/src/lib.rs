@@ -1,5 +1,6 @@
 //! Experiments = machine + policy + workload + seeds; the highwater command.
 
+pub mod check;
 pub mod cli;
 pub mod error;
 pub mod experiment;
