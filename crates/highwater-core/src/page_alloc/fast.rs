@@ -14,7 +14,6 @@ use crate::config::{SlowPathPolicy, WatermarkTest};
 use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
 use crate::page::{MigrateType, Order, PageWord, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::bump;
 use crate::trace::Event;
 use crate::vmstat::{NodeStat, NumaStat, VmEvent};
 use crate::zone::zonelist::ZoneRef;
@@ -383,7 +382,10 @@ impl<H: Host> PageAllocator<H> {
         flags: AllocFlags,
     ) -> Option<Pfn> {
         let taken = match self.pcp_shape.holds(req.order) {
-            true => self.pcp_alloc(cx, zone, req.order, req.migratetype, || flags),
+            true => {
+                let mine = &zone.cpus[cx.cpu().idx()];
+                self.pcp_alloc(cx, zone, mine, req.order, req.migratetype, || flags)
+            }
             false => Err(PcpBusy),
         };
         self.rmqueue_after(cx, relief, zone, preferred, req, flags, taken)
@@ -407,7 +409,9 @@ impl<H: Host> PageAllocator<H> {
             Ok(None) if !self.policy.pcp.refill_falls_back => return None,
             Ok(None) | Err(PcpBusy) => (self.rmqueue_buddy(cx, zone, req, flags)?, order.pages()),
         };
-        self.count_alloc(cx, zone, preferred, events);
+        let cpu = cx.cpu();
+        self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
+        self.count_numa(cpu, zone, preferred);
         if self.policy.zonelist.fair {
             let left = zone.alloc_batch.fetch_sub(order.pages() as i64, Relaxed);
             if left - order.pages() as i64 <= 0 {
@@ -416,20 +420,6 @@ impl<H: Host> PageAllocator<H> {
         }
         self.report_boost(cx, relief, zone);
         Some(pfn)
-    }
-
-    /// Counts an allocation (§7).
-    #[inline(always)]
-    pub(super) fn count_alloc(
-        &self,
-        cx: &Cx<'_, H>,
-        zone: &Zone<H>,
-        preferred: ZoneRef,
-        events: u64,
-    ) {
-        let cpu = cx.cpu();
-        self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
-        self.count_numa(cpu, zone, preferred);
     }
 
     /// The first allocation after a boost wakes kswapd.
@@ -481,18 +471,15 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Hit, miss, foreign, local, other: one per allocation (§7).
-    #[inline(always)]
     fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
-        let mine = &zone.cpus[cpu.idx()].numa;
+        let mine = &zone.cpus[cpu.idx()];
         if zone.node == preferred.node {
-            bump(&mine[NumaStat::NumaHit as usize], 1);
+            mine.count(NumaStat::NumaHit);
         } else {
-            bump(&mine[NumaStat::NumaMiss as usize], 1);
-            let theirs = &self.zone_at(preferred).cpus[cpu.idx()].numa;
-            bump(&theirs[NumaStat::NumaForeign as usize], 1);
+            mine.count(NumaStat::NumaMiss);
+            self.zone_at(preferred).cpus[cpu.idx()].count(NumaStat::NumaForeign);
         }
-        let local = zone.node == self.cpu_node(cpu);
-        bump(&mine[if local { NumaStat::NumaLocal } else { NumaStat::NumaOther } as usize], 1);
+        mine.count(NumaStat::of_origin(zone.node == self.cpu_node(cpu)));
     }
 
     /// Makes a block ready for its user (§5.2 step 5).

@@ -56,7 +56,11 @@ impl<H: Host> PageAllocator<H> {
         // The only user drops its reference without an atomic instruction.
         if users == 1 {
             page.set_refcount(0);
-            self.free_block(cx, state, pfn, order);
+            // Single pages get code of their own, in which the order is a constant.
+            match order {
+                Order::ZERO => self.free_block(cx, state, pfn, Order::ZERO),
+                _ => self.free_block(cx, state, pfn, order),
+            }
         } else {
             self.free_shared(cx, pfn, order);
         }
@@ -82,7 +86,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// `state` says where the block lies.
-    #[inline]
+    #[inline(always)]
     fn free_block(&self, cx: &Cx<'_, H>, state: PageState, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
         let Some(Some(zone)) = self.zones.get(state.zone_index()) else {

@@ -11,6 +11,7 @@ use super::{AllocFlags, Gfp, PageAllocator, Relief};
 use crate::host::{Cx, Host};
 use crate::page::{MigrateType, Order, Pfn};
 use crate::trace::Event;
+use crate::vmstat::{NumaStat, VmEvent};
 use crate::zone::{NodeId, NodeMask};
 
 impl<H: Host> PageAllocator<H> {
@@ -30,33 +31,54 @@ impl<H: Host> PageAllocator<H> {
             || nodes.is_some()
             || !cx.flags().is_empty()
             || self.tunables.cpusets
-            || self.policy.zonelist.fair
-            || order > Order::MAX
-            || !self.pcp_shape.holds(order);
-        let (Some(highest), Some(migratetype)) = (gfp.highest_zone(), gfp.migratetype()) else {
-            return Err(None);
-        };
+            || self.policy.zonelist.fair;
         if general {
             return Err(None);
         }
+        // Single pages get code of their own, in which the order is a constant.
+        match order {
+            Order::ZERO => self.alloc_hot_of(cx, relief, gfp, Order::ZERO, node),
+            order if order <= Order::MAX => self.alloc_hot_of(cx, relief, gfp, order, node),
+            _ => Err(None),
+        }
+    }
+
+    #[inline(always)]
+    fn alloc_hot_of<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        gfp: Gfp,
+        order: Order,
+        node: NodeId,
+    ) -> Result<Pfn, Option<PcpTaken>> {
+        let (Some(highest), Some(migratetype)) = (gfp.highest_zone(), gfp.migratetype()) else {
+            return Err(None);
+        };
         let migratetype = if self.grouping { migratetype } else { MigrateType::Unmovable };
         let Some(preferred) = self.zonelists[node.idx()].fallback.first(highest) else {
             return Err(None);
         };
         let zone = self.zone_at(preferred);
-        if !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW) {
+        if !self.pcp_shape.holds(order)
+            || !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW)
+        {
             return Err(None);
         }
+        let mine = &zone.cpus[cx.cpu().idx()];
         let flags = || self.plain_flags(gfp, Some(preferred));
-        let pfn = match self.pcp_alloc(cx, zone, order, migratetype, flags) {
+        let pfn = match self.pcp_alloc(cx, zone, mine, order, migratetype, flags) {
             Ok(Some(pfn)) => pfn,
             nothing => return Err(Some(nothing)),
         };
-        let events = pcp_event_unit(self.policy.pcp.event_unit, order);
-        self.count_alloc(cx, zone, preferred, events);
+        let (cpu, events) = (cx.cpu(), pcp_event_unit(self.policy.pcp.event_unit, order));
+        self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
+        // The preferred zone it is: a hit.
+        mine.count(NumaStat::NumaHit);
+        mine.count(NumaStat::of_origin(zone.node == self.cpu_node(cpu)));
         self.report_boost(cx, relief, zone);
         self.prepare_page(cx, pfn, order, gfp, migratetype, AllocFlags::MARK_LOW);
-        cx.host.trace(cx.cpu(), &Event::PageAlloc { pfn: Some(pfn), order, gfp, migratetype });
+        cx.host.trace(cpu, &Event::PageAlloc { pfn: Some(pfn), order, gfp, migratetype });
         Ok(pfn)
     }
 }
@@ -73,7 +95,6 @@ mod tests {
     use crate::host::{CpuId, Solo};
     use crate::page_alloc::NoRelief;
     use crate::sync::order::LockClass;
-    use crate::vmstat::{NumaStat, VmEvent};
     use crate::zone::boot::boot;
 
     /// Everything that can be seen from outside after a run.

@@ -14,7 +14,7 @@ use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Page, PageList, PageWord, Pfn};
 use crate::vmstat::VmEvent;
-use crate::zone::{Zone, ZoneFlags};
+use crate::zone::{CpuZone, Zone, ZoneFlags};
 
 /// Most lists any policy has.
 pub(super) const PCP_LISTS_MAX: usize = 15;
@@ -131,18 +131,19 @@ impl PcpShape {
 impl<H: Host> PageAllocator<H> {
     /// Takes a block from this CPU's lists, refilling them from the buddy lists if empty (§10.3).
     ///
-    /// `Err` if the lists could not be locked without waiting.
+    /// `mine` is this CPU's part of the zone. `Err` if the lists could not be locked without
+    /// waiting.
     #[inline(always)]
     pub(super) fn pcp_alloc(
         &self,
         cx: &Cx<'_, H>,
         zone: &Zone<H>,
+        mine: &CpuZone<H>,
         order: Order,
         migratetype: MigrateType,
         flags: impl FnOnce() -> AllocFlags,
     ) -> PcpTaken {
-        let cpu = cx.cpu();
-        let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else {
+        let Some(mut pcp) = mine.pcp.try_lock(cx.cpu()) else {
             return Err(PcpBusy);
         };
         cx.host.charge(Cost::PcpAlloc, 1);
@@ -160,7 +161,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// Puts a freed block on this CPU's lists, draining them when they are full (§10.4). False if
     /// they could not be locked without waiting.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pcp_free(
         &self,
         cx: &Cx<'_, H>,
@@ -178,7 +179,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// As [`Self::pcp_free`], lock held.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pcp_free_locked(
         &self,
         cx: &Cx<'_, H>,
@@ -199,11 +200,17 @@ impl<H: Host> PageAllocator<H> {
         pcp.lists[index].push_head(pages, pfn);
         pcp.count += order.pages() as u32;
 
-        let high = zone.pcp_high();
-        if pcp.count < high.min(zone.pcp_batch() * 4) && pcp.free_factor == 0 {
-            // Below every limit that could apply.
-            return;
+        // Not below every limit that could apply?
+        if pcp.count >= zone.pcp_high().min(zone.pcp_batch() * 4) || pcp.free_factor != 0 {
+            self.pcp_limit(cx, zone, pcp, order, index);
         }
+    }
+
+    /// Drains the lists if they hold as much as they may, after a free to the list `index` (§10.4).
+    #[inline(never)]
+    fn pcp_limit(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, order: Order, index: usize) {
+        let policy = &self.policy.pcp;
+        let high = zone.pcp_high();
         let free_high = policy.high_order_free == HighOrderFree::Limited
             && pcp.free_factor > 0
             && (1..=Order::COSTLY.0).contains(&order.0);

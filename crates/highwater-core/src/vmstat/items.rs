@@ -211,6 +211,14 @@ items! {
     DirectMapLevel3Splits = "direct_map_level3_splits",
 }
 
+impl NumaStat {
+    /// Local or other: did the page come from the node of the CPU that asked?
+    #[inline(always)]
+    pub const fn of_origin(is_local: bool) -> NumaStat {
+        if is_local { NumaStat::NumaLocal } else { NumaStat::NumaOther }
+    }
+}
+
 impl VmEvent {
     /// The event of a per-zone group: `base` is the group's `_dma` event.
     #[inline(always)]

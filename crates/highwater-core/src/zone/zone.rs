@@ -11,6 +11,7 @@ use crate::host::{CpuId, Host};
 use crate::page::{MAX_ORDER, MigrateType, PageList};
 use crate::page_alloc::Pcp;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use crate::sync::bump;
 use crate::sync::order::LockClass;
 use crate::vmstat::{NodeStat, NumaStat, StatSet};
 
@@ -29,6 +30,14 @@ pub struct CpuZone<H: Host> {
     pub(crate) numa: [AtomicU64; NumaStat::COUNT],
     /// Seconds until a remote node's pages decay (spec 01 §10.6).
     pub(crate) expire: AtomicU8,
+}
+
+impl<H: Host> CpuZone<H> {
+    /// Counts a NUMA event on behalf of this CPU.
+    #[inline(always)]
+    pub(crate) fn count(&self, item: NumaStat) {
+        bump(&self.numa[item as usize], 1);
+    }
 }
 
 /// One zone of one node.
