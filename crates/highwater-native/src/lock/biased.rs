@@ -190,7 +190,7 @@ impl<T> CpuLock<T> {
     }
 
     /// Takes the lock if that needs no waiting.
-    #[inline]
+    #[inline(always)]
     pub fn try_take(&self) -> Option<CpuGuard<'_, T>> {
         let flag = if self.is_owner() {
             self.owner_enter().then_some(&self.held)
@@ -314,7 +314,7 @@ impl<T: Send> Lock<T> for CpuLock<T> {
         self.take()
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_lock(&self, _: CpuId) -> Option<CpuGuard<'_, T>> {
         self.try_take()
     }
