@@ -1,0 +1,64 @@
+//! The source itself: dependencies point down, rooms are not crowded, nothing reaches outside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates by layer, lowest first; a crate uses only crates of lower layers.
+const LAYERS: &[&[&str]] = &[
+    &["highwater-core", "highwater-results"],
+    &["highwater-sim", "highwater-native", "highwater-workloads", "highwater-report"],
+    &["highwater"],
+];
+/// A file is one room.
+const LINES_MAX: usize = 700;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn layer(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|names| names.contains(&name))
+}
+
+#[test]
+fn dependencies_point_down() {
+    for (depth, names) in LAYERS.iter().enumerate() {
+        for name in *names {
+            let path = root().join("crates").join(name).join("Cargo.toml");
+            let text = fs::read_to_string(&path).expect("every crate has a manifest");
+            let manifest: toml::Table = text.parse().expect("a manifest is TOML");
+            let Some(dependencies) = manifest.get("dependencies").and_then(|d| d.as_table())
+            else {
+                continue;
+            };
+            for used in dependencies.keys().filter_map(|d| layer(d).map(|l| (d, l))) {
+                assert!(used.1 < depth, "{name} uses {}", used.0);
+            }
+        }
+    }
+}
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn rooms_are_not_crowded_and_nothing_reaches_outside() {
+    let mut found = Vec::new();
+    sources(&root().join("crates"), &mut found);
+    assert!(found.len() > 100, "the search found the sources");
+    let outside = ["../", "shared/"].concat();
+    for path in found {
+        let text = fs::read_to_string(&path).expect("readable");
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines", path.display());
+        assert!(!text.contains(&outside), "{} reaches out of the project", path.display());
+    }
+}
