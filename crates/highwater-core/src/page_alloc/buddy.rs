@@ -106,6 +106,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Puts a block on a list as it is.
+    #[inline]
     pub(super) fn insert(
         &mut self,
         pfn: Pfn,
@@ -124,9 +125,11 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Takes a free block off its list.
+    #[inline]
     pub(super) fn unlink(&mut self, pfn: Pfn) {
         let page = self.map.page(pfn);
-        let (order, migratetype) = (page.order(), page.migratetype());
+        let state = page.state();
+        let (order, migratetype) = (state.order(), state.migratetype());
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         list.remove(self.map, pfn);
         self.zone.note_list(order, migratetype, list.is_empty(), -1);
@@ -141,11 +144,12 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Is `buddy` the head of a free block of exactly `order` in this zone?
+    #[inline]
     fn is_free_buddy(&self, pfn: Pfn, buddy: Pfn, order: Order) -> bool {
         if !self.zone.spans(buddy) {
             return false;
         }
-        let (page, buddy) = (self.map.page(pfn), self.map.page(buddy));
+        let (page, buddy) = (self.map.page(pfn).state(), self.map.page(buddy).state());
         buddy.has(PageWord::BUDDY) && buddy.order() == order && buddy.place() == page.place()
     }
 

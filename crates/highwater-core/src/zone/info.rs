@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bitflags::bitflags;
+use crossbeam_utils::CachePadded;
 
 use super::watermark::{self, Marks};
 use super::{NodeId, ZoneType};
@@ -42,6 +43,16 @@ pub enum Mark {
 const TYPE_MASK: u8 = 0x7;
 const SKIP_BIT: u8 = 0x8;
 
+/// What is on the free lists, for those who do not hold the lock. On lines of its own: refills
+/// write it while everybody's watermark tests read the rest of the zone.
+#[derive(Default)]
+struct FreeBlocks {
+    /// Blocks of each order.
+    nr_free: [AtomicU32; MAX_ORDER],
+    /// Bit `t` of `types[o]`: the list of order `o` and type `t` is not empty.
+    types: [AtomicU8; MAX_ORDER],
+}
+
 /// A zone without its lists.
 ///
 /// Synchronisation: marks, reserves and sizes change under the allocator's set-up and sysctl
@@ -70,8 +81,7 @@ pub struct ZoneInfo {
     nr_reserved_highatomic: AtomicU64,
     pcp_high: AtomicU32,
     pcp_batch: AtomicU32,
-    nr_free: [AtomicU32; MAX_ORDER],
-    types: [AtomicU8; MAX_ORDER],
+    blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
     first_pageblock: u32,
     boost_factor: AtomicU64,
@@ -112,8 +122,7 @@ impl ZoneInfo {
             nr_reserved_highatomic: AtomicU64::new(0),
             pcp_high: AtomicU32::new(0),
             pcp_batch: AtomicU32::new(1),
-            nr_free: [const { AtomicU32::new(0) }; MAX_ORDER],
-            types: [const { AtomicU8::new(0) }; MAX_ORDER],
+            blocks: CachePadded::default(),
             pageblocks: blocks.into_boxed_slice(),
             first_pageblock,
             boost_factor: AtomicU64::new(0),
@@ -282,7 +291,7 @@ impl ZoneInfo {
 
     /// Blocks on the lists of an order, all types.
     pub fn nr_free_blocks(&self, order: Order) -> u32 {
-        self.nr_free[order.idx()].load(Relaxed)
+        self.blocks.nr_free[order.idx()].load(Relaxed)
     }
 
     #[inline(always)]
@@ -293,17 +302,20 @@ impl ZoneInfo {
         empty: bool,
         blocks: i32,
     ) {
-        let nr = &self.nr_free[order.idx()];
+        let nr = &self.blocks.nr_free[order.idx()];
         nr.store(nr.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
-        let types = &self.types[order.idx()];
+        let types = &self.blocks.types[order.idx()];
         let bit = 1u8 << migratetype as u8;
         let old = types.load(Relaxed);
-        types.store(if empty { old & !bit } else { old | bit }, Relaxed);
+        let new = if empty { old & !bit } else { old | bit };
+        if new != old {
+            types.store(new, Relaxed);
+        }
     }
 
     /// Which types have blocks of an order, bit = type.
     pub(crate) fn list_types(&self, order: Order) -> u8 {
-        self.types[order.idx()].load(Relaxed)
+        self.blocks.types[order.idx()].load(Relaxed)
     }
 
     /// The stored type numbers of all pageblocks, valid or not (for the audit).
@@ -382,12 +394,12 @@ impl ZoneInfo {
         }
         match test {
             WatermarkTest::FreeBlock => {
-                let types = core::array::from_fn(|o| self.types[o].load(Relaxed));
+                let types = core::array::from_fn(|o| self.blocks.types[o].load(Relaxed));
                 let may = reserves_reach_highatomic(reserves, flags);
                 watermark::has_block(order.idx(), &types, may)
             }
             WatermarkTest::HalvedMarks => {
-                let nr_free = core::array::from_fn(|o| self.nr_free[o].load(Relaxed));
+                let nr_free = core::array::from_fn(|o| self.blocks.nr_free[o].load(Relaxed));
                 watermark::halved_marks_ok(order.idx(), &nr_free, free, min)
             }
         }
