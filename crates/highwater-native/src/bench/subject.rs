@@ -2,6 +2,7 @@
 
 use buddy_system_allocator::FrameAllocator;
 use crossbeam_utils::CachePadded;
+use highwater_core::audit;
 use highwater_core::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec};
 use highwater_core::host::CpuId;
 use highwater_core::page::{MAX_ORDER, Order, Pfn};
@@ -86,14 +87,9 @@ impl Subject for Highwater {
         let task = self.worker(0)?;
         task.drain_all();
         let alloc = &self.machine.alloc;
-        let on_lists: u64 = alloc
-            .populated_zones()
-            .flat_map(|zone| (0..=Order::MAX.0).map(move |o| (zone, Order(o))))
-            .map(|(zone, order)| u64::from(zone.nr_free_blocks(order)) << order.0)
-            .sum();
-        let free = alloc.nr_free_pages();
-        if on_lists != free {
-            return Err(format!("{free} pages are counted free, {on_lists} are on free lists"));
+        let report = audit::check(alloc, &task.cx).map_err(|e| e.to_string())?;
+        if report.used != 0 {
+            return Err(format!("{} pages are still in use", report.used));
         }
         let allocated = alloc.events.read(VmEvent::PgallocNormal);
         let freed = alloc.events.read(VmEvent::Pgfree);
