@@ -353,7 +353,7 @@ impl MachineArg {
     /// If what was said contradicts itself or describes no machine.
     pub fn resolve(&self) -> Result<Option<MachineFile>, InputError> {
         if !self.numa.is_empty() {
-            return self.from_nodes().map(Some);
+            return self.of_nodes().map(Some);
         }
         if let Some(distance) = self.numa_distance.first() {
             let reason = format!("\"{distance}\" needs nodes: --numa");
@@ -361,7 +361,7 @@ impl MachineArg {
         }
         match (&self.name, &self.mem) {
             (Some(name), _) => MachineFile::load(name).map(Some),
-            (None, Some(mem)) => self.from_size(mem).map(Some),
+            (None, Some(mem)) => self.of_size(mem).map(Some),
             (None, None) if self.cpus.is_some() => {
                 Err(InputError::whole("--cpus", "needs the memory size too: --mem"))
             }
@@ -369,7 +369,7 @@ impl MachineArg {
         }
     }
 
-    fn from_size(&self, mem: &str) -> Result<MachineFile, InputError> {
+    fn of_size(&self, mem: &str) -> Result<MachineFile, InputError> {
         let bytes = parse_size(mem).map_err(|reason| InputError::whole("--mem", reason))?;
         let cpus = self.cpus.unwrap_or(1);
         let name = format!("{mem}-{cpus}cpu");
@@ -378,7 +378,7 @@ impl MachineArg {
         Ok(MachineFile::of(machine, "given by --mem and --cpus"))
     }
 
-    fn from_nodes(&self) -> Result<MachineFile, InputError> {
+    fn of_nodes(&self) -> Result<MachineFile, InputError> {
         let nodes: Vec<_> = self.numa.iter().map(|n| parse_node(n)).collect::<Result<_, _>>()?;
         let name = format!("numa-{}", nodes.len());
         let mut machine = Machine::from_sizes(&name, &nodes).map_err(|error| {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use highwater_core::config::{Machine, NodeSpec, PcpSizing, Policy, Thp, ZoneSpec};
 use highwater_core::host::Solo;
+use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::zone::{ZoneType, boot};
 use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, ZoneinfoZone};
@@ -229,7 +230,7 @@ fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
         end => end.min(3 * GIB_PAGES),
     };
     let step = if pages < GIB_PAGES { GIB_PAGES / 4 } else { GIB_PAGES };
-    let bytes = pages.div_ceil(step) * step << 12;
+    let bytes = pages.div_ceil(step) * step * PAGE_SIZE as u64;
     let cpus = (0..survey.nr_cpus as u16).collect();
     let machine = Machine::from_sizes("inferred", &[(bytes, cpus)])
         .map_err(|error| InputError::whole(trace, format!("no such machine: {error}")))?;

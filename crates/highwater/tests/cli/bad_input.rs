@@ -1,0 +1,244 @@
+//! Bad input: exit status 2, nothing on stdout, one line on stderr that says what is wrong where.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::{highwater, root, stdout, trace};
+
+/// The one line of complaint about a command line; it has to contain all of `parts`.
+fn complaint(args: &[&str], parts: &[&str]) {
+    let output = highwater(args);
+    let errors = String::from_utf8(output.stderr).expect("the complaint is text");
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+    assert!(output.stdout.is_empty(), "{args:?} prints something");
+    assert_eq!(errors.lines().count(), 1, "{args:?}: {errors}");
+    assert!(errors.starts_with("error: "), "{args:?}: {errors}");
+    for part in parts {
+        assert!(errors.contains(part), "{args:?}: no \"{part}\" in: {errors}");
+    }
+}
+
+/// A file with this content, and the directory that holds it.
+fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = dir.path().join(name);
+    std::fs::write(&path, content).expect("a file can be written");
+    let path = path.to_str().expect("its name is text").to_owned();
+    (dir, path)
+}
+
+fn event(text: &str) -> String {
+    format!("            task-1       [000] .....     1.000001: {text}\n")
+}
+
+#[test]
+fn missing_file() {
+    complaint(&["replay", "no/such.trace.gz"], &["no/such.trace.gz: cannot be read"]);
+    complaint(&["check", "no/such.json"], &["no/such.json: cannot be read"]);
+}
+
+#[test]
+fn directory_as_a_trace() {
+    complaint(&["replay", "reference"], &["reference: ", "directory"]);
+}
+
+#[test]
+fn not_gzip_in_spite_of_its_name() {
+    let (_dir, path) = file("x.trace.gz", b"\x00\x01\x02 this is no trace\n");
+    complaint(&["replay", &path], &["x.trace.gz"]);
+}
+
+#[test]
+fn truncated_gzip() {
+    let whole = std::fs::read(root().join(trace("netperf-tcp-16384"))).expect("a reference trace");
+    let (_dir, path) = file("cut.trace.gz", &whole[..whole.len() / 2]);
+    complaint(&["replay", &path], &["cut.trace.gz:", "gzip"]);
+}
+
+#[test]
+fn garbage_lines_only() {
+    let (_dir, path) = file("x.trace", b"lorem ipsum\ndolor sit amet\n\n");
+    complaint(&["replay", &path], &["no kmem page-allocator event in 3 lines"]);
+}
+
+#[test]
+fn empty_file() {
+    let (_dir, path) = file("x.trace", b"");
+    complaint(&["replay", &path], &["x.trace", "empty"]);
+}
+
+#[test]
+fn negative_order() {
+    let text = event("mm_page_free: page=1 pfn=0x1870 order=0")
+        + &event("mm_page_free: page=1 pfn=0x1880 order=-1");
+    let (_dir, path) = file("x.trace", text.as_bytes());
+    complaint(&["replay", &path], &["x.trace:2: order: "]);
+}
+
+#[test]
+fn pfn_out_of_range() {
+    let text = event("mm_page_free: page=1 pfn=0x7fffffffffffffff order=0");
+    let (_dir, path) = file("x.trace", text.as_bytes());
+    complaint(&["replay", &path], &["x.trace:1: pfn: "]);
+}
+
+#[test]
+fn pfn_beyond_the_machine() {
+    let text = event("mm_page_free: page=1 pfn=0x1870 order=0")
+        + &event("mm_page_free: page=1 pfn=0x80000 order=0");
+    let (_dir, path) = file("x.trace", text.as_bytes());
+    let args = ["replay", &path, "--machine", "small-vm"];
+    complaint(&args, &["x.trace:2: pfn: 0x80000 is in no zone of machine small-vm"]);
+}
+
+#[test]
+fn block_off_its_boundary() {
+    let text = event("mm_page_free: page=1 pfn=0x1871 order=3");
+    let (_dir, path) = file("x.trace", text.as_bytes());
+    complaint(&["replay", &path], &["x.trace:1: pfn: 0x1871 is not the start of a block"]);
+}
+
+#[test]
+fn cpu_that_the_machine_does_not_have() {
+    let trace = trace("unix-stream-16384");
+    let args = ["replay", &trace, "--mem", "1G", "--cpus", "1"];
+    complaint(&args, &["events of CPU 1", "CPUs 0 to 0"]);
+}
+
+#[test]
+fn broken_file_beside_the_trace() {
+    let text = event("mm_page_free: page=1 pfn=0x1870 order=0");
+    let (dir, path) = file("x.trace", text.as_bytes());
+    std::fs::write(dir.path().join("x.zoneinfo"), "Node 0, zone DMA\n  pages free many\n").unwrap();
+    complaint(&["replay", &path], &["x.zoneinfo:2: free"]);
+}
+
+#[test]
+fn unknown_names() {
+    let trace = trace("file-read");
+    complaint(&["replay", &trace, "--policy", "7.0"], &["unknown policy \"7.0\"", "order0-pcp"]);
+    complaint(&["zoneinfo", "--machine", "mainframe"], &["unknown machine", "small-vm"]);
+    complaint(&["compare", "999"], &["999"]);
+    complaint(&["list", "kernels"], &["kernels"]);
+    complaint(&["frobnicate"], &["frobnicate"]);
+}
+
+#[test]
+fn machine_without_memory() {
+    let (_dir, path) = file("m.toml", b"[[node]]\nmemory = \"0\"\ncpus = \"0-1\"\n");
+    complaint(&["zoneinfo", "--machine", &path], &["m.toml:1: nodes: a machine needs memory"]);
+    complaint(&["zoneinfo", "--mem", "0", "--cpus", "2"], &["needs memory"]);
+    complaint(&["zoneinfo"], &["--machine"]);
+}
+
+#[test]
+fn cpu_on_a_missing_node() {
+    let text =
+        b"[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n\n[[node]]\nmemory = \"1G\"\ncpus = \"5\"\n";
+    let (_dir, path) = file("m.toml", text);
+    complaint(&["zoneinfo", "--machine", &path], &["m.toml:7: nodes[1].cpus[0]: CPU 5"]);
+}
+
+#[test]
+fn overlapping_zones() {
+    let zone = |kind: &str| {
+        format!(
+            "{{ zone = \"{kind}\", start-pfn = 4096, spanned = 9000, present = 9000, managed = 9000 }}"
+        )
+    };
+    let text = format!(
+        "[[node]]\ncpus = \"0\"\nzones = [\n  {},\n  {},\n]\n",
+        zone("DMA32"),
+        zone("Movable")
+    );
+    let (_dir, path) = file("m.toml", text.as_bytes());
+    complaint(&["buddyinfo", "--machine", &path], &["m.toml:5: nodes[0].zones[1]: overlaps"]);
+}
+
+#[test]
+fn toml_typos() {
+    let (_dir, path) = file("m.toml", b"[[node]]\nmemroy = \"1G\"\ncpus = \"0\"\n");
+    complaint(&["zoneinfo", "--machine", &path], &["m.toml:2: memroy: unknown field"]);
+    let (_dir, path) = file("m.toml", b"[[node]\nmemory = \"1G\"\n");
+    complaint(&["zoneinfo", "--machine", &path], &["m.toml:1"]);
+    let (_dir, path) = file("p.toml", b"base = \"6.1\"\n[pcp]\nlists = \"order-zero\"\n");
+    let args = ["zoneinfo", "--machine", "small-vm", "--policy", &path];
+    complaint(&args, &["p.toml:3: pcp.lists: unknown variant"]);
+    let (_dir, path) = file("p.toml", b"base = \"6.1\"\n[pcp]\nlist = \"order0\"\n");
+    let args = ["zoneinfo", "--machine", "small-vm", "--policy", &path];
+    complaint(&args, &["p.toml:3: pcp.list: unknown field"]);
+    let (_dir, path) = file("p.toml", b"\xff\xfe");
+    complaint(&["zoneinfo", "--machine", "small-vm", "--policy", &path], &["p.toml"]);
+}
+
+#[test]
+fn impossible_options() {
+    complaint(&["compare", "002", "--iterations", "0"], &["--iterations", "0"]);
+    complaint(&["compare", "002", "--jobs", "0"], &["--jobs"]);
+    complaint(&["compare", "002", "--seed", "xyz"], &["--seed"]);
+    complaint(&["compare", "002", "--format", "yaml"], &["yaml", "terminal"]);
+    complaint(&["zoneinfo", "--mem", "8", "--cpus", "1"], &["--mem", "8G"]);
+    complaint(&["zoneinfo", "--machine", "small-vm", "--mem", "8G"], &["--mem"]);
+    complaint(&["zoneinfo", "--cpus", "2"], &["--mem"]);
+}
+
+#[test]
+fn bad_nodes() {
+    complaint(&["zoneinfo", "--numa", "4G,cpu=0-1"], &["--numa", "cpu=0-1"]);
+    complaint(&["zoneinfo", "--numa", "lots,cpus=0"], &["--numa", "lots"]);
+    complaint(&["zoneinfo", "--numa", "1G,cpus=0", "--numa", "1G,cpus=0"], &["CPU 0"]);
+    complaint(&["zoneinfo", "--numa", "1G,cpus=0", "--numa-distance", "0,1=21"], &["0,1=21"]);
+    complaint(&["zoneinfo", "--numa", "1G,cpus=0", "--numa-distance", "near"], &["near"]);
+    complaint(&["zoneinfo", "--numa-distance", "0,1=21"], &["--numa"]);
+}
+
+#[test]
+fn references_that_are_none() {
+    let (_dir, path) = file("x.json", b"{ \"schema\": 1, \"kind\": \"novel\" }");
+    complaint(&["check", &path], &["x.json:1", "kind", "novel"]);
+    let (dir, _path) = file("x.txt", b"nothing here");
+    let dir = dir.path().to_str().unwrap();
+    complaint(&["check", dir], &["no captured file"]);
+}
+
+#[test]
+fn foreign_lines_are_skipped_and_counted() {
+    let mut text = String::from("# tracer: nop\nCPU 0 is empty\n");
+    text += &event("sched_switch: prev_comm=a prev_pid=1 ==> next_comm=b next_pid=2");
+    text += &event("mm_page_free: page=1 pfn=0x1870 order=0");
+    text += &event("mm_vmscan_kswapd_wake: nid=0 order=0");
+    let (_dir, path) = file("x.trace", text.as_bytes());
+    let report: serde_json::Value =
+        serde_json::from_str(&stdout(&["replay", &path, "--format", "json"])).unwrap();
+    let skipped = &report["trace_counts"]["skipped"];
+    assert_eq!(skipped["other_events"], 2);
+    assert_eq!(skipped["unrecognised"], 1);
+    assert_eq!(skipped["comments"], 1);
+    assert_eq!(report["trace_counts"]["events"], 1);
+    assert!(stdout(&["replay", &path]).contains("skipped lines: 2 of other events"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    for page in 0..2000u64 {
+        let line = event(&format!("mm_page_free: page=1 pfn={:#x} order=0", 0x4000 + page));
+        encoder.write_all(line.as_bytes()).unwrap();
+    }
+    let (_dir, path) = file("x.trace.gz", &encoder.finish().unwrap());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .current_dir(Path::new(&root()))
+        .args(["replay", &path, "--format", "json", "--hottest", "2000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -1,0 +1,41 @@
+//! The command as a stranger runs it: its output, its exit status, its one line of complaint.
+
+mod bad_input;
+mod check;
+mod proc;
+mod replay;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The root of the workspace: reference data and definitions are named from there.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs the command in the root of the workspace.
+fn highwater(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .current_dir(root())
+        .args(args)
+        .output()
+        .expect("the command starts")
+}
+
+/// The standard output of a run that must succeed.
+fn stdout(args: &[&str]) -> String {
+    let output = highwater(args);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("the output is text")
+}
+
+/// The JSON of a run that must succeed.
+fn json(args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&stdout(args)).expect("the output is JSON")
+}
+
+/// A trace of the reference data.
+fn trace(work: &str) -> String {
+    format!("reference/linux-6.1/traces/{work}.trace.gz")
+}

@@ -1,0 +1,137 @@
+//! Replay: the same bytes twice, and as near to real kernels as promised.
+
+use serde_json::Value;
+
+use super::{highwater, json, stdout, trace};
+
+const POLICIES: [&str; 6] = ["--policy", "6.1", "--policy", "order0-pcp", "--policy", "cached"];
+
+fn replay(work: &str, more: &[&str]) -> Value {
+    let trace = trace(work);
+    let mut args = vec!["replay", trace.as_str(), "--format", "json"];
+    args.extend(POLICIES);
+    args.extend(more);
+    json(&args)
+}
+
+/// What a policy made of a trace.
+fn policy<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let policies = report["policies"].as_array().expect("policies");
+    policies.iter().find(|p| p["policy"] == name).expect(name)
+}
+
+fn events(tally: &Value, name: &str) -> f64 {
+    tally["events"][name].as_f64().expect(name)
+}
+
+fn hottest(tally: &Value) -> f64 {
+    tally["hottest"][0]["uses"].as_f64().expect("a hottest block")
+}
+
+/// Refills and drains within a quarter or 64 events, the hottest block within a factor.
+fn assert_near(work: &str, trace: &Value, model: &Value, factor: f64) {
+    for name in ["mm_page_alloc_zone_locked", "mm_page_pcpu_drain"] {
+        let (real, model) = (events(trace, name), events(model, name));
+        let distance = (real - model).abs();
+        assert!(distance <= (real * 0.25).max(64.0), "{work}: {name}: Linux {real}, model {model}");
+    }
+    let ratio = hottest(model) / hottest(trace);
+    assert!(ratio <= factor && ratio >= 1.0 / factor, "{work}: hottest block off by {ratio}");
+}
+
+#[test]
+fn traces_are_replayed_as_they_were() {
+    for work in ["unix-stream-16384", "netperf-tcp-16384", "file-read"] {
+        for sidecars in [&[][..], &["--no-sidecars"], &["--machine", "small-vm"]] {
+            let report = replay(work, sidecars);
+            let real = &report["trace_counts"]["tally"];
+            let model = policy(&report, "6.1");
+            assert_near(work, real, &model["tally"], 1.5);
+            for replayed in report["policies"].as_array().unwrap() {
+                assert_eq!(replayed["failed"], 0, "{work} {sidecars:?}");
+                assert_eq!(replayed["frees_unknown"], 0, "{work} {sidecars:?}");
+            }
+            let allocations = |tally: &Value| events(tally, "mm_page_alloc");
+            assert_eq!(allocations(real), allocations(&model["tally"]));
+        }
+    }
+}
+
+/// The figures of real kernels with the three rules (reference/linux-6.1/ab), on another machine.
+#[test]
+fn study_002_is_the_same_on_real_kernels() {
+    let report = replay("unix-stream-16384", &[]);
+    for (name, hottest_real, distinct_real) in
+        [("6.1", 1000.0, 1421.0), ("cached", 16.0, 1521.0), ("order0-pcp", 6257.0, 20.0)]
+    {
+        let tally = &policy(&report, name)["tally"];
+        let distinct = tally["distinct_blocks_by_order"][2].as_f64().unwrap();
+        for (real, model) in [(hottest_real, hottest(tally)), (distinct_real, distinct)] {
+            assert!(model <= real * 2.0 && model >= real / 2.0, "{name}: Linux {real}, {model}");
+        }
+    }
+}
+
+/// What a machine looked like just before a trace is where the replay starts.
+#[test]
+fn captured_free_blocks_are_there_at_the_start() {
+    let report = replay("netperf-tcp-16384", &[]);
+    let dma32 = &policy(&report, "6.1")["start"][1];
+    assert_eq!(dma32["zone"], "DMA32");
+    let by_type = &dma32["free_blocks_by_type"];
+    assert_eq!(by_type["Unmovable"], serde_json::json!([0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 0]));
+    assert_eq!(by_type["Movable"], serde_json::json!([0, 1, 1, 1, 0, 0, 0, 1, 0, 0, 159]));
+    assert_eq!(by_type["Reclaimable"], serde_json::json!([1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 0]));
+    assert_eq!(dma32["pages_on_per_cpu_lists"], 299 + 331);
+    assert_eq!(policy(&report, "6.1")["unplaced_free_pages"], 0);
+}
+
+#[test]
+fn same_command_same_bytes() {
+    let trace = trace("unix-stream-16384");
+    for format in ["terminal", "json", "csv", "markdown"] {
+        let mut args = vec!["replay", trace.as_str(), "--format", format];
+        args.extend(POLICIES);
+        let first = highwater(&args);
+        assert!(first.status.success());
+        assert_eq!(first.stdout, highwater(&args).stdout, "{format}");
+    }
+}
+
+/// A block that was split is freed page by page; one that was in use before, at its size.
+#[test]
+fn odd_frees_find_their_frames() {
+    let lines = [
+        "mm_page_alloc: page=1 pfn=0x2000 order=3 migratetype=0 gfp_flags=GFP_KERNEL",
+        "mm_page_free: page=1 pfn=0x2003 order=0",
+        "mm_page_free: page=1 pfn=0x2000 order=0",
+        "mm_page_free: page=1 pfn=0x3000 order=2",
+        "mm_page_free: page=1 pfn=0x3000 order=2",
+        "mm_page_alloc: page=1 pfn=0xffffffffffffffff order=9 migratetype=1 gfp_flags=GFP_TRANSHUGE",
+        "mm_page_alloc: page=1 pfn=0x2400 order=10 migratetype=1 gfp_flags=GFP_HIGHUSER_MOVABLE",
+        "mm_page_free: page=1 pfn=0x2400 order=10",
+    ];
+    let text: String = lines
+        .iter()
+        .enumerate()
+        .map(|(i, event)| format!("  task-1     [001] .....     1.{i:06}: {event}\n"))
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.trace");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    let report = json(&["replay", path, "--format", "json", "--mem", "1G", "--cpus", "2"]);
+    let model = &report["policies"][0];
+    assert_eq!(model["frees_from_before"], 1);
+    assert_eq!(model["frees_unknown"], 1, "the second free of 0x3000");
+    assert_eq!(events(&report["trace_counts"]["tally"], "mm_page_alloc failed"), 1.0);
+    assert_eq!(events(&model["tally"], "mm_page_free"), 4.0);
+}
+
+#[test]
+fn tables_show_the_trace_beside_the_model() {
+    let trace = trace("file-read");
+    let text = stdout(&["replay", &trace]);
+    assert!(text.contains("mm_page_pcpu_drain") && text.contains("captured beside the trace"));
+    assert!(stdout(&["replay", &trace, "--no-sidecars"]).contains("inferred from the trace"));
+}
