@@ -29,14 +29,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         options.threads = threads;
     }
     println!(
-        "{:<24} {:>5} {:>8} {:>7} {:>10}",
-        "allocator", "order", "pattern", "threads", "ns/pair"
+        "{:<24} {:>5} {:>8} {:>7} {:>8} {:>8} {:>8}",
+        "allocator", "order", "pattern", "threads", "ns/pair", "best", "elapsed"
     );
     run_with(&options, |row| {
-        let (order, pattern) = (row.order.0, row.pattern);
         println!(
-            "{:<24} {order:>5} {pattern:>8} {:>7} {:>10.1}  {}",
-            row.allocator, row.threads, row.ns_per_pair, row.note
+            "{:<24} {:>5} {:>8} {:>7} {:>8.1} {:>8.1} {:>8.1}  {}",
+            row.allocator,
+            row.order.0,
+            row.pattern,
+            row.threads,
+            row.ns_per_pair,
+            row.ns_per_pair_min,
+            row.wall_ns_per_pair,
+            row.note
         );
     })?;
     Ok(())

@@ -28,6 +28,7 @@ pub(super) struct Plan {
 /// The result of one sample.
 pub(super) struct Sample {
     pub(super) ns_per_pair: f64,
+    pub(super) wall_ns_per_pair: f64,
     pub(super) note: String,
 }
 
@@ -55,7 +56,8 @@ impl Plan {
         let mut all = Timed::default();
         for result in results {
             let timed = result?;
-            all.ns += timed.ns;
+            all.took.cpu_ns += timed.took.cpu_ns;
+            all.took.wall_ns += timed.took.wall_ns;
             all.pairs += timed.pairs;
             all.moved += timed.moved;
         }
@@ -69,7 +71,12 @@ impl Plan {
             0 => String::new(),
             moved => format!("another frame in {moved} of {} repeats", all.pairs),
         };
-        Ok(Sample { ns_per_pair: all.ns as f64 / all.pairs as f64, note })
+        let per_pair = |ns: u64| ns as f64 / all.pairs as f64;
+        Ok(Sample {
+            ns_per_pair: per_pair(all.took.cpu_ns),
+            wall_ns_per_pair: per_pair(all.took.wall_ns),
+            note,
+        })
     }
 
     fn one_thread<S: Subject>(
@@ -111,7 +118,7 @@ impl Plan {
         let first = worker.alloc(self.order).ok_or("out of memory")?;
         worker.free(first, self.order);
         let mut timed = Timed { pairs: u64::from(self.repeats), ..Timed::default() };
-        let begun = cpu_time_ns();
+        let begun = Clocks::now();
         for _ in 0..self.repeats {
             let Some(pfn) = worker.alloc(self.order) else {
                 return Err("out of memory".into());
@@ -119,7 +126,7 @@ impl Plan {
             timed.moved += u64::from(black_box(pfn) != first);
             worker.free(pfn, self.order);
         }
-        timed.ns = cpu_time_ns() - begun;
+        timed.took = begun.elapsed();
         held.enter(&prefill)?;
         held.leave(&prefill)?;
         for &pfn in &prefill {
@@ -135,46 +142,48 @@ impl Plan {
         held: &Held,
         seed: Option<u64>,
     ) -> Result<Timed, String> {
-        let (mut blocks, fill_ns) = self.fill(worker);
+        let (mut blocks, mut took) = self.fill(worker);
         held.enter(&blocks)?;
         match seed {
             None => blocks.reverse(),
             Some(seed) => shuffle(&mut blocks, seed),
         }
         held.leave(&blocks)?;
-        let begun = cpu_time_ns();
+        let begun = Clocks::now();
         for &pfn in &blocks {
             worker.free(pfn, self.order);
         }
-        let ns = fill_ns + (cpu_time_ns() - begun);
+        let freeing = begun.elapsed();
+        took.cpu_ns += freeing.cpu_ns;
+        took.wall_ns += freeing.wall_ns;
         let pairs = blocks.len() as u64;
         match blocks.len() == self.blocks_per_thread() {
-            true => Ok(Timed { ns, pairs, moved: 0 }),
+            true => Ok(Timed { took, pairs, moved: 0 }),
             false => Err(format!("out of memory after {pairs} blocks")),
         }
     }
 
     /// Takes this thread's share and tells how long it took.
-    fn fill<W: Worker>(&self, worker: &mut W) -> (Vec<u32>, u64) {
+    fn fill<W: Worker>(&self, worker: &mut W) -> (Vec<u32>, Clocks) {
         // Touched beforehand: page faults of the benchmark's own array are not the allocator's.
         let mut blocks = vec![u32::MAX; self.blocks_per_thread()];
         let mut nr = 0;
-        let begun = cpu_time_ns();
+        let begun = Clocks::now();
         for slot in &mut blocks {
             let Some(pfn) = worker.alloc(self.order) else { break };
             *slot = pfn;
             nr += 1;
         }
-        let ns = cpu_time_ns() - begun;
+        let took = begun.elapsed();
         blocks.truncate(nr);
-        (blocks, ns)
+        (blocks, took)
     }
 }
 
 /// What one thread measured.
 #[derive(Default)]
 struct Timed {
-    ns: u64,
+    took: Clocks,
     pairs: u64,
     /// Repeats that got another frame than the first one.
     moved: u64,
@@ -231,10 +240,27 @@ impl Held {
     }
 }
 
-/// CPU time of the calling thread.
-fn cpu_time_ns() -> u64 {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+/// Two clocks at one moment, or the time between two moments.
+#[derive(Clone, Copy, Default)]
+struct Clocks {
+    /// CPU time of the calling thread.
+    cpu_ns: u64,
+    wall_ns: u64,
+}
+
+impl Clocks {
+    fn now() -> Clocks {
+        let ns = |id| {
+            let t = clock_gettime(id);
+            t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+        };
+        Clocks { cpu_ns: ns(ClockId::ThreadCPUTime), wall_ns: ns(ClockId::Monotonic) }
+    }
+
+    fn elapsed(self) -> Clocks {
+        let now = Clocks::now();
+        Clocks { cpu_ns: now.cpu_ns - self.cpu_ns, wall_ns: now.wall_ns - self.wall_ns }
+    }
 }
 
 /// Fisher-Yates with a splitmix64 stream.

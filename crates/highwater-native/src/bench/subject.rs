@@ -1,5 +1,7 @@
 //! The allocators under test, behind one small interface.
 
+use std::sync::Arc;
+
 use buddy_system_allocator::FrameAllocator;
 use crossbeam_utils::CachePadded;
 use highwater_core::audit;
@@ -12,6 +14,7 @@ use highwater_core::zone::ZoneType;
 
 use super::pattern::Plan;
 use crate::arena::ArenaOptions;
+use crate::cpu::{CpuLease, Cpus};
 use crate::host::{NativeError, NativeOptions};
 use crate::lock::SpinLock;
 use crate::machine::{NativeMachine, Task};
@@ -37,6 +40,11 @@ pub(super) trait Subject: Sync {
 pub(super) trait Worker {
     fn alloc(&mut self, order: Order) -> Option<u32>;
     fn free(&mut self, pfn: u32, order: Order);
+}
+
+/// Puts the thread on a CPU, as highwater's threads are, so that all are pinned alike.
+fn lease(cpus: &Arc<Cpus>, number: usize) -> Result<CpuLease, String> {
+    cpus.enter(CpuId(number as u16)).map_err(|e| e.to_string())
 }
 
 /// First frame of the NORMAL zone.
@@ -116,12 +124,13 @@ impl Worker for Task<'_> {
 
 /// The least that a per-CPU list behind a spin lock can cost.
 pub(super) struct Floor {
+    cpus: Arc<Cpus>,
     lists: Vec<CachePadded<SpinLock<Vec<u32>>>>,
     order: Order,
 }
 
 impl Floor {
-    pub(super) fn new(plan: &Plan) -> Floor {
+    pub(super) fn new(plan: &Plan, pin_threads: bool) -> Result<Floor, NativeError> {
         let per_thread = plan.nr_frames >> plan.order.0 >> plan.threads.ilog2();
         let lists = (0..plan.threads as u32)
             .map(|n| {
@@ -129,7 +138,8 @@ impl Floor {
                 CachePadded::new(SpinLock::new(blocks.collect()))
             })
             .collect();
-        Floor { lists, order: plan.order }
+        let cpus = Cpus::new(plan.threads, pin_threads)?;
+        Ok(Floor { cpus, lists, order: plan.order })
     }
 }
 
@@ -138,7 +148,7 @@ impl Subject for Floor {
     type Worker<'a> = FloorWorker<'a>;
 
     fn worker(&self, number: usize) -> Result<FloorWorker<'_>, String> {
-        Ok(FloorWorker(&self.lists[number]))
+        Ok(FloorWorker(&self.lists[number], lease(&self.cpus, number)?))
     }
 
     fn nr_free(&self) -> u64 {
@@ -150,7 +160,10 @@ impl Subject for Floor {
     }
 }
 
-pub(super) struct FloorWorker<'a>(&'a SpinLock<Vec<u32>>);
+pub(super) struct FloorWorker<'a>(
+    &'a SpinLock<Vec<u32>>,
+    #[allow(dead_code, reason = "held while the thread works")] CpuLease,
+);
 
 impl Worker for FloorWorker<'_> {
     #[inline]
@@ -166,26 +179,29 @@ impl Worker for FloorWorker<'_> {
 
 /// The `buddy_system_allocator` crate behind our spin lock.
 pub(super) struct Crate {
-    frames: SpinLock<(FrameAllocator<MAX_ORDER>, u64)>,
+    cpus: Arc<Cpus>,
+    /// The allocator and the number of frames free in it, which it does not tell.
+    frames: CrateFrames,
 }
 
 impl Crate {
-    pub(super) fn new(plan: &Plan) -> Crate {
+    pub(super) fn new(plan: &Plan, pin_threads: bool) -> Result<Crate, NativeError> {
         let mut frames = FrameAllocator::new();
         frames.add_frame(0, plan.nr_frames as usize);
-        Crate { frames: SpinLock::new((frames, u64::from(plan.nr_frames))) }
+        let cpus = Cpus::new(plan.threads, pin_threads)?;
+        Ok(Crate { cpus, frames: SpinLock::new((frames, u64::from(plan.nr_frames))) })
     }
 }
 
 impl Subject for Crate {
     const NAME: &'static str = "buddy_system_allocator";
-    type Worker<'a> = &'a Crate;
+    type Worker<'a> = CrateWorker<'a>;
 
-    fn worker(&self, _: usize) -> Result<&Crate, String> {
-        Ok(self)
+    fn worker(&self, number: usize) -> Result<CrateWorker<'_>, String> {
+        Ok(CrateWorker(&self.frames, lease(&self.cpus, number)?))
     }
 
-    /// The crate does not tell; counted beside it, and checked by taking it all.
+    /// Checked by `settle`, which takes it all.
     fn nr_free(&self) -> u64 {
         self.frames.take().1
     }
@@ -203,10 +219,17 @@ impl Subject for Crate {
     }
 }
 
-impl Worker for &Crate {
+type CrateFrames = SpinLock<(FrameAllocator<MAX_ORDER>, u64)>;
+
+pub(super) struct CrateWorker<'a>(
+    &'a CrateFrames,
+    #[allow(dead_code, reason = "held while the thread works")] CpuLease,
+);
+
+impl Worker for CrateWorker<'_> {
     #[inline]
     fn alloc(&mut self, order: Order) -> Option<u32> {
-        let (frames, nr_free) = &mut *self.frames.take();
+        let (frames, nr_free) = &mut *self.0.take();
         let start = frames.alloc(1 << order.0)?;
         *nr_free -= order.pages();
         Some(start as u32)
@@ -214,7 +237,7 @@ impl Worker for &Crate {
 
     #[inline]
     fn free(&mut self, pfn: u32, order: Order) {
-        let (frames, nr_free) = &mut *self.frames.take();
+        let (frames, nr_free) = &mut *self.0.take();
         frames.dealloc(pfn as usize, 1 << order.0);
         *nr_free += order.pages();
     }
