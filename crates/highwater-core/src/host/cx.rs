@@ -41,6 +41,14 @@ bitflags! {
     }
 }
 
+impl TaskFlags {
+    /// In hard or soft interrupt context: whatever the interrupted task is does not matter.
+    #[inline(always)]
+    pub const fn in_interrupt(self) -> bool {
+        self.intersects(TaskFlags::IN_INTERRUPT.union(TaskFlags::IN_SOFTIRQ))
+    }
+}
+
 /// Receives charges and trace events; [`Cx`] forwards them to the host, tests record them.
 pub trait Probe {
     /// The CPU work is accounted to.

@@ -206,13 +206,22 @@ impl Page {
         self.refcount.load(Relaxed)
     }
 
+    /// Number of users; what other users did to the page before they left happened before this.
+    ///
+    /// Acquire pairs with the release in [`Page::put_ref`].
+    #[inline(always)]
+    pub(crate) fn refcount_acquire(&self) -> u32 {
+        self.refcount.load(crate::sync::atomic::Ordering::Acquire)
+    }
+
     /// Sets the number of users of a page nobody else can see yet.
     #[inline(always)]
     pub(crate) fn set_refcount(&self, count: u32) {
         self.refcount.store(count, Relaxed);
     }
 
-    /// Adds a user.
+    /// Adds a user. The caller has a reference already: a page whose only user lets go of it is
+    /// freed without an atomic instruction, so nobody may take a reference from nothing.
     pub fn get_ref(&self) {
         self.refcount.fetch_add(1, Relaxed);
     }

@@ -160,10 +160,13 @@ impl<P: Probe> Buddy<'_, P> {
                 free += order.pages();
                 at = at.add(1 << order.0);
             } else {
-                if page.flags().intersects(PageWord::LRU | PageWord::MOVABLE_OPS) {
-                    movable += 1;
-                }
-                at = at.add(1);
+                let is_movable = page.flags().intersects(PageWord::LRU | PageWord::MOVABLE_OPS);
+                // A compound page moves as a whole.
+                let whole = is_movable && page.has(PageWord::HEAD);
+                let left = u64::from(end.0 - at.0);
+                let pages = if whole { page.order().pages().min(left) } else { 1 };
+                movable += if is_movable { pages } else { 0 };
+                at = at.add(pages as u32);
             }
         }
         Some((free, movable))

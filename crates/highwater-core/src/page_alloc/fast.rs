@@ -10,7 +10,7 @@
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
-use crate::config::{SlowPathPolicy, WatermarkTest};
+use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
 use crate::page::{MigrateType, Order, PageWord, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -120,7 +120,7 @@ impl<H: Host> PageAllocator<H> {
         let mut flags = AllocFlags::empty();
         if self.tunables.cpusets {
             req.gfp |= Gfp::HARDWALL;
-            let in_task = !cx.flags().intersects(TaskFlags::IN_INTERRUPT | TaskFlags::IN_SOFTIRQ);
+            let in_task = !cx.flags().in_interrupt();
             if in_task && nodes.is_none() {
                 req.nodes = Some(cx.mems_allowed());
             } else {
@@ -329,11 +329,11 @@ impl<H: Host> PageAllocator<H> {
         (index, entry): (usize, ZoneRef),
         zlc: &mut Scan<'_>,
     ) -> bool {
-        let allowed = match flags.contains(AllocFlags::CPUSET) {
-            true if !cx.flags().contains(TaskFlags::IN_INTERRUPT) => cx.mems_allowed(),
-            _ => self.nodes_with_memory(),
-        };
-        zlc.set_up(self.nr_nodes(), cx.host.jiffies(), allowed);
+        if zlc.wants_set_up(self.nr_nodes()) {
+            let by_cpuset = flags.contains(AllocFlags::CPUSET) && !cx.flags().in_interrupt();
+            let allowed = if by_cpuset { cx.mems_allowed() } else { self.nodes_with_memory() };
+            zlc.set_up(cx.host.jiffies(), allowed);
+        }
         let zone = self.zone_at(entry);
         if self.tunables.zone_reclaim_mode == 0 || !self.near_enough(req, entry.node) {
             zlc.mark(index);
@@ -456,7 +456,7 @@ impl<H: Host> PageAllocator<H> {
         let may = AllocFlags::OOM | AllocFlags::NON_BLOCK;
         if page.is_none()
             && reserve
-            && self.policy.slow_path == SlowPathPolicy::V61
+            && self.policy.watermark.reserves == MinReserveRule::NonBlocking
             && flags.intersects(may)
         {
             page = buddy.take(order, MigrateType::HighAtomic);

@@ -21,6 +21,8 @@ pub enum FreeError {
     NotAllocated,
     /// The block in use there has another order.
     WrongOrder,
+    /// Others still use the page.
+    Shared,
 }
 
 impl core::fmt::Display for FreeError {
@@ -29,6 +31,7 @@ impl core::fmt::Display for FreeError {
             FreeError::NoSuchFrame => "no such frame",
             FreeError::NotAllocated => "not the start of an allocated block",
             FreeError::WrongOrder => "the allocated block has another order",
+            FreeError::Shared => "others still use the page",
         })
     }
 }
@@ -46,11 +49,15 @@ impl<H: Host> PageAllocator<H> {
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-        let (state, users) = (page.state(), page.refcount());
+        // The count first: whoever drops the last but one reference has finished with the word by
+        // then, and with the page.
+        let users = page.refcount_acquire();
+        let state = page.state();
         if !state.has(PageWord::USED) || users == 0 {
             return Err(FreeError::NotAllocated);
         }
-        if state.order() != order && (users == 1 || order > Order::ZERO) {
+        let whole = users == 1 || order > Order::ZERO || state.has(PageWord::HEAD);
+        if state.order() != order && whole {
             return Err(FreeError::WrongOrder);
         }
         // The only user drops its reference without an atomic instruction.
@@ -120,9 +127,7 @@ impl<H: Host> PageAllocator<H> {
             }
             cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
         }
-        for chunk in pfns[..good].chunks(LIST_FREE_CHUNK) {
-            self.free_chunk(cx, chunk);
-        }
+        self.free_runs(cx, &pfns[..good]);
         result
     }
 
@@ -135,20 +140,24 @@ impl<H: Host> PageAllocator<H> {
         if page.order() > Order::ZERO {
             return Err(FreeError::WrongOrder);
         }
+        if page.refcount_acquire() > 1 {
+            return Err(FreeError::Shared);
+        }
         page.set_refcount(0);
         page.clear();
         Ok(())
     }
 
-    fn free_chunk(&self, cx: &Cx<'_, H>, chunk: &[Pfn]) {
+    /// One lock hold per run of pages of the same zone, of [`LIST_FREE_CHUNK`] pages at most.
+    fn free_runs(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         let cpu = cx.cpu();
-        let mut rest = chunk;
+        let mut rest = pfns;
         while let Some(zone) = rest.first().and_then(|&pfn| self.zone_of(pfn)) {
-            // One lock hold per run of pages of the same zone.
-            let run = rest
+            let most = rest.len().min(LIST_FREE_CHUNK);
+            let run = rest[..most]
                 .iter()
                 .position(|&pfn| self.map.page(pfn).place() != self.map.page(rest[0]).place())
-                .unwrap_or(rest.len());
+                .unwrap_or(most);
             let (now, later) = rest.split_at(run);
             rest = later;
             match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {

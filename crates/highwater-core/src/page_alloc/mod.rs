@@ -68,7 +68,6 @@ pub struct PageAllocator<H: Host> {
     pub(crate) cpu_node: Box<[NodeId]>,
     pub(crate) grouping: bool,
     pub(crate) min_free_kbytes: AtomicU64,
-    pub(crate) cookie: AtomicU64,
     pub(crate) drain_lock: H::Lock<()>,
     pub(crate) oom_lock: H::Lock<()>,
 }
@@ -173,11 +172,6 @@ impl<H: Host> PageAllocator<H> {
     /// The zonelist cache of a node's FALLBACK list.
     pub fn node_zonelist_cache(&self, node: NodeId) -> &ZonelistCache {
         &self.caches[node.idx()]
-    }
-
-    /// Changes when zonelists are rebuilt; the slow path starts over then.
-    pub(crate) fn zonelist_cookie(&self) -> u64 {
-        self.cookie.load(Relaxed)
     }
 
     /// Blocks for atomic requests are claimed on demand, not set aside at boot.

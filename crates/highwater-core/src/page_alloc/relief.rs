@@ -52,7 +52,7 @@ pub enum NodeReclaim {
 
 /// Ways to get memory back.
 ///
-/// Caller guarantees: no lock is held. Implementation must: not call the allocator's blocking
+/// Caller guarantees: no lock is held, but for the OOM lock in [`Relief::out_of_memory`]. Implementation must: not call the allocator's blocking
 /// paths except with `PF_MEMALLOC` set.
 pub trait Relief<H: Host> {
     /// Wakes a node's kswapd for an order (cheap; may do nothing).

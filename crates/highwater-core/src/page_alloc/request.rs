@@ -133,8 +133,7 @@ pub(super) fn slow_flags(
     if gfp.contains(Gfp::MOVABLE) {
         flags |= AllocFlags::CMA;
     }
-    let in_task = !task.intersects(TaskFlags::IN_INTERRUPT | TaskFlags::IN_SOFTIRQ);
-    let realtime = task.contains(TaskFlags::REALTIME) && in_task;
+    let realtime = task.contains(TaskFlags::REALTIME) && !task.in_interrupt();
     match rule {
         MinReserveRule::NonBlocking => {
             if !gfp.contains(Gfp::DIRECT_RECLAIM) {
@@ -177,7 +176,7 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
     if gfp.contains(Gfp::MEMALLOC) || (task.contains(TaskFlags::IN_SOFTIRQ) && memalloc) {
         return AllocFlags::NO_WATERMARKS;
     }
-    if task.contains(TaskFlags::IN_INTERRUPT) {
+    if task.in_interrupt() {
         return AllocFlags::empty();
     }
     if memalloc {
@@ -193,7 +192,7 @@ impl<H: Host> PageAllocator<H> {
     /// Is a node allowed by the task's cpuset (§3)?
     pub(super) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {
         let task = cx.flags();
-        if task.contains(TaskFlags::IN_INTERRUPT) || cx.mems_allowed().contains(node) {
+        if task.in_interrupt() || cx.mems_allowed().contains(node) {
             return true;
         }
         if task.contains(TaskFlags::OOM_VICTIM) {

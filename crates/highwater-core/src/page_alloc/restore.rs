@@ -15,7 +15,7 @@ use core::fmt;
 
 use super::PageAllocator;
 use crate::host::{CpuId, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageWord, Pfn};
 use crate::zone::Zone;
 
 /// A block that starts at a frame.
@@ -86,6 +86,7 @@ impl<H: Host> PageAllocator<H> {
         for &(pfn, migratetype) in &state.pageblocks {
             zone.set_pageblock_type(pfn, migratetype);
         }
+        self.recount_highatomic(zone);
         for &block in &state.used {
             self.mark_used(block);
         }
@@ -116,7 +117,9 @@ impl<H: Host> PageAllocator<H> {
             return Err(super::FreeError::NotAllocated);
         }
         let (order, migratetype) = (page.order(), page.migratetype());
-        for piece in (0..order.pages()).step_by(to.pages() as usize) {
+        // The head keeps its users.
+        page.set(PageWord::USED, to, migratetype);
+        for piece in (0..order.pages()).step_by(to.pages() as usize).skip(1) {
             let page = self.map.page(pfn.add(piece as u32));
             page.set(PageWord::USED, to, migratetype);
             page.set_refcount(1);
@@ -218,6 +221,15 @@ impl<H: Host> PageAllocator<H> {
                 page.insert_flags(PageWord::RESERVED);
                 page.set_refcount(0);
             }
+        }
+    }
+
+    /// The reserve is what its pageblocks are.
+    fn recount_highatomic(&self, zone: &Zone<H>) {
+        if self.highatomic_on_demand() {
+            let is_reserved = |pfn: &Pfn| zone.pageblock_type(*pfn) == MigrateType::HighAtomic;
+            let blocks = zone.pageblock_samples().filter(is_reserved).count() as u64;
+            zone.set_reserved_highatomic(blocks * PAGEBLOCK_PAGES);
         }
     }
 

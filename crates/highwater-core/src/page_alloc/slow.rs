@@ -26,7 +26,8 @@ struct State {
     compact_priority: CompactPriority,
     compact_retries: u32,
     no_progress_loops: u32,
-    cookie: u64,
+    /// Nodes the task was allowed when the attempt began; it starts over if they change.
+    mems_allowed: NodeMask,
 }
 
 /// How a stage of the slow path ends.
@@ -73,7 +74,7 @@ impl<H: Host> PageAllocator<H> {
             compact_priority: CompactPriority::SyncLight,
             compact_retries: 0,
             no_progress_loops: 0,
-            cookie: self.zonelist_cookie(),
+            mems_allowed: cx.mems_allowed(),
         };
         let mut step = self.first_attempt(cx, relief, req, &mut state);
         loop {
@@ -138,7 +139,7 @@ impl<H: Host> PageAllocator<H> {
         req: &mut Request<'_>,
         state: &mut State,
     ) -> Step {
-        if self.zonelist_cookie() != state.cookie {
+        if cx.mems_allowed() != state.mems_allowed {
             return Step::Restart;
         }
         if state.flags.contains(AllocFlags::KSWAPD) {
@@ -186,7 +187,7 @@ impl<H: Host> PageAllocator<H> {
         {
             return Step::Retry;
         }
-        if self.zonelist_cookie() != state.cookie {
+        if cx.mems_allowed() != state.mems_allowed {
             return Step::Restart;
         }
         self.out_of_memory(cx, relief, req, state)
@@ -250,7 +251,7 @@ impl<H: Host> PageAllocator<H> {
         req: &mut Request<'_>,
         state: &mut State,
     ) -> Step {
-        if self.zonelist_cookie() != state.cookie {
+        if cx.mems_allowed() != state.mems_allowed {
             return Step::Restart;
         }
         if !req.gfp.contains(Gfp::NOFAIL) || !req.gfp.contains(Gfp::DIRECT_RECLAIM) {
@@ -318,9 +319,7 @@ impl<H: Host> PageAllocator<H> {
         flags: AllocFlags,
     ) -> (u64, Option<Pfn>) {
         self.events.add(cx.cpu(), VmEvent::of_zone(VmEvent::AllocstallDma, req.highest), 1);
-        let old = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
-        let reclaimed = relief.reclaim(self, cx, req);
-        cx.set_flags(old);
+        let reclaimed = with_memalloc(cx, || relief.reclaim(self, cx, req));
         if reclaimed == 0 {
             return (0, None);
         }
@@ -348,16 +347,18 @@ impl<H: Host> PageAllocator<H> {
         if req.order == Order::ZERO {
             return (CompactResult::Skipped, None);
         }
-        let old = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
-        let (result, captured) = relief.compact(self, cx, req, priority);
-        cx.set_flags(old);
-        if result == CompactResult::Skipped {
+        let (result, captured) = with_memalloc(cx, || relief.compact(self, cx, req, priority));
+        // A deferred attempt counts as a stall, but not in 4.3.
+        let v43 = self.policy.slow_path == SlowPathPolicy::V43;
+        let untried =
+            result == CompactResult::Skipped || (v43 && result == CompactResult::Deferred);
+        if untried {
             return (result, None);
         }
         self.events.add(cx.cpu(), VmEvent::CompactStall, 1);
         let page = match captured {
             Some(pfn) => {
-                self.finish_captured(cx, pfn, req);
+                self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
                 Some(pfn)
             }
             None => self.get_page(cx, relief, req, flags),
@@ -370,18 +371,6 @@ impl<H: Host> PageAllocator<H> {
             None => self.events.add(cx.cpu(), VmEvent::CompactFail, 1),
         }
         (result, page)
-    }
-
-    fn finish_captured(&self, cx: &Cx<'_, H>, pfn: Pfn, req: &Request<'_>) {
-        use crate::page::PageWord;
-        let page = self.map.page(pfn);
-        let compound = req.gfp.contains(Gfp::COMP);
-        let word = if compound { PageWord::USED | PageWord::HEAD } else { PageWord::USED };
-        page.set(word, req.order, req.migratetype);
-        page.set_refcount(1);
-        if req.gfp.contains(Gfp::ZERO) {
-            cx.host.frame_zero(pfn, req.order);
-        }
     }
 
     /// Is another round of reclaim worth it (§11.4)?
@@ -490,6 +479,16 @@ impl<H: Host> PageAllocator<H> {
     pub(super) fn nodes_with_memory(&self) -> NodeMask {
         self.populated_zones().fold(NodeMask::EMPTY, |mask, zone| mask.with(zone.node))
     }
+}
+
+/// Runs relief with PF_MEMALLOC set. Other flags may change meanwhile (a killer marks its victim).
+fn with_memalloc<H: Host, T>(cx: &Cx<'_, H>, relief: impl FnOnce() -> T) -> T {
+    let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
+    let result = relief();
+    if !before.contains(TaskFlags::MEMALLOC) {
+        cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
+    }
+    result
 }
 
 fn lower_priority(state: &mut State, costly: bool) -> bool {

@@ -3,7 +3,7 @@
 use super::{
     AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
 };
-use crate::host::{Cx, HZ, Host, TaskFlags};
+use crate::host::{Cx, Host, Lock, TaskFlags};
 use crate::page::{Order, Pfn};
 use crate::zone::ZoneType;
 
@@ -25,7 +25,10 @@ impl<H: Host> PageAllocator<H> {
         let mut reclaimed_pages = 0u64;
         loop {
             if req.gfp.contains(Gfp::KSWAPD_RECLAIM) {
-                self.wake_all_kswapds(cx, relief, &req);
+                // For every zone, not once per node as later.
+                for (_, entry) in req.candidates() {
+                    relief.wake_kswapd(self, cx, entry.node, req.order, req.highest);
+                }
             }
             let flags = request::slow_flags(req.gfp, req.order, cx.flags(), rule);
             if !flags.contains(AllocFlags::CPUSET) {
@@ -72,7 +75,8 @@ impl<H: Host> PageAllocator<H> {
             let repeat = req.gfp.contains(Gfp::RETRY_MAYFAIL);
             let more = reclaimed_pages < req.order.pages();
             if (progress && req.order <= Order::COSTLY) || (repeat && more) {
-                // Nothing was congested: only a chance for others to run.
+                // A wait of 1/50 s for congestion to clear; nothing is congested here, so it is only
+                // a chance for others to run.
                 cx.host.yield_now();
                 continue;
             }
@@ -84,19 +88,29 @@ impl<H: Host> PageAllocator<H> {
             if !self.kill_v43(cx, relief, &req) {
                 return self.direct_compact(cx, relief, &req, flags, priority).1;
             }
-            cx.host.sleep_jiffies(HZ / 50);
+            cx.host.yield_now();
         }
     }
 
     /// The OOM step: true if the request should go on. Costly requests do not kill, nor do those
     /// that cannot use NORMAL memory; without FS the killer is not called, but the request goes on
     /// as if it had been.
+    ///
+    /// One killer at a time: whoever finds another at work waits a tick and counts that as progress.
+    /// As in later kernels THISNODE does not kill (the rules of 4.3 do not say).
     fn kill_v43<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
+        let Some(_guard) = self.oom_lock.try_lock(cx.cpu()) else {
+            cx.host.sleep_jiffies(1);
+            return true;
+        };
         if req.gfp.contains(Gfp::NOFAIL) {
             relief.out_of_memory(self, cx, req);
             return true;
         }
-        if req.order.is_costly() || req.highest < ZoneType::Normal {
+        if req.order.is_costly()
+            || req.highest < ZoneType::Normal
+            || req.gfp.contains(Gfp::THISNODE)
+        {
             return false;
         }
         !req.gfp.contains(Gfp::FS) || relief.out_of_memory(self, cx, req)

@@ -38,7 +38,7 @@ impl ZonelistCache {
 
     fn mark_full(&self, index: usize) {
         if index < ENTRIES_MAX {
-            self.full.store(self.full.load(Relaxed) | 1 << index, Relaxed);
+            self.full.fetch_or(1 << index, Relaxed);
         }
     }
 
@@ -75,11 +75,13 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Is there a cache that this scan has not begun to use?
+    pub(super) fn wants_set_up(&self, nr_nodes: usize) -> bool {
+        self.cache.is_some() && !self.set_up && nr_nodes > 1
+    }
+
     /// At the first failed watermark: start using the cache. `allowed` are the nodes worth trying.
-    pub(super) fn set_up(&mut self, nr_nodes: usize, jiffies: u64, allowed: NodeMask) {
-        if self.set_up || nr_nodes <= 1 {
-            return;
-        }
+    pub(super) fn set_up(&mut self, jiffies: u64, allowed: NodeMask) {
         let Some(cache) = self.cache else { return };
         cache.zap_if_old(jiffies);
         self.allowed = allowed;

@@ -124,7 +124,6 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         cpu_node: cpu_node.into_boxed_slice(),
         grouping,
         min_free_kbytes: AtomicU64::new(0),
-        cookie: AtomicU64::new(0),
         drain_lock: host.new_lock(LockClass::Drain, ()),
         oom_lock: host.new_lock(LockClass::Oom, ()),
     }
@@ -172,13 +171,13 @@ impl<H: Host> PageAllocator<H> {
         self.rebuild_watermarks();
         self.refresh_thresholds();
         self.rebuild_lowmem_reserve();
-        if self.policy.highatomic == HighatomicKind::Reserve {
-            self.set_reserve_blocks_aside(cx);
-        }
         self.start_thp();
         if let Some(kbytes) = self.tunables.min_free_kbytes {
             // A user's sysctl comes last, whatever THP wanted.
             self.set_min_free_kbytes(kbytes);
+        }
+        if self.policy.highatomic == HighatomicKind::Reserve {
+            self.set_reserve_blocks_aside(cx);
         }
         for zone in self.populated_zones() {
             let m = zone.marks();

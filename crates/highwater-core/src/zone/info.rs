@@ -200,7 +200,8 @@ impl ZoneInfo {
 
     /// Takes back at most `pages` of the boost (kswapd at the end of a balancing run).
     pub fn reduce_boost(&self, pages: u64) {
-        self.boost.store(self.boost().saturating_sub(pages), Relaxed);
+        let less = |boost: u64| Some(boost.saturating_sub(pages));
+        let _ = self.boost.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// `watermark_boost_factor` in force.
@@ -341,8 +342,9 @@ impl ZoneInfo {
             t if t.is_mergeable() && !self.grouping => MigrateType::Unmovable,
             t => t,
         };
-        let block = self.pageblock(pfn);
-        block.store((block.load(Relaxed) & !TYPE_MASK) | t as u8, Relaxed);
+        // The skip hint shares the byte and changes without the lock.
+        let set = |byte: u8| Some((byte & !TYPE_MASK) | t as u8);
+        let _ = self.pageblock(pfn).fetch_update(Relaxed, Relaxed, set);
     }
 
     /// The skip hint of compaction for a pageblock.
@@ -353,8 +355,11 @@ impl ZoneInfo {
     /// Sets or clears the skip hint.
     pub fn set_pageblock_skip(&self, pfn: Pfn, skip: bool) {
         let block = self.pageblock(pfn);
-        let old = block.load(Relaxed) & !SKIP_BIT;
-        block.store(if skip { old | SKIP_BIT } else { old }, Relaxed);
+        if skip {
+            block.fetch_or(SKIP_BIT, Relaxed);
+        } else {
+            block.fetch_and(!SKIP_BIT, Relaxed);
+        }
     }
 
     /// First frame of each pageblock sample that `/proc/pagetypeinfo` takes: every 512 pages from
