@@ -381,7 +381,7 @@ impl Run {
     }
 
     fn bad_free(&self, a: u32, b: u32) {
-        let pfn = Pfn((u64::from(a) * (self.alloc.map.len() as u64 + 8) >> 32) as u32);
+        let pfn = Pfn(((u64::from(a) * (self.alloc.map.len() as u64 + 8)) >> 32) as u32);
         let order = Order((b % 11) as u8);
         if !self.model.borrow().may_free(pfn, order) {
             let refused = self.alloc.free(&self.cx(b), pfn, order);
