@@ -111,8 +111,10 @@ const REMOTE_DISTANCE: u16 = 20;
 const LOCAL_DISTANCE: u16 = 10;
 /// Most nodes a node set can hold.
 const MAX_NODES: usize = crate::zone::NodeMask::MAX_NODES;
-/// Most frames a link can name (16 TiB).
-const MAX_FRAMES: u64 = u32::MAX as u64;
+/// Most frames (4 TiB): their descriptors take 16 GiB.
+const MAX_FRAMES: u64 = 1 << 30;
+/// Most CPUs Linux can be built for.
+const MAX_CPUS: usize = 8192;
 
 impl Machine {
     /// A machine of nodes with so many bytes and these CPUs, laid out as x86-64 does: ascending
@@ -177,6 +179,7 @@ impl Machine {
         if self.nodes.len() > MAX_NODES {
             return fail("nodes", &format!("more than {MAX_NODES} nodes"));
         }
+        self.tunables.validate()?;
         self.validate_distances()?;
         self.validate_cpus()?;
         self.validate_zones()
@@ -211,6 +214,9 @@ impl Machine {
         if total == 0 {
             return fail("nodes", "a machine needs at least one CPU");
         }
+        if total > MAX_CPUS {
+            return fail("nodes", &format!("{total} CPUs are more than {MAX_CPUS}"));
+        }
         let mut seen = vec![false; total];
         for (i, node) in self.nodes.iter().enumerate() {
             for (k, &cpu) in node.cpus.iter().enumerate() {
@@ -239,7 +245,7 @@ impl Machine {
                 }
                 let end = z.start_pfn.checked_add(z.spanned).filter(|&e| e < MAX_FRAMES);
                 let Some(end) = end else {
-                    return fail(&format!("{at}.start_pfn"), "beyond 16 TiB");
+                    return fail(&format!("{at}.start_pfn"), "beyond 4 TiB");
                 };
                 if z.present > z.spanned {
                     return fail(&format!("{at}.present"), "more pages present than spanned");
@@ -350,6 +356,14 @@ mod tests {
         assert_eq!(broken(|m| m.nodes[1].zones[0].managed += 1 << 30), "nodes[1].zones[0].managed");
         assert_eq!(broken(|m| m.nodes[1].zones[0].start_pfn -= 1), "nodes[1].zones[0]");
         assert_eq!(broken(|m| m.distances[0][0] = 20), "distances[0][0]");
+        assert_eq!(
+            broken(|m| m.tunables.watermark_scale_factor = 0),
+            "tunables.watermark_scale_factor"
+        );
+        assert_eq!(
+            broken(|m| m.tunables.percpu_pagelist_high_fraction = 7),
+            "tunables.percpu_pagelist_high_fraction"
+        );
         assert_eq!(broken(|m| m.nodes.iter_mut().for_each(|n| n.zones.clear())), "nodes");
     }
 }

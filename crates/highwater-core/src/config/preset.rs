@@ -8,7 +8,9 @@ use super::policy::*;
 pub const PRESETS: &[(&str, &str)] = &[
     ("4.3", "zonelist cache removed, fair zones, order-0 per-CPU lists, RESERVE pageblocks"),
     ("4.3-zonelist-cache", "4.3 before study 000: a zonelist cache skips zones found full"),
+    ("4.6", "4.3 with high-atomic pageblocks, the free-block watermark test, the scale factor"),
     ("5.4", "boost and NOFRAGMENT, order-0 per-CPU lists of six batches"),
+    ("5.16", "the allocator of study 001's kernels: as 5.17"),
     ("5.17", "high orders cached on per-CPU lists without limit (study 002 before)"),
     ("5.17-order0-pcp", "5.17 with per-CPU lists for order 0 only (study 002 revert)"),
     ("5.18", "5.17 with the high-order limit when mostly freeing (study 002 after)"),
@@ -26,8 +28,15 @@ pub fn preset(name: &str) -> Option<Policy> {
             p.zonelist.cache = true;
             p
         }
+        "4.6" => {
+            let mut p = v4_3();
+            p.watermark.test = WatermarkTest::FreeBlock;
+            p.watermark.gaps = HighWatermark::ScaleFactor;
+            p.highatomic = HighatomicKind::HighAtomic;
+            p
+        }
         "5.4" => v5_4(),
-        "5.17" => v5_17(),
+        "5.16" | "5.17" => v5_17(),
         "5.17-order0-pcp" => {
             let mut p = v5_17();
             p.pcp.lists = PcpLists::Order0;

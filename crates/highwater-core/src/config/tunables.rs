@@ -1,5 +1,14 @@
 //! Run-time settings: the vm sysctls that the allocator reads, at their 6.1 defaults.
 
+use alloc::format;
+
+use super::MachineError;
+
+/// Most that `vm.min_free_kbytes` can say (its type is a C int).
+const MIN_FREE_KBYTES_MAX: u64 = i32::MAX as u64;
+/// More dirty bytes than any machine here has memory.
+const DIRTY_BYTES_MAX: u64 = 1 << 44;
+
 /// Transparent huge page setting; it raises min_free_kbytes at boot (spec 01 §2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -43,6 +52,37 @@ pub struct Tunables {
     pub min_slab_ratio: u64,
     /// Cpusets are in use (a task's allowed nodes are enforced).
     pub cpusets: bool,
+}
+
+impl Tunables {
+    /// Checks that every setting is one that the kernel would accept.
+    ///
+    /// # Errors
+    /// Names the first setting that is not.
+    pub fn validate(&self) -> Result<(), MachineError> {
+        let within = |field: &str, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(MachineError {
+                field: format!("tunables.{field}"),
+                reason: format!("{value} is not between {low} and {high}"),
+            })
+        };
+        within("min_free_kbytes", self.min_free_kbytes.unwrap_or(0), 0, MIN_FREE_KBYTES_MAX)?;
+        within("watermark_scale_factor", self.watermark_scale_factor, 1, 3000)?;
+        let boost = self.watermark_boost_factor;
+        within("watermark_boost_factor", boost, 0, i32::MAX as u64)?;
+        let fraction = self.percpu_pagelist_high_fraction;
+        if fraction != 0 {
+            within("percpu_pagelist_high_fraction", fraction, 8, i32::MAX as u64)?;
+        }
+        within("zone_reclaim_mode", self.zone_reclaim_mode.into(), 0, 7)?;
+        within("dirty_ratio", self.dirty_ratio, 0, 100)?;
+        within("dirty_bytes", self.dirty_bytes, 0, DIRTY_BYTES_MAX)?;
+        within("min_unmapped_ratio", self.min_unmapped_ratio, 0, 100)?;
+        within("min_slab_ratio", self.min_slab_ratio, 0, 100)
+    }
 }
 
 impl Default for Tunables {

@@ -93,7 +93,7 @@ impl<H: Host> PageAllocator<H> {
             _ if !self.grouping() => MigrateType::Unmovable,
             t => t,
         };
-        let lists = &self.zonelists[node.idx()];
+        let lists = self.zonelists.get(node.idx())?;
         let this_node = gfp.contains(Gfp::THISNODE);
         let zonelist = if this_node { &lists.nofallback } else { &lists.fallback };
         Some(Request {

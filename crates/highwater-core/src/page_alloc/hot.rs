@@ -56,7 +56,8 @@ impl<H: Host> PageAllocator<H> {
             return Err(None);
         };
         let migratetype = if self.grouping { migratetype } else { MigrateType::Unmovable };
-        let Some(preferred) = self.zonelists[node.idx()].fallback.first(highest) else {
+        let lists = self.zonelists.get(node.idx());
+        let Some(preferred) = lists.and_then(|lists| lists.fallback.first(highest)) else {
             return Err(None);
         };
         let zone = self.zone_at(preferred);

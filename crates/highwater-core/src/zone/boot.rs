@@ -281,6 +281,16 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// While kswapd works on a node its zones count more exactly, where drift could matter (§2.8);
+    /// [`PageAllocator::refresh_thresholds`] ends that.
+    pub fn use_pressure_thresholds(&self, node: NodeId) {
+        for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
+            let cpus = self.nr_cpus() as u64;
+            let threshold = watermark::stat_threshold_pressure(&zone.marks(), cpus);
+            zone.stats.set_threshold(threshold);
+        }
+    }
+
     /// Gives a pageblock another type and moves its free blocks there (set-up and replay). The
     /// high-atomic reserve counts the pageblocks of its type.
     pub fn convert_pageblock(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, to: MigrateType) {

@@ -373,6 +373,22 @@ impl ZoneInfo {
         &self.pageblocks[((pfn.0 >> PAGEBLOCK_ORDER) - self.first_pageblock) as usize]
     }
 
+    /// The test of a zone that kswapd balances (spec 01 §6.3): exact, and where drift of the free
+    /// count could hide that the minimum is reached, on a snapshot of it.
+    pub fn watermark_ok_safe(
+        &self,
+        rule: (WatermarkTest, MinReserveRule),
+        order: Order,
+        mark: u64,
+        highest: ZoneType,
+    ) -> bool {
+        let mut free = self.nr_free_pages();
+        if self.drift_mark() != 0 && free < self.drift_mark() {
+            free = self.nr_free_pages_exact();
+        }
+        self.watermark_ok(rule, order, mark, highest, AllocFlags::empty(), free)
+    }
+
     /// The exact watermark test (spec 01 §6.1, §6.4): may a request of `order` take pages so that
     /// `free` pages are judged against `mark`?
     #[inline]
