@@ -412,6 +412,42 @@ mod tests {
         }
     }
 
+    /// Each side first writes a line that the other wrote last: the store of `held` has to wait in
+    /// the CPU's store buffer behind that one, while the look at `remote` does not. On two real
+    /// cores, this lets both in at once if the heavy barrier does not reach the owner.
+    #[test]
+    fn nobody_slips_through_the_handshake() {
+        for barrier in barriers() {
+            let cpus = Cpus::new(1, false).unwrap();
+            let lock = CpuLock::new((), &cpus, CpuId(0), barrier);
+            let inside = std::sync::atomic::AtomicBool::new(false);
+            let bounced = crossbeam_utils::CachePadded::new(std::sync::atomic::AtomicU64::new(0));
+            let end = std::time::Instant::now() + core::time::Duration::from_millis(300);
+            let hammer = || {
+                let mut nr = 0u64;
+                while nr == 0 || std::time::Instant::now() < end {
+                    for _ in 0..100 {
+                        bounced.store(nr, Ordering::Relaxed);
+                        let Some(_guard) = lock.try_take() else { continue };
+                        assert!(!inside.swap(true, Ordering::Relaxed), "{barrier:?}");
+                        inside.store(false, Ordering::Relaxed);
+                        nr += 1;
+                    }
+                }
+                nr
+            };
+            let (owner, other) = std::thread::scope(|s| {
+                let owner = s.spawn(|| {
+                    let _lease = cpus.enter(CpuId(0)).unwrap();
+                    hammer()
+                });
+                let other = s.spawn(hammer);
+                (owner.join().unwrap(), other.join().unwrap())
+            });
+            assert!(owner > 0 && other > 0);
+        }
+    }
+
     #[test]
     fn try_lock_of_the_owner_fails_while_another_holds() {
         for barrier in barriers() {
