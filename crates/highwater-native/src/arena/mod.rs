@@ -11,7 +11,7 @@
 //!
 //! Synchronisation: none. A frame belongs to whoever allocated it, but nothing stops a caller from
 //! touching a frame that is not his, as in a kernel; so every access copies bytes in or out as
-//! *racy* memory ([`racy`]): a wrong program gets wrong bytes, never undefined behaviour.
+//! *racy* memory: a wrong program gets wrong bytes, never undefined behaviour.
 
 #![allow(unsafe_code, reason = "mapping memory and copying in and out of it")]
 

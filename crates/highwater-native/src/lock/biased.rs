@@ -137,7 +137,7 @@ pub struct CpuLock<T> {
     /// The owner must do more than the plain handshake: a fence, or counting.
     special: bool,
     barrier: Barrier,
-    /// Badge of the owner CPU; [`NOBODY`] if that CPU does not exist.
+    /// Badge of the owner CPU; `NOBODY` if that CPU does not exist.
     owner: Badge,
     meter: Meter,
     value: UnsafeCell<T>,
