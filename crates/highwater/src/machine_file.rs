@@ -26,6 +26,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
+use highwater_core::page::PAGE_SIZE;
 use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -42,6 +43,19 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
     ("small-vm", include_str!("../../../machines/small-vm.toml")),
 ];
+
+/// Most memory that a machine here may reach up to: a descriptor takes 16 bytes per page.
+const BYTES_MAX: u64 = 1 << 40;
+
+/// Says so if a machine is larger than this computer should try to hold.
+pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
+    let bytes = machine.end_pfn().saturating_mul(PAGE_SIZE as u64);
+    if bytes <= BYTES_MAX {
+        return Ok(());
+    }
+    let (gib, most) = (bytes >> 30, BYTES_MAX >> 30);
+    Err(format!("memory up to {gib} GiB; machines here end at {most} GiB"))
+}
 
 /// Cost tables that machines name.
 const COSTS: &[(&str, &str)] =
@@ -233,10 +247,13 @@ impl Raw {
             machine.validate()?;
             Ok(machine)
         };
-        lay_out().map_err(|error| {
+        let machine = lay_out().map_err(|error| {
             let span = self.span_of(&error.field);
             InputError::at(file, text, span, error.field.clone(), error.reason)
-        })
+        })?;
+        check_size(&machine)
+            .map_err(|reason| InputError::at(file, text, self.nodes.span(), "node", reason))?;
+        Ok(machine)
     }
 
     /// Where in the file a field of the machine stands.
@@ -375,6 +392,7 @@ impl MachineArg {
         let name = format!("{mem}-{cpus}cpu");
         let machine = Machine::from_sizes(&name, &[(bytes, (0..cpus).collect())])
             .map_err(|error| InputError::whole("--mem", error.reason))?;
+        check_size(&machine).map_err(|reason| InputError::whole("--mem", reason))?;
         Ok(MachineFile::of(machine, "given by --mem and --cpus"))
     }
 
@@ -385,6 +403,7 @@ impl MachineArg {
             let reason = format!("{}: {}", error.field, error.reason);
             InputError::whole("--numa", reason)
         })?;
+        check_size(&machine).map_err(|reason| InputError::whole("--numa", reason))?;
         for text in &self.numa_distance {
             let wrong = |reason: String| InputError::whole("--numa-distance", reason);
             let (from, to, distance) = parse_distance(text).map_err(wrong)?;

@@ -16,6 +16,7 @@ use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, Zoneinf
 
 use super::survey::Survey;
 use crate::error::InputError;
+use crate::machine_file;
 
 /// `/proc` files captured just before a trace.
 #[derive(Clone, Debug, Default)]
@@ -84,10 +85,19 @@ impl MachineSource {
 pub struct PcpSizes {
     /// The zone by node and type; none: every zone large enough.
     pub zone: Option<(u16, ZoneType)>,
-    /// Batch.
-    pub batch: u32,
+    /// Batch; none: as computed for the machine.
+    pub batch: Option<u32>,
     /// Limit.
-    pub high: u32,
+    pub high: ListLimit,
+}
+
+/// What is known of the limit of per-CPU lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListLimit {
+    /// Its value.
+    Known(u32),
+    /// A number of pages that they held without giving any back.
+    Above(u32),
 }
 
 /// The machine of a replay.
@@ -121,6 +131,10 @@ impl Shape {
             },
             (None, None) => inferred(trace, survey)?,
         };
+        machine_file::check_size(&shape.machine).map_err(|reason| {
+            let reason = format!("pfn: the highest is {:#x}: {reason}", survey.end_pfn - 1);
+            InputError::whole(trace, reason)
+        })?;
         let nr_cpus = shape.machine.nr_cpus() as u32;
         if survey.nr_cpus > nr_cpus {
             let reason = format!(
@@ -149,7 +163,11 @@ impl Shape {
                 None => zone.zone != ZoneType::Dma,
             };
             if let Some(sizes) = self.pcp_sizes.iter().find(is_for) {
-                zone.set_pcp_sizes(sizes.batch, sizes.high);
+                let high = match sizes.high {
+                    ListLimit::Known(high) => high,
+                    ListLimit::Above(pages) => zone.pcp_high().max(pages + 1),
+                };
+                zone.set_pcp_sizes(sizes.batch.unwrap_or(zone.pcp_batch()), high);
             }
         }
     }
@@ -195,7 +213,8 @@ fn captured(zoneinfo: &Zoneinfo, files: &[PathBuf]) -> Result<Shape, InputError>
     machine.tunables.thp = captured_thp(&machine, &populated);
     let pcp_sizes = populated.iter().filter_map(|zone| {
         let set = zone.pagesets.first()?;
-        let (batch, high) = (u32::try_from(set.batch).ok()?, u32::try_from(set.high).ok()?);
+        let batch = Some(u32::try_from(set.batch).ok()?);
+        let high = ListLimit::Known(u32::try_from(set.high).ok()?);
         Some(PcpSizes { zone: Some((zone.node as u16, zone_type(&zone.zone)?)), batch, high })
     });
     let pcp_sizes = pcp_sizes.collect();
@@ -221,7 +240,8 @@ fn captured_thp(machine: &Machine, zones: &[&ZoneinfoZone]) -> Thp {
     if distance(Thp::Never) < distance(Thp::Always) { Thp::Never } else { Thp::Always }
 }
 
-/// A machine just large enough: memory rounded up from the highest frame, one node.
+/// A machine just large enough for the highest frame and for the batch of the per-CPU lists, one
+/// node.
 fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     const GIB_PAGES: u64 = 1 << 18;
     // The 1 GiB below 4 GiB are a hole: frames above it belong to the memory that comes next.
@@ -229,18 +249,34 @@ fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
         end if end > 4 * GIB_PAGES => end - GIB_PAGES,
         end => end.min(3 * GIB_PAGES),
     };
+    let pages = pages.max(survey.batch.map_or(0, pages_for_batch));
     let step = if pages < GIB_PAGES { GIB_PAGES / 4 } else { GIB_PAGES };
     let bytes = pages.div_ceil(step) * step * PAGE_SIZE as u64;
     let cpus = (0..survey.nr_cpus as u16).collect();
-    let machine = Machine::from_sizes("inferred", &[(bytes, cpus)])
-        .map_err(|error| InputError::whole(trace, format!("no such machine: {error}")))?;
-    let pcp_sizes = match (survey.batch, survey.high) {
+    let machine = Machine::from_sizes("inferred", &[(bytes, cpus)]).map_err(|error| {
+        let reason = format!("pfn: the highest is {:#x}: {}", survey.end_pfn - 1, error.reason);
+        InputError::whole(trace, reason)
+    })?;
+    let sizes = match (survey.batch, survey.high) {
         (Some(batch), Some(high)) if high >= 4 * batch => {
-            vec![PcpSizes { zone: None, batch, high }]
+            PcpSizes { zone: None, batch: Some(batch), high: ListLimit::Known(high) }
         }
-        _ => Vec::new(),
+        _ => {
+            let high = ListLimit::Above(survey.most_on_lists);
+            PcpSizes { zone: None, batch: None, high }
+        }
     };
-    Ok(Shape { machine, source: MachineSource::Inferred, pcp_sizes })
+    Ok(Shape { machine, source: MachineSource::Inferred, pcp_sizes: vec![sizes] })
+}
+
+/// Least memory of a zone whose per-CPU lists have this batch (spec 01 §2.7), with a tenth for what
+/// is not managed.
+fn pages_for_batch(batch: u32) -> u64 {
+    // batch + 1 is the power of two at or below b + b/2, b a fourth of managed/1024.
+    let least = u64::from(batch) + 1;
+    let b = (least * 2).div_ceil(3);
+    let managed = b * 4 * 1024;
+    managed + managed / 10
 }
 
 /// The zone of a name that `/proc` prints.
@@ -264,6 +300,18 @@ mod tests {
             assert_eq!(shape.machine.nr_cpus(), 3);
             let hole = (3 << 18)..=(1 << 20);
             assert!(shape.machine.end_pfn() >= end || hole.contains(&end), "{end}");
+        }
+    }
+
+    #[test]
+    fn inferred_machines_have_the_batch_that_was_seen() {
+        for batch in [3, 15, 31, 63] {
+            let survey = Survey { batch: Some(batch), ..surveyed(5000, 2) };
+            let shape = Shape::of("t", &survey, &Sidecars::default(), None).unwrap();
+            let policy = highwater_core::config::preset("6.1").unwrap();
+            let memory = boot::boot(&Solo::default(), &shape.machine, &policy).unwrap();
+            let zone = memory.zone(highwater_core::zone::NodeId(0), ZoneType::Dma32).unwrap();
+            assert!(zone.pcp_batch() >= batch, "{batch}: {}", zone.pcp_batch());
         }
     }
 

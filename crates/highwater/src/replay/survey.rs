@@ -62,6 +62,8 @@ pub struct Survey {
     /// Pages on a CPU's lists when it first gave some back: about their limit (too high by the
     /// pages of one list free at most, too low by what was there at the start and never moved).
     pub high: Option<u32>,
+    /// Most pages on a CPU's lists before it gave any back: their limit is above.
+    pub most_on_lists: u32,
 }
 
 impl Survey {
@@ -98,6 +100,9 @@ impl Survey {
     }
 }
 
+/// The largest batch (spec 01 §2.7).
+const BATCH_MAX: u32 = 63;
+
 /// Orders that some kernel's per-CPU lists hold (spec 01 §10.1).
 pub(super) fn has_lists(order: u8) -> bool {
     order <= 3 || order == 9
@@ -132,6 +137,8 @@ struct CpuPass {
     balance: i64,
     /// The balance when it first gave some back.
     at_first_drain: Option<i64>,
+    /// The largest balance before that.
+    most: i64,
     /// The list being refilled, and with how many blocks so far.
     refill: Option<(ListKey, u32)>,
 }
@@ -147,6 +154,11 @@ impl Surveyor {
         survey.tally.count(kind, cpu, order);
         if kind != EventKind::ZoneLocked {
             self.end_refill(cpu);
+        }
+        if let Some(pass) = self.cpus.get_mut(&cpu)
+            && pass.at_first_drain.is_none()
+        {
+            pass.most = pass.most.max(pass.balance);
         }
         let Some(pfn) = event.kind.pfn() else { return Ok(()) };
         let size = if kind == EventKind::ExtFrag { 0 } else { order };
@@ -220,9 +232,10 @@ impl Surveyor {
         let Some(((_, order, _), blocks)) = self.cpus.entry(cpu).or_default().refill.take() else {
             return;
         };
-        let batch = ((blocks + 1).next_power_of_two() << order) - 1;
-        // Two blocks are the least of any refill and say nothing.
-        if blocks > 2 && (blocks + 1).is_power_of_two() {
+        let batch = ((blocks + 1) << order) - 1;
+        // Two blocks are the least of any refill and say nothing; more than the largest batch are
+        // several refills, of a trace without the events between them.
+        if blocks > 2 && (blocks + 1).is_power_of_two() && batch <= BATCH_MAX {
             self.survey.batch = self.survey.batch.max(Some(batch));
         }
     }
@@ -238,6 +251,10 @@ impl Surveyor {
             u32::try_from(count).ok()
         });
         survey.high = high.max();
+        let most = self.cpus.iter().filter_map(|(&cpu, pass)| {
+            u32::try_from(pass.most + survey.known_pages(cpu) as i64).ok()
+        });
+        survey.most_on_lists = most.max().unwrap_or(0);
         survey.nr_events = reader.nr_events();
         survey.skipped = reader.skipped();
         survey

@@ -87,6 +87,18 @@ fn pfn_out_of_range() {
 }
 
 #[test]
+fn more_memory_than_can_be_held() {
+    for pfn in ["0x1fffffff", "0x7fffffff", "0xffffffff", "0xffffffffff"] {
+        let text = event(&format!("mm_page_free: page=1 pfn={pfn} order=0"));
+        let (_dir, path) = file("x.trace", text.as_bytes());
+        complaint(&["replay", &path], &["x.trace", ": pfn: the highest is ", pfn]);
+    }
+    complaint(&["zoneinfo", "--mem", "2T", "--cpus", "1"], &["--mem", "1024 GiB"]);
+    let (_dir, path) = file("m.toml", b"[[node]]\nmemory = \"2T\"\ncpus = \"0\"\n");
+    complaint(&["zoneinfo", "--machine", &path], &["m.toml:1: node", "1024 GiB"]);
+}
+
+#[test]
 fn pfn_beyond_the_machine() {
     let text = event("mm_page_free: page=1 pfn=0x1870 order=0")
         + &event("mm_page_free: page=1 pfn=0x80000 order=0");

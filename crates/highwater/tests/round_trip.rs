@@ -1,0 +1,140 @@
+//! The model's own events, written down as a trace and replayed: the replay has to find the state
+//! the recording started from and do the same again, for traces of kernels with other rules too.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use highwater::policy_file;
+use highwater::replay::{self, EventKind, UseSidecars};
+use highwater_core::config::{Machine, Policy};
+use highwater_core::host::{CpuId, Cx, EventSink, Solo};
+use highwater_core::page::{Order, Pfn};
+use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
+use highwater_core::trace::Event;
+use highwater_core::vmstat::proc;
+use highwater_core::zone::{NodeId, boot};
+
+/// Writes events as ftrace prints them.
+#[derive(Default)]
+struct Recorder {
+    is_on: Cell<bool>,
+    nr_events: Cell<u64>,
+    text: RefCell<String>,
+}
+
+impl EventSink for Recorder {
+    fn event(&self, cpu: CpuId, event: &Event) {
+        if !self.is_on.get() {
+            return;
+        }
+        let n = self.nr_events.get();
+        self.nr_events.set(n + 1);
+        let (s, us) = (n / 1_000_000, n % 1_000_000);
+        let event = event.to_string().replacen(": ", ": page=1 ", 1);
+        writeln!(self.text.borrow_mut(), "  task-7   [{:03}] ..... {s}.{us:06}: {event}", cpu.0)
+            .expect("strings take everything");
+    }
+}
+
+type Memory = PageAllocator<Solo<Recorder>>;
+
+/// Blocks sent from one CPU to another, with page cache filled and dropped beside it.
+struct Work<'a> {
+    memory: &'a Memory,
+    cpus: [Cx<'a, Solo<Recorder>>; 2],
+    queue: VecDeque<Pfn>,
+    cache: Vec<Pfn>,
+    random: u64,
+}
+
+impl Work<'_> {
+    fn alloc(&self, cpu: usize, gfp: Gfp, order: u8) -> Pfn {
+        let cx = &self.cpus[cpu];
+        let page = self.memory.alloc(cx, &NoRelief, gfp, Order(order), NodeId(0), None);
+        page.expect("the machine is large enough")
+    }
+
+    /// xorshift64.
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % below
+    }
+
+    fn run(&mut self, rounds: u64) {
+        for _ in 0..rounds {
+            for _ in 0..=self.draw(4) {
+                self.queue.push_back(self.alloc(0, Gfp::GFP_KERNEL | Gfp::COMP, 2));
+            }
+            for _ in 0..=self.draw(5) {
+                if let Some(block) = self.queue.pop_front() {
+                    self.memory.free(&self.cpus[1], block, Order(2)).expect("it is in use");
+                }
+            }
+            if self.draw(3) == 0 {
+                let cpu = self.draw(2) as usize;
+                self.cache.push(self.alloc(cpu, Gfp::GFP_HIGHUSER_MOVABLE, 0));
+            }
+            if self.cache.len() > 600 {
+                let dropped: Vec<Pfn> = self.cache.drain(..400).collect();
+                let cpu = self.draw(2) as usize;
+                for pages in dropped.chunks(15) {
+                    self.memory.free_list(&self.cpus[cpu], pages).expect("they are in use");
+                }
+            }
+        }
+    }
+}
+
+/// Records the work under a policy, after a warm-up; the `/proc` texts go beside the trace.
+fn record(dir: &Path, policy: &Policy) -> std::path::PathBuf {
+    let host = Solo::new(Recorder::default());
+    let machine = Machine::from_sizes("recorded", &[(1 << 30, vec![0, 1])]).unwrap();
+    let memory = boot::boot(&host, &machine, policy).unwrap();
+    let cpus = [Cx::new(&host, CpuId(0)), Cx::new(&host, CpuId(1))];
+    let (queue, cache) = (VecDeque::new(), Vec::new());
+    let mut work = Work { memory: &memory, cpus, queue, cache, random: 0x9e37_79b9 };
+    work.run(1500);
+    let (mut zoneinfo, mut types) = (String::new(), String::new());
+    proc::zoneinfo(&mut zoneinfo, &memory, CpuId(0), |_| false).unwrap();
+    proc::pagetypeinfo(&mut types, &memory, CpuId(0)).unwrap();
+    std::fs::write(dir.join("x.zoneinfo"), zoneinfo).unwrap();
+    std::fs::write(dir.join("x.pagetypeinfo"), types).unwrap();
+    host.sink().is_on.set(true);
+    work.run(12_000);
+    let path = dir.join("x.trace");
+    std::fs::write(&path, host.sink().text.take()).unwrap();
+    path
+}
+
+#[test]
+fn a_recording_is_replayed_as_it_was() {
+    for name in ["6.1", "cached", "order0-pcp", "5.17", "5.18", "5.4"] {
+        let policy = policy_file::load(name).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let trace = record(dir.path(), &policy);
+        for sidecars in [UseSidecars::Yes, UseSidecars::No] {
+            let report =
+                replay::run(&trace, std::slice::from_ref(&policy), None, sidecars).unwrap();
+            let (real, replayed) = (&report.survey.tally, &report.replays[0]);
+            assert_eq!((replayed.nr_failed, replayed.nr_frees_unknown), (0, 0), "{name}");
+            for kind in [EventKind::ZoneLocked, EventKind::PcpuDrain] {
+                let (real, model) = (real.total(kind), replayed.tally.total(kind));
+                let limit = (real / 20).max(64);
+                assert!(
+                    real.abs_diff(model) <= limit,
+                    "{name}, {sidecars:?}, {}: recorded {real}, replayed {model}",
+                    kind.name()
+                );
+            }
+            let (real, model) = (real.hottest_uses(), replayed.tally.hottest_uses());
+            assert!(
+                real.max(model) * 2 <= real.min(model) * 3,
+                "{name}, {sidecars:?}: hottest block recorded {real}, replayed {model}"
+            );
+        }
+    }
+}
