@@ -436,3 +436,25 @@ fn reserves_reach_highatomic(rule: MinReserveRule, flags: AllocFlags) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_safe_test_looks_closer_below_the_drift_mark() {
+        let end = Pfn(8192);
+        let zone = ZoneInfo::new(NodeId(0), ZoneType::Dma32, Pfn(4096), end, 4096, 2, true);
+        zone.add_managed(4096);
+        zone.set_marks(&Marks { min: 10, low: 12, high: 14, promo: 16 });
+        zone.add_free(CpuId(0), 20);
+        zone.refresh_thresholds(2);
+        assert_eq!(zone.drift_mark(), 14 + 2 * u64::from(zone.stats.threshold()));
+        zone.add_free(CpuId(1), -4);
+        let rule = (WatermarkTest::FreeBlock, MinReserveRule::NonBlocking);
+        let flags = AllocFlags::empty();
+        let plain = zone.nr_free_pages();
+        assert!(zone.watermark_ok(rule, Order::ZERO, 17, ZoneType::Dma32, flags, plain));
+        assert!(!zone.watermark_ok_safe(rule, Order::ZERO, 17, ZoneType::Dma32));
+    }
+}
