@@ -17,14 +17,30 @@ fn highwater(args: &[&str]) -> Vec<u8> {
 fn jobs_do_not_change_a_byte() {
     let run = |jobs| {
         highwater(&[
-            "compare", "002", "--quick", "--iterations", "2", "--format", "json", "--jobs", jobs,
+            "compare",
+            "002",
+            "--quick",
+            "--iterations",
+            "2",
+            "--format",
+            "json",
+            "--jobs",
+            jobs,
         ])
     };
     let one = run("1");
     assert!(one == run("1"), "the same command twice");
     assert!(one == run("2"), "one job and two");
     let other = highwater(&[
-        "compare", "002", "--quick", "--iterations", "2", "--format", "json", "--seed", "7",
+        "compare",
+        "002",
+        "--quick",
+        "--iterations",
+        "2",
+        "--format",
+        "json",
+        "--seed",
+        "7",
     ]);
     assert!(one != other, "another seed is another run");
 }

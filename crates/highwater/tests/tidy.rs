@@ -27,8 +27,7 @@ fn dependencies_point_down() {
             let path = root().join("crates").join(name).join("Cargo.toml");
             let text = fs::read_to_string(&path).expect("every crate has a manifest");
             let manifest: toml::Table = text.parse().expect("a manifest is TOML");
-            let Some(dependencies) = manifest.get("dependencies").and_then(|d| d.as_table())
-            else {
+            let Some(dependencies) = manifest.get("dependencies").and_then(|d| d.as_table()) else {
                 continue;
             };
             for used in dependencies.keys().filter_map(|d| layer(d).map(|l| (d, l))) {

@@ -273,3 +273,48 @@ fn a_boosted_zone_wakes_kswapd_at_the_next_allocation() {
     alloc0(&alloc, &cx, &relief, USER).unwrap();
     assert_eq!(relief.calls(), [], "once");
 }
+
+#[test]
+fn allocating_halves_the_free_factor() {
+    // §10.3, §10.4: drains of 63 and 126, then an allocation: 126 again instead of 252.
+    let host = host();
+    let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 18), 2), &policy("6.1"));
+    only_zone(&alloc).set_pcp_sizes(63, 6928);
+    let pages: Vec<Pfn> = (0..8000).map(|_| get(&alloc, &cx, USER, 0)).collect();
+    events(&host);
+    let other = Cx::new(&host, CpuId(1));
+    let mut drains = Vec::new();
+    for pfn in pages {
+        alloc.free(&other, pfn, Order(0)).unwrap();
+        let nr = drained(&events(&host));
+        if nr > 0 {
+            drains.push(nr);
+        }
+        if drains.len() == 2 && nr > 0 {
+            get(&alloc, &other, USER, 0);
+        }
+    }
+    assert_eq!(drains[..4], [63, 126, 126, 252]);
+}
+
+#[test]
+fn drain_all_lets_go_of_the_zone_lock_every_32_batches() {
+    let holds = |preset: &str| {
+        let host = host();
+        let m = one_zone(4096, 4096 + (1 << 18), 2);
+        let (alloc, cx) = boot_on(&host, &m, &policy(preset));
+        let zone = only_zone(&alloc);
+        zone.set_pcp_sizes(63, 6928);
+        let pages: Vec<Pfn> = (0..6000).map(|_| get(&alloc, &cx, USER, 0)).collect();
+        alloc.drain_all(&cx, None);
+        for pfn in pages {
+            alloc.free(&cx, pfn, Order(0)).unwrap();
+        }
+        let locks = zone_locks(&host);
+        alloc.drain_all(&cx, None);
+        assert_eq!(alloc.nr_free_pages(), 1 << 18);
+        zone_locks(&host) - locks
+    };
+    assert_eq!(holds("6.1"), 3, "2016 + 2016 + 1968 pages");
+    assert_eq!(holds("5.17"), 1);
+}

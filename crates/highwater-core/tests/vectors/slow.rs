@@ -488,3 +488,21 @@ fn an_atomic_page_may_ignore_the_boost() {
     assert!(s.ask(&relief, Gfp::GFP_ATOMIC, 0), "3/8 of MIN is enough without boost");
     assert_eq!(zone.boost(), 0);
 }
+
+#[test]
+fn skipped_compaction_waits_for_room() {
+    // §11.4: order 0 above MIN + 2 * 2^3, with a third of what is reclaimable.
+    let retries = |free_above_min: u64| {
+        use highwater_core::vmstat::ZoneStat;
+        let s = Stage::fragmented("6.1");
+        let zone = only_zone(&s.alloc);
+        zone.stats.set_threshold(0);
+        zone.stats.add(CpuId(0), ZoneStat::ZoneInactiveFile as usize, 3);
+        fake_free(zone, s.min() + free_above_min);
+        let relief = Fake::default();
+        relief.plan.borrow_mut().extend([32, 32]);
+        let calls = s.fails(&relief, KERNEL, 3);
+        calls.iter().filter(|c| **c == Call::Reclaim).count() - 1
+    };
+    assert_eq!((retries(15), retries(16)), (0, 2));
+}

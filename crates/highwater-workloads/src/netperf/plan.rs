@@ -40,9 +40,8 @@ impl Plan {
     pub fn new(sizes: &[usize], ns: u64, warmup: u64, socket_buffer: usize) -> Plan {
         let largest = sizes.iter().copied().max().unwrap_or(0);
         let warm = Phase { size: largest, stop: Stop::Bytes(warmup), measured: false };
-        let measured = sizes
-            .iter()
-            .map(|&size| Phase { size, stop: Stop::Time { ns }, measured: true });
+        let measured =
+            sizes.iter().map(|&size| Phase { size, stop: Stop::Time { ns }, measured: true });
         Plan { phases: core::iter::once(warm).chain(measured).collect(), socket_buffer }
     }
 }

@@ -95,8 +95,7 @@ impl<H: Tasks, R: Relief<H>> Sender<'_, H, R> {
     ) -> Result<(), NetperfError> {
         let start_ns = cx.host.now_ns();
         let mut bytes = 0;
-        let source: Vec<u8> =
-            (0..(phase.size + PATTERN_PERIOD) as u64).map(stream_byte).collect();
+        let source: Vec<u8> = (0..(phase.size + PATTERN_PERIOD) as u64).map(stream_byte).collect();
         let mut items = Vec::new();
         loop {
             let done = match phase.stop {

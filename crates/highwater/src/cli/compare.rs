@@ -163,8 +163,8 @@ fn finish(
 ) -> Result<Outcome, CliError> {
     let stop = stop_on_interrupt()?;
     let bar = Bar::new();
-    let mut document = experiment::run(plan, &bar, &stop)
-        .map_err(|error| CliError::new(error.to_string()))?;
+    let mut document =
+        experiment::run(plan, &bar, &stop).map_err(|error| CliError::new(error.to_string()))?;
     bar.0.finish_and_clear();
     document.command_line = command_line();
     document.validate().map_err(|error| CliError::new(error.to_string()))?;
@@ -186,11 +186,7 @@ fn finish(
 }
 
 /// Everything to show: per machine the comparison, the published figures, what else was counted.
-fn tables(
-    plan: &RunPlan,
-    document: &Document,
-    rows: RowSet,
-) -> Result<Vec<Table>, CliError> {
+fn tables(plan: &RunPlan, document: &Document, rows: RowSet) -> Result<Vec<Table>, CliError> {
     let options = Options { rows, ..Options::default() };
     let style = options.style;
     let mut tables = Vec::new();

@@ -6,10 +6,8 @@ use serde::Deserialize;
 use thiserror::Error;
 
 /// The experiments that come with the program: file name and text.
-const EMBEDDED: &[(&str, &str)] = &[(
-    "002-pcp-high-order.toml",
-    include_str!("../../../../experiments/002-pcp-high-order.toml"),
-)];
+const EMBEDDED: &[(&str, &str)] =
+    &[("002-pcp-high-order.toml", include_str!("../../../../experiments/002-pcp-high-order.toml"))];
 
 /// Where an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,9 +219,8 @@ impl Experiment {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = std::fs::read_to_string(path).map_err(|reason| {
-                ExperimentError::Unreadable { file: name.to_owned(), reason }
-            })?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|reason| ExperimentError::Unreadable { file: name.to_owned(), reason })?;
             return Experiment::parse(name, &text);
         }
         let known: Vec<_> = EMBEDDED.iter().map(|(f, _)| f.trim_end_matches(".toml")).collect();

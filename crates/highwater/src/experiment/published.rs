@@ -27,10 +27,8 @@ pub fn published_tables(
     let column = |run: &Run| experiment.policies.iter().position(|p| p.name == run.policy);
     if let Some(id) = entry.and_then(|e| e.published.as_ref()) {
         let table = known.table(id)?;
-        let pairs: Vec<_> = runs
-            .iter()
-            .filter_map(|&run| Some(Pairing { run, column: column(run)? }))
-            .collect();
+        let pairs: Vec<_> =
+            runs.iter().filter_map(|&run| Some(Pairing { run, column: column(run)? })).collect();
         if pairs.len() > 1 {
             tables.push(published::side_by_side(metric, &pairs, table));
         }

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::config::Policy;
-use highwater_results::{
-    Better, Definition, Document, Histogram, Metric, Run, TableKind,
-};
+use highwater_results::{Better, Definition, Document, Histogram, Metric, Run, TableKind};
 use highwater_workloads::netperf::Plan;
 
 use super::file::{Experiment, HostKind, NetperfSection};
@@ -148,14 +146,9 @@ fn run_cells(
 fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     let experiment = &plan.experiment;
     let version = env!("CARGO_PKG_VERSION");
-    let mut document =
-        Document::new(version, &experiment.name, plan.host.name(), plan.seed);
-    let mut metric = Metric::new(
-        experiment.workload.name(),
-        "10^6 bit/s",
-        Better::Higher,
-        TableKind::Multi,
-    );
+    let mut document = Document::new(version, &experiment.name, plan.host.name(), plan.seed);
+    let mut metric =
+        Metric::new(experiment.workload.name(), "10^6 bit/s", Better::Higher, TableKind::Multi);
     metric.operations = experiment.netperf_tcp.sizes.iter().map(usize::to_string).collect();
     document.metrics.push(metric);
     document.machines = plan.machines.iter().map(MachineFile::definition).collect();
