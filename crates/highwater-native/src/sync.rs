@@ -1,7 +1,7 @@
 //! The primitives under locks and leases: the standard library's, or loom's under `--cfg loom`.
 //!
 //! [`MutPtr`] is a pointer that loom watches for as long as it lives; without loom it is only a
-//! pointer. [`relax`] is one step of waiting.
+//! pointer. `relax` is one step of waiting.
 
 #[cfg(loom)]
 pub(crate) use loom::{

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-//USE
+use highwater_core::audit;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::page_alloc::NoRelief;
@@ -51,7 +51,7 @@ fn run(policy: &str, plan: Plan) -> Outcome {
     let digest = engine.digest().value();
     let cx = Cx::new(&*host, CpuId(0));
     memory.drain_all(&cx, None);
-    //AUDIT audit::check(&memory, &cx).unwrap();
+    audit::check(&memory, &cx).unwrap();
     Outcome { sent, received, free_before, free_after: memory.nr_free_pages(), digest }
 }
 
