@@ -211,6 +211,13 @@ fn cpusets_bind_tasks_but_not_interrupts_or_victims() {
     assert_eq!(at(Gfp::GFP_KERNEL), Some(0), "the hardwall ancestor is the root");
     cx.set_flags(TaskFlags::OOM_VICTIM);
     assert_eq!(at(Gfp::GFP_USER), Some(0));
+    // §4: a privileged request that cannot wait leaves the cpuset, even a hardwall one.
+    cx.set_flags(TaskFlags::empty());
+    assert_eq!(at(Gfp::GFP_NOWAIT | Gfp::HARDWALL), None);
+    assert_eq!(at(Gfp::GFP_ATOMIC | Gfp::HARDWALL), Some(0));
+    // Soft interrupts are interrupts.
+    cx.set_flags(TaskFlags::IN_SOFTIRQ);
+    assert_eq!(at(Gfp::GFP_NOWAIT | Gfp::HARDWALL), Some(0));
 }
 
 #[test]

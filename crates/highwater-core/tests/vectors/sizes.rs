@@ -183,6 +183,11 @@ fn v16_8_thresholds_and_drift_marks_of_the_guest() {
     assert_eq!((zones[0].stats.threshold(), zones[1].stats.threshold()), (4, 16));
     assert_eq!(zones[0].drift_mark(), 29);
     assert_eq!(zones[1].drift_mark(), 32, "kept from CPU bring-up");
+    let mut one_cpu = guest_1_gib(241_529, Thp::Never);
+    one_cpu.nodes[0].cpus = vec![0];
+    let (alone, _) = boot_on(&host, &one_cpu, &policy("6.1"));
+    let marks: Vec<u64> = alone.populated_zones().map(|z| z.drift_mark()).collect();
+    assert_eq!(marks, [0, 0], "one CPU brings up nothing");
     let (alloc, _) = boot_on(&host, &guest_1_gib(240_000, Thp::Always), &policy("6.1"));
     let pressure = |t: ZoneType| {
         let zone = alloc.zone(NodeId(0), t).unwrap();
