@@ -38,6 +38,27 @@ pub fn vmstat(runs: &[&Run], style: Style) -> Table {
     table
 }
 
+/// The block without the rows in which nothing happened: those that read as if every counter had
+/// stood still (an efficiency of 100 % of nothing included).
+pub fn brief(runs: &[&Run], style: Style) -> Table {
+    let mut table = vmstat(runs, style);
+    let nr_rows = table.rows.len();
+    let still = Counters::default();
+    let happened = |name: &str, run: &Run| {
+        let figures = Figures::of(run);
+        let idle = Figures { counters: &still, elapsed_s: figures.elapsed_s };
+        figure(name, &figures) != figure(name, &idle)
+    };
+    table.rows.retain(|row| {
+        let name = row.labels.last().map_or("", String::as_str);
+        runs.iter().any(|run| happened(name, run))
+    });
+    table
+        .notes
+        .push(format!("{} rows in which nothing happened left out", nr_rows - table.rows.len()));
+    table
+}
+
 /// One figure by its name in either style; `None` for a name that no style has.
 pub fn figure(name: &str, figures: &Figures<'_>) -> Option<f64> {
     let mut all = ROWS_2021.iter().chain(ROWS_2015.iter());
@@ -316,6 +337,16 @@ fn share(part: f64, whole: f64, without: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brief_shows_what_happened() {
+        let mut run = Run::new("m", "p", "p");
+        run.times.elapsed_ns = 1_000_000_000;
+        run.counters = [("pgalloc_normal", 5)].into_iter().collect();
+        let table = brief(&[&run], Style::Y2021);
+        let names: Vec<_> = table.rows.iter().map(|row| row.labels[1].as_str()).collect();
+        assert_eq!(names, ["Normal allocs"]);
+    }
 
     #[test]
     fn sixty_two_rows_and_no_name_twice() {

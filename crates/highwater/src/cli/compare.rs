@@ -200,7 +200,7 @@ fn tables(plan: &RunPlan, document: &Document, rows: RowSet) -> Result<Vec<Table
             }
         }
         tables.push(duration::duration(&runs, style));
-        tables.push(vmstat::vmstat(&runs, style).without_zero_rows());
+        tables.push(vmstat::brief(&runs, style));
     }
     Ok(tables)
 }
