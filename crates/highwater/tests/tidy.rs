@@ -61,3 +61,23 @@ fn rooms_are_not_crowded_and_nothing_reaches_outside() {
         assert!(!text.contains(&outside), "{} reaches out of the project", path.display());
     }
 }
+
+#[test]
+fn the_book_has_every_page_it_lists_and_lists_every_page() {
+    let book = root().join("docs/src");
+    let summary = fs::read_to_string(book.join("SUMMARY.md")).expect("a summary");
+    let listed: Vec<&str> =
+        summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(listed.len() > 10, "the summary was understood");
+    for page in &listed {
+        assert!(book.join(page).is_file(), "{page} is listed but not there");
+    }
+    for dir in [book.clone(), book.join("decisions")] {
+        for entry in fs::read_dir(dir).expect("readable") {
+            let path = entry.expect("readable").path();
+            let name = path.strip_prefix(&book).expect("inside").to_string_lossy().into_owned();
+            let is_page = name.ends_with(".md") && name != "SUMMARY.md";
+            assert!(!is_page || listed.contains(&name.as_str()), "{name} is not listed");
+        }
+    }
+}
