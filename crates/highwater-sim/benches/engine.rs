@@ -26,13 +26,18 @@ fn main() {
     let has = |flag: &str| std::env::args().any(|arg| arg == flag);
     let quick = has("--quick") || !has("--bench");
     let scale = if quick { 1 } else { 100 };
-    // A name selects one group: sleep, sync, lock, alloc, queue.
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    // A name selects one group: sleep, sync, lock, alloc, queue. A number after it selects the
+    // number of sleepers.
+    let mut args = std::env::args().skip(1).filter(|arg| !arg.starts_with('-'));
+    let only = args.next();
+    let only_tasks: Option<u32> = args.next().and_then(|arg| arg.parse().ok());
     let wanted = |group: &str| only.as_deref().is_none_or(|only| only == group);
     for (name, placement) in
         [("interrupt context", Some(Placement::Interrupt(CpuId(0)))), ("on 48 CPUs", None)]
     {
-        for nr_tasks in [1, 64, 1024, 16_384].into_iter().filter(|_| wanted("sleep")) {
+        let all = [1, 64, 1024, 16_384];
+        let sizes = all.into_iter().filter(|&n| only_tasks.is_none_or(|only| only == n));
+        for nr_tasks in sizes.filter(|_| wanted("sleep")) {
             let nr_wakes = (50_000 * scale / nr_tasks).max(4);
             sleep_wake(name, placement, nr_tasks, nr_wakes);
         }

@@ -91,14 +91,20 @@ pub struct LockStats {
     pub hold_ns_max: u64,
 }
 
+/// In place of a release time: somebody is inside.
+const HELD: u64 = u64::MAX;
+
 /// A lock around a `T`.
 pub struct SimLock<T> {
     sim: Sim,
     class: Rc<LockClass>,
-    /// The task that is inside, or that the lock was handed to.
-    holder: Cell<Option<TaskIndex>>,
-    /// When the last holder released it; may lie ahead of global time.
+    /// When the last holder released it; may lie ahead of global time. [`HELD`] while a task is
+    /// inside.
     free_at_ns: Cell<u64>,
+    /// While held: the task that is inside, or that the lock was handed to.
+    holder: Cell<TaskIndex>,
+    /// The class's.
+    kind: LockKind,
     taken_at_ns: Cell<u64>,
     last_cpu: Cell<CpuId>,
     waiters: RefCell<VecDeque<TaskIndex>>,
@@ -167,8 +173,9 @@ impl<T> SimLock<T> {
         SimLock {
             sim: sim.clone(),
             class: Rc::clone(class),
-            holder: Cell::new(None),
             free_at_ns: Cell::new(0),
+            holder: Cell::new(TaskIndex::NONE),
+            kind: class.kind,
             taken_at_ns: Cell::new(0),
             last_cpu: Cell::new(owner),
             waiters: RefCell::new(VecDeque::new()),
@@ -185,17 +192,17 @@ impl<T> SimLock<T> {
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         let sim = &self.sim;
-        if self.class.kind != LockKind::Private {
+        if self.kind != LockKind::Private {
             sim.sync();
         }
         if self.is_free_at(sim.now_ns()) { self.take_free() } else { self.take_contended() }
     }
 
     /// Takes the lock if nobody holds it at the caller's time.
-    #[inline]
+    #[inline(always)]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
         let sim = &self.sim;
-        if self.class.kind != LockKind::Private {
+        if self.kind != LockKind::Private {
             sim.sync();
         }
         self.is_free_at(sim.now_ns()).then(|| self.take_free())
@@ -224,19 +231,34 @@ impl<T> SimLock<T> {
     /// No task is inside, and the last hold does not cover this time. A hold that began later is
     /// that of a private lock's owner who ran ahead without synchronising: at `now_ns` the lock
     /// was still free.
-    #[inline]
+    #[inline(always)]
     fn is_free_at(&self, now_ns: u64) -> bool {
-        self.holder.get().is_none()
-            && (self.free_at_ns.get() <= now_ns
-                || (self.class.kind == LockKind::Private && now_ns < self.taken_at_ns.get()))
+        self.free_at_ns.get() <= now_ns || self.was_free_at(now_ns)
     }
 
-    #[inline]
+    #[cold]
+    fn was_free_at(&self, now_ns: u64) -> bool {
+        self.kind == LockKind::Private && !self.is_held() && now_ns < self.taken_at_ns.get()
+    }
+
+    #[inline(always)]
+    fn is_held(&self) -> bool {
+        self.free_at_ns.get() == HELD
+    }
+
+    /// The holder from now on. Outside tasks (while a machine is set up, say) that is nobody.
+    #[inline(always)]
+    fn set_holder(&self, task: TaskIndex) {
+        self.free_at_ns.set(HELD);
+        self.holder.set(task);
+    }
+
+    #[inline(always)]
     fn take_free(&self) -> LockGuard<'_, T> {
-        if self.class.kind != LockKind::Sleep {
+        if self.kind != LockKind::Sleep {
             self.sim.atomic_begin();
         }
-        self.holder.set(Some(self.me()));
+        self.set_holder(self.sim.inner.running.get());
         self.sim.charge(self.transfer_ns());
         self.begin_hold()
     }
@@ -245,42 +267,43 @@ impl<T> SimLock<T> {
     #[inline(never)]
     fn take_contended(&self) -> LockGuard<'_, T> {
         let sim = &self.sim;
-        let me = self.me();
+        let me = sim.inner.running.get();
         assert!(
-            !sim.inner.teardown.get() || self.holder.get().is_none(),
+            !sim.inner.teardown.get() || !self.is_held(),
             "{} wanted by a destructor while another unfinished task holds it",
             self.class.name
         );
-        assert_ne!(self.holder.get(), Some(me), "{} taken twice by one task", self.class.name);
+        let is_mine = self.is_held() && self.holder.get() == me;
+        assert!(!is_mine, "{} taken twice by one task", self.class.name);
         // A private lock's taker has not synchronised yet; the holder may be done by then.
         sim.sync();
         let since_ns = sim.now_ns();
-        let waits_asleep = self.class.kind == LockKind::Sleep;
+        let waits_asleep = self.kind == LockKind::Sleep;
         if !waits_asleep {
             sim.atomic_begin();
         }
-        match self.holder.get() {
-            None => {
-                // Released, but in this CPU's future: busy until then. Taken at once, so that
-                // whoever comes meanwhile queues behind.
-                self.holder.set(Some(me));
-                let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
-                sim.charge(wait_ns);
-                sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
-                sim.sync();
+        if self.is_held() {
+            let holder = self.holder.get();
+            self.waiters.borrow_mut().push_back(me);
+            self.nr_waiters.set(self.nr_waiters.get() + 1);
+            if waits_asleep {
+                sim.block_on_lock(self.class.name, holder);
+            } else {
+                sim.spin(self.class.name, holder);
             }
-            Some(holder) => {
-                self.waiters.borrow_mut().push_back(me);
-                self.nr_waiters.set(self.nr_waiters.get() + 1);
-                if waits_asleep {
-                    sim.block_on_lock(self.class.name, holder);
-                } else {
-                    sim.spin(self.class.name, holder);
-                }
-                debug_assert!(self.holder.get() == Some(me));
-                sim.charge(self.handoff_ns());
-            }
+            debug_assert!(self.is_held() && self.holder.get() == me);
+            sim.charge(self.handoff_ns());
+        } else {
+            // Released, but in this CPU's future: busy until then. Taken at once, so that
+            // whoever comes meanwhile queues behind.
+            let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
+            self.set_holder(me);
+            sim.charge(wait_ns);
+            sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
+            sim.sync();
         }
+        // A sleeping lock's taker may have been moved by the wait.
+        self.last_cpu.set(sim.cpu());
         let wait_ns = sim.now_ns() - since_ns;
         let class = &*self.class;
         class.nr_contended.set(class.nr_contended.get() + 1);
@@ -289,27 +312,28 @@ impl<T> SimLock<T> {
         self.begin_hold()
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin_hold(&self) -> LockGuard<'_, T> {
-        self.class.nr_taken.set(self.class.nr_taken.get() + 1);
+        let class = &*self.class;
+        class.nr_taken.set(class.nr_taken.get() + 1);
         self.taken_at_ns.set(self.sim.now_ns());
-        self.last_cpu.set(self.sim.cpu());
         LockGuard { lock: self }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unlock(&self) {
         let now_ns = self.sim.now_ns();
         let hold_ns = now_ns - self.taken_at_ns.get();
         let class = &*self.class;
         class.hold_ns.set(class.hold_ns.get() + hold_ns);
-        class.hold_ns_max.set(class.hold_ns_max.get().max(hold_ns));
+        if hold_ns > class.hold_ns_max.get() {
+            class.hold_ns_max.set(hold_ns);
+        }
         self.free_at_ns.set(now_ns);
-        self.holder.set(None);
         if self.nr_waiters.get() > 0 {
             self.hand_over();
         }
-        if class.kind != LockKind::Sleep {
+        if self.kind != LockKind::Sleep {
             self.sim.atomic_end();
         }
     }
@@ -324,8 +348,8 @@ impl<T> SimLock<T> {
         let next = self.waiters.borrow_mut().pop_front();
         if let Some(next) = next {
             self.nr_waiters.set(self.nr_waiters.get() - 1);
-            self.holder.set(Some(next));
-            if self.class.kind == LockKind::Sleep {
+            self.set_holder(next);
+            if self.kind == LockKind::Sleep {
                 self.sim.lock_grant(next);
             } else {
                 self.sim.spin_grant(next, self.sim.now_ns());
@@ -333,20 +357,20 @@ impl<T> SimLock<T> {
         }
     }
 
-    /// Outside tasks (while a machine is set up, say) locks have a holder of their own.
-    #[inline]
-    fn me(&self) -> TaskIndex {
-        self.sim.inner.current.get().unwrap_or(TaskIndex(u32::MAX))
-    }
-
-    /// Getting the lock's cache line from where it was last.
-    #[inline]
+    /// Moves the lock's cache line here from where it was last; returns the cost.
+    #[inline(always)]
     fn transfer_ns(&self) -> u64 {
-        let (me, last) = (self.sim.cpu(), self.last_cpu.get());
-        if me == last { self.class.costs.hot_ns } else { self.remote_transfer_ns(me, last) }
+        if self.sim.cpu() == self.last_cpu.get() {
+            self.class.costs.hot_ns
+        } else {
+            self.remote_transfer_ns()
+        }
     }
 
-    fn remote_transfer_ns(&self, me: CpuId, last: CpuId) -> u64 {
+    #[cold]
+    fn remote_transfer_ns(&self) -> u64 {
+        let me = self.sim.cpu();
+        let last = self.last_cpu.replace(me);
         if self.sim.node_of(me) == self.sim.node_of(last) {
             self.class.costs.same_node_ns
         } else {
@@ -383,7 +407,7 @@ impl<T> DerefMut for LockGuard<'_, T> {
 }
 
 impl<T> Drop for LockGuard<'_, T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.lock.unlock();
     }

@@ -101,8 +101,8 @@ pub(crate) struct Inner {
     resumed_at_ns: Cell<u64>,
     /// Spinlocks that the running task holds.
     pub(crate) atomic_depth: Cell<u32>,
-    /// The running task; `None` outside tasks.
-    pub(crate) current: Cell<Option<TaskIndex>>,
+    /// The running task; [`TaskIndex::NONE`] outside tasks.
+    pub(crate) running: Cell<TaskIndex>,
     pub(crate) cpu: Cell<CpuId>,
     /// Whom the run loop resumes next.
     handoff: Cell<Option<TaskIndex>>,
@@ -146,7 +146,7 @@ impl Engine {
             user_ns: Cell::new(0),
             resumed_at_ns: Cell::new(0),
             atomic_depth: Cell::new(0),
-            current: Cell::new(None),
+            running: Cell::new(TaskIndex::NONE),
             cpu: Cell::new(CpuId(0)),
             handoff: Cell::new(None),
             teardown: Cell::new(false),
@@ -201,12 +201,12 @@ impl Engine {
                     inner.finish(index)
                 }
                 Step::Panicked(payload) => {
-                    inner.current.set(None);
+                    inner.running.set(TaskIndex::NONE);
                     return Err(inner.task_panicked(index, payload));
                 }
             };
         }
-        inner.current.set(None);
+        inner.running.set(TaskIndex::NONE);
         let outcome = inner.stop_reason()?;
         if outcome == Outcome::TimeLimit {
             inner.local_ns.set(limit_ns);
@@ -230,7 +230,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let inner = &*self.sim.inner;
         inner.teardown.set(true);
-        inner.current.set(None);
+        inner.running.set(TaskIndex::NONE);
         // Index loop: a destructor of a task may still spawn.
         let mut index = 0;
         while let Some(coroutine) = {
@@ -294,7 +294,7 @@ impl Inner {
     fn enter(&self, state: &mut State, index: TaskIndex, at_ns: u64) {
         let task = &mut state.tasks[index];
         task.state = TaskState::Running;
-        self.current.set(Some(index));
+        self.running.set(index);
         self.cpu.set(task.cpu);
         self.local_ns.set(at_ns);
         self.resumed_at_ns.set(at_ns);
@@ -355,9 +355,16 @@ impl Inner {
         }
     }
 
+    /// The running task; `None` outside tasks.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<TaskIndex> {
+        let running = self.running.get();
+        (running != TaskIndex::NONE).then_some(running)
+    }
+
     /// The running task, or a panic that names the call: only tasks may wait.
     pub(crate) fn expect_current(&self, what: &str) -> TaskIndex {
-        match self.current.get() {
+        match self.current() {
             Some(index) => index,
             None => panic!("{what} was called outside a task"),
         }
@@ -393,7 +400,7 @@ impl Inner {
     fn finish(&self, index: TaskIndex) -> Option<TaskIndex> {
         let state = &mut *self.state.borrow_mut();
         self.leave(state, index);
-        self.current.set(None);
+        self.running.set(TaskIndex::NONE);
         let ended_ns = self.local_ns.get();
         let joiners = state.tasks.remove(index);
         Self::release_cpu(state, index);

@@ -11,6 +11,9 @@ use crate::cpu::CpuId;
 pub(crate) struct TaskIndex(pub(crate) u32);
 
 impl TaskIndex {
+    /// No task.
+    pub(crate) const NONE: TaskIndex = TaskIndex(u32::MAX);
+
     #[inline(always)]
     pub(crate) const fn idx(self) -> usize {
         self.0 as usize

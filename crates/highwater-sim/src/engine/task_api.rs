@@ -83,7 +83,7 @@ impl Sim {
     #[inline(never)]
     fn sync_slow(&self) {
         let inner = &*self.inner;
-        let Some(me) = inner.current.get() else {
+        let Some(me) = inner.current() else {
             return;
         };
         if inner.teardown.get() {
@@ -273,7 +273,7 @@ impl Sim {
     /// A wake-up may have queued an event or filled this CPU's runqueue.
     fn after_wake(&self, state: &State) {
         let inner = &*self.inner;
-        if let Some(me) = inner.current.get() {
+        if let Some(me) = inner.current() {
             let task = &state.tasks[me];
             if !matches!(task.placement, Placement::Interrupt(_)) {
                 inner.resched_at_ns.set(state.sched.cpus[task.cpu.idx()].resched_at_ns);
@@ -400,7 +400,7 @@ impl Sim {
 
     /// The running task.
     pub fn current(&self) -> Option<TaskId> {
-        let index = self.inner.current.get()?;
+        let index = self.inner.current()?;
         Some(self.inner.state.borrow().tasks.id_of(index))
     }
 
