@@ -58,6 +58,8 @@ struct Case {
     high: u32,
     /// Largest order.
     order_max: u8,
+    /// All orders are as common as small ones.
+    large: bool,
     /// Steps of a thread.
     steps: usize,
 }
@@ -69,6 +71,7 @@ const ONE_ZONE: Case = Case {
     batch: 4,
     high: 12,
     order_max: 4,
+    large: false,
     steps: 30,
 };
 
@@ -79,6 +82,7 @@ const TWO_ZONES: Case = Case {
     batch: 2,
     high: 8,
     order_max: 9,
+    large: false,
     steps: 24,
 };
 
@@ -90,10 +94,11 @@ const TWO_NODES: Case = Case {
     batch: 3,
     high: 10,
     order_max: 3,
+    large: false,
     steps: 24,
 };
 
-/// Blocks so large that requests fail and the reserve for atomic ones is claimed and given back.
+/// Blocks so large that requests fail and, now and then, the reserve for atomic ones is claimed.
 const SHORT_OF_MEMORY: Case = Case {
     policy: "6.1",
     cpus: &[0, 0],
@@ -101,6 +106,7 @@ const SHORT_OF_MEMORY: Case = Case {
     batch: 1,
     high: 6,
     order_max: 10,
+    large: true,
     steps: 30,
 };
 
@@ -321,7 +327,8 @@ impl<'w> Worker<'w> {
         }
         let mut rng = thread_rng();
         let largest = self.case.order_max;
-        let order = Order(rng.gen_range(0..=largest).min(rng.gen_range(0..=largest)));
+        let other = if self.case.large { largest } else { rng.gen_range(0..=largest) };
+        let order = Order(rng.gen_range(0..=largest).min(other));
         let gfp = KINDS[rng.gen_range(0..KINDS.len())];
         let node = NodeId(rng.gen_range(0..self.world.memory.nr_nodes()) as u16);
         let page = self.world.memory.alloc(&self.cx, &NoRelief, gfp, order, node, None);
