@@ -313,7 +313,14 @@ impl Inner {
             self.tick_at_ns.set(cpu.tick_at_ns);
             self.resched_at_ns.set(cpu.resched_at_ns);
         }
-        self.reset_horizon(state);
+        let (bound_ns, likely_next) = state.queue.peek();
+        self.set_horizon(bound_ns);
+        if let Some(id) = likely_next {
+            state.tasks.prefetch(TaskIndex(id));
+            if let Some(Some(coroutine)) = self.coroutines.borrow().get(id as usize) {
+                coroutine.prefetch();
+            }
+        }
     }
 
     /// Stores the running task's cells and accounts its time.
@@ -337,22 +344,43 @@ impl Inner {
     }
 
     pub(crate) fn reset_horizon(&self, state: &State) {
+        self.set_horizon(state.queue.lower_bound());
+    }
+
+    /// `bound_ns`: no event is earlier.
+    #[inline(always)]
+    fn set_horizon(&self, bound_ns: u64) {
         let resched_ns = if self.atomic_depth.get() == 0 {
             self.resched_at_ns.get().saturating_sub(1)
         } else {
             u64::MAX
         };
-        self.horizon_ns.set(state.queue.lower_bound().min(resched_ns));
+        self.horizon_ns.set(bound_ns.min(resched_ns));
     }
 
     /// Lets the next event's task run and returns when this one is resumed. The caller has stored
     /// its state and left.
+    #[inline(always)]
     pub(crate) fn switch_away(&self, me: TaskIndex) {
-        let next = self.dispatch(&mut self.state.borrow_mut());
-        if next != Some(me) {
-            self.handoff.set(next);
-            self.slot.suspend();
+        if self.pick_next(me) {
+            self.suspend();
         }
+    }
+
+    /// First half of [`Inner::switch_away`]: true if the second, [`Inner::suspend`], is to follow.
+    #[must_use]
+    pub(crate) fn pick_next(&self, me: TaskIndex) -> bool {
+        let next = self.dispatch(&mut self.state.borrow_mut());
+        if next == Some(me) {
+            return false;
+        }
+        self.handoff.set(next);
+        true
+    }
+
+    #[inline(always)]
+    pub(crate) fn suspend(&self) {
+        self.slot.suspend();
     }
 
     /// The running task; `None` outside tasks.

@@ -157,16 +157,23 @@ impl Queue {
     /// are sparse, else up to a slot's width early.
     #[inline]
     pub fn lower_bound(&self) -> u64 {
+        self.peek().0
+    }
+
+    /// [`Queue::lower_bound`], and who probably comes next: the first event of the earliest slot.
+    #[inline]
+    pub fn peek(&self) -> (u64, Option<EventId>) {
         if self.levels == 0 {
-            return u64::MAX;
+            return (u64::MAX, None);
         }
         let (level, slot) = self.first_slot();
-        let first = self.nodes[slot_index(level, slot) as usize];
-        if first.next == first.prev {
-            self.nodes[first.next as usize].time_ns
+        let Node { next, prev, .. } = self.nodes[slot_index(level, slot) as usize];
+        let bound_ns = if next == prev {
+            self.nodes[next as usize].time_ns
         } else {
             self.slot_start(level, slot)
-        }
+        };
+        (bound_ns, Some(next - SENTINELS as u32))
     }
 
     #[inline]

@@ -131,6 +131,8 @@ pub(crate) enum Step {
 /// The code of one task. Dropping a suspended one unwinds its stack.
 pub(crate) struct Coroutine {
     inner: corosensei::Coroutine<*const Slot, (), (), PooledStack>,
+    /// An address in the frame that suspended it; 0 before that.
+    top: usize,
 }
 
 impl Coroutine {
@@ -143,7 +145,7 @@ impl Coroutine {
             unsafe { (*slot).yielder.set(std::ptr::from_ref(yielder)) };
             body();
         });
-        Ok(Coroutine { inner })
+        Ok(Coroutine { inner, top: 0 })
     }
 
     /// Runs the code until it suspends through `slot`, returns or panics. Every resume of one
@@ -155,9 +157,25 @@ impl Coroutine {
             panic::catch_unwind(AssertUnwindSafe(|| self.inner.resume(std::ptr::from_ref(slot))));
         ACTIVE.set(outer);
         match result {
-            Ok(CoroutineResult::Yield(())) => Step::Suspended,
+            Ok(CoroutineResult::Yield(())) => {
+                self.top = slot.top.get();
+                Step::Suspended
+            }
             Ok(CoroutineResult::Return(())) => Step::Finished,
             Err(payload) => Step::Panicked(payload),
+        }
+    }
+
+    /// Asks the machine that runs this for the part of the stack that resuming uses first.
+    /// Simulations of thousands of tasks spend much of their time waiting for these lines
+    /// otherwise.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        if self.top != 0 {
+            let from = self.top.wrapping_sub(STACK_LINES_BELOW * CACHE_LINE);
+            for line in 0..STACK_LINES_BELOW + 1 + STACK_LINES_ABOVE {
+                prefetch_line(from.wrapping_add(line * CACHE_LINE));
+            }
         }
     }
 }
@@ -166,11 +184,13 @@ impl Coroutine {
 pub(crate) struct Slot {
     /// The running coroutine's; stale when none runs.
     yielder: Cell<*const Yielder<*const Slot, ()>>,
+    /// An address in the frame that suspended last.
+    top: Cell<usize>,
 }
 
 impl Slot {
     pub(crate) const fn new() -> Self {
-        Slot { yielder: Cell::new(std::ptr::null()) }
+        Slot { yielder: Cell::new(std::ptr::null()), top: Cell::new(0) }
     }
 
     /// Goes back to the [`Coroutine::resume`] that runs the caller; returns at the next resume.
@@ -178,10 +198,14 @@ impl Slot {
     /// # Panics
     /// If the caller is not a coroutine that this slot's executor runs (code outside any task, or
     /// a task of another simulation).
-    #[inline]
+    ///
+    /// Inlined as far up as possible: the processor predicts a return wrongly that leaves a frame
+    /// which another stack entered.
+    #[inline(always)]
     pub(crate) fn suspend(&self) {
         assert!(std::ptr::eq(ACTIVE.get(), self), "a task's wait was called outside that task");
         let yielder = self.yielder.get();
+        self.top.set(std::ptr::from_ref(&yielder).addr());
         // SAFETY: 1. `ACTIVE` names this slot, so the innermost `resume` of this thread is one
         // with this slot, and the caller runs on the coroutine it resumed. 2. `yielder` is that
         // coroutine's: its first entry stored it, and each return from `suspend` below stores it
@@ -190,6 +214,25 @@ impl Slot {
         unsafe { (*yielder).suspend(()) };
         self.yielder.set(yielder);
     }
+}
+
+/// Lines around an address in the frame that suspended a task: the registers saved below it, the
+/// frames of the callers above.
+const STACK_LINES_BELOW: usize = 1;
+const STACK_LINES_ABOVE: usize = 5;
+
+/// Asks for the cache line of an address. Only a hint: the address may be anything.
+#[inline(always)]
+pub(crate) fn prefetch_line(address: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch neither faults nor reads as far as the program can see, whatever the
+    // address; SSE, which has it, is part of every x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 #[cfg(test)]

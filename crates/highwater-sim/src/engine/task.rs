@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use super::stack::StackClass;
+use super::stack::{StackClass, prefetch_line};
 use crate::cpu::CpuId;
 
 /// Position in the task table; reused after a task ended.
@@ -257,6 +257,14 @@ impl TaskTable {
 
     pub(crate) fn id_of(&self, index: TaskIndex) -> TaskId {
         TaskId { index, generation: self[index].generation }
+    }
+
+    /// Asks the machine that runs this for the line of a task that will be looked at soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: TaskIndex) {
+        if let Some(task) = self.hot.get(index.idx()) {
+            prefetch_line(std::ptr::from_ref(task).addr());
+        }
     }
 
     pub(crate) fn info(&self, index: TaskIndex) -> &TaskInfo {

@@ -126,16 +126,19 @@ impl Sim {
 impl Sim {
     /// Waits until somebody unparks this task; at once if somebody did since its last wait. `why`
     /// appears in deadlock reports.
+    #[inline]
     pub fn park(&self, why: &'static str) {
         self.block(why, None);
     }
 
     /// Like [`Sim::park`], until `deadline_ns` at the latest.
+    #[inline]
     pub fn park_until(&self, why: &'static str, deadline_ns: u64) -> Wake {
         self.block(why, Some(deadline_ns))
     }
 
     /// Like [`Sim::park`], for `timeout_ns` at most.
+    #[inline]
     pub fn park_timeout(&self, why: &'static str, timeout_ns: u64) -> Wake {
         self.sync();
         self.block(why, Some(self.now_ns().saturating_add(timeout_ns)))
@@ -154,17 +157,27 @@ impl Sim {
     }
 
     /// Waits for `ns`, whoever unparks it.
+    #[inline]
     pub fn sleep_ns(&self, ns: u64) {
         self.sync();
         self.sleep_until(self.now_ns().saturating_add(ns));
     }
 
     /// Waits until `deadline_ns`, whoever unparks it (an unpark is kept for the next `park`).
+    #[inline]
     pub fn sleep_until(&self, deadline_ns: u64) {
+        if self.begin_sleep(deadline_ns) {
+            self.inner.suspend();
+        }
+    }
+
+    /// False if the sleep is over already.
+    #[inline(never)]
+    fn begin_sleep(&self, deadline_ns: u64) -> bool {
         self.sync();
         let inner = &*self.inner;
         if inner.teardown.get() {
-            return;
+            return false;
         }
         let me = inner.expect_current("sleep");
         {
@@ -175,7 +188,7 @@ impl Sim {
             state.queue.insert(me.0, deadline_ns.max(inner.local_ns.get()));
             Inner::release_cpu(state, me);
         }
-        inner.switch_away(me);
+        inner.pick_next(me)
     }
 
     /// Sleeps for `timeout` ticks, rounded as the kernel's timer wheel does (spec 04 §12.3).
@@ -231,17 +244,30 @@ impl Sim {
         inner.switch_away(me);
     }
 
+    #[inline]
     fn block(&self, why: &'static str, deadline_ns: Option<u64>) -> Wake {
+        match self.begin_block(why, deadline_ns) {
+            Some(wake) => wake,
+            None => {
+                self.inner.suspend();
+                self.end_block()
+            }
+        }
+    }
+
+    /// How the wait ended, if it is over already.
+    #[inline(never)]
+    fn begin_block(&self, why: &'static str, deadline_ns: Option<u64>) -> Option<Wake> {
         self.sync();
         let inner = &*self.inner;
         if inner.teardown.get() {
-            return Wake::TimedOut;
+            return Some(Wake::TimedOut);
         }
         let me = inner.expect_current("park");
         {
             let state = &mut *inner.state.borrow_mut();
             if std::mem::take(&mut state.tasks[me].permit) {
-                return Wake::Unparked;
+                return Some(Wake::Unparked);
             }
             self.begin_wait(state, me);
             state.tasks.info_mut(me).wait_on = WaitOn::Reason(why);
@@ -254,8 +280,12 @@ impl Sim {
             }
             Inner::release_cpu(state, me);
         }
-        inner.switch_away(me);
-        let mut state = inner.state.borrow_mut();
+        if inner.pick_next(me) { None } else { Some(self.end_block()) }
+    }
+
+    fn end_block(&self) -> Wake {
+        let me = self.inner.running.get();
+        let mut state = self.inner.state.borrow_mut();
         state.tasks.info_mut(me).wait_on = WaitOn::Nothing;
         state.tasks[me].wake
     }
