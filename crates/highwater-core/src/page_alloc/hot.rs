@@ -66,13 +66,15 @@ impl<H: Host> PageAllocator<H> {
         {
             return Err(None);
         }
-        let mine = &zone.cpus[cx.cpu().idx()];
+        // A task stays on its CPU while it takes, holds and releases a per-CPU lock.
+        let cpu = cx.cpu();
+        let mine = &zone.cpus[cpu.idx()];
         let flags = || self.plain_flags(gfp, Some(preferred));
         let pfn = match self.pcp_alloc(cx, zone, mine, order, migratetype, flags) {
             Ok(Some(pfn)) => pfn,
             nothing => return Err(Some(nothing)),
         };
-        let (cpu, events) = (cx.cpu(), pcp_event_unit(self.policy.pcp.event_unit, order));
+        let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
         // The preferred zone it is: a hit.
         mine.count(NumaStat::NumaHit);
