@@ -121,6 +121,18 @@ pub(crate) struct Sched {
     node_cpus: Vec<Vec<u64>>,
     /// Tasks in all runqueues.
     nr_queued: usize,
+    /// From the first tick of a slice to its end.
+    slice_after_tick_ns: u64,
+}
+
+impl Cpu {
+    /// `task` becomes current at the CPU's local time, with a fresh slice of whole ticks.
+    #[inline]
+    fn begin(&mut self, task: TaskIndex, next_tick_ns: u64, slice_after_tick_ns: u64) {
+        self.current = Some(task);
+        self.slice_end_ns = next_tick_ns + slice_after_tick_ns;
+        self.resched_at_ns = if self.runqueue.is_empty() { u64::MAX } else { self.slice_end_ns };
+    }
 }
 
 /// Where a woken task went.
@@ -166,11 +178,31 @@ impl Sched {
             idle[cpu / 64] |= 1 << (cpu % 64);
             node_cpus[usize::from(slot.node)][cpu / 64] |= 1 << (cpu % 64);
         }
-        Sched { nr_idle: cpus.len(), cpus, params, idle, node_cpus, nr_queued: 0 }
+        let slice_ticks = params.slice_ns.div_ceil(NS_PER_JIFFY).max(1);
+        Sched {
+            nr_idle: cpus.len(),
+            cpus,
+            params,
+            idle,
+            node_cpus,
+            nr_queued: 0,
+            slice_after_tick_ns: (slice_ticks - 1) * NS_PER_JIFFY,
+        }
     }
 
     /// Gives a woken (or new) task a CPU or a place in a runqueue.
+    #[inline]
     pub(crate) fn place(&mut self, candidate: Candidate, now_ns: u64) -> Placed {
+        let last = candidate.last_cpu;
+        if self.is_idle(last) && self.is_allowed(candidate.placement, last) {
+            let at_ns = self.start_on_idle(last, candidate.task, now_ns);
+            return Placed::Starts { cpu: last, at_ns };
+        }
+        self.place_elsewhere(candidate, now_ns)
+    }
+
+    #[inline(never)]
+    fn place_elsewhere(&mut self, candidate: Candidate, now_ns: u64) -> Placed {
         let cpu = self.select_cpu(candidate);
         if self.is_idle(cpu) {
             return Placed::Starts { cpu, at_ns: self.start_on_idle(cpu, candidate.task, now_ns) };
@@ -181,6 +213,26 @@ impl Sched {
         // The first to wait makes ticks matter; the slice may be over already.
         slot.resched_at_ns = slot.resched_at_ns.min(slot.slice_end_ns.max(next_tick_ns(now_ns)));
         Placed::Queued { cpu }
+    }
+
+    /// The current task of `cpu` blocked or ended. If nobody waits anywhere, the CPU idles; else
+    /// false, and [`Sched::next_on`] follows.
+    #[inline]
+    pub(crate) fn idle_on(&mut self, cpu: CpuId) -> bool {
+        if self.nr_queued != 0 {
+            return false;
+        }
+        self.set_idle(cpu);
+        true
+    }
+
+    fn set_idle(&mut self, cpu: CpuId) {
+        self.idle[cpu.idx() / 64] |= 1 << (cpu.idx() % 64);
+        self.nr_idle += 1;
+        let slot = &mut self.cpus[cpu.idx()];
+        slot.current = None;
+        slot.tick_at_ns = u64::MAX;
+        slot.resched_at_ns = u64::MAX;
     }
 
     /// The current task of `cpu` blocked or ended at the CPU's local time. Returns its successor
@@ -198,20 +250,15 @@ impl Sched {
             None => self.steal(cpu, candidate_of),
         };
         let Some(task) = next else {
-            self.idle[cpu.idx() / 64] |= 1 << (cpu.idx() % 64);
-            self.nr_idle += 1;
-            let slot = &mut self.cpus[cpu.idx()];
-            slot.current = None;
-            slot.tick_at_ns = u64::MAX;
-            slot.resched_at_ns = u64::MAX;
+            self.set_idle(cpu);
             return None;
         };
         let switch_ns = self.params.context_switch_ns;
         let slot = &mut self.cpus[cpu.idx()];
         slot.times.system_ns += switch_ns;
         slot.local_ns += switch_ns;
-        self.begin(cpu, task);
-        Some((task, self.cpus[cpu.idx()].local_ns))
+        slot.begin(task, next_tick_ns(slot.local_ns), self.slice_after_tick_ns);
+        Some((task, slot.local_ns))
     }
 
     /// Puts the current task of `cpu` at the end of its runqueue; [`Sched::next_on`] follows.
@@ -269,7 +316,7 @@ impl Sched {
 
     /// Ends an idle period: `task` has the CPU from the returned time on.
     fn start_on_idle(&mut self, cpu: CpuId, task: TaskIndex, now_ns: u64) -> u64 {
-        let params = self.params;
+        let params = &self.params;
         let slot = &mut self.cpus[cpu.idx()];
         // The end of the last task's work may lie ahead of the wake-up by a switch's cost.
         let now_ns = now_ns.max(slot.local_ns);
@@ -282,20 +329,12 @@ impl Sched {
         slot.times.idle_ns += idle_ns + latency_ns;
         slot.times.system_ns += params.context_switch_ns;
         slot.local_ns = now_ns + latency_ns + params.context_switch_ns;
-        slot.tick_at_ns = next_tick_ns(slot.local_ns);
+        let (starts_ns, tick_at_ns) = (slot.local_ns, next_tick_ns(slot.local_ns));
+        slot.tick_at_ns = tick_at_ns;
+        slot.begin(task, tick_at_ns, self.slice_after_tick_ns);
         self.idle[cpu.idx() / 64] &= !(1 << (cpu.idx() % 64));
         self.nr_idle -= 1;
-        self.begin(cpu, task);
-        self.cpus[cpu.idx()].local_ns
-    }
-
-    /// `task` becomes current at the CPU's local time, with a fresh slice.
-    fn begin(&mut self, cpu: CpuId, task: TaskIndex) {
-        let slice_ticks = self.params.slice_ns.div_ceil(NS_PER_JIFFY).max(1);
-        let slot = &mut self.cpus[cpu.idx()];
-        slot.current = Some(task);
-        slot.slice_end_ns = (slot.local_ns / NS_PER_JIFFY + slice_ticks) * NS_PER_JIFFY;
-        slot.resched_at_ns = if slot.runqueue.is_empty() { u64::MAX } else { slot.slice_end_ns };
+        starts_ns
     }
 
     /// The wake-up placement: the last CPU if idle, else an idle one of its node, else any idle

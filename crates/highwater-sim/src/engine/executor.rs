@@ -399,15 +399,22 @@ impl Inner {
     }
 
     /// The current task gives its CPU to the next one (if it has a CPU at all).
+    #[inline(always)]
     pub(crate) fn release_cpu(state: &mut State, index: TaskIndex) {
         let task = &state.tasks[index];
         if let Placement::Interrupt(_) = task.placement {
             return;
         }
+        let cpu = task.cpu;
+        if !state.sched.idle_on(cpu) {
+            Self::start_next(state, cpu);
+        }
+    }
+
+    fn start_next(state: &mut State, cpu: CpuId) {
         let (sched, tasks) = (&mut state.sched, &state.tasks);
-        let next = sched.next_on(task.cpu, |index| State::candidate(tasks, index));
+        let next = sched.next_on(cpu, |index| State::candidate(tasks, index));
         if let Some((next, at_ns)) = next {
-            let cpu = state.tasks[index].cpu;
             let task = &mut state.tasks[next];
             task.cpu = cpu;
             task.state = TaskState::Ready;
@@ -488,18 +495,24 @@ impl Inner {
 
 impl State {
     /// Gives a woken task a CPU. Returns when it starts; `None` if it waits in a runqueue.
+    #[inline(always)]
     pub(crate) fn place(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
-        let task = &mut self.tasks[index];
-        if let Placement::Interrupt(_) = task.placement {
+        if let Placement::Interrupt(_) = self.tasks[index].placement {
             return Some(now_ns);
         }
-        match self.sched.place(Self::candidate(&self.tasks, index), now_ns) {
+        self.place_on_cpu(index, now_ns)
+    }
+
+    #[inline]
+    fn place_on_cpu(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
+        let candidate = Self::candidate(&self.tasks, index);
+        let task = &mut self.tasks[index];
+        match self.sched.place(candidate, now_ns) {
             Placed::Starts { cpu, at_ns } => {
-                self.tasks[index].cpu = cpu;
+                task.cpu = cpu;
                 Some(at_ns)
             }
             Placed::Queued { cpu } => {
-                let task = &mut self.tasks[index];
                 task.cpu = cpu;
                 task.state = TaskState::Queued;
                 None
