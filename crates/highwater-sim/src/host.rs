@@ -190,7 +190,8 @@ impl Host for SimHost {
     #[inline(always)]
     fn trace(&self, cpu: CpuId, event: &Event) {
         if self.has_tracing {
-            self.trace_slow(cpu, event);
+            // By value: then the event is only built if it goes somewhere.
+            self.trace_slow(cpu, *event);
         }
     }
 
@@ -204,15 +205,16 @@ impl Host for SimHost {
 }
 
 impl SimHost {
+    #[cold]
     #[inline(never)]
-    fn trace_slow(&self, cpu: CpuId, event: &Event) {
+    fn trace_slow(&self, cpu: CpuId, event: Event) {
         if self.tracing.digest {
             for word in event.words() {
                 self.sim.fold(word);
             }
         }
         if let Some(sink) = &self.tracing.sink {
-            sink(self.sim.now_ns(), cpu, event);
+            sink(self.sim.now_ns(), cpu, &event);
         }
     }
 }

@@ -191,21 +191,19 @@ impl<T> SimLock<T> {
     /// the end of the simulation wants a lock that another unfinished task holds.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
-        let sim = &self.sim;
-        if self.kind != LockKind::Private {
-            sim.sync();
+        match self.take_at_once() {
+            Some(guard) => guard,
+            None => self.lock_slow(),
         }
-        if self.is_free_at(sim.now_ns()) { self.take_free() } else { self.take_contended() }
     }
 
     /// Takes the lock if nobody holds it at the caller's time.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-        let sim = &self.sim;
-        if self.kind != LockKind::Private {
-            sim.sync();
+        match self.take_at_once() {
+            None => self.try_lock_slow(),
+            taken => taken,
         }
-        self.is_free_at(sim.now_ns()).then(|| self.take_free())
     }
 
     /// True if somebody has the lock at the caller's time.
@@ -241,6 +239,47 @@ impl<T> SimLock<T> {
         self.kind == LockKind::Private && !self.is_held() && now_ns < self.taken_at_ns.get()
     }
 
+    /// The common case of [`SimLock::lock`]: nothing to wait for, the cache line is here, no tick
+    /// is due. Else nothing has happened, and the slow path does everything.
+    #[inline(always)]
+    fn take_at_once(&self) -> Option<LockGuard<'_, T>> {
+        let (inner, class) = (&*self.sim.inner, &*self.class);
+        let now_ns = inner.local_ns.get();
+        let taken_at_ns = now_ns + class.costs.hot_ns;
+        let others_first = self.kind != LockKind::Private && now_ns > inner.horizon_ns.get();
+        if others_first
+            || now_ns < self.free_at_ns.get()
+            || inner.cpu.get() != self.last_cpu.get()
+            || taken_at_ns >= inner.tick_at_ns.get()
+        {
+            return None;
+        }
+        if self.kind != LockKind::Sleep {
+            inner.atomic_begin();
+        }
+        self.set_holder(inner.running.get());
+        inner.local_ns.set(taken_at_ns);
+        Some(self.begin_hold(class, taken_at_ns))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self) -> LockGuard<'_, T> {
+        match self.try_lock_slow() {
+            Some(guard) => guard,
+            None => self.take_contended(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_lock_slow(&self) -> Option<LockGuard<'_, T>> {
+        if self.kind != LockKind::Private {
+            self.sim.sync();
+        }
+        self.is_free_at(self.sim.now_ns()).then(|| self.take_free())
+    }
+
     #[inline(always)]
     fn is_held(&self) -> bool {
         self.free_at_ns.get() == HELD
@@ -253,14 +292,14 @@ impl<T> SimLock<T> {
         self.holder.set(task);
     }
 
-    #[inline(always)]
     fn take_free(&self) -> LockGuard<'_, T> {
+        let inner = &*self.sim.inner;
         if self.kind != LockKind::Sleep {
-            self.sim.atomic_begin();
+            inner.atomic_begin();
         }
-        self.set_holder(self.sim.inner.running.get());
-        self.sim.charge(self.transfer_ns());
-        self.begin_hold()
+        self.set_holder(inner.running.get());
+        let taken_at_ns = inner.charge(self.transfer_ns());
+        self.begin_hold(&self.class, taken_at_ns)
     }
 
     #[cold]
@@ -280,7 +319,7 @@ impl<T> SimLock<T> {
         let since_ns = sim.now_ns();
         let waits_asleep = self.kind == LockKind::Sleep;
         if !waits_asleep {
-            sim.atomic_begin();
+            sim.inner.atomic_begin();
         }
         if self.is_held() {
             let holder = self.holder.get();
@@ -309,38 +348,44 @@ impl<T> SimLock<T> {
         class.nr_contended.set(class.nr_contended.get() + 1);
         class.wait_ns.set(class.wait_ns.get() + wait_ns);
         class.wait_ns_max.set(class.wait_ns_max.get().max(wait_ns));
-        self.begin_hold()
+        self.begin_hold(class, sim.now_ns())
     }
 
     #[inline(always)]
-    fn begin_hold(&self) -> LockGuard<'_, T> {
-        let class = &*self.class;
+    fn begin_hold(&self, class: &LockClass, now_ns: u64) -> LockGuard<'_, T> {
         class.nr_taken.set(class.nr_taken.get() + 1);
-        self.taken_at_ns.set(self.sim.now_ns());
+        self.taken_at_ns.set(now_ns);
         LockGuard { lock: self }
     }
 
     #[inline(always)]
     fn unlock(&self) {
-        let now_ns = self.sim.now_ns();
+        let (inner, class) = (&*self.sim.inner, &*self.class);
+        let now_ns = inner.local_ns.get();
         let hold_ns = now_ns - self.taken_at_ns.get();
-        let class = &*self.class;
         class.hold_ns.set(class.hold_ns.get() + hold_ns);
         if hold_ns > class.hold_ns_max.get() {
             class.hold_ns_max.set(hold_ns);
         }
         self.free_at_ns.set(now_ns);
         if self.nr_waiters.get() > 0 {
-            self.hand_over();
+            return self.unlock_contended();
         }
         if self.kind != LockKind::Sleep {
-            self.sim.atomic_end();
+            inner.atomic_end(now_ns);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlock_contended(&self) {
+        self.hand_over();
+        if self.kind != LockKind::Sleep {
+            self.sim.inner.atomic_end(self.sim.now_ns());
         }
     }
 
     /// Gives the lock to the first waiter, from this CPU's clock on.
-    #[cold]
-    #[inline(never)]
     fn hand_over(&self) {
         if self.sim.inner.teardown.get() {
             return;

@@ -33,12 +33,7 @@ impl Sim {
     /// Accounts kernel work: the CPU's clock advances, nothing else happens.
     #[inline(always)]
     pub fn charge(&self, ns: u64) {
-        let inner = &*self.inner;
-        let local_ns = inner.local_ns.get() + ns;
-        inner.local_ns.set(local_ns);
-        if local_ns >= inner.tick_at_ns.get() {
-            self.tick();
-        }
+        self.inner.charge(ns);
     }
 
     /// Accounts user work.
@@ -66,17 +61,6 @@ impl Sim {
         if self.inner.local_ns.get() > self.inner.horizon_ns.get() {
             self.sync_slow();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn tick(&self) {
-        let inner = &*self.inner;
-        let tick_ns = inner.state.borrow().sched.params.tick_ns;
-        let (local_ns, tick_at_ns) =
-            pay_ticks(inner.local_ns.get(), inner.tick_at_ns.get(), tick_ns);
-        inner.local_ns.set(local_ns);
-        inner.tick_at_ns.set(tick_at_ns);
     }
 
     #[cold]
@@ -365,21 +349,41 @@ impl Sim {
         }
         self.after_wake(state);
     }
+}
 
-    /// No preemption and no blocking until [`Sim::atomic_end`].
+/// What locks do at every turn, on the cells themselves.
+impl Inner {
+    /// [`Sim::charge`]. Returns the new local clock.
+    #[inline(always)]
+    pub(crate) fn charge(&self, ns: u64) -> u64 {
+        let local_ns = self.local_ns.get() + ns;
+        self.local_ns.set(local_ns);
+        if local_ns >= self.tick_at_ns.get() { self.tick() } else { local_ns }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tick(&self) -> u64 {
+        let tick_ns = self.state.borrow().sched.params.tick_ns;
+        let (local_ns, tick_at_ns) = pay_ticks(self.local_ns.get(), self.tick_at_ns.get(), tick_ns);
+        self.local_ns.set(local_ns);
+        self.tick_at_ns.set(tick_at_ns);
+        local_ns
+    }
+
+    /// No preemption and no blocking until [`Inner::atomic_end`].
     #[inline(always)]
     pub(crate) fn atomic_begin(&self) {
-        self.inner.atomic_depth.set(self.inner.atomic_depth.get() + 1);
+        self.atomic_depth.set(self.atomic_depth.get() + 1);
     }
 
     #[inline(always)]
-    pub(crate) fn atomic_end(&self) {
-        let inner = &*self.inner;
-        let depth = inner.atomic_depth.get() - 1;
-        inner.atomic_depth.set(depth);
+    pub(crate) fn atomic_end(&self, now_ns: u64) {
+        let depth = self.atomic_depth.get() - 1;
+        self.atomic_depth.set(depth);
         // The slice ended meanwhile: the next synchronisation looks closer.
-        if depth == 0 && inner.local_ns.get() >= inner.resched_at_ns.get() {
-            inner.horizon_ns.set(0);
+        if depth == 0 && now_ns >= self.resched_at_ns.get() {
+            self.horizon_ns.set(0);
         }
     }
 }
