@@ -72,7 +72,6 @@ pub struct MachineFile {
     pub machine: Machine,
     /// The file as named by the user; none if the machine came from the command line.
     source: Option<String>,
-    text: String,
     /// `[cache]` and `[cost]`, the named cost table merged in.
     simulation: toml::Table,
 }
@@ -114,9 +113,8 @@ impl MachineFile {
             name: machine.name.clone(),
             summary: summary.to_owned(),
             source: None,
-            text: to_toml(&machine, summary),
+            simulation: default_simulation(machine.nodes.len()),
             machine,
-            simulation: toml::Table::new(),
         }
     }
 
@@ -131,28 +129,27 @@ impl MachineFile {
         let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
         let name = raw.name.clone().or(stem).unwrap_or_default();
         let machine = raw.machine(file, text, &name)?;
-        let simulation = raw.simulation(file, text)?;
-        let (text, source) = (text.to_owned(), Some(file.to_owned()));
-        Ok(MachineFile { name, summary: raw.summary, machine, source, text, simulation })
-    }
-
-    /// The machine as results keep it.
-    pub fn definition(&self) -> Definition {
-        Definition {
-            name: self.name.clone(),
-            summary: self.summary.clone(),
-            definition: self.text.clone(),
+        let mut simulation = raw.simulation(file, text)?;
+        if simulation.is_empty() {
+            simulation = default_simulation(machine.nodes.len());
         }
+        let source = Some(file.to_owned());
+        Ok(MachineFile { name, summary: raw.summary, machine, source, simulation })
     }
 
-    /// What operations cost on it; the defaults of spec 04 §12.1 if the file says nothing.
+    /// The machine as results keep it: a file of this format with every zone and every cost, so
+    /// that the run can be repeated from it alone.
+    pub fn definition(&self) -> Definition {
+        let simulation = toml::to_string(&self.simulation).unwrap_or_default();
+        let definition = format!("{}\n{simulation}", to_toml(&self.machine, &self.summary));
+        Definition { name: self.name.clone(), summary: self.summary.clone(), definition }
+    }
+
+    /// What operations cost on it; those of a generic server if the file says nothing.
     ///
     /// # Errors
     /// If the tables are incomplete or wrong, naming the field.
     pub fn costs(&self) -> Result<CostModel, String> {
-        if self.simulation.is_empty() {
-            return Ok(CostModel::new(&CostTable::spec_defaults()));
-        }
         let file = self.source.as_deref().unwrap_or(&self.name);
         let text = toml::to_string(&self.simulation).map_err(|error| format!("{file}: {error}"))?;
         let table = CostTable::parse(file, &text)
@@ -315,6 +312,28 @@ impl RawZone {
             managed_at_boot: self.managed_at_boot.unwrap_or(self.managed),
         }
     }
+}
+
+/// Costs and caches of machines that say nothing about them: the generic server, a socket per node.
+fn default_simulation(nr_nodes: usize) -> toml::Table {
+    let figure = |unit: &str, value: usize| {
+        let source = toml::Value::from("default: a generic server, one socket per node");
+        let value = toml::Value::from(value as i64);
+        toml::Value::Table(
+            [(unit.to_owned(), value), ("source".to_owned(), source)].into_iter().collect(),
+        )
+    };
+    let cache = [
+        ("l1", figure("bytes", 32 << 10)),
+        ("l2", figure("bytes", 1 << 20)),
+        ("llc", figure("bytes", 25 << 20)),
+        ("sockets", figure("count", nr_nodes)),
+    ];
+    // The table that comes with the program parses: a test reads every machine.
+    let mut tables: toml::Table = toml::from_str(COSTS[0].1).unwrap_or_default();
+    let cache = cache.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    tables.insert("cache".to_owned(), toml::Value::Table(cache));
+    tables
 }
 
 /// A machine in this module's own format, zone by zone.

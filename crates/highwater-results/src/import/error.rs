@@ -125,6 +125,9 @@ impl ImportError {
     }
 }
 
+/// What is wrong with a field that is not there.
+const MISSING: &str = "missing";
+
 /// A problem whose file and line the caller adds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FieldProblem {
@@ -138,7 +141,11 @@ impl FieldProblem {
     }
 
     pub(crate) fn missing(field: &str) -> Self {
-        Self::new(field, "missing")
+        Self::new(field, MISSING)
+    }
+
+    pub(crate) fn is_missing(&self) -> bool {
+        self.problem == MISSING
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Source {
     reader: Box<dyn BufRead + Send>,
     is_gzip: bool,
     line: u64,
+    is_cut_off: bool,
     buffer: Vec<u8>,
 }
 
@@ -67,7 +68,7 @@ impl Source {
         } else {
             Box::new(BufReader::with_capacity(READ_BYTES, whole))
         };
-        Ok(Self { name, reader, is_gzip, line: 0, buffer: Vec::new() })
+        Ok(Self { name, reader, is_gzip, line: 0, is_cut_off: false, buffer: Vec::new() })
     }
 
     /// The next line without its end, or `None` after the last.
@@ -83,7 +84,8 @@ impl Source {
             return Ok(None);
         }
         self.line += 1;
-        if self.buffer.last() == Some(&b'\n') {
+        self.is_cut_off = self.buffer.last() != Some(&b'\n');
+        if !self.is_cut_off {
             self.buffer.pop();
             if self.buffer.last() == Some(&b'\r') {
                 self.buffer.pop();
@@ -112,6 +114,11 @@ impl Source {
             return Err(ImportError::Format { file: self.name, problem });
         }
         Ok(text)
+    }
+
+    /// The line that [`Source::next_line`] returned last has no end: the text stops there.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -208,7 +208,7 @@ impl CheckReport {
 ///
 /// # Errors
 /// If a path is not there, or a file is not what its name says.
-pub fn check(paths: &[PathBuf]) -> Result<CheckReport, InputError> {
+pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputError> {
     let mut files = Vec::new();
     for path in paths {
         let before = files.len();
@@ -218,8 +218,15 @@ pub fn check(paths: &[PathBuf]) -> Result<CheckReport, InputError> {
             return Err(InputError::whole(path.display().to_string(), reason));
         }
     }
-    let results = files.iter().map(|file| check_file(file)).collect::<Result<_, _>>()?;
-    Ok(CheckReport::new(results))
+    let mut results = Vec::new();
+    let mut refused = Vec::new();
+    for file in &files {
+        match check_file(file) {
+            Ok(result) => results.push(result),
+            Err(error) => refused.push(error),
+        }
+    }
+    Ok((CheckReport::new(results), refused))
 }
 
 /// How a path came up.

@@ -277,6 +277,9 @@ fn parse_seed(text: &str) -> Result<u64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
+    if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+        return Err("more than 64 bits can count".to_owned());
+    }
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let is_hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
     let wrong = || "neither a number nor hexadecimal digits".to_owned();

@@ -3,16 +3,27 @@
 use highwater_report::render::Format;
 
 use super::args::CheckArgs;
-use super::{CliError, Outcome, print};
+use super::{CliError, Outcome, complain, print};
 use crate::check;
 
 /// Judges the model against captured files.
 pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
-    let report = check::check(&args.paths)?;
+    let (report, mut refused) = check::check(&args.paths)?;
+    if report.files.is_empty() && refused.len() == 1 {
+        return Err(refused.remove(0).into());
+    }
     match args.format {
         // Plain rows and names: nothing that JSON could not hold.
         Format::Json => print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))?,
         _ => print(&report.text())?,
+    }
+    // One bad file does not hide what the others say; it does decide how the command ends.
+    let last = refused.pop();
+    for error in &refused {
+        complain(&error.to_string());
+    }
+    if let Some(error) = last {
+        return Err(error.into());
     }
     Ok(if report.agrees() { Outcome::Done } else { Outcome::Disagrees })
 }

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, HostArg, MachineArgs, RunArgs};
 use super::{CliError, Outcome, print};
+use crate::error::InputError;
 use crate::experiment::{
     self, Experiment, HostKind, MachineEntry, Progress, RunPlan, WorkloadName, published_tables,
 };
@@ -101,7 +102,10 @@ fn machines(
         (None, HostKind::Sim) => experiment
             .machines
             .iter()
-            .map(|entry| MachineFile::load(&entry.name))
+            .map(|entry| {
+                MachineFile::load(&entry.name)
+                    .map_err(|error| of_experiment(experiment, "machine", error))
+            })
             .collect::<Result<_, _>>()?,
         (None, HostKind::Native) => {
             let shape = &experiment.native;
@@ -131,6 +135,14 @@ fn machines(
     Ok(machines)
 }
 
+/// A name in an experiment that leads nowhere; the option of that name was not given.
+fn of_experiment(experiment: &Experiment, field: &str, error: InputError) -> CliError {
+    if error.line.is_some() || !error.file.starts_with("--") {
+        return error.into();
+    }
+    CliError::new(format!("experiment {}: {field}: {}", experiment.name, error.reason))
+}
+
 /// Policies with column headings: the user's, else the experiment's.
 fn policies(
     experiment: &Experiment,
@@ -138,7 +150,9 @@ fn policies(
 ) -> Result<Vec<(highwater_core::config::Policy, String)>, CliError> {
     if names.is_empty() {
         let of = |entry: &experiment::PolicyEntry| {
-            Ok((policy_file::load(&entry.name)?, entry.label.clone()))
+            let policy = policy_file::load(&entry.name)
+                .map_err(|error| of_experiment(experiment, "policy", error))?;
+            Ok((policy, entry.label.clone()))
         };
         return experiment.policies.iter().map(of).collect();
     }

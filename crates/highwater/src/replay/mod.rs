@@ -63,6 +63,11 @@ pub fn run(
     machine: Option<&Machine>,
     sidecars: UseSidecars,
 ) -> Result<Report, InputError> {
+    // A pipe would be empty the second time, or never end.
+    if std::fs::metadata(trace).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let reason = "not a regular file; a trace is read more than once, so store it first";
+        return Err(InputError::whole(trace.display().to_string(), reason));
+    }
     let survey = Survey::read(trace)?;
     let sidecars = match sidecars {
         UseSidecars::Yes => Sidecars::beside(trace)?,

@@ -98,6 +98,13 @@ fn notes(report: &Report) -> Vec<String> {
         "at the start: {known} pages on per-CPU lists and {} blocks in use known from the trace",
         survey.used.len()
     ));
+    if !survey.shows_refills() {
+        notes.push(
+            "no mm_page_alloc_zone_locked events were recorded: what was on per-CPU lists at the \
+             start is a guess"
+                .to_owned(),
+        );
+    }
     if let Some(replay) = report.replays.first() {
         if replay.nr_unknown_on_lists > 0 {
             let n = replay.nr_unknown_on_lists;

@@ -67,6 +67,20 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Were removals from the buddy lists recorded?
+    pub fn shows_refills(&self) -> bool {
+        self.tally.total(EventKind::ZoneLocked) > 0
+    }
+
+    /// Frames thought to have been on per-CPU lists were just free, as far as the trace can tell.
+    fn forget_lists(&mut self) {
+        for ((_, order, migratetype), list) in std::mem::take(&mut self.lists) {
+            let frames = list.head.into_iter().chain(list.tail);
+            self.free.extend(frames.map(|pfn| (pfn, order, migratetype)));
+        }
+        self.high = None;
+    }
+
     /// Reads a trace to its end.
     ///
     /// # Errors
@@ -251,10 +265,14 @@ impl Surveyor {
             u32::try_from(count).ok()
         });
         survey.high = high.max();
+        // Without removals from the buddy lists in the trace nothing follows from their absence.
+        if !survey.shows_refills() {
+            survey.forget_lists();
+        }
         let most = self.cpus.iter().filter_map(|(&cpu, pass)| {
             u32::try_from(pass.most + survey.known_pages(cpu) as i64).ok()
         });
-        survey.most_on_lists = most.max().unwrap_or(0);
+        survey.most_on_lists = if survey.shows_refills() { most.max().unwrap_or(0) } else { 0 };
         survey.nr_events = reader.nr_events();
         survey.skipped = reader.skipped();
         survey

@@ -55,3 +55,17 @@ fn a_wrong_figure_is_found_and_named() {
     assert!(text.contains("  node 0 DMA32: cpu 0 batch: Linux 62, model 63: DIFFERS"), "{text}");
     assert!(text.ends_with("0 of 1 files agree, 22 of 23 fields\n"), "{text}");
 }
+
+#[test]
+fn one_bad_file_does_not_hide_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = root().join("reference/linux-6.1/static/static-1024-1.json");
+    std::fs::copy(good, dir.path().join("a.json")).unwrap();
+    std::fs::write(dir.path().join("b.json"), "{\n").unwrap();
+    let output = highwater(&["check", dir.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 of 1 files agree"));
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    assert!(complaint.contains("b.json:2"), "{complaint}");
+}

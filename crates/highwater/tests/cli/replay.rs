@@ -135,3 +135,26 @@ fn tables_show_the_trace_beside_the_model() {
     assert!(text.contains("mm_page_pcpu_drain") && text.contains("captured beside the trace"));
     assert!(stdout(&["replay", &trace, "--no-sidecars"]).contains("inferred from the trace"));
 }
+
+#[test]
+fn what_was_not_recorded_is_not_inferred() {
+    let event = |i: usize, what: &str| format!("t-1 [000] ..... 1.{i:06}: {what}\n");
+    let mut text = String::new();
+    for i in 0..200 {
+        let pfn = 0x1000 + i;
+        text += &event(
+            i,
+            &format!(
+                "mm_page_alloc: page=1 pfn={pfn:#x} order=0 migratetype=0 gfp_flags=GFP_KERNEL"
+            ),
+        );
+    }
+    // The capture was stopped in the middle of a line.
+    text += "t-1 [000] ..... 1.000201: mm_page_alloc: page=1 pfn=0x2000 or";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("allocs.trace");
+    std::fs::write(&path, text).unwrap();
+    let report = stdout(&["replay", path.to_str().unwrap()]);
+    assert!(report.contains("at the start: 0 pages on per-CPU lists"), "{report}");
+    assert!(report.contains("no mm_page_alloc_zone_locked events were recorded"), "{report}");
+}

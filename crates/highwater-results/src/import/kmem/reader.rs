@@ -127,6 +127,10 @@ impl KmemReader {
                     return Ok(Some(event));
                 }
                 Ok(None) => {}
+                // A capture that was stopped ends anywhere.
+                Err(problem) if self.source.is_cut_off() && problem.is_missing() => {
+                    self.skipped.nr_unrecognised += 1;
+                }
                 Err(problem) => {
                     return Err(ImportError::in_field(
                         self.source.name(),
