@@ -91,17 +91,17 @@ pub struct LockStats {
     pub hold_ns_max: u64,
 }
 
-/// In place of a release time: somebody is inside.
-const HELD: u64 = u64::MAX;
+/// Holder of a free lock. No task: there are stacks for far fewer. Not [`TaskIndex::NONE`] either,
+/// which holds locks outside tasks (while a machine is set up, say).
+const NOBODY: TaskIndex = TaskIndex(u32::MAX - 1);
 
 /// A lock around a `T`.
 pub struct SimLock<T> {
     sim: Sim,
     class: Rc<LockClass>,
-    /// When the last holder released it; may lie ahead of global time. [`HELD`] while a task is
-    /// inside.
+    /// When the last holder released it; may lie ahead of global time.
     free_at_ns: Cell<u64>,
-    /// While held: the task that is inside, or that the lock was handed to.
+    /// The task that is inside, or that the lock was handed to; [`NOBODY`] if it is free.
     holder: Cell<TaskIndex>,
     /// The class's.
     kind: LockKind,
@@ -174,7 +174,7 @@ impl<T> SimLock<T> {
             sim: sim.clone(),
             class: Rc::clone(class),
             free_at_ns: Cell::new(0),
-            holder: Cell::new(TaskIndex::NONE),
+            holder: Cell::new(NOBODY),
             kind: class.kind,
             taken_at_ns: Cell::new(0),
             last_cpu: Cell::new(owner),
@@ -229,14 +229,15 @@ impl<T> SimLock<T> {
     /// No task is inside, and the last hold does not cover this time. A hold that began later is
     /// that of a private lock's owner who ran ahead without synchronising: at `now_ns` the lock
     /// was still free.
-    #[inline(always)]
     fn is_free_at(&self, now_ns: u64) -> bool {
-        self.free_at_ns.get() <= now_ns || self.was_free_at(now_ns)
+        !self.is_held()
+            && (self.free_at_ns.get() <= now_ns
+                || (self.kind == LockKind::Private && now_ns < self.taken_at_ns.get()))
     }
 
-    #[cold]
-    fn was_free_at(&self, now_ns: u64) -> bool {
-        self.kind == LockKind::Private && !self.is_held() && now_ns < self.taken_at_ns.get()
+    #[inline(always)]
+    fn is_held(&self) -> bool {
+        self.holder.get() != NOBODY
     }
 
     /// The common case of [`SimLock::lock`]: nothing to wait for, the cache line is here, no tick
@@ -248,6 +249,7 @@ impl<T> SimLock<T> {
         let taken_at_ns = now_ns + class.costs.hot_ns;
         let others_first = self.kind != LockKind::Private && now_ns > inner.horizon_ns.get();
         if others_first
+            || self.is_held()
             || now_ns < self.free_at_ns.get()
             || inner.cpu.get() != self.last_cpu.get()
             || taken_at_ns >= inner.tick_at_ns.get()
@@ -257,7 +259,7 @@ impl<T> SimLock<T> {
         if self.kind != LockKind::Sleep {
             inner.atomic_begin();
         }
-        self.set_holder(inner.running.get());
+        self.holder.set(inner.running.get());
         inner.local_ns.set(taken_at_ns);
         Some(self.begin_hold(class, taken_at_ns))
     }
@@ -280,24 +282,12 @@ impl<T> SimLock<T> {
         self.is_free_at(self.sim.now_ns()).then(|| self.take_free())
     }
 
-    #[inline(always)]
-    fn is_held(&self) -> bool {
-        self.free_at_ns.get() == HELD
-    }
-
-    /// The holder from now on. Outside tasks (while a machine is set up, say) that is nobody.
-    #[inline(always)]
-    fn set_holder(&self, task: TaskIndex) {
-        self.free_at_ns.set(HELD);
-        self.holder.set(task);
-    }
-
     fn take_free(&self) -> LockGuard<'_, T> {
         let inner = &*self.sim.inner;
         if self.kind != LockKind::Sleep {
             inner.atomic_begin();
         }
-        self.set_holder(inner.running.get());
+        self.holder.set(inner.running.get());
         let taken_at_ns = inner.charge(self.transfer_ns());
         self.begin_hold(&self.class, taken_at_ns)
     }
@@ -312,8 +302,7 @@ impl<T> SimLock<T> {
             "{} wanted by a destructor while another unfinished task holds it",
             self.class.name
         );
-        let is_mine = self.is_held() && self.holder.get() == me;
-        assert!(!is_mine, "{} taken twice by one task", self.class.name);
+        assert_ne!(self.holder.get(), me, "{} taken twice by one task", self.class.name);
         // A private lock's taker has not synchronised yet; the holder may be done by then.
         sim.sync();
         let since_ns = sim.now_ns();
@@ -330,13 +319,13 @@ impl<T> SimLock<T> {
             } else {
                 sim.spin(self.class.name, holder);
             }
-            debug_assert!(self.is_held() && self.holder.get() == me);
+            debug_assert_eq!(self.holder.get(), me);
             sim.charge(self.handoff_ns());
         } else {
             // Released, but in this CPU's future: busy until then. Taken at once, so that
             // whoever comes meanwhile queues behind.
             let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
-            self.set_holder(me);
+            self.holder.set(me);
             sim.charge(wait_ns);
             sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
             sim.sync();
@@ -368,6 +357,7 @@ impl<T> SimLock<T> {
             class.hold_ns_max.set(hold_ns);
         }
         self.free_at_ns.set(now_ns);
+        self.holder.set(NOBODY);
         if self.nr_waiters.get() > 0 {
             return self.unlock_contended();
         }
@@ -393,7 +383,7 @@ impl<T> SimLock<T> {
         let next = self.waiters.borrow_mut().pop_front();
         if let Some(next) = next {
             self.nr_waiters.set(self.nr_waiters.get() - 1);
-            self.set_holder(next);
+            self.holder.set(next);
             if self.kind == LockKind::Sleep {
                 self.sim.lock_grant(next);
             } else {
@@ -433,12 +423,12 @@ impl<T> Deref for LockGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: 1. A guard exists only between `begin_hold` and `unlock`, and in that time
-        // `holder` names the task that has it, so `take_free` is not reached again and
-        // `take_contended` returns only after `hand_over` or a release: at most one guard exists.
-        // 2. `SimLock` is neither `Send` nor `Sync`, so no other thread is involved. 3. `get_mut`
-        // and `into_inner` need the lock unborrowed, while a guard borrows it. 4. At teardown,
-        // waits return at once, and `take_contended` panics if the lock is still held.
+        // SAFETY: 1. A guard is made only by `begin_hold`, and until `unlock` `holder` is somebody.
+        // `take_at_once` and `try_lock_slow` make one only while it is nobody, and set it first;
+        // `take_contended` does the same or returns after `hand_over` named the taker: at most one
+        // guard exists. 2. `SimLock` is neither `Send` nor `Sync`, so no other thread is involved.
+        // 3. `get_mut` and `into_inner` need the lock unborrowed, while a guard borrows it. 4. At
+        // teardown, waits return at once, and `take_contended` panics if the lock is still held.
         unsafe { &*self.lock.value.get() }
     }
 }
