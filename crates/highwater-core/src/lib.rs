@@ -41,11 +41,21 @@
 extern crate alloc;
 
 pub mod audit;
+pub mod block;
 pub mod config;
 pub mod host;
+pub mod kernel;
+pub mod lru;
 pub mod page;
 pub mod page_alloc;
+pub mod page_cache;
+pub mod reclaim;
+pub mod swap;
 pub mod sync;
 pub mod trace;
+pub mod vm;
 pub mod vmstat;
+pub mod writeback;
 pub mod zone;
+
+pub use kernel::Kernel;

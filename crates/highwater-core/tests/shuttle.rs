@@ -505,16 +505,16 @@ impl<T> std::ops::DerefMut for ShuttleGuard<'_, T> {
 }
 
 impl Host for ShuttleHost {
-    type Lock<T: Send> = ShuttleLock<T>;
-    type CpuLock<T: Send> = ShuttleLock<T>;
+    type Lock<T> = ShuttleLock<T>;
+    type CpuLock<T> = ShuttleLock<T>;
 
     const HAS_DATA: bool = false;
 
-    fn new_lock<T: Send>(&self, class: LockClass, value: T) -> ShuttleLock<T> {
+    fn new_lock<T>(&self, class: LockClass, value: T) -> ShuttleLock<T> {
         ShuttleLock { value: Mutex::new(value), class, held: self.held.clone() }
     }
 
-    fn new_cpu_lock<T: Send>(&self, class: LockClass, _: CpuId, value: T) -> ShuttleLock<T> {
+    fn new_cpu_lock<T>(&self, class: LockClass, _: CpuId, value: T) -> ShuttleLock<T> {
         self.new_lock(class, value)
     }
 

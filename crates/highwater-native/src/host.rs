@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use highwater_core::host::{Cost, CpuId, Host, NS_PER_JIFFY, Tasks};
+use highwater_core::host::{Cost, CpuId, Devices, Host, IoError, IoRequest, NS_PER_JIFFY, Tasks};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass;
 use highwater_core::trace::Event;
@@ -129,16 +129,16 @@ impl NativeHost {
 }
 
 impl Host for NativeHost {
-    type Lock<T: Send> = SpinLock<T>;
-    type CpuLock<T: Send> = CpuLock<T>;
+    type Lock<T> = SpinLock<T>;
+    type CpuLock<T> = CpuLock<T>;
 
     const HAS_DATA: bool = true;
 
-    fn new_lock<T: Send>(&self, class: LockClass, value: T) -> SpinLock<T> {
+    fn new_lock<T>(&self, class: LockClass, value: T) -> SpinLock<T> {
         SpinLock::with_meter(value, self.new_meter(class))
     }
 
-    fn new_cpu_lock<T: Send>(&self, class: LockClass, owner: CpuId, value: T) -> CpuLock<T> {
+    fn new_cpu_lock<T>(&self, class: LockClass, owner: CpuId, value: T) -> CpuLock<T> {
         CpuLock::with_meter(value, &self.cpus, owner, self.barrier, self.new_meter(class))
     }
 
@@ -184,8 +184,21 @@ impl Tasks for NativeHost {
         std::thread::park();
     }
 
+    fn park_jiffies(&self, _why: &'static str, timeout: u64) -> u64 {
+        let start = self.jiffies();
+        std::thread::park_timeout(Duration::from_nanos(timeout.saturating_mul(NS_PER_JIFFY)));
+        (start + timeout).saturating_sub(self.jiffies())
+    }
+
     fn unpark(&self, task: &std::thread::Thread) {
         task.unpark();
+    }
+}
+
+/// Devices that are done at once: memory behind memory.
+impl Devices for NativeHost {
+    fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
+        Some((request, Ok(())))
     }
 }
 

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use highwater_core::config::Machine;
-use highwater_core::host::{Cost, CpuId, Host, Lock, Tasks};
+use highwater_core::host::{Cost, CpuId, Devices, Host, IoError, IoRequest, Lock, Tasks};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::trace::Event;
@@ -143,16 +143,17 @@ impl SimHost {
 }
 
 impl Host for SimHost {
-    type Lock<T: Send> = SimLock<T>;
-    type CpuLock<T: Send> = SimLock<T>;
+    type Lock<T> = SimLock<T>;
+    type CpuLock<T> = SimLock<T>;
 
     const HAS_DATA: bool = false;
+    const THREADED: bool = false;
 
-    fn new_lock<T: Send>(&self, class: CoreLockClass, value: T) -> SimLock<T> {
+    fn new_lock<T>(&self, class: CoreLockClass, value: T) -> SimLock<T> {
         SimLock::new(&self.sim, &self.lock_classes[class as usize], value)
     }
 
-    fn new_cpu_lock<T: Send>(&self, class: CoreLockClass, owner: CpuId, value: T) -> SimLock<T> {
+    fn new_cpu_lock<T>(&self, class: CoreLockClass, owner: CpuId, value: T) -> SimLock<T> {
         SimLock::with_owner(&self.sim, &self.lock_classes[class as usize], owner, value)
     }
 
@@ -233,8 +234,18 @@ impl Tasks for SimHost {
         self.sim.park(why);
     }
 
+    fn park_jiffies(&self, why: &'static str, timeout: u64) -> u64 {
+        self.sim.park_jiffies(why, timeout)
+    }
+
     fn unpark(&self, task: &TaskId) {
         self.sim.unpark(*task);
+    }
+}
+
+impl Devices for SimHost {
+    fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
+        Some((request, Ok(())))
     }
 }
 
@@ -258,8 +269,17 @@ impl<T> Lock<T> for SimLock<T> {
 const fn lock_kind(class: CoreLockClass) -> LockKind {
     match class {
         CoreLockClass::Oom | CoreLockClass::Drain => LockKind::Sleep,
-        CoreLockClass::Pcp => LockKind::Private,
-        CoreLockClass::Zone | CoreLockClass::Workload => LockKind::Spin,
+        CoreLockClass::Pcp
+        | CoreLockClass::LruBatch
+        | CoreLockClass::Wait
+        | CoreLockClass::Table => LockKind::Private,
+        CoreLockClass::PageTable
+        | CoreLockClass::Mapping
+        | CoreLockClass::Swap
+        | CoreLockClass::Lru
+        | CoreLockClass::Zone
+        | CoreLockClass::Queue
+        | CoreLockClass::Workload => LockKind::Spin,
     }
 }
 

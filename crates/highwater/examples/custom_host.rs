@@ -20,11 +20,20 @@ use highwater_core::trace::Event;
 use highwater_core::zone::{NodeId, boot::boot};
 
 /// Counts charges; time is what they cost.
-#[derive(Default)]
 struct Counting {
     charges: [Cell<u64>; Cost::COUNT],
     events: Cell<u64>,
     now_ns: Cell<u64>,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Counting {
+            charges: [const { Cell::new(0) }; Cost::COUNT],
+            events: Cell::new(0),
+            now_ns: Cell::new(0),
+        }
+    }
 }
 
 /// Enough of a lock where only one thread runs.
@@ -46,16 +55,16 @@ impl<T> Lock<T> for OneThread<T> {
 }
 
 impl Host for Counting {
-    type Lock<T: Send> = OneThread<T>;
-    type CpuLock<T: Send> = OneThread<T>;
+    type Lock<T> = OneThread<T>;
+    type CpuLock<T> = OneThread<T>;
 
     const HAS_DATA: bool = false;
 
-    fn new_lock<T: Send>(&self, _: LockClass, value: T) -> OneThread<T> {
+    fn new_lock<T>(&self, _: LockClass, value: T) -> OneThread<T> {
         OneThread(RefCell::new(value))
     }
 
-    fn new_cpu_lock<T: Send>(&self, _: LockClass, _owner: CpuId, value: T) -> OneThread<T> {
+    fn new_cpu_lock<T>(&self, _: LockClass, _owner: CpuId, value: T) -> OneThread<T> {
         OneThread(RefCell::new(value))
     }
 

@@ -335,8 +335,11 @@ fn lost_and_reserved_frames() {
         s.zone().start
     };
     assert_eq!(broken_by(|s| s.alloc.map.page(first(s)).get_ref()), Rule::Reserved);
-    let rule = broken_by(|s| s.alloc.map.page(first(s)).insert_flags(PageWord::LRU));
+    let rule = broken_by(|s| s.alloc.map.page(first(s)).insert_flags(PageWord::MOVABLE_OPS));
     assert_eq!(rule, Rule::Reserved);
-    assert_eq!(broken_by(|s| s.alloc.map.page(Pfn(0)).insert_flags(PageWord::LRU)), Rule::Reserved);
+    assert_eq!(
+        broken_by(|s| s.alloc.map.page(Pfn(0)).insert_flags(PageWord::MOVABLE_OPS)),
+        Rule::Reserved
+    );
     assert_eq!(broken_by(|s| s.zone().add_managed(1)), Rule::Managed);
 }

@@ -9,9 +9,10 @@ mod tunables;
 
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
 pub use policy::{
-    DrainOrder, EventUnit, FallbackRule, FreeFactor, HighOrderFree, HighWatermark, HighatomicKind,
-    MergeRule, MinReserveRule, PcpLists, PcpPolicy, PcpSizing, Policy, SlowPathPolicy,
-    WatermarkPolicy, WatermarkTest, ZonelistPolicy,
+    AnonStart, BalanceRule, DirtyAtTail, DrainOrder, EventUnit, FallbackRule, FreeFactor,
+    HighOrderFree, HighWatermark, HighatomicKind, KswapdModel, LruTopology, MergeRule,
+    MinReserveRule, PcpLists, PcpPolicy, PcpSizing, Policy, Proportional, ReclaimPolicy,
+    SlowPathPolicy, ThrottlePolicy, UnmapYoung, WatermarkPolicy, WatermarkTest, ZonelistPolicy,
 };
 pub use preset::{PRESETS, preset};
 pub use tunables::{Thp, Tunables};

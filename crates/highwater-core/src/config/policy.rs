@@ -216,7 +216,126 @@ pub struct ZonelistPolicy {
     pub nofragment: bool,
 }
 
-/// Everything that distinguishes one kernel's allocator from another's.
+choice! {
+    /// When kswapd is content and what it does besides reclaiming (spec 02 §14, §15; study 004).
+    KswapdModel {
+        /// Compacts by itself, node balanced if enough of it is (4.5).
+        Inline45,
+        /// Wakes kcompactd, tests order 0 (4.6).
+        Kcompactd46,
+        /// One balanced zone suffices, order dropped after `compact_gap` (6.1).
+        Node61,
+    }
+}
+
+choice! {
+    /// Where LRU lists live (spec 02 §1).
+    LruTopology {
+        /// One set a zone (up to 4.7).
+        Zone,
+        /// One set a node.
+        Node,
+    }
+}
+
+choice! {
+    /// How reclaimers are slowed down (spec 02 §16; study 001).
+    ThrottlePolicy {
+        /// congestion_wait on devices that flag congestion (4.5).
+        Congestion45,
+        /// congestion_wait on devices that never do (5.15).
+        Congestion515,
+        /// Waits for writeback, isolation and progress, as the series had it (5.16).
+        Series516,
+        /// The same with the later fixes (6.1).
+        Throttle61,
+    }
+}
+
+choice! {
+    /// What unmapping a young file page does with its young bit (study 003).
+    UnmapYoung {
+        /// The whole of mark_page_accessed: it may activate the page.
+        MarkAccessed,
+        /// Only the referenced bit.
+        SetReferenced,
+    }
+}
+
+choice! {
+    /// What weighs anonymous against file lists (spec 02 §8).
+    BalanceRule {
+        /// Share of rotated pages (up to 5.7).
+        Rotated,
+        /// Cost of getting pages back (5.8 on).
+        Cost,
+    }
+}
+
+choice! {
+    /// Where new anonymous pages start (spec 02 §4).
+    AnonStart {
+        /// Active list (up to 5.8).
+        Active,
+        /// Inactive list.
+        Inactive,
+    }
+}
+
+choice! {
+    /// What becomes of dirty file pages at the tail (spec 02 §11 note a).
+    DirtyAtTail {
+        /// Back to the inactive list (up to 4.10).
+        Keep,
+        /// To the active list.
+        Activate,
+    }
+}
+
+choice! {
+    /// What happens when a lruvec's target is reached (spec 02 §9).
+    Proportional {
+        /// The larger side is scanned out (5.15).
+        Once515,
+        /// One more round (6.1).
+        Stop61,
+    }
+}
+
+/// Page reclaim and what feeds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, rename_all = "kebab-case"))]
+pub struct ReclaimPolicy {
+    /// kswapd.
+    pub kswapd: KswapdModel,
+    /// LRU lists per zone or per node.
+    pub lru: LruTopology,
+    /// Throttling.
+    pub throttle: ThrottlePolicy,
+    /// Unmapping young file pages.
+    pub unmap_young_file: UnmapYoung,
+    /// Anonymous against file.
+    pub balance: BalanceRule,
+    /// New anonymous pages.
+    pub anon_new: AnonStart,
+    /// Dirty file pages at the tail.
+    pub dirty_at_tail: DirtyAtTail,
+    /// End of a lruvec's scan.
+    pub proportional: Proportional,
+    /// Pages a CPU collects before it takes the LRU lock (14 before 4.15).
+    pub lru_batch: u8,
+    /// Buffered writes mark pages accessed (up to 4.6).
+    pub write_marks_accessed: bool,
+    /// munmap holds the address space exclusively while it unmaps (before 4.20).
+    pub zap_exclusive: bool,
+    /// Anonymous pages have shadows and refault (5.9 on).
+    pub anon_workingset: bool,
+    /// Reclaim writes single file pages if the filesystem offers it.
+    pub file_pageout: bool,
+}
+
+/// Everything that distinguishes one kernel's memory management from another's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, rename_all = "kebab-case"))]
@@ -237,4 +356,6 @@ pub struct Policy {
     pub slow_path: SlowPathPolicy,
     /// Zonelists.
     pub zonelist: ZonelistPolicy,
+    /// Page reclaim.
+    pub reclaim: ReclaimPolicy,
 }

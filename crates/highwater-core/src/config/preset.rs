@@ -17,6 +17,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("6.1", "late 6.1: as released, high orders limited when mostly freeing"),
     ("order0-pcp", "6.1 with per-CPU lists for order 0 only"),
     ("cached", "6.1 without the high-order limit: cached until the ordinary one"),
+    ("mark-accessed", "6.1: unmapping a young file page marks it accessed (study 003 before)"),
+    ("set-referenced", "6.1, but unmapping a young file page only sets its referenced bit"),
 ];
 
 /// The preset of a name, none if there is no such preset.
@@ -33,6 +35,7 @@ pub fn preset(name: &str) -> Option<Policy> {
             p.watermark.test = WatermarkTest::FreeBlock;
             p.watermark.gaps = HighWatermark::ScaleFactor;
             p.highatomic = HighatomicKind::HighAtomic;
+            p.reclaim.kswapd = KswapdModel::Kcompactd46;
             p
         }
         "5.4" => v5_4(),
@@ -58,6 +61,12 @@ pub fn preset(name: &str) -> Option<Policy> {
         "cached" => {
             let mut p = v6_1();
             p.pcp.high_order_free = HighOrderFree::Cached;
+            p
+        }
+        "mark-accessed" => v6_1(),
+        "set-referenced" => {
+            let mut p = v6_1();
+            p.reclaim.unmap_young_file = UnmapYoung::SetReferenced;
             p
         }
         _ => return None,
@@ -98,6 +107,21 @@ fn v6_1() -> Policy {
             reclaim_distance_exclusive: false,
             nofragment: true,
         },
+        reclaim: ReclaimPolicy {
+            kswapd: KswapdModel::Node61,
+            lru: LruTopology::Node,
+            throttle: ThrottlePolicy::Throttle61,
+            unmap_young_file: UnmapYoung::MarkAccessed,
+            balance: BalanceRule::Cost,
+            anon_new: AnonStart::Inactive,
+            dirty_at_tail: DirtyAtTail::Activate,
+            proportional: Proportional::Stop61,
+            lru_batch: 15,
+            write_marks_accessed: false,
+            zap_exclusive: false,
+            anon_workingset: true,
+            file_pageout: false,
+        },
     }
 }
 
@@ -113,6 +137,7 @@ fn v5_17() -> Policy {
     p.watermark.reserves = MinReserveRule::LegacyOom;
     p.merge = MergeRule::NotIsolated;
     p.slow_path = SlowPathPolicy::V517;
+    p.reclaim.file_pageout = true;
     p
 }
 
@@ -124,6 +149,11 @@ fn v5_4() -> Policy {
     p.pcp.sizing = PcpSizing::SixBatchesMib;
     p.pcp.reclaim_active_limit = false;
     p.watermark.min_free_kbytes_max = 65_536;
+    p.reclaim.throttle = ThrottlePolicy::Congestion515;
+    p.reclaim.proportional = Proportional::Once515;
+    p.reclaim.balance = BalanceRule::Rotated;
+    p.reclaim.anon_new = AnonStart::Active;
+    p.reclaim.anon_workingset = false;
     p
 }
 
@@ -141,6 +171,13 @@ fn v4_3() -> Policy {
     p.zonelist.node_load_4_3 = true;
     p.zonelist.reclaim_distance_exclusive = true;
     p.zonelist.nofragment = false;
+    p.reclaim.kswapd = KswapdModel::Inline45;
+    p.reclaim.lru = LruTopology::Zone;
+    p.reclaim.throttle = ThrottlePolicy::Congestion45;
+    p.reclaim.dirty_at_tail = DirtyAtTail::Keep;
+    p.reclaim.lru_batch = 14;
+    p.reclaim.write_marks_accessed = true;
+    p.reclaim.zap_exclusive = true;
     p
 }
 
@@ -154,6 +191,14 @@ mod tests {
             assert_eq!(preset(name).expect(name).name, *name);
         }
         assert!(preset("7.0").is_none());
+    }
+
+    #[test]
+    fn study_003_policies_differ_in_nothing_but_the_change() {
+        let mut set = preset("set-referenced").unwrap();
+        set.reclaim.unmap_young_file = UnmapYoung::MarkAccessed;
+        set.name = "mark-accessed".to_string();
+        assert_eq!(set, preset("mark-accessed").unwrap());
     }
 
     #[test]

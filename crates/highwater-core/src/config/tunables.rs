@@ -46,6 +46,18 @@ pub struct Tunables {
     pub dirty_ratio: u64,
     /// `vm.dirty_bytes`; 0 = use the ratio.
     pub dirty_bytes: u64,
+    /// `vm.dirty_background_ratio`, percent.
+    pub dirty_background_ratio: u64,
+    /// `vm.dirty_background_bytes`; 0 = use the ratio.
+    pub dirty_background_bytes: u64,
+    /// `vm.dirty_expire_centisecs`.
+    pub dirty_expire_centisecs: u64,
+    /// `vm.dirty_writeback_centisecs`; 0 = no periodic writeback.
+    pub dirty_writeback_centisecs: u64,
+    /// `vm.swappiness`, 0..=200.
+    pub swappiness: u64,
+    /// `vm.page-cluster`: swap readahead of 2^n pages.
+    pub page_cluster: u64,
     /// `vm.min_unmapped_ratio`, percent of managed pages per zone.
     pub min_unmapped_ratio: u64,
     /// `vm.min_slab_ratio`, percent of managed pages per zone.
@@ -80,6 +92,12 @@ impl Tunables {
         within("zone_reclaim_mode", self.zone_reclaim_mode.into(), 0, 7)?;
         within("dirty_ratio", self.dirty_ratio, 0, 100)?;
         within("dirty_bytes", self.dirty_bytes, 0, DIRTY_BYTES_MAX)?;
+        within("dirty_background_ratio", self.dirty_background_ratio, 0, 100)?;
+        within("dirty_background_bytes", self.dirty_background_bytes, 0, DIRTY_BYTES_MAX)?;
+        within("dirty_expire_centisecs", self.dirty_expire_centisecs, 0, i32::MAX as u64)?;
+        within("dirty_writeback_centisecs", self.dirty_writeback_centisecs, 0, i32::MAX as u64)?;
+        within("swappiness", self.swappiness, 0, 200)?;
+        within("page_cluster", self.page_cluster, 0, 10)?;
         within("min_unmapped_ratio", self.min_unmapped_ratio, 0, 100)?;
         within("min_slab_ratio", self.min_slab_ratio, 0, 100)
     }
@@ -97,6 +115,12 @@ impl Default for Tunables {
             zone_reclaim_mode: 0,
             dirty_ratio: 20,
             dirty_bytes: 0,
+            dirty_background_ratio: 10,
+            dirty_background_bytes: 0,
+            dirty_expire_centisecs: 3000,
+            dirty_writeback_centisecs: 500,
+            swappiness: 60,
+            page_cluster: 3,
             min_unmapped_ratio: 1,
             min_slab_ratio: 5,
             cpusets: false,

@@ -40,4 +40,68 @@ costs! {
     PacketReceive = "packet_receive",
     /// Waking a task that sleeps (paid by the waker).
     Wakeup = "wakeup",
+    /// Exception entry and exit, finding the region, walking the upper tables.
+    FaultEntry = "fault_entry",
+    /// The rest of an anonymous fault: accounting, rmap, LRU batch (frame and zeroing apart).
+    AnonFault = "anon_fault",
+    /// Mapping one cached file page (fault-around or alone).
+    FileMap = "file_map",
+    /// The rest of a write fault on a shared file page.
+    SharedWriteFault = "shared_write_fault",
+    /// The rest of a copying fault (frame and copy apart).
+    CopyFault = "copy_fault",
+    /// The rest of a swap fault (lookup, slot, map).
+    SwapFault = "swap_fault",
+    /// Touching a page that is mapped: one access of the program.
+    UserTouch = "user_touch",
+    /// Storing a page table entry, lock held.
+    SetPte = "set_pte",
+    /// Clearing a page table entry, lock held.
+    ClearPte = "clear_pte",
+    /// Unmapping a zero page entry.
+    ZapZero = "zap_zero",
+    /// Unmapping one anonymous page (its free apart).
+    ZapAnon = "zap_anon",
+    /// Unmapping one file page, nothing to transfer.
+    ZapFile = "zap_file",
+    /// Setting the referenced bit of a page.
+    MarkReferenced = "mark_referenced",
+    /// Activating one page through a batch: lookup, list move, counters (lock apart).
+    MarkActivate = "mark_activate",
+    /// Flushing one page from a TLB.
+    TlbPage = "tlb_page",
+    /// Flushing a TLB.
+    TlbFull = "tlb_full",
+    /// Beginning a walk of a page's mappings.
+    RmapWalk = "rmap_walk",
+    /// One mapping of such a walk.
+    RmapMapping = "rmap_mapping",
+    /// Moving one page onto or off an LRU list, lock held.
+    LruMove = "lru_move",
+    /// Isolating one page from an LRU list, lock held.
+    LruIsolate = "lru_isolate",
+    /// Judging one page in reclaim that stays.
+    ScanPage = "scan_page",
+    /// Freeing one clean unmapped page in reclaim.
+    ReclaimUnmapped = "reclaim_unmapped",
+    /// Unmapping one page in reclaim, on top.
+    ReclaimMapped = "reclaim_mapped",
+    /// Finding a page in a file's tree.
+    PageCacheLookup = "page_cache_lookup",
+    /// Reading one cached page (system call and copy apart).
+    ReadHit = "read_hit",
+    /// Overwriting one cached page (system call and copy apart).
+    WriteHit = "write_hit",
+    /// Adding a page to the page cache (frame apart).
+    PageCacheAdd = "page_cache_add",
+    /// Removing one page in truncation or invalidation.
+    TruncatePage = "truncate_page",
+    /// Building and submitting one bio.
+    BioSubmit = "bio_submit",
+    /// Ending one page's I/O in the interrupt.
+    BioEndPage = "bio_end_page",
+    /// Taking or freeing one swap slot.
+    SwapSlot = "swap_slot",
+    /// One object of a shrinker.
+    ShrinkObject = "shrink_object",
 }

@@ -1,11 +1,16 @@
 //! Who runs where: the context every core function gets.
 
+use alloc::sync::Arc;
 use core::cell::Cell;
 
 use bitflags::bitflags;
 
 use super::{Cost, CpuId, Host};
+use crate::block::Plug;
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::trace::Event;
+use crate::vm::UnmapBatch;
+use crate::writeback::DirtiedPages;
 use crate::zone::NodeMask;
 
 bitflags! {
@@ -68,6 +73,30 @@ pub struct Cx<'h, H: Host> {
     cpu: Cell<CpuId>,
     flags: Cell<TaskFlags>,
     mems_allowed: Cell<NodeMask>,
+    signals: Arc<Signals>,
+    /// Bios the task collects.
+    pub(crate) plug: Plug,
+    /// What reclaim on behalf of the task collects.
+    pub(crate) unmap_batch: UnmapBatch,
+    /// Dirty pages the task made and was not held up for yet.
+    pub(crate) dirtied: DirtiedPages,
+}
+
+/// Flags that others set on a task: the OOM killer's, a fatal signal's.
+#[derive(Debug, Default)]
+pub struct Signals(AtomicU32);
+
+impl Signals {
+    /// Flags set so far.
+    #[inline(always)]
+    pub fn flags(&self) -> TaskFlags {
+        TaskFlags::from_bits_retain(self.0.load(Relaxed))
+    }
+
+    /// Sets flags; they stay.
+    pub fn raise(&self, flags: TaskFlags) {
+        self.0.fetch_or(flags.bits(), Relaxed);
+    }
 }
 
 impl<'h, H: Host> Cx<'h, H> {
@@ -78,6 +107,10 @@ impl<'h, H: Host> Cx<'h, H> {
             cpu: Cell::new(cpu),
             flags: Cell::new(TaskFlags::empty()),
             mems_allowed: Cell::new(NodeMask::ALL),
+            signals: Arc::new(Signals::default()),
+            plug: Plug::default(),
+            unmap_batch: UnmapBatch::default(),
+            dirtied: DirtiedPages::default(),
         }
     }
 
@@ -94,13 +127,24 @@ impl<'h, H: Host> Cx<'h, H> {
         self.cpu.set(cpu);
     }
 
-    /// The task's state flags.
+    /// The task's state flags, its own and those others set.
     #[inline(always)]
     pub fn flags(&self) -> TaskFlags {
-        self.flags.get()
+        self.flags.get() | self.signals.flags()
     }
 
-    /// Replaces the task's state flags and returns the old ones (to restore at a scope's end).
+    /// What others may set on this task.
+    pub fn signals(&self) -> &Arc<Signals> {
+        &self.signals
+    }
+
+    /// True if the task is to die.
+    #[inline]
+    pub fn is_dying(&self) -> bool {
+        self.flags().contains(TaskFlags::FATAL_SIGNAL)
+    }
+
+    /// Replaces the task's own state flags and returns the old ones (to restore at a scope's end).
     pub fn set_flags(&self, flags: TaskFlags) -> TaskFlags {
         self.flags.replace(flags)
     }

@@ -7,13 +7,17 @@
 //!
 //! Key types: [`Host`], [`Lock`], [`Cx`] (who runs where), [`Cost`] (charge points).
 
+mod block;
 mod cost;
+mod cpu_set;
 mod cx;
 mod solo;
 mod task;
 
+pub use block::{Devices, IoDirection, IoError, IoRequest};
 pub use cost::Cost;
-pub use cx::{Cx, Probe, TaskFlags};
+pub use cpu_set::{AtomicCpuSet, CpuSet};
+pub use cx::{Cx, Probe, Signals, TaskFlags};
 pub use solo::{EventSink, Solo, SoloLock};
 pub use task::Tasks;
 
@@ -62,18 +66,22 @@ pub trait Lock<T> {
 /// A machine: the services that the memory manager needs from below.
 pub trait Host: Sized {
     /// A lock that any CPU takes (zone lock).
-    type Lock<T: Send>: Lock<T>;
+    type Lock<T>: Lock<T>;
     /// A lock that nearly always its own CPU takes (per-CPU lists).
-    type CpuLock<T: Send>: Lock<T>;
+    type CpuLock<T>: Lock<T>;
+
+    /// True if tasks run at the same time as others. If false, all tasks share one thread and
+    /// change places only inside calls of this trait: plain loads and stores are then atomic.
+    const THREADED: bool = true;
 
     /// True if frames hold bytes: what [`Host::frame_write`] stored, [`Host::frame_read`] returns.
     const HAS_DATA: bool;
 
     /// Makes a lock of a class.
-    fn new_lock<T: Send>(&self, class: LockClass, value: T) -> Self::Lock<T>;
+    fn new_lock<T>(&self, class: LockClass, value: T) -> Self::Lock<T>;
 
     /// Makes a per-CPU lock; `owner` is the CPU that takes it in the common case.
-    fn new_cpu_lock<T: Send>(&self, class: LockClass, owner: CpuId, value: T) -> Self::CpuLock<T>;
+    fn new_cpu_lock<T>(&self, class: LockClass, owner: CpuId, value: T) -> Self::CpuLock<T>;
 
     /// The CPU the caller runs on; `cached` is where it ran when last asked.
     #[inline(always)]
@@ -102,6 +110,13 @@ pub trait Host: Sized {
 
     /// Loads bytes from memory that starts at frame `pfn`. A host without data leaves `dst` alone.
     fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]);
+
+    /// Has the CPUs in `targets` do `count` operations of a kind now, and waits for them (an
+    /// inter-processor interrupt; the caller's own CPU is left out). Real machines have no other
+    /// CPU's state to change and do nothing.
+    fn interrupt(&self, targets: &CpuSet, work: Cost, count: u32) {
+        let _ = (targets, work, count);
+    }
 
     /// Receives every trace event, in the order in which this CPU produced them.
     fn trace(&self, cpu: CpuId, event: &Event);

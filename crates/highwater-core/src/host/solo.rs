@@ -6,7 +6,7 @@
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell, RefMut};
 
-use super::{Cost, CpuId, Host, Lock};
+use super::{Cost, CpuId, Devices, Host, IoError, IoRequest, Lock, Tasks};
 use crate::page::{Order, Pfn};
 use crate::sync::order::LockClass;
 use crate::trace::Event;
@@ -95,16 +95,17 @@ impl<T> Lock<T> for SoloLock<T> {
 }
 
 impl<S: EventSink> Host for Solo<S> {
-    type Lock<T: Send> = SoloLock<T>;
-    type CpuLock<T: Send> = SoloLock<T>;
+    type Lock<T> = SoloLock<T>;
+    type CpuLock<T> = SoloLock<T>;
 
     const HAS_DATA: bool = false;
+    const THREADED: bool = false;
 
-    fn new_lock<T: Send>(&self, class: LockClass, value: T) -> SoloLock<T> {
+    fn new_lock<T>(&self, class: LockClass, value: T) -> SoloLock<T> {
         SoloLock { value: RefCell::new(value), class, takings: self.takings.clone() }
     }
 
-    fn new_cpu_lock<T: Send>(&self, class: LockClass, _: CpuId, value: T) -> SoloLock<T> {
+    fn new_cpu_lock<T>(&self, class: LockClass, _: CpuId, value: T) -> SoloLock<T> {
         self.new_lock(class, value)
     }
 
@@ -130,5 +131,30 @@ impl<S: EventSink> Host for Solo<S> {
 
     fn sleep_jiffies(&self, jiffies: u64) {
         self.now_ns.set(self.now_ns.get() + jiffies * super::NS_PER_JIFFY);
+    }
+}
+
+/// One caller: whatever it waits for must have happened already.
+impl<S: EventSink> Tasks for Solo<S> {
+    type Task = ();
+
+    fn current(&self) {}
+
+    fn park(&self, why: &'static str) {
+        panic!("nobody can end this wait: {why}");
+    }
+
+    fn park_jiffies(&self, _: &'static str, timeout: u64) -> u64 {
+        self.sleep_jiffies(timeout);
+        0
+    }
+
+    fn unpark(&self, (): &()) {}
+}
+
+/// Devices that are done at once.
+impl<S: EventSink> Devices for Solo<S> {
+    fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
+        Some((request, Ok(())))
     }
 }

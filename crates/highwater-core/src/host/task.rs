@@ -15,6 +15,10 @@ pub trait Tasks: Host {
     /// stuck tasks.
     fn park(&self, why: &'static str);
 
+    /// Like [`Tasks::park`], for `timeout` timer ticks at most, rounded as the kernel's timer
+    /// wheel does. Returns the ticks that were left (`schedule_timeout`), 0 if time ran out.
+    fn park_jiffies(&self, why: &'static str, timeout: u64) -> u64;
+
     /// Ends the wait of a task, or its next one.
     fn unpark(&self, task: &Self::Task);
 }

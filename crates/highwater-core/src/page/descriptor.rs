@@ -1,14 +1,19 @@
-//! The page array: one 16-byte descriptor per frame.
+//! The page array: one 32-byte descriptor per frame.
 //!
 //! ```text
 //! word      31..20 flags | 19..10 node | 9..7 zone | 6..4 migratetype (cached) | 3..0 order
 //! refcount  users of the page; 0 while it is free
 //! next prev neighbours on the one list the frame is on
+//! state     what the users of the page say of it: super::PageFlags
+//! mapcount  page table entries that map it
+//! owner     address space or file the page belongs to: super::PageOwner
+//! index     page index in the file, or virtual page number in the address space
 //! ```
 //!
 //! Synchronisation: while `BUDDY` is set, word and links belong to the holder of the zone lock;
 //! while `PCP` is set, to the holder of that per-CPU lock; otherwise to the page's user. A word is
 //! read and written whole, so a neighbour that looks at it while merging sees one of the two.
+//! `state`, `mapcount`, `owner` and `index` have rules of their own: [`super::usage`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,8 +34,6 @@ bitflags! {
         const PCP = 1 << 21;
         /// Head of a compound page; `order` is valid.
         const HEAD = 1 << 22;
-        /// On an LRU list: movable.
-        const LRU = 1 << 23;
         /// Movable although on no LRU list (balloon, zsmalloc).
         const MOVABLE_OPS = 1 << 24;
         /// Came from the emergency reserves.
@@ -93,12 +96,16 @@ impl PageState {
 #[derive(Debug)]
 pub struct Page {
     word: AtomicU32,
-    refcount: AtomicU32,
+    pub(super) refcount: AtomicU32,
     pub(crate) next: AtomicU32,
     pub(crate) prev: AtomicU32,
+    pub(super) state: AtomicU32,
+    pub(super) mapcount: AtomicU32,
+    pub(super) owner: AtomicU32,
+    pub(super) index: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Page>() == 16);
+const _: () = assert!(size_of::<Page>() == 32);
 
 impl Page {
     fn reserved() -> Page {
@@ -107,6 +114,10 @@ impl Page {
             refcount: AtomicU32::new(0),
             next: AtomicU32::new(u32::MAX),
             prev: AtomicU32::new(u32::MAX),
+            state: AtomicU32::new(0),
+            mapcount: AtomicU32::new(0),
+            owner: AtomicU32::new(0),
+            index: AtomicU32::new(0),
         }
     }
 
@@ -220,8 +231,7 @@ impl Page {
         self.refcount.store(count, Relaxed);
     }
 
-    /// Adds a user. The caller has a reference already: a page whose only user lets go of it is
-    /// freed without an atomic instruction, so nobody may take a reference from nothing.
+    /// Adds a user. The caller has a reference already; who has none uses [`Page::try_get`].
     pub fn get_ref(&self) {
         self.refcount.fetch_add(1, Relaxed);
     }

@@ -1,15 +1,17 @@
 //! Page frames: numbers, descriptors, and lists linked through descriptors.
 //!
-//! [`Pfn`] and [`Order`] are the field's units; [`PageMap`] is the page array (16 bytes a frame);
+//! [`Pfn`] and [`Order`] are the field's units; [`PageMap`] is the page array (32 bytes a frame);
 //! [`PageList`] links frames through it. Neighbours: [`crate::zone`] owns ranges of frames,
 //! [`crate::page_alloc`] moves them between lists.
 
 mod descriptor;
 mod list;
 mod pfn;
+pub mod usage;
 
 pub use descriptor::{Page, PageMap, PageState, PageWord};
 pub use list::PageList;
 pub use pfn::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
+pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

@@ -6,7 +6,7 @@
 use super::{AllocFlags, Buddy};
 use crate::config::{FallbackRule, HighatomicKind};
 use crate::host::{Cost, Probe};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageFlags, PageWord, Pfn};
 use crate::trace::Event;
 use crate::zone::{ZoneFlags, watermark};
 
@@ -160,7 +160,7 @@ impl<P: Probe> Buddy<'_, P> {
                 free += order.pages();
                 at = at.add(1 << order.0);
             } else {
-                let is_movable = page.flags().intersects(PageWord::LRU | PageWord::MOVABLE_OPS);
+                let is_movable = page.is(PageFlags::LRU) || page.has(PageWord::MOVABLE_OPS);
                 // A compound page moves as a whole.
                 let whole = is_movable && page.has(PageWord::HEAD);
                 let left = u64::from(end.0 - at.0);

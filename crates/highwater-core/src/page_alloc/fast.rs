@@ -426,7 +426,7 @@ impl<H: Host> PageAllocator<H> {
     #[inline(always)]
     pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
         if zone.has(ZoneFlags::BOOSTED_WATERMARK) && zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
-            relief.wake_kswapd(self, cx, zone.node, Order::ZERO, zone.zone);
+            relief.wake_kswapd(self, cx, zone.node, Gfp::empty(), Order::ZERO, zone.zone);
         }
     }
 
@@ -502,6 +502,7 @@ impl<H: Host> PageAllocator<H> {
             word |= PageWord::PFMEMALLOC;
         }
         page.set(word, order, migratetype);
+        page.reset_usage();
         page.set_refcount(1);
         if gfp.contains(Gfp::ZERO) {
             cx.host.frame_zero(pfn, order);

@@ -3,7 +3,7 @@
 //! Allocation needs reclaim, and reclaim allocates: this trait cuts the cycle. The kernel
 //! implements it; tests of the allocator alone use a fake.
 
-use super::{PageAllocator, Request};
+use super::{Gfp, PageAllocator, Request};
 use crate::host::{Cx, Host};
 use crate::page::{Order, Pfn};
 use crate::zone::{NodeId, ZoneType};
@@ -61,6 +61,7 @@ pub trait Relief<H: Host> {
         alloc: &PageAllocator<H>,
         cx: &Cx<'_, H>,
         node: NodeId,
+        gfp: Gfp,
         order: Order,
         highest: ZoneType,
     );
@@ -101,7 +102,16 @@ pub trait Relief<H: Host> {
 pub struct NoRelief;
 
 impl<H: Host> Relief<H> for NoRelief {
-    fn wake_kswapd(&self, _: &PageAllocator<H>, _: &Cx<'_, H>, _: NodeId, _: Order, _: ZoneType) {}
+    fn wake_kswapd(
+        &self,
+        _: &PageAllocator<H>,
+        _: &Cx<'_, H>,
+        _: NodeId,
+        _: Gfp,
+        _: Order,
+        _: ZoneType,
+    ) {
+    }
 
     fn reclaim(&self, _: &PageAllocator<H>, _: &Cx<'_, H>, _: &Request<'_>) -> u64 {
         0

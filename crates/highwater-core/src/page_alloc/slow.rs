@@ -303,7 +303,7 @@ impl<H: Host> PageAllocator<H> {
         let mut last = None;
         for (_, entry) in req.candidates() {
             if last != Some(entry.node) {
-                relief.wake_kswapd(self, cx, entry.node, req.order, req.highest);
+                relief.wake_kswapd(self, cx, entry.node, req.gfp, req.order, req.highest);
                 last = Some(entry.node);
             }
         }

@@ -27,7 +27,7 @@ impl<H: Host> PageAllocator<H> {
             if req.gfp.contains(Gfp::KSWAPD_RECLAIM) {
                 // For every zone, not once per node as later.
                 for (_, entry) in req.candidates() {
-                    relief.wake_kswapd(self, cx, entry.node, req.order, req.highest);
+                    relief.wake_kswapd(self, cx, entry.node, req.gfp, req.order, req.highest);
                 }
             }
             let flags = request::slow_flags(req.gfp, req.order, cx.flags(), rule);

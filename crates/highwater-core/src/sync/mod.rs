@@ -9,11 +9,17 @@
 //! readers (watermark checks, `/proc`) tolerate stale values, as in Linux.
 
 pub mod order;
+mod rwsem;
+mod wait;
+
+pub use rwsem::{ReadGuard, RwSem, WriteGuard};
+pub use wait::WaitQueue;
 
 /// Atomic integers: `core`'s.
 pub mod atomic {
     pub use core::sync::atomic::{
-        AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering,
+        AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering,
     };
 }
 

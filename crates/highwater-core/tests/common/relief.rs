@@ -104,6 +104,7 @@ impl Relief<Host> for Fake {
         _: &PageAllocator<Host>,
         _: &Cx<'_, Host>,
         node: NodeId,
+        _: Gfp,
         order: Order,
         _: ZoneType,
     ) {

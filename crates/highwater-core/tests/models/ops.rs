@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use highwater_core::audit;
 use highwater_core::config::{EventUnit, SlowPathPolicy};
 use highwater_core::host::{CpuId, Cx, EventSink, NS_PER_JIFFY, Solo, TaskFlags};
-use highwater_core::page::{Order, PageWord, Pfn};
+use highwater_core::page::{Order, PageFlags, PageWord, Pfn};
 use highwater_core::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
@@ -375,7 +375,7 @@ impl Run {
         let model = self.model.borrow();
         for block in model.blocks().iter().skip(a as usize % 7).step_by(7).take(64) {
             if block.order == 0 {
-                self.alloc.map.page(Pfn(block.pfn)).insert_flags(PageWord::LRU);
+                self.alloc.map.page(Pfn(block.pfn)).flag_set::<Solo>(PageFlags::LRU);
             }
         }
     }
@@ -454,6 +454,7 @@ impl Relief<Host> for Reliever<'_> {
         alloc: &PageAllocator<Host>,
         _: &Cx<'_, Host>,
         node: NodeId,
+        _: Gfp,
         _: Order,
         _: ZoneType,
     ) {

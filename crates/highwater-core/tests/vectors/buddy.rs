@@ -1,7 +1,7 @@
 //! Free lists: initial state, splitting, merging, mobility fallback (16.11 to 16.19).
 
 use highwater_core::page::MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
-use highwater_core::page::{MigrateType, Order, PageWord, Pfn};
+use highwater_core::page::{MigrateType, Order, PageFlags, Pfn};
 use highwater_core::page_alloc::AllocFlags;
 use highwater_core::trace::Event;
 use highwater_core::zone::watermark::Marks;
@@ -90,7 +90,7 @@ fn one_pageblock(lru: u32, other: u32) -> Bench {
     for i in 0..lru + other {
         assert_eq!(b.alloc(0, Movable), Some(4096 + i));
         if i < lru {
-            b.map.page(Pfn(4096 + i)).insert_flags(PageWord::LRU);
+            b.map.page(Pfn(4096 + i)).flag_set::<Solo>(PageFlags::LRU);
         }
     }
     b

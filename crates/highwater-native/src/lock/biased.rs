@@ -303,7 +303,7 @@ impl<T> CpuLock<T> {
     }
 }
 
-impl<T: Send> Lock<T> for CpuLock<T> {
+impl<T> Lock<T> for CpuLock<T> {
     type Guard<'a>
         = CpuGuard<'a, T>
     where

@@ -100,7 +100,7 @@ impl<T> SpinLock<T> {
     }
 }
 
-impl<T: Send> Lock<T> for SpinLock<T> {
+impl<T> Lock<T> for SpinLock<T> {
     type Guard<'a>
         = SpinGuard<'a, T>
     where

@@ -92,7 +92,11 @@ fn lock_costs(class: LockClass, ns: impl Fn(&str) -> u64) -> LockCosts {
     };
     match class {
         // Its own CPU's taking is part of the list operation's figure.
-        LockClass::Pcp => LockCosts { hot_ns: 0, ..costs },
+        LockClass::Pcp | LockClass::LruBatch => LockCosts { hot_ns: 0, ..costs },
+        // Bookkeeping that a kernel does without locks.
+        LockClass::Table | LockClass::Wait => {
+            LockCosts { hot_ns: 0, same_node_ns: 0, cross_node_ns: 0, handoff_ns: 0 }
+        }
         _ => costs,
     }
 }

@@ -1,0 +1,43 @@
+//! Why a call failed.
+
+use core::fmt;
+
+use crate::host::IoError;
+
+/// Why a call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// No memory (ENOMEM; SIGBUS in a fault).
+    NoMemory,
+    /// The device failed.
+    Io(IoError),
+    /// No such address, or the access is not allowed (SIGSEGV, EFAULT).
+    Fault,
+    /// An argument makes no sense (EINVAL).
+    Invalid,
+    /// The task was killed; it is to exit.
+    Killed,
+    /// Beyond what this implementation can do.
+    Limit(&'static str),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoMemory => f.write_str("out of memory"),
+            Error::Io(error) => error.fmt(f),
+            Error::Fault => f.write_str("no such mapping, or access not allowed"),
+            Error::Invalid => f.write_str("invalid argument"),
+            Error::Killed => f.write_str("killed"),
+            Error::Limit(what) => write!(f, "not supported: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<IoError> for Error {
+    fn from(error: IoError) -> Self {
+        Error::Io(error)
+    }
+}

@@ -1,0 +1,195 @@
+//! [`Kernel`]: all of memory management in one place.
+//!
+//! It owns the state of every subsystem and implements [`Relief`] for the page allocator. The
+//! subsystems add their operations as `impl Kernel`, each in its own module; nothing reaches into
+//! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper) are
+//! functions here that a host runs in tasks of its own: [`Kernel::daemons`].
+
+mod error;
+mod relief;
+
+pub use error::Error;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::block::{BlockLayer, DeviceId, DeviceSpec};
+use crate::host::{Cx, Devices};
+use crate::lru::Lru;
+use crate::page::Pfn;
+use crate::page_alloc::PageAllocator;
+use crate::page_cache::{File, PageWaits};
+use crate::reclaim::{OomState, ReclaimNode, Shrinkers};
+use crate::swap::{Swap, SwapSpec};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::vm::Space;
+use crate::writeback::Writeback;
+use crate::zone::NodeId;
+
+/// What a kernel has besides memory.
+#[derive(Clone, Debug, Default)]
+pub struct KernelSpec {
+    /// Block devices, by number.
+    pub devices: Vec<DeviceSpec>,
+    /// Swap areas.
+    pub swap: Vec<SwapSpec>,
+}
+
+/// A kernel's memory management.
+pub struct Kernel<H: Devices> {
+    /// The page allocator.
+    pub mem: PageAllocator<H>,
+    /// LRU lists.
+    pub lru: Lru<H>,
+    /// Swap.
+    pub swap: Swap<H>,
+    /// Block devices.
+    pub block: BlockLayer<H>,
+    /// Dirty files, by device.
+    pub writeback: Box<[Writeback<H>]>,
+    /// Reclaim's state, by node.
+    pub reclaim: Box<[ReclaimNode<H>]>,
+    /// Caches that can shrink.
+    pub shrinkers: Shrinkers<H>,
+    /// The OOM killer.
+    pub oom: OomState<H>,
+    /// Files by number; `Table` class.
+    pub(crate) files: H::Lock<BTreeMap<u32, Arc<File<H>>>>,
+    pub(crate) next_file: AtomicU32,
+    /// Address spaces by number; `Table` class.
+    pub(crate) spaces: H::Lock<BTreeMap<u32, Arc<Space<H>>>>,
+    pub(crate) next_space: AtomicU32,
+    /// The space each CPU's TLB holds: number + 1, 0 = none.
+    pub(crate) cpu_space: Box<[AtomicU32]>,
+    pub(crate) page_waits: PageWaits<H>,
+    /// The page of zeros that reads of untouched anonymous memory map.
+    pub(crate) zero_page: Pfn,
+    pub(crate) is_stopping: AtomicBool,
+}
+
+/// A daemon that the host is to run in a task of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// A node's kswapd: [`Kernel::run_kswapd`].
+    Kswapd(NodeId),
+    /// A device's flusher: [`Kernel::run_flusher`].
+    Flusher(DeviceId),
+    /// [`Kernel::run_oom_reaper`].
+    OomReaper,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// A kernel on booted memory. Daemons do not run yet.
+    ///
+    /// # Errors
+    /// If the machine is too large for a page table entry, a swap area does not fit its device, or
+    /// not even the zero page can be allocated.
+    pub fn new(cx: &Cx<'_, H>, mem: PageAllocator<H>, spec: &KernelSpec) -> Result<Self, Error> {
+        let host = cx.host;
+        Self::check(&mem, spec)?;
+        let zero_page = mem
+            .alloc(
+                cx,
+                &crate::page_alloc::NoRelief,
+                crate::page_alloc::Gfp::GFP_KERNEL | crate::page_alloc::Gfp::ZERO,
+                crate::page::Order::ZERO,
+                mem.cpu_node(cx.cpu()),
+                None,
+            )
+            .ok_or(Error::NoMemory)?;
+        mem.map.page(zero_page).init_flags(crate::page::PageFlags::PINNED);
+        let lru = Lru::new(host, &mem);
+        let swap = Swap::new(host, &mem, &spec.swap);
+        let reclaim: Vec<_> = (0..mem.nr_nodes()).map(|_| ReclaimNode::new(host)).collect();
+        let writeback: Vec<_> = (0..spec.devices.len())
+            .map(|device| Writeback::new(host, DeviceId(device as u8)))
+            .collect();
+        let cpu_space: Vec<_> = (0..mem.nr_cpus()).map(|_| AtomicU32::new(0)).collect();
+        Ok(Kernel {
+            lru,
+            swap,
+            block: BlockLayer::new(host, &spec.devices),
+            writeback: writeback.into(),
+            reclaim: reclaim.into(),
+            shrinkers: Shrinkers::default(),
+            oom: OomState::new(host),
+            files: host.new_lock(LockClass::Table, BTreeMap::new()),
+            next_file: AtomicU32::new(0),
+            spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
+            next_space: AtomicU32::new(0),
+            cpu_space: cpu_space.into(),
+            page_waits: PageWaits::new(host),
+            zero_page,
+            is_stopping: AtomicBool::new(false),
+            mem,
+        })
+    }
+
+    fn check(mem: &PageAllocator<H>, spec: &KernelSpec) -> Result<(), Error> {
+        let pages = mem.map.len() as u64;
+        if pages > u64::from(crate::vm::Pte::MAX_PFN) + 1 {
+            return Err(Error::Limit("more than 1 TiB of memory"));
+        }
+        if spec.devices.len() > 256 {
+            return Err(Error::Limit("more than 256 devices"));
+        }
+        if spec.swap.len() > crate::vm::Pte::MAX_AREAS {
+            return Err(Error::Limit("more than 4 swap areas"));
+        }
+        for area in &spec.swap {
+            let Some(device) = spec.devices.get(usize::from(area.device.0)) else {
+                return Err(Error::Limit("a swap area on a device that does not exist"));
+            };
+            if area.pages < 2 || u64::from(area.pages) > device.pages {
+                return Err(Error::Limit("a swap area that does not fit its device"));
+            }
+            if area.pages - 1 > crate::vm::Pte::MAX_OFFSET {
+                return Err(Error::Limit("a swap area of more than 256 GiB"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The daemons that a host has to run.
+    pub fn daemons(&self) -> Vec<Daemon> {
+        let nodes = self.mem.nodes().iter().filter(|node| self.mem.zones_of(node.id).count() > 0);
+        let mut all: Vec<_> = nodes.map(|node| Daemon::Kswapd(node.id)).collect();
+        all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
+        all.push(Daemon::OomReaper);
+        all
+    }
+
+    /// Runs a daemon's body until the kernel shuts down.
+    pub fn run_daemon(&self, cx: &Cx<'_, H>, daemon: Daemon) {
+        match daemon {
+            Daemon::Kswapd(node) => self.run_kswapd(cx, node),
+            Daemon::Flusher(device) => self.run_flusher(cx, device),
+            Daemon::OomReaper => self.run_oom_reaper(cx),
+        }
+    }
+
+    /// Tells the daemons to return.
+    pub fn shut_down(&self, cx: &Cx<'_, H>) {
+        self.is_stopping.store(true, Relaxed);
+        for node in &self.reclaim {
+            node.kswapd_wait.wake_all(cx.host, cx.cpu());
+        }
+        for device in &self.writeback {
+            device.wait.wake_all(cx.host, cx.cpu());
+        }
+        self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
+    }
+
+    /// True once daemons should return.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Relaxed)
+    }
+
+    /// The page of zeros.
+    pub fn zero_page(&self) -> Pfn {
+        self.zero_page
+    }
+}

@@ -1,0 +1,58 @@
+//! The kernel as the page allocator's [`Relief`].
+
+use super::Kernel;
+use crate::host::{Cx, Devices};
+use crate::page::{Order, Pfn};
+use crate::page_alloc::{
+    CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
+};
+use crate::zone::{NodeId, ZoneType};
+
+impl<H: Devices> Relief<H> for Kernel<H> {
+    fn wake_kswapd(
+        &self,
+        _: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        gfp: Gfp,
+        order: Order,
+        highest: ZoneType,
+    ) {
+        self.wakeup_kswapd(cx, node, gfp, order.0, highest);
+    }
+
+    fn reclaim(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64 {
+        self.try_to_free_pages(cx, req)
+    }
+
+    fn compact(
+        &self,
+        _: &PageAllocator<H>,
+        _: &Cx<'_, H>,
+        _: &Request<'_>,
+        _: CompactPriority,
+    ) -> (CompactResult, Option<Pfn>) {
+        // Compaction is not modelled yet: never tried, never counted.
+        (CompactResult::Skipped, None)
+    }
+
+    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: usize, _: Order) {}
+
+    fn node_reclaim(
+        &self,
+        _: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        req: &Request<'_>,
+    ) -> NodeReclaim {
+        self.node_reclaim_for(cx, node, req)
+    }
+
+    fn can_swap(&self) -> bool {
+        self.swap.nr_free() > 0
+    }
+
+    fn out_of_memory(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
+        self.oom_kill(cx, req)
+    }
+}

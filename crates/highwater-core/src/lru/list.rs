@@ -1,0 +1,259 @@
+//! Lists, their sizes, their lock.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crossbeam_utils::CachePadded;
+
+use super::Batches;
+use crate::config::LruTopology;
+use crate::host::{CpuId, Cx, Devices, Tasks};
+use crate::kernel::Kernel;
+use crate::page::{Page, PageFlags, PageList, Pfn};
+use crate::page_alloc::PageAllocator;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::vmstat::{NodeStat, ZoneStat};
+use crate::zone::{NodeId, ZoneType};
+
+/// Anonymous or file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PageType {
+    /// Backed by swap.
+    Anon = 0,
+    /// Page cache, and anonymous memory freed lazily.
+    File = 1,
+}
+
+impl PageType {
+    /// Of a page.
+    #[inline(always)]
+    pub fn of(page: &Page) -> PageType {
+        if page.is_file_lru() { PageType::File } else { PageType::Anon }
+    }
+}
+
+/// A list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LruKind {
+    /// List 0.
+    InactiveAnon = 0,
+    /// List 1.
+    ActiveAnon = 1,
+    /// List 2.
+    InactiveFile = 2,
+    /// List 3.
+    ActiveFile = 3,
+    /// List 4: counted, not linked.
+    Unevictable = 4,
+}
+
+impl LruKind {
+    /// Number of lists.
+    pub const COUNT: usize = 5;
+    /// All, by index.
+    pub const ALL: [LruKind; Self::COUNT] = [
+        LruKind::InactiveAnon,
+        LruKind::ActiveAnon,
+        LruKind::InactiveFile,
+        LruKind::ActiveFile,
+        LruKind::Unevictable,
+    ];
+
+    /// The list a page with these flags belongs on.
+    #[inline(always)]
+    pub fn of(flags: PageFlags) -> LruKind {
+        if flags.contains(PageFlags::UNEVICTABLE) {
+            return LruKind::Unevictable;
+        }
+        let file = if flags.contains(PageFlags::SWAPBACKED) { 0 } else { 2 };
+        Self::ALL[file + usize::from(flags.contains(PageFlags::ACTIVE))]
+    }
+
+    /// The list of a type.
+    #[inline(always)]
+    pub const fn new(page_type: PageType, active: bool) -> LruKind {
+        Self::ALL[page_type as usize * 2 + active as usize]
+    }
+
+    /// The node counter.
+    pub const fn node_stat(self) -> NodeStat {
+        NodeStat::ALL[NodeStat::InactiveAnon as usize + self as usize]
+    }
+
+    /// The zone counter.
+    pub const fn zone_stat(self) -> ZoneStat {
+        ZoneStat::ALL[ZoneStat::ZoneInactiveAnon as usize + self as usize]
+    }
+}
+
+/// What `lru_lock` protects.
+#[derive(Debug, Default)]
+pub struct LruLists {
+    /// Lists 0 to 3; head = newest.
+    pub lists: [PageList; 4],
+    /// Pages of the unevictable list, and of the others, per zone type: `sizes[zone][list]`.
+    /// Written under the lock; [`LruVec::size`] reads copies.
+    pub anon_cost: u64,
+    /// Cost of reclaiming file pages, decaying (spec 02 §8.5).
+    pub file_cost: u64,
+}
+
+/// One set of lists: of a node (of a zone up to 4.7).
+pub struct LruVec<H: Tasks> {
+    /// The lists.
+    pub lists: H::Lock<LruLists>,
+    /// Exact sizes, `[zone type][list]`; written under the lock.
+    pub(crate) sizes: [[AtomicU64; LruKind::COUNT]; ZoneType::COUNT],
+    /// Evictions and activations so far: the clock of refault distances.
+    pub(crate) nonresident_age: AtomicU64,
+    /// `workingset_activate_*` at the end of the last reclaim, by [`PageType`].
+    pub(crate) refaults: [AtomicU64; 2],
+    /// Every dirty page met was under writeback and already marked for reclaim.
+    pub(crate) congested: AtomicBool,
+}
+
+impl<H: Tasks> LruVec<H> {
+    fn new(host: &H) -> Self {
+        LruVec {
+            lists: host.new_lock(LockClass::Lru, LruLists::default()),
+            sizes: Default::default(),
+            nonresident_age: AtomicU64::new(0),
+            refaults: Default::default(),
+            congested: AtomicBool::new(false),
+        }
+    }
+
+    /// Pages on a list, all zones.
+    #[inline]
+    pub fn size(&self, list: LruKind) -> u64 {
+        self.sizes.iter().map(|zone| zone[list as usize].load(Relaxed)).sum()
+    }
+
+    /// Pages on a list in zones up to `highest`.
+    #[inline]
+    pub fn size_upto(&self, list: LruKind, highest: ZoneType) -> u64 {
+        self.sizes[..=highest.idx()].iter().map(|zone| zone[list as usize].load(Relaxed)).sum()
+    }
+}
+
+/// All lists and batches of a machine.
+pub struct Lru<H: Tasks> {
+    /// One a node, or one a zone (node * 5 + zone type).
+    pub vecs: Box<[LruVec<H>]>,
+    /// By CPU.
+    pub batches: Box<[CachePadded<H::CpuLock<Batches>>]>,
+    topology: LruTopology,
+}
+
+impl<H: Tasks> Lru<H> {
+    /// Empty lists for a machine.
+    pub fn new(host: &H, mem: &PageAllocator<H>) -> Self {
+        let topology = mem.policy.reclaim.lru;
+        let nr_vecs = match topology {
+            LruTopology::Node => mem.nr_nodes(),
+            LruTopology::Zone => mem.nr_nodes() * ZoneType::COUNT,
+        };
+        let batches = (0..mem.nr_cpus() as u16).map(|cpu| {
+            let batches = Batches::default();
+            CachePadded::new(host.new_cpu_lock(LockClass::LruBatch, CpuId(cpu), batches))
+        });
+        Lru {
+            vecs: (0..nr_vecs).map(|_| LruVec::new(host)).collect::<Vec<_>>().into(),
+            batches: batches.collect::<Vec<_>>().into(),
+            topology,
+        }
+    }
+
+    /// Index of the lists a page belongs to.
+    #[inline(always)]
+    pub fn index_of(&self, page: &Page) -> usize {
+        match self.topology {
+            LruTopology::Node => page.zone_index() / ZoneType::COUNT,
+            LruTopology::Zone => page.zone_index(),
+        }
+    }
+
+    /// The lists a page belongs to.
+    #[inline(always)]
+    pub fn vec_of(&self, page: &Page) -> &LruVec<H> {
+        &self.vecs[self.index_of(page)]
+    }
+
+    /// The lists of a node (per-node topology).
+    #[inline(always)]
+    pub fn node(&self, node: NodeId) -> &LruVec<H> {
+        match self.topology {
+            LruTopology::Node => &self.vecs[node.idx()],
+            LruTopology::Zone => &self.vecs[node.idx() * ZoneType::COUNT],
+        }
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Links a page at the head of the list its flags name; the caller holds the list's lock and
+    /// has set LRU. Counts it.
+    pub(crate) fn lru_link_head(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: &LruVec<H>,
+        lists: &mut LruLists,
+        pfn: Pfn,
+    ) {
+        let _ = (cx, vec, lists, pfn);
+        todo!()
+    }
+
+    /// Links a page at the tail of the list its flags name.
+    pub(crate) fn lru_link_tail(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: &LruVec<H>,
+        lists: &mut LruLists,
+        pfn: Pfn,
+    ) {
+        let _ = (cx, vec, lists, pfn);
+        todo!()
+    }
+
+    /// Unlinks a page from the list its flags name; LRU is the caller's affair.
+    pub(crate) fn lru_unlink(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: &LruVec<H>,
+        lists: &mut LruLists,
+        pfn: Pfn,
+    ) {
+        let _ = (cx, vec, lists, pfn);
+        todo!()
+    }
+
+    /// Adds `delta` pages to a list's size and counters (zone and node), for batched moves.
+    pub(crate) fn lru_count(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: &LruVec<H>,
+        page: &Page,
+        list: LruKind,
+        delta: i64,
+    ) {
+        let _ = (cx, vec, page, list, delta);
+        todo!()
+    }
+
+    /// Drops one reference; the last one takes the page off its list and frees it.
+    pub fn put_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let _ = (cx, pfn);
+        todo!()
+    }
+
+    /// Drops one reference of each page (`release_pages`): pages whose last it was leave their
+    /// lists under one lock hold per run of pages of one node, at most 32, and are freed last
+    /// first (spec 04 §3.5).
+    pub fn release_pages(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+        let _ = (cx, pfns);
+        todo!()
+    }
+}

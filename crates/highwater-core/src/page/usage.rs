@@ -1,0 +1,333 @@
+//! What the users of a page say of it: flags, mappings, owner; and references.
+//!
+//! | field | changed by | under |
+//! |---|---|---|
+//! | LRU, ACTIVE, UNEVICTABLE | lists and their batches | lru_lock while LRU is set, else whoever cleared LRU |
+//! | LOCKED | anyone | atomically; the setter owns `owner` and `index` of a cached page |
+//! | DIRTY, WRITEBACK, UPTODATE, SWAPCACHE | holder of LOCKED (writeback's end: the interrupt) | atomically |
+//! | REFERENCED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
+//! | mapcount | who changes a page table entry | the table's lock |
+//!
+//! On a host whose tasks share one thread ([`Host::THREADED`] is false) an atomic change is a load
+//! and a store: nothing runs in between.
+
+use core::fmt;
+
+use bitflags::bitflags;
+
+use super::Page;
+use crate::host::Host;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+bitflags! {
+    /// Flags of a page in use (spec 02 §2).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct PageFlags: u32 {
+        /// Owned by one task (or by the device that reads into it).
+        const LOCKED = 1 << 0;
+        /// Newer than its copy on the device.
+        const DIRTY = 1 << 1;
+        /// Being written to the device.
+        const WRITEBACK = 1 << 2;
+        /// Holds what it should hold.
+        const UPTODATE = 1 << 3;
+        /// Reading or writing it failed.
+        const ERROR = 1 << 4;
+        /// Used since last looked at.
+        const REFERENCED = 1 << 5;
+        /// Belongs on an active list.
+        const ACTIVE = 1 << 6;
+        /// On an LRU list.
+        const LRU = 1 << 7;
+        /// Belongs on the unevictable list.
+        const UNEVICTABLE = 1 << 8;
+        /// Mapped by a locked region.
+        const MLOCKED = 1 << 9;
+        /// Backed by swap, if by anything: anonymous unless freed lazily.
+        const SWAPBACKED = 1 << 10;
+        /// In the swap cache; its slot: `swap::Swap::slot_of`.
+        const SWAPCACHE = 1 << 11;
+        /// Was deactivated once: part of a working set.
+        const WORKINGSET = 1 << 12;
+        /// The filesystem keeps data of its own with it.
+        const PRIVATE = 1 << 13;
+        /// To the tail when writeback ends; on a clean page: reading it starts readahead
+        /// ([`PageFlags::READAHEAD`], the same bit).
+        const RECLAIM = 1 << 14;
+        /// Brought in by swap readahead and not used yet.
+        const SWAP_READAHEAD = 1 << 15;
+        /// Kernel memory: a page table.
+        const TABLE = 1 << 16;
+        /// Kernel memory: slab.
+        const SLAB = 1 << 17;
+        /// Held by something outside the model.
+        const PINNED = 1 << 18;
+    }
+}
+
+impl PageFlags {
+    /// Reading the page starts readahead; shares its bit with [`PageFlags::RECLAIM`].
+    pub const READAHEAD: PageFlags = PageFlags::RECLAIM;
+}
+
+/// Number of an address space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpaceId(pub u32);
+
+/// Number of a file (an inode).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+impl fmt::Debug for SpaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "S{}", self.0)
+    }
+}
+
+impl fmt::Debug for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "F{}", self.0)
+    }
+}
+
+/// Whom a page belongs to (`page->mapping`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOwner {
+    /// Nobody: kernel memory, or removed from its file.
+    None,
+    /// An address space; the index is the virtual page number.
+    Anon(SpaceId),
+    /// A file; the index is the page's number in it.
+    File(FileId),
+}
+
+const OWNER_ANON: u32 = 1 << 31;
+
+impl PageOwner {
+    /// Owner numbers are below this.
+    pub const MAX: u32 = OWNER_ANON - 1;
+
+    const fn pack(self) -> u32 {
+        match self {
+            PageOwner::None => 0,
+            PageOwner::Anon(space) => OWNER_ANON | space.0,
+            PageOwner::File(file) => file.0 + 1,
+        }
+    }
+
+    const fn unpack(bits: u32) -> PageOwner {
+        match bits {
+            0 => PageOwner::None,
+            b if b & OWNER_ANON != 0 => PageOwner::Anon(SpaceId(b & !OWNER_ANON)),
+            b => PageOwner::File(FileId(b - 1)),
+        }
+    }
+}
+
+/// Flags.
+impl Page {
+    /// All flags of a page in use.
+    #[inline(always)]
+    pub fn marks(&self) -> PageFlags {
+        PageFlags::from_bits_retain(self.state.load(Relaxed))
+    }
+
+    /// True if all of `flags` are set.
+    #[inline(always)]
+    pub fn is(&self, flags: PageFlags) -> bool {
+        self.state.load(Relaxed) & flags.bits() == flags.bits()
+    }
+
+    /// Sets flags; returns what was set before.
+    #[inline(always)]
+    pub fn flag_set<H: Host>(&self, flags: PageFlags) -> PageFlags {
+        let before = if H::THREADED {
+            self.state.fetch_or(flags.bits(), AcqRel)
+        } else {
+            let before = self.state.load(Relaxed);
+            self.state.store(before | flags.bits(), Relaxed);
+            before
+        };
+        PageFlags::from_bits_retain(before)
+    }
+
+    /// Clears flags; returns what was set before.
+    #[inline(always)]
+    pub fn flag_clear<H: Host>(&self, flags: PageFlags) -> PageFlags {
+        let before = if H::THREADED {
+            self.state.fetch_and(!flags.bits(), AcqRel)
+        } else {
+            let before = self.state.load(Relaxed);
+            self.state.store(before & !flags.bits(), Relaxed);
+            before
+        };
+        PageFlags::from_bits_retain(before)
+    }
+
+    /// Sets a flag; true if it was set before.
+    #[inline(always)]
+    pub fn flag_test_set<H: Host>(&self, flag: PageFlags) -> bool {
+        self.flag_set::<H>(flag).intersects(flag)
+    }
+
+    /// Clears a flag; true if it was set before. Looks first: most pages do not have it.
+    #[inline(always)]
+    pub fn flag_test_clear<H: Host>(&self, flag: PageFlags) -> bool {
+        self.marks().intersects(flag) && self.flag_clear::<H>(flag).intersects(flag)
+    }
+
+    /// Takes the page lock if it is free.
+    #[inline(always)]
+    pub fn try_lock<H: Host>(&self) -> bool {
+        !self.is(PageFlags::LOCKED) && !self.flag_test_set::<H>(PageFlags::LOCKED)
+    }
+
+    /// A page fresh from the allocator: no flags, no mappings, no owner.
+    #[inline(always)]
+    pub(crate) fn reset_usage(&self) {
+        self.state.store(0, Relaxed);
+        self.mapcount.store(0, Relaxed);
+        self.owner.store(0, Relaxed);
+    }
+
+    /// Sets all flags of a page that nobody else can see yet.
+    #[inline(always)]
+    pub(crate) fn init_flags(&self, flags: PageFlags) {
+        self.state.store(flags.bits(), Relaxed);
+    }
+
+    /// On the file lists: page cache, or anonymous memory freed lazily.
+    #[inline(always)]
+    pub fn is_file_lru(&self) -> bool {
+        !self.is(PageFlags::SWAPBACKED)
+    }
+
+    /// Anonymous, in the swap cache or not.
+    #[inline(always)]
+    pub fn is_anon(&self) -> bool {
+        self.owner.load(Relaxed) & OWNER_ANON != 0
+    }
+}
+
+/// Owner and mappings.
+impl Page {
+    /// Whom the page belongs to.
+    #[inline(always)]
+    pub fn owner(&self) -> PageOwner {
+        PageOwner::unpack(self.owner.load(Relaxed))
+    }
+
+    /// Page number within the owner.
+    #[inline(always)]
+    pub fn index(&self) -> u32 {
+        self.index.load(Relaxed)
+    }
+
+    /// Gives the page to an owner.
+    #[inline(always)]
+    pub(crate) fn set_owner(&self, owner: PageOwner, index: u32) {
+        self.index.store(index, Relaxed);
+        self.owner.store(owner.pack(), Relaxed);
+    }
+
+    /// Page table entries that map the page.
+    #[inline(always)]
+    pub fn mapcount(&self) -> u32 {
+        self.mapcount.load(Relaxed)
+    }
+
+    /// Mapped at all.
+    #[inline(always)]
+    pub fn is_mapped(&self) -> bool {
+        self.mapcount() != 0
+    }
+
+    /// One more mapping; true if it is the first.
+    #[inline(always)]
+    pub(crate) fn map_add<H: Host>(&self) -> bool {
+        if H::THREADED {
+            return self.mapcount.fetch_add(1, AcqRel) == 0;
+        }
+        let before = self.mapcount.load(Relaxed);
+        self.mapcount.store(before + 1, Relaxed);
+        before == 0
+    }
+
+    /// One mapping less; true if it was the last.
+    #[inline(always)]
+    pub(crate) fn map_remove<H: Host>(&self) -> bool {
+        let before = if H::THREADED {
+            self.mapcount.fetch_sub(1, AcqRel)
+        } else {
+            let before = self.mapcount.load(Relaxed);
+            self.mapcount.store(before.wrapping_sub(1), Relaxed);
+            before
+        };
+        debug_assert!(before > 0, "unmapped more often than mapped");
+        before == 1
+    }
+}
+
+/// References.
+impl Page {
+    /// Adds `n` users; the caller has a reference.
+    #[inline(always)]
+    pub fn get<H: Host>(&self, n: u32) {
+        if H::THREADED {
+            self.refcount.fetch_add(n, Relaxed);
+        } else {
+            self.refcount.store(self.refcount.load(Relaxed) + n, Relaxed);
+        }
+    }
+
+    /// Adds a user unless the page has none (it is being freed).
+    #[inline(always)]
+    pub fn try_get<H: Host>(&self) -> bool {
+        if H::THREADED {
+            return self
+                .refcount
+                .fetch_update(Acquire, Relaxed, |n| (n != 0).then_some(n + 1))
+                .is_ok();
+        }
+        let n = self.refcount.load(Relaxed);
+        if n != 0 {
+            self.refcount.store(n + 1, Relaxed);
+        }
+        n != 0
+    }
+
+    /// Drops `n` users; true if those were the last. The page then belongs to the caller, who
+    /// takes it off its list and frees it (`Kernel::put_page` does all of that).
+    #[inline(always)]
+    pub fn put<H: Host>(&self, n: u32) -> bool {
+        let before = if H::THREADED {
+            self.refcount.fetch_sub(n, AcqRel)
+        } else {
+            let before = self.refcount.load(Relaxed);
+            self.refcount.store(before.wrapping_sub(n), Relaxed);
+            before
+        };
+        debug_assert!(before >= n, "more references dropped than taken");
+        before == n
+    }
+
+    /// If there are exactly `n` users, the caller among them, takes all their references: nobody
+    /// can find the page any more.
+    #[inline(always)]
+    pub fn freeze<H: Host>(&self, n: u32) -> bool {
+        if H::THREADED {
+            return self.refcount.compare_exchange(n, 0, AcqRel, Relaxed).is_ok();
+        }
+        let same = self.refcount.load(Relaxed) == n;
+        if same {
+            self.refcount.store(0, Relaxed);
+        }
+        same
+    }
+
+    /// Gives `n` references back after [`Page::freeze`].
+    #[inline(always)]
+    pub fn unfreeze(&self, n: u32) {
+        self.refcount.store(n, Release);
+    }
+}

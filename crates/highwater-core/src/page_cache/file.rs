@@ -1,0 +1,111 @@
+//! Files and descriptors.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use super::{ReadAhead, Tree};
+use crate::block::DeviceId;
+use crate::host::{Cx, Devices, Lock, Tasks};
+use crate::kernel::Kernel;
+use crate::page::{FileId, SpaceId};
+use crate::sync::RwSem;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+/// What a new file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSpec {
+    /// Where it lives.
+    pub device: DeviceId,
+    /// First page on the device; the file is contiguous.
+    pub device_start: u64,
+    /// Most pages it may have (room reserved on the device).
+    pub max_pages: u32,
+    /// Size at first, in bytes.
+    pub size: u64,
+    /// The filesystem can write single pages for reclaim (ext4: yes; XFS since 6.0: no).
+    pub has_writepage: bool,
+    /// Throttle a writer before each page (XFS) instead of after it.
+    pub throttle_first: bool,
+}
+
+/// A range of a file that an address space maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MapRange {
+    /// Who maps it.
+    pub space: SpaceId,
+    /// First virtual page.
+    pub start: u32,
+    /// Virtual page after the last.
+    pub end: u32,
+    /// Page of the file at `start`.
+    pub file_page: u32,
+}
+
+/// An inode and its pages (`struct address_space`).
+pub struct File<H: Tasks> {
+    /// Number.
+    pub id: FileId,
+    /// What it was made as.
+    pub spec: FileSpec,
+    /// Bytes.
+    pub(crate) size: AtomicU64,
+    /// The pages. `Table` class: see the module's notes.
+    pub(crate) tree: H::Lock<Tree>,
+    /// Taken by whoever changes the tree.
+    pub(crate) xa_lock: H::Lock<()>,
+    /// Writers exclude each other (`i_rwsem`).
+    pub(crate) rwsem: RwSem<H>,
+    /// Who maps it, ordered; `Table` class. Key: range, value: nothing.
+    pub(crate) mappings: H::Lock<BTreeMap<MapRange, ()>>,
+    /// Pages of the tree, readable without a lock.
+    pub(crate) nr_pages: AtomicU64,
+    /// Where background writeback goes on.
+    pub(crate) writeback_index: AtomicU32,
+    /// Jiffies when it became dirty.
+    pub(crate) dirtied_when: AtomicU64,
+    /// On a flusher's lists.
+    pub(crate) is_queued: AtomicBool,
+    /// An error of writeback that nobody was told of yet.
+    pub(crate) write_error: AtomicBool,
+    /// No more than one dirtying/unlink at a time: the file is being deleted.
+    pub(crate) is_deleted: AtomicBool,
+}
+
+/// How a descriptor is read (fadvise).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReadMode {
+    /// Readahead as usual.
+    #[default]
+    Normal,
+    /// Twice as much.
+    Sequential,
+    /// None.
+    Random,
+}
+
+/// An open file.
+pub struct OpenFile<H: Tasks> {
+    /// The file.
+    pub file: Arc<File<H>>,
+    /// Readahead state; `Table` class.
+    pub(crate) readahead: H::Lock<ReadAhead>,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Makes a file.
+    pub fn create_file(&self, cx: &Cx<'_, H>, spec: FileSpec) -> Arc<File<H>> {
+        let _ = (cx, spec);
+        todo!()
+    }
+
+    /// A file by number; none once it is deleted and dropped.
+    pub fn file(&self, cx: &Cx<'_, H>, id: FileId) -> Option<Arc<File<H>>> {
+        self.files.lock(cx.cpu()).get(&id.0).cloned()
+    }
+
+    /// Opens a file.
+    pub fn open(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) -> Arc<OpenFile<H>> {
+        let _ = (cx, file);
+        todo!()
+    }
+}

@@ -1,0 +1,1 @@
+//! Active lists: taking pages down (spec 02 §10).

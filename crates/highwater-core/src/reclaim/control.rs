@@ -1,0 +1,70 @@
+//! State of one reclaim (`struct scan_control`, spec 02 §2).
+
+use crate::page_alloc::Gfp;
+use crate::zone::{NodeMask, ZoneType};
+
+/// Sums over one node pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassSums {
+    /// Dirty or under writeback.
+    pub dirty: u64,
+    /// Dirty, not under writeback.
+    pub unqueued_dirty: u64,
+    /// Under writeback and already marked for reclaim.
+    pub congested: u64,
+    /// Under writeback, marked now.
+    pub writeback: u64,
+    /// Under writeback, met again by kswapd.
+    pub immediate: u64,
+    /// File pages isolated.
+    pub file_taken: u64,
+    /// Pages isolated.
+    pub taken: u64,
+}
+
+/// One reclaim: what for, how hard, how far.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// Pages wanted.
+    pub nr_to_reclaim: u64,
+    /// Order it is for.
+    pub order: u8,
+    /// 12 (gentle) to 0.
+    pub priority: u8,
+    /// Highest zone that counts.
+    pub reclaim_idx: ZoneType,
+    /// Request flags.
+    pub gfp: Gfp,
+    /// Nodes allowed.
+    pub nodes: Option<NodeMask>,
+    /// kswapd's own.
+    pub is_kswapd: bool,
+    /// May write pages.
+    pub may_writepage: bool,
+    /// May unmap pages.
+    pub may_unmap: bool,
+    /// May swap pages out.
+    pub may_swap: bool,
+    /// By [`crate::lru::PageType`].
+    pub may_deactivate: [bool; 2],
+    /// Deactivate whatever the refaults say.
+    pub force_deactivate: bool,
+    /// An active list was left alone.
+    pub skipped_deactivate: bool,
+    /// Compaction could go ahead.
+    pub compaction_ready: bool,
+    /// Many inactive file pages without refaults: take those.
+    pub cache_trim_mode: bool,
+    /// Hardly any file pages left.
+    pub file_is_tiny: bool,
+    /// Costs at the start of the pass.
+    pub anon_cost: u64,
+    /// Costs at the start of the pass.
+    pub file_cost: u64,
+    /// Pages judged.
+    pub nr_scanned: u64,
+    /// Pages freed.
+    pub nr_reclaimed: u64,
+    /// Sums of the pass.
+    pub sums: PassSums,
+}

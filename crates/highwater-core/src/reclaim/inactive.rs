@@ -1,0 +1,1 @@
+//! Inactive lists: the tail (spec 02 §10).

@@ -1,0 +1,1 @@
+//! One pass over a node (spec 02 §9, §12).

@@ -1,0 +1,173 @@
+//! Wait queues: tasks that wait until a condition holds.
+
+use alloc::collections::VecDeque;
+
+use super::atomic::{AtomicU32, Ordering::Relaxed};
+use super::order::LockClass;
+use crate::host::{CpuId, Cx, Host, Lock, Tasks};
+
+/// Tasks waiting for the same thing, in the order in which they came.
+///
+/// A waker changes the condition first and wakes after that; a waiter enters the queue first and
+/// looks at the condition after that. So no wake-up is lost.
+pub struct WaitQueue<H: Tasks> {
+    waiters: H::Lock<Waiters<H::Task>>,
+    /// Length of the queue, to see without the lock that nobody waits.
+    len: AtomicU32,
+}
+
+struct Waiters<T> {
+    queue: VecDeque<(u64, T)>,
+    next_ticket: u64,
+}
+
+impl<H: Tasks> WaitQueue<H> {
+    /// An empty queue.
+    pub fn new(host: &H) -> Self {
+        let waiters = Waiters { queue: VecDeque::new(), next_ticket: 0 };
+        WaitQueue { waiters: host.new_lock(LockClass::Wait, waiters), len: AtomicU32::new(0) }
+    }
+
+    /// True if somebody waits.
+    #[inline(always)]
+    pub fn has_waiters(&self) -> bool {
+        self.len.load(Relaxed) != 0
+    }
+
+    /// Number of waiters.
+    pub fn len(&self) -> u32 {
+        self.len.load(Relaxed)
+    }
+
+    /// True if nobody waits.
+    pub fn is_empty(&self) -> bool {
+        !self.has_waiters()
+    }
+
+    fn enter(&self, cx: &Cx<'_, H>) -> u64 {
+        let task = cx.host.current();
+        let mut waiters = self.waiters.lock(cx.cpu());
+        let ticket = waiters.next_ticket;
+        waiters.next_ticket += 1;
+        waiters.queue.push_back((ticket, task));
+        self.len.store(waiters.queue.len() as u32, super::atomic::Ordering::SeqCst);
+        ticket
+    }
+
+    fn leave(&self, cx: &Cx<'_, H>, ticket: u64) {
+        let mut waiters = self.waiters.lock(cx.cpu());
+        waiters.queue.retain(|(t, _)| *t != ticket);
+        self.len.store(waiters.queue.len() as u32, Relaxed);
+    }
+
+    /// Waits until `ready` says so. Uninterruptible.
+    pub fn wait(&self, cx: &Cx<'_, H>, why: &'static str, ready: impl FnMut() -> bool) {
+        self.wait_or(cx, why, ready, || false);
+    }
+
+    /// Waits until `ready` or until the task is to die; true if `ready`.
+    #[must_use]
+    pub fn wait_killable(
+        &self,
+        cx: &Cx<'_, H>,
+        why: &'static str,
+        ready: impl FnMut() -> bool,
+    ) -> bool {
+        self.wait_or(cx, why, ready, || cx.is_dying())
+    }
+
+    fn wait_or(
+        &self,
+        cx: &Cx<'_, H>,
+        why: &'static str,
+        mut ready: impl FnMut() -> bool,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        loop {
+            if ready() {
+                return true;
+            }
+            if give_up() {
+                return false;
+            }
+            let ticket = self.enter(cx);
+            if !ready() && !give_up() {
+                cx.host.park(why);
+            }
+            self.leave(cx, ticket);
+        }
+    }
+
+    /// Sleeps until woken, for `timeout` timer ticks at most; the ticks that were left.
+    pub fn sleep_jiffies(&self, cx: &Cx<'_, H>, why: &'static str, timeout: u64) -> u64 {
+        let ticket = self.enter(cx);
+        let left = cx.host.park_jiffies(why, timeout);
+        self.leave(cx, ticket);
+        left
+    }
+
+    /// Waits until `ready`, for `timeout` timer ticks at most; the ticks that were left, at least
+    /// 1 if `ready`.
+    pub fn wait_jiffies(
+        &self,
+        cx: &Cx<'_, H>,
+        why: &'static str,
+        timeout: u64,
+        mut ready: impl FnMut() -> bool,
+    ) -> u64 {
+        let mut left = timeout;
+        loop {
+            if ready() {
+                return left.max(1);
+            }
+            if left == 0 {
+                return 0;
+            }
+            let ticket = self.enter(cx);
+            if !ready() {
+                left = cx.host.park_jiffies(why, left);
+            }
+            self.leave(cx, ticket);
+        }
+    }
+
+    /// Wakes everybody who waits now.
+    pub fn wake_all(&self, host: &H, cpu: CpuId) {
+        if !self.has_waiters() {
+            return;
+        }
+        let woken = {
+            let mut waiters = self.waiters.lock(cpu);
+            self.len.store(0, Relaxed);
+            core::mem::take(&mut waiters.queue)
+        };
+        for (_, task) in &woken {
+            host.unpark(task);
+        }
+    }
+
+    /// Wakes who came first.
+    pub fn wake_one(&self, host: &H, cpu: CpuId) {
+        if !self.has_waiters() {
+            return;
+        }
+        let first = {
+            let mut waiters = self.waiters.lock(cpu);
+            let first = waiters.queue.pop_front();
+            self.len.store(waiters.queue.len() as u32, Relaxed);
+            first
+        };
+        if let Some((_, task)) = first {
+            host.unpark(&task);
+        }
+    }
+}
+
+impl<H: Tasks> core::fmt::Debug for WaitQueue<H>
+where
+    H: Host,
+{
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "WaitQueue({})", self.len())
+    }
+}

@@ -1,0 +1,92 @@
+//! Areas of an address space (VMAs).
+
+use alloc::sync::Arc;
+
+use bitflags::bitflags;
+
+use crate::host::Tasks;
+use crate::page_cache::OpenFile;
+use crate::swap::VmaSwapState;
+
+bitflags! {
+    /// What an area allows and how it is used (spec 04 §1).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct AreaFlags: u32 {
+        /// May be read.
+        const READ = 1 << 0;
+        /// May be written.
+        const WRITE = 1 << 1;
+        /// May be executed: its file pages are kept longer.
+        const EXEC = 1 << 2;
+        /// Writes reach the file.
+        const SHARED = 1 << 3;
+        /// Locked in memory.
+        const LOCKED = 1 << 4;
+        /// MADV_SEQUENTIAL.
+        const SEQ_READ = 1 << 5;
+        /// MADV_RANDOM.
+        const RAND_READ = 1 << 6;
+        /// MADV_HUGEPAGE.
+        const HUGEPAGE = 1 << 7;
+        /// MADV_NOHUGEPAGE.
+        const NOHUGEPAGE = 1 << 8;
+    }
+}
+
+/// What is behind an area.
+pub enum Backing<H: Tasks> {
+    /// Anonymous memory.
+    Anon,
+    /// A file, from a page on.
+    File {
+        /// The descriptor that was mapped (its readahead state is used).
+        open: Arc<OpenFile<H>>,
+        /// Page of the file at the start of the area.
+        page: u32,
+    },
+}
+
+impl<H: Tasks> Clone for Backing<H> {
+    fn clone(&self) -> Self {
+        match self {
+            Backing::Anon => Backing::Anon,
+            Backing::File { open, page } => Backing::File { open: Arc::clone(open), page: *page },
+        }
+    }
+}
+
+/// A range of virtual pages with one meaning. A copy of it is what faults work on.
+pub struct Area<H: Tasks> {
+    /// First virtual page.
+    pub start: u32,
+    /// Virtual page after the last.
+    pub end: u32,
+    /// What it allows.
+    pub flags: AreaFlags,
+    /// What is behind it.
+    pub backing: Backing<H>,
+    /// Swap readahead history; `Table` class, shared by copies.
+    pub(crate) swap: Arc<H::Lock<VmaSwapState>>,
+}
+
+impl<H: Tasks> Clone for Area<H> {
+    fn clone(&self) -> Self {
+        Area {
+            start: self.start,
+            end: self.end,
+            flags: self.flags,
+            backing: self.backing.clone(),
+            swap: Arc::clone(&self.swap),
+        }
+    }
+}
+
+impl<H: Tasks> Area<H> {
+    /// Page of the file at a virtual page; none for anonymous memory.
+    pub fn file_page(&self, vpn: u32) -> Option<u32> {
+        match &self.backing {
+            Backing::Anon => None,
+            Backing::File { page, .. } => Some(page + (vpn - self.start)),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Virtual memory (spec 04 §1 to §4): address spaces, page tables, faults, unmap, rmap.
+//!
+//! Key types: [`Space`] (an mm), [`Area`] (a VMA), [`PageTable`] and [`Pte`].
+//!
+//! Synchronisation: areas and the set of tables behind the space's lock (read for faults, write for
+//! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
+//!
+//! | operation | holds |
+//! |---|---|
+//! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
+//! | munmap | space write to take areas out, then read to unmap and free tables |
+//! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |
+//! | exit | nobody else uses the space |
+//!
+//! From: `syscall` · to: `page_cache`, `swap`, `lru`.
+
+mod area;
+mod fault;
+mod gather;
+mod madvise;
+mod mlock;
+mod page_table;
+mod rmap;
+mod space;
+mod tlb;
+mod unmap;
+
+pub use area::{Area, AreaFlags, Backing};
+pub use fault::{Access, Fault};
+pub use gather::Gather;
+pub use madvise::Advice;
+pub use page_table::{PageTable, Pte};
+pub use rmap::{Referenced, UnmapBatch};
+pub use space::{Rss, Space, SpaceTables};
+pub use tlb::FlushRange;
