@@ -90,7 +90,7 @@ fn one_pageblock(lru: u32, other: u32) -> Bench {
     for i in 0..lru + other {
         assert_eq!(b.alloc(0, Movable), Some(4096 + i));
         if i < lru {
-            b.map.page(Pfn(4096 + i)).flag_set::<Solo>(PageFlags::LRU);
+            b.map.page(Pfn(4096 + i)).flag_set::<Host>(PageFlags::LRU);
         }
     }
     b
