@@ -63,6 +63,16 @@ pub trait Lock<T> {
     fn try_lock(&self, cpu: CpuId) -> Option<Self::Guard<'_>>;
 }
 
+/// Which of the CPUs asked an interrupt reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpiScope {
+    /// All of them.
+    All,
+    /// Those that run something: an idle CPU keeps the address space of the last task only lazily
+    /// and looks after its TLB when it takes up work.
+    BusyOnly,
+}
+
 /// A machine: the services that the memory manager needs from below.
 pub trait Host: Sized {
     /// A lock that any CPU takes (zone lock).
@@ -111,11 +121,11 @@ pub trait Host: Sized {
     /// Loads bytes from memory that starts at frame `pfn`. A host without data leaves `dst` alone.
     fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]);
 
-    /// Has the CPUs in `targets` do `count` operations of a kind now, and waits for them (an
-    /// inter-processor interrupt; the caller's own CPU is left out). Real machines have no other
-    /// CPU's state to change and do nothing.
-    fn interrupt(&self, targets: &CpuSet, work: Cost, count: u32) {
-        let _ = (targets, work, count);
+    /// Has the CPUs in `targets` that are in `scope` do `count` operations of a kind now, and waits
+    /// for them (an inter-processor interrupt; the caller's own CPU is left out). Real machines have
+    /// no other CPU's state to change and do nothing.
+    fn interrupt(&self, targets: &CpuSet, scope: IpiScope, work: Cost, count: u32) {
+        let _ = (targets, scope, work, count);
     }
 
     /// Receives every trace event, in the order in which this CPU produced them.
