@@ -7,6 +7,8 @@
 //! | module | benchmark |
 //! |---|---|
 //! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
+//! | [`scenario`] | small programs that a captured Linux 6.1 ran too |
 #![deny(unsafe_code)]
 
 pub mod netperf;
+pub mod scenario;

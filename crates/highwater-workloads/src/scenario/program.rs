@@ -1,0 +1,218 @@
+//! The programs, step by step.
+
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::page_cache::OpenFile;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+
+use super::files::called;
+use super::{Ground, Scenario, ScenarioError};
+
+/// A moment at which the counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment<'a> {
+    /// Before the first step.
+    Start,
+    /// A step is over.
+    Step(&'a str),
+}
+
+/// Uniform random numbers as the captured programs drew them.
+struct Xorshift(u64);
+
+impl Xorshift {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// One run of a program.
+struct Run<'a, 'g, 'h, H: Devices> {
+    ground: &'a Ground<'g, H>,
+    cx: &'a Cx<'h, H>,
+    at: &'a mut dyn FnMut(Moment<'_>),
+}
+
+pub(super) fn run<H: Devices>(
+    scenario: &Scenario,
+    ground: &Ground<'_, H>,
+    cx: &Cx<'_, H>,
+    at: &mut dyn FnMut(Moment<'_>),
+) -> Result<(), ScenarioError> {
+    let mut run = Run { ground, cx, at };
+    match *scenario {
+        Scenario::Cyclic { file, passes } => run.cyclic(file, passes),
+        Scenario::HotCold { hot, rounds, cold } => run.hotcold(hot, rounds, cold),
+        Scenario::Anon { size, passes } => run.anon(size, passes),
+        Scenario::AnonRand { size, touches } => run.anonrand(size, touches),
+        Scenario::Mixed { anon, file, rounds } => run.mixed(anon, file, rounds),
+        Scenario::RandWrite { file, writes } => run.randwrite(file, writes),
+        Scenario::Zap { file, maps, cold } => run.zap(file, maps, cold),
+    }
+}
+
+impl<H: Devices> Run<'_, '_, '_, H> {
+    fn start(&mut self) {
+        (self.at)(Moment::Start);
+    }
+
+    fn step(&mut self, label: &str) {
+        (self.at)(Moment::Step(label));
+    }
+
+    fn cyclic(&mut self, file: f64, passes: u32) -> Result<(), ScenarioError> {
+        let file = self.ground.make_file(self.cx, self.ground.pages(file))?;
+        self.start();
+        for pass in 1..=passes {
+            self.ground.read_all(self.cx, &file)?;
+            self.step(&format!("pass{pass}"));
+        }
+        Ok(())
+    }
+
+    fn hotcold(&mut self, hot: f64, rounds: u32, cold: f64) -> Result<(), ScenarioError> {
+        let hot = self.ground.make_file(self.cx, self.ground.pages(hot))?;
+        let cold = self.ground.make_file(self.cx, self.ground.pages(cold))?;
+        self.start();
+        self.ground.read_all(self.cx, &hot)?;
+        self.ground.read_all(self.cx, &hot)?;
+        self.step("hot");
+        for round in 1..=rounds {
+            self.ground.read_all(self.cx, &cold)?;
+            self.step(&format!("cold{round}"));
+            self.ground.read_all(self.cx, &hot)?;
+            self.step(&format!("hot{round}"));
+        }
+        Ok(())
+    }
+
+    fn anon(&mut self, size: f64, passes: u32) -> Result<(), ScenarioError> {
+        let memory = self.map_anon(size)?;
+        self.start();
+        for pass in 1..=passes {
+            memory.touch_all(self)?;
+            self.step(&format!("pass{pass}"));
+        }
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let unmapped = kernel.munmap(cx, &memory.space, memory.start, memory.pages);
+        called("munmap", unmapped)?;
+        self.step("unmapped");
+        kernel.exit_space(cx, &memory.space);
+        Ok(())
+    }
+
+    fn anonrand(&mut self, size: f64, touches: f64) -> Result<(), ScenarioError> {
+        let memory = self.map_anon(size)?;
+        memory.touch_all(self)?;
+        self.start();
+        let nr_touches = (touches * f64::from(memory.pages)) as u64;
+        let mut random = Xorshift(self.ground.seed);
+        for _ in 0..nr_touches {
+            memory.touch(self, random.below(u64::from(memory.pages)) as u32)?;
+        }
+        self.step("after");
+        self.ground.kernel.exit_space(self.cx, &memory.space);
+        Ok(())
+    }
+
+    fn mixed(&mut self, anon: f64, file: f64, rounds: u32) -> Result<(), ScenarioError> {
+        let file = self.ground.make_file(self.cx, self.ground.pages(file))?;
+        let memory = self.map_anon(anon)?;
+        self.start();
+        for round in 1..=rounds {
+            memory.touch_all(self)?;
+            self.ground.read_all(self.cx, &file)?;
+            self.step(&format!("round{round}"));
+        }
+        self.ground.kernel.exit_space(self.cx, &memory.space);
+        Ok(())
+    }
+
+    fn randwrite(&mut self, file: f64, writes: f64) -> Result<(), ScenarioError> {
+        let pages = self.ground.pages(file);
+        let file = self.ground.make_file(self.cx, pages)?;
+        self.start();
+        let mut random = Xorshift(self.ground.seed);
+        let (kernel, cx, page) = (self.ground.kernel, self.cx, PAGE_SIZE as u64);
+        for _ in 0..(writes * pages as f64) as u64 {
+            let pos = random.below(pages) * page;
+            called("pwrite", kernel.file_write(cx, &file, pos, page))?;
+        }
+        self.step("after");
+        called("fsync", kernel.fsync(cx, &file))?;
+        self.step("synced");
+        Ok(())
+    }
+
+    fn zap(&mut self, file: f64, maps: u32, cold: f64) -> Result<(), ScenarioError> {
+        let file = self.ground.make_file(self.cx, self.ground.pages(file))?;
+        let cold = self.ground.make_file(self.cx, self.ground.pages(cold))?;
+        let space = called("a new process", self.ground.kernel.create_space(self.cx))?;
+        self.start();
+        for map in 1..=maps {
+            self.map_touch_unmap(&space, &file)?;
+            self.step(&format!("map{map}"));
+        }
+        self.ground.read_all(self.cx, &cold)?;
+        self.step("cold");
+        self.map_touch_unmap(&space, &file)?;
+        self.step("remap");
+        self.ground.kernel.exit_space(self.cx, &space);
+        Ok(())
+    }
+
+    fn map_touch_unmap(
+        &self,
+        space: &Space<H>,
+        file: &Arc<OpenFile<H>>,
+    ) -> Result<(), ScenarioError> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        // A process opens the file anew each time.
+        let open = kernel.open(cx, &file.file);
+        let pages = file.file.spec.max_pages;
+        let flags = AreaFlags::READ | AreaFlags::SHARED;
+        let backing = Backing::File { open, page: 0 };
+        let start = called("mmap", kernel.mmap(cx, space, pages, 1, flags, backing))?;
+        for vpn in start..start + pages {
+            called("reading mapped memory", kernel.touch(cx, space, vpn, Access::Read))?;
+        }
+        called("munmap", kernel.munmap(cx, space, start, pages))
+    }
+
+    fn map_anon(&self, size: f64) -> Result<Memory<H>, ScenarioError> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let space = called("a new process", kernel.create_space(cx))?;
+        let pages = self.ground.pages(size) as u32;
+        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
+        let start = called("mmap", kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
+        Ok(Memory { space, start, pages })
+    }
+}
+
+/// Private anonymous memory of the program.
+struct Memory<H: Devices> {
+    space: Arc<Space<H>>,
+    start: u32,
+    pages: u32,
+}
+
+impl<H: Devices> Memory<H> {
+    /// Reads a byte, adds one, writes it back: a load and a store.
+    fn touch(&self, run: &Run<'_, '_, '_, H>, page: u32) -> Result<(), ScenarioError> {
+        let kernel = run.ground.kernel;
+        for access in [Access::Read, Access::Write] {
+            let touched = kernel.touch(run.cx, &self.space, self.start + page, access);
+            called("touching memory", touched)?;
+        }
+        Ok(())
+    }
+
+    fn touch_all(&self, run: &Run<'_, '_, '_, H>) -> Result<(), ScenarioError> {
+        (0..self.pages).try_for_each(|page| self.touch(run, page))
+    }
+}
