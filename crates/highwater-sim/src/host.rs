@@ -188,6 +188,10 @@ impl Host for SimHost {
         self.copy(pfn, offset, dst.len(), Touch::CopyFrom);
     }
 
+    fn frame_dma(&self, pfn: Pfn) {
+        SimHost::frame_dma(self, pfn);
+    }
+
     #[inline(always)]
     fn trace(&self, cpu: CpuId, event: &Event) {
         if self.has_tracing {

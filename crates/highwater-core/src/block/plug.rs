@@ -1,19 +1,105 @@
-//! Collecting bios before they go to a device.
+//! Collecting bios before they go to a device (spec 04 §10.1).
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use alloc::vec::Vec;
 
-use super::Bio;
+use super::{Bio, BioKind, DeviceId};
+use crate::host::{Cx, Devices, IoRequest};
+use crate::kernel::Kernel;
 
-/// Bios of one task that were not handed to their devices yet (`struct blk_plug`).
+/// Requests a plug holds before it is flushed, if they all go to one device.
+const PLUG_MAX_REQUESTS: usize = 32;
+/// The same if they go to several.
+const PLUG_MAX_REQUESTS_MULTI: usize = 2 * PLUG_MAX_REQUESTS;
+/// A newest request of this many pages (128 KiB) is worth sending before another is begun.
+const PLUG_FLUSH_PAGES: u32 = 32;
+
+/// What one task collects before it hands it to the devices (`struct blk_plug`).
 ///
 /// Lives in the task ([`crate::host::Cx`]); flushed when it is full, when the outermost plug
 /// ends, and before the task sleeps.
 #[derive(Debug, Default)]
 pub struct Plug {
     /// How many plugs are open; at 0 bios go straight to the device.
-    pub(crate) depth: core::cell::Cell<u32>,
-    /// The bios, in order of submission.
-    pub(crate) bios: RefCell<Vec<Bio>>,
+    depth: Cell<u32>,
+    /// Requests in order of submission; they get their numbers when they are sent.
+    requests: RefCell<Vec<IoRequest>>,
+}
+
+impl Plug {
+    /// True if bios are collected now.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.depth.get() != 0
+    }
+
+    /// Merges a bio into the newest request if it continues it; gives it back otherwise.
+    pub(super) fn merge(&self, bio: Bio, max_pages: u32) -> Option<Bio> {
+        let mut requests = self.requests.borrow_mut();
+        match requests.last_mut() {
+            Some(request) if continues(request, &bio, max_pages) => {
+                request.nr_pages += bio.pages.len() as u32;
+                request.is_sync |= bio.is_sync;
+                request.bios.push(bio);
+                None
+            }
+            _ => Some(bio),
+        }
+    }
+
+    /// True if what was collected should be sent before another request is begun.
+    pub(super) fn is_full(&self) -> bool {
+        let requests = self.requests.borrow();
+        let Some(newest) = requests.last() else { return false };
+        let same_device = |device: DeviceId| requests.iter().all(|r| r.device == device);
+        newest.nr_pages >= PLUG_FLUSH_PAGES
+            || requests.len() >= PLUG_MAX_REQUESTS_MULTI
+            || requests.len() >= PLUG_MAX_REQUESTS && same_device(newest.device)
+    }
+
+    /// Begins another request.
+    pub(super) fn push(&self, request: IoRequest) {
+        self.requests.borrow_mut().push(request);
+    }
+
+    fn take(&self) -> Vec<IoRequest> {
+        if self.requests.borrow().is_empty() {
+            return Vec::new();
+        }
+        self.requests.take()
+    }
+}
+
+/// True if a bio begins where a request ends, of the same kind, and both together are not too long.
+fn continues(request: &IoRequest, bio: &Bio, max_pages: u32) -> bool {
+    let kind = |bios: &[Bio]| bios.first().map(|bio: &Bio| -> BioKind { bio.kind });
+    request.device == bio.device
+        && request.start + u64::from(request.nr_pages) == bio.start
+        && kind(&request.bios) == Some(bio.kind)
+        && request.nr_pages + bio.pages.len() as u32 <= max_pages
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Opens a plug: bios are collected until the matching [`Kernel::plug_finish`].
+    pub fn plug_start(&self, cx: &Cx<'_, H>) {
+        cx.plug.depth.set(cx.plug.depth.get() + 1);
+    }
+
+    /// Closes a plug; closing the outermost one submits what was collected.
+    pub fn plug_finish(&self, cx: &Cx<'_, H>) {
+        let depth = cx.plug.depth.get();
+        debug_assert!(depth > 0, "closed a plug that was not open");
+        if depth == 1 {
+            self.plug_flush(cx);
+        }
+        cx.plug.depth.set(depth - 1);
+    }
+
+    /// Submits what the task collected (called before it sleeps).
+    pub fn plug_flush(&self, cx: &Cx<'_, H>) {
+        for request in cx.plug.take() {
+            self.dispatch(cx, request);
+        }
+    }
 }

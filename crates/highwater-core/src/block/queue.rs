@@ -1,13 +1,29 @@
-//! Request queues.
+//! Request queues: tags, and the way to the host and back (spec 04 §10.2).
+//!
+//! A device takes `depth` requests at once; each has a tag. Who finds none sleeps. So that a
+//! stream of writes does not hold readers up for a whole queue, a quarter of the tags is for reads
+//! only, and a tag that comes free goes to a waiting reader first. Reads leave the other tags
+//! alone only as far as they have to: writers still get every tag that no reader wants. (mq-deadline
+//! bounds how many reads may pass a write; with the writers' tags in flight at their own speed, a
+//! write here waits for other writes, and for reads only while readers fill the whole queue.)
+//!
+//! Devices that are done before submission returns (zram) have no queue: no tag, no plug.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Bio, DeviceId, DeviceSpec};
-use crate::host::{Cx, Devices, IoError, IoRequest};
+use super::{Bio, BioKind, DeviceId, DeviceSpec};
+use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
 use crate::kernel::Kernel;
+use crate::page::PAGE_SIZE;
 use crate::sync::WaitQueue;
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::vmstat::VmEvent;
+
+const ONE_WRITE: u64 = 1 << 32;
+const ALL_MASK: u64 = ONE_WRITE - 1;
+/// What pgpgin and pgpgout count a page as: `/proc/vmstat` shows them in KiB.
+const PAGE_KIB: u64 = PAGE_SIZE as u64 / 1024;
 
 /// One device's queue.
 pub struct BlockDevice<H: Devices> {
@@ -15,12 +31,14 @@ pub struct BlockDevice<H: Devices> {
     pub id: DeviceId,
     /// What it is.
     pub spec: DeviceSpec,
-    /// Requests handed to the host and not back.
-    pub(crate) in_flight: AtomicU32,
+    /// Requests handed to the host and not back: all in the low half, writes in the high one.
+    in_flight: AtomicU64,
     /// Number of the next request.
-    pub(crate) next_id: AtomicU64,
-    /// Submitters waiting for a tag.
-    pub(crate) tag_wait: WaitQueue<H>,
+    next_id: AtomicU64,
+    /// Submitters waiting for a tag, by [`IoDirection`].
+    tag_wait: [WaitQueue<H>; 2],
+    /// Requests that failed since boot.
+    nr_errors: AtomicU64,
 }
 
 /// All devices.
@@ -35,9 +53,10 @@ impl<H: Devices> BlockLayer<H> {
         let device = |(id, spec): (usize, &DeviceSpec)| BlockDevice {
             id: DeviceId(id as u8),
             spec: spec.clone(),
-            in_flight: AtomicU32::new(0),
+            in_flight: AtomicU64::new(0),
             next_id: AtomicU64::new(0),
-            tag_wait: WaitQueue::new(host),
+            tag_wait: [WaitQueue::new(host), WaitQueue::new(host)],
+            nr_errors: AtomicU64::new(0),
         };
         BlockLayer { devices: specs.iter().enumerate().map(device).collect::<Vec<_>>().into() }
     }
@@ -48,35 +67,153 @@ impl<H: Devices> BlockLayer<H> {
     }
 }
 
+/// Tags that requests of a direction may use: all for reads, three quarters for writes.
+pub const fn tag_limit(depth: u32, direction: IoDirection) -> u32 {
+    match direction {
+        IoDirection::Read => depth,
+        IoDirection::Write => depth - depth / 4,
+    }
+}
+
+impl<H: Devices> BlockDevice<H> {
+    /// Requests on the device now.
+    pub fn in_flight(&self) -> u32 {
+        (self.in_flight.load(Relaxed) & ALL_MASK) as u32
+    }
+
+    /// Requests that failed since boot.
+    pub fn nr_errors(&self) -> u64 {
+        self.nr_errors.load(Relaxed)
+    }
+
+    fn try_tag(&self, direction: IoDirection) -> bool {
+        let depth = self.spec.depth.max(1);
+        let take = |state: u64| {
+            let (all, writes) = ((state & ALL_MASK) as u32, (state >> 32) as u32);
+            let is_free = match direction {
+                IoDirection::Read => all < depth,
+                IoDirection::Write => all < depth && writes < tag_limit(depth, direction),
+            };
+            is_free.then_some(state + unit(direction))
+        };
+        self.in_flight.fetch_update(SeqCst, Relaxed, take).is_ok()
+    }
+
+    /// Takes a tag, behind those who wait for one already.
+    fn take_tag(&self, cx: &Cx<'_, H>, direction: IoDirection) {
+        let queue = &self.tag_wait[direction as usize];
+        if !queue.has_waiters() && self.try_tag(direction) {
+            return;
+        }
+        queue.wait(cx, "a request tag", || self.try_tag(direction));
+    }
+
+    /// Gives a tag back: to a reader if one waits, else to a writer. A writer that finds the
+    /// writers' share used up waits on; whoever holds that share wakes it.
+    fn put_tag(&self, cx: &Cx<'_, H>, direction: IoDirection) {
+        self.in_flight.fetch_sub(unit(direction), SeqCst);
+        let [reads, writes] = &self.tag_wait;
+        let first = if reads.has_waiters() { reads } else { writes };
+        first.wake_one(cx.host, cx.cpu());
+    }
+}
+
+const fn unit(direction: IoDirection) -> u64 {
+    match direction {
+        IoDirection::Read => 1,
+        IoDirection::Write => 1 + ONE_WRITE,
+    }
+}
+
 impl<H: Devices> Kernel<H> {
-    /// Opens a plug: bios are collected until the matching [`Kernel::plug_finish`].
-    pub fn plug_start(&self, cx: &Cx<'_, H>) {
-        let _ = cx;
-        todo!()
-    }
-
-    /// Closes a plug; closing the outermost one submits what was collected.
-    pub fn plug_finish(&self, cx: &Cx<'_, H>) {
-        let _ = cx;
-        todo!()
-    }
-
-    /// Submits what the task collected (called before it sleeps).
-    pub fn plug_flush(&self, cx: &Cx<'_, H>) {
-        let _ = cx;
-        todo!()
-    }
-
     /// Submits a bio, or adds it to the open plug. May sleep for a tag.
-    pub fn submit_bio(&self, cx: &Cx<'_, H>, bio: Bio) {
-        let _ = (cx, bio);
-        todo!()
+    pub fn submit_bio(&self, cx: &Cx<'_, H>, mut bio: Bio) {
+        self.count_bio(cx, &bio);
+        let device = self.block.device(bio.device);
+        let max_pages = device.spec.max_request_pages.max(1);
+        loop {
+            let rest = split(&mut bio, max_pages);
+            cx.charge(Cost::BioSubmit, 1);
+            self.queue_bio(cx, bio, max_pages);
+            match rest {
+                Some(rest) => bio = rest,
+                None => return,
+            }
+        }
+    }
+
+    fn queue_bio(&self, cx: &Cx<'_, H>, bio: Bio, max_pages: u32) {
+        if !cx.plug.is_open() || self.block.device(bio.device).spec.synchronous {
+            return self.dispatch(cx, request_of(bio));
+        }
+        if let Some(bio) = cx.plug.merge(bio, max_pages) {
+            if cx.plug.is_full() {
+                self.plug_flush(cx);
+            }
+            cx.plug.push(request_of(bio));
+        }
+    }
+
+    /// Hands a request to the host. May sleep for a tag.
+    pub(super) fn dispatch(&self, cx: &Cx<'_, H>, mut request: IoRequest) {
+        let device = self.block.device(request.device);
+        if !device.spec.synchronous {
+            device.take_tag(cx, request.direction);
+        }
+        request.id = device.next_id.fetch_add(1, Relaxed);
+        if let Some((request, result)) = cx.host.submit(request) {
+            self.end_request(cx, request, result);
+        }
     }
 
     /// A request is done: its pages' owners learn of it, its tag is free. Called by the host, from
     /// interrupt context ([`crate::host::TaskFlags::IN_INTERRUPT`] set); never sleeps.
     pub fn end_request(&self, cx: &Cx<'_, H>, request: IoRequest, result: Result<(), IoError>) {
-        let _ = (cx, request, result);
-        todo!()
+        let device = self.block.device(request.device);
+        if result.is_err() {
+            device.nr_errors.fetch_add(1, Relaxed);
+        }
+        for bio in &request.bios {
+            self.end_bio(cx, bio, result);
+        }
+        if !device.spec.synchronous {
+            device.put_tag(cx, request.direction);
+        }
+    }
+
+    /// Counts a bio as `/proc/vmstat` does, when it is submitted.
+    fn count_bio(&self, cx: &Cx<'_, H>, bio: &Bio) {
+        let pages = bio.pages.len() as u64;
+        let (all, swap) = match bio.kind.direction() {
+            IoDirection::Read => (VmEvent::Pgpgin, VmEvent::Pswpin),
+            IoDirection::Write => (VmEvent::Pgpgout, VmEvent::Pswpout),
+        };
+        self.mem.events.add(cx.cpu(), all, pages * PAGE_KIB);
+        if matches!(bio.kind, BioKind::SwapRead | BioKind::SwapWrite) {
+            self.mem.events.add(cx.cpu(), swap, pages);
+        }
+    }
+}
+
+/// Cuts what a device does not take at once off the end of a bio.
+fn split(bio: &mut Bio, max_pages: u32) -> Option<Bio> {
+    if bio.pages.len() <= max_pages as usize {
+        return None;
+    }
+    let pages = bio.pages.split_off(max_pages as usize);
+    let start = bio.start + u64::from(max_pages);
+    Some(Bio { start, pages, ..*bio })
+}
+
+/// A request of one bio, not numbered yet.
+fn request_of(bio: Bio) -> IoRequest {
+    IoRequest {
+        id: 0,
+        device: bio.device,
+        direction: bio.kind.direction(),
+        start: bio.start,
+        nr_pages: bio.pages.len() as u32,
+        is_sync: bio.is_sync,
+        bios: alloc::vec![bio],
     }
 }

@@ -121,6 +121,12 @@ pub trait Host: Sized {
     /// Loads bytes from memory that starts at frame `pfn`. A host without data leaves `dst` alone.
     fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]);
 
+    /// A device wrote frame `pfn`: what caches held of it is stale. Real machines see to that
+    /// themselves.
+    fn frame_dma(&self, pfn: Pfn) {
+        let _ = pfn;
+    }
+
     /// Has the CPUs in `targets` that are in `scope` do `count` operations of a kind now, and waits
     /// for them (an inter-processor interrupt; the caller's own CPU is left out). Real machines have
     /// no other CPU's state to change and do nothing.
