@@ -43,6 +43,8 @@ bitflags! {
         const IN_SOFTIRQ = 1 << 11;
         /// Writing a core dump.
         const DUMPING = 1 << 12;
+        /// A node's kswapd.
+        const KSWAPD = 1 << 13;
     }
 }
 

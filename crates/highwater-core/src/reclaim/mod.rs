@@ -22,5 +22,5 @@ mod throttle;
 pub use control::{Control, PassSums};
 pub use kswapd::ReclaimNode;
 pub use oom::OomState;
-pub use shrinker::{Shrinker, Shrinkers};
+pub use shrinker::{Shrinker, Shrinkers, Shrunk};
 pub use throttle::ThrottleReason;

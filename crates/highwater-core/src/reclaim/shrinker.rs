@@ -12,9 +12,8 @@ pub trait Shrinker<H: Devices>: Send + Sync {
     /// Objects that could be freed on a node.
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64;
 
-    /// Scans `nr` objects: how many it looked at and how many pages... `None` = cannot now (STOP).
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64)
-    -> Option<(u64, u64)>;
+    /// Looks at `nr` objects and frees what it can; none = cannot now (STOP).
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk>;
 
     /// Objects per call.
     fn batch(&self) -> u64 {
@@ -30,6 +29,17 @@ pub trait Shrinker<H: Devices>: Send + Sync {
     fn is_node_aware(&self) -> bool {
         false
     }
+}
+
+/// What one call of [`Shrinker::scan`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shrunk {
+    /// Objects looked at; fewer than asked for if there were no more.
+    pub scanned: u64,
+    /// Objects freed.
+    pub freed: u64,
+    /// Pages that went back to the allocator with them. Reclaim counts those as its own.
+    pub pages: u64,
 }
 
 /// All shrinkers, in order of registration.

@@ -44,7 +44,9 @@ impl<H: Tasks> WaitQueue<H> {
         !self.has_waiters()
     }
 
-    fn enter(&self, cx: &Cx<'_, H>) -> u64 {
+    /// Joins the queue; the ticket is given back with [`WaitQueue::leave`]. For those who look at
+    /// their condition in between: a wake-up after this ends the next [`WaitQueue::park`].
+    pub(crate) fn enter(&self, cx: &Cx<'_, H>) -> u64 {
         let task = cx.host.current();
         let mut waiters = self.waiters.lock(cx.cpu());
         let ticket = waiters.next_ticket;
@@ -54,10 +56,41 @@ impl<H: Tasks> WaitQueue<H> {
         ticket
     }
 
-    fn leave(&self, cx: &Cx<'_, H>, ticket: u64) {
+    /// Leaves the queue; true if nobody had woken the caller.
+    pub(crate) fn leave(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         let mut waiters = self.waiters.lock(cx.cpu());
+        let before = waiters.queue.len();
         waiters.queue.retain(|(t, _)| *t != ticket);
         self.len.store(waiters.queue.len() as u32, Relaxed);
+        waiters.queue.len() != before
+    }
+
+    /// True while nobody woke the holder of a ticket.
+    fn is_queued(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
+        self.waiters.lock(cx.cpu()).queue.binary_search_by_key(&ticket, |(t, _)| *t).is_ok()
+    }
+
+    /// Sleeps until the holder of a ticket is woken. A host may end a sleep for other reasons (a
+    /// wake-up meant for an earlier one); those do not count.
+    pub(crate) fn park(&self, cx: &Cx<'_, H>, ticket: u64, why: &'static str) {
+        while self.is_queued(cx, ticket) {
+            cx.host.park(why);
+        }
+    }
+
+    /// As [`WaitQueue::park`], for `timeout` timer ticks at most; the ticks that were left.
+    pub(crate) fn park_jiffies(
+        &self,
+        cx: &Cx<'_, H>,
+        ticket: u64,
+        why: &'static str,
+        timeout: u64,
+    ) -> u64 {
+        let mut left = timeout;
+        while left != 0 && self.is_queued(cx, ticket) {
+            left = cx.host.park_jiffies(why, left);
+        }
+        left
     }
 
     /// Waits until `ready` says so. Uninterruptible.
@@ -101,7 +134,7 @@ impl<H: Tasks> WaitQueue<H> {
     /// Sleeps until woken, for `timeout` timer ticks at most; the ticks that were left.
     pub fn sleep_jiffies(&self, cx: &Cx<'_, H>, why: &'static str, timeout: u64) -> u64 {
         let ticket = self.enter(cx);
-        let left = cx.host.park_jiffies(why, timeout);
+        let left = self.park_jiffies(cx, ticket, why, timeout);
         self.leave(cx, ticket);
         left
     }
@@ -113,18 +146,40 @@ impl<H: Tasks> WaitQueue<H> {
         cx: &Cx<'_, H>,
         why: &'static str,
         timeout: u64,
+        ready: impl FnMut() -> bool,
+    ) -> u64 {
+        self.wait_jiffies_or(cx, why, timeout, ready, || false)
+    }
+
+    /// As [`WaitQueue::wait_jiffies`], but a task that is to die stops waiting.
+    pub fn wait_jiffies_killable(
+        &self,
+        cx: &Cx<'_, H>,
+        why: &'static str,
+        timeout: u64,
+        ready: impl FnMut() -> bool,
+    ) -> u64 {
+        self.wait_jiffies_or(cx, why, timeout, ready, || cx.is_dying())
+    }
+
+    fn wait_jiffies_or(
+        &self,
+        cx: &Cx<'_, H>,
+        why: &'static str,
+        timeout: u64,
         mut ready: impl FnMut() -> bool,
+        give_up: impl Fn() -> bool,
     ) -> u64 {
         let mut left = timeout;
         loop {
             if ready() {
                 return left.max(1);
             }
-            if left == 0 {
-                return 0;
+            if left == 0 || give_up() {
+                return left;
             }
             let ticket = self.enter(cx);
-            if !ready() {
+            if !ready() && !give_up() {
                 left = cx.host.park_jiffies(why, left);
             }
             self.leave(cx, ticket);

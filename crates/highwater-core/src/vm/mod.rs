@@ -22,6 +22,7 @@ mod mlock;
 mod page_table;
 mod rmap;
 mod space;
+mod task;
 mod tlb;
 mod unmap;
 
@@ -32,4 +33,5 @@ pub use madvise::Advice;
 pub use page_table::{PageTable, Pte};
 pub use rmap::{Referenced, UnmapBatch};
 pub use space::{Rss, Space, SpaceTables};
+pub use task::SpaceTask;
 pub use tlb::FlushRange;

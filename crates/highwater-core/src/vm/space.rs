@@ -3,8 +3,8 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
-use super::{Area, AreaFlags, Backing, PageTable};
-use crate::host::{AtomicCpuSet, Cx, Devices, Lock, Signals, Tasks};
+use super::{Area, AreaFlags, Backing, PageTable, SpaceTask};
+use crate::host::{AtomicCpuSet, Cx, Devices, Lock, Tasks};
 use crate::kernel::{Error, Kernel};
 use crate::page::{Pfn, SpaceId};
 use crate::sync::RwSem;
@@ -55,7 +55,7 @@ pub struct Space<H: Tasks> {
     /// Reclaim cleared entries and left their flush for later.
     pub(crate) flush_pending: AtomicBool,
     /// Its tasks, for the OOM killer; `Table` class.
-    pub(crate) tasks: H::Lock<alloc::vec::Vec<Arc<Signals>>>,
+    pub(crate) tasks: H::Lock<alloc::vec::Vec<SpaceTask<H>>>,
     /// -1000..=1000.
     pub(crate) oom_score_adj: core::sync::atomic::AtomicI32,
     /// Chosen by the OOM killer.
