@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
 //! | [`scenario`] | small programs that a captured Linux 6.1 ran too |
+//! | [`unmap`] | unmapping young file pages: its cost, and what reclaim keeps afterwards |
 #![deny(unsafe_code)]
 
 pub mod netperf;
 pub mod scenario;
+pub mod unmap;

@@ -4,11 +4,14 @@
 //! steps; after each the caller reads the counters ([`Moment::Step`]). Sizes are fractions of the
 //! machine's memory. What the programs do is described in `reference/linux-6.1/README.md`.
 //!
-//! Key types: [`Scenario`] (program and parameters), [`Ground`] (where it runs).
+//! Key types: [`Scenario`] (program and parameters), [`Ground`] (where it runs),
+//! [`Baseline`] (what else was in memory).
 
+mod baseline;
 mod files;
 mod program;
 
+pub use baseline::{Baseline, ZoneFree};
 pub use files::Ground;
 pub use program::Moment;
 

@@ -1,0 +1,140 @@
+//! The rest of a captured system: what was in memory before the program began.
+//!
+//! A fresh kernel of ours has nearly all memory free. The captured one had a kernel's data, slab and
+//! the files of its initial RAM disk there. [`Baseline::apply`] makes the same amounts unavailable:
+//! swappable pages of an idle process for the LRU pages, and pages that nobody gives back, zone by
+//! zone, for the rest.
+
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::kernel::Kernel;
+use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
+use highwater_core::page_alloc::Gfp;
+use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
+use highwater_core::vmstat::NodeStat;
+use highwater_core::zone::{NodeId, ZoneType};
+
+use super::ScenarioError;
+use super::files::called;
+
+/// What a zone has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneFree {
+    /// The node.
+    pub node: NodeId,
+    /// The zone.
+    pub zone: ZoneType,
+    /// Free pages, those on per-CPU lists apart.
+    pub free: u64,
+}
+
+/// What was in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    /// Free pages by zone.
+    pub zones: Vec<ZoneFree>,
+    /// Swappable pages on the inactive list.
+    pub inactive_anon: u64,
+    /// Swappable pages on the active list.
+    pub active_anon: u64,
+    /// Slab pages that shrinkers could free.
+    pub slab_reclaimable: u64,
+    /// Other slab pages.
+    pub slab_unreclaimable: u64,
+    /// Stacks of kernel tasks, KiB.
+    pub kernel_stack_kib: u64,
+}
+
+impl Baseline {
+    /// Fills the memory of a fresh kernel. The idle process that holds the LRU pages is returned;
+    /// it lives as long as the machine.
+    ///
+    /// # Errors
+    /// If memory runs out on the way: the captured amounts do not fit the machine.
+    pub fn apply<H: Devices>(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
+        let idle = self.idle_process(kernel, cx)?;
+        self.pin_the_rest(kernel, cx);
+        let stats = &kernel.mem.node(NodeId(0)).stats;
+        for (item, pages) in [
+            (NodeStat::SlabReclaimable, self.slab_reclaimable),
+            (NodeStat::SlabUnreclaimable, self.slab_unreclaimable),
+            (NodeStat::KernelStack, self.kernel_stack_kib),
+        ] {
+            stats.add(cx.cpu(), item as usize, pages as i64);
+        }
+        Ok(idle)
+    }
+
+    /// The files of an initial RAM disk are swappable and belong to nobody; so are the pages of a
+    /// process that never runs.
+    fn idle_process<H: Devices>(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
+        let pages = (self.inactive_anon + self.active_anon) as u32;
+        if pages == 0 {
+            return Ok(None);
+        }
+        let doing = "filling memory as captured";
+        let space = called(doing, kernel.create_space(cx))?;
+        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
+        let start = called(doing, kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
+        for vpn in start..start + pages {
+            called(doing, kernel.touch(cx, &space, vpn, Access::Write))?;
+        }
+        kernel.lru_add_drain_all(cx);
+        // Not used since: young bits and referenced flags go.
+        called(doing, kernel.madvise(cx, &space, start, pages, Advice::Cold))?;
+        let active = start..start + self.active_anon as u32;
+        for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
+            let page = kernel.mem.map.page(pfn);
+            if page.owner() == PageOwner::Anon(space.id) && active.contains(&page.index()) {
+                kernel.mark_accessed(cx, pfn);
+                kernel.mark_accessed(cx, pfn);
+            }
+        }
+        kernel.lru_add_drain_all(cx);
+        Ok(Some(space))
+    }
+
+    fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
+        // Highest zones first: a request for one falls back to those below it.
+        for wanted in self.zones.iter().rev() {
+            let Some(zone) = kernel.mem.zone(wanted.node, wanted.zone) else { continue };
+            let gfp = Gfp::THISNODE
+                | match wanted.zone {
+                    ZoneType::Dma => Gfp::GFP_ATOMIC | Gfp::DMA,
+                    ZoneType::Dma32 => Gfp::GFP_ATOMIC | Gfp::DMA32,
+                    ZoneType::Normal | ZoneType::Device => Gfp::GFP_ATOMIC,
+                    ZoneType::Movable => Gfp::GFP_ATOMIC | Gfp::HIGHMEM | Gfp::MOVABLE,
+                };
+            kernel.mem.drain_all(cx, Some(zone));
+            // Pages on per-CPU lists are not free: give them back to see where we are.
+            while zone.nr_free_pages_exact() > wanted.free {
+                let excess = zone.nr_free_pages_exact() - wanted.free;
+                let mut got = 0;
+                for _ in 0..excess {
+                    let page = kernel.mem.alloc(cx, kernel, gfp, Order::ZERO, wanted.node, None);
+                    let Some(pfn) = page else { break };
+                    if kernel.mem.zone_of(pfn).is_some_and(|z| z.zone == wanted.zone) {
+                        kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
+                        got += 1;
+                    } else {
+                        kernel.put_page(cx, pfn);
+                        break;
+                    }
+                }
+                kernel.mem.drain_all(cx, Some(zone));
+                if got == 0 {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! One process that maps, reads and unmaps its file.
+
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::kernel::Kernel;
+use highwater_core::page_cache::{Advice, File};
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+
+use super::{Barrier, UnmapError, called};
+
+/// How long the unmaps of one round took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTimes {
+    /// The pages were inactive and unreferenced before: their referenced bits get set.
+    pub first_ns: u64,
+    /// They were inactive and referenced: what happens to them is the policy's.
+    pub again_ns: u64,
+}
+
+/// A process.
+pub struct Mapper<'a, H: Devices> {
+    /// The kernel.
+    pub kernel: &'a Kernel<H>,
+    /// Its file.
+    pub file: &'a Arc<File<H>>,
+    /// Pages of it.
+    pub pages: u32,
+    /// Where it meets the other processes before it unmaps.
+    pub barrier: &'a Barrier<H>,
+}
+
+impl<H: Devices> Mapper<'_, H> {
+    /// Runs `rounds` rounds; each begins with the file out of the cache.
+    ///
+    /// # Errors
+    /// If a call fails. The other processes then wait for ever: the caller ends the run.
+    pub fn run(&self, cx: &Cx<'_, H>, rounds: u32) -> Result<Vec<RoundTimes>, UnmapError> {
+        let space = called("a new process", self.kernel.create_space(cx))?;
+        let mut times = Vec::with_capacity(rounds as usize);
+        for _ in 0..rounds {
+            let open = self.kernel.open(cx, self.file);
+            self.kernel.fadvise(cx, &open, 0, 0, Advice::DontNeed);
+            // Into the cache without a use, so that the pages start inactive and unreferenced.
+            self.kernel.fadvise(cx, &open, 0, 0, Advice::WillNeed);
+            let mut timed = || {
+                let start = self.map_and_read(cx, &space)?;
+                self.barrier.wait(cx);
+                let before = cx.host.now_ns();
+                self.unmap(cx, &space, start)?;
+                Ok(cx.host.now_ns() - before)
+            };
+            times.push(RoundTimes { first_ns: timed()?, again_ns: timed()? });
+        }
+        self.kernel.exit_space(cx, &space);
+        Ok(times)
+    }
+
+    fn map_and_read(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<u32, UnmapError> {
+        let open = self.kernel.open(cx, self.file);
+        let flags = AreaFlags::READ | AreaFlags::SHARED;
+        let backing = Backing::File { open, page: 0 };
+        // Aligned to a page table's reach: 512 pages are one table, as in the study.
+        let start = self.kernel.mmap(cx, space, self.pages, 512, flags, backing);
+        let start = called("mmap", start)?;
+        for vpn in start..start + self.pages {
+            called("reading mapped memory", self.kernel.touch(cx, space, vpn, Access::Read))?;
+        }
+        Ok(start)
+    }
+
+    fn unmap(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Result<(), UnmapError> {
+        called("munmap", self.kernel.munmap(cx, space, start, self.pages))
+    }
+}
