@@ -7,9 +7,9 @@ use super::{ReadAhead, Tree};
 use crate::block::DeviceId;
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{FileId, SpaceId};
+use crate::page::{FileId, PAGE_SIZE, SpaceId};
 use crate::sync::RwSem;
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What a new file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,32 @@ pub struct OpenFile<H: Tasks> {
     pub file: Arc<File<H>>,
     /// Readahead state; `Table` class.
     pub(crate) readahead: H::Lock<ReadAhead>,
+}
+
+impl<H: Tasks> File<H> {
+    /// Bytes.
+    #[inline(always)]
+    pub fn size(&self) -> u64 {
+        self.size.load(Relaxed)
+    }
+
+    /// Pages that the size covers, the last one perhaps in part.
+    #[inline(always)]
+    pub fn size_pages(&self) -> u64 {
+        self.size().div_ceil(PAGE_SIZE as u64)
+    }
+
+    /// Cached pages.
+    #[inline(always)]
+    pub fn nr_pages(&self) -> u64 {
+        self.nr_pages.load(Relaxed)
+    }
+
+    /// Where a page of the file lies on its device.
+    #[inline(always)]
+    pub fn device_page(&self, index: u32) -> u64 {
+        self.spec.device_start + u64::from(index)
+    }
 }
 
 impl<H: Devices> Kernel<H> {

@@ -2,7 +2,7 @@
 
 use super::{File, Mark};
 use crate::host::{Cx, Devices, IoError};
-use crate::kernel::Kernel;
+use crate::kernel::{Error, Kernel};
 use crate::lru::Shadow;
 use crate::page::Pfn;
 use crate::page_alloc::Gfp;
@@ -11,6 +11,45 @@ impl<H: Devices> Kernel<H> {
     /// The page at an index, with a reference for the caller.
     pub fn find_get_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Pfn> {
         let _ = (cx, file, index);
+        todo!()
+    }
+
+    /// The page at an index, locked, with a reference for the caller; none if it is not cached. A
+    /// page that left the file while its lock was waited for is not taken for it.
+    pub fn find_lock_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Pfn> {
+        let _ = (cx, file, index);
+        todo!()
+    }
+
+    /// The page at an index, locked, with a reference for the caller; made with `gfp` if it is not
+    /// cached (then not up to date, and `true`).
+    ///
+    /// # Errors
+    /// If there is no memory, or the file was deleted meanwhile ([`Error::Invalid`]).
+    pub fn find_or_create_page(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        index: u32,
+        gfp: Gfp,
+    ) -> Result<(Pfn, bool), Error> {
+        let _ = (cx, file, index, gfp);
+        todo!()
+    }
+
+    /// Calls `f` for each page of `start..end` that a fault may map without waiting: cached, up to
+    /// date, neither locked nor marked for readahead. Ascending. If `f` says that it mapped the
+    /// page, the mapping owns a reference now. `f` takes no lock (the caller holds the page
+    /// table's).
+    pub(crate) fn map_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        start: u32,
+        end: u32,
+        f: impl FnMut(u32, Pfn) -> bool,
+    ) {
+        let _ = (cx, file, start, end, f);
         todo!()
     }
 

@@ -66,4 +66,24 @@ impl<H: Devices> Kernel<H> {
         let _ = (cx, open, index, mode);
         todo!()
     }
+
+    /// A fault found its page cached but could not simply map it (spec 04 §2.4 b): a hit, and if the
+    /// page has the readahead mark, the next window is read.
+    pub fn readahead_mmap_hit(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        pfn: crate::page::Pfn,
+        index: u32,
+        mode: ReadMode,
+    ) {
+        let _ = (cx, open, pfn, index, mode);
+        todo!()
+    }
+
+    /// Fault-around examined `nr` pages that could be mapped: so many hits.
+    pub fn note_mmap_hits(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, nr: u32) {
+        let _ = (cx, open, nr);
+        todo!()
+    }
 }
