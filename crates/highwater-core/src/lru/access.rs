@@ -11,4 +11,10 @@ impl<H: Devices> Kernel<H> {
         let _ = (cx, pfn);
         todo!()
     }
+
+    /// Sets the referenced bit and nothing else (study 003's change).
+    pub fn set_referenced(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let _ = (cx, pfn);
+        todo!()
+    }
 }

@@ -22,7 +22,7 @@ pub enum BatchKind {
     LazyFree = 4,
     /// To the active list (mark_accessed).
     Activate = 5,
-    /// To the unevictable list or back (mlock, munlock).
+    /// To the unevictable list or back: filled by `mlock_page`, `mlock_new_page`, `munlock_page`.
     Mlock = 6,
 }
 

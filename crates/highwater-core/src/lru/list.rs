@@ -94,11 +94,14 @@ impl LruKind {
 pub struct LruLists {
     /// Lists 0 to 3; head = newest.
     pub lists: [PageList; 4],
-    /// Pages of the unevictable list, and of the others, per zone type: `sizes[zone][list]`.
-    /// Written under the lock; [`LruVec::size`] reads copies.
+    /// Cost of reclaiming anonymous pages, decaying (spec 02 §8.5).
     pub anon_cost: u64,
     /// Cost of reclaiming file pages, decaying (spec 02 §8.5).
     pub file_cost: u64,
+    /// Up to 5.7, by [`PageType`]: pages isolated lately. Isolation adds, the budget halves.
+    pub scanned: [u64; 2],
+    /// Up to 5.7, by [`PageType`]: pages put back although at the tail. Put-back adds.
+    pub rotated: [u64; 2],
 }
 
 /// One set of lists: of a node (of a zone up to 4.7).
@@ -253,6 +256,13 @@ impl<H: Devices> Kernel<H> {
     /// lists under one lock hold per run of pages of one node, at most 32, and are freed last
     /// first (spec 04 §3.5).
     pub fn release_pages(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+        let _ = (cx, pfns);
+        todo!()
+    }
+
+    /// Frees pages that nobody references and that are on no list (reclaim's, after freezing
+    /// them), last first as [`Self::release_pages`] does.
+    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         let _ = (cx, pfns);
         todo!()
     }

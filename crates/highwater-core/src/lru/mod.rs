@@ -11,8 +11,9 @@
 mod access;
 mod batch;
 mod list;
+mod mlock;
 mod workingset;
 
 pub use batch::{BatchKind, Batches};
 pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
-pub use workingset::Shadow;
+pub use workingset::{Shadow, WorkingsetShrinker};

@@ -4,6 +4,7 @@ use super::PageType;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Pfn;
+use crate::reclaim::{Shrinker, Shrunk};
 use crate::zone::NodeId;
 
 /// What stays of an evicted page: the eviction clock, its node, whether it was workingset.
@@ -34,6 +35,12 @@ impl<H: Devices> Kernel<H> {
         todo!()
     }
 
+    /// Pages of a type were activated by refaults on a node since its last snapshot (§8.1).
+    pub fn refaults_changed(&self, node: NodeId, page_type: PageType) -> bool {
+        let _ = (node, page_type);
+        todo!()
+    }
+
     /// Charges `pages` to a type's cost of a page's lists and lets the costs decay (§8.5).
     pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: usize, page_type: PageType, pages: u64) {
         let _ = (cx, vec, page_type, pages);
@@ -44,5 +51,29 @@ impl<H: Devices> Kernel<H> {
     pub fn age_nonresident(&self, pfn: Pfn, pages: u64) {
         let _ = (pfn, pages);
         todo!()
+    }
+}
+
+/// Frees tree nodes that hold nothing but shadows (`workingset_nodes`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkingsetShrinker;
+
+impl<H: Devices> Shrinker<H> for WorkingsetShrinker {
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+        let _ = (kernel, cx, node);
+        todo!()
+    }
+
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
+        let _ = (kernel, cx, node, nr);
+        todo!()
+    }
+
+    fn seeks(&self) -> u64 {
+        0
+    }
+
+    fn is_node_aware(&self) -> bool {
+        true
     }
 }
