@@ -30,7 +30,7 @@ pub use area::{Area, AreaFlags, Backing};
 pub use fault::{Access, Fault};
 pub use gather::Gather;
 pub use madvise::Advice;
-pub use page_table::{PageTable, Pte};
+pub use page_table::{PTES, PageTable, Pte, Ptes};
 pub use rmap::{Referenced, UnmapBatch};
 pub use space::{Rss, Space, SpaceTables};
 pub use task::SpaceTask;

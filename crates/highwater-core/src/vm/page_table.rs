@@ -1,11 +1,16 @@
 //! Page table entries and the tables of the lowest level.
+//!
+//! [`PageTable`] is 512 words. The kernel changes them under the table's lock, through [`Ptes`]. The
+//! program's accesses ([`PageTable::access`]) take no lock, as a processor's page walk takes none:
+//! they only set young and dirty in an entry that stays what it was, atomically, so that whoever
+//! takes an entry away gets those bits or the access misses.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::host::Tasks;
+use crate::host::{CpuId, Lock, Tasks};
 use crate::page::Pfn;
 use crate::swap::Slot;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::order::LockClass;
 
 /// Entries a table holds.
@@ -121,21 +126,124 @@ impl Pte {
 pub struct PageTable<H: Tasks> {
     /// The frame that holds it.
     pub pfn: Pfn,
-    /// Its entries.
-    pub ptes: H::Lock<Box<[Pte]>>,
+    entries: [AtomicU32; PTES],
+    lock: H::Lock<()>,
 }
+
+/// A locked table. Entries go by the low nine bits of the virtual page number; the others are
+/// ignored, so that a whole number will do.
+pub struct Ptes<'a, H: Tasks + 'a> {
+    table: &'a PageTable<H>,
+    _guard: <H::Lock<()> as Lock<()>>::Guard<'a>,
+}
+
+const INDEX_MASK: u32 = PTES as u32 - 1;
 
 impl<H: Tasks> PageTable<H> {
     /// An empty table in frame `pfn`.
     pub fn new(host: &H, pfn: Pfn) -> Self {
-        let ptes = vec![Pte::NONE; PTES].into_boxed_slice();
-        PageTable { pfn, ptes: host.new_lock(LockClass::PageTable, ptes) }
+        let entries = core::array::from_fn(|_| AtomicU32::new(0));
+        PageTable { pfn, entries, lock: host.new_lock(LockClass::PageTable, ()) }
+    }
+
+    /// Locks the table (PTL).
+    #[inline]
+    pub fn lock(&self, cpu: CpuId) -> Ptes<'_, H> {
+        Ptes { table: self, _guard: self.lock.lock(cpu) }
+    }
+
+    /// Locks the table if that needs no waiting.
+    #[inline]
+    pub fn try_lock(&self, cpu: CpuId) -> Option<Ptes<'_, H>> {
+        self.lock.try_lock(cpu).map(|guard| Ptes { table: self, _guard: guard })
+    }
+
+    #[inline(always)]
+    fn entry(&self, vpn: u32) -> &AtomicU32 {
+        &self.entries[(vpn & INDEX_MASK) as usize]
+    }
+
+    /// An entry as it is now; without the lock it may change at once.
+    #[inline(always)]
+    pub fn peek(&self, vpn: u32) -> Pte {
+        Pte(self.entry(vpn).load(Acquire))
+    }
+
+    /// What the processor does for an access: sets young, and dirty for a write. False if it has to
+    /// fault instead.
+    #[inline(always)]
+    pub fn access(&self, vpn: u32, is_write: bool) -> bool {
+        let (needs, sets) = match is_write {
+            false => (PRESENT, YOUNG),
+            true => (PRESENT | WRITABLE, YOUNG | DIRTY),
+        };
+        let entry = self.entry(vpn);
+        let mut old = entry.load(Relaxed);
+        loop {
+            if old & needs != needs {
+                return false;
+            }
+            if old & sets == sets {
+                return true;
+            }
+            if !H::THREADED {
+                entry.store(old | sets, Relaxed);
+                return true;
+            }
+            match entry.compare_exchange_weak(old, old | sets, AcqRel, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+    }
+}
+
+impl<H: Tasks> Ptes<'_, H> {
+    /// An entry. A present one may become young or dirty meanwhile.
+    #[inline(always)]
+    pub fn get(&self, vpn: u32) -> Pte {
+        Pte(self.table.entry(vpn).load(Acquire))
+    }
+
+    /// Stores an entry. Over a present one this may lose a young or dirty bit: [`Ptes::take`] it
+    /// first.
+    #[inline(always)]
+    pub fn set(&mut self, vpn: u32, pte: Pte) {
+        self.table.entry(vpn).store(pte.0, Release);
+    }
+
+    /// Clears an entry and says what it was, with the last young and dirty bits.
+    #[inline(always)]
+    pub fn take(&mut self, vpn: u32) -> Pte {
+        let entry = self.table.entry(vpn);
+        if H::THREADED {
+            return Pte(entry.swap(0, AcqRel));
+        }
+        let old = entry.load(Relaxed);
+        entry.store(0, Relaxed);
+        Pte(old)
+    }
+
+    /// Clears the young bit; true if it was set.
+    #[inline(always)]
+    pub fn clear_young(&mut self, vpn: u32) -> bool {
+        if !self.get(vpn).is_young() {
+            return false;
+        }
+        let entry = self.table.entry(vpn);
+        if H::THREADED {
+            entry.fetch_and(!YOUNG, AcqRel);
+        } else {
+            entry.store(entry.load(Relaxed) & !YOUNG, Relaxed);
+        }
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Solo;
 
     #[test]
     fn an_entry_is_one_of_three_things() {
@@ -148,5 +256,25 @@ mod tests {
         assert_eq!((swap.slot(), swap.pfn(), swap.is_none()), (Some(slot), None, false));
         assert!(!swap.is_young() && !swap.is_dirty() && !swap.is_writable());
         assert!(Pte::NONE.is_none() && Pte::NONE.slot().is_none());
+    }
+
+    #[test]
+    fn an_access_sets_what_the_processor_sets_or_faults() {
+        let host = Solo::default();
+        let table: PageTable<Solo> = PageTable::new(&host, Pfn(1));
+        assert!(!table.access(7, false), "nothing there");
+        let clean = Pte::new(Pfn(9)).with_young(false);
+        table.lock(CpuId(0)).set(7, clean);
+        assert!(!table.access(7, true), "read-only");
+        assert_eq!(table.peek(7), clean, "a fault leaves the entry alone");
+        assert!(table.access(7 + 512, false), "only the low bits count");
+        assert!(table.peek(7).is_young() && !table.peek(7).is_dirty());
+        let mut ptes = table.lock(CpuId(0));
+        assert!(ptes.clear_young(7) && !ptes.clear_young(7));
+        ptes.set(7, clean.with_writable(true));
+        assert!(table.access(7, true));
+        let gone = ptes.take(7);
+        assert!(gone.is_young() && gone.is_dirty() && ptes.get(7).is_none());
+        assert!(!table.access(7, false));
     }
 }
