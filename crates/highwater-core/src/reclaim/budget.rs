@@ -1,1 +1,320 @@
-//! How many pages of each list to scan (spec 02 §5, §8): pure sums.
+//! How many pages of each list to scan (spec 02 §5, §8, §9): pure sums.
+//!
+//! Key types: [`Mode`] (how the lists share the work), [`ScanPlan`] (what is left of it while a
+//! lruvec is shrunk). Lists are in the order of [`crate::lru::LruKind`]: inactive anon, active anon,
+//! inactive file, active file.
+//!
+//! From: [`super::node`] · to: nothing.
+
+use crate::config::Proportional;
+use crate::lru::PageType;
+
+/// Pages a shrink takes at a time (`SWAP_CLUSTER_MAX`).
+pub const CLUSTER: u64 = 32;
+/// Priority of the first pass (`DEF_PRIORITY`).
+pub const DEF_PRIORITY: u8 = 12;
+/// Runs of kswapd without a page after which a node is hopeless (`MAX_RECLAIM_RETRIES`).
+pub const MAX_FAILURES: u32 = 16;
+/// Pages in a GiB, as a shift.
+const GIB_SHIFT: u32 = 18;
+/// Largest `vm.swappiness`.
+const SWAPPINESS_MAX: u64 = 200;
+
+/// Pages of each list.
+pub type Lists = [u64; 4];
+
+/// How many active pages there should be for each inactive one (§5).
+pub const fn inactive_ratio(inactive: u64, active: u64) -> u64 {
+    match (inactive + active) >> GIB_SHIFT {
+        0 => 1,
+        gib => (10 * gib).isqrt(),
+    }
+}
+
+/// True if the inactive list is too short for its active list (§5).
+pub const fn inactive_is_low(inactive: u64, active: u64) -> bool {
+    inactive * inactive_ratio(inactive, active) < active
+}
+
+/// Pages that compaction for an order needs free besides the watermark (§2).
+pub const fn compact_gap(order: u8) -> u64 {
+    2 << order
+}
+
+/// How the lists share the work (§8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Every list by its size.
+    Equal,
+    /// Anonymous lists only.
+    Anon,
+    /// File lists only.
+    File,
+    /// By weights.
+    Fract {
+        /// Of the anonymous lists.
+        anon: u64,
+        /// Of the file lists.
+        file: u64,
+        /// What the weights are divided by.
+        over: u64,
+    },
+}
+
+/// What the mode depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeInput {
+    /// Swapping is allowed and there is a free slot.
+    pub can_swap: bool,
+    /// Of the pass.
+    pub priority: u8,
+    /// `vm.swappiness`.
+    pub swappiness: u64,
+    /// Hardly any file pages are left, and anonymous ones are worth it.
+    pub file_is_tiny: bool,
+    /// Many inactive file pages, none of which come back.
+    pub cache_trim_mode: bool,
+}
+
+/// The mode of a pass; `weights` are asked for only if they matter.
+pub fn mode(input: ModeInput, weights: impl FnOnce() -> Mode) -> Mode {
+    if !input.can_swap {
+        Mode::File
+    } else if input.priority == 0 && input.swappiness != 0 {
+        Mode::Equal
+    } else if input.file_is_tiny {
+        Mode::Anon
+    } else if input.cache_trim_mode {
+        Mode::File
+    } else {
+        weights()
+    }
+}
+
+/// Weights by the cost of getting pages back (§8.3, 5.8 on).
+pub const fn weights_by_cost(swappiness: u64, anon_cost: u64, file_cost: u64) -> Mode {
+    let sum = anon_cost + file_cost;
+    let (a, f) = (sum + anon_cost, sum + file_cost);
+    let total = a + f;
+    let anon = swappiness * (total + 1) / (a + 1);
+    let file = (SWAPPINESS_MAX - swappiness) * (total + 1) / (f + 1);
+    Mode::Fract { anon, file, over: anon + file }
+}
+
+/// Weights by the share of pages that were found in use (§8.5, up to 5.7). Here the two counts of a
+/// type are `(scanned, rotated)`.
+pub fn weights_by_rotation(swappiness: u64, anon: (u64, u64), file: (u64, u64)) -> Mode {
+    let weight = |share: u64, (scanned, rotated): (u64, u64)| share * (scanned + 1) / (rotated + 1);
+    let ap = weight(swappiness, anon);
+    let fp = weight(SWAPPINESS_MAX - swappiness, file);
+    Mode::Fract { anon: ap, file: fp, over: ap + fp + 1 }
+}
+
+/// Pages to scan of each list (§8.4). `sizes` count the zones that may be reclaimed from.
+pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
+    let share = |list: usize| {
+        let scan = sizes[list] >> priority;
+        let is_anon = list < 2;
+        match mode {
+            Mode::Equal => scan,
+            Mode::Anon if is_anon => scan,
+            Mode::File if !is_anon => scan,
+            Mode::Anon | Mode::File => 0,
+            Mode::Fract { anon, file, over } => {
+                let weight = if is_anon { anon } else { file };
+                (u128::from(scan) * u128::from(weight) / u128::from(over.max(1))) as u64
+            }
+        }
+    };
+    core::array::from_fn(share)
+}
+
+/// What is left to scan while a lruvec is shrunk (§9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanPlan {
+    targets: Lists,
+    left: Lists,
+    /// The target does not end the scan.
+    full: bool,
+    rule: Proportional,
+}
+
+impl ScanPlan {
+    /// A plan to scan `targets`; `full` = all of them, however much was reclaimed.
+    pub const fn new(targets: Lists, full: bool, rule: Proportional) -> Self {
+        ScanPlan { targets, left: targets, full, rule }
+    }
+
+    /// True while there is something to do: active anonymous pages alone do not count.
+    #[inline]
+    pub const fn goes_on(&self) -> bool {
+        self.left[0] | self.left[2] | self.left[3] != 0
+    }
+
+    /// Takes the next bite of a list; 0 if its share is used up.
+    #[inline]
+    pub fn bite(&mut self, list: usize) -> u64 {
+        let bite = self.left[list].min(CLUSTER);
+        self.left[list] -= bite;
+        bite
+    }
+
+    /// After a round of bites: `got` pages were reclaimed so far of `wanted`. Past the target the
+    /// side with less left is dropped and the other one cut to the same share; false ends the scan.
+    pub fn round_done(&mut self, got: u64, wanted: u64) -> bool {
+        if got < wanted || self.full {
+            return true;
+        }
+        let [anon, file] = [self.left[0] + self.left[1], self.left[2] + self.left[3]];
+        if anon == 0 || file == 0 {
+            return false;
+        }
+        let (small, left, big) = if file > anon {
+            (PageType::Anon as usize * 2, anon, PageType::File as usize * 2)
+        } else {
+            (PageType::File as usize * 2, file, PageType::Anon as usize * 2)
+        };
+        let percent = 100 * left / (self.targets[small] + self.targets[small + 1] + 1);
+        self.left[small] = 0;
+        self.left[small + 1] = 0;
+        for list in [big, big + 1] {
+            let done = self.targets[list] - self.left[list];
+            let share = self.targets[list] * (100 - percent) / 100;
+            self.left[list] = share.saturating_sub(done);
+        }
+        self.full = self.rule == Proportional::Once515;
+        true
+    }
+
+    /// What is left, by list.
+    pub const fn left(&self) -> Lists {
+        self.left
+    }
+}
+
+/// Costs after `pages` were added to one of them (§8.5): once the sum exceeds a quarter of the
+/// lists, both are halved, so that old costs fade.
+pub const fn decay(anon: u64, file: u64, lists: u64) -> (u64, u64) {
+    if anon + file > lists / 4 { (anon / 2, file / 2) } else { (anon, file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lists of spec 02 §23.
+    const S: Lists = [400_000, 1_200_000, 600_000, 1_800_000];
+
+    const INPUT: ModeInput = ModeInput {
+        can_swap: true,
+        priority: 12,
+        swappiness: 60,
+        file_is_tiny: false,
+        cache_trim_mode: false,
+    };
+
+    #[test]
+    fn ratio_23_1() {
+        let table = [
+            (100_000, 150_000, 1, true),
+            (65_536, 196_608, 3, false),
+            (60_000, 202_144, 3, true),
+            (238_313, 2_383_127, 10, false),
+            (238_312, 2_383_128, 10, true),
+            (500_000, 25_714_400, 31, true),
+        ];
+        for (inactive, active, ratio, low) in table {
+            assert_eq!(inactive_ratio(inactive, active), ratio, "{inactive} {active}");
+            assert_eq!(inactive_is_low(inactive, active), low, "{inactive} {active}");
+        }
+    }
+
+    #[test]
+    fn fract_23_2_and_23_3() {
+        assert_eq!(targets(S, 12, Mode::Equal), [97, 292, 146, 439]);
+        let even = weights_by_cost(60, 0, 0);
+        assert_eq!(even, Mode::Fract { anon: 60, file: 140, over: 200 });
+        assert_eq!(targets(S, 12, even), [29, 87, 102, 307]);
+        let anon_costs = weights_by_cost(60, 3000, 1000);
+        assert_eq!(anon_costs, Mode::Fract { anon: 102, file: 335, over: 437 });
+        assert_eq!(targets(S, 12, anon_costs), [22, 68, 111, 336]);
+        assert_eq!(targets(S, 10, Mode::Equal), [390, 1171, 585, 1757]);
+        let file_costs = weights_by_cost(60, 1000, 9000);
+        assert_eq!(file_costs, Mode::Fract { anon: 163, file: 221, over: 384 });
+        assert_eq!(targets(S, 10, file_costs), [165, 497, 336, 1011]);
+    }
+
+    #[test]
+    fn swappiness_23_4() {
+        assert_eq!(targets(S, 12, weights_by_cost(100, 0, 0)), [48, 146, 73, 219]);
+        assert_eq!(targets(S, 12, weights_by_cost(0, 0, 0)), [0, 0, 146, 439]);
+        assert_eq!(targets(S, 12, weights_by_cost(200, 0, 1000)), [97, 292, 0, 0]);
+        let Mode::Fract { anon, file, .. } = weights_by_cost(100, 1_000_000, 0) else {
+            panic!("weights are a fraction");
+        };
+        assert_eq!((anon, file), (149, 299));
+    }
+
+    #[test]
+    fn small_lists_23_5() {
+        let small = [3000, 2000, 5000, 4095];
+        assert_eq!(targets(small, 12, Mode::Equal), [0, 0, 1, 0]);
+        assert_eq!(targets(small, 12, weights_by_cost(60, 0, 0)), [0; 4]);
+        assert!(!ScanPlan::new([0; 4], false, Proportional::Stop61).goes_on());
+    }
+
+    #[test]
+    fn modes_23_6() {
+        let weights = || weights_by_cost(60, 0, 0);
+        let no_swap = mode(ModeInput { can_swap: false, ..INPUT }, weights);
+        assert_eq!(targets(S, 12, no_swap), [0, 0, 146, 439]);
+        assert_eq!(mode(ModeInput { priority: 0, ..INPUT }, weights), Mode::Equal);
+        assert_eq!(targets(S, 0, Mode::Equal), S);
+        let unswappy = ModeInput { priority: 0, swappiness: 0, ..INPUT };
+        assert_eq!(mode(unswappy, weights), weights());
+        let trim = mode(ModeInput { cache_trim_mode: true, ..INPUT }, weights);
+        assert_eq!(targets(S, 12, trim), [0, 0, 146, 439]);
+        let tiny = ModeInput { file_is_tiny: true, cache_trim_mode: true, ..INPUT };
+        assert_eq!(mode(tiny, weights), Mode::Anon);
+    }
+
+    /// Shrinks with every inactive page freed; pages scanned by list, and pages got.
+    fn run(mut plan: ScanPlan, wanted: u64) -> (Lists, u64) {
+        let mut scanned = [0; 4];
+        let mut got = 0;
+        while plan.goes_on() {
+            for (list, scanned) in scanned.iter_mut().enumerate() {
+                let bite = plan.bite(list);
+                *scanned += bite;
+                got += if list % 2 == 0 { bite } else { 0 };
+            }
+            if !plan.round_done(got, wanted) {
+                break;
+            }
+        }
+        (scanned, got)
+    }
+
+    #[test]
+    fn loop_23_7() {
+        let n = [96, 288, 448, 1024];
+        let mut plan = ScanPlan::new(n, false, Proportional::Stop61);
+        for got in [64, 128] {
+            (0..4).for_each(|list| assert_eq!(plan.bite(list), 32));
+            assert!(plan.round_done(got, 128));
+        }
+        assert_eq!(plan.left(), [0, 0, 88, 284]);
+        let stop = ScanPlan::new(n, false, Proportional::Stop61);
+        assert_eq!(run(stop, 128), ([64, 64, 96, 96], 160));
+        let once = ScanPlan::new(n, false, Proportional::Once515);
+        assert_eq!(run(once, 128), ([64, 64, 152, 348], 216));
+        let direct = ScanPlan::new(n, true, Proportional::Stop61);
+        assert_eq!(run(direct, 128), (n, 544));
+    }
+
+    #[test]
+    fn decay_23_14() {
+        assert_eq!(decay(249_990 + 32, 0, 1_000_000), (125_011, 0));
+        assert_eq!(decay(90_032, 150_000, 1_000_000), (90_032, 150_000));
+    }
+}
