@@ -18,6 +18,18 @@ pub enum ThrottleReason {
     Congested = 3,
 }
 
+impl ThrottleReason {
+    /// The name trace output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ThrottleReason::Writeback => "VMSCAN_THROTTLE_WRITEBACK",
+            ThrottleReason::Isolated => "VMSCAN_THROTTLE_ISOLATED",
+            ThrottleReason::NoProgress => "VMSCAN_THROTTLE_NOPROGRESS",
+            ThrottleReason::Congested => "VMSCAN_THROTTLE_CONGESTED",
+        }
+    }
+}
+
 impl<H: Devices> Kernel<H> {
     /// Sleeps as the policy says (§16.4).
     pub(crate) fn reclaim_throttle(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {

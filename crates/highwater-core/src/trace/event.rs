@@ -2,10 +2,11 @@
 
 use core::fmt;
 
+use super::VmscanEvent;
 use crate::page::{MigrateType, Order, Pfn};
 use crate::page_alloc::Gfp;
 
-/// A kmem tracepoint. `pfn: None` is the kernel's pfn −1 (no page).
+/// A tracepoint, kmem or vmscan. `pfn: None` is the kernel's pfn −1 (no page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// End of an allocation, successful or not.
@@ -66,6 +67,8 @@ pub enum Event {
         /// The pageblock has the requested type now.
         change_ownership: bool,
     },
+    /// A tracepoint of reclaim.
+    Vmscan(VmscanEvent),
 }
 
 impl Event {
@@ -78,6 +81,7 @@ impl Event {
             Event::PageAllocZoneLocked { .. } => "mm_page_alloc_zone_locked",
             Event::PagePcpuDrain { .. } => "mm_page_pcpu_drain",
             Event::PageAllocExtfrag { .. } => "mm_page_alloc_extfrag",
+            Event::Vmscan(event) => event.name(),
         }
     }
 
@@ -118,6 +122,7 @@ impl Event {
                 pfn.get(),
                 u64::from(change_ownership),
             ],
+            Event::Vmscan(event) => event.words(),
         }
     }
 }
@@ -164,6 +169,7 @@ impl fmt::Display for Event {
                 (fallback_order.0 < 9) as u8,
                 change_ownership as u8
             ),
+            Event::Vmscan(event) => event.fmt(f),
         }
     }
 }
