@@ -10,7 +10,9 @@
 //! | [`cpu`] | scheduling, interrupts, cache warmth |
 //! | [`lock`] | locks that contend in virtual time, and their statistics |
 //! | [`cost`] | what operations cost on a machine |
+//! | [`disk`] | disks: how long transfers take, in which order they are served |
 //! | [`host`] | all of it as the core's `Host` |
+//! | [`machine`] | a whole machine: bring-up of the kernel, its daemons, programs |
 //! | [`rng`] | named random streams and distributions |
 //! | [`digest`] | rolling digest of a run; the first event in which two runs differ |
 //! | [`fault`] | seeded fault points (feature `fault-points`) |
@@ -41,8 +43,10 @@
 pub mod cost;
 pub mod cpu;
 pub mod digest;
+pub mod disk;
 pub mod engine;
 pub mod fault;
 pub mod host;
 pub mod lock;
+pub mod machine;
 pub mod rng;

@@ -22,6 +22,8 @@ pub struct CostModel {
     pub cache_costs: CacheCosts,
     /// Number of sockets.
     pub nr_sockets: u64,
+    /// Entering and leaving a disk's interrupt.
+    pub io_interrupt_ns: u64,
     locks: [LockCosts; LockClass::COUNT],
 }
 
@@ -65,6 +67,7 @@ impl CostModel {
                 zero_2m_ns: ns("zero_2m"),
             },
             nr_sockets: table.nr_sockets.value,
+            io_interrupt_ns: ns("io_interrupt"),
             locks: LockClass::ALL.map(|class| lock_costs(class, ns)),
         }
     }

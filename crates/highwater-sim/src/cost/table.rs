@@ -54,6 +54,7 @@ pub const MACHINE_KEYS: &[(&str, u64)] = &[
     ("tick", 1_500),
     ("ipi_first", 1_500),
     ("ipi_next", 200),
+    ("io_interrupt", 1_000),
 ];
 
 /// The other rows of spec 04 §12.1, with their defaults.

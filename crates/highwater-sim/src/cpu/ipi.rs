@@ -4,17 +4,10 @@
 //! that has a task loses the handler's time. Idle targets are interrupted too unless the caller
 //! leaves them out (as the kernel does for TLB flushes of lazily attached CPUs).
 
+pub use highwater_core::host::IpiScope;
+
 use super::CpuId;
 use crate::engine::Sim;
-
-/// Which CPUs get an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpiScope {
-    /// Every target.
-    All,
-    /// Targets that have a task.
-    BusyOnly,
-}
 
 impl Sim {
     /// Interrupts `targets` (the caller's own CPU is left out), each for `handler_ns`, and waits

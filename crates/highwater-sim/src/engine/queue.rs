@@ -110,6 +110,12 @@ impl Queue {
         self.nodes[SENTINELS + id as usize].next != UNLINKED
     }
 
+    /// When a pending event is due.
+    pub fn time_of(&self, id: EventId) -> Option<u64> {
+        let node = &self.nodes[SENTINELS + id as usize];
+        (node.next != UNLINKED).then_some(node.time_ns)
+    }
+
     /// Removes and returns the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, EventId)> {

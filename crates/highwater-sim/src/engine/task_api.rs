@@ -210,6 +210,36 @@ impl Sim {
         woken
     }
 
+    /// Has a waiting task go on at `at_ns` at the latest (not earlier than this CPU's clock): the
+    /// wait ends as by a timeout. Costs nothing: devices set their timers with it. If the task does
+    /// not wait now, its next wait ends at once.
+    pub fn wake_by(&self, id: TaskId, at_ns: u64) {
+        self.sync();
+        let inner = &*self.inner;
+        if inner.teardown.get() {
+            return;
+        }
+        let at_ns = at_ns.max(inner.local_ns.get());
+        let state = &mut *inner.state.borrow_mut();
+        match state.tasks.find(id).map(|task| task.state) {
+            None => return,
+            Some(TaskState::Parked) => {}
+            Some(TaskState::Timed) => {
+                if state.queue.time_of(id.index.0).is_some_and(|pending_ns| pending_ns <= at_ns) {
+                    return;
+                }
+                state.queue.cancel(id.index.0);
+            }
+            Some(_) => {
+                state.tasks[id.index].permit = true;
+                return;
+            }
+        }
+        state.tasks[id.index].state = TaskState::Timed;
+        state.queue.insert(id.index.0, at_ns);
+        self.after_wake(state);
+    }
+
     /// Lets the tasks that wait for this CPU run first.
     pub fn yield_now(&self) {
         self.sync();

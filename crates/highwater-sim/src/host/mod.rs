@@ -10,14 +10,18 @@
 //! | `CpuLock` | private lock: no synchronisation while uncontended |
 //! | `charge` | cost table; see [`crate::cost`] |
 //! | `frame_*` | [`crate::cpu::cache_warmth`] |
+//! | `interrupt` | [`Sim::interrupt`] |
 //! | `yield_now` | synchronise; gives way if the time slice is over |
+//! | `submit` | the disks: [`crate::disk`] |
 //! | `park`, `unpark` | the engine's |
 
-use std::cell::RefCell;
+mod devices;
+
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use highwater_core::config::Machine;
-use highwater_core::host::{Cost, CpuId, Devices, Host, IoError, IoRequest, Lock, Tasks};
+use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Tasks};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::trace::Event;
@@ -28,6 +32,7 @@ use crate::cpu::cache_warmth::{CacheWarmth, Touch};
 use crate::digest::DigestPlan;
 use crate::engine::{EngineConfig, Sim, TaskId};
 use crate::lock::{LockClass, LockGuard, LockKind, SimLock};
+use devices::Disk;
 
 /// Receives trace events: virtual time, CPU, event.
 pub type TraceSink = Box<dyn Fn(u64, CpuId, &Event)>;
@@ -46,12 +51,21 @@ pub struct Tracing {
 pub struct SimHost {
     sim: Sim,
     costs: CostModel,
+    /// By [`Cost`].
+    meters: [Meter; Cost::COUNT],
+    disks: Vec<Disk>,
     lock_classes: [Rc<LockClass>; CoreLockClass::COUNT],
     warmth: RefCell<CacheWarmth>,
     /// First frame and node of each range of memory, by frame.
     node_ranges: Vec<(u64, u16)>,
     tracing: Tracing,
     has_tracing: bool,
+}
+
+/// A charge point: what it costs, and what it cost so far.
+struct Meter {
+    ns: u64,
+    total_ns: Cell<u64>,
 }
 
 /// The engine that a machine needs: its CPUs and what scheduling costs on it.
@@ -94,7 +108,12 @@ impl SimHost {
         );
         SimHost {
             sim: sim.clone(),
+            meters: std::array::from_fn(|at| Meter {
+                ns: costs.ns(Cost::ALL[at]),
+                total_ns: Cell::new(0),
+            }),
             costs,
+            disks: Vec::new(),
             lock_classes,
             warmth: RefCell::new(warmth),
             node_ranges,
@@ -111,6 +130,11 @@ impl SimHost {
     /// What everything costs here.
     pub fn costs(&self) -> &CostModel {
         &self.costs
+    }
+
+    /// Nanoseconds charged for operations of a kind so far, by all tasks and interrupts.
+    pub fn charged_ns(&self, cost: Cost) -> u64 {
+        self.meters[cost as usize].total_ns.get()
     }
 
     /// Lets a device's DMA change a frame: no cache holds it afterwards.
@@ -169,7 +193,10 @@ impl Host for SimHost {
 
     #[inline(always)]
     fn charge(&self, cost: Cost, count: u32) {
-        self.sim.charge(self.costs.ns(cost) * u64::from(count));
+        let meter = &self.meters[cost as usize];
+        let ns = meter.ns * u64::from(count);
+        meter.total_ns.set(meter.total_ns.get() + ns);
+        self.sim.charge(ns);
     }
 
     fn frame_zero(&self, pfn: Pfn, order: Order) {
@@ -190,6 +217,13 @@ impl Host for SimHost {
 
     fn frame_dma(&self, pfn: Pfn) {
         SimHost::frame_dma(self, pfn);
+    }
+
+    fn interrupt(&self, targets: &CpuSet, scope: IpiScope, work: Cost, count: u32) {
+        let handler_ns = self.costs.ns(work) * u64::from(count);
+        let nr = self.sim.interrupt(targets.iter(), scope, handler_ns);
+        let meter = &self.meters[work as usize];
+        meter.total_ns.set(meter.total_ns.get() + nr * handler_ns);
     }
 
     #[inline(always)]
@@ -244,12 +278,6 @@ impl Tasks for SimHost {
 
     fn unpark(&self, task: &TaskId) {
         self.sim.unpark(*task);
-    }
-}
-
-impl Devices for SimHost {
-    fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
-        Some((request, Ok(())))
     }
 }
 

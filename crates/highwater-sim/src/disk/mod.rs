@@ -1,0 +1,141 @@
+//! Disks: how long a transfer takes, and in which order transfers are served (spec 04 §10.2, §10.3).
+//!
+//! Key types: [`DiskSpec`] (a disk as a machine has it), [`DiskModel`] (how long one transfer
+//! takes: [`Ssd`], [`Hdd`], [`Ram`], and [`Faulty`] around any of them), [`DiskQueue`] (what waits,
+//! in which order it is served, when the next is done).
+//!
+//! ```text
+//! submit --> waiting --(a channel is free; the scheduler chooses)--> in service --(time)--> done
+//! ```
+//!
+//! Everything here is arithmetic over virtual nanoseconds. Who is interrupted when a transfer is
+//! done, and what that costs, is the host's business ([`crate::host`]).
+//!
+//! Each model multiplies what it computes by a factor from 0.9 to 1.1, drawn for each transfer from
+//! a random stream of the disk's own: no two real transfers take the same time, and the same seed
+//! gives the same times.
+
+mod faulty;
+mod hdd;
+mod queue;
+mod ram;
+mod spec;
+mod ssd;
+
+pub use faulty::{Faulty, FaultySpec};
+pub use hdd::{Hdd, HddSpec};
+pub use queue::{DiskQueue, DiskStats, Finished, Scheduler};
+pub use ram::Ram;
+pub use spec::{DiskKind, DiskSpec};
+pub use ssd::{Ssd, SsdSpec};
+
+use highwater_core::host::{IoDirection, IoError};
+use highwater_core::page::PAGE_SIZE;
+
+use crate::rng::Stream;
+
+/// What a disk is asked to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Which way.
+    pub direction: IoDirection,
+    /// First page on the disk.
+    pub start: u64,
+    /// Pages.
+    pub nr_pages: u32,
+}
+
+impl Transfer {
+    /// Page after the last.
+    pub const fn end(&self) -> u64 {
+        self.start + self.nr_pages as u64
+    }
+
+    /// Bytes to move.
+    pub const fn bytes(&self) -> u64 {
+        self.nr_pages as u64 * PAGE_SIZE as u64
+    }
+}
+
+/// How a transfer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// When it is done.
+    pub done_ns: u64,
+    /// How it ends.
+    pub result: Result<(), IoError>,
+}
+
+/// How long transfers take on one disk.
+///
+/// Caller guarantees: times do not go backwards from call to call, and at most
+/// [`DiskModel::channels`] transfers are begun and not done.
+/// Implementation must: answer not earlier than `now_ns`, and from its own state and random stream
+/// alone.
+pub trait DiskModel {
+    /// Transfers it works on at once.
+    fn channels(&self) -> usize;
+
+    /// Begins a transfer at `now_ns`.
+    fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Service;
+}
+
+impl<D: DiskModel + ?Sized> DiskModel for Box<D> {
+    fn channels(&self) -> usize {
+        (**self).channels()
+    }
+
+    fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Service {
+        (**self).serve(now_ns, transfer)
+    }
+}
+
+/// By direction: reads, writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+}
+
+impl<T: Copy> PerDirection<T> {
+    /// The same for both.
+    pub const fn both(value: T) -> Self {
+        PerDirection { read: value, write: value }
+    }
+
+    /// The one of a direction.
+    pub const fn of(&self, direction: IoDirection) -> T {
+        match direction {
+            IoDirection::Read => self.read,
+            IoDirection::Write => self.write,
+        }
+    }
+}
+
+/// The deterministic ±10 % of spec 04 §10.3.
+#[derive(Clone, Debug)]
+struct Jitter(Stream);
+
+impl Jitter {
+    /// The jitter of disk `index` of a run.
+    fn new(seed: u64, index: usize) -> Self {
+        Jitter(Stream::indexed(seed, "disk/jitter", index as u64))
+    }
+
+    /// The factor of the next transfer, in thousandths: 900 to 1100.
+    fn next(&mut self) -> u64 {
+        self.0.range(900, 1101)
+    }
+}
+
+/// `ns` times a factor in thousandths.
+const fn scale(ns: u64, thousandths: u64) -> u64 {
+    ns * thousandths / 1000
+}
+
+/// Nanoseconds to move so many bytes.
+const fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    (bytes as u128 * 1_000_000_000 / bytes_per_s as u128) as u64
+}

@@ -1,0 +1,139 @@
+//! A disk as a machine has it.
+
+use highwater_core::block::DeviceSpec;
+
+use super::{DiskModel, DiskQueue, Faulty, FaultySpec, Hdd, HddSpec, Ram, Scheduler, Ssd, SsdSpec};
+
+/// Largest request the block layer merges to: 1280 KiB (spec 04 §10.1), in pages.
+const REQUEST_PAGES_MAX: u32 = 320;
+/// Tags of a drive with a hardware queue of its own (NVMe: 1024 entries, one of them unusable).
+const NVME_DEPTH: u32 = 1023;
+/// Commands a SATA drive takes at once.
+const SATA_DEPTH: u32 = 31;
+
+/// What kind of disk it is, with its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskKind {
+    /// Solid-state.
+    Ssd(SsdSpec),
+    /// Rotating.
+    Hdd(HddSpec),
+    /// In memory: done at once.
+    Ram,
+}
+
+/// One disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskSpec {
+    /// Name shown in reports.
+    pub name: String,
+    /// Size in pages.
+    pub nr_pages: u64,
+    /// Kind and figures.
+    pub kind: DiskKind,
+    /// Requests in flight at once, those that wait for the scheduler included (tags).
+    pub depth: u32,
+    /// Largest request, pages.
+    pub request_pages_max: u32,
+    /// Which waiting request is served next.
+    pub scheduler: Scheduler,
+    /// Pages under writeback must not change.
+    pub stable_writes: bool,
+    /// What goes wrong; none: nothing.
+    pub faults: Option<FaultySpec>,
+}
+
+impl DiskSpec {
+    /// A disk of a kind with what its kind usually has: NVMe drives a deep queue of their own,
+    /// others 2 * min(depth, 128) tags in front of mq-deadline (spec 04 §10.2).
+    pub fn new(name: impl Into<String>, kind: DiskKind, nr_pages: u64) -> Self {
+        let has_own_queue = match kind {
+            DiskKind::Ssd(spec) => spec.channels > SATA_DEPTH,
+            DiskKind::Hdd(_) => false,
+            DiskKind::Ram => true,
+        };
+        let (depth, scheduler) = if has_own_queue {
+            (NVME_DEPTH, Scheduler::None)
+        } else {
+            (2 * SATA_DEPTH.min(128), Scheduler::Deadline)
+        };
+        DiskSpec {
+            name: name.into(),
+            nr_pages,
+            kind,
+            depth,
+            request_pages_max: REQUEST_PAGES_MAX,
+            scheduler,
+            stable_writes: false,
+            faults: None,
+        }
+    }
+
+    /// An NVMe drive.
+    pub fn nvme(name: impl Into<String>, nr_pages: u64) -> Self {
+        Self::new(name, DiskKind::Ssd(SsdSpec::NVME), nr_pages)
+    }
+
+    /// A SATA solid-state drive.
+    pub fn sata_ssd(name: impl Into<String>, nr_pages: u64) -> Self {
+        Self::new(name, DiskKind::Ssd(SsdSpec::SATA), nr_pages)
+    }
+
+    /// A rotating disk.
+    pub fn hdd(name: impl Into<String>, nr_pages: u64) -> Self {
+        Self::new(name, DiskKind::Hdd(HddSpec::DESKTOP), nr_pages)
+    }
+
+    /// A disk in memory.
+    pub fn ram(name: impl Into<String>, nr_pages: u64) -> Self {
+        Self::new(name, DiskKind::Ram, nr_pages)
+    }
+
+    /// What the kernel is told of it.
+    pub fn device(&self) -> DeviceSpec {
+        DeviceSpec {
+            pages: self.nr_pages,
+            depth: self.depth,
+            max_request_pages: self.request_pages_max,
+            rotational: matches!(self.kind, DiskKind::Hdd(_)),
+            synchronous: self.is_synchronous(),
+            stable_writes: self.stable_writes,
+        }
+    }
+
+    /// True if it is done before the submission returns.
+    pub fn is_synchronous(&self) -> bool {
+        self.kind == DiskKind::Ram
+    }
+
+    /// The idle disk: number `index` of a run with this seed.
+    pub fn build(&self, seed: u64, index: usize) -> DiskQueue {
+        let model: Box<dyn DiskModel> = match self.kind {
+            DiskKind::Ssd(spec) => Box::new(Ssd::new(spec, seed, index)),
+            DiskKind::Hdd(spec) => Box::new(Hdd::new(spec, self.nr_pages, seed, index)),
+            DiskKind::Ram => Box::new(Ram),
+        };
+        let model = match &self.faults {
+            None => model,
+            Some(faults) => Box::new(Faulty::new(model, faults.clone(), seed, index)),
+        };
+        DiskQueue::new(model, self.scheduler)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_get_the_queues_they_usually_have() {
+        let nvme = DiskSpec::nvme("n", 1000);
+        assert_eq!((nvme.depth, nvme.scheduler), (1023, Scheduler::None));
+        assert_eq!(DiskSpec::sata_ssd("s", 1).depth, 62);
+        let hdd = DiskSpec::hdd("h", 1000);
+        assert_eq!((hdd.depth, hdd.scheduler), (62, Scheduler::Deadline));
+        assert!(hdd.device().rotational && !hdd.device().synchronous);
+        let ram = DiskSpec::ram("r", 77).device();
+        assert!(ram.synchronous && !ram.rotational && ram.pages == 77);
+    }
+}

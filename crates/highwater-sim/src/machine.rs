@@ -1,0 +1,256 @@
+//! A whole machine: boots the kernel on a [`SimHost`], starts its daemons and its disks' interrupts,
+//! runs programs.
+//!
+//! Key types: [`MachineConfig`] (what it is made of), [`SimMachine`] (the machine; owns the run),
+//! [`SimKernel`] (host and kernel, for those who start further tasks).
+//!
+//! ```
+//! use highwater_core::config::{Machine, preset};
+//! use highwater_sim::cost::{CostModel, CostTable};
+//! use highwater_sim::engine::Placement;
+//! use highwater_sim::machine::{MachineConfig, SimMachine};
+//!
+//! let shape = Machine::from_sizes("small", &[(256 << 20, vec![0, 1])])?;
+//! let costs = CostModel::new(&CostTable::spec_defaults());
+//! let mut machine = SimMachine::boot(MachineConfig::new(shape, costs, preset("6.1").unwrap()))?;
+//! let program = machine.spawn_task("program", Placement::Anywhere, |cx, kernel| {
+//!     cx.host.sim().charge(1_000);
+//!     kernel.mem.nr_free_pages()
+//! });
+//! machine.run()?;
+//! assert!(program.take().unwrap() > 50_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | task | runs | flags |
+//! |---|---|---|
+//! | kswapd of a node | on the node's CPUs | KTHREAD, MEMALLOC |
+//! | flusher of a device, OOM reaper | anywhere | KTHREAD |
+//! | vmstat/N: folds counters once a second | on CPU N | KTHREAD |
+//! | irq/D/N: ends the transfers of disk D | in interrupts of CPU N | IN_INTERRUPT |
+//!
+//! All of them are daemons: the run ends when the last program has ended.
+
+use std::fmt;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use highwater_core::Kernel;
+use highwater_core::config::{Machine, MachineError, Policy};
+use highwater_core::host::{CpuId, Cx, HZ, TaskFlags};
+use highwater_core::kernel::{Daemon, KernelSpec};
+use highwater_core::swap::SwapSpec;
+use highwater_core::zone::boot::boot;
+
+use crate::cost::CostModel;
+use crate::digest::Digest;
+use crate::disk::DiskSpec;
+use crate::engine::{Engine, JoinHandle, Outcome, Placement, RunError, Sim, Spawn, StackClass};
+use crate::host::{SimHost, Tracing, engine_config};
+
+/// What a machine is made of.
+pub struct MachineConfig {
+    /// Nodes, CPUs, memory, sysctls.
+    pub machine: Machine,
+    /// What operations cost.
+    pub costs: CostModel,
+    /// How the kernel decides.
+    pub policy: Policy,
+    /// Disks, by device number.
+    pub disks: Vec<DiskSpec>,
+    /// Swap areas on them.
+    pub swap: Vec<SwapSpec>,
+    /// Of every random stream that belongs to the machine.
+    pub seed: u64,
+    /// What happens to trace events.
+    pub tracing: Tracing,
+}
+
+impl MachineConfig {
+    /// A machine without disks and swap, seed 0, trace events dropped.
+    pub fn new(machine: Machine, costs: CostModel, policy: Policy) -> Self {
+        MachineConfig {
+            machine,
+            costs,
+            policy,
+            disks: Vec::new(),
+            swap: Vec::new(),
+            seed: 0,
+            tracing: Tracing::default(),
+        }
+    }
+}
+
+/// Why a machine does not boot.
+#[derive(Debug)]
+pub enum BootError {
+    /// Such a machine cannot exist.
+    Machine(MachineError),
+    /// The kernel does not start on it.
+    Kernel(highwater_core::kernel::Error),
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BootError::Machine(error) => error.fmt(f),
+            BootError::Kernel(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BootError {}
+
+/// A booted machine. Derefs to its [`SimKernel`].
+pub struct SimMachine {
+    /// Dropped first: unwinding the tasks that are left needs the kernel.
+    engine: Engine,
+    parts: SimKernel,
+}
+
+/// Host and kernel of a machine. Cheap to clone, so that a program can start others.
+#[derive(Clone)]
+pub struct SimKernel {
+    /// The host.
+    pub host: Rc<SimHost>,
+    /// The kernel.
+    pub kernel: Rc<Kernel<SimHost>>,
+}
+
+impl Deref for SimMachine {
+    type Target = SimKernel;
+
+    fn deref(&self) -> &SimKernel {
+        &self.parts
+    }
+}
+
+impl SimMachine {
+    /// Boots the kernel and starts its daemons; nothing has run yet.
+    ///
+    /// # Errors
+    /// If the machine cannot exist or the kernel does not start on it.
+    pub fn boot(config: MachineConfig) -> Result<Self, BootError> {
+        let MachineConfig { machine, costs, policy, disks, swap, seed, tracing } = config;
+        machine.validate().map_err(BootError::Machine)?;
+        let engine = Engine::new(&engine_config(&machine, &costs));
+        let host = SimHost::new(engine.sim(), &machine, costs, tracing).with_disks(&disks, seed);
+        let memory = boot(&host, &machine, &policy).map_err(BootError::Machine)?;
+        let spec = KernelSpec { devices: disks.iter().map(DiskSpec::device).collect(), swap };
+        let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec);
+        let kernel = Rc::new(kernel.map_err(BootError::Kernel)?);
+        let parts = SimKernel { host: Rc::new(host), kernel };
+        parts.start_interrupts();
+        parts.start_daemons();
+        Ok(SimMachine { engine, parts })
+    }
+
+    /// Runs until the last program has ended.
+    ///
+    /// # Errors
+    /// If programs wait for each other or for nothing, or a task panics.
+    pub fn run(&mut self) -> Result<(), RunError> {
+        self.engine.run()
+    }
+
+    /// Runs until the last program has ended, or until `limit_ns` of virtual time.
+    ///
+    /// # Errors
+    /// As [`SimMachine::run`].
+    pub fn run_until(&mut self, limit_ns: u64) -> Result<Outcome, RunError> {
+        self.engine.run_until(limit_ns)
+    }
+
+    /// The engine: events, deadlock reports.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The digest of everything that happened so far.
+    pub fn digest(&self) -> Digest {
+        self.engine.digest()
+    }
+}
+
+impl SimKernel {
+    /// The simulation: time, CPU times, lock statistics.
+    pub fn sim(&self) -> &Sim {
+        self.host.sim()
+    }
+
+    /// Starts a program: a task with a context of its own, known to nobody else.
+    pub fn spawn_task<T: 'static>(
+        &self,
+        name: impl Into<Rc<str>>,
+        placement: Placement,
+        body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> T + 'static,
+    ) -> JoinHandle<T> {
+        self.spawn(Spawn::new(name).placement(placement), TaskFlags::empty(), body)
+    }
+
+    /// A context for code outside tasks (setting up, audits). It must not wait.
+    pub fn outside(&self) -> Cx<'_, SimHost> {
+        Cx::new(&*self.host, CpuId(0))
+    }
+
+    fn spawn<T: 'static>(
+        &self,
+        spawn: Spawn,
+        flags: TaskFlags,
+        body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> T + 'static,
+    ) -> JoinHandle<T> {
+        let SimKernel { host, kernel } = self.clone();
+        self.sim().spawn(spawn.stack(StackClass::Large), move |sim| {
+            let cx = Cx::new(&*host, sim.cpu());
+            cx.set_flags(flags);
+            body(&cx, &kernel)
+        })
+    }
+
+    fn start_daemons(&self) {
+        for daemon in self.kernel.daemons() {
+            let (name, placement, flags) = match daemon {
+                Daemon::Kswapd(node) => {
+                    let name = format!("kswapd{}", node.0);
+                    let placement = Placement::Node(u16::from(node.0));
+                    (name, placement, TaskFlags::KTHREAD | TaskFlags::MEMALLOC)
+                }
+                Daemon::Flusher(device) => {
+                    (format!("flusher/{}", device.0), Placement::Anywhere, TaskFlags::KTHREAD)
+                }
+                Daemon::OomReaper => {
+                    ("oom_reaper".to_owned(), Placement::Anywhere, TaskFlags::KTHREAD)
+                }
+            };
+            let spawn = Spawn::new(name).placement(placement).kernel_thread();
+            self.spawn(spawn, flags, move |cx, kernel| kernel.run_daemon(cx, daemon));
+        }
+        for cpu in self.cpus() {
+            let spawn = Spawn::new(format!("vmstat/{}", cpu.0)).pinned(cpu).kernel_thread();
+            self.spawn(spawn, TaskFlags::KTHREAD, |cx, kernel| {
+                loop {
+                    cx.host.sim().sleep_jiffies(HZ);
+                    kernel.mem.refresh_cpu_stats(cx);
+                }
+            });
+        }
+    }
+
+    fn start_interrupts(&self) {
+        for device in self.host.interrupting_disks() {
+            for cpu in self.cpus() {
+                let name = format!("irq/{}/{}", device.0, cpu.0);
+                let spawn = Spawn::new(name).placement(Placement::Interrupt(cpu)).kernel_thread();
+                self.spawn(spawn, TaskFlags::IN_INTERRUPT, move |cx, kernel| {
+                    cx.host.serve_interrupts(device, cx, |request, result| {
+                        kernel.end_request(cx, request, result);
+                    });
+                });
+            }
+        }
+    }
+
+    fn cpus(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.sim().nr_cpus() as u16).map(CpuId)
+    }
+}
