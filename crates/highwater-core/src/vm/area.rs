@@ -5,7 +5,8 @@ use alloc::sync::Arc;
 use bitflags::bitflags;
 
 use crate::host::Tasks;
-use crate::page_cache::OpenFile;
+use crate::page::SpaceId;
+use crate::page_cache::{MapRange, OpenFile};
 use crate::swap::VmaSwapState;
 
 bitflags! {
@@ -55,7 +56,8 @@ impl<H: Tasks> Clone for Backing<H> {
     }
 }
 
-/// A range of virtual pages with one meaning. A copy of it is what faults work on.
+/// A range of virtual pages with one meaning. Never changed: whoever changes a range puts other
+/// areas in its place, and a fault goes on with the one it found.
 pub struct Area<H: Tasks> {
     /// First virtual page.
     pub start: u32,
@@ -82,6 +84,41 @@ impl<H: Tasks> Clone for Area<H> {
 }
 
 impl<H: Tasks> Area<H> {
+    /// Pages.
+    pub fn pages(&self) -> u32 {
+        self.end - self.start
+    }
+
+    /// True if the area allows an access. Writing includes reading, as on x86.
+    #[inline]
+    pub(super) fn allows(&self, is_write: bool) -> bool {
+        let any = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::EXEC;
+        self.flags.intersects(if is_write { AreaFlags::WRITE } else { any })
+    }
+
+    /// A part of the area, with flags of its own.
+    pub(super) fn part(&self, start: u32, end: u32, flags: AreaFlags) -> Area<H> {
+        debug_assert!(self.start <= start && start < end && end <= self.end);
+        let backing = match &self.backing {
+            Backing::Anon => Backing::Anon,
+            Backing::File { open, page } => {
+                Backing::File { open: Arc::clone(open), page: page + (start - self.start) }
+            }
+        };
+        Area { start, end, flags, backing, swap: Arc::clone(&self.swap) }
+    }
+
+    /// What the file's list of mappings says of it.
+    pub(super) fn map_range(&self, space: SpaceId) -> Option<(&OpenFile<H>, MapRange)> {
+        match &self.backing {
+            Backing::Anon => None,
+            Backing::File { open, page } => {
+                let range = MapRange { space, start: self.start, end: self.end, file_page: *page };
+                Some((open, range))
+            }
+        }
+    }
+
     /// Page of the file at a virtual page; none for anonymous memory.
     pub fn file_page(&self, vpn: u32) -> Option<u32> {
         match &self.backing {

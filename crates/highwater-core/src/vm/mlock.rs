@@ -1,7 +1,14 @@
 //! mlock and munlock (spec 04 §2.7).
+//!
+//! Locking sets the flag of the areas, marks the pages that are mapped already and faults the others
+//! in; pages mapped later are marked by the fault. What marking means to a page and its list is
+//! `lru`'s.
 
-use super::Space;
-use crate::host::{Cx, Devices};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Access, Area, AreaFlags, Space};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::{Error, Kernel};
 
 impl<H: Devices> Kernel<H> {
@@ -16,8 +23,9 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         pages: u32,
     ) -> Result<(), Error> {
-        let _ = (cx, space, start, pages);
-        todo!()
+        let end = start.checked_add(pages).ok_or(Error::Invalid)?;
+        self.change_locked(cx, space, (start, end), true)?;
+        self.populate(cx, space, start, end)
     }
 
     /// Unlocks a range.
@@ -31,7 +39,110 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         pages: u32,
     ) -> Result<(), Error> {
-        let _ = (cx, space, start, pages);
-        todo!()
+        let end = start.checked_add(pages).ok_or(Error::Invalid)?;
+        self.change_locked(cx, space, (start, end), false)
+    }
+
+    fn change_locked(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        range: (u32, u32),
+        locked: bool,
+    ) -> Result<(), Error> {
+        cx.charge(Cost::Syscall, 1);
+        self.enter_space(cx, space);
+        let _guard = space.mmap_lock.write(cx);
+        let (add, remove) = match locked {
+            true => (AreaFlags::LOCKED, AreaFlags::empty()),
+            false => (AreaFlags::empty(), AreaFlags::LOCKED),
+        };
+        let (changed, result) = self.change_area_flags(cx, space, range, add, remove);
+        self.mark_mapped(cx, space, &changed, locked);
+        result
+    }
+
+    /// Marks or unmarks the pages that areas map. Fresh pages leave their batches before, so that
+    /// they can be moved; the mlock batch is drained after.
+    fn mark_mapped(&self, cx: &Cx<'_, H>, space: &Space<H>, areas: &[Arc<Area<H>>], locked: bool) {
+        self.lru_add_drain(cx);
+        for area in areas {
+            let mut at = area.start;
+            while let Some((first, table)) = {
+                let tables = space.tables.lock(cx.cpu());
+                tables.next_table(at, area.end).map(|(vpn, table)| (vpn, Arc::clone(table)))
+            } {
+                let last = area.end.min(first + super::PTES as u32);
+                let ptes = table.lock(cx.cpu());
+                for vpn in at.max(first)..last {
+                    match ptes.get(vpn).pfn().filter(|&pfn| pfn != self.zero_page) {
+                        Some(pfn) if locked => self.mlock_page(cx, pfn),
+                        Some(pfn) => self.munlock_page(cx, pfn),
+                        None => {}
+                    }
+                }
+                drop(ptes);
+                at = last;
+                if at == area.end {
+                    break;
+                }
+            }
+        }
+        self.lru_add_drain(cx);
+    }
+
+    /// Faults a range in, as the program's accesses would (`mm_populate`): for writing where the
+    /// memory is private and writable. Every page is marked accessed.
+    ///
+    /// # Errors
+    /// As [`Kernel::touch`].
+    pub(super) fn populate(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        start: u32,
+        end: u32,
+    ) -> Result<(), Error> {
+        let areas: Vec<_> = space.tables.lock(cx.cpu()).areas_in(start, end).cloned().collect();
+        for area in areas {
+            let is_private = !area.flags.contains(AreaFlags::SHARED);
+            let access = match is_private && area.flags.contains(AreaFlags::WRITE) {
+                true => Access::Write,
+                false => Access::Read,
+            };
+            for vpn in area.start.max(start)..area.end.min(end) {
+                self.populate_page(cx, space, vpn, access)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn populate_page(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        access: Access,
+    ) -> Result<(), Error> {
+        let is_write = access == Access::Write;
+        loop {
+            let mapped = space.table_of(cx.cpu(), vpn).and_then(|table| {
+                let ptes = table.lock(cx.cpu());
+                let pte = ptes.get(vpn);
+                let pfn = pte.pfn().filter(|_| !is_write || pte.is_writable())?;
+                // The entry's reference keeps the page while the table is locked.
+                self.mem.map.page(pfn).get::<H>(1);
+                Some(pfn)
+            });
+            let Some(pfn) = mapped else {
+                self.fault_in(cx, space, vpn, access)?;
+                continue;
+            };
+            if pfn != self.zero_page {
+                self.mark_accessed(cx, pfn);
+            }
+            self.put_page(cx, pfn);
+            return Ok(());
+        }
     }
 }

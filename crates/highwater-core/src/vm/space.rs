@@ -1,14 +1,25 @@
-//! Address spaces.
+//! Address spaces: making, entering, ending; the frames of their page tables.
+//!
+//! Key types: [`Space`] (an mm), [`Rss`] (what it has in memory). What it maps and where is
+//! [`super::mapping`]'s; the radix tree of its tables is in [`super::tables`].
+//!
+//! Synchronisation: see [`super`]. The sets of CPUs change when a CPU takes up another space, on that
+//! CPU.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use super::{Area, AreaFlags, Backing, PageTable, SpaceTask};
-use crate::host::{AtomicCpuSet, Cx, Devices, Lock, Tasks};
+use super::tables::Level;
+use super::{Area, PageTable, SpaceTables, SpaceTask};
+use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::{Error, Kernel};
-use crate::page::{Pfn, SpaceId};
+use crate::page::{Order, PageFlags, Pfn, SpaceId};
+use crate::page_alloc::Gfp;
 use crate::sync::RwSem;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::vmstat::NodeStat;
+use crate::zone::{NodeId, ZoneType};
 
 /// Resident pages of an address space, by kind.
 #[derive(Debug, Default)]
@@ -19,24 +30,25 @@ pub struct Rss {
     pub file: AtomicU64,
     /// Swap entries.
     pub swap: AtomicU64,
-    /// Pages of page tables.
+    /// Pages of page tables, the top one excepted.
     pub tables: AtomicU64,
 }
 
-/// The tables of an address space.
-pub struct SpaceTables<H: Tasks> {
-    /// Areas by start.
-    pub areas: BTreeMap<u32, Area<H>>,
-    /// Lowest-level tables by `vpn >> 9`.
-    pub tables: BTreeMap<u32, Arc<PageTable<H>>>,
-    /// Tables of the second level by `vpn >> 18`: frames.
-    pub pmds: BTreeMap<u32, Pfn>,
-    /// Tables of the third level by `vpn >> 27`: frames.
-    pub puds: BTreeMap<u32, Pfn>,
-    /// The top table.
-    pub pgd: Option<Pfn>,
-    /// Where the next mapping without an address goes.
-    pub next_free: u32,
+impl Rss {
+    /// Changes one of the counts.
+    #[inline(always)]
+    pub(crate) fn add<H: Host>(count: &AtomicU64, delta: i64) {
+        if H::THREADED {
+            count.fetch_add(delta as u64, Relaxed);
+        } else {
+            count.store(count.load(Relaxed).wrapping_add(delta as u64), Relaxed);
+        }
+    }
+
+    /// Pages in memory, page tables excepted.
+    pub fn resident(&self) -> u64 {
+        self.anon.load(Relaxed) + self.file.load(Relaxed)
+    }
 }
 
 /// An address space (an mm).
@@ -55,7 +67,7 @@ pub struct Space<H: Tasks> {
     /// Reclaim cleared entries and left their flush for later.
     pub(crate) flush_pending: AtomicBool,
     /// Its tasks, for the OOM killer; `Table` class.
-    pub(crate) tasks: H::Lock<alloc::vec::Vec<SpaceTask<H>>>,
+    pub(crate) tasks: H::Lock<Vec<SpaceTask<H>>>,
     /// -1000..=1000.
     pub(crate) oom_score_adj: core::sync::atomic::AtomicI32,
     /// Chosen by the OOM killer.
@@ -64,14 +76,74 @@ pub struct Space<H: Tasks> {
     pub(crate) is_reaped: AtomicBool,
 }
 
+/// Which level a table belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableKind {
+    /// PGD: one a space.
+    Top,
+    /// PUD, 512 GiB.
+    Third,
+    /// PMD, 1 GiB.
+    Second,
+    /// PTE, 2 MiB.
+    Lowest,
+}
+
+impl TableKind {
+    /// True if `nr_page_table_pages` counts it (spec 04 §1).
+    const fn is_counted(self) -> bool {
+        matches!(self, TableKind::Second | TableKind::Lowest)
+    }
+}
+
+impl<H: Tasks> Space<H> {
+    /// Virtual pages are below this: 31 times 512 GiB, the largest multiple that page numbers of 32
+    /// bits allow.
+    pub const TOP: u32 = 31 << 27;
+    /// Where mappings start if nothing is in the way: 1 GiB, so that a program's image would have
+    /// had its place.
+    pub const BASE: u32 = 1 << 18;
+
+    fn new(host: &H, id: SpaceId, pgd: Pfn) -> Self {
+        Space {
+            id,
+            mmap_lock: RwSem::new(host, "an address space (mmap_lock)"),
+            tables: host.new_lock(LockClass::Table, SpaceTables::new(pgd, Self::BASE)),
+            rss: Rss::default(),
+            cpus: AtomicCpuSet::default(),
+            flush_pending: AtomicBool::new(false),
+            tasks: host.new_lock(LockClass::Table, Vec::new()),
+            oom_score_adj: core::sync::atomic::AtomicI32::new(0),
+            is_victim: AtomicBool::new(false),
+            is_reaped: AtomicBool::new(false),
+        }
+    }
+
+    /// The lowest table of a virtual page, if there is one.
+    #[inline]
+    pub fn table_of(&self, cpu: CpuId, vpn: u32) -> Option<Arc<PageTable<H>>> {
+        self.tables.lock(cpu).table(vpn).cloned()
+    }
+
+    /// The area around a virtual page.
+    #[inline]
+    pub fn area_of(&self, cpu: CpuId, vpn: u32) -> Option<Arc<Area<H>>> {
+        self.tables.lock(cpu).area(vpn).cloned()
+    }
+}
+
 impl<H: Devices> Kernel<H> {
-    /// A new, empty address space (its top table is allocated).
+    /// A new, empty address space (its top table is allocated; of order 0, as without page-table
+    /// isolation).
     ///
     /// # Errors
     /// If there is no memory.
     pub fn create_space(&self, cx: &Cx<'_, H>) -> Result<Arc<Space<H>>, Error> {
-        let _ = cx;
-        todo!()
+        let pgd = self.alloc_table_frame(cx).ok_or(Error::NoMemory)?;
+        let id = SpaceId(self.next_space.fetch_add(1, Relaxed));
+        let space = Arc::new(Space::new(cx.host, id, pgd));
+        self.spaces.lock(cx.cpu()).insert(id.0, Arc::clone(&space));
+        Ok(space)
     }
 
     /// An address space by number; none once it is gone.
@@ -79,39 +151,135 @@ impl<H: Devices> Kernel<H> {
         self.spaces.lock(cx.cpu()).get(&id.0).cloned()
     }
 
-    /// Maps `pages` pages at a free address aligned to `align` pages; the first virtual page.
-    ///
-    /// # Errors
-    /// If the space has no room, or the request is larger than memory and swap together.
-    pub fn mmap(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        pages: u32,
-        align: u32,
-        flags: AreaFlags,
-        backing: Backing<H>,
-    ) -> Result<u32, Error> {
-        let _ = (cx, space, pages, align, flags, backing);
-        todo!()
-    }
-
-    /// The area around a virtual page.
-    pub(crate) fn find_area(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) -> Option<Area<H>> {
-        let _ = (cx, space, vpn);
-        todo!()
-    }
-
     /// Says that the running task uses `space` on its CPU (`switch_mm`): the CPU joins the mask and
     /// leaves that of the space it had. Called by every operation of a task on its space.
+    #[inline(always)]
     pub(crate) fn enter_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        let _ = (cx, space);
-        todo!()
+        if self.cpu_space[cx.cpu().idx()].load(Relaxed) != space.id.0 + 1 {
+            self.switch_space(cx, space);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn switch_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+        let cpu = cx.cpu();
+        space.cpus.insert(cpu);
+        let before = self.cpu_space[cpu.idx()].swap(space.id.0 + 1, Relaxed);
+        let before = before.checked_sub(1).filter(|&id| id != space.id.0);
+        if let Some(before) = before.and_then(|id| self.space(cx, SpaceId(id))) {
+            before.cpus.remove(cpu);
+        }
     }
 
     /// Ends an address space: everything is unmapped in one go, tables freed, the number retired.
+    /// Nobody else uses it any more.
     pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
-        let _ = (cx, space);
-        todo!()
+        self.enter_space(cx, space);
+        self.unmap_space(cx, space);
+        let cpu = cx.cpu();
+        self.spaces.lock(cpu).remove(&space.id.0);
+        // The CPU goes on with no space of its own, as a kernel thread.
+        space.cpus.remove(cpu);
+        self.cpu_space[cpu.idx()].store(0, Relaxed);
+        let pgd = space.tables.lock(cpu).pgd.take();
+        if let Some(pgd) = pgd {
+            self.free_table_frame(cx, space, pgd, TableKind::Top);
+        }
+    }
+}
+
+/// Frames of page tables.
+impl<H: Devices> Kernel<H> {
+    fn alloc_table_frame(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
+        let node = self.mem.cpu_node(cx.cpu());
+        let gfp = Gfp::GFP_KERNEL | Gfp::ZERO;
+        let pfn = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None)?;
+        self.mem.map.page(pfn).init_flags(PageFlags::TABLE);
+        Some(pfn)
+    }
+
+    fn count_table(&self, cx: &Cx<'_, H>, space: &Space<H>, pfn: Pfn, kind: TableKind, delta: i64) {
+        if kind.is_counted() {
+            self.count_on_node(cx, pfn, NodeStat::PageTablePages, delta);
+        }
+        if kind != TableKind::Top {
+            Rss::add::<H>(&space.rss.tables, delta);
+        }
+    }
+
+    /// Changes a counter of the node that a frame belongs to.
+    #[inline]
+    pub(crate) fn count_on_node(&self, cx: &Cx<'_, H>, pfn: Pfn, item: NodeStat, delta: i64) {
+        let node = NodeId((self.mem.map.page(pfn).zone_index() / ZoneType::COUNT) as u16);
+        self.mem.node(node).stats.add(cx.cpu(), item as usize, delta);
+    }
+
+    /// A table that was taken out is about to be freed: it does not count any more.
+    pub(crate) fn uncount_table(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        pfn: Pfn,
+        kind: TableKind,
+    ) {
+        self.count_table(cx, space, pfn, kind, -1);
+    }
+
+    /// Uncounts and frees a table's frame at once.
+    pub(crate) fn free_table_frame(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        pfn: Pfn,
+        kind: TableKind,
+    ) {
+        self.uncount_table(cx, space, pfn, kind);
+        let freed = self.mem.free(cx, pfn, Order::ZERO);
+        debug_assert!(freed.is_ok(), "a page table was shared: {freed:?}");
+    }
+
+    /// Makes the upper tables that a virtual page needs; false if there is no memory.
+    #[must_use]
+    pub(super) fn make_upper_tables(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) -> bool {
+        loop {
+            let missing = space.tables.lock(cx.cpu()).missing_level(vpn);
+            let Some(level) = missing else { return true };
+            let kind = match level {
+                Level::Pud => TableKind::Third,
+                Level::Pmd => TableKind::Second,
+            };
+            let Some(pfn) = self.alloc_table_frame(cx) else { return false };
+            self.count_table(cx, space, pfn, kind, 1);
+            let is_used = space.tables.lock(cx.cpu()).insert_upper(level, vpn, pfn);
+            if !is_used {
+                self.free_table_frame(cx, space, pfn, kind);
+            }
+        }
+    }
+
+    /// The lowest table of a virtual page, made if need be; none if there is no memory.
+    pub(super) fn make_table(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+    ) -> Option<Arc<PageTable<H>>> {
+        if let Some(table) = space.table_of(cx.cpu(), vpn) {
+            return Some(table);
+        }
+        if !self.make_upper_tables(cx, space, vpn) {
+            return None;
+        }
+        let pfn = self.alloc_table_frame(cx)?;
+        self.count_table(cx, space, pfn, TableKind::Lowest, 1);
+        let new = || Arc::new(PageTable::new(cx.host, pfn));
+        let there = space.tables.lock(cx.cpu()).insert_table(vpn, new);
+        // The upper tables stay while somebody holds the lock of the space.
+        let (table, is_new) = there?;
+        if !is_new {
+            self.free_table_frame(cx, space, pfn, TableKind::Lowest);
+        }
+        Some(table)
     }
 }

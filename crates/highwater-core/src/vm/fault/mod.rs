@@ -41,4 +41,16 @@ impl<H: Devices> Kernel<H> {
         let _ = (cx, space, vpn, access);
         todo!()
     }
+
+    /// As the fault of an access, on behalf of the kernel: no exception is taken.
+    pub(super) fn fault_in(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        access: Access,
+    ) -> Result<Fault, Error> {
+        let _ = (cx, space, vpn, access);
+        todo!()
+    }
 }

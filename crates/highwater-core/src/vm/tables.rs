@@ -1,0 +1,275 @@
+//! What an address space holds: its areas by address, its page tables by level.
+//!
+//! ```text
+//! top table (PGD) ─ third level (PUD), 512 GiB ─ second (PMD), 1 GiB ─ lowest (PTE), 2 MiB
+//!                   vpn >> 27                    vpn >> 18             vpn >> 9
+//! ```
+//!
+//! Every table is a frame, zeroed and unmovable. Of the upper levels only the frames exist; their
+//! content is [`SpaceTables`] itself: a directory for each second-level table, found by index, whose
+//! entries are the lowest tables.
+//!
+//! Synchronisation: behind `Space::tables` (class `Table`), for single steps. Areas change only with
+//! the `mmap_lock` held for writing. Tables are added by faults (the lock for reading) and taken out
+//! by unmapping, for ranges that no area has any more.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Area, PTES, PageTable};
+use crate::host::Tasks;
+use crate::page::Pfn;
+
+/// Pages that a lowest table covers, log2.
+pub(super) const TABLE_SHIFT: u32 = 9;
+/// Pages that a second-level table covers, log2.
+pub(super) const PMD_SHIFT: u32 = 18;
+/// Pages that a third-level table covers, log2.
+pub(super) const PUD_SHIFT: u32 = 27;
+
+/// A second-level table.
+struct Directory<H: Tasks> {
+    pfn: Pfn,
+    nr_tables: u32,
+    tables: [Option<Arc<PageTable<H>>>; PTES],
+}
+
+/// The areas and tables of an address space.
+pub struct SpaceTables<H: Tasks> {
+    /// Areas by start. They do not overlap.
+    pub(super) areas: BTreeMap<u32, Arc<Area<H>>>,
+    directories: Vec<Option<Box<Directory<H>>>>,
+    puds: Vec<Option<Pfn>>,
+    /// The top table; none once the space is gone.
+    pub(super) pgd: Option<Pfn>,
+    /// No free range that was ever passed over lies below this.
+    pub(super) next_free: u32,
+}
+
+/// What has to be there before a lowest table can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// A third-level table.
+    Pud,
+    /// A second-level table.
+    Pmd,
+}
+
+fn grown<T>(list: &mut Vec<Option<T>>, index: usize) -> &mut Option<T> {
+    if list.len() <= index {
+        list.resize_with(index + 1, || None);
+    }
+    &mut list[index]
+}
+
+/// Areas.
+impl<H: Tasks> SpaceTables<H> {
+    pub(super) fn new(pgd: Pfn, next_free: u32) -> Self {
+        SpaceTables {
+            areas: BTreeMap::new(),
+            directories: Vec::new(),
+            puds: Vec::new(),
+            pgd: Some(pgd),
+            next_free,
+        }
+    }
+
+    /// The area around a virtual page.
+    #[inline]
+    pub fn area(&self, vpn: u32) -> Option<&Arc<Area<H>>> {
+        let (_, area) = self.areas.range(..=vpn).next_back()?;
+        (vpn < area.end).then_some(area)
+    }
+
+    /// Areas that overlap a range, ascending.
+    pub fn areas_in(&self, start: u32, end: u32) -> impl Iterator<Item = &Arc<Area<H>>> {
+        let first = self.area(start).map_or(start, |area| area.start);
+        self.areas.range(first..end.max(first)).map(|(_, area)| area)
+    }
+
+    /// All areas, ascending.
+    pub fn all_areas(&self) -> impl Iterator<Item = &Arc<Area<H>>> {
+        self.areas.values()
+    }
+
+    /// End of the area before a range and start of the one after it (`top` if there is none): the
+    /// range that tables may cover which go with it (floor and ceiling, spec 04 §1).
+    pub fn room_around(&self, start: u32, end: u32, top: u32) -> (u32, u32) {
+        let floor = self.areas.range(..start).next_back().map_or(0, |(_, area)| area.end);
+        let ceiling = self.areas.range(end..).next().map_or(top, |(&start, _)| start);
+        (floor, ceiling)
+    }
+}
+
+/// Tables: finding and adding.
+impl<H: Tasks> SpaceTables<H> {
+    /// The lowest table of a virtual page.
+    #[inline(always)]
+    pub fn table(&self, vpn: u32) -> Option<&Arc<PageTable<H>>> {
+        let directory = self.directories.get((vpn >> PMD_SHIFT) as usize)?.as_ref()?;
+        directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES].as_ref()
+    }
+
+    /// The first lowest table at or after the one of `from` that covers pages below `end`, and the
+    /// first page it covers.
+    pub fn next_table(&self, from: u32, end: u32) -> Option<(u32, &Arc<PageTable<H>>)> {
+        let mut vpn = from >> TABLE_SHIFT << TABLE_SHIFT;
+        while vpn < end {
+            let Some(directory) = self.directories.get((vpn >> PMD_SHIFT) as usize)? else {
+                vpn = ((vpn >> PMD_SHIFT) + 1).checked_mul(1 << PMD_SHIFT)?;
+                continue;
+            };
+            if let Some(table) = &directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES] {
+                return Some((vpn, table));
+            }
+            vpn = vpn.checked_add(1 << TABLE_SHIFT)?;
+        }
+        None
+    }
+
+    /// The upper table that is missing for a lowest table of a virtual page.
+    #[inline]
+    pub(super) fn missing_level(&self, vpn: u32) -> Option<Level> {
+        let has_pmd = |d: &Option<Box<Directory<H>>>| d.is_some();
+        if self.directories.get((vpn >> PMD_SHIFT) as usize).is_some_and(has_pmd) {
+            return None;
+        }
+        let has_pud = self.puds.get((vpn >> PUD_SHIFT) as usize).is_some_and(Option::is_some);
+        Some(if has_pud { Level::Pmd } else { Level::Pud })
+    }
+
+    /// Adds an upper table; false if it is there already or (second level) has nowhere to go.
+    pub(super) fn insert_upper(&mut self, level: Level, vpn: u32, pfn: Pfn) -> bool {
+        if self.missing_level(vpn) != Some(level) {
+            return false;
+        }
+        match level {
+            Level::Pud => *grown(&mut self.puds, (vpn >> PUD_SHIFT) as usize) = Some(pfn),
+            Level::Pmd => {
+                let tables = core::array::from_fn(|_| None);
+                let directory = Box::new(Directory { pfn, nr_tables: 0, tables });
+                *grown(&mut self.directories, (vpn >> PMD_SHIFT) as usize) = Some(directory);
+            }
+        }
+        true
+    }
+
+    /// Adds a lowest table unless there is one; what is there afterwards, and whether it is the new
+    /// one. None if the second level is missing.
+    pub(super) fn insert_table(
+        &mut self,
+        vpn: u32,
+        new: impl FnOnce() -> Arc<PageTable<H>>,
+    ) -> Option<(Arc<PageTable<H>>, bool)> {
+        let directory = self.directories.get_mut((vpn >> PMD_SHIFT) as usize)?.as_mut()?;
+        let slot = &mut directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES];
+        if let Some(table) = slot {
+            return Some((Arc::clone(table), false));
+        }
+        let table = slot.insert(new());
+        directory.nr_tables += 1;
+        Some((Arc::clone(table), true))
+    }
+}
+
+/// Tables: taking out. Whose range no area touches any more; the caller frees the frames.
+impl<H: Tasks> SpaceTables<H> {
+    /// Takes out the lowest table of a virtual page.
+    pub fn take_table(&mut self, vpn: u32) -> Option<Arc<PageTable<H>>> {
+        let directory = self.directories.get_mut((vpn >> PMD_SHIFT) as usize)?.as_mut()?;
+        let table = directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES].take()?;
+        directory.nr_tables -= 1;
+        Some(table)
+    }
+
+    /// Takes out the second-level table of a virtual page; none while lowest tables hang on it.
+    pub fn take_pmd(&mut self, vpn: u32) -> Option<Pfn> {
+        let slot = self.directories.get_mut((vpn >> PMD_SHIFT) as usize)?;
+        if slot.as_ref().is_some_and(|directory| directory.nr_tables > 0) {
+            return None;
+        }
+        slot.take().map(|directory| directory.pfn)
+    }
+
+    /// Takes out the third-level table of a virtual page; none while second-level tables hang on
+    /// it.
+    pub fn take_pud(&mut self, vpn: u32) -> Option<Pfn> {
+        let first = (vpn >> PUD_SHIFT << (PUD_SHIFT - PMD_SHIFT)) as usize;
+        let below = self.directories.iter().skip(first).take(PTES);
+        if below.flatten().next().is_some() {
+            return None;
+        }
+        self.puds.get_mut((vpn >> PUD_SHIFT) as usize)?.take()
+    }
+
+    /// All frames that hold tables: the top one, third level, second level, lowest level.
+    pub fn table_frames(&self) -> impl Iterator<Item = Pfn> {
+        let upper = self.pgd.iter().chain(self.puds.iter().flatten()).copied();
+        let lower = self.directories.iter().flatten().flat_map(|directory| {
+            let tables = directory.tables.iter().flatten().map(|table| table.pfn);
+            core::iter::once(directory.pfn).chain(tables)
+        });
+        upper.chain(lower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Solo;
+
+    fn tables() -> SpaceTables<Solo> {
+        SpaceTables::new(Pfn(0), 0)
+    }
+
+    fn table(host: &Solo, pfn: u32) -> Arc<PageTable<Solo>> {
+        Arc::new(PageTable::new(host, Pfn(pfn)))
+    }
+
+    #[test]
+    fn a_table_needs_the_levels_above_it_and_goes_before_them() {
+        let host = Solo::default();
+        let mut all = tables();
+        let vpn = (3 << PUD_SHIFT) + (5 << PMD_SHIFT) + 700;
+        assert_eq!(all.missing_level(vpn), Some(Level::Pud));
+        assert!(!all.insert_upper(Level::Pmd, vpn, Pfn(2)));
+        assert!(all.insert_table(vpn, || table(&host, 3)).is_none());
+        assert!(all.insert_upper(Level::Pud, vpn, Pfn(1)));
+        assert!(!all.insert_upper(Level::Pud, vpn, Pfn(9)), "the loser of a race");
+        assert!(all.insert_upper(Level::Pmd, vpn, Pfn(2)));
+        assert_eq!(all.missing_level(vpn), None);
+        assert!(all.insert_table(vpn, || table(&host, 3)).is_some_and(|(_, is_new)| is_new));
+        let again = all.insert_table(vpn + 1, || unreachable!("it is there"));
+        assert!(again.is_some_and(|(table, is_new)| !is_new && table.pfn == Pfn(3)));
+        assert!(all.table_frames().eq([0, 1, 2, 3].map(Pfn)));
+        assert!(all.take_pmd(vpn).is_none() && all.take_pud(vpn).is_none());
+        assert_eq!(all.take_table(vpn).map(|table| table.pfn), Some(Pfn(3)));
+        assert!(all.take_pud(vpn).is_none());
+        assert_eq!((all.take_pmd(vpn), all.take_pud(vpn)), (Some(Pfn(2)), Some(Pfn(1))));
+        assert!(all.table(vpn).is_none() && all.take_table(vpn).is_none());
+    }
+
+    #[test]
+    fn the_next_table_is_found_across_empty_directories() {
+        let host = Solo::default();
+        let mut all = tables();
+        let far = 4 << PMD_SHIFT;
+        assert!(all.insert_upper(Level::Pud, far, Pfn(1)));
+        assert!(all.insert_upper(Level::Pmd, far, Pfn(2)));
+        for vpn in [far + 512, far + 2048] {
+            assert!(all.insert_table(vpn, || table(&host, vpn)).is_some());
+        }
+        let next = |from, end| all.next_table(from, end).map(|(vpn, _)| vpn);
+        assert_eq!(next(0, u32::MAX), Some(far + 512));
+        assert_eq!(
+            next(far + 1023, far + 1024),
+            Some(far + 512),
+            "it covers the page before its end"
+        );
+        assert_eq!(next(far + 1024, far + 2048), None);
+        assert_eq!(next(far + 1024, far + 2049), Some(far + 2048));
+        assert_eq!(next(far + 4096, u32::MAX), None);
+    }
+}
