@@ -65,6 +65,16 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
+    /// A page that was cleaned for I/O is not written after all: dirty again, as if it had not been
+    /// touched (nr_dirtied does not count it twice). Its mark is still there.
+    pub(crate) fn redirty_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) {
+        let page = self.mem.map.page(pfn);
+        if !page.flag_test_set::<H>(PageFlags::DIRTY) {
+            self.count_dirty(cx, pfn, 1);
+            self.writeback_of(file).nr_reclaimable.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Before a locked page is written: cleans its page table entries and clears DIRTY; true if it
     /// was dirty.
     pub fn clear_page_dirty_for_io(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {

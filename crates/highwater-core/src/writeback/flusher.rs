@@ -1,15 +1,39 @@
-//! The flusher thread of a device (spec 04 §8.1, §8.2).
+//! The flusher of a device (spec 04 §8.1, §8.2, §8.4).
+//!
+//! A file that becomes dirty goes to the head of its device's `dirty` list. A run of the flusher
+//! moves the files it may write, oldest first, to `io`, and gives each a chunk at a time:
+//!
+//! ```text
+//! dirty --(old enough)--> io --> written: clean  -> on no list
+//!   ^                     ^      chunk used up   -> more_io
+//!   |                     +------------------------- more_io (first when io is refilled)
+//!   +------------------------ still dirty otherwise (dirtied again, or under writeback)
+//! ```
+//!
+//! Synchronisation: the lists behind a `Table` lock. A file that is being written is on no list,
+//! but counts as queued: who dirties it meanwhile leaves it to the flusher to look again.
+//!
+//! Devices share the limits equally for now, and each is believed to write at
+//! [`limits::INITIAL_BANDWIDTH`]: measured bandwidths and shares (§7.3, §7.5) belong to throttling.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
+use super::limits::{self, DirtyLimits};
 use crate::block::DeviceId;
-use crate::host::{Cx, Devices, Tasks};
+use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
 use crate::kernel::Kernel;
-use crate::page_cache::File;
+use crate::page_cache::{File, Mark};
 use crate::sync::WaitQueue;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
+use crate::vmstat::NodeStat;
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+/// A run looks at its limits again after this long (jiffies).
+const RECHECK: u64 = HZ / 10;
 
 /// Why pages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +42,11 @@ pub enum WriteReason {
     Background,
     /// Reclaim met dirty pages.
     Vmscan,
-    /// sync().
+    /// sync(), fsync(): somebody waits.
     Sync,
     /// Old enough.
     Periodic,
-    /// fsync, fadvise.
+    /// fadvise.
     Foreground,
 }
 
@@ -36,10 +60,16 @@ pub struct Writeback<H: Tasks> {
     pub(crate) wait: WaitQueue<H>,
     /// Somebody wants everything written (one pending at most).
     pub(crate) start_all: AtomicBool,
-    /// The background limit was exceeded.
+    /// The flusher is to look at the background limit.
     pub(crate) background: AtomicBool,
-    /// Work is being done or about to.
+    /// Work is being done.
     pub(crate) is_running: AtomicBool,
+    /// A task runs the flusher.
+    has_flusher: AtomicBool,
+    /// When the flusher looks for old files next (jiffies).
+    wake_at: AtomicU64,
+    /// When it did last.
+    last_periodic: AtomicU64,
     /// Pages dirty here (`BDI_RECLAIMABLE`).
     pub(crate) nr_reclaimable: AtomicU64,
     /// Pages under writeback here.
@@ -54,10 +84,39 @@ pub struct Writeback<H: Tasks> {
 pub struct DirtyFiles<H: Tasks> {
     /// Newest at the front.
     pub dirty: VecDeque<Arc<File<H>>>,
-    /// Being worked through, oldest first.
+    /// Being worked through, oldest at the front.
     pub io: VecDeque<Arc<File<H>>>,
-    /// Used up their chunk, still dirty.
+    /// Used up their chunk, still dirty; first to come at the front.
     pub more_io: VecDeque<Arc<File<H>>>,
+}
+
+impl<H: Tasks> DirtyFiles<H> {
+    /// No file is waiting to be written.
+    pub fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && self.io.is_empty() && self.more_io.is_empty()
+    }
+
+    /// Refills `io`, if it is empty: files that had their turn first, then those dirtied no later
+    /// than `until`, oldest first.
+    fn refill(&mut self, until: u64) {
+        if !self.io.is_empty() {
+            return;
+        }
+        self.io.append(&mut self.more_io);
+        while self.dirty.back().is_some_and(|file| file.dirtied_when.load(Relaxed) <= until) {
+            self.io.extend(self.dirty.pop_back());
+        }
+    }
+
+    /// A file that is still dirty goes back to the newest. It keeps its age unless that breaks the
+    /// order of the list.
+    fn redirty(&mut self, file: Arc<File<H>>, now: u64) {
+        let age = |file: &Arc<File<H>>| file.dirtied_when.load(Relaxed);
+        if self.dirty.front().is_some_and(|newest| age(&file) < age(newest)) {
+            file.dirtied_when.store(now, Relaxed);
+        }
+        self.dirty.push_front(file);
+    }
 }
 
 impl<H: Devices> Writeback<H> {
@@ -72,43 +131,268 @@ impl<H: Devices> Writeback<H> {
             start_all: AtomicBool::new(false),
             background: AtomicBool::new(false),
             is_running: AtomicBool::new(false),
+            has_flusher: AtomicBool::new(false),
+            wake_at: AtomicU64::new(NEVER),
+            last_periodic: AtomicU64::new(0),
             nr_reclaimable: AtomicU64::new(0),
             nr_writeback: AtomicU64::new(0),
             nr_dirtied: AtomicU64::new(0),
             nr_written: AtomicU64::new(0),
         }
     }
+
+    /// Pages dirty or under writeback here.
+    pub fn nr_dirty(&self) -> u64 {
+        self.nr_reclaimable.load(Relaxed) + self.nr_writeback.load(Relaxed)
+    }
+
+    /// Has the flusher look at the background limit.
+    fn kick(&self, cx: &Cx<'_, H>) {
+        if !self.background.swap(true, SeqCst) {
+            self.wait.wake_all(cx.host, cx.cpu());
+        }
+    }
+
+    fn has_dirty_files(&self, cx: &Cx<'_, H>) -> bool {
+        !self.lists.lock(cx.cpu()).is_empty()
+    }
+}
+
+/// What a run is to write.
+#[derive(Clone, Copy)]
+struct Work {
+    reason: WriteReason,
+    /// Pages at most.
+    left: u64,
+    /// Files dirtied no later than this.
+    until: Option<u64>,
 }
 
 impl<H: Devices> Kernel<H> {
     /// The flusher's body; returns when the kernel shuts down.
     pub fn run_flusher(&self, cx: &Cx<'_, H>, device: DeviceId) {
-        let _ = (cx, device);
-        todo!()
+        let wb = &self.writeback[usize::from(device.0)];
+        let before = cx.set_flags(TaskFlags::empty());
+        cx.set_flags(before | TaskFlags::KTHREAD | TaskFlags::WORKER);
+        wb.has_flusher.store(true, Relaxed);
+        while !self.is_stopping() {
+            self.wait_for_work(cx, wb);
+            if !self.is_stopping() {
+                self.flush_device(cx, wb);
+            }
+        }
+        wb.has_flusher.store(false, Relaxed);
+        cx.set_flags(before);
+    }
+
+    fn wait_for_work(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
+        let has_work =
+            || self.is_stopping() || wb.start_all.load(SeqCst) || wb.background.load(SeqCst);
+        let why = "dirty pages to write";
+        match wb.wake_at.load(SeqCst) {
+            NEVER => {
+                let is_armed = || wb.wake_at.load(SeqCst) != NEVER;
+                wb.wait.wait(cx, why, || has_work() || is_armed());
+            }
+            deadline => {
+                let timeout = deadline.saturating_sub(cx.host.jiffies());
+                wb.wait.wait_jiffies(cx, why, timeout, has_work);
+            }
+        }
+    }
+
+    /// One run: what was asked for, what is old, what is too much (spec 04 §8.1). Does nothing if
+    /// nothing of that is the case.
+    pub(super) fn flush_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
+        let is_due = wb.wake_at.load(SeqCst) <= cx.host.jiffies();
+        let is_kicked = wb.background.swap(false, SeqCst);
+        if !is_due && !is_kicked && !wb.start_all.load(SeqCst) {
+            return;
+        }
+        wb.is_running.store(true, SeqCst);
+        if wb.start_all.load(SeqCst) {
+            let left = self.nr_dirty_pages();
+            self.write_device(cx, wb, Work { reason: WriteReason::Vmscan, left, until: None });
+            wb.start_all.store(false, SeqCst);
+        }
+        self.write_old(cx, wb);
+        let reason = WriteReason::Background;
+        self.write_device(cx, wb, Work { reason, left: u64::MAX, until: None });
+        wb.is_running.store(false, SeqCst);
+        // Disarmed first: a file that becomes dirty from here on either arms it or is seen.
+        wb.wake_at.store(NEVER, SeqCst);
+        let interval = self.periodic_interval();
+        if interval != 0 && wb.has_dirty_files(cx) {
+            wb.wake_at.store(cx.host.jiffies() + interval, SeqCst);
+        }
+    }
+
+    /// Periodic writeback: every five seconds, what is thirty seconds old.
+    fn write_old(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
+        let (now, interval) = (cx.host.jiffies(), self.periodic_interval());
+        if interval == 0 || now < wb.last_periodic.load(Relaxed) + interval {
+            return;
+        }
+        wb.last_periodic.store(now, Relaxed);
+        let expire = limits::centisecs_to_jiffies(self.mem.tunables.dirty_expire_centisecs);
+        if let Some(until) = now.checked_sub(expire) {
+            let (reason, left) = (WriteReason::Periodic, self.nr_dirty_pages());
+            self.write_device(cx, wb, Work { reason, left, until: Some(until) });
+        }
+    }
+
+    fn periodic_interval(&self) -> u64 {
+        limits::centisecs_to_jiffies(self.mem.tunables.dirty_writeback_centisecs)
+    }
+
+    fn write_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, mut work: Work) {
+        let is_background = work.reason == WriteReason::Background;
+        while work.left > 0 && !self.is_stopping() {
+            if is_background && !self.is_over_background(cx) {
+                break;
+            }
+            let until = work.until.unwrap_or_else(|| cx.host.jiffies());
+            wb.lists.lock(cx.cpu()).refill(until);
+            // Nothing written and no file clean: what is left is under writeback.
+            if !self.write_files(cx, wb, &mut work) {
+                break;
+            }
+        }
+    }
+
+    /// Gives each file of `io` its turn; true if anything was written or became clean. Returns
+    /// early to have the limits looked at.
+    fn write_files(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, work: &mut Work) -> bool {
+        let start = cx.host.jiffies();
+        let mut is_progress = false;
+        loop {
+            let Some(file) = wb.lists.lock(cx.cpu()).io.pop_front() else { break };
+            let dirty_limit = self.dirty_limits(cx).thresh;
+            let chunk = limits::chunk(limits::INITIAL_BANDWIDTH, dirty_limit, work.left);
+            let range = (file.writeback_index.load(Relaxed), u32::MAX);
+            let written = self.write_pass(cx, &file, range, chunk, work.reason);
+            file.writeback_index.store(written.next, Relaxed);
+            work.left = work.left.saturating_sub(written.pages);
+            let is_clean = self.requeue(cx, wb, file, written.pages >= chunk);
+            is_progress |= is_clean || written.pages > 0;
+            let is_late = cx.host.jiffies() > start + RECHECK;
+            if is_progress && (is_late || work.left == 0) {
+                break;
+            }
+        }
+        is_progress
+    }
+
+    /// After its turn: where a file goes; true if it is clean.
+    fn requeue(
+        &self,
+        cx: &Cx<'_, H>,
+        wb: &Writeback<H>,
+        file: Arc<File<H>>,
+        is_used_up: bool,
+    ) -> bool {
+        if has_dirty_pages(cx, &file) {
+            let mut lists = wb.lists.lock(cx.cpu());
+            if is_used_up {
+                lists.more_io.push_back(file);
+            } else {
+                lists.redirty(file, cx.host.jiffies());
+            }
+            return false;
+        }
+        // Who dirties a page marks it first and looks at the flag after that; so one of us sees
+        // the other.
+        file.is_queued.store(false, SeqCst);
+        if has_dirty_pages(cx, &file) {
+            self.queue_dirty_file(cx, &file);
+        }
+        true
     }
 
     /// A file became dirty: onto its device's list, its flusher armed.
     pub(crate) fn queue_dirty_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
-        let _ = (cx, file);
-        todo!()
+        if file.is_queued.load(SeqCst) || file.is_queued.swap(true, SeqCst) {
+            return;
+        }
+        let wb = self.writeback_of(file);
+        let now = cx.host.jiffies();
+        file.dirtied_when.store(now, Relaxed);
+        wb.lists.lock(cx.cpu()).dirty.push_front(Arc::clone(file));
+        let interval = self.periodic_interval();
+        let arm = |at: u64| wb.wake_at.compare_exchange(NEVER, at, SeqCst, SeqCst).is_ok();
+        if interval != 0 && arm(now + interval) {
+            wb.wait.wake_all(cx.host, cx.cpu());
+        }
     }
 
     /// Wakes every flusher that has something to write (spec 04 §8.4).
     pub fn wake_flushers(&self, cx: &Cx<'_, H>, reason: WriteReason) {
-        let _ = (cx, reason);
-        todo!()
+        // The kernel names it in a tracepoint; what is done does not depend on it.
+        let _ = reason;
+        // Writeback of what the caller itself holds back would be waited for in vain.
+        self.plug_flush(cx);
+        for wb in &self.writeback {
+            if wb.has_dirty_files(cx) && !wb.start_all.swap(true, SeqCst) {
+                wb.wait.wake_all(cx.host, cx.cpu());
+            }
+        }
     }
 
-    /// sync(): writes everything dirty and waits for it.
+    /// sync(): writes everything dirty and waits for it. (The kernel has its flushers do the
+    /// writing; here the caller does, who waits for it anyway.)
     pub fn sync_all(&self, cx: &Cx<'_, H>) {
-        let _ = cx;
-        todo!()
+        self.wake_flushers(cx, WriteReason::Sync);
+        let files: Vec<_> = self.files.lock(cx.cpu()).values().cloned().collect();
+        for file in &files {
+            self.write_file_pages(cx, file, (0, u32::MAX), u64::MAX, WriteReason::Sync);
+        }
+        for file in &files {
+            self.wait_file_writeback(cx, file, (0, u32::MAX));
+        }
     }
 
-    /// Called after pages were dirtied by a task: wakes the flusher over the background limit and
-    /// holds the task up over the other one.
-    pub fn balance_dirty_pages(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32) {
-        let _ = (cx, file, pages);
-        todo!()
+    /// The limits in force; a realtime task's own.
+    pub fn dirty_limits(&self, cx: &Cx<'_, H>) -> DirtyLimits {
+        // One page more than none: nobody divides by a limit of 0 (§7.2).
+        let avail = self.mem.dirtyable_pages() + 1;
+        let plain = DirtyLimits::new(avail, &self.mem.tunables, None);
+        if cx.flags().contains(TaskFlags::REALTIME) {
+            return DirtyLimits::new(avail, &self.mem.tunables, Some(plain.thresh));
+        }
+        plain
     }
+
+    /// Dirty pages of all devices, writeback not counted.
+    pub fn nr_dirty_pages(&self) -> u64 {
+        self.sum_nodes(NodeStat::Dirty)
+    }
+
+    /// Pages under writeback, swap's included.
+    pub fn nr_writeback_pages(&self) -> u64 {
+        self.sum_nodes(NodeStat::Writeback)
+    }
+
+    fn sum_nodes(&self, item: NodeStat) -> u64 {
+        self.mem.nodes().iter().map(|node| node.stats.read(item as usize)).sum()
+    }
+
+    pub(super) fn is_over_background(&self, cx: &Cx<'_, H>) -> bool {
+        self.nr_dirty_pages() > self.dirty_limits(cx).background
+    }
+
+    /// Has a device's flusher look at the background limit, if it does not work already. Where no
+    /// task runs the flusher (replay, tests), the caller does its work.
+    pub(super) fn start_background(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
+        if wb.is_running.load(SeqCst) {
+            return;
+        }
+        wb.kick(cx);
+        if !wb.has_flusher.load(Relaxed) {
+            self.flush_device(cx, wb);
+        }
+    }
+}
+
+fn has_dirty_pages<H: Devices>(cx: &Cx<'_, H>, file: &File<H>) -> bool {
+    file.tree.lock(cx.cpu()).any_marked(Mark::Dirty)
 }

@@ -1,10 +1,24 @@
 //! Writing one file's dirty pages (spec 04 §8.3).
+//!
+//! Pages are found by mark, in batches; each is locked, cleaned (its mappings too), put under
+//! writeback, unlocked and added to a bio while they follow each other on the device. A bio that is
+//! still being filled is sent off before anything is waited for: its pages are under writeback, and
+//! somebody who holds what we wait for may wait for them.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::WriteReason;
-use crate::host::{Cx, Devices};
+use crate::block::{Bio, BioKind};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
-use crate::page_cache::File;
+use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page_cache::{File, Mark};
+
+/// Pages looked up at a time (a pagevec).
+const BATCH: usize = 15;
+/// Most pages of a bio.
+const BIO_PAGES: usize = 256;
 
 /// What became of a single-page write that reclaim asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,23 +29,223 @@ pub enum PageWrite {
     Refused,
 }
 
+/// What a pass over a file did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    /// Pages whose writeback was started.
+    pub pages: u64,
+    /// Where the next pass goes on; 0 after the last dirty page.
+    pub next: u32,
+}
+
+/// The bio being filled and what it is made of.
+struct Filling<'a, H: Devices> {
+    file: &'a Arc<File<H>>,
+    bio: Option<Bio>,
+    /// Somebody waits: pages under writeback are waited for and written again.
+    is_sync: bool,
+}
+
 impl<H: Devices> Kernel<H> {
-    /// Writes dirty pages `start..end` of a file, `nr` at most; the pages written. Does not wait.
+    /// Writes dirty pages `start..end` of a file, `nr` at most; the pages written. Does not wait
+    /// for them; with [`WriteReason::Sync`] it waits for earlier writeback of pages that are dirty
+    /// again, others leave those alone.
     pub fn write_file_pages(
         &self,
         cx: &Cx<'_, H>,
-        file: &File<H>,
+        file: &Arc<File<H>>,
         range: (u32, u32),
         nr: u64,
         reason: WriteReason,
     ) -> u64 {
-        let _ = (cx, file, range, nr, reason);
-        todo!()
+        self.write_pass(cx, file, range, nr, reason).pages
+    }
+
+    pub(super) fn write_pass(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &Arc<File<H>>,
+        (start, end): (u32, u32),
+        nr: u64,
+        reason: WriteReason,
+    ) -> Written {
+        let is_sync = reason == WriteReason::Sync;
+        // Pages dirtied while a sync goes on are not its business, or it might never end.
+        let mark = if is_sync {
+            tag_dirty(cx, file, (start, end));
+            Mark::ToWrite
+        } else {
+            Mark::Dirty
+        };
+        let mut out = Written { pages: 0, next: start };
+        let mut filling = Filling { file, bio: None, is_sync };
+        self.plug_start(cx);
+        while out.pages < nr {
+            let mut batch = [(0, Pfn(0)); BATCH];
+            let found = self.next_batch(cx, file, (out.next, end), mark, &mut batch);
+            if found == 0 {
+                out.next = 0;
+                break;
+            }
+            cx.charge(Cost::PageCacheLookup, found as u32);
+            let (mut refs, mut nr_refs) = ([Pfn(0); BATCH], 0);
+            for &(index, pfn) in &batch[..found] {
+                if out.pages < nr {
+                    out.pages += u64::from(self.write_one(cx, &mut filling, index, pfn, mark));
+                    out.next = index.saturating_add(1);
+                }
+                refs[nr_refs] = pfn;
+                nr_refs += 1;
+            }
+            self.release_pages(cx, &refs[..nr_refs]);
+            cx.host.yield_now();
+        }
+        self.send(cx, &mut filling);
+        self.plug_finish(cx);
+        out
+    }
+
+    /// Looks up pages with a mark, a reference on each; how many.
+    fn next_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        (mut from, end): (u32, u32),
+        mark: Mark,
+        batch: &mut [(u32, Pfn); BATCH],
+    ) -> usize {
+        let tree = file.tree.lock(cx.cpu());
+        let mut found = 0;
+        while found < BATCH {
+            match tree.next_marked(from, mark) {
+                Some((index, pfn)) if index < end => {
+                    // A page in the tree may be frozen for a moment: reclaim looks at it.
+                    if self.mem.map.page(pfn).try_get::<H>() {
+                        batch[found] = (index, pfn);
+                        found += 1;
+                    }
+                    from = index.saturating_add(1);
+                }
+                _ => break,
+            }
+        }
+        found
+    }
+
+    /// Starts writeback of one page if it is still the file's, dirty and not on its way already.
+    fn write_one(
+        &self,
+        cx: &Cx<'_, H>,
+        filling: &mut Filling<'_, H>,
+        index: u32,
+        pfn: Pfn,
+        mark: Mark,
+    ) -> bool {
+        let (page, file) = (self.mem.map.page(pfn), filling.file);
+        if !self.try_lock_page(pfn) {
+            self.send(cx, filling);
+            self.lock_page(cx, pfn);
+        }
+        if page.is(PageFlags::WRITEBACK) && filling.is_sync {
+            self.send(cx, filling);
+            self.wait_on_writeback(cx, pfn);
+        }
+        let is_ours = page.owner() == PageOwner::File(file.id) && page.index() == index;
+        if !is_ours || page.is(PageFlags::WRITEBACK) || !self.clean_file_page(cx, file, pfn) {
+            if is_ours {
+                self.drop_stale_marks(cx, file, index, pfn, mark);
+            }
+            self.unlock_page(cx, pfn);
+            return false;
+        }
+        self.start_writeback_of(cx, Some(file), pfn);
+        self.unlock_page(cx, pfn);
+        self.add(cx, filling, index, pfn);
+        true
+    }
+
+    /// A page that was cleaned by somebody who did not write it keeps its mark; one that is not
+    /// written now is no longer marked for the sync.
+    fn drop_stale_marks(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32, pfn: Pfn, mark: Mark) {
+        let page = self.mem.map.page(pfn);
+        let _xa = file.xa_lock.lock(cx.cpu());
+        let mut tree = file.tree.lock(cx.cpu());
+        if mark == Mark::ToWrite {
+            tree.mark(index, mark, false);
+        }
+        if !page.is(PageFlags::DIRTY) {
+            tree.mark(index, Mark::Dirty, false);
+        }
+    }
+
+    fn add(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, pfn: Pfn) {
+        let spec = &filling.file.spec;
+        let at = spec.device_start + u64::from(index);
+        if let Some(bio) = &mut filling.bio {
+            if bio.start + bio.pages.len() as u64 == at && bio.pages.len() < BIO_PAGES {
+                bio.pages.push(pfn);
+                return;
+            }
+            self.send(cx, filling);
+        }
+        let kind = BioKind::FileWrite;
+        let mut pages = Vec::with_capacity(BATCH);
+        pages.push(pfn);
+        let is_sync = filling.is_sync;
+        filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, is_sync });
+    }
+
+    fn send(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>) {
+        if let Some(bio) = filling.bio.take() {
+            self.submit_bio(cx, bio);
+        }
     }
 
     /// Writes one locked file page whose DIRTY was cleared for I/O, for reclaim.
     pub(crate) fn write_file_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> PageWrite {
-        let _ = (cx, file, pfn);
-        todo!()
+        if !(self.mem.policy.reclaim.file_pageout && file.spec.has_writepage) {
+            // Dirty it was before: not dirtied once more (nr_dirtied), but counted dirty.
+            self.redirty_page(cx, file, pfn);
+            return PageWrite::Refused;
+        }
+        let start = file.spec.device_start + u64::from(self.mem.map.page(pfn).index());
+        self.start_writeback_of(cx, Some(file), pfn);
+        self.unlock_page(cx, pfn);
+        let (device, kind) = (file.spec.device, BioKind::FileWrite);
+        let pages = alloc::vec![pfn];
+        self.submit_bio(cx, Bio { device, kind, start, pages, is_sync: false });
+        PageWrite::Started
+    }
+
+    /// Waits until no page `start..end` of a file is under writeback.
+    pub fn wait_file_writeback(&self, cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
+        let mut from = start;
+        loop {
+            let mut batch = [(0, Pfn(0)); BATCH];
+            let found = self.next_batch(cx, file, (from, end), Mark::Writeback, &mut batch);
+            if found == 0 {
+                return;
+            }
+            let pfns = batch.map(|(_, pfn)| pfn);
+            for &pfn in &pfns[..found] {
+                self.wait_on_writeback(cx, pfn);
+            }
+            self.release_pages(cx, &pfns[..found]);
+            from = batch[found - 1].0.saturating_add(1);
+        }
+    }
+}
+
+/// Marks every dirty page of a range TOWRITE.
+fn tag_dirty<H: Devices>(cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
+    let _xa = file.xa_lock.lock(cx.cpu());
+    let mut tree = file.tree.lock(cx.cpu());
+    let mut from = start;
+    while let Some((index, _)) = tree.next_marked(from, Mark::Dirty) {
+        if index >= end {
+            break;
+        }
+        tree.mark(index, Mark::ToWrite, true);
+        from = index.saturating_add(1);
     }
 }

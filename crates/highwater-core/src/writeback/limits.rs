@@ -1,4 +1,22 @@
-//! Dirty limits (spec 04 §7.2): pure sums.
+//! Dirty limits (spec 04 §7.2) and the sizes of writeback (§8.2): pure sums.
+//!
+//! Pages, rates in pages a second, times in jiffies; division truncates.
+
+use core::cell::Cell;
+
+use crate::config::Tunables;
+use crate::host::HZ;
+use crate::page::PAGE_SIZE;
+use crate::zone::watermark::mult_frac;
+
+/// What a device is believed to write, pages a second, before it was measured (100 MB/s).
+pub const INITIAL_BANDWIDTH: u64 = 25_600;
+/// The unit in which a file's turn is measured out (4 MiB).
+const CHUNK_UNIT: u64 = 1024;
+/// Ratios are percentages scaled by this.
+const RATIO_UNIT: u64 = PAGE_SIZE as u64;
+/// Centiseconds, as the sysctls count time.
+const CENTISECONDS: u64 = 100;
 
 /// Global limits, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,17 +27,127 @@ pub struct DirtyLimits {
     pub background: u64,
 }
 
+impl DirtyLimits {
+    /// The limits for `avail` dirtyable pages; `boost` is the smoothed limit if the task is one
+    /// that may exceed them (realtime).
+    pub fn new(avail: u64, tunables: &Tunables, boost: Option<u64>) -> DirtyLimits {
+        let limit = |bytes: u64, ratio: u64| match bytes {
+            0 => ratio * RATIO_UNIT / 100 * avail / RATIO_UNIT,
+            bytes => bytes.div_ceil(PAGE_SIZE as u64),
+        };
+        let mut thresh = limit(tunables.dirty_bytes, tunables.dirty_ratio);
+        let mut background =
+            limit(tunables.dirty_background_bytes, tunables.dirty_background_ratio);
+        if let Some(dirty_limit) = boost {
+            thresh += thresh / 4 + dirty_limit / 32;
+            background += background / 4 + dirty_limit / 32;
+        }
+        if background >= thresh {
+            background = thresh / 2;
+        }
+        DirtyLimits { thresh, background }
+    }
+
+    /// Nobody is held up below this.
+    pub const fn freerun(self) -> u64 {
+        (self.thresh + self.background) / 2
+    }
+}
+
+/// Pages a task may dirty before it looks at the limits again, if it is not held up (§7.8 step 2).
+pub const fn poll_interval(dirty: u64, thresh: u64) -> u64 {
+    if thresh > dirty { 1 << ((thresh - dirty).ilog2() / 2) } else { 1 }
+}
+
+/// Pages one file may write before it is another's turn (§8.2).
+pub fn chunk(bandwidth: u64, dirty_limit: u64, work_left: u64) -> u64 {
+    let pages = (bandwidth / 2).min(dirty_limit / 8).min(work_left);
+    pages.saturating_add(CHUNK_UNIT) / CHUNK_UNIT * CHUNK_UNIT
+}
+
+/// A sysctl's centiseconds in jiffies.
+pub const fn centisecs_to_jiffies(centisecs: u64) -> u64 {
+    mult_frac(centisecs, HZ, CENTISECONDS)
+}
+
+/// Writeback that a device has so little of that waiting for it makes no sense (§7.8 step 8).
+pub const fn negligible_writeback(nr_cpus: u64) -> u64 {
+    nr_cpus * 8 * (1 + nr_cpus.ilog2() as u64)
+}
+
 /// What a task dirtied since it was last held up (spec 04 §7.7).
 #[derive(Debug)]
 pub struct DirtiedPages {
     /// Pages.
-    pub nr: core::cell::Cell<u64>,
+    pub nr: Cell<u64>,
     /// Checks happen at this many.
-    pub pause: core::cell::Cell<u64>,
+    pub pause: Cell<u64>,
 }
 
 impl Default for DirtiedPages {
     fn default() -> Self {
-        DirtiedPages { nr: core::cell::Cell::new(0), pause: core::cell::Cell::new(32) }
+        DirtiedPages { nr: Cell::new(0), pause: Cell::new(32) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(avail: u64, tunables: &Tunables, boost: Option<u64>) -> (u64, u64, u64) {
+        let limits = DirtyLimits::new(avail, tunables, boost);
+        (limits.thresh, limits.background, limits.freerun())
+    }
+
+    #[test]
+    fn limits_vector_1() {
+        let default = Tunables::default();
+        assert_eq!(limits(262_144, &default, None), (52_416, 26_176, 39_296));
+        assert_eq!(limits(1_048_576, &default, None), (209_664, 104_704, 157_184));
+        assert_eq!(limits(4_194_304, &default, None), (838_656, 418_816, 628_736));
+        assert_eq!(limits(1_048_576, &default, Some(209_664)), (268_632, 137_432, 203_032));
+        let ratios = |dirty_ratio, dirty_background_ratio| Tunables {
+            dirty_ratio,
+            dirty_background_ratio,
+            ..Tunables::default()
+        };
+        assert_eq!(limits(1_048_576, &ratios(10, 10), None), (104_704, 52_352, 78_528));
+        assert_eq!(limits(1_048_576, &ratios(5, 50), None), (52_224, 26_112, 39_168));
+    }
+
+    #[test]
+    fn bytes_override_ratios() {
+        let tunables = Tunables {
+            dirty_bytes: 8 << 20,
+            dirty_background_bytes: (1 << 20) + 1,
+            ..Tunables::default()
+        };
+        assert_eq!(limits(1_048_576, &tunables, None), (2048, 257, 1152));
+    }
+
+    #[test]
+    fn a_captured_machine_has_these_limits() {
+        // A freshly booted 512 MiB Linux 6.1: free 106276, reserve 1435, file pages 22.
+        let avail = 106_276 - 1435 + 22 + 1;
+        let (thresh, background, _) = limits(avail, &Tunables::default(), None);
+        assert_eq!((thresh, background), (20_967, 10_471));
+    }
+
+    #[test]
+    fn poll_interval_vector_6() {
+        let intervals = [0, 600_000, 838_000, 838_656].map(|dirty| poll_interval(dirty, 838_656));
+        assert_eq!(intervals, [512, 256, 16, 1]);
+    }
+
+    #[test]
+    fn chunk_vector_9() {
+        let chunks = [512, 25_600, 128_000].map(|bw| chunk(bw, 209_664, u64::MAX));
+        assert_eq!(chunks, [1024, 13_312, 26_624]);
+        assert_eq!(chunk(25_600, 209_664, 1), 1024, "work left bounds it, rounded up");
+    }
+
+    #[test]
+    fn sysctl_times() {
+        assert_eq!((centisecs_to_jiffies(500), centisecs_to_jiffies(3000)), (1250, 7500));
     }
 }

@@ -8,6 +8,8 @@
 mod flusher;
 mod io;
 pub mod limits;
+mod throttle;
 
-pub use flusher::{WriteReason, Writeback};
+pub use flusher::{DirtyFiles, WriteReason, Writeback};
+pub use io::PageWrite;
 pub use limits::{DirtiedPages, DirtyLimits};
