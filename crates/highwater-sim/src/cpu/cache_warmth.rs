@@ -3,7 +3,7 @@
 //! Not a cache simulator. Each CPU counts the bytes it touches, each socket sums its CPUs' counts;
 //! a frame remembers who touched it last and what both counters read then. The number of bytes
 //! touched since (the *distance*) compared with a cache's size says whether the frame is still
-//! there. That is one compare per level and 16 bytes per frame, and it shows what the free lists'
+//! there. That is one compare per level and 12 bytes per frame, and it shows what the free lists'
 //! order does to the caches.
 //!
 //! | last touched by | still in its caches? | level |
@@ -102,43 +102,59 @@ impl Level {
     }
 }
 
-/// What is remembered of one frame. All zeros: never touched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is remembered of one frame, unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
-    /// Last CPU plus one (16 bits) above its byte counter (48 bits).
+    last_cpu: CpuId,
+    is_dirty: bool,
+    /// Its last CPU's byte counter then, modulo 2^40.
     cpu_stamp: u64,
-    /// Dirty (bit 63) above the socket's sum (48 bits).
+    /// The sum of that CPU's socket then, modulo 2^40.
     socket_stamp: u64,
 }
 
-/// Stamps are kept modulo 2^48 bytes. A frame left alone for exactly that much traffic (hours at
-/// any real bandwidth) would look warm once; nothing depends on it.
-const STAMP_MASK: u64 = (1 << 48) - 1;
-const DIRTY: u64 = 1 << 63;
-const _: () = assert!(size_of::<Frame>() == 16);
+/// A [`Frame`] in 12 bytes: the low words of both stamps, then
+///
+/// ```text
+///  31         17  16    15        8 7        0
+/// | last CPU + 1 | dirty | socket hi | cpu hi |
+/// ```
+///
+/// All zeros: never touched.
+type Packed = [u32; 3];
+
+/// Stamps are kept modulo 2^40 bytes. Before a distance could wrap around, [`CacheWarmth::age`]
+/// caps it.
+const STAMP_BITS: u32 = 40;
+const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
+/// Distances are capped at this; no cache is as large.
+const DISTANCE_MAX: u64 = 1 << 39;
+/// A socket's traffic from one capping to the next.
+const AGE_EVERY: u64 = 1 << 38;
+const _: () = assert!(DISTANCE_MAX + AGE_EVERY < 1 << STAMP_BITS && size_of::<Packed>() == 12);
 
 impl Frame {
-    fn new(cpu: CpuId, cpu_bytes: u64, socket_bytes: u64, dirty: bool) -> Self {
-        Frame {
-            cpu_stamp: (u64::from(cpu.0) + 1) << 48 | (cpu_bytes & STAMP_MASK),
-            socket_stamp: (socket_bytes & STAMP_MASK) | if dirty { DIRTY } else { 0 },
-        }
+    /// None if the frame was never touched.
+    #[inline(always)]
+    fn unpack([cpu_low, socket_low, rest]: Packed) -> Option<Self> {
+        let last_cpu = ((rest >> 17) as u16).checked_sub(1).map(CpuId)?;
+        let stamp = |low: u32, high: u32| u64::from(high & 0xff) << 32 | u64::from(low);
+        Some(Frame {
+            last_cpu,
+            is_dirty: rest >> 16 & 1 != 0,
+            cpu_stamp: stamp(cpu_low, rest),
+            socket_stamp: stamp(socket_low, rest >> 8),
+        })
     }
 
-    fn load([cpu_stamp, socket_stamp]: [u64; 2]) -> Self {
-        Frame { cpu_stamp, socket_stamp }
-    }
-
-    fn store(self) -> [u64; 2] {
-        [self.cpu_stamp, self.socket_stamp]
-    }
-
-    fn last_cpu(self) -> Option<CpuId> {
-        ((self.cpu_stamp >> 48) as u16).checked_sub(1).map(CpuId)
-    }
-
-    fn is_dirty(self) -> bool {
-        self.socket_stamp & DIRTY != 0
+    #[inline(always)]
+    fn pack(self) -> Packed {
+        let high = |stamp: u64| (stamp >> 32) as u32 & 0xff;
+        let rest = (u32::from(self.last_cpu.0) + 1) << 17
+            | u32::from(self.is_dirty) << 16
+            | high(self.socket_stamp) << 8
+            | high(self.cpu_stamp);
+        [self.cpu_stamp as u32, self.socket_stamp as u32, rest]
     }
 
     /// Bytes that the last CPU touched since.
@@ -177,10 +193,12 @@ pub struct CacheWarmth {
     cpu_bytes: Vec<u64>,
     /// S: bytes touched by each socket.
     socket_bytes: Vec<u64>,
+    /// By socket: the sum at which its frames are aged next.
+    age_at: Vec<u64>,
     /// By CPU: the frame being read and the frame being written in parts.
     begun: Vec<[Begun; 2]>,
-    /// A [`Frame`] each. As arrays of integers, so that untouched ones take no memory.
-    frames: Vec<[u64; 2]>,
+    /// Arrays of integers, so that untouched ones take no memory.
+    frames: Vec<Packed>,
 }
 
 const FRAME_BYTES: u64 = 4096;
@@ -203,10 +221,11 @@ impl CacheWarmth {
             costs,
             cpu_bytes: vec![0; socket_of_cpu.len()],
             socket_bytes: vec![0; usize::from(nr_sockets)],
+            age_at: vec![AGE_EVERY; usize::from(nr_sockets)],
             begun: vec![[Begun::NONE; 2]; socket_of_cpu.len()],
             socket_of_cpu,
             socket_of_node,
-            frames: vec![[0; 2]; nr_frames],
+            frames: vec![[0; 3]; nr_frames],
         }
     }
 
@@ -273,14 +292,47 @@ impl CacheWarmth {
     /// `cpu` touches `bytes` of memory that is not tracked (buffers, page tables): what it had in
     /// its caches moves further away.
     pub fn touch_elsewhere(&mut self, cpu: CpuId, bytes: u64) {
-        self.cpu_bytes[cpu.idx()] += bytes;
-        self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])] += bytes;
+        let socket = usize::from(self.socket_of_cpu[cpu.idx()]);
+        // Steps that are short against the stamps' range.
+        let mut left = bytes;
+        loop {
+            let step = left.min(AGE_EVERY);
+            self.cpu_bytes[cpu.idx()] += step;
+            self.socket_bytes[socket] += step;
+            if self.socket_bytes[socket] >= self.age_at[socket] {
+                self.age(socket);
+            }
+            left -= step;
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Caps the distances of all frames that a socket touched last, so that none wraps around: a
+    /// frame left alone never looks warm again.
+    #[cold]
+    fn age(&mut self, socket: usize) {
+        self.age_at[socket] = self.socket_bytes[socket] + AGE_EVERY;
+        let socket_bytes = self.socket_bytes[socket];
+        for words in &mut self.frames {
+            let Some(mut frame) = Frame::unpack(*words) else { continue };
+            if usize::from(self.socket_of_cpu[frame.last_cpu.idx()]) != socket {
+                continue;
+            }
+            let cpu_bytes = self.cpu_bytes[frame.last_cpu.idx()];
+            let cpu_distance = frame.cpu_distance(cpu_bytes).min(DISTANCE_MAX);
+            let socket_distance = frame.socket_distance(socket_bytes).min(DISTANCE_MAX);
+            frame.cpu_stamp = cpu_bytes.wrapping_sub(cpu_distance);
+            frame.socket_stamp = socket_bytes.wrapping_sub(socket_distance);
+            *words = frame.pack();
+        }
     }
 
     /// A device wrote the frame by DMA: no cache holds it any more.
     pub fn forget(&mut self, pfn: usize) {
         if let Some(frame) = self.frames.get_mut(pfn) {
-            *frame = [0; 2];
+            *frame = [0; 3];
         }
     }
 
@@ -288,8 +340,8 @@ impl CacheWarmth {
     #[inline]
     pub fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
         let own_socket = self.socket_of_cpu[cpu.idx()];
-        let frame = Frame::load(self.frames.get(pfn).copied().unwrap_or_default());
-        if let Some(last) = frame.last_cpu() {
+        if let Some(frame) = Frame::unpack(self.frames.get(pfn).copied().unwrap_or_default()) {
+            let last = frame.last_cpu;
             let last_socket = self.socket_of_cpu[last.idx()];
             let cpu_distance = frame.cpu_distance(self.cpu_bytes[last.idx()]);
             let in_llc = frame.socket_distance(self.socket_bytes[usize::from(last_socket)])
@@ -303,7 +355,7 @@ impl CacheWarmth {
                 }
             } else if last_socket == own_socket
                 && cpu_distance < self.sizes.l2_bytes
-                && frame.is_dirty()
+                && frame.is_dirty
             {
                 return Level::LlcSnoop;
             }
@@ -329,10 +381,16 @@ impl CacheWarmth {
         let socket_bytes = self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])];
         let cpu_bytes = self.cpu_bytes[cpu.idx()];
         if let Some(words) = self.frames.get_mut(pfn) {
-            let frame = Frame::load(*words);
             // A read by another CPU makes the owner write its copy back.
-            let stays_dirty = frame.is_dirty() && frame.last_cpu() == Some(cpu);
-            *words = Frame::new(cpu, cpu_bytes, socket_bytes, writes || stays_dirty).store();
+            let stays_dirty = !writes
+                && Frame::unpack(*words).is_some_and(|old| old.is_dirty && old.last_cpu == cpu);
+            let frame = Frame {
+                last_cpu: cpu,
+                is_dirty: writes || stays_dirty,
+                cpu_stamp: cpu_bytes,
+                socket_stamp: socket_bytes,
+            };
+            *words = frame.pack();
         }
     }
 }
@@ -442,6 +500,39 @@ mod tests {
         assert_eq!(parts(A, Touch::CopyTo), 4 * 113);
         assert_eq!(parts(B, Touch::CopyFrom), 4 * 75, "dirty in the other core");
         assert_eq!(parts(A, Touch::CopyTo), 4 * 50, "a second pass is judged anew");
+    }
+
+    #[test]
+    fn frames_survive_packing() {
+        for (cpu, is_dirty, cpu_stamp, socket_stamp) in
+            [(0, false, 0, 0), (8191, true, STAMP_MASK, 0), (77, false, 1 << 32, STAMP_MASK - 5)]
+        {
+            let frame = Frame { last_cpu: CpuId(cpu), is_dirty, cpu_stamp, socket_stamp };
+            assert_eq!(Frame::unpack(frame.pack()), Some(frame));
+        }
+        assert_eq!(Frame::unpack([0; 3]), None);
+    }
+
+    #[test]
+    fn a_frame_left_alone_for_terabytes_stays_cold() {
+        let mut caches = caches();
+        caches.touch(A, 3, 0, Touch::Zero);
+        caches.touch(B, 4, 0, Touch::Zero);
+        // Exactly where stamps of 40 bits come round again, and around it.
+        caches.touch_elsewhere(A, (1 << 40) - (64 << 10));
+        for _ in 0..100 {
+            assert_eq!(caches.level(A, 3, 0), Level::Dram);
+            assert_eq!(caches.level(B, 3, 0), Level::Dram);
+            assert_eq!(caches.level(B, 4, 0), Level::L1, "its CPU did nothing since");
+            caches.touch_elsewhere(A, 1 << 10);
+        }
+        for _ in 0..10 {
+            caches.touch_elsewhere(A, (1 << 39) + 12_345);
+            assert_eq!(caches.level(A, 3, 0), Level::Dram);
+            assert_eq!(caches.level(B, 4, 0), Level::L1);
+        }
+        caches.touch(A, 3, 0, Touch::Zero);
+        assert_eq!(caches.level(A, 3, 0), Level::L1);
     }
 
     #[test]
