@@ -1,6 +1,197 @@
-//! Pages to be freed once their translations are flushed (spec 04 §3.3).
+//! Pages to be freed once their translations are flushed (spec 04 §3.3, §3.5).
+//!
+//! An unmap collects the pages whose entries it clears, and the span of virtual pages it cleared. The
+//! span is flushed and the pages are freed together: at the end, when the gather is full, or when
+//! the unmap says that a flush must come first (dirty file pages). A page keeps the reference of
+//! its entry until then, so nobody reuses it while some TLB still maps it.
+//!
+//! Key type: [`Gather`]. Its pages lie in 8 inline slots and in batch pages of 510, which are real
+//! pages taken without reclaim; none to be had means: flush now.
+//!
+//! From: `unmap`, `madvise` · to: `tlb`, `lru` (release), `swap` (cached copies nobody maps).
 
-/// Unmapped pages and what has to be flushed before they are freed. The helper that owns this file
-/// completes it.
-#[derive(Debug, Default)]
-pub struct Gather {}
+use alloc::vec::Vec;
+
+use super::{FlushRange, Space};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::page::{Order, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+
+/// Slots of the gather itself (`MMU_GATHER_BUNDLE`).
+pub const INLINE_SLOTS: usize = 8;
+/// Slots of a batch page: a page less its header of 16 bytes, 8 bytes each.
+pub const BATCH_SLOTS: usize = 510;
+/// Most batch pages: no more than 10 000 pages wait at a time.
+pub const MAX_BATCHES: usize = 10_000 / BATCH_SLOTS;
+
+/// Unmapped pages and what has to be flushed before they are freed.
+pub struct Gather<'a, H: Devices> {
+    space: &'a Space<H>,
+    range: FlushRange,
+    /// All of the space goes: flushes are of everything.
+    is_whole: bool,
+    pages: Vec<Pfn>,
+    /// Batch pages taken so far; they stay until the gather ends.
+    frames: Vec<Pfn>,
+    /// Pages that fit before the next batch page is needed.
+    room: usize,
+    /// Flushes because it was full or the unmap asked.
+    nr_forced: u32,
+}
+
+/// Pages that a gather with `batches` batch pages holds.
+const fn capacity(batches: usize) -> usize {
+    INLINE_SLOTS + BATCH_SLOTS * batches
+}
+
+impl<'a, H: Devices> Gather<'a, H> {
+    /// An empty gather for a space.
+    pub fn new(space: &'a Space<H>) -> Self {
+        Gather {
+            space,
+            range: FlushRange::EMPTY,
+            is_whole: false,
+            pages: Vec::new(),
+            frames: Vec::new(),
+            room: INLINE_SLOTS,
+            nr_forced: 0,
+        }
+    }
+
+    /// An empty gather for the end of a space.
+    pub fn new_whole(space: &'a Space<H>) -> Self {
+        Gather { is_whole: true, ..Gather::new(space) }
+    }
+
+    /// The space it works on.
+    pub fn space(&self) -> &'a Space<H> {
+        self.space
+    }
+
+    /// Pages waiting.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// True if no page waits.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// How often it flushed before its end.
+    pub fn nr_forced(&self) -> u32 {
+        self.nr_forced
+    }
+
+    /// An entry was cleared or changed: its translation must go.
+    #[inline(always)]
+    pub fn cleared(&mut self, vpn: u32) {
+        self.range.cover(vpn, vpn.saturating_add(1));
+    }
+
+    /// A table goes that covered `vpn` among others. Its entries are gone already; what is flushed
+    /// besides is the processors' memory of the table itself.
+    pub fn freed_table(&mut self, vpn: u32) {
+        self.cleared(vpn);
+        self.range.tables_freed = true;
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Adds a page; true if that filled the gather: the caller flushes and frees
+    /// ([`Kernel::gather_flush`]) before it adds another.
+    #[inline]
+    #[must_use]
+    pub(crate) fn gather_page(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, pfn: Pfn) -> bool {
+        gather.pages.push(pfn);
+        gather.pages.len() == gather.room && !self.gather_grow(cx, gather)
+    }
+
+    /// Makes room for another batch; false if there can be none.
+    fn gather_grow(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) -> bool {
+        let in_use = (gather.room - INLINE_SLOTS) / BATCH_SLOTS;
+        if in_use == gather.frames.len() {
+            if in_use == MAX_BATCHES {
+                return false;
+            }
+            let (gfp, node) = (Gfp::GFP_NOWAIT | Gfp::NOWARN, self.mem.cpu_node(cx.cpu()));
+            let Some(pfn) = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None) else {
+                return false;
+            };
+            self.mem.map.page(pfn).reset_usage();
+            gather.frames.push(pfn);
+        }
+        gather.room = capacity(in_use + 1);
+        true
+    }
+
+    /// Flushes the translations gathered so far; pages go on waiting. Callers may hold a table's
+    /// lock.
+    pub(crate) fn gather_flush_tlb(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) {
+        if gather.range.is_empty() {
+            return;
+        }
+        let mut range = gather.range;
+        if gather.is_whole {
+            range = FlushRange { tables_freed: range.tables_freed, ..FlushRange::ALL };
+        }
+        self.flush_tlb(cx, gather.space, range);
+        gather.range = FlushRange::EMPTY;
+    }
+
+    /// Flushes and frees in the middle of an unmap. Callers hold no spin lock.
+    pub(crate) fn gather_flush(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) {
+        gather.nr_forced += 1;
+        self.gather_flush_tlb(cx, gather);
+        self.gather_free(cx, gather);
+    }
+
+    /// Ends a gather: flushes, frees, and gives the batch pages back.
+    pub(crate) fn gather_finish(&self, cx: &Cx<'_, H>, mut gather: Gather<'_, H>) {
+        self.gather_flush_tlb(cx, &mut gather);
+        self.gather_free(cx, &mut gather);
+        for &frame in &gather.frames {
+            let freed = self.mem.free(cx, frame, Order::ZERO);
+            debug_assert!(freed.is_ok(), "a batch page was shared: {freed:?}");
+        }
+    }
+
+    /// Frees what waits, a batch at a time, and lets others run after each.
+    fn gather_free(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) {
+        let mut rest = gather.pages.as_slice();
+        let mut size = INLINE_SLOTS;
+        while !rest.is_empty() {
+            let (chunk, later) = rest.split_at(size.min(rest.len()));
+            self.free_chunk(cx, chunk);
+            cx.host.yield_now();
+            (rest, size) = (later, BATCH_SLOTS);
+        }
+        gather.pages.clear();
+        gather.room = INLINE_SLOTS;
+    }
+
+    /// Drops one reference of each page (spec 04 §3.5): swap cache copies that nothing maps any more
+    /// give up their slots first.
+    fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Pfn]) {
+        self.lru_add_drain(cx);
+        for &pfn in pages {
+            let page = self.mem.map.page(pfn);
+            if page.is(PageFlags::SWAPCACHE) && !page.is_mapped() && self.try_lock_page(pfn) {
+                self.try_to_free_swap(cx, pfn);
+                self.unlock_page(cx, pfn);
+            }
+        }
+        self.release_pages(cx, pages);
+    }
+
+    /// Takes a locked page out of the swap cache if nobody names its slot and no write is under way;
+    /// true if it is out of it.
+    pub(crate) fn try_to_free_swap(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
+        let page = self.mem.map.page(pfn);
+        if !page.is(PageFlags::SWAPCACHE) {
+            return true;
+        }
+        !page.is(PageFlags::WRITEBACK) && self.free_swap_cache(cx, pfn, false)
+    }
+}

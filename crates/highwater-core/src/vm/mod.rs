@@ -27,6 +27,7 @@ mod tables;
 mod task;
 mod tlb;
 mod unmap;
+mod zap;
 
 pub use area::{Area, AreaFlags, Backing};
 pub use fault::{Access, Fault};

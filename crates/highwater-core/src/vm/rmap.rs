@@ -1,9 +1,33 @@
 //! From a page to the entries that map it (spec 04 §4).
+//!
+//! A page says whom it belongs to. Anonymous memory is mapped at one place, its index in its space
+//! (there is no fork); a file page wherever the file's map ranges put its index. Each such
+//! [`Place`] is only a candidate: whether the entry there maps the page is seen under the table's
+//! lock.
+//!
+//! | walk | who | what it does to an entry |
+//! |---|---|---|
+//! | [`Kernel::page_referenced`] | reclaim | clears the young bit; no flush: a stale bit costs one more round |
+//! | [`Kernel::try_to_unmap`] | reclaim | clears it, or puts a swap entry there; flushes are collected |
+//! | [`Kernel::page_mkclean`] | writeback | makes it clean and read-only, flushes at once |
+//! | [`Kernel::unmap_file_page`] | truncation | unmaps it as munmap would |
+//!
+//! Synchronisation: the page is locked by the caller, or isolated and anonymous; file, space, areas
+//! and tables are found behind `Table` locks, a step at a time, and kept by reference count.
+//!
+//! From: `reclaim::folios`, `page_cache::dirty`, `page_cache::truncate` · to: `zap`, `tlb`, `swap`.
 
-use super::AreaFlags;
-use crate::host::{Cx, Devices};
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::ops::{Bound, ControlFlow};
+
+use super::zap::{Tally, Zap};
+use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Rss, Space};
+use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::page::{PageFlags, PageOwner, Pfn, SpaceId};
+use crate::page_cache::{File, MapRange};
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// What a walk of a page's mappings found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,41 +35,301 @@ pub enum Referenced {
     /// Areas that used the page since the last walk, and the OR of their flags (LOCKED among them if
     /// the walk stopped there).
     By(u32, AreaFlags),
-    /// A lock was contended: nothing is known.
+    /// A lock was contended: nothing is known. The locks of this walk never are (a table's is
+    /// waited for, the others are held for single steps), so hosts do not see it.
     Contended,
 }
 
-/// Translations that a reclaimer cleared and has not flushed yet (`tlb_ubc`). The helper that owns
-/// this file completes it.
-#[derive(Debug, Default)]
-pub struct UnmapBatch {}
+/// Translations that a reclaimer cleared and has not flushed yet (`tlb_ubc`): one flush of
+/// everything, on every CPU that may hold one, ends a whole list of pages.
+#[derive(Debug)]
+pub struct UnmapBatch {
+    cpus: Cell<CpuSet>,
+    is_pending: Cell<bool>,
+    /// An entry was dirty: its page must not be written before the flush.
+    has_dirty: Cell<bool>,
+}
+
+impl Default for UnmapBatch {
+    fn default() -> Self {
+        UnmapBatch {
+            cpus: Cell::new(CpuSet::EMPTY),
+            is_pending: Cell::new(false),
+            has_dirty: Cell::new(false),
+        }
+    }
+}
+
+impl UnmapBatch {
+    fn add(&self, cpus: &CpuSet, is_dirty: bool) {
+        self.cpus.set(self.cpus.get().union(cpus));
+        self.is_pending.set(true);
+        self.has_dirty.set(self.has_dirty.get() || is_dirty);
+    }
+
+    /// The CPUs to flush, none if there is nothing to do; the batch is empty afterwards.
+    fn take(&self, dirty_only: bool) -> Option<CpuSet> {
+        let is_due = self.is_pending.get() && (!dirty_only || self.has_dirty.get());
+        is_due.then(|| {
+            self.is_pending.set(false);
+            self.has_dirty.set(false);
+            self.cpus.replace(CpuSet::EMPTY)
+        })
+    }
+}
+
+/// Where a page may be mapped.
+struct Place<'a, H: Devices> {
+    space: &'a Space<H>,
+    table: &'a PageTable<H>,
+    vpn: u32,
+    /// Flags of the area; none if munmap has taken it out and is about to clear the entry.
+    flags: AreaFlags,
+}
+
+type Flow = ControlFlow<()>;
+
+/// Map ranges of a file that are looked at per hold of their lock.
+const RANGES: usize = 8;
+
+/// Ranges of `file` that map page `index` and come after `after`: how many were found. If the buffer
+/// is full, there may be more.
+fn next_ranges<H: Devices>(
+    file: &File<H>,
+    cpu: CpuId,
+    index: u32,
+    after: Option<MapRange>,
+    found: &mut [MapRange; RANGES],
+) -> usize {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mappings = file.mappings.lock(cpu);
+    let ranges = mappings.range((from, Bound::Unbounded)).map(|(range, ())| range);
+    let hits = ranges.filter(|range| vpn_of(range, index).is_some());
+    found.iter_mut().zip(hits).map(|(slot, range)| *slot = *range).count()
+}
+
+/// Where a range maps page `index` of its file.
+const fn vpn_of(range: &MapRange, index: u32) -> Option<u32> {
+    match index.checked_sub(range.file_page) {
+        Some(offset) if offset < range.end - range.start => Some(range.start + offset),
+        _ => None,
+    }
+}
 
 impl<H: Devices> Kernel<H> {
-    /// Clears the young bits of every entry that maps a locked page and says who used it (spec 02
-    /// §7). A locked area: the page is mlocked, the walk stops.
+    /// Calls `visit` for every place where a page may be mapped, until it breaks. No lock is held.
+    #[inline]
+    fn each_place(&self, cx: &Cx<'_, H>, pfn: Pfn, mut visit: impl FnMut(&Place<'_, H>) -> Flow) {
+        let page = self.mem.map.page(pfn);
+        let index = page.index();
+        match page.owner() {
+            PageOwner::None => {}
+            PageOwner::Anon(space) => {
+                let _ = self.visit_place(cx, space, index, &mut visit);
+            }
+            PageOwner::File(id) => {
+                let Some(file) = self.file(cx, id) else { return };
+                let (mut after, space) = (None, SpaceId(0));
+                let mut found = [MapRange { space, start: 0, end: 0, file_page: 0 }; RANGES];
+                loop {
+                    let n = next_ranges(&file, cx.cpu(), index, after, &mut found);
+                    for range in &found[..n] {
+                        let Some(vpn) = vpn_of(range, index) else { continue };
+                        if self.visit_place(cx, range.space, vpn, &mut visit).is_break() {
+                            return;
+                        }
+                    }
+                    if n < RANGES {
+                        return;
+                    }
+                    after = Some(found[RANGES - 1]);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn visit_place(
+        &self,
+        cx: &Cx<'_, H>,
+        id: SpaceId,
+        vpn: u32,
+        visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
+    ) -> Flow {
+        let Some(space) = self.space(cx, id) else { return Flow::Continue(()) };
+        let (flags, table) = {
+            let tables = space.tables.lock(cx.cpu());
+            let Some(table) = tables.table(vpn) else { return Flow::Continue(()) };
+            (tables.area(vpn).map_or(AreaFlags::empty(), |area| area.flags), Arc::clone(table))
+        };
+        visit(&Place { space: &space, table: &table, vpn, flags })
+    }
+
+    /// Clears the young bits of every entry that maps a page and says who used it (spec 02 §7). A
+    /// locked area: the page is mlocked, the walk stops.
     pub(crate) fn page_referenced(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Referenced {
-        let _ = (cx, pfn);
-        todo!()
+        let mut left = self.mem.map.page(pfn).mapcount();
+        let (mut users, mut flags) = (0, AreaFlags::empty());
+        if left == 0 {
+            return Referenced::By(users, flags);
+        }
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_place(cx, pfn, |place| {
+            let mut ptes = place.table.lock(cx.cpu());
+            if ptes.get(place.vpn).pfn() != Some(pfn) {
+                return Flow::Continue(());
+            }
+            cx.charge(Cost::RmapMapping, 1);
+            if place.flags.contains(AreaFlags::LOCKED) {
+                // Under the table's lock: munlock cannot come in between.
+                self.mlock_page(cx, pfn);
+                flags |= AreaFlags::LOCKED;
+                return Flow::Break(());
+            }
+            // Sequential readers do not come back.
+            if ptes.clear_young(place.vpn) && !place.flags.contains(AreaFlags::SEQ_READ) {
+                users += 1;
+                flags |= place.flags;
+            }
+            left -= 1;
+            if left == 0 { Flow::Break(()) } else { Flow::Continue(()) }
+        });
+        Referenced::By(users, flags)
     }
 
     /// Unmaps a locked page everywhere for reclaim; true if nothing maps it any more. Flushes are
     /// collected until [`Kernel::flush_unmapped`].
     pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let _ = (cx, pfn);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_place(cx, pfn, |place| {
+            let mut ptes = place.table.lock(cx.cpu());
+            if ptes.get(place.vpn).pfn() != Some(pfn) {
+                return Flow::Continue(());
+            }
+            cx.charge(Cost::RmapMapping, 1);
+            if place.flags.contains(AreaFlags::LOCKED) {
+                self.mlock_page(cx, pfn);
+                return Flow::Break(());
+            }
+            let was = ptes.take(place.vpn);
+            cx.charge(Cost::ClearPte, 1);
+            self.flush_later(cx, place, was.is_dirty());
+            let Some(new) = self.entry_after_unmap(cx, pfn, was) else {
+                ptes.set(place.vpn, was);
+                return Flow::Break(());
+            };
+            if !new.is_none() {
+                ptes.set(place.vpn, new);
+                cx.charge(Cost::SetPte, 1);
+                Rss::add::<H>(&place.space.rss.swap, 1);
+            }
+            let mut tally = Tally::default();
+            tally.unmapped(self, cx.cpu(), page, page.is_anon());
+            tally.flush(self, cx.cpu(), place.space);
+            let was_last = page.put::<H>(1);
+            debug_assert!(!was_last, "a page without its reclaimer's reference");
+            if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }
+        });
+        !page.is_mapped()
+    }
+
+    /// What takes the place of an entry that mapped a page; none: the page must stay mapped. A dirty
+    /// entry makes its page dirty in any case.
+    fn entry_after_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn, was: Pte) -> Option<Pte> {
+        let page = self.mem.map.page(pfn);
+        if !page.is_anon() {
+            if was.is_dirty() {
+                self.set_page_dirty(cx, pfn);
+            }
+            return Some(Pte::NONE);
+        }
+        if was.is_dirty() {
+            page.flag_set::<H>(PageFlags::DIRTY);
+        }
+        if page.is(PageFlags::SWAPBACKED) {
+            let slot = self.slot_of(pfn)?;
+            self.swap_dup(cx, slot);
+            return Some(Pte::swap(slot));
+        }
+        // Freed lazily: gone if nobody wrote it since and nobody else looks at it.
+        if !page.is(PageFlags::DIRTY) && page.refcount() == 1 + page.mapcount() {
+            return Some(Pte::NONE);
+        }
+        page.flag_set::<H>(PageFlags::SWAPBACKED);
+        None
+    }
+
+    /// An entry was cleared by reclaim. If other CPUs may hold it they are flushed later, all at
+    /// once; this CPU's own translation is cheaper to drop now.
+    fn flush_later(&self, cx: &Cx<'_, H>, place: &Place<'_, H>, is_dirty: bool) {
+        let cpus = place.space.cpus.load();
+        if cpus.without(cx.cpu()).is_empty() {
+            self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
+        } else {
+            cx.unmap_batch.add(&cpus, is_dirty);
+            place.space.flush_pending.store(true, Relaxed);
+        }
     }
 
     /// Flushes what [`Kernel::try_to_unmap`] left to flush; `dirty_only` = only if a dirty entry was
     /// among it.
+    #[inline]
     pub(crate) fn flush_unmapped(&self, cx: &Cx<'_, H>, dirty_only: bool) {
-        let _ = (cx, dirty_only);
-        todo!()
+        if let Some(cpus) = cx.unmap_batch.take(dirty_only) {
+            self.flush_tlb_cpus(cx, &cpus);
+        }
     }
 
     /// Write-protects and cleans every entry of a page that is about to be written; true if one was
-    /// dirty.
+    /// dirty or could have become so.
     pub(crate) fn page_mkclean(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let _ = (cx, pfn);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        // Only shared mappings of files are cleaned; anonymous memory has one entry, which keeps
+        // its bits until it is unmapped.
+        if !page.is_mapped() || page.is_anon() {
+            return false;
+        }
+        let mut nr_cleaned = 0;
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_place(cx, pfn, |place| {
+            if !place.flags.contains(AreaFlags::SHARED) {
+                return Flow::Continue(());
+            }
+            let mut ptes = place.table.lock(cx.cpu());
+            if ptes.get(place.vpn).pfn() != Some(pfn) {
+                return Flow::Continue(());
+            }
+            cx.charge(Cost::RmapMapping, 1);
+            let was = ptes.get(place.vpn);
+            if was.is_dirty() || was.is_writable() {
+                let was = ptes.take(place.vpn);
+                ptes.set(place.vpn, was.with_dirty(false).with_writable(false));
+                cx.charge(Cost::ClearPte, 1);
+                self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
+                nr_cleaned += 1;
+            }
+            Flow::Continue(())
+        });
+        nr_cleaned != 0
+    }
+
+    /// Unmaps one file page from every space that maps it (truncation); the page is locked.
+    pub(crate) fn unmap_file_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let page = self.mem.map.page(pfn);
+        if !page.is_mapped() {
+            return;
+        }
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_place(cx, pfn, |place| {
+            cx.charge(Cost::RmapMapping, 1);
+            let (start, flags) = (place.vpn, place.flags);
+            let mut gather = Gather::new(place.space);
+            self.lru_add_drain(cx);
+            let zap = Zap { start, end: start + 1, flags, only: Some(pfn) };
+            self.zap_range(cx, &mut gather, &zap);
+            self.gather_finish(cx, gather);
+            if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }
+        });
     }
 }

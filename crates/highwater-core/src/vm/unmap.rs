@@ -1,14 +1,47 @@
-//! munmap, zap, what becomes of young bits (spec 04 §3.1, §3.2, §3.6; study 003).
+//! munmap, exit, the OOM reaper: what to unmap, and which page tables go with it (spec 04 §1, §3.1).
+//!
+//! | operation | `mmap_lock` | tables freed |
+//! |---|---|---|
+//! | [`Kernel::munmap`] | write to take areas out, then read (before 4.20: write) | those no other area can use |
+//! | [`Kernel::unmap_space`] | read, then write | all but the top one |
+//! | [`Kernel::reap_space`] | read, if it is free | none |
+//!
+//! The entries are cleared in [`super::zap`], pages wait for the flush in a [`Gather`].
 
-use super::Space;
-use crate::host::{Cx, Devices};
+use alloc::sync::Arc;
+use core::ops::Range;
+
+use super::mapping::Detached;
+use super::space::TableKind;
+use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
+use super::zap::Zap;
+use super::{Area, AreaFlags, Gather, Space};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::{Error, Kernel};
+use crate::page::Pfn;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Virtual pages that no area uses, around a range that was unmapped: floor and ceiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    floor: u32,
+    ceiling: u32,
+}
+
+impl Room {
+    /// True if the table of a level that covers `vpn` covers nothing else: it goes.
+    const fn holds_table(self, vpn: u32, shift: u32) -> bool {
+        let first = (vpn >> shift) as u64;
+        let (start, end) = (first << shift, (first + 1) << shift);
+        self.floor as u64 <= start && end <= self.ceiling as u64
+    }
+}
 
 impl<H: Devices> Kernel<H> {
-    /// Unmaps `pages` pages from `start` on.
+    /// Unmaps `pages` pages from `start` on. What is not mapped there stays so.
     ///
     /// # Errors
-    /// If the range is not in the address space.
+    /// If the range is empty or not in the address space.
     pub fn munmap(
         &self,
         cx: &Cx<'_, H>,
@@ -16,27 +49,182 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         pages: u32,
     ) -> Result<(), Error> {
-        let _ = (cx, space, start, pages);
-        todo!()
+        cx.charge(Cost::Syscall, 1);
+        let end = start.checked_add(pages).filter(|&end| pages > 0 && end <= Space::<H>::TOP);
+        let end = end.ok_or(Error::Invalid)?;
+        self.enter_space(cx, space);
+        let guard = space.mmap_lock.write(cx);
+        let detached = self.detach_areas(cx, space, start, end);
+        if self.mem.policy.reclaim.zap_exclusive {
+            self.unmap_detached(cx, space, &detached);
+            drop(guard);
+        } else {
+            let guard = guard.downgrade();
+            self.unmap_detached(cx, space, &detached);
+            drop(guard);
+        }
+        Ok(())
+    }
+
+    /// What munmap does once nobody finds the areas any more.
+    fn unmap_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
+        if detached.areas.is_empty() {
+            return;
+        }
+        self.lru_add_drain(cx);
+        let mut gather = Gather::new(space);
+        for area in &detached.areas {
+            self.zap_area(cx, &mut gather, area);
+        }
+        self.free_tables(cx, &mut gather, detached);
+        self.gather_finish(cx, gather);
+    }
+
+    /// Clears the entries of a whole area.
+    fn zap_area(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, area: &Area<H>) {
+        let Area { start, end, flags, .. } = *area;
+        self.zap_range(cx, gather, &Zap { start, end, flags, only: None });
+    }
+
+    /// The first area that ends after `vpn`.
+    pub(super) fn next_area(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+    ) -> Option<Arc<Area<H>>> {
+        space.tables.lock(cx.cpu()).areas_in(vpn, Space::<H>::TOP).next().cloned()
     }
 
     /// Unmaps everything of a space in one go and frees its tables but the top one (exit). Nobody
-    /// uses it any more; its areas are taken out here.
+    /// but the OOM reaper uses it any more; its areas are taken out here.
     pub(crate) fn unmap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        let _ = (cx, space);
-        todo!()
+        let mut gather = Gather::new_whole(space);
+        {
+            let _guard = space.mmap_lock.read(cx);
+            self.lru_add_drain(cx);
+            let mut next = 0;
+            while let Some(area) = self.next_area(cx, space, next) {
+                self.zap_area(cx, &mut gather, &area);
+                next = area.end;
+            }
+        }
+        let _guard = space.mmap_lock.write(cx);
+        // The reaper would find nothing now.
+        space.is_reaped.store(true, Relaxed);
+        let detached = self.detach_areas(cx, space, 0, Space::<H>::TOP);
+        self.free_tables(cx, &mut gather, &detached);
+        self.gather_finish(cx, gather);
     }
 
-    /// Unmaps one file page from every space that maps it (truncation); the page is locked.
-    pub(crate) fn unmap_file_page(&self, cx: &Cx<'_, H>, pfn: crate::page::Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+    /// Frees the tables of areas that were unmapped, unless others can use them: the lowest ones of a
+    /// second-level table, then that, and so on.
+    fn free_tables(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, detached: &Detached<H>) {
+        let (Some(first), Some(last)) = (detached.areas.first(), detached.areas.last()) else {
+            return;
+        };
+        let room = Room { floor: detached.floor, ceiling: detached.ceiling };
+        let (mut at, end) = (first.start, last.end);
+        while at < end {
+            let stop = next_start(at, PMD_SHIFT).min(end);
+            self.free_lowest_tables(cx, gather, room, at..stop);
+            let last = stop - 1;
+            if room.holds_table(last, PMD_SHIFT) {
+                let pmd = gather.space().tables.lock(cx.cpu()).take_pmd(last);
+                if let Some(pfn) = pmd {
+                    self.free_table(cx, gather, last, pfn, TableKind::Second);
+                }
+            }
+            let is_end_of_pud = stop == end || stop == next_start(last, PUD_SHIFT);
+            if is_end_of_pud && room.holds_table(last, PUD_SHIFT) {
+                let pud = gather.space().tables.lock(cx.cpu()).take_pud(last);
+                if let Some(pfn) = pud {
+                    self.free_table(cx, gather, last, pfn, TableKind::Third);
+                }
+            }
+            at = stop;
+        }
     }
 
-    /// Unmaps a victim's anonymous memory (the OOM reaper); false if its `mmap_lock` is contended:
-    /// try again later.
+    fn free_lowest_tables(
+        &self,
+        cx: &Cx<'_, H>,
+        gather: &mut Gather<'_, H>,
+        room: Room,
+        range: Range<u32>,
+    ) {
+        let space = gather.space();
+        let mut at = range.start;
+        loop {
+            let taken = {
+                let mut tables = space.tables.lock(cx.cpu());
+                let Some((first, _)) = tables.next_table(at, range.end) else { return };
+                at = next_start(first, TABLE_SHIFT);
+                room.holds_table(first, TABLE_SHIFT).then(|| tables.take_table(first)).flatten()
+            };
+            if let Some(table) = taken {
+                self.free_table(cx, gather, at - 1, table.pfn, TableKind::Lowest);
+            }
+        }
+    }
+
+    /// A table that covered `vpn` is out of its space: it waits in the gather like any page.
+    fn free_table(
+        &self,
+        cx: &Cx<'_, H>,
+        gather: &mut Gather<'_, H>,
+        vpn: u32,
+        pfn: Pfn,
+        kind: TableKind,
+    ) {
+        gather.freed_table(vpn);
+        self.uncount_table(cx, gather.space(), pfn, kind);
+        if self.gather_page(cx, gather, pfn) {
+            self.gather_flush(cx, gather);
+        }
+    }
+
+    /// Unmaps a victim's private memory (the OOM reaper); false if its `mmap_lock` is contended: try
+    /// again later.
     pub(crate) fn reap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) -> bool {
-        let _ = (cx, space);
-        todo!()
+        let Some(_guard) = space.mmap_lock.try_read(cx) else { return false };
+        let mut next = 0;
+        while !space.is_reaped.load(Relaxed) {
+            let Some(area) = self.next_area(cx, space, next) else { break };
+            // Shared file pages would stay in the page cache: nothing is won.
+            if !area.flags.contains(AreaFlags::SHARED) {
+                let mut gather = Gather::new(space);
+                self.zap_area(cx, &mut gather, &area);
+                self.gather_finish(cx, gather);
+            }
+            next = area.end;
+        }
+        space.is_reaped.store(true, Relaxed);
+        true
+    }
+}
+
+/// First page of the next table of a level; spaces end before the last one.
+const fn next_start(vpn: u32, shift: u32) -> u32 {
+    ((vpn >> shift) + 1) << shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spec 04 §14, vector 18: the first 3 MiB of a 1 GiB region go.
+    #[test]
+    fn a_table_goes_if_nothing_else_can_use_it() {
+        let room = Room { floor: 0, ceiling: 768 };
+        assert!(room.holds_table(0, TABLE_SHIFT));
+        assert!(!room.holds_table(767, TABLE_SHIFT));
+        assert!(!room.holds_table(0, PMD_SHIFT));
+        let all = Room { floor: 0, ceiling: 1 << PMD_SHIFT };
+        assert!(all.holds_table(767, TABLE_SHIFT) && all.holds_table(767, PMD_SHIFT));
+        assert!(!all.holds_table(767, PUD_SHIFT));
+        let above = Room { floor: 100, ceiling: u32::MAX };
+        assert!(!above.holds_table(200, TABLE_SHIFT) && above.holds_table(512, TABLE_SHIFT));
+        assert_eq!((next_start(511, TABLE_SHIFT), next_start(512, TABLE_SHIFT)), (512, 1024));
     }
 }

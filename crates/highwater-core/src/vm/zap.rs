@@ -1,0 +1,226 @@
+//! Clearing the entries of a range (spec 04 §3.2) and what becomes of young bits (§3.6; study 003).
+//!
+//! A table at a time, under its lock: each entry is cleared, its young and dirty bits go to the
+//! page, the page loses a mapping and waits in the gather. Dirty file pages must not be written
+//! back while a TLB still lets somebody write them, so a table that had any is flushed before its
+//! lock is dropped, and its pages are freed right after.
+//!
+//! Key types: [`Zap`] (what to clear), [`Tally`] (counters of one table, added up before they go to
+//! the shared ones).
+//!
+//! From: `unmap`, `madvise`, `rmap` (truncation) · to: `gather`, `lru` (mark-accessed), `swap`.
+
+use alloc::sync::Arc;
+use core::ops::Range;
+
+use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Rss, Space};
+use crate::config::UnmapYoung;
+use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
+use crate::kernel::Kernel;
+use crate::page::{Page, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::NodeStat;
+use crate::zone::{NodeId, ZoneType};
+
+/// Entries to clear: those of one area.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Zap {
+    /// First virtual page.
+    pub start: u32,
+    /// Virtual page after the last.
+    pub end: u32,
+    /// Flags of the area.
+    pub flags: AreaFlags,
+    /// Only entries that map this page (truncation of one page).
+    pub only: Option<Pfn>,
+}
+
+/// Changes of counters that one table's entries add up to.
+#[derive(Default)]
+pub(super) struct Tally {
+    node: NodeId,
+    anon_pages: i64,
+    mapped: i64,
+    rss_anon: u64,
+    rss_file: u64,
+    rss_swap: u64,
+}
+
+impl Tally {
+    /// An entry that maps `page` is gone: one mapping less, and the counters of the last one. The
+    /// entry's reference is the caller's to drop.
+    #[inline(always)]
+    pub(super) fn unmapped<H: Devices>(
+        &mut self,
+        kernel: &Kernel<H>,
+        cpu: CpuId,
+        page: &Page,
+        is_anon: bool,
+    ) {
+        let is_last = page.map_remove::<H>();
+        if is_anon {
+            self.rss_anon += 1;
+        } else {
+            self.rss_file += 1;
+        }
+        if !is_last {
+            return;
+        }
+        let node = NodeId((page.zone_index() / ZoneType::COUNT) as u16);
+        if node != self.node {
+            self.flush_node(kernel, cpu);
+            self.node = node;
+        }
+        if is_anon {
+            self.anon_pages += 1;
+        } else {
+            self.mapped += 1;
+        }
+    }
+
+    fn flush_node<H: Devices>(&mut self, kernel: &Kernel<H>, cpu: CpuId) {
+        let stats = &kernel.mem.node(self.node).stats;
+        for (stat, pages) in
+            [(NodeStat::AnonPages, &mut self.anon_pages), (NodeStat::Mapped, &mut self.mapped)]
+        {
+            if *pages != 0 {
+                stats.add(cpu, stat as usize, -core::mem::take(pages));
+            }
+        }
+    }
+
+    /// Adds everything to the shared counters.
+    pub(super) fn flush<H: Devices>(mut self, kernel: &Kernel<H>, cpu: CpuId, space: &Space<H>) {
+        self.flush_node(kernel, cpu);
+        let rss = &space.rss;
+        for (counter, pages) in
+            [(&rss.anon, self.rss_anon), (&rss.file, self.rss_file), (&rss.swap, self.rss_swap)]
+        {
+            if pages != 0 {
+                debug_assert!(counter.load(Relaxed) >= pages, "more pages unmapped than resident");
+                Rss::add::<H>(counter, -(pages as i64));
+            }
+        }
+    }
+}
+
+/// Where one hold of a table's lock ended, and what must follow.
+struct Stop {
+    at: u32,
+    force: bool,
+}
+
+impl<H: Devices> Space<H> {
+    /// The first table that covers part of `start..end`, and that part.
+    pub(super) fn next_table(
+        &self,
+        cpu: CpuId,
+        start: u32,
+        end: u32,
+    ) -> Option<(Arc<PageTable<H>>, Range<u32>)> {
+        let tables = self.tables.lock(cpu);
+        let (first, table) = tables.next_table(start, end)?;
+        let after = first.saturating_add(PTES as u32);
+        Some((Arc::clone(table), first.max(start)..after.min(end)))
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Clears the entries of `zap`; pages go to the gather. A table at a time, others may run after
+    /// each.
+    pub(super) fn zap_range(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, zap: &Zap) {
+        let space = gather.space();
+        let mut next = zap.start;
+        while let Some((table, mut part)) = space.next_table(cx.cpu(), next, zap.end) {
+            while !part.is_empty() {
+                let stop = self.zap_table(cx, gather, zap, &table, part.clone());
+                if stop.force {
+                    self.gather_flush(cx, gather);
+                }
+                part.start = stop.at;
+                cx.host.yield_now();
+            }
+            next = part.end;
+        }
+    }
+
+    /// One hold of a table's lock.
+    fn zap_table(
+        &self,
+        cx: &Cx<'_, H>,
+        gather: &mut Gather<'_, H>,
+        zap: &Zap,
+        table: &PageTable<H>,
+        part: Range<u32>,
+    ) -> Stop {
+        let space = gather.space();
+        let mut tally = Tally::default();
+        let mut stop = Stop { at: part.end, force: false };
+        let mut ptes = table.lock(cx.cpu());
+        self.flush_pending(cx, space);
+        for vpn in part {
+            let pte = ptes.get(vpn);
+            if pte.is_none() || zap.only.is_some_and(|pfn| pte.pfn() != Some(pfn)) {
+                continue;
+            }
+            let pte = ptes.take(vpn);
+            let Some(pfn) = pte.pfn() else {
+                if let Some(slot) = pte.slot() {
+                    tally.rss_swap += 1;
+                    self.swap_put(cx, slot);
+                }
+                continue;
+            };
+            gather.cleared(vpn);
+            if pfn == self.zero_page {
+                cx.charge(Cost::ZapZero, 1);
+                continue;
+            }
+            let page = self.mem.map.page(pfn);
+            let is_anon = page.is_anon();
+            if is_anon {
+                cx.charge(Cost::ZapAnon, 1);
+            } else {
+                cx.charge(Cost::ZapFile, 1);
+                if pte.is_dirty() {
+                    stop.force = true;
+                    self.set_page_dirty(cx, pfn);
+                }
+                if pte.is_young() && !zap.flags.contains(AreaFlags::SEQ_READ) {
+                    self.transfer_young(cx, pfn);
+                }
+            }
+            tally.unmapped(self, cx.cpu(), page, is_anon);
+            if zap.flags.contains(AreaFlags::LOCKED) {
+                self.munlock_page(cx, pfn);
+            }
+            if self.gather_page(cx, gather, pfn) {
+                (stop.at, stop.force) = (vpn + 1, true);
+                break;
+            }
+        }
+        tally.flush(self, cx.cpu(), space);
+        if stop.force {
+            self.gather_flush_tlb(cx, gather);
+        }
+        stop
+    }
+
+    /// What study 003 is about: a file page was used through an entry that goes away.
+    #[inline(always)]
+    fn transfer_young(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        match self.mem.policy.reclaim.unmap_young_file {
+            UnmapYoung::MarkAccessed => self.mark_accessed(cx, pfn),
+            UnmapYoung::SetReferenced => self.set_referenced(cx, pfn),
+        }
+    }
+
+    /// Reclaim cleared entries of the space and has not flushed them everywhere: whoever looks at
+    /// entries under a table's lock must not find them gone while some TLB still has them.
+    #[inline]
+    pub(super) fn flush_pending(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+        if space.flush_pending.load(Relaxed) && space.flush_pending.swap(false, Relaxed) {
+            self.flush_tlb(cx, space, FlushRange::ALL);
+        }
+    }
+}
