@@ -102,7 +102,7 @@ impl<H: Devices> Kernel<H> {
             .ok_or(Error::NoMemory)?;
         mem.map.page(zero_page).init_flags(crate::page::PageFlags::PINNED);
         let lru = Lru::new(host, &mem);
-        let swap = Swap::new(host, &mem, &spec.swap);
+        let swap = Swap::new(host, &mem, &spec.swap, &spec.devices);
         let reclaim: Vec<_> = (0..mem.nr_nodes()).map(|_| ReclaimNode::new(host)).collect();
         let writeback: Vec<_> = (0..spec.devices.len())
             .map(|device| Writeback::new(host, DeviceId(device as u8)))

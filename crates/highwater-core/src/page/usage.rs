@@ -202,10 +202,10 @@ impl Page {
         !self.is(PageFlags::SWAPBACKED)
     }
 
-    /// Anonymous, in the swap cache or not.
+    /// Anonymous. A page of the swap cache is, even before a fault gave it an owner.
     #[inline(always)]
     pub fn is_anon(&self) -> bool {
-        self.owner.load(Relaxed) & OWNER_ANON != 0
+        self.owner.load(Relaxed) & OWNER_ANON != 0 || self.is(PageFlags::SWAPCACHE)
     }
 }
 

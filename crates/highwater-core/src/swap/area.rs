@@ -1,16 +1,22 @@
-//! Areas and their slots (spec 04 §9.1).
+//! Areas: which of them a slot comes from, and who uses it (spec 04 §9.1, §9.3).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::block::DeviceId;
-use crate::host::{Cx, Devices, Tasks};
+use crossbeam_utils::CachePadded;
+
+use super::readahead::ClusterHistory;
+use super::slots::{Found, Left, Search, Slots};
+use super::{SlotCache, SlotState};
+use crate::block::{DeviceId, DeviceSpec};
+use crate::host::{Cost, CpuId, Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::lru::Shadow;
-use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
+
+/// Areas that a page table entry can tell apart.
+const AREAS_MAX: usize = crate::vm::Pte::MAX_AREAS;
 
 /// A page of a swap area: what a page table entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +25,21 @@ pub struct Slot {
     pub area: u8,
     /// Page within it, never 0 (the header).
     pub offset: u32,
+}
+
+impl Slot {
+    const AREA_SHIFT: u32 = 28;
+
+    /// As [`Swap::slot_of`] stores it; never 0.
+    pub(super) fn pack(self) -> u32 {
+        u32::from(self.area) << Self::AREA_SHIFT | self.offset
+    }
+
+    /// Of a stored word; none if that is 0.
+    pub(super) fn unpack(word: u32) -> Option<Slot> {
+        let offset = word & ((1 << Self::AREA_SHIFT) - 1);
+        (word != 0).then_some(Slot { area: (word >> Self::AREA_SHIFT) as u8, offset })
+    }
 }
 
 /// A swap area as asked for.
@@ -32,29 +53,47 @@ pub struct SwapSpec {
     pub priority: i16,
 }
 
-/// One slot: how many entries name it, whether the cache does, what it left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SlotState {
-    /// Page table entries that name it.
-    pub count: u8,
-    /// The page in the swap cache; none if it is not cached.
-    pub cached: Option<Pfn>,
-    /// Shadow of an evicted page.
-    pub shadow: Option<Shadow>,
-}
-
-/// What an area's lock protects. The helper that owns this file completes it.
-#[derive(Debug, Default)]
-pub struct Slots {
-    pub(crate) states: Vec<SlotState>,
-}
-
 /// An area in use.
 pub struct SwapArea<H: Tasks> {
     /// What it is.
     pub spec: SwapSpec,
-    /// Its slots.
+    /// Its device seeks.
+    pub rotational: bool,
+    /// Its device is done before submission returns.
+    pub synchronous: bool,
+    /// Held while slots are looked for or given back, and on a disk by every change of a slot.
+    lock: H::Lock<()>,
+    /// Its slots; `Table` class: see the module's notes.
     pub(crate) slots: H::Lock<Slots>,
+}
+
+impl<H: Tasks> SwapArea<H> {
+    fn new(host: &H, spec: &SwapSpec, device: &DeviceSpec, nr_cpus: usize) -> Self {
+        let slots = Slots::new(spec.pages, device.rotational, nr_cpus);
+        SwapArea {
+            spec: *spec,
+            rotational: device.rotational,
+            synchronous: device.synchronous,
+            lock: host.new_lock(LockClass::Swap, ()),
+            slots: host.new_lock(LockClass::Table, slots),
+        }
+    }
+
+    /// Changes the users of slots. On flash the lock for that is the cluster's, which hardly anybody
+    /// else wants; on a disk it is the area's.
+    pub(super) fn change<R>(&self, cpu: CpuId, change: impl FnOnce(&mut Slots) -> R) -> R {
+        let _area = self.rotational.then(|| self.lock.lock(cpu));
+        change(&mut self.slots.lock(cpu))
+    }
+
+    /// Makes slots free again that nobody uses.
+    pub(super) fn give_back(&self, cpu: CpuId, slots: &[Slot]) {
+        let _area = self.lock.lock(cpu);
+        let mut states = self.slots.lock(cpu);
+        for slot in slots {
+            states.give_back(slot.offset);
+        }
+    }
 }
 
 /// All areas.
@@ -63,26 +102,52 @@ pub struct Swap<H: Tasks> {
     pub areas: Box<[SwapArea<H>]>,
     /// Slots of all areas, headers excluded.
     pub(crate) total: AtomicU64,
-    /// Free ones.
+    /// Free ones; those in CPUs' caches count as used.
     pub(crate) free: AtomicU64,
-    /// By frame: area << 28 | offset of a page in the swap cache. Empty without swap.
+    /// By frame: the slot of a page in the swap cache. Empty without swap.
     pub(crate) slot_of: Box<[AtomicU32]>,
+    /// Areas in the order in which they are asked; `Table` class.
+    order: H::Lock<Vec<u8>>,
+    /// Slots each CPU keeps.
+    pub(super) caches: Box<[CachePadded<H::CpuLock<SlotCache>>]>,
+    /// Those are in use.
+    pub(super) caches_active: AtomicBool,
+    /// Some area is on a disk: readahead goes by slots, not by addresses.
+    pub(super) any_rotational: bool,
+    /// Of readahead by slots.
+    pub(super) history: ClusterHistory,
 }
 
 impl<H: Tasks> Swap<H> {
-    /// Areas with all slots free.
-    pub fn new(host: &H, mem: &PageAllocator<H>, specs: &[SwapSpec]) -> Self {
-        let area = |spec: &SwapSpec| SwapArea {
-            spec: *spec,
-            slots: host.new_lock(LockClass::Swap, Slots::default()),
-        };
+    /// Areas with all slots free, on devices that exist.
+    pub fn new(
+        host: &H,
+        mem: &PageAllocator<H>,
+        specs: &[SwapSpec],
+        devices: &[DeviceSpec],
+    ) -> Self {
+        let nr_cpus = mem.nr_cpus();
+        let device = |spec: &SwapSpec| &devices[usize::from(spec.device.0)];
+        let areas = specs.iter().map(|spec| SwapArea::new(host, spec, device(spec), nr_cpus));
+        let areas: Box<[_]> = areas.collect();
+        let mut order: Vec<u8> = (0..specs.len() as u8).collect();
+        order.sort_by_key(|&area| core::cmp::Reverse(specs[usize::from(area)].priority));
         let nr_frames = if specs.is_empty() { 0 } else { mem.map.len() };
         let total = specs.iter().map(|s| u64::from(s.pages.saturating_sub(1))).sum();
+        let cache = |cpu: u16| {
+            let cache = SlotCache::default();
+            CachePadded::new(host.new_cpu_lock(LockClass::Table, CpuId(cpu), cache))
+        };
         Swap {
-            areas: specs.iter().map(area).collect::<Vec<_>>().into(),
+            any_rotational: areas.iter().any(|area| area.rotational),
+            areas,
             total: AtomicU64::new(total),
             free: AtomicU64::new(total),
-            slot_of: (0..nr_frames).map(|_| AtomicU32::new(0)).collect::<Vec<_>>().into(),
+            slot_of: (0..nr_frames).map(|_| AtomicU32::new(0)).collect(),
+            order: host.new_lock(LockClass::Table, order),
+            caches: (0..nr_cpus as u16).map(cache).collect(),
+            caches_active: AtomicBool::new(false),
+            history: ClusterHistory::default(),
         }
     }
 
@@ -103,30 +168,144 @@ impl<H: Tasks> Swap<H> {
     pub fn is_full(&self) -> bool {
         2 * self.nr_free() < self.nr_total()
     }
+
+    #[inline]
+    pub(super) fn area(&self, slot: Slot) -> &SwapArea<H> {
+        &self.areas[usize::from(slot.area)]
+    }
+
+    /// A slot as it is now.
+    pub fn state(&self, cpu: CpuId, slot: Slot) -> SlotState {
+        self.area(slot).slots.lock(cpu).state(slot.offset)
+    }
+
+    /// Takes up to `want` from the number of free slots.
+    fn reserve(&self, want: u64) -> u64 {
+        let taken = |free: u64| (free > 0).then(|| free - free.min(want));
+        self.free.fetch_update(Relaxed, Relaxed, taken).map_or(0, |free| free.min(want))
+    }
+
+    /// An area is asked for slots; it goes behind the others of its priority.
+    fn next_area(&self, cpu: CpuId, area: u8) {
+        let mut order = self.order.lock(cpu);
+        let priority = self.areas[usize::from(area)].spec.priority;
+        if let Some(at) = order.iter().position(|&a| a == area) {
+            let same = |a: &u8| self.areas[usize::from(*a)].spec.priority == priority;
+            let end = order.iter().rposition(same).unwrap_or(at);
+            order[at..=end].rotate_left(1);
+        }
+    }
 }
 
 impl<H: Devices> Kernel<H> {
     /// Takes a free slot; none if there is none. Has-cache is set, the count is 0.
     pub(crate) fn swap_alloc(&self, cx: &Cx<'_, H>) -> Option<Slot> {
-        let _ = cx;
-        todo!()
+        let slot = self.slot_from_cache(cx).or_else(|| {
+            let mut one = None;
+            self.take_slots(cx, 1, &mut |slot| one = Some(slot));
+            one
+        });
+        if slot.is_some() {
+            cx.host.charge(Cost::SwapSlot, 1);
+        }
+        slot
     }
 
     /// One entry more names a slot (reclaim replaced a mapping by it).
     pub(crate) fn swap_dup(&self, cx: &Cx<'_, H>, slot: Slot) {
-        let _ = (cx, slot);
-        todo!()
+        self.swap.area(slot).change(cx.cpu(), |slots| slots.add_entry(slot.offset));
     }
 
     /// One entry less names a slot (zap, swap-in); frees it, or its cached page, as §9.3 says.
+    ///
+    /// A swap-in holds the page's lock, so it leaves the cache alone.
     pub(crate) fn swap_put(&self, cx: &Cx<'_, H>, slot: Slot) {
-        let _ = (cx, slot);
-        todo!()
+        let left = self.swap.area(slot).change(cx.cpu(), |slots| {
+            let left = slots.remove_entry(slot.offset);
+            if let Left::Cache(pfn) = left {
+                self.mem.map.page(pfn).get::<H>(1);
+            }
+            left
+        });
+        match left {
+            Left::Entries => {}
+            Left::Nobody => self.free_slot(cx, slot),
+            Left::Cache(pfn) => {
+                self.drop_cached(cx, pfn, false);
+            }
+        }
     }
 
     /// Entries that name a slot.
     pub fn swap_count(&self, cx: &Cx<'_, H>, slot: Slot) -> u8 {
-        let _ = (cx, slot);
-        todo!()
+        self.swap.area(slot).slots.lock(cx.cpu()).count(slot.offset)
+    }
+
+    /// True if a fault is to read the slot into a page of its own, past the swap cache: its device
+    /// is done at once, and nobody else can want the page.
+    pub(crate) fn swap_skips_cache(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
+        self.swap.area(slot).synchronous && self.swap_count(cx, slot) == 1
+    }
+
+    /// Takes free slots from the areas, `want` at most, all from one area.
+    pub(super) fn take_slots(&self, cx: &Cx<'_, H>, want: u32, each: &mut dyn FnMut(Slot)) {
+        let want = self.swap.reserve(want.into());
+        let mut got = 0;
+        if want > 0 {
+            let mut order = [0; AREAS_MAX];
+            let nr = {
+                let areas = self.swap.order.lock(cx.cpu());
+                order[..areas.len()].copy_from_slice(&areas);
+                areas.len()
+            };
+            for &area in &order[..nr] {
+                self.swap.next_area(cx.cpu(), area);
+                got = self.take_from_area(cx, area, want, each);
+                if got > 0 {
+                    break;
+                }
+            }
+        }
+        self.swap.free.fetch_add(want - got, Relaxed);
+    }
+
+    fn take_from_area(
+        &self,
+        cx: &Cx<'_, H>,
+        number: u8,
+        want: u64,
+        each: &mut dyn FnMut(Slot),
+    ) -> u64 {
+        let area = &self.swap.areas[usize::from(number)];
+        let mut search: Option<Search> = None;
+        let mut got = 0;
+        loop {
+            let (offset, pfn) = {
+                let _area = area.lock.lock(cx.cpu());
+                let mut slots = area.slots.lock(cx.cpu());
+                let search =
+                    search.get_or_insert_with(|| slots.search(cx.cpu(), self.swap.is_full()));
+                loop {
+                    if got == want {
+                        return got;
+                    }
+                    match slots.take(search) {
+                        Found::Slot(offset) => each(Slot { area: number, offset }),
+                        Found::CacheOnly(offset, pfn) => {
+                            self.mem.map.page(pfn).get::<H>(1);
+                            break (offset, pfn);
+                        }
+                        Found::End => return got,
+                    }
+                    got += 1;
+                }
+            };
+            // Swap is full, and nobody but the cache uses this slot.
+            if self.drop_cached(cx, pfn, true)
+                && let Some(search) = &mut search
+            {
+                search.look_again(offset);
+            }
+        }
     }
 }

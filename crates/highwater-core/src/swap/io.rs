@@ -1,6 +1,9 @@
 //! Reading and writing swap pages.
 
+use alloc::vec;
+
 use super::Slot;
+use crate::block::{Bio, BioKind};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Pfn;
@@ -8,14 +11,42 @@ use crate::page::Pfn;
 impl<H: Devices> Kernel<H> {
     /// Writes a locked swap cache page whose DIRTY was cleared for I/O; unlocks it. It is under
     /// writeback until the device is done (not if the device is synchronous).
+    ///
+    /// A page whose slot nobody names any more is not written: it leaves the swap cache, dirty.
     pub(crate) fn swap_writepage(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        if self.free_swap_cache(cx, pfn, false) {
+            self.unlock_page(cx, pfn);
+            return;
+        }
+        let Some(slot) = self.slot_of(pfn) else {
+            debug_assert!(false, "only pages in the swap cache are written to swap");
+            self.unlock_page(cx, pfn);
+            return;
+        };
+        self.start_page_writeback(cx, pfn);
+        self.unlock_page(cx, pfn);
+        self.submit_swap(cx, BioKind::SwapWrite, pfn, slot);
     }
 
-    /// Reads a slot into a locked page; the end of the read unlocks it.
+    /// Reads a slot into a locked page; the end of the read unlocks it. `is_sync`: returns after
+    /// that.
     pub(crate) fn swap_readpage(&self, cx: &Cx<'_, H>, pfn: Pfn, slot: Slot, is_sync: bool) {
-        let _ = (cx, pfn, slot, is_sync);
-        todo!()
+        self.submit_swap(cx, BioKind::SwapRead, pfn, slot);
+        if is_sync {
+            self.plug_flush(cx);
+            self.wait_on_locked(cx, pfn);
+        }
+    }
+
+    /// An area fills its device from the first page on.
+    fn submit_swap(&self, cx: &Cx<'_, H>, kind: BioKind, pfn: Pfn, slot: Slot) {
+        let bio = Bio {
+            device: self.swap.area(slot).spec.device,
+            kind,
+            start: slot.offset.into(),
+            pages: vec![pfn],
+            is_sync: kind == BioKind::SwapRead,
+        };
+        self.submit_bio(cx, bio);
     }
 }

@@ -1,13 +1,33 @@
 //! Which slots to read besides the one asked for (spec 04 §9.5).
+//!
+//! Without disks among the areas, the pages around the fault's address are read, as far as their
+//! entries name slots; the history is the region's. With a disk the slots around the fault's are
+//! read, and there is one history for all. How far depends on how many of the pages that were read
+//! ahead were used since.
+
+use core::ops::Range;
 
 use super::Slot;
-use crate::host::{Cx, Devices};
+use super::cache::ReadPage;
+use crate::host::{Cost, Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
-use crate::vm::{Area, Space};
+use crate::page::{Order, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::vm::{Area, Pte, Space};
+use crate::vmstat::VmEvent;
+
+/// Hits that a fresh history starts with.
+const HITS_AT_FIRST: u32 = 4;
+/// Most hits a region remembers.
+const HITS_MAX: u32 = 63;
+/// A window by addresses has at most 2^this pages.
+const VMA_ORDER_MAX: u64 = 5;
+/// Pages that one page table maps.
+const TABLE_PAGES: u32 = 512;
 
 /// A region's swap readahead history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmaSwapState {
     /// Virtual page of the last fault.
     pub prev: u32,
@@ -17,10 +37,86 @@ pub struct VmaSwapState {
     pub hits: u32,
 }
 
+impl Default for VmaSwapState {
+    fn default() -> Self {
+        VmaSwapState { prev: 0, window: 0, hits: HITS_AT_FIRST }
+    }
+}
+
+/// History of readahead by slots.
+#[derive(Debug)]
+pub struct ClusterHistory {
+    prev: AtomicU32,
+    window: AtomicU32,
+    hits: AtomicU32,
+}
+
+impl Default for ClusterHistory {
+    fn default() -> Self {
+        ClusterHistory {
+            prev: AtomicU32::new(0),
+            window: AtomicU32::new(0),
+            hits: AtomicU32::new(HITS_AT_FIRST),
+        }
+    }
+}
+
+/// Pages to read, from the hits since the last fault, the distance to it, and its window.
+fn window_size(prev: u32, at: u32, hits: u32, prev_window: u32, max: u32) -> u32 {
+    let wanted = match hits {
+        0 => 1 + u32::from(prev.abs_diff(at) == 1),
+        _ => (hits + 2).next_power_of_two().max(4),
+    };
+    wanted.min(max).max(prev_window / 2)
+}
+
+/// The window by addresses, within `bounds` (the region and the page table).
+fn vma_window(prev: u32, at: u32, size: u32, bounds: Range<u32>) -> Range<u32> {
+    let (at, size) = (i64::from(at), i64::from(size));
+    let start = match i64::from(prev) - at {
+        -1 => at,
+        1 => at - size + 1,
+        _ => at - (size - 1) / 2,
+    };
+    let clip = |page: i64| page.clamp(bounds.start.into(), bounds.end.into()) as u32;
+    clip(start)..clip(start + size)
+}
+
+/// The window by slots: `size` of them, aligned, without the header.
+fn cluster_window(offset: u32, size: u32, pages: u32) -> Range<u32> {
+    let start = offset & !(size - 1);
+    start.max(1)..(start + size).min(pages)
+}
+
 impl<H: Devices> Kernel<H> {
+    /// The cached page of a slot that a fault at `vpn` wants, with a reference; counts for the
+    /// history of readahead.
+    pub(crate) fn swap_cache_lookup(
+        &self,
+        cx: &Cx<'_, H>,
+        area: &Area<H>,
+        vpn: u32,
+        slot: Slot,
+    ) -> Option<Pfn> {
+        let pfn = self.swap_cache_get(cx, slot)?;
+        let page = self.mem.map.page(pfn);
+        let was_ahead = page.flag_test_clear::<H>(PageFlags::SWAP_READAHEAD);
+        if was_ahead {
+            self.mem.events.add(cx.cpu(), VmEvent::SwapRaHit, 1);
+        }
+        if !self.swap.any_rotational {
+            let mut state = area.swap.lock(cx.cpu());
+            state.prev = vpn;
+            state.hits = (state.hits + u32::from(was_ahead)).min(HITS_MAX);
+        } else if was_ahead {
+            self.swap.history.hits.fetch_add(1, Relaxed);
+        }
+        Some(pfn)
+    }
+
     /// A fault needs a slot that is not cached: reads it and its neighbours as the areas and the
     /// history say; the page, with a reference, perhaps still locked under input. None if there is
-    /// no memory.
+    /// no memory, or if nobody names the slot any more.
     pub(crate) fn swapin_readahead(
         &self,
         cx: &Cx<'_, H>,
@@ -29,7 +125,174 @@ impl<H: Devices> Kernel<H> {
         vpn: u32,
         slot: Slot,
     ) -> Option<Pfn> {
-        let _ = (cx, space, area, vpn, slot);
-        todo!()
+        let ahead = if self.swap.any_rotational {
+            self.read_cluster(cx, slot)
+        } else {
+            self.read_around(cx, space, area, vpn)
+        };
+        self.swapin_one(cx, slot, !ahead).map(|(pfn, _)| pfn)
+    }
+
+    /// A fault reads a slot into a page of its own ([`Kernel::swap_skips_cache`]): the page, with a
+    /// reference, unlocked, in no cache. None if there is no memory.
+    pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot) -> Option<Pfn> {
+        let pfn = self.alloc_swapin(cx)?;
+        let page = self.mem.map.page(pfn);
+        page.init_flags(PageFlags::LOCKED | PageFlags::SWAPBACKED);
+        let shadow = self.swap.area(slot).slots.lock(cx.cpu()).shadow(slot.offset);
+        if let Some(shadow) = shadow {
+            self.workingset_refault(cx, pfn, shadow);
+        }
+        self.lru_add(cx, pfn);
+        self.swap_readpage(cx, pfn, slot, true);
+        Some(pfn)
+    }
+
+    /// Reads the slots around one; true if there was more than that one to read.
+    fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
+        let history = &self.swap.history;
+        let max = 1 << self.mem.tunables.page_cluster;
+        if max == 1 {
+            return false;
+        }
+        let hits = history.hits.swap(0, Relaxed);
+        let prev = history.prev.load(Relaxed);
+        let size = window_size(prev, slot.offset, hits, history.window.load(Relaxed), max);
+        if hits == 0 {
+            history.prev.store(slot.offset, Relaxed);
+        }
+        history.window.store(size, Relaxed);
+        if size == 1 {
+            return false;
+        }
+        let pages = self.swap.area(slot).spec.pages;
+        self.plug_start(cx);
+        for offset in cluster_window(slot.offset, size, pages) {
+            self.read_ahead(cx, Slot { offset, ..slot }, offset == slot.offset);
+        }
+        self.plug_finish(cx);
+        self.lru_add_drain(cx);
+        true
+    }
+
+    /// Reads the slots that entries around one name; true if there was more than that one to read.
+    fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>, vpn: u32) -> bool {
+        let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
+        if max == 1 {
+            return false;
+        }
+        let (prev, size) = {
+            let mut state = area.swap.lock(cx.cpu());
+            let size = window_size(state.prev, vpn, state.hits, state.window, max);
+            let prev = state.prev;
+            *state = VmaSwapState { prev: vpn, window: size, hits: 0 };
+            (prev, size)
+        };
+        if size == 1 {
+            return false;
+        }
+        let table = vpn & !(TABLE_PAGES - 1);
+        let bounds = area.start.max(table)..area.end.min(table + TABLE_PAGES);
+        let window = vma_window(prev, vpn, size, bounds);
+        let table = space.tables.lock(cx.cpu()).table(vpn).cloned();
+        self.plug_start(cx);
+        for at in window {
+            // Without the table's lock: what is read for nothing does no harm.
+            let entry = table.as_ref().map_or(Pte::NONE, |table| table.peek(at));
+            if let Some(slot) = entry.slot() {
+                self.read_ahead(cx, slot, at == vpn);
+            }
+        }
+        self.plug_finish(cx);
+        self.lru_add_drain(cx);
+        true
+    }
+
+    /// Starts reading one slot of a window; `wanted`: the fault's own.
+    fn read_ahead(&self, cx: &Cx<'_, H>, slot: Slot, wanted: bool) {
+        let Some((pfn, is_new)) = self.swapin_one(cx, slot, false) else {
+            return;
+        };
+        if is_new && !wanted {
+            self.mem.map.page(pfn).flag_set::<H>(PageFlags::SWAP_READAHEAD);
+            self.mem.events.add(cx.cpu(), VmEvent::SwapRa, 1);
+        }
+        self.put_page(cx, pfn);
+    }
+
+    /// The cached page of a slot, with a reference; if there is none, a new one that is being read,
+    /// and true. None if nobody names the slot, or there is no memory.
+    fn swapin_one(&self, cx: &Cx<'_, H>, slot: Slot, is_sync: bool) -> Option<(Pfn, bool)> {
+        if let Some(pfn) = self.swap_cache_get(cx, slot) {
+            return Some((pfn, false));
+        }
+        if self.swap_count(cx, slot) == 0 {
+            return None;
+        }
+        let pfn = self.alloc_swapin(cx)?;
+        match self.add_read_page(cx, pfn, slot) {
+            ReadPage::Added(shadow) => {
+                cx.host.charge(Cost::PageCacheAdd, 1);
+                if let Some(shadow) = shadow {
+                    self.workingset_refault(cx, pfn, shadow);
+                }
+                self.lru_add(cx, pfn);
+                self.swap_readpage(cx, pfn, slot, is_sync);
+                Some((pfn, true))
+            }
+            ReadPage::Cached(other) => {
+                self.put_page(cx, pfn);
+                Some((other, false))
+            }
+            ReadPage::Unused => {
+                self.put_page(cx, pfn);
+                None
+            }
+        }
+    }
+
+    fn alloc_swapin(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
+        let node = self.mem.cpu_node(cx.cpu());
+        self.mem.alloc(cx, self, Gfp::GFP_HIGHUSER_MOVABLE, Order::ZERO, node, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Vector 20: sizes.
+    #[test]
+    fn a_window_grows_with_hits_and_shrinks_without() {
+        let mut window = window_size(0, 5000, HITS_AT_FIRST, 0, 8);
+        assert_eq!(window, 8);
+        for expected in [4, 2, 1, 1] {
+            window = window_size(5000, 9000, 0, window, 8);
+            assert_eq!(window, expected);
+        }
+        assert_eq!((window_size(7, 9, 0, 0, 8), window_size(7, 8, 0, 0, 8)), (1, 2));
+        assert_eq!(window_size(9, 8, 0, 0, 8), 2);
+        let sizes = [1, 2, 3, 4, 60].map(|hits| window_size(0, 100, hits, 0, 8));
+        assert_eq!(sizes, [4, 4, 8, 8, 8]);
+    }
+
+    /// Vector 20: places.
+    #[test]
+    fn a_window_lies_where_the_faults_go() {
+        let bounds = |at: u32| at / 512 * 512..at / 512 * 512 + 512;
+        let window = |prev, at| vma_window(prev, at, 8, bounds(at));
+        assert_eq!(window(999, 1000), 1000..1008);
+        assert_eq!(window(1001, 1000), 993..1001);
+        assert_eq!(window(1, 1000), 997..1005);
+        assert_eq!(window(1022, 1023), 1023..1024);
+        assert_eq!(window(1, 1024), 1024..1029);
+        assert_eq!(vma_window(9, 1, 8, 0..3), 0..3, "below page 0");
+    }
+
+    #[test]
+    fn slots_are_read_in_aligned_groups_without_the_header() {
+        assert_eq!(cluster_window(13, 8, 1000), 8..16);
+        assert_eq!(cluster_window(3, 8, 1000), 1..8);
+        assert_eq!(cluster_window(13, 8, 14), 8..14);
     }
 }

@@ -1,0 +1,117 @@
+//! Slots that each CPU keeps, so that it seldom takes an area's lock (spec 04 §9.1).
+
+use alloc::vec::Vec;
+
+use super::Slot;
+use crate::host::{Cost, CpuId, Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Slots taken at a time, and collected before they are given back.
+const SLOTS: usize = 64;
+/// The caches are switched on above this many free slots a CPU, off below the other.
+const ON_ABOVE: u64 = 5 * SLOTS as u64;
+const OFF_BELOW: u64 = 2 * SLOTS as u64;
+
+/// One CPU's slots.
+#[derive(Debug, Default)]
+pub struct SlotCache {
+    /// Taken from an area and not used yet, last to be used first.
+    pub(crate) taken: Vec<Slot>,
+    /// Used no more and not given back yet.
+    pub(crate) freed: Vec<Slot>,
+}
+
+/// Are the caches in use from now on?
+fn caches_active(active: bool, nr_free: u64, nr_cpus: u64) -> bool {
+    if active { nr_free >= OFF_BELOW * nr_cpus } else { nr_free > ON_ABOVE * nr_cpus }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// A slot from this CPU's cache, which is filled if it is empty; none if the caches are off or
+    /// no slot is free.
+    pub(super) fn slot_from_cache(&self, cx: &Cx<'_, H>) -> Option<Slot> {
+        let active = self.swap.caches_active.load(Relaxed);
+        let now = caches_active(active, self.swap.nr_free(), self.mem.nr_cpus() as u64);
+        if now != active {
+            self.swap.caches_active.store(now, Relaxed);
+            if active {
+                self.drain_slot_caches(cx);
+            }
+        }
+        if !now {
+            return None;
+        }
+        if let Some(slot) = self.slot_cache(cx.cpu(), |cache| cache.taken.pop()) {
+            return Some(slot);
+        }
+        let mut taken = [Slot { area: 0, offset: 0 }; SLOTS];
+        let mut nr = 0;
+        self.take_slots(cx, SLOTS as u32, &mut |slot| {
+            taken[nr] = slot;
+            nr += 1;
+        });
+        self.slot_cache(cx.cpu(), |cache| {
+            // Somebody else may have filled it meanwhile; his slots are used after these.
+            cache.taken.extend(taken[..nr].iter().rev());
+            cache.taken.pop()
+        })
+    }
+
+    /// Nobody uses a slot any more. It is still taken (has-cache).
+    pub(super) fn free_slot(&self, cx: &Cx<'_, H>, slot: Slot) {
+        cx.host.charge(Cost::SwapSlot, 1);
+        if !self.swap.caches_active.load(Relaxed) {
+            self.give_back_slots(cx, &[slot]);
+            return;
+        }
+        let mut full = [slot; SLOTS];
+        let is_full = self.slot_cache(cx.cpu(), |cache| {
+            let is_full = cache.freed.len() >= SLOTS;
+            if is_full {
+                full.copy_from_slice(&cache.freed[..SLOTS]);
+                cache.freed.clear();
+            }
+            cache.freed.push(slot);
+            is_full
+        });
+        if is_full {
+            self.give_back_slots(cx, &full);
+        }
+    }
+
+    /// Gives back what all CPUs keep.
+    fn drain_slot_caches(&self, cx: &Cx<'_, H>) {
+        for cpu in self.mem.cpus() {
+            let mut slots = self.slot_cache(cpu, |cache| core::mem::take(&mut cache.taken));
+            slots.append(&mut self.slot_cache(cpu, |cache| core::mem::take(&mut cache.freed)));
+            self.give_back_slots(cx, &slots);
+        }
+    }
+
+    fn slot_cache<R>(&self, cpu: CpuId, with: impl FnOnce(&mut SlotCache) -> R) -> R {
+        with(&mut self.swap.caches[cpu.idx()].lock(cpu))
+    }
+
+    /// Makes slots free again, area by area.
+    fn give_back_slots(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
+        let mut rest = slots;
+        while let Some(first) = rest.first() {
+            let nr = rest.iter().take_while(|slot| slot.area == first.area).count();
+            self.swap.area(*first).give_back(cx.cpu(), &rest[..nr]);
+            self.swap.free.fetch_add(nr as u64, Relaxed);
+            rest = &rest[nr..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_go_on_and_off_with_a_gap() {
+        assert!(!caches_active(false, 640, 2) && caches_active(false, 641, 2));
+        assert!(caches_active(true, 256, 2) && !caches_active(true, 255, 2));
+    }
+}
