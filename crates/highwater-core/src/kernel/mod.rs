@@ -20,7 +20,7 @@ use crate::host::{Cx, Devices};
 use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::page_cache::{File, PageWaits};
+use crate::page_cache::{File, NodeMemory, PageWaits};
 use crate::reclaim::{OomState, ReclaimNode, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -59,6 +59,8 @@ pub struct Kernel<H: Devices> {
     /// Files by number; `Table` class.
     pub(crate) files: H::Lock<BTreeMap<u32, Arc<File<H>>>>,
     pub(crate) next_file: AtomicU32,
+    /// The memory of tree nodes; `Table` class.
+    pub(crate) node_memory: H::Lock<NodeMemory>,
     /// Address spaces by number; `Table` class.
     pub(crate) spaces: H::Lock<BTreeMap<u32, Arc<Space<H>>>>,
     pub(crate) next_space: AtomicU32,
@@ -118,6 +120,10 @@ impl<H: Devices> Kernel<H> {
             oom: OomState::new(host),
             files: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_file: AtomicU32::new(0),
+            node_memory: host.new_lock(
+                LockClass::Table,
+                NodeMemory::new(mem.nr_cpus(), mem.nr_nodes()),
+            ),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
             cpu_space: cpu_space.into(),

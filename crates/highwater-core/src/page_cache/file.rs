@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::{ReadAhead, Tree};
 use crate::block::DeviceId;
@@ -10,6 +11,7 @@ use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE, SpaceId};
 use crate::sync::RwSem;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::order::LockClass;
 
 /// What a new file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,24 @@ pub struct OpenFile<H: Tasks> {
 }
 
 impl<H: Tasks> File<H> {
+    fn new(host: &H, id: FileId, spec: FileSpec) -> Self {
+        File {
+            id,
+            spec,
+            size: AtomicU64::new(spec.size),
+            tree: host.new_lock(LockClass::Table, Tree::default()),
+            xa_lock: host.new_lock(LockClass::Mapping, ()),
+            rwsem: RwSem::new(host, "a file"),
+            mappings: host.new_lock(LockClass::Table, BTreeMap::new()),
+            nr_pages: AtomicU64::new(0),
+            writeback_index: AtomicU32::new(0),
+            dirtied_when: AtomicU64::new(0),
+            is_queued: AtomicBool::new(false),
+            write_error: AtomicBool::new(false),
+            is_deleted: AtomicBool::new(false),
+        }
+    }
+
     /// Bytes.
     #[inline(always)]
     pub fn size(&self) -> u64 {
@@ -120,8 +140,10 @@ impl<H: Tasks> File<H> {
 impl<H: Devices> Kernel<H> {
     /// Makes a file.
     pub fn create_file(&self, cx: &Cx<'_, H>, spec: FileSpec) -> Arc<File<H>> {
-        let _ = (cx, spec);
-        todo!()
+        let id = FileId(self.next_file.fetch_add(1, Relaxed));
+        let file = Arc::new(File::new(cx.host, id, spec));
+        self.files.lock(cx.cpu()).insert(id.0, Arc::clone(&file));
+        file
     }
 
     /// A file by number; none once it is deleted and dropped.
@@ -129,9 +151,14 @@ impl<H: Devices> Kernel<H> {
         self.files.lock(cx.cpu()).get(&id.0).cloned()
     }
 
+    /// All files, by number.
+    pub fn all_files(&self, cx: &Cx<'_, H>) -> Vec<Arc<File<H>>> {
+        self.files.lock(cx.cpu()).values().cloned().collect()
+    }
+
     /// Opens a file.
     pub fn open(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) -> Arc<OpenFile<H>> {
-        let _ = (cx, file);
-        todo!()
+        let readahead = cx.host.new_lock(LockClass::Table, ReadAhead::new());
+        Arc::new(OpenFile { file: Arc::clone(file), readahead })
     }
 }

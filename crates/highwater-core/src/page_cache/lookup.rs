@@ -1,24 +1,140 @@
-//! Finding, adding and removing pages of a file.
+//! Finding, adding and removing pages of a file (spec 04 §5, spec 02 §6).
+//!
+//! Who finds a page under the tree's lock and takes a reference there has it: a page leaves the tree
+//! only after its references were frozen (reclaim, invalidation) or while it is locked
+//! (truncation). A frozen page is as good as gone; who meets one comes again.
+//!
+//! Who waited for a page's lock looks whether the page still belongs to the file.
 
-use super::{File, Mark};
-use crate::host::{Cx, Devices, IoError};
+use super::node_memory::Objects;
+use super::{Entry, File, Mark};
+use crate::block::{Bio, BioKind};
+use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::Shadow;
-use crate::page::Pfn;
+use crate::page::{Order, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::NodeStat;
 
+/// Pages that lookups and removals take at a time (`PAGEVEC_SIZE`).
+pub(super) const BATCH: usize = 15;
+
+/// How pages for files are asked for (`mapping_gfp_mask`).
+pub const FILE_GFP: Gfp = Gfp::GFP_HIGHUSER_MOVABLE.union(Gfp::COMP);
+
+/// Pages with a reference each.
+#[derive(Debug, Default)]
+pub(super) struct PageBatch {
+    pages: [Pfn; BATCH],
+    len: usize,
+}
+
+impl PageBatch {
+    pub(super) fn push(&mut self, pfn: Pfn) {
+        self.pages[self.len] = pfn;
+        self.len += 1;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Pfn> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.pages[self.len])
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+
+impl core::ops::Deref for PageBatch {
+    type Target = [Pfn];
+
+    fn deref(&self) -> &[Pfn] {
+        &self.pages[..self.len]
+    }
+}
+
+/// Why a page was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddError {
+    /// Somebody else added one.
+    Exists,
+    /// No memory for the tree's nodes.
+    NoMemory,
+    /// The file is being deleted.
+    Deleted,
+}
+
+/// Finding.
 impl<H: Devices> Kernel<H> {
     /// The page at an index, with a reference for the caller.
     pub fn find_get_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Pfn> {
-        let _ = (cx, file, index);
-        todo!()
+        cx.charge(Cost::PageCacheLookup, 1);
+        loop {
+            let tree = file.tree.lock(cx.cpu());
+            let pfn = tree.page(index)?;
+            if self.mem.map.page(pfn).try_get::<H>() {
+                return Some(pfn);
+            }
+            drop(tree);
+            cx.host.yield_now();
+        }
+    }
+
+    /// The pages at `index`, `index + 1`, ... up to the first that is missing, that is not up to
+    /// date or that has the readahead mark (such a one is the last), `max` at most.
+    pub(super) fn find_read_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        index: u32,
+        max: u32,
+        batch: &mut PageBatch,
+    ) {
+        cx.charge(Cost::PageCacheLookup, 1);
+        batch.clear();
+        let max = max.min(BATCH as u32);
+        loop {
+            let mut is_first_frozen = false;
+            file.tree.lock(cx.cpu()).run(index, max, |at, pfn| {
+                let page = self.mem.map.page(pfn);
+                if !page.try_get::<H>() {
+                    is_first_frozen = at == index;
+                    return false;
+                }
+                batch.push(pfn);
+                let marks = page.marks();
+                marks.contains(PageFlags::UPTODATE) && !marks.contains(PageFlags::READAHEAD)
+            });
+            if !is_first_frozen {
+                return;
+            }
+            cx.host.yield_now();
+        }
     }
 
     /// The page at an index, locked, with a reference for the caller; none if it is not cached. A
     /// page that left the file while its lock was waited for is not taken for it.
     pub fn find_lock_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Pfn> {
-        let _ = (cx, file, index);
-        todo!()
+        loop {
+            let pfn = self.find_get_page(cx, file, index)?;
+            self.lock_page(cx, pfn);
+            if self.is_page_of(file, pfn) {
+                return Some(pfn);
+            }
+            self.unlock_page(cx, pfn);
+            self.put_page(cx, pfn);
+        }
+    }
+
+    /// True if a page (locked, or else for what it is worth) belongs to a file.
+    #[inline]
+    pub(crate) fn is_page_of(&self, file: &File<H>, pfn: Pfn) -> bool {
+        self.mem.map.page(pfn).owner() == PageOwner::File(file.id)
     }
 
     /// The page at an index, locked, with a reference for the caller; made with `gfp` if it is not
@@ -33,28 +149,112 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         gfp: Gfp,
     ) -> Result<(Pfn, bool), Error> {
-        let _ = (cx, file, index, gfp);
-        todo!()
+        loop {
+            if let Some(pfn) = self.find_lock_page(cx, file, index) {
+                return Ok((pfn, false));
+            }
+            match self.create_page(cx, file, index, gfp) {
+                Ok(pfn) => return Ok((pfn, true)),
+                Err(AddError::Exists) => {}
+                Err(AddError::NoMemory) => return Err(Error::NoMemory),
+                Err(AddError::Deleted) => return Err(Error::Invalid),
+            }
+        }
+    }
+
+    /// A fresh page at an index, locked, with a reference for the caller.
+    pub(super) fn create_page(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        index: u32,
+        gfp: Gfp,
+    ) -> Result<Pfn, AddError> {
+        let node = self.mem.cpu_node(cx.cpu());
+        let pfn = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None);
+        let pfn = pfn.ok_or(AddError::NoMemory)?;
+        match self.add_to_page_cache(cx, file, index, pfn, gfp) {
+            Ok(()) => Ok(pfn),
+            Err(error) => {
+                self.put_page(cx, pfn);
+                Err(error)
+            }
+        }
     }
 
     /// Calls `f` for each page of `start..end` that a fault may map without waiting: cached, up to
     /// date, neither locked nor marked for readahead. Ascending. If `f` says that it mapped the
     /// page, the mapping owns a reference now. `f` takes no lock (the caller holds the page
     /// table's).
+    ///
+    /// Where tasks share a thread nothing can come between `f` and the look at the page. Elsewhere
+    /// the page is locked meanwhile, so that truncation either finds the mapping or comes first.
     pub(crate) fn map_pages(
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
         start: u32,
         end: u32,
-        f: impl FnMut(u32, Pfn) -> bool,
+        mut f: impl FnMut(u32, Pfn) -> bool,
     ) {
-        let _ = (cx, file, start, end, f);
-        todo!()
+        let end = u64::from(end).min(file.size_pages()) as u32;
+        if !H::THREADED {
+            file.tree.lock(cx.cpu()).walk(start, end, |index, pfn| {
+                let page = self.mem.map.page(pfn);
+                if is_mappable(page.marks()) && page.refcount() != 0 && f(index, pfn) {
+                    page.get::<H>(1);
+                }
+                true
+            });
+            return;
+        }
+        let mut from = start;
+        while from < end {
+            let mut found = [(0, Pfn(0)); BATCH];
+            let mut nr = 0;
+            let mut next = end;
+            file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
+                if nr == BATCH {
+                    next = index;
+                    return false;
+                }
+                let page = self.mem.map.page(pfn);
+                if is_mappable(page.marks()) && page.try_get::<H>() {
+                    found[nr] = (index, pfn);
+                    nr += 1;
+                }
+                true
+            });
+            for &(index, pfn) in &found[..nr] {
+                let is_mapped = self.try_lock_page(pfn) && {
+                    let marks = self.mem.map.page(pfn).marks() - PageFlags::LOCKED;
+                    let is_mapped =
+                        self.is_page_of(file, pfn) && is_mappable(marks) && f(index, pfn);
+                    self.unlock_page(cx, pfn);
+                    is_mapped
+                };
+                if !is_mapped {
+                    self.put_page(cx, pfn);
+                }
+            }
+            from = next;
+        }
     }
+}
 
+fn is_mappable(marks: PageFlags) -> bool {
+    let wanted = PageFlags::UPTODATE;
+    marks & (wanted | PageFlags::LOCKED | PageFlags::READAHEAD) == wanted
+}
+
+/// Adding and removing.
+impl<H: Devices> Kernel<H> {
     /// Adds a fresh page (locked here, one reference more for the tree) and puts it on an LRU list;
-    /// a shadow found is a refault unless `gfp` has WRITE. False if somebody was faster.
+    /// a shadow found is a refault unless `gfp` has WRITE. Memory for the tree is had as `gfp`
+    /// allows.
+    ///
+    /// # Errors
+    /// See [`AddError`]; the page is as it was.
     pub fn add_to_page_cache(
         &self,
         cx: &Cx<'_, H>,
@@ -62,9 +262,82 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         pfn: Pfn,
         gfp: Gfp,
-    ) -> bool {
-        let _ = (cx, file, index, pfn, gfp);
-        todo!()
+    ) -> Result<(), AddError> {
+        let page = self.mem.map.page(pfn);
+        page.init_flags(PageFlags::LOCKED);
+        page.set_owner(PageOwner::File(file.id), index);
+        page.get::<H>(1);
+        match self.insert_page(cx, file, index, pfn, gfp) {
+            Ok(shadow) => {
+                cx.charge(Cost::PageCacheAdd, 1);
+                if let Some(shadow) = shadow.filter(|_| !gfp.contains(Gfp::WRITE)) {
+                    self.workingset_refault(cx, pfn, shadow);
+                }
+                self.lru_add(cx, pfn);
+                Ok(())
+            }
+            Err(error) => {
+                page.init_flags(PageFlags::empty());
+                page.set_owner(PageOwner::None, 0);
+                page.put::<H>(1);
+                Err(error)
+            }
+        }
+    }
+
+    /// The shadow that was in the page's place.
+    fn insert_page(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        index: u32,
+        pfn: Pfn,
+        gfp: Gfp,
+    ) -> Result<Option<Shadow>, AddError> {
+        let mut spare = Objects::default();
+        let outcome = loop {
+            let xa = file.xa_lock.lock(cx.cpu());
+            if file.is_deleted.load(Relaxed) {
+                break Err(AddError::Deleted);
+            }
+            let mut tree = file.tree.lock(cx.cpu());
+            let missing = tree.nodes_missing(index);
+            if missing > spare.len() {
+                drop(tree);
+                drop(xa);
+                match self.tree_objects(cx, missing - spare.len(), gfp) {
+                    Some(mut more) => spare.extend(core::iter::from_fn(|| more.pop())),
+                    None => break Err(AddError::NoMemory),
+                }
+                continue;
+            }
+            if let Entry::Page(_) = tree.get(index) {
+                break Err(AddError::Exists);
+            }
+            let stored = tree.store(index, Entry::Page(pfn), &mut spare);
+            file.nr_pages.store(tree.nr_pages(), Relaxed);
+            drop(tree);
+            if let Some(change) = stored.shadow_only {
+                self.note_shadow_only(cx, file, index, change);
+            }
+            break match stored.old {
+                Entry::Shadow(shadow) => Ok(Some(shadow)),
+                _ => Ok(None),
+            };
+        };
+        if outcome.is_ok() {
+            self.count_file_pages(cx, pfn, 1);
+        }
+        if !spare.is_empty() {
+            self.return_tree_objects(cx, spare);
+        }
+        outcome
+    }
+
+    fn count_file_pages(&self, cx: &Cx<'_, H>, pfn: Pfn, by: i64) {
+        if let Some(zone) = self.mem.zone_of(pfn) {
+            self.mem.node(zone.node).stats.add(cx.cpu(), NodeStat::FilePages as usize, by);
+        }
     }
 
     /// Takes a locked, frozen or otherwise unreachable page out of its file, leaving `shadow`. The
@@ -76,22 +349,70 @@ impl<H: Devices> Kernel<H> {
         pfn: Pfn,
         shadow: Option<Shadow>,
     ) {
-        let _ = (cx, file, pfn, shadow);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        let entry = shadow.map_or(Entry::Empty, Entry::Shadow);
+        let old = self.replace_entry(cx, file, page.index(), entry);
+        debug_assert_eq!(old, Entry::Page(pfn), "removed a page that was not there");
+        page.set_owner(PageOwner::None, page.index());
+        self.count_file_pages(cx, pfn, -1);
+    }
+
+    /// Overwrites what a slot holds with something that is not a page; what was there. The caller
+    /// holds `xa_lock`.
+    pub(super) fn replace_entry(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        index: u32,
+        entry: Entry,
+    ) -> Entry {
+        let mut tree = file.tree.lock(cx.cpu());
+        let stored = tree.store(index, entry, &mut Objects::default());
+        file.nr_pages.store(tree.nr_pages(), Relaxed);
+        drop(tree);
+        if let Some(change) = stored.shadow_only {
+            self.note_shadow_only(cx, file, index, change);
+        }
+        if !stored.freed.is_empty() {
+            self.return_tree_objects(cx, stored.freed);
+        }
+        stored.old
     }
 
     /// Reclaim's removal (spec 02 §11 step 16): freezes the references at `1 + nr` and removes the
     /// page, leaving a shadow. True if the page belongs to the caller now (no references, off the
     /// tree). The page is locked.
     pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> bool {
-        let _ = (cx, file, pfn);
-        todo!()
+        self.remove_frozen(cx, file, pfn, |kernel| Some(kernel.workingset_eviction(cx, pfn)))
+    }
+
+    /// Removes a locked page that only the tree and the caller refer to, if it is clean.
+    pub(super) fn remove_frozen(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        pfn: Pfn,
+        shadow: impl FnOnce(&Self) -> Option<Shadow>,
+    ) -> bool {
+        let page = self.mem.map.page(pfn);
+        let _xa = file.xa_lock.lock(cx.cpu());
+        if !page.freeze::<H>(2) {
+            return false;
+        }
+        if page.is(PageFlags::DIRTY) {
+            page.unfreeze(2);
+            return false;
+        }
+        let is_deleted = file.is_deleted.load(Relaxed);
+        let shadow = if is_deleted { None } else { shadow(self) };
+        self.delete_from_page_cache(cx, file, pfn, shadow);
+        true
     }
 
     /// Sets or clears a mark on a page of a file, under `xa_lock`.
     pub(crate) fn mark_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32, m: Mark, on: bool) {
-        let _ = (cx, file, index, m, on);
-        todo!()
+        let _xa = file.xa_lock.lock(cx.cpu());
+        file.tree.lock(cx.cpu()).mark(index, m, on);
     }
 
     /// Starts reading one locked page and waits for it.
@@ -99,7 +420,17 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If the device could not read it.
     pub fn read_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> Result<(), IoError> {
-        let _ = (cx, file, pfn);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        page.flag_test_clear::<H>(PageFlags::ERROR);
+        let bio = Bio {
+            device: file.spec.device,
+            kind: BioKind::FileRead,
+            start: file.device_page(page.index()),
+            pages: alloc::vec![pfn],
+            is_sync: true,
+        };
+        self.submit_bio(cx, bio);
+        self.wait_on_locked(cx, pfn);
+        if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }
     }
 }

@@ -13,6 +13,8 @@ mod dirty;
 mod fadvise;
 mod file;
 mod lookup;
+mod node;
+mod node_memory;
 mod page_lock;
 mod read;
 mod readahead;
@@ -22,6 +24,8 @@ mod write;
 
 pub use fadvise::Advice;
 pub use file::{File, FileSpec, MapRange, OpenFile, ReadMode};
+pub use lookup::{AddError, FILE_GFP};
+pub use node_memory::{NodeMemory, ObjectId, Objects};
 pub use page_lock::PageWaits;
 pub use readahead::{ReadAhead, Window};
-pub use tree::{Entry, Mark, Tree};
+pub use tree::{Entry, Mark, NodeInfo, Stored, Tree};

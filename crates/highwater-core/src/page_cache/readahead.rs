@@ -23,6 +23,16 @@ pub struct ReadAhead {
     pub mode: ReadMode,
 }
 
+/// Largest window of a descriptor without advice, pages: 128 KiB.
+pub const RA_PAGES: u32 = 32;
+
+impl ReadAhead {
+    /// A descriptor that was not read yet.
+    pub fn new() -> Self {
+        ReadAhead { ra_pages: RA_PAGES, ..ReadAhead::default() }
+    }
+}
+
 /// A window to read: pages `start..start+size`, the mark at `start+size-async_size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

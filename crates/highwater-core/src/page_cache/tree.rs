@@ -1,5 +1,25 @@
 //! A file's pages by index, with marks and shadows.
+//!
+//! ```text
+//! Tree      chunks: one for 2^18 indices (1 GiB)
+//!  Chunk    groups: one for 2^12
+//!   Group   nodes:  one for 2^6; bitmaps of those that exist and of those with a marked page
+//!    Node   64 slots
+//! ```
+//!
+//! Groups and chunks exist while something is below them, so a sparse file costs what it holds. The
+//! kernel's tree has a node wherever there is a [`Node`] here, above the first of them one for each
+//! group, and one for each chunk; each is an object of [`super::node_memory`], which the caller
+//! hands in and gets back. (The levels above chunks, one node for 64 GiB, and the node that the
+//! kernel saves when only page 0 is cached, are left out.)
+//!
+//! A tree is plain data; [`super::File`] says which locks it needs.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::node::{Node, SLOT_BITS, SLOTS};
+use super::node_memory::{ObjectId, Objects};
 use crate::lru::Shadow;
 use crate::page::Pfn;
 
@@ -26,83 +46,649 @@ pub enum Mark {
     ToWrite = 2,
 }
 
-/// Index to page or shadow: nodes of 64 slots.
-///
-/// The helper that owns this file fills in the representation: `Vec<Option<Box<Node>>>` by
-/// `index >> 6`; slots of 4 bytes a page, shadows (8 bytes) allocated per node when needed.
-#[derive(Debug, Default)]
-pub struct Tree {
-    nr_pages: u64,
+impl Mark {
+    /// Number of marks.
+    pub const COUNT: usize = 3;
+    /// All.
+    pub const ALL: [Mark; Self::COUNT] = [Mark::Dirty, Mark::Writeback, Mark::ToWrite];
 }
 
+/// Index to page or shadow.
+#[derive(Debug, Default)]
+pub struct Tree {
+    chunks: Vec<Option<Box<Chunk>>>,
+    nr_pages: u64,
+    nr_marked: [u64; Mark::COUNT],
+    nr_shadow_nodes: u64,
+}
+
+/// `2^18` indices.
+#[derive(Debug)]
+struct Chunk {
+    groups: [Option<Box<Group>>; SLOTS],
+    /// Bit i: group i exists.
+    exists: u64,
+    object: Option<ObjectId>,
+}
+
+/// `2^12` indices.
+#[derive(Debug)]
+struct Group {
+    nodes: [Option<Box<Node>>; SLOTS],
+    /// Bit i: node i exists.
+    exists: u64,
+    /// Bit i of word m: node i has a page with mark m.
+    marked: [u64; Mark::COUNT],
+    object: Option<ObjectId>,
+}
+
+/// What storing an entry changed.
+#[derive(Debug)]
+pub struct Stored {
+    /// What was there.
+    pub old: Entry,
+    /// The index's node holds shadows only from now on (true), or no longer (false).
+    pub shadow_only: Option<(ObjectId, bool)>,
+    /// Memory of nodes that are gone.
+    pub freed: Objects,
+}
+
+/// A node, as walks see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// First index, divided by 64.
+    pub number: u32,
+    /// Its memory.
+    pub object: ObjectId,
+    /// Its pages.
+    pub nr_pages: u32,
+    /// Its shadows.
+    pub nr_shadows: u32,
+}
+
+const GROUP_SHIFT: u32 = 2 * SLOT_BITS;
+const CHUNK_SHIFT: u32 = 3 * SLOT_BITS;
+
+/// Position of an index in its node, of its node in its group, of its group in its chunk.
+const fn slot(index: u32) -> usize {
+    index as usize & (SLOTS - 1)
+}
+
+const fn node_slot(index: u32) -> usize {
+    (index >> SLOT_BITS) as usize & (SLOTS - 1)
+}
+
+const fn group_slot(index: u32) -> usize {
+    (index >> GROUP_SHIFT) as usize & (SLOTS - 1)
+}
+
+const fn chunk_number(index: u32) -> usize {
+    (index >> CHUNK_SHIFT) as usize
+}
+
+/// The bits of `word` at and above `from`.
+const fn bits_from(word: u64, from: usize) -> u64 {
+    word & (u64::MAX << from)
+}
+
+/// Reading.
 impl Tree {
     /// Pages in the tree.
+    #[inline(always)]
     pub fn nr_pages(&self) -> u64 {
         self.nr_pages
     }
 
+    fn group(&self, index: u32) -> Option<&Group> {
+        self.chunks.get(chunk_number(index))?.as_ref()?.groups[group_slot(index)].as_deref()
+    }
+
+    #[inline]
+    fn node(&self, index: u32) -> Option<&Node> {
+        self.group(index)?.nodes[node_slot(index)].as_deref()
+    }
+
     /// What an index holds.
+    #[inline]
     pub fn get(&self, index: u32) -> Entry {
-        let _ = index;
-        todo!()
+        self.node(index).map_or(Entry::Empty, |node| node.get(slot(index)))
     }
 
-    /// Stores an entry and returns what was there; marks of the slot are cleared.
-    pub fn set(&mut self, index: u32, entry: Entry) -> Entry {
-        let _ = (index, entry);
-        todo!()
+    /// The page at an index.
+    #[inline]
+    pub fn page(&self, index: u32) -> Option<Pfn> {
+        match self.get(index) {
+            Entry::Page(pfn) => Some(pfn),
+            _ => None,
+        }
     }
 
-    /// Sets or clears a mark on a page.
-    pub fn mark(&mut self, index: u32, mark: Mark, on: bool) {
-        let _ = (index, mark, on);
-        todo!()
+    /// Hands the pages at `from`, `from + 1`, ... to `f` until one is missing, `max` were seen, or `f`
+    /// says to stop (false).
+    pub fn run(&self, from: u32, max: u32, mut f: impl FnMut(u32, Pfn) -> bool) {
+        let end = from.saturating_add(max);
+        let mut index = from;
+        while index < end {
+            let Some(node) = self.node(index) else { return };
+            let stop = end.min((index | (SLOTS as u32 - 1)).saturating_add(1));
+            while index < stop {
+                let Entry::Page(pfn) = node.get(slot(index)) else { return };
+                if !f(index, pfn) {
+                    return;
+                }
+                index += 1;
+            }
+        }
+    }
+
+    /// Hands the pages of `from..end` to `f`, ascending, until it says to stop (false).
+    pub fn walk(&self, from: u32, end: u32, mut f: impl FnMut(u32, Pfn) -> bool) {
+        let mut at = Some(from);
+        while let Some(from) = at.filter(|&from| from < end) {
+            let Some((base, node)) = self.next_node(from, None) else { return };
+            let first = if base < from { slot(from) } else { 0 };
+            let mut left = bits_from(node.pages(), first);
+            while left != 0 {
+                let slot = left.trailing_zeros();
+                left &= left - 1;
+                let Entry::Page(pfn) = node.get(slot as usize) else { continue };
+                if base + slot >= end || !f(base + slot, pfn) {
+                    return;
+                }
+            }
+            at = base.checked_add(SLOTS as u32);
+        }
     }
 
     /// True if the page at an index has the mark.
     pub fn is_marked(&self, index: u32, mark: Mark) -> bool {
-        let _ = (index, mark);
-        todo!()
+        self.node(index).is_some_and(|node| node.marked(mark) & (1 << slot(index)) != 0)
     }
 
     /// True if any page has the mark.
     pub fn any_marked(&self, mark: Mark) -> bool {
-        let _ = mark;
-        todo!()
+        self.nr_marked[mark as usize] != 0
+    }
+
+    /// Pages that have the mark.
+    pub fn nr_marked(&self, mark: Mark) -> u64 {
+        self.nr_marked[mark as usize]
     }
 
     /// The first page at or after `from` that has the mark.
     pub fn next_marked(&self, from: u32, mark: Mark) -> Option<(u32, Pfn)> {
-        let _ = (from, mark);
-        todo!()
+        if !self.any_marked(mark) {
+            return None;
+        }
+        self.next_bit(from, Some(mark), |node| node.marked(mark))
     }
 
     /// The first page at or after `from`.
     pub fn next_page(&self, from: u32) -> Option<(u32, Pfn)> {
-        let _ = from;
-        todo!()
+        self.next_bit(from, None, Node::pages)
+    }
+
+    fn next_bit(
+        &self,
+        from: u32,
+        mark: Option<Mark>,
+        bits: impl Fn(&Node) -> u64,
+    ) -> Option<(u32, Pfn)> {
+        let mut from = from;
+        loop {
+            let (base, node) = self.next_node(from, mark)?;
+            let first = if base < from { slot(from) } else { 0 };
+            let left = bits_from(bits(node), first);
+            if left != 0 {
+                let slot = left.trailing_zeros();
+                if let Entry::Page(pfn) = node.get(slot as usize) {
+                    return Some((base + slot, pfn));
+                }
+            }
+            from = base.checked_add(SLOTS as u32)?;
+        }
+    }
+
+    /// The first node that holds an index at or after `from` (and a page with the mark, if one is
+    /// asked for), with its first index.
+    fn next_node(&self, from: u32, mark: Option<Mark>) -> Option<(u32, &Node)> {
+        let mut chunk_nr = chunk_number(from);
+        let (mut group_nr, mut node_nr) = (group_slot(from), node_slot(from));
+        while let Some(chunk) = self.chunks.get(chunk_nr) {
+            let exists = chunk.as_ref().map_or(0, |chunk| bits_from(chunk.exists, group_nr));
+            let found = chunk.as_ref().filter(|_| exists != 0);
+            let Some(chunk) = found else {
+                (chunk_nr, group_nr, node_nr) = (chunk_nr + 1, 0, 0);
+                continue;
+            };
+            let next = exists.trailing_zeros() as usize;
+            if next != group_nr {
+                (group_nr, node_nr) = (next, 0);
+            }
+            if let Some(group) = &chunk.groups[group_nr] {
+                let nodes = mark.map_or(group.exists, |mark| group.marked[mark as usize]);
+                let nodes = bits_from(nodes, node_nr);
+                let next = nodes.trailing_zeros() as usize;
+                if let Some(Some(node)) = group.nodes.get(next) {
+                    let base = (chunk_nr << CHUNK_SHIFT | group_nr << GROUP_SHIFT) as u32;
+                    return Some((base | (next << SLOT_BITS) as u32, node));
+                }
+            }
+            (group_nr, node_nr) = (group_nr + 1, 0);
+            if group_nr == SLOTS {
+                (chunk_nr, group_nr) = (chunk_nr + 1, 0);
+            }
+        }
+        None
     }
 
     /// Index of the first slot at or after `from` without a page, within `max` slots.
     pub fn next_missing(&self, from: u32, max: u32) -> Option<u32> {
-        let _ = (from, max);
-        todo!()
+        let end = u64::from(from) + u64::from(max);
+        let mut index = u64::from(from);
+        while index < end {
+            let at = u32::try_from(index).ok()?;
+            let pages = self.node(at).map_or(0, Node::pages);
+            let run = (!pages >> slot(at)).trailing_zeros() as u64;
+            let in_node = (SLOTS - slot(at)) as u64;
+            index += run.min(in_node);
+            if run < in_node {
+                return u32::try_from(index).ok().filter(|_| index < end);
+            }
+        }
+        None
     }
 
     /// Number of pages that lie without a gap right before `index`, at most `max`.
     pub fn run_before(&self, index: u32, max: u32) -> u32 {
-        let _ = (index, max);
-        todo!()
+        let mut run = 0;
+        while run < max && run < index {
+            let last = index - 1 - run;
+            let pages = self.node(last).map_or(0, Node::pages);
+            let in_node = slot(last) as u32 + 1;
+            let here = (!(pages << (SLOTS as u32 - in_node))).leading_zeros().min(in_node);
+            run += here;
+            if here < in_node {
+                break;
+            }
+        }
+        run.min(max)
     }
 
     /// Number of nodes that hold shadows only (`workingset_nodes`).
     pub fn shadow_nodes(&self) -> u64 {
-        todo!()
+        self.nr_shadow_nodes
     }
 
-    /// Drops the shadows of up to `nr` shadow-only nodes, oldest first; the nodes freed.
-    pub fn drop_shadow_nodes(&mut self, nr: u64) -> u64 {
-        let _ = nr;
-        todo!()
+    /// All nodes that hold slots, ascending.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeInfo> {
+        let mut from = Some(0);
+        core::iter::from_fn(move || {
+            let (base, node) = self.next_node(from?, None)?;
+            from = base.checked_add(SLOTS as u32);
+            Some(NodeInfo {
+                number: base >> SLOT_BITS,
+                object: node.object,
+                nr_pages: node.pages().count_ones(),
+                nr_shadows: node.nr_shadows(),
+            })
+        })
+    }
+
+    /// The first node at or after the one of `from` that holds shadows: its first index.
+    pub fn next_shadow_node(&self, from: u32) -> Option<u32> {
+        let mut from = from;
+        loop {
+            let (base, node) = self.next_node(from, None)?;
+            if node.nr_shadows() != 0 {
+                return Some(base);
+            }
+            from = base.checked_add(SLOTS as u32)?;
+        }
+    }
+
+    /// The indices of `from..end` that hold shadows, in the node of `from`, as bits.
+    pub fn shadows_in_node(&self, from: u32) -> u64 {
+        let Some(node) = self.node(from) else { return 0 };
+        let is_shadow = |slot: &usize| matches!(node.get(*slot), Entry::Shadow(_));
+        (0..SLOTS).filter(is_shadow).fold(0, |bits, slot| bits | 1 << slot)
+    }
+}
+
+/// Changing.
+impl Tree {
+    /// Nodes that storing something at an index would add.
+    pub fn nodes_missing(&self, index: u32) -> usize {
+        let chunk = self.chunks.get(chunk_number(index)).and_then(Option::as_ref);
+        let group = chunk.and_then(|chunk| chunk.groups[group_slot(index)].as_ref());
+        if group.is_some_and(|group| group.nodes[node_slot(index)].is_some()) {
+            return 0;
+        }
+        let (has_group_node, has_chunk_node) = Self::upper_nodes(index);
+        let group = has_group_node && group.is_none_or(|group| group.object.is_none());
+        let chunk = has_chunk_node && chunk.is_none_or(|chunk| chunk.object.is_none());
+        1 + usize::from(group) + usize::from(chunk)
+    }
+
+    /// Is there a node for the group, and for the chunk, of an index, if nothing lies beyond it?
+    const fn upper_nodes(index: u32) -> (bool, bool) {
+        (index >= 1 << SLOT_BITS, index >= 1 << GROUP_SHIFT)
+    }
+
+    /// Stores an entry. Memory of nodes that this adds is taken from `spare`, which must have as many
+    /// as [`Tree::nodes_missing`] says.
+    pub fn store(&mut self, index: u32, entry: Entry, spare: &mut Objects) -> Stored {
+        if entry == Entry::Empty && self.node(index).is_none() {
+            return Stored { old: entry, shadow_only: None, freed: Objects::default() };
+        }
+        if self.chunks.len() <= chunk_number(index) {
+            self.chunks.resize_with(chunk_number(index) + 1, || None);
+        }
+        let (has_group_node, has_chunk_node) = Self::upper_nodes(index);
+        let chunk = self.chunks[chunk_number(index)].get_or_insert_with(|| Box::new(Chunk::new()));
+        let group = &mut chunk.groups[group_slot(index)];
+        let group = group.get_or_insert_with(|| Box::new(Group::new()));
+        let node = group.nodes[node_slot(index)].get_or_insert_with(|| {
+            if has_chunk_node && chunk.object.is_none() {
+                chunk.object = spare.pop();
+            }
+            if has_group_node && group.object.is_none() {
+                group.object = spare.pop();
+            }
+            Box::new(Node::new(spare.pop().unwrap_or(ObjectId::NONE)))
+        });
+        chunk.exists |= 1 << group_slot(index);
+        group.exists |= 1 << node_slot(index);
+
+        let was_shadow_only = node.is_shadow_only();
+        let bit = 1 << slot(index);
+        for mark in Mark::ALL {
+            self.nr_marked[mark as usize] -= u64::from(node.marked(mark) & bit != 0);
+        }
+        let old = node.set(slot(index), entry);
+        for mark in Mark::ALL {
+            if node.marked(mark) == 0 {
+                group.marked[mark as usize] &= !(1 << node_slot(index));
+            }
+        }
+        self.nr_pages -= u64::from(matches!(old, Entry::Page(_)));
+        self.nr_pages += u64::from(matches!(entry, Entry::Page(_)));
+        let is_shadow_only = node.is_shadow_only();
+        let shadow_only =
+            (was_shadow_only != is_shadow_only).then_some((node.object, is_shadow_only));
+        self.nr_shadow_nodes -= u64::from(was_shadow_only);
+        self.nr_shadow_nodes += u64::from(is_shadow_only);
+        let is_empty = node.is_empty();
+        let freed = if is_empty { self.prune(index) } else { Objects::default() };
+        Stored { old, shadow_only, freed }
+    }
+
+    /// Removes the empty node of an index, and what is empty above it.
+    fn prune(&mut self, index: u32) -> Objects {
+        let mut freed = Objects::default();
+        let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return freed };
+        if let Some(group) = &mut chunk.groups[group_slot(index)] {
+            if let Some(node) = group.nodes[node_slot(index)].take() {
+                freed.push(node.object);
+            }
+            group.exists &= !(1 << node_slot(index));
+            if group.exists != 0 {
+                return freed;
+            }
+            freed.extend(group.object);
+        }
+        chunk.groups[group_slot(index)] = None;
+        chunk.exists &= !(1 << group_slot(index));
+        if chunk.exists == 0 {
+            freed.extend(chunk.object);
+            self.chunks[chunk_number(index)] = None;
+            while let Some(None) = self.chunks.last() {
+                self.chunks.pop();
+            }
+        }
+        freed
+    }
+
+    /// Drops all shadows of the node of an index, if it holds nothing else. None if it does, or if
+    /// there is no such node, or its memory is not `object` (it is another one by now).
+    pub fn drop_shadows(&mut self, index: u32, object: ObjectId) -> Option<Objects> {
+        let node =
+            self.node(index).filter(|node| node.object == object && node.is_shadow_only())?;
+        debug_assert!(node.nr_shadows() > 0);
+        self.nr_shadow_nodes -= 1;
+        Some(self.prune(index))
+    }
+
+    /// Sets or clears a mark on a page.
+    pub fn mark(&mut self, index: u32, mark: Mark, on: bool) {
+        let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return };
+        let Some(group) = &mut chunk.groups[group_slot(index)] else { return };
+        let Some(node) = &mut group.nodes[node_slot(index)] else { return };
+        if !node.mark(slot(index), mark, on) {
+            return;
+        }
+        let nr = &mut self.nr_marked[mark as usize];
+        *nr = if on { *nr + 1 } else { *nr - 1 };
+        let bit = 1 << node_slot(index);
+        let marked = &mut group.marked[mark as usize];
+        *marked = if node.marked(mark) != 0 { *marked | bit } else { *marked & !bit };
+    }
+}
+
+impl Chunk {
+    fn new() -> Self {
+        Chunk { groups: [const { None }; SLOTS], exists: 0, object: None }
+    }
+}
+
+impl Group {
+    fn new() -> Self {
+        Group { nodes: [const { None }; SLOTS], exists: 0, marked: [0; Mark::COUNT], object: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    /// What a tree should say: an entry and its marks by index.
+    #[derive(Default)]
+    struct Model {
+        slots: BTreeMap<u32, (Entry, [bool; Mark::COUNT])>,
+    }
+
+    impl Model {
+        fn is_page(&self, index: u32) -> bool {
+            matches!(self.slots.get(&index), Some((Entry::Page(_), _)))
+        }
+
+        fn pages(&self) -> impl Iterator<Item = (u32, Pfn, [bool; Mark::COUNT])> {
+            self.slots.iter().filter_map(|(&index, &(entry, marks))| match entry {
+                Entry::Page(pfn) => Some((index, pfn, marks)),
+                _ => None,
+            })
+        }
+
+        fn shadow_only_nodes(&self) -> u64 {
+            let mut nodes: BTreeMap<u32, bool> = BTreeMap::new();
+            for (&index, &(entry, _)) in &self.slots {
+                *nodes.entry(index / 64).or_insert(true) &= matches!(entry, Entry::Shadow(_));
+            }
+            nodes.values().filter(|&&only| only).count() as u64
+        }
+    }
+
+    /// Stores, with memory for exactly the nodes that are missing; keeps count of what is out.
+    fn store(tree: &mut Tree, index: u32, entry: Entry, objects: &mut Vec<ObjectId>) -> Stored {
+        let mut spare = Objects::default();
+        for _ in 0..tree.nodes_missing(index) {
+            let id = ObjectId(objects.iter().max().map_or(0, |id| id.0 + 1));
+            objects.push(id);
+            spare.push(id);
+        }
+        let mut stored = tree.store(index, entry, &mut spare);
+        let is_stored = entry != Entry::Empty || stored.old != Entry::Empty;
+        assert!(spare.is_empty() || !is_stored, "more memory than was needed");
+        let mut freed = core::mem::take(&mut stored.freed);
+        while let Some(id) = spare.pop().or_else(|| freed.pop()) {
+            objects.retain(|&other| other != id);
+        }
+        stored
+    }
+
+    fn index() -> impl Strategy<Value = u32> {
+        prop_oneof![0u32..200, 4000u32..4200, 262_100u32..262_200, u32::MAX - 130..u32::MAX]
+    }
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        prop_oneof![
+            3 => (0u32..1 << 28).prop_map(|pfn| Entry::Page(Pfn(pfn))),
+            2 => any::<u64>().prop_map(|shadow| Entry::Shadow(Shadow(shadow))),
+            2 => Just(Entry::Empty),
+        ]
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Store(u32, Entry),
+        Fill(u32, u32),
+        Mark(u32, usize, bool),
+        DropShadows(u32),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            6 => (index(), entry()).prop_map(|(i, e)| Op::Store(i, e)),
+            1 => (index(), 1u32..100).prop_map(|(i, n)| Op::Fill(i, n)),
+            3 => (index(), 0..Mark::COUNT, any::<bool>()).prop_map(|(i, m, on)| Op::Mark(i, m, on)),
+            1 => index().prop_map(Op::DropShadows),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        #[test]
+        fn a_tree_is_a_map(ops in prop::collection::vec(op(), 1..150), probes in
+            prop::collection::vec((index(), 1u32..100), 8)) {
+            let (mut tree, mut model) = (Tree::default(), Model::default());
+            let mut objects = Vec::new();
+            for op in ops {
+                match op {
+                    Op::Store(index, entry) => put(&mut tree, &mut model, &mut objects, index, entry),
+                    Op::Fill(from, nr) => {
+                        for index in from..from.saturating_add(nr).min(u32::MAX - 1) {
+                            let entry = Entry::Page(Pfn(index & 0xffff));
+                            put(&mut tree, &mut model, &mut objects, index, entry);
+                        }
+                    }
+                    Op::Mark(index, mark, on) => {
+                        tree.mark(index, Mark::ALL[mark], on);
+                        if let Some((Entry::Page(_), marks)) = model.slots.get_mut(&index) {
+                            marks[mark] = on;
+                        }
+                    }
+                    Op::DropShadows(index) => {
+                        let info = tree.nodes().find(|node| node.number == index / 64);
+                        let Some(info) = info else { continue };
+                        prop_assert!(tree.drop_shadows(index, ObjectId(u32::MAX - 1)).is_none());
+                        let freed = tree.drop_shadows(index, info.object);
+                        prop_assert_eq!(freed.is_some(), info.nr_pages == 0);
+                        if let Some(mut freed) = freed {
+                            model.slots.retain(|&at, _| at / 64 != index / 64);
+                            while let Some(id) = freed.pop() {
+                                objects.retain(|&other| other != id);
+                            }
+                        }
+                    }
+                }
+            }
+            compare(&tree, &model, &probes);
+            let held = tree.nodes().count();
+            prop_assert!(held <= objects.len() && objects.len() <= 3 * held, "memory of nodes");
+            let all: Vec<u32> = model.slots.keys().copied().collect();
+            for index in all {
+                put(&mut tree, &mut model, &mut objects, index, Entry::Empty);
+            }
+            prop_assert!(objects.is_empty() && tree.chunks.is_empty(), "an empty tree has no nodes");
+        }
+    }
+
+    fn put(
+        tree: &mut Tree,
+        model: &mut Model,
+        objects: &mut Vec<ObjectId>,
+        index: u32,
+        entry: Entry,
+    ) {
+        let before = model.shadow_only_nodes();
+        let stored = store(tree, index, entry, objects);
+        let old = match entry {
+            Entry::Empty => model.slots.remove(&index),
+            _ => model.slots.insert(index, (entry, [false; Mark::COUNT])),
+        };
+        assert_eq!(stored.old, old.map_or(Entry::Empty, |(old, _)| old));
+        let change = model.shadow_only_nodes() as i64 - before as i64;
+        assert_eq!(stored.shadow_only.map_or(0, |(_, on)| if on { 1 } else { -1 }), change);
+    }
+
+    fn compare(tree: &Tree, model: &Model, probes: &[(u32, u32)]) {
+        assert_eq!(tree.nr_pages(), model.pages().count() as u64);
+        assert_eq!(tree.shadow_nodes(), model.shadow_only_nodes());
+        let mut walked = Vec::new();
+        tree.walk(0, u32::MAX, |index, pfn| {
+            walked.push((index, pfn));
+            true
+        });
+        assert!(walked.iter().copied().eq(model.pages().map(|(index, pfn, _)| (index, pfn))));
+        for mark in Mark::ALL {
+            let marked = model.pages().filter(|(.., marks)| marks[mark as usize]).count() as u64;
+            assert_eq!((tree.nr_marked(mark), tree.any_marked(mark)), (marked, marked != 0));
+        }
+        for &(from, max) in probes {
+            let expected = model.slots.get(&from).map_or(Entry::Empty, |slot| slot.0);
+            assert_eq!(tree.get(from), expected);
+            let next = model.pages().find(|page| page.0 >= from).map(|page| (page.0, page.1));
+            assert_eq!(tree.next_page(from), next);
+            for mark in Mark::ALL {
+                let has = |page: &(u32, Pfn, [bool; Mark::COUNT])| page.2[mark as usize];
+                let next = model.pages().find(|page| page.0 >= from && has(page));
+                assert_eq!(tree.next_marked(from, mark), next.map(|page| (page.0, page.1)));
+                let here = model.pages().any(|page| page.0 == from && has(&page));
+                assert_eq!(tree.is_marked(from, mark), here);
+            }
+            let end = from.saturating_add(max);
+            let missing = (from..end).find(|&index| !model.is_page(index));
+            if end < u32::MAX {
+                assert_eq!(tree.next_missing(from, max), missing);
+            }
+            let before = (0..from).rev().take(max as usize).take_while(|&i| model.is_page(i));
+            assert_eq!(tree.run_before(from, max), before.count() as u32);
+            let mut run = 0;
+            tree.run(from, max, |index, _| {
+                run += 1;
+                index - from != 20
+            });
+            assert_eq!(run, (missing.unwrap_or(end) - from).min(21));
+        }
+    }
+
+    #[test]
+    fn a_sparse_file_costs_what_it_holds() {
+        let (mut tree, mut objects) = (Tree::default(), Vec::new());
+        for index in [0, 1 << 30, u32::MAX - 1] {
+            store(&mut tree, index, Entry::Page(Pfn(7)), &mut objects);
+        }
+        // One node for page 0; node, group's and chunk's for the others.
+        assert_eq!((objects.len(), tree.chunks.len(), tree.nr_pages()), (7, 1 << 14, 3));
+        assert_eq!(tree.next_page(1), Some((1 << 30, Pfn(7))));
+    }
+
+    #[test]
+    fn a_full_node_costs_less_than_five_bytes_a_page() {
+        let group = size_of::<Group>() as f64 / 4096.0;
+        assert!(size_of::<Node>() as f64 / 64.0 + group < 5.0);
     }
 }
