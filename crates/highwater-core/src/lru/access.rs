@@ -1,20 +1,50 @@
 //! Marking pages used (spec 02 §4, spec 04 §3.6).
 
-use crate::host::{Cx, Devices};
+use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::page::{PageFlags, Pfn};
 
 impl<H: Devices> Kernel<H> {
     /// `mark_page_accessed`: inactive/unreferenced, inactive/referenced, active/unreferenced,
     /// active/referenced.
+    ///
+    /// An activation is charged when the batch drains, under `lru_lock`.
     pub fn mark_accessed(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        let marks = page.marks();
+        if !marks.contains(PageFlags::REFERENCED) {
+            cx.charge(Cost::MarkReferenced, 1);
+            page.flag_set::<H>(PageFlags::REFERENCED);
+        } else if !marks.intersects(PageFlags::UNEVICTABLE | PageFlags::ACTIVE) {
+            self.activate_used(cx, pfn);
+        }
     }
 
     /// Sets the referenced bit and nothing else (study 003's change).
+    #[inline]
     pub fn set_referenced(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        cx.charge(Cost::MarkReferenced, 1);
+        if !page.is(PageFlags::REFERENCED) {
+            page.flag_set::<H>(PageFlags::REFERENCED);
+        }
+    }
+
+    /// An inactive page was used for the second time. One that waits to be added becomes active at
+    /// once if it waits here; if it waits on another CPU or is isolated, only its flag is lost.
+    #[inline(never)]
+    fn activate_used(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let page = self.mem.map.page(pfn);
+        if page.is(PageFlags::LRU) {
+            self.lru_batch(cx, super::BatchKind::Activate, pfn);
+        } else {
+            cx.charge(Cost::MarkReferenced, 1);
+            self.activate_in_add_batch(cx, pfn);
+        }
+        page.flag_clear::<H>(PageFlags::REFERENCED);
+        // Before 5.9 the clock counts file pages only.
+        if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
+            self.age_nonresident(pfn, 1);
+        }
     }
 }

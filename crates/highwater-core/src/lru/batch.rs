@@ -1,10 +1,31 @@
-//! Per-CPU batches (spec 02 §3).
+//! Per-CPU batches: list operations that share a hold of `lru_lock` (spec 02 §3).
+//!
+//! A page in a batch carries an extra reference. The entry that fills a batch drains it; so does
+//! [`Kernel::lru_add_drain`].
+//!
+//! | batch | filled by | charged when drained |
+//! |---|---|---|
+//! | add | faults, page cache, swap-in, put-back | a move a page |
+//! | rotate | the end of writeback, from interrupts | a move a page |
+//! | deactivate file, deactivate, lazy free | invalidation, MADV_COLD, MADV_FREE | a move a page |
+//! | activate | [`Kernel::mark_accessed`] | an activation a page (finding the page included) |
+//! | mlock | `mlock_page`, `munlock_page` | a move a page |
+//!
+//! Synchronisation: a CPU's batches are behind its batch lock, which is held while one of them
+//! drains, as the kernel does not let go of the CPU then. Interrupts may hit the holder, so the
+//! batch that they fill has a lock of its own; that one is left before `lru_lock` is taken, and
+//! interrupts need no other. `pending` says without the lock whether there is anything to drain; a
+//! remote reader may see an old value, and miss an entry that was added at the same time.
 
-use alloc::vec::Vec;
-
-use crate::host::{CpuId, Cx, Devices};
+use super::LockedLru;
+use super::mlock::MlockOp;
+use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::page::{Page, PageFlags, Pfn};
+use crate::page_alloc::PageAllocator;
+use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::vmstat::VmEvent;
 
 /// What a batch does to its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,48 +50,403 @@ pub enum BatchKind {
 impl BatchKind {
     /// Number of kinds.
     pub const COUNT: usize = 7;
+    /// In the order in which they are drained.
+    pub const ALL: [BatchKind; Self::COUNT] = [
+        BatchKind::Add,
+        BatchKind::Rotate,
+        BatchKind::DeactivateFile,
+        BatchKind::Deactivate,
+        BatchKind::LazyFree,
+        BatchKind::Activate,
+        BatchKind::Mlock,
+    ];
+
+    /// Is the batch any use for a page with these flags? Looked at when the page is queued.
+    #[inline(always)]
+    fn wants(self, page: &Page) -> bool {
+        let marks = page.marks();
+        let has = |flags| marks.contains(flags);
+        if matches!(self, BatchKind::Add | BatchKind::Mlock) {
+            return true;
+        }
+        if has(PageFlags::UNEVICTABLE) {
+            return false;
+        }
+        match self {
+            BatchKind::Add | BatchKind::Mlock | BatchKind::DeactivateFile => true,
+            BatchKind::Rotate => {
+                has(PageFlags::LRU) && !marks.intersects(PageFlags::LOCKED | PageFlags::DIRTY)
+            }
+            BatchKind::Deactivate => has(PageFlags::LRU | PageFlags::ACTIVE),
+            BatchKind::LazyFree => {
+                has(PageFlags::LRU | PageFlags::SWAPBACKED)
+                    && !has(PageFlags::SWAPCACHE)
+                    && page.is_anon()
+            }
+            BatchKind::Activate => has(PageFlags::LRU) && !has(PageFlags::ACTIVE),
+        }
+    }
 }
 
-/// One CPU's batches: at most 15 pages each, a reference held on every page.
+/// Most pages of a batch: two words short of a cache line of the kernel's pointers.
+pub(super) const BATCH_MAX: usize = 15;
+
+/// Pages that wait for the same operation, a reference held on each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Batch {
+    len: u32,
+    pfns: [Pfn; BATCH_MAX],
+}
+
+impl Batch {
+    /// The pages, oldest first.
+    #[inline(always)]
+    pub fn pages(&self) -> &[Pfn] {
+        &self.pfns[..self.len as usize]
+    }
+
+    /// Adds a page; how many there are now.
+    #[inline(always)]
+    fn push(&mut self, pfn: Pfn) -> u32 {
+        self.pfns[self.len as usize] = pfn;
+        self.len += 1;
+        self.len
+    }
+}
+
+/// The batches of one CPU that only tasks fill.
 #[derive(Debug, Default)]
 pub struct Batches {
-    /// By [`BatchKind`].
-    pub(crate) pages: [Vec<Pfn>; BatchKind::COUNT],
+    /// By [`BatchKind`]; that of `Rotate` stays empty.
+    batches: [Batch; BatchKind::COUNT],
+    /// What to do with each page of the mlock batch.
+    mlock_ops: [MlockOp; BATCH_MAX],
+}
+
+impl Batches {
+    /// The pages of a batch.
+    pub fn pages(&self, kind: BatchKind) -> &[Pfn] {
+        self.batches[kind as usize].pages()
+    }
+}
+
+/// All batches of one CPU.
+pub struct CpuBatches<H: Host> {
+    tasks: H::CpuLock<Batches>,
+    rotate: H::CpuLock<Batch>,
+    /// Bit of each kind in `tasks` that has pages.
+    pending: AtomicU8,
+    /// Pages in `rotate`.
+    nr_rotate: AtomicU8,
+    /// Entries that fill a batch.
+    full_at: u32,
+}
+
+impl<H: Host> CpuBatches<H> {
+    pub(super) fn new(host: &H, cpu: CpuId, mem: &PageAllocator<H>) -> Self {
+        let full_at = u32::from(mem.policy.reclaim.lru_batch).clamp(1, BATCH_MAX as u32);
+        CpuBatches {
+            tasks: host.new_cpu_lock(LockClass::LruBatch, cpu, Batches::default()),
+            rotate: host.new_cpu_lock(LockClass::LruBatch, cpu, Batch::default()),
+            pending: AtomicU8::new(0),
+            nr_rotate: AtomicU8::new(0),
+            full_at,
+        }
+    }
+
+    /// Nothing waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.pending.load(Relaxed) == 0 && self.nr_rotate.load(Relaxed) == 0
+    }
+
+    /// Pages that wait.
+    pub fn len(&self, cx: &Cx<'_, H>) -> usize {
+        let tasks = self.tasks.lock(cx.cpu());
+        let waiting: usize = tasks.batches.iter().map(|batch| batch.pages().len()).sum();
+        waiting + usize::from(self.nr_rotate.load(Relaxed))
+    }
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Queues a page for a batch operation on this CPU, taking a reference; a full batch is drained.
+    /// Queues a page for a batch operation on this CPU, taking a reference, unless the operation
+    /// would not change it; a full batch is drained.
+    #[inline]
     pub fn lru_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, pfn: Pfn) {
-        let _ = (cx, kind, pfn);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        if kind.wants(page) {
+            page.get::<H>(1);
+            match kind {
+                BatchKind::Rotate => self.rotate_push(cx, pfn),
+                _ => self.batch_push(cx, kind, pfn, MlockOp::default()),
+            }
+        }
     }
 
     /// A new page goes onto its list (`folio_add_lru`).
+    #[inline]
     pub fn lru_add(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         self.lru_batch(cx, BatchKind::Add, pfn);
-    }
-
-    /// Drains this CPU's batches (`lru_add_drain`).
-    pub fn lru_add_drain(&self, cx: &Cx<'_, H>) {
-        self.lru_add_drain_cpu(cx, cx.cpu());
-    }
-
-    /// Drains the batches of one CPU, in table order, then mlock's.
-    pub fn lru_add_drain_cpu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
-        let _ = (cx, cpu);
-        todo!()
-    }
-
-    /// Drains every CPU's batches.
-    pub fn lru_add_drain_all(&self, cx: &Cx<'_, H>) {
-        let _ = cx;
-        todo!()
     }
 
     /// End of writeback of a page marked RECLAIM: to the tail, if it is clean and on a list.
     /// From interrupts.
     pub fn lru_rotate(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        self.lru_batch(cx, BatchKind::Rotate, pfn);
     }
+
+    /// Drains this CPU's batches (`lru_add_drain`).
+    #[inline]
+    pub fn lru_add_drain(&self, cx: &Cx<'_, H>) {
+        self.lru_add_drain_cpu(cx, cx.cpu());
+    }
+
+    /// Drains the batches of one CPU, in table order, then mlock's.
+    #[inline]
+    pub fn lru_add_drain_cpu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
+        if !self.lru.batches[cpu.idx()].is_empty() {
+            self.drain_cpu(cx, cpu);
+        }
+    }
+
+    /// Drains every CPU's batches.
+    pub fn lru_add_drain_all(&self, cx: &Cx<'_, H>) {
+        for cpu in 0..self.lru.batches.len() {
+            self.lru_add_drain_cpu(cx, CpuId(cpu as u16));
+        }
+    }
+
+    /// True if a page waits in this CPU's add batch; it was made active there then.
+    pub(super) fn activate_in_add_batch(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
+        let cpu = cx.cpu();
+        let batches = &self.lru.batches[cpu.idx()];
+        if batches.pending.load(Relaxed) & (1 << BatchKind::Add as u8) == 0 {
+            return false;
+        }
+        let tasks = batches.tasks.lock(cpu);
+        let found = tasks.pages(BatchKind::Add).iter().rev().any(|&p| p == pfn);
+        if found {
+            self.mem.map.page(pfn).flag_set::<H>(PageFlags::ACTIVE);
+        }
+        found
+    }
+
+    /// The page's reference is taken.
+    #[inline]
+    pub(super) fn batch_push(&self, cx: &Cx<'_, H>, kind: BatchKind, pfn: Pfn, op: MlockOp) {
+        let cpu = cx.cpu();
+        let batches = &self.lru.batches[cpu.idx()];
+        let mut tasks = batches.tasks.lock(cpu);
+        let len = tasks.batches[kind as usize].push(pfn);
+        if kind == BatchKind::Mlock {
+            tasks.mlock_ops[len as usize - 1] = op;
+        }
+        if len == batches.full_at {
+            self.drain_kind(cx, kind, &mut tasks, batches);
+        } else if len == 1 {
+            batches.pending.store(batches.pending.load(Relaxed) | 1 << kind as u8, Relaxed);
+        }
+    }
+
+    fn rotate_push(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let cpu = cx.cpu();
+        let batches = &self.lru.batches[cpu.idx()];
+        let mut rotate = batches.rotate.lock(cpu);
+        let len = rotate.push(pfn);
+        batches.nr_rotate.store(len as u8, Relaxed);
+        if len == batches.full_at {
+            drop(rotate);
+            self.drain_rotate(cx, batches);
+        }
+    }
+
+    #[inline(never)]
+    fn drain_cpu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
+        let batches = &self.lru.batches[cpu.idx()];
+        let (first, rest) = (1 << BatchKind::Add as u8, !(1 << BatchKind::Add as u8));
+        if batches.pending.load(Relaxed) & first != 0 {
+            let mut tasks = batches.tasks.lock(cx.cpu());
+            self.drain_kind(cx, BatchKind::Add, &mut tasks, batches);
+        }
+        self.drain_rotate(cx, batches);
+        if batches.pending.load(Relaxed) & rest != 0 {
+            let mut tasks = batches.tasks.lock(cx.cpu());
+            for kind in BatchKind::ALL {
+                if kind != BatchKind::Add && tasks.batches[kind as usize].len != 0 {
+                    self.drain_kind(cx, kind, &mut tasks, batches);
+                }
+            }
+        }
+    }
+
+    /// Empties a batch of the locked ones.
+    fn drain_kind(
+        &self,
+        cx: &Cx<'_, H>,
+        kind: BatchKind,
+        tasks: &mut Batches,
+        batches: &CpuBatches<H>,
+    ) {
+        let pages = tasks.pages(kind);
+        match kind {
+            BatchKind::Mlock => self.apply_mlock(cx, pages, &tasks.mlock_ops),
+            _ => self.apply_batch(cx, kind, pages),
+        }
+        self.release_pages(cx, pages);
+        tasks.batches[kind as usize].len = 0;
+        batches.pending.store(batches.pending.load(Relaxed) & !(1 << kind as u8), Relaxed);
+    }
+
+    /// Empties the batch that interrupts fill; its lock is not held meanwhile.
+    fn drain_rotate(&self, cx: &Cx<'_, H>, batches: &CpuBatches<H>) {
+        if batches.nr_rotate.load(Relaxed) == 0 {
+            return;
+        }
+        let full = {
+            let mut rotate = batches.rotate.lock(cx.cpu());
+            batches.nr_rotate.store(0, Relaxed);
+            core::mem::take(&mut *rotate)
+        };
+        self.apply_batch(cx, BatchKind::Rotate, full.pages());
+        self.release_pages(cx, full.pages());
+    }
+
+    /// Does a batch's operation on its pages.
+    fn apply_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, pages: &[Pfn]) {
+        let mut held = None;
+        let mut counts = Counts::default();
+        for &pfn in pages {
+            let page = self.mem.map.page(pfn);
+            // New pages are on no list. Others may have left theirs since they were queued.
+            if kind != BatchKind::Add && !page.flag_test_clear::<H>(PageFlags::LRU) {
+                continue;
+            }
+            self.relock_lru(cx, &mut held, page);
+            if let Some(lru) = &mut held {
+                let moved = match kind {
+                    BatchKind::Add => add(lru, page, pfn, &mut counts),
+                    BatchKind::Rotate => rotate(lru, page, pfn, &mut counts),
+                    BatchKind::DeactivateFile => deactivate_file(lru, page, pfn, &mut counts),
+                    BatchKind::Deactivate => deactivate(lru, page, pfn, &mut counts),
+                    BatchKind::LazyFree => lazy_free(lru, page, pfn, &mut counts),
+                    BatchKind::Activate => activate(lru, page, pfn, &mut counts),
+                    BatchKind::Mlock => false,
+                };
+                lru.add_work(moved.into());
+            }
+            page.flag_set::<H>(PageFlags::LRU);
+        }
+        drop(held);
+        self.count_batch(cx, &counts);
+    }
+
+    fn count_batch(&self, cx: &Cx<'_, H>, counts: &Counts) {
+        let events = [
+            (VmEvent::UnevictablePgsCulled, counts.culled),
+            (VmEvent::UnevictablePgsRescued, counts.rescued),
+            (VmEvent::Pgrotated, counts.rotated),
+            (VmEvent::Pgdeactivate, counts.deactivated),
+            (VmEvent::Pglazyfree, counts.lazy_freed),
+            (VmEvent::Pgactivate, counts.activated),
+        ];
+        for (event, pages) in events {
+            if pages != 0 {
+                self.mem.events.add(cx.cpu(), event, u64::from(pages));
+            }
+        }
+    }
+}
+
+/// Events of one drain.
+#[derive(Default)]
+struct Counts {
+    culled: u32,
+    rescued: u32,
+    rotated: u32,
+    deactivated: u32,
+    lazy_freed: u32,
+    activated: u32,
+}
+
+// The operations: page by page, its lists locked, its LRU flag cleared. True if it moved.
+
+type Locked<'a, 'h, H> = LockedLru<'a, 'h, H>;
+
+fn add<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+    let was_unevictable = page.flag_test_clear::<H>(PageFlags::UNEVICTABLE);
+    if page.is_evictable() {
+        n.rescued += u32::from(was_unevictable);
+    } else {
+        page.flag_clear::<H>(PageFlags::ACTIVE);
+        page.flag_set::<H>(PageFlags::UNEVICTABLE);
+        n.culled += u32::from(!was_unevictable);
+    }
+    lru.link_head(pfn);
+    true
+}
+
+fn rotate<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+    if page.is(PageFlags::UNEVICTABLE) {
+        return false;
+    }
+    lru.unlink(pfn);
+    page.flag_clear::<H>(PageFlags::ACTIVE);
+    lru.link_tail(pfn);
+    n.rotated += 1;
+    true
+}
+
+fn deactivate_file<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+    let marks = page.marks();
+    if marks.contains(PageFlags::UNEVICTABLE) || page.is_mapped() {
+        return false;
+    }
+    lru.unlink(pfn);
+    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
+    if marks.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
+        // Writeback's end moves it on to the tail.
+        page.flag_set::<H>(PageFlags::RECLAIM);
+        lru.link_head(pfn);
+    } else {
+        lru.link_tail(pfn);
+        n.rotated += 1;
+    }
+    n.deactivated += u32::from(marks.contains(PageFlags::ACTIVE));
+    true
+}
+
+fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+    if !page.is(PageFlags::ACTIVE) || page.is(PageFlags::UNEVICTABLE) {
+        return false;
+    }
+    lru.unlink(pfn);
+    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
+    lru.link_head(pfn);
+    n.deactivated += 1;
+    true
+}
+
+fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+    let marks = page.marks();
+    let keeps_content = marks.intersects(PageFlags::SWAPCACHE | PageFlags::UNEVICTABLE);
+    if keeps_content || !marks.contains(PageFlags::SWAPBACKED) || !page.is_anon() {
+        return false;
+    }
+    lru.unlink(pfn);
+    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED | PageFlags::SWAPBACKED);
+    lru.link_head(pfn);
+    n.lazy_freed += 1;
+    true
+}
+
+fn activate<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+    if page.marks().intersects(PageFlags::ACTIVE | PageFlags::UNEVICTABLE) {
+        return false;
+    }
+    lru.set_cost(Cost::MarkActivate);
+    lru.unlink(pfn);
+    page.flag_set::<H>(PageFlags::ACTIVE);
+    lru.link_head(pfn);
+    n.activated += 1;
+    true
 }

@@ -5,11 +5,10 @@ use alloc::vec::Vec;
 
 use crossbeam_utils::CachePadded;
 
-use super::Batches;
+use super::CpuBatches;
 use crate::config::LruTopology;
-use crate::host::{CpuId, Cx, Devices, Tasks};
-use crate::kernel::Kernel;
-use crate::page::{Page, PageFlags, PageList, Pfn};
+use crate::host::{CpuId, Tasks};
+use crate::page::{Page, PageFlags, PageList};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -147,7 +146,7 @@ pub struct Lru<H: Tasks> {
     /// One a node, or one a zone (node * 5 + zone type).
     pub vecs: Box<[LruVec<H>]>,
     /// By CPU.
-    pub batches: Box<[CachePadded<H::CpuLock<Batches>>]>,
+    pub batches: Box<[CachePadded<CpuBatches<H>>]>,
     topology: LruTopology,
 }
 
@@ -159,10 +158,8 @@ impl<H: Tasks> Lru<H> {
             LruTopology::Node => mem.nr_nodes(),
             LruTopology::Zone => mem.nr_nodes() * ZoneType::COUNT,
         };
-        let batches = (0..mem.nr_cpus() as u16).map(|cpu| {
-            let batches = Batches::default();
-            CachePadded::new(host.new_cpu_lock(LockClass::LruBatch, CpuId(cpu), batches))
-        });
+        let batches = (0..mem.nr_cpus() as u16)
+            .map(|cpu| CachePadded::new(CpuBatches::new(host, CpuId(cpu), mem)));
         Lru {
             vecs: (0..nr_vecs).map(|_| LruVec::new(host)).collect::<Vec<_>>().into(),
             batches: batches.collect::<Vec<_>>().into(),
@@ -185,6 +182,16 @@ impl<H: Tasks> Lru<H> {
         &self.vecs[self.index_of(page)]
     }
 
+    /// The node that lists belong to.
+    #[inline]
+    pub fn node_of(&self, index: usize) -> NodeId {
+        let node = match self.topology {
+            LruTopology::Node => index,
+            LruTopology::Zone => index / ZoneType::COUNT,
+        };
+        NodeId(node as u16)
+    }
+
     /// The lists of a node (per-node topology).
     #[inline(always)]
     pub fn node(&self, node: NodeId) -> &LruVec<H> {
@@ -192,78 +199,5 @@ impl<H: Tasks> Lru<H> {
             LruTopology::Node => &self.vecs[node.idx()],
             LruTopology::Zone => &self.vecs[node.idx() * ZoneType::COUNT],
         }
-    }
-}
-
-impl<H: Devices> Kernel<H> {
-    /// Links a page at the head of the list its flags name; the caller holds the list's lock and
-    /// has set LRU. Counts it.
-    pub(crate) fn lru_link_head(
-        &self,
-        cx: &Cx<'_, H>,
-        vec: &LruVec<H>,
-        lists: &mut LruLists,
-        pfn: Pfn,
-    ) {
-        let _ = (cx, vec, lists, pfn);
-        todo!()
-    }
-
-    /// Links a page at the tail of the list its flags name.
-    pub(crate) fn lru_link_tail(
-        &self,
-        cx: &Cx<'_, H>,
-        vec: &LruVec<H>,
-        lists: &mut LruLists,
-        pfn: Pfn,
-    ) {
-        let _ = (cx, vec, lists, pfn);
-        todo!()
-    }
-
-    /// Unlinks a page from the list its flags name; LRU is the caller's affair.
-    pub(crate) fn lru_unlink(
-        &self,
-        cx: &Cx<'_, H>,
-        vec: &LruVec<H>,
-        lists: &mut LruLists,
-        pfn: Pfn,
-    ) {
-        let _ = (cx, vec, lists, pfn);
-        todo!()
-    }
-
-    /// Adds `delta` pages to a list's size and counters (zone and node), for batched moves.
-    pub(crate) fn lru_count(
-        &self,
-        cx: &Cx<'_, H>,
-        vec: &LruVec<H>,
-        page: &Page,
-        list: LruKind,
-        delta: i64,
-    ) {
-        let _ = (cx, vec, page, list, delta);
-        todo!()
-    }
-
-    /// Drops one reference; the last one takes the page off its list and frees it.
-    pub fn put_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
-    }
-
-    /// Drops one reference of each page (`release_pages`): pages whose last it was leave their
-    /// lists under one lock hold per run of pages of one node, at most 32, and are freed last
-    /// first (spec 04 §3.5).
-    pub fn release_pages(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
-        let _ = (cx, pfns);
-        todo!()
-    }
-
-    /// Frees pages that nobody references and that are on no list (reclaim's, after freezing
-    /// them), last first as [`Self::release_pages`] does.
-    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
-        let _ = (cx, pfns);
-        todo!()
     }
 }

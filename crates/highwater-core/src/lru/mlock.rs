@@ -1,28 +1,134 @@
 //! Pages that locked regions map: onto the unevictable list and back (spec 04 §2.7).
+//!
+//! MLOCKED is set at once; the list follows when the CPU's mlock batch drains. On the unevictable
+//! list a page counts the locked mappings it has (file pages may be mapped by several spaces); a
+//! page whose lock came while it was on no list counts one when it arrives there.
 
+use super::batch::BATCH_MAX;
+use super::{BatchKind, LockedLru};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::page::{Page, PageFlags, Pfn};
+use crate::vmstat::VmEvent;
+
+/// What the mlock batch does to a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum MlockOp {
+    /// One locked mapping more.
+    #[default]
+    Lock,
+    /// The same, of a page that was on no list before.
+    LockNew,
+    /// One locked mapping less.
+    Unlock,
+}
 
 impl<H: Devices> Kernel<H> {
     /// A locked region maps a page that may be on a list. Sets MLOCKED, counts it, and moves the
     /// page to the unevictable list with this CPU's mlock batch. Once for each such mapping.
     pub(crate) fn mlock_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        self.mlock_with(cx, pfn, MlockOp::Lock);
     }
 
     /// As [`Self::mlock_page`] for a fresh page that was never given to [`Self::lru_add`]: the
     /// batch puts it on the list in its stead.
     pub(crate) fn mlock_new_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        self.mlock_with(cx, pfn, MlockOp::LockNew);
     }
 
     /// A mapping by a locked region goes, or its lock does: the last one clears MLOCKED and gives
     /// the page back to its list.
     pub(crate) fn munlock_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let _ = (cx, pfn);
-        todo!()
+        self.mem.map.page(pfn).get::<H>(1);
+        self.batch_push(cx, BatchKind::Mlock, pfn, MlockOp::Unlock);
+    }
+
+    fn mlock_with(&self, cx: &Cx<'_, H>, pfn: Pfn, op: MlockOp) {
+        let page = self.mem.map.page(pfn);
+        if !page.flag_test_set::<H>(PageFlags::MLOCKED) {
+            self.count_mlock(cx, page, 1);
+            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsMlocked, 1);
+        }
+        page.get::<H>(1);
+        self.batch_push(cx, BatchKind::Mlock, pfn, op);
+    }
+
+    /// Drains the mlock batch.
+    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Pfn], ops: &[MlockOp; BATCH_MAX]) {
+        let mut held = None;
+        for (&pfn, &op) in pages.iter().zip(ops) {
+            let page = self.mem.map.page(pfn);
+            let was_listed = op != MlockOp::LockNew && page.flag_test_clear::<H>(PageFlags::LRU);
+            if was_listed || op == MlockOp::LockNew {
+                self.relock_lru(cx, &mut held, page);
+                if let Some(lru) = &mut held {
+                    match op {
+                        MlockOp::Lock => self.lock_listed(cx, lru, page, pfn),
+                        MlockOp::LockNew => self.lock_new(cx, lru, page, pfn),
+                        MlockOp::Unlock => self.unlock_listed(cx, lru, page, pfn),
+                    }
+                    lru.add_work(1);
+                }
+                page.flag_set::<H>(PageFlags::LRU);
+            } else if op == MlockOp::Unlock {
+                // Isolated, or on its way to a list: whoever adds it looks at MLOCKED then.
+                self.clear_mlocked(cx, page, VmEvent::UnevictablePgsMunlocked);
+            }
+        }
+    }
+
+    fn lock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+        match (page.is_evictable(), page.is(PageFlags::UNEVICTABLE)) {
+            // Unlocked again since it was queued.
+            (true, true) => self.rescue(cx, lru, page, pfn),
+            (true, false) => {}
+            (false, true) => page.add_locked_mapping(),
+            (false, false) => {
+                lru.unlink(pfn);
+                self.cull(cx, lru, page, pfn);
+            }
+        }
+    }
+
+    fn lock_new(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+        if page.is_evictable() {
+            lru.link_head(pfn);
+        } else {
+            self.cull(cx, lru, page, pfn);
+        }
+    }
+
+    fn unlock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+        let is_culled = page.is(PageFlags::UNEVICTABLE);
+        if is_culled && page.remove_locked_mapping() > 0 {
+            return;
+        }
+        self.clear_mlocked(cx, page, VmEvent::UnevictablePgsMunlocked);
+        if is_culled && page.is_evictable() {
+            self.rescue(cx, lru, page, pfn);
+        }
+    }
+
+    fn clear_mlocked(&self, cx: &Cx<'_, H>, page: &Page, event: VmEvent) {
+        if page.flag_test_clear::<H>(PageFlags::MLOCKED) {
+            self.count_mlock(cx, page, -1);
+            self.mem.events.add(cx.cpu(), event, 1);
+        }
+    }
+
+    /// An unlinked page goes onto the unevictable list.
+    fn cull(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+        page.flag_clear::<H>(PageFlags::ACTIVE);
+        page.flag_set::<H>(PageFlags::UNEVICTABLE);
+        lru.link_head(pfn);
+        self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCulled, 1);
+    }
+
+    /// A page of the unevictable list goes back to its own.
+    fn rescue(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+        lru.unlink(pfn);
+        page.flag_clear::<H>(PageFlags::UNEVICTABLE);
+        lru.link_head(pfn);
+        self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsRescued, 1);
     }
 }

@@ -1,19 +1,28 @@
 //! LRU lists (spec 02 §2 to §6): lists by type and activity, per-CPU batches, mark-accessed,
 //! reference checks, shadows.
 //!
-//! Key types: [`LruVec`] (one set of lists), [`Lru`] (all of them and the batches).
+//! Key types: [`LruVec`] (one set of lists), [`Lru`] (all of them and the batches), `LockedLru` (a
+//! set of lists under its lock, which counts what joins and leaves), [`CpuBatches`], [`Shadow`].
 //!
 //! Synchronisation: lists and costs behind `lru_lock` of their [`LruVec`]; batches behind their CPU's
-//! lock; batch before list.
+//! lock, except the one that interrupts fill, which has its own; batch before list. Whoever clears
+//! a page's LRU flag may move it, once it has `lru_lock`; who only holds the lock finds pages on a
+//! list whose flag is clear and leaves them alone.
 //!
 //! From: `vm::fault`, `page_cache`, `swap` · to: `reclaim`.
 
 mod access;
 mod batch;
 mod list;
+mod locked;
 mod mlock;
+mod release;
+#[cfg(test)]
+mod tests;
 mod workingset;
 
-pub use batch::{BatchKind, Batches};
+pub use batch::{Batch, BatchKind, Batches, CpuBatches};
+pub(crate) use locked::LockedLru;
 pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
+pub(crate) use workingset::age as age_clock;
 pub use workingset::{Shadow, WorkingsetShrinker};

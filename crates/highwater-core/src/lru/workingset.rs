@@ -1,72 +1,201 @@
-//! Shadows of evicted pages and what their return says (spec 02 §6).
+//! Shadows of evicted pages and what their return says (spec 02 §6, §8.5).
+//!
+//! Each set of lists has a clock, `nonresident_age`, that counts evictions and activations. A
+//! shadow keeps the time of the eviction; the distance at the page's return says how many more
+//! pages the lists would have needed to keep it. Up to that many are on the lists that compete
+//! with it: the page belongs to the working set and starts active.
+//!
+//! Synchronisation: the clocks are atomic; costs are behind `lru_lock`.
 
-use super::PageType;
+use super::{LruKind, LruVec, PageType};
+use crate::config::BalanceRule;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::page::{PageFlags, Pfn};
 use crate::reclaim::{Shrinker, Shrunk};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::bump;
+use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
-/// What stays of an evicted page: the eviction clock, its node, whether it was workingset.
+/// What stays of an evicted page: when it was evicted, from which lists, and whether it was
+/// workingset.
 ///
 /// ```text
-/// 63..11 zero-extended clock (36 bits used) | 10..1 node | 0 workingset
+/// 46..11 clock, modulo 2^36 | 10..1 index of the lists | 0 workingset
 /// ```
+///
+/// Machines that need the kernel's bucketing (more than 2^36 pages) are beyond this model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow(pub u64);
 
+impl Shadow {
+    const VEC_SHIFT: u32 = 1;
+    const VEC_MASK: u64 = (1 << 10) - 1;
+    const CLOCK_SHIFT: u32 = 11;
+    /// Clocks are compared modulo this plus one.
+    const CLOCK_MASK: u64 = (1 << 36) - 1;
+
+    /// A page of the lists `vec` was evicted at `clock`.
+    pub const fn new(clock: u64, vec: usize, is_workingset: bool) -> Shadow {
+        Shadow(
+            (clock & Self::CLOCK_MASK) << Self::CLOCK_SHIFT
+                | (vec as u64 & Self::VEC_MASK) << Self::VEC_SHIFT
+                | is_workingset as u64,
+        )
+    }
+
+    /// The lists it was evicted from.
+    pub const fn vec(self) -> usize {
+        (self.0 >> Self::VEC_SHIFT & Self::VEC_MASK) as usize
+    }
+
+    /// It had been deactivated before.
+    pub const fn is_workingset(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// How far the clock went since.
+    pub const fn distance(self, clock: u64) -> u64 {
+        clock.wrapping_sub(self.0 >> Self::CLOCK_SHIFT) & Self::CLOCK_MASK
+    }
+}
+
 impl<H: Devices> Kernel<H> {
-    /// A page is evicted: the shadow to leave in its place. Ages the node's clock.
+    /// A page is evicted: the shadow to leave in its place. Ages the clock of its lists.
     pub fn workingset_eviction(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Shadow {
-        let _ = (cx, pfn);
-        todo!()
+        let _ = cx;
+        let page = self.mem.map.page(pfn);
+        let index = self.lru.index_of(page);
+        let vec = &self.lru.vecs[index];
+        let clock = vec.nonresident_age.load(Relaxed);
+        // Before 5.9 anonymous pages leave no trace; their shadows are not looked at either.
+        if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
+            age::<H>(vec, 1);
+        }
+        Shadow::new(clock, index, page.is(PageFlags::WORKINGSET))
     }
 
     /// A page came back for which a shadow was found: counts the refault and decides whether it
     /// starts active (sets ACTIVE, WORKINGSET). Before the page is added to a list.
     pub fn workingset_refault(&self, cx: &Cx<'_, H>, pfn: Pfn, shadow: Shadow) {
-        let _ = (cx, pfn, shadow);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        let page_type = PageType::of(page);
+        let counts_anon = self.mem.policy.reclaim.anon_workingset;
+        if page_type == PageType::Anon && !counts_anon {
+            return;
+        }
+        let Some(vec) = self.lru.vecs.get(shadow.vec()) else {
+            debug_assert!(false, "a shadow of lists that do not exist");
+            return;
+        };
+        let stats = &self.mem.node(self.lru.node_of(shadow.vec())).stats;
+        let count = |item: NodeStat| stats.add(cx.cpu(), item as usize + page_type as usize, 1);
+        count(NodeStat::WorkingsetRefaultAnon);
+
+        let distance = shadow.distance(vec.nonresident_age.load(Relaxed));
+        let has_swap = counts_anon && self.swap.nr_free() > 0;
+        if distance > workingset_size(page_type, has_swap, |list| vec.size(list)) {
+            return;
+        }
+        page.flag_set::<H>(PageFlags::ACTIVE);
+        age::<H>(vec, 1);
+        count(NodeStat::WorkingsetActivateAnon);
+        if shadow.is_workingset() {
+            page.flag_set::<H>(PageFlags::WORKINGSET);
+            self.lru_note_cost(cx, self.lru.index_of(page), page_type, 1);
+            count(NodeStat::WorkingsetRestoreAnon);
+        }
     }
 
     /// Records the activation counts that the next reclaim of a node compares with.
     pub fn snapshot_refaults(&self, node: NodeId) {
-        let _ = node;
-        todo!()
+        for page_type in [PageType::Anon, PageType::File] {
+            let count = self.refault_activations(node, page_type);
+            self.lru.node(node).refaults[page_type as usize].store(count, Relaxed);
+        }
     }
 
     /// Pages of a type were activated by refaults on a node since its last snapshot (§8.1).
     pub fn refaults_changed(&self, node: NodeId, page_type: PageType) -> bool {
-        let _ = (node, page_type);
-        todo!()
+        let before = self.lru.node(node).refaults[page_type as usize].load(Relaxed);
+        self.refault_activations(node, page_type) != before
     }
 
-    /// Charges `pages` to a type's cost of a page's lists and lets the costs decay (§8.5).
+    /// As the kernel reads it: what the CPUs have not passed on yet does not count.
+    fn refault_activations(&self, node: NodeId, page_type: PageType) -> u64 {
+        let item = NodeStat::WorkingsetActivateAnon as usize + page_type as usize;
+        self.mem.node(node).stats.read(item)
+    }
+
+    /// Charges `pages` to a type's cost of the lists `vec` and lets the costs decay (§8.5). Without
+    /// effect on kernels that weigh by rotation (up to 5.7).
     pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: usize, page_type: PageType, pages: u64) {
-        let _ = (cx, vec, page_type, pages);
-        todo!()
+        if self.mem.policy.reclaim.balance != BalanceRule::Cost {
+            return;
+        }
+        let mut lru = self.lock_lru(cx, vec);
+        let evictable = LruKind::ALL[..4].iter().map(|&list| lru.vec().size(list)).sum();
+        let mut costs = [lru.lists.anon_cost, lru.lists.file_cost];
+        costs[page_type as usize] += pages;
+        [lru.lists.anon_cost, lru.lists.file_cost] = decayed(costs, evictable);
     }
 
     /// Ages the clock of a page's lists by `pages`.
+    #[inline]
     pub fn age_nonresident(&self, pfn: Pfn, pages: u64) {
-        let _ = (pfn, pages);
-        todo!()
+        age::<H>(self.lru.vec_of(self.mem.map.page(pfn)), pages);
     }
 }
 
-/// Frees tree nodes that hold nothing but shadows (`workingset_nodes`).
+/// Lets a clock go on.
+#[inline(always)]
+pub(crate) fn age<H: Devices>(vec: &LruVec<H>, pages: u64) {
+    if H::THREADED {
+        vec.nonresident_age.fetch_add(pages, Relaxed);
+    } else {
+        bump(&vec.nonresident_age, pages);
+    }
+}
+
+/// Pages that a returning page of a type competes with: what it could have pushed out had it
+/// stayed. Before 5.9 (`has_swap` is false then) active file pages only.
+fn workingset_size(page_type: PageType, has_swap: bool, size: impl Fn(LruKind) -> u64) -> u64 {
+    let mut pages = size(LruKind::ActiveFile);
+    if page_type == PageType::Anon {
+        pages += size(LruKind::InactiveFile);
+    }
+    if has_swap {
+        pages += size(LruKind::ActiveAnon);
+        if page_type == PageType::File {
+            pages += size(LruKind::InactiveAnon);
+        }
+    }
+    pages
+}
+
+/// Costs, halved once they exceed a quarter of the evictable pages.
+const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
+    if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
+}
+
+/// Frees tree nodes that hold nothing but shadows (`workingset_nodes`): as many as there are beyond
+/// one for every eight pages of the node. They cost nothing to recreate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkingsetShrinker;
 
+/// Pages of a node for each shadow-only tree node that may stay.
+const PAGES_PER_SHADOW_NODE: u64 = 8;
+
 impl<H: Devices> Shrinker<H> for WorkingsetShrinker {
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
-        let _ = (kernel, cx, node);
-        todo!()
+        let present: u64 = kernel.mem.zones_of(node).map(|zone| zone.present).sum();
+        kernel.shadow_nodes(cx, node).saturating_sub(present / PAGES_PER_SHADOW_NODE)
     }
 
     fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
-        let _ = (kernel, cx, node, nr);
-        todo!()
+        let (freed, pages) = kernel.drop_shadow_nodes(cx, node, nr);
+        Some(Shrunk { scanned: nr, freed, pages })
     }
 
     fn seeks(&self) -> u64 {
@@ -75,5 +204,53 @@ impl<H: Devices> Shrinker<H> for WorkingsetShrinker {
 
     fn is_node_aware(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_keeps_what_it_was_given() {
+        let shadow = Shadow::new((1 << 36) + 7, 319, true);
+        assert_eq!((shadow.vec(), shadow.is_workingset(), shadow.distance(107)), (319, true, 100));
+        assert!(!Shadow::new(7, 0, false).is_workingset());
+    }
+
+    /// Spec 02 §23, vector 9.
+    #[test]
+    fn distances_count_modulo_the_clock() {
+        assert_eq!(Shadow::new(900_000, 0, false).distance(1_000_000), 100_000);
+        assert_eq!(Shadow::new((1 << 36) - 100, 0, false).distance(50), 150);
+        assert_eq!(Shadow::new((1 << 36) - 100, 0, false).distance((1 << 36) + 50), 150);
+    }
+
+    /// Spec 02 §23, vector 9.
+    #[test]
+    fn a_working_set_is_what_competes() {
+        let sizes = |inactive_anon, inactive_file| {
+            move |list| match list {
+                LruKind::InactiveAnon => inactive_anon,
+                LruKind::ActiveAnon => 20_000,
+                LruKind::InactiveFile => inactive_file,
+                LruKind::ActiveFile => 60_000,
+                LruKind::Unevictable => 1 << 40,
+            }
+        };
+        let size = workingset_size;
+        assert_eq!(size(PageType::File, true, sizes(15_000, 50_000)), 95_000);
+        assert_eq!(size(PageType::File, true, sizes(20_000, 50_000)), 100_000);
+        assert_eq!(size(PageType::Anon, true, sizes(15_000, 50_000)), 130_000);
+        assert_eq!(size(PageType::Anon, false, sizes(15_000, 50_000)), 110_000);
+        assert_eq!(size(PageType::File, false, sizes(15_000, 50_000)), 60_000);
+    }
+
+    /// Spec 02 §23, vector 14.
+    #[test]
+    fn costs_beyond_a_quarter_are_halved() {
+        assert_eq!(decayed([249_990 + 32, 0], 1_000_000), [125_011, 0]);
+        assert_eq!(decayed([90_000 + 32, 150_000], 1_000_000), [90_032, 150_000]);
+        assert_eq!(decayed([250_000, 0], 1_000_000), [250_000, 0]);
     }
 }

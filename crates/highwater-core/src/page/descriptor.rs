@@ -87,8 +87,13 @@ impl PageState {
     #[inline(always)]
     pub fn zone_index(self) -> usize {
         let node = (self.0 >> NODE_SHIFT) & 0x3ff;
-        let zone = (self.0 >> ZONE_SHIFT) & 0x7;
-        node as usize * ZoneType::COUNT + zone as usize
+        node as usize * ZoneType::COUNT + self.zone_type_index()
+    }
+
+    /// Index of the frame's zone type.
+    #[inline(always)]
+    pub fn zone_type_index(self) -> usize {
+        ((self.0 >> ZONE_SHIFT) & 0x7) as usize
     }
 }
 

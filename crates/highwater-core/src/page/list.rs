@@ -119,6 +119,21 @@ impl PageList {
         self.len -= 1;
     }
 
+    /// Puts a whole list in front of this one, its order kept.
+    pub fn splice_head(&mut self, map: &[Page], other: PageList) {
+        if other.is_empty() {
+            return;
+        }
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        map[other.tail as usize].next.store(self.head, Relaxed);
+        map[self.head as usize].prev.store(other.tail, Relaxed);
+        self.head = other.head;
+        self.len += other.len;
+    }
+
     /// The frames from head to tail. The caller holds the list's lock.
     pub fn iter<'a>(&self, map: &'a [Page]) -> impl Iterator<Item = Pfn> + use<'a> {
         let mut at = self.head;
@@ -152,5 +167,25 @@ mod tests {
         assert_eq!(list.pop_tail(&map), Some(Pfn(3)));
         assert_eq!(list.pop_head(&map), Some(Pfn(2)));
         assert_eq!((list.pop_head(&map), list.len(), list.tail()), (None, 0, None));
+    }
+
+    #[test]
+    fn a_spliced_list_comes_first() {
+        let map = PageMap::new(8);
+        let (mut list, mut front) = (PageList::default(), PageList::default());
+        list.splice_head(&map, front);
+        assert!(list.is_empty());
+        front.push_tail(&map, Pfn(1));
+        front.push_tail(&map, Pfn(2));
+        list.splice_head(&map, front);
+        assert!(list.iter(&map).eq([Pfn(1), Pfn(2)]));
+        let mut again = PageList::default();
+        again.push_tail(&map, Pfn(3));
+        again.push_tail(&map, Pfn(4));
+        list.splice_head(&map, again);
+        assert!(list.iter(&map).eq([Pfn(3), Pfn(4), Pfn(1), Pfn(2)]));
+        assert_eq!((list.len(), list.pop_tail(&map)), (4, Some(Pfn(2))));
+        list.remove(&map, Pfn(4));
+        assert!(list.iter(&map).eq([Pfn(3), Pfn(1)]));
     }
 }

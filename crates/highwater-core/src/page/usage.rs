@@ -202,6 +202,12 @@ impl Page {
         !self.is(PageFlags::SWAPBACKED)
     }
 
+    /// No locked region maps it: it may be on the lists that reclaim scans.
+    #[inline(always)]
+    pub fn is_evictable(&self) -> bool {
+        !self.is(PageFlags::MLOCKED)
+    }
+
     /// Anonymous. A page of the swap cache is, even before a fault gave it an owner.
     #[inline(always)]
     pub fn is_anon(&self) -> bool {

@@ -4,7 +4,7 @@
 
 use super::PageAllocator;
 use crate::host::{Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PageState, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PageList, PageState, PageWord, Pfn};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
@@ -129,6 +129,33 @@ impl<H: Host> PageAllocator<H> {
         }
         self.free_runs(cx, &pfns[..good]);
         result
+    }
+
+    /// Frees a single page whose last reference is gone already.
+    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let state = self.map.page(pfn).state();
+        debug_assert!(state.has(PageWord::USED) && state.order() == Order::ZERO);
+        self.free_block(cx, state, pfn, Order::ZERO);
+    }
+
+    /// As [`Self::free_list`], for pages linked to a list of the caller's.
+    pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
+        for pfn in list.iter(&self.map) {
+            let used = self.unuse(pfn);
+            debug_assert_eq!(used, Ok(()), "{pfn:?}");
+            cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+        }
+        let mut chunk = [Pfn(0); LIST_FREE_CHUNK];
+        while !list.is_empty() {
+            let mut n = 0;
+            while n < LIST_FREE_CHUNK
+                && let Some(pfn) = list.pop_head(&self.map)
+            {
+                chunk[n] = pfn;
+                n += 1;
+            }
+            self.free_runs(cx, &chunk[..n]);
+        }
     }
 
     /// Makes a single page in use nobody's; listed twice, it fails the second time.

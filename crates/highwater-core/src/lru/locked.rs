@@ -1,0 +1,227 @@
+//! One set of lists, locked, and its counters.
+//!
+//! Pages that join or leave a list are counted in runs: consecutive pages of one zone and list are
+//! one change of the size and of the zone's and node's counters. What is not counted yet is counted
+//! before the lock goes.
+
+use super::{LruKind, LruLists, LruVec};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::kernel::Kernel;
+use crate::page::{Page, PageFlags, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::zone::{NodeId, ZoneType};
+
+type Guard<'a, H> = <<H as crate::host::Host>::Lock<LruLists> as Lock<LruLists>>::Guard<'a>;
+
+/// Lists under their lock. Dropping it counts what is left, charges the moves and unlocks.
+pub(crate) struct LockedLru<'a, 'h, H: Devices> {
+    kernel: &'a Kernel<H>,
+    cx: &'a Cx<'h, H>,
+    index: usize,
+    vec: &'a LruVec<H>,
+    joined: Tally,
+    left: Tally,
+    /// Moves not charged yet, and what one costs.
+    work: u32,
+    cost: Cost,
+    pub lists: Guard<'a, H>,
+}
+
+/// Pages of one zone that join (or leave) one list.
+#[derive(Clone, Copy)]
+struct Tally {
+    zone: usize,
+    list: LruKind,
+    pages: i64,
+}
+
+impl Tally {
+    const NONE: Tally = Tally { zone: 0, list: LruKind::InactiveAnon, pages: 0 };
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Locks the lists `self.lru.vecs[index]`.
+    #[inline]
+    pub(crate) fn lock_lru<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        index: usize,
+    ) -> LockedLru<'a, 'h, H> {
+        let vec = &self.lru.vecs[index];
+        let lists = vec.lists.lock(cx.cpu());
+        let (joined, left) = (Tally::NONE, Tally::NONE);
+        LockedLru {
+            kernel: self,
+            cx,
+            index,
+            vec,
+            joined,
+            left,
+            work: 0,
+            cost: Cost::LruMove,
+            lists,
+        }
+    }
+
+    /// The lists of a page, locked: those in `held` if they are the ones. True if the lock was
+    /// taken now.
+    #[inline]
+    pub(super) fn relock_lru<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        held: &mut Option<LockedLru<'a, 'h, H>>,
+        page: &Page,
+    ) -> bool {
+        let index = self.lru.index_of(page);
+        if held.as_ref().is_some_and(|lru| lru.index == index) {
+            return false;
+        }
+        // The old lock first: two of a class are never held together.
+        *held = None;
+        *held = Some(self.lock_lru(cx, index));
+        true
+    }
+
+    /// Adds `delta` pages of zone `zone` (node * 5 + type) to a list's size and counters.
+    pub(crate) fn lru_count(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: &LruVec<H>,
+        zone: usize,
+        list: LruKind,
+        delta: i64,
+    ) {
+        // Under the lock: nobody else writes it.
+        let size = &vec.sizes[zone % ZoneType::COUNT][list as usize];
+        let sum = size.load(Relaxed) as i64 + delta;
+        debug_assert!(sum >= 0, "{list:?} of zone {zone} shrinks below nothing");
+        size.store(sum as u64, Relaxed);
+        let cpu = cx.cpu();
+        if let Some(zone) = &self.mem.zones[zone] {
+            zone.stats.add(cpu, list.zone_stat() as usize, delta);
+        }
+        let node = self.mem.node(NodeId((zone / ZoneType::COUNT) as u16));
+        node.stats.add(cpu, list.node_stat() as usize, delta);
+    }
+}
+
+impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
+    /// The lists' other state.
+    #[inline(always)]
+    pub(crate) fn vec(&self) -> &'a LruVec<H> {
+        self.vec
+    }
+
+    /// What each move costs from now on: [`Cost::LruMove`] unless the operation has a cost that
+    /// includes it.
+    #[inline(always)]
+    pub(super) fn set_cost(&mut self, cost: Cost) {
+        self.cost = cost;
+    }
+
+    /// Charges `moves` when the lock goes.
+    #[inline(always)]
+    pub(crate) fn add_work(&mut self, moves: u32) {
+        self.work += moves;
+    }
+
+    /// Puts a page at the head of the list its flags name.
+    #[inline]
+    pub(crate) fn link_head(&mut self, pfn: Pfn) {
+        let (page, list) = self.join(pfn);
+        match list {
+            LruKind::Unevictable => page.set_locked_mappings(),
+            _ => self.lists.lists[list as usize].push_head(&self.kernel.mem.map, pfn),
+        }
+    }
+
+    /// Puts a page at the tail of the list its flags name.
+    #[inline]
+    pub(crate) fn link_tail(&mut self, pfn: Pfn) {
+        let (page, list) = self.join(pfn);
+        match list {
+            LruKind::Unevictable => page.set_locked_mappings(),
+            _ => self.lists.lists[list as usize].push_tail(&self.kernel.mem.map, pfn),
+        }
+    }
+
+    /// Takes a page off the list its flags name; LRU is the caller's affair.
+    #[inline]
+    pub(crate) fn unlink(&mut self, pfn: Pfn) {
+        let page = self.kernel.mem.map.page(pfn);
+        let list = LruKind::of(page.marks());
+        if list != LruKind::Unevictable {
+            self.lists.lists[list as usize].remove(&self.kernel.mem.map, pfn);
+        }
+        let zone = page.zone_index();
+        if self.left.list != list || self.left.zone != zone {
+            self.count_left();
+            self.left = Tally { zone, list, pages: 0 };
+        }
+        self.left.pages += 1;
+    }
+
+    #[inline(always)]
+    fn join(&mut self, pfn: Pfn) -> (&'a Page, LruKind) {
+        let page = self.kernel.mem.map.page(pfn);
+        let list = LruKind::of(page.marks());
+        debug_assert_eq!(self.index, self.kernel.lru.index_of(page));
+        let zone = page.zone_index();
+        if self.joined.list != list || self.joined.zone != zone {
+            self.count_joined();
+            self.joined = Tally { zone, list, pages: 0 };
+        }
+        self.joined.pages += 1;
+        (page, list)
+    }
+
+    fn count_joined(&mut self) {
+        let Tally { zone, list, pages } = self.joined;
+        if pages != 0 {
+            self.joined.pages = 0;
+            self.kernel.lru_count(self.cx, self.vec, zone, list, pages);
+        }
+    }
+
+    /// After those that joined: a page may have done both, and no size falls below 0.
+    fn count_left(&mut self) {
+        let Tally { zone, list, pages } = self.left;
+        if pages != 0 {
+            self.count_joined();
+            self.left.pages = 0;
+            self.kernel.lru_count(self.cx, self.vec, zone, list, -pages);
+        }
+    }
+}
+
+impl<H: Devices> Drop for LockedLru<'_, '_, H> {
+    #[inline]
+    fn drop(&mut self) {
+        self.count_joined();
+        self.count_left();
+        if self.work != 0 {
+            self.cx.charge(self.cost, self.work);
+        }
+    }
+}
+
+/// Locked mappings of a page on the unevictable list: kept where its neighbours would be, since
+/// that list is not linked. Under the lock of the page's lists.
+impl Page {
+    /// A page comes onto the unevictable list: one mapping, if it is locked at all.
+    fn set_locked_mappings(&self) {
+        self.next.store(u32::from(self.is(PageFlags::MLOCKED)), Relaxed);
+    }
+
+    /// One more.
+    pub(super) fn add_locked_mapping(&self) {
+        self.next.store(self.next.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// One less; how many are left.
+    pub(super) fn remove_locked_mapping(&self) -> u32 {
+        let left = self.next.load(Relaxed).saturating_sub(1);
+        self.next.store(left, Relaxed);
+        left
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of lists, batches, clocks on the [`Solo`] host.
