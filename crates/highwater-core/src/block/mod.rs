@@ -1,15 +1,20 @@
 //! The block layer: bios, plugs, merging, a request queue with a depth for each device.
 //!
 //! A submitter fills [`Bio`]s; a plug ([`Plug`]) collects and merges them; requests wait for a free
-//! tag of their device's [`queue`] and go to the host ([`crate::host::Devices::submit`]), which gives
+//! tag of their device's queue and go to the host ([`crate::host::Devices::submit`]), which gives
 //! them back through [`crate::Kernel::end_request`]. What a finished page means to its owner is
-//! decided in [`complete`].
+//! decided there.
+//!
+//! Synchronisation: a plug is its task's own; tags are one atomic word. Ends come from interrupts
+//! and take no lock over which a task could be interrupted.
 //!
 //! From: `page_cache::read`, `writeback::io`, `swap::io` · to: the host's disks.
 
 mod complete;
 mod plug;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};

@@ -68,7 +68,7 @@ impl<H: Devices> BlockLayer<H> {
 }
 
 /// Tags that requests of a direction may use: all for reads, three quarters for writes.
-const fn tag_limit(depth: u32, direction: IoDirection) -> u32 {
+pub(super) const fn tag_limit(depth: u32, direction: IoDirection) -> u32 {
     match direction {
         IoDirection::Read => depth,
         IoDirection::Write => depth - depth / 4,

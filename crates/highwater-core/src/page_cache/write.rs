@@ -59,6 +59,7 @@ impl<H: Devices> Kernel<H> {
         pos: u64,
         len: u64,
     ) -> Result<u64, Error> {
+        cx.charge(Cost::Syscall, 1);
         let file = &open.file;
         let _writer = file.rwsem.write(cx);
         let mut written = 0;
@@ -142,6 +143,7 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If a page could not be written since the last call that said so.
     pub fn fsync(&self, cx: &Cx<'_, H>, open: &OpenFile<H>) -> Result<(), Error> {
+        cx.charge(Cost::Syscall, 1);
         let (file, all) = (&open.file, (0, u32::MAX));
         self.write_file_pages(cx, file, all, u64::MAX, WriteReason::Sync);
         self.wait_file_writeback(cx, file, all);

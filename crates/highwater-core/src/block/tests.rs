@@ -1,0 +1,272 @@
+//! The block layer against a device that the test completes by hand.
+
+use alloc::rc::{Rc, Weak};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+
+use super::{Bio, BioKind, DeviceId, DeviceSpec};
+use crate::Kernel;
+use crate::config::{Machine, preset};
+use crate::host::{
+    Cost, CpuId, Cx, Devices, Host, IoDirection, IoError, IoRequest, Solo, SoloLock, TaskFlags,
+    Tasks,
+};
+use crate::kernel::KernelSpec;
+use crate::page::{Order, PageFlags, Pfn};
+use crate::page_alloc::{Gfp, NoRelief};
+use crate::sync::order::LockClass;
+use crate::trace::Event;
+use crate::vmstat::VmEvent;
+use crate::zone::{NodeId, boot::boot};
+
+/// [`Solo`] with devices that keep requests. Who sleeps is awake again when the oldest is done.
+#[derive(Default)]
+struct Manual {
+    solo: Solo,
+    kernel: RefCell<Weak<Kernel<Manual>>>,
+    held: RefCell<Vec<IoRequest>>,
+    naps: Cell<u32>,
+}
+
+impl Manual {
+    /// Ends the request held at a position, as a device would.
+    fn end(&self, position: usize, result: Result<(), IoError>) {
+        let request = self.held.borrow_mut().remove(position);
+        let kernel = self.kernel.borrow().upgrade().expect("the kernel lives");
+        let interrupt = Cx::new(self, CpuId(1));
+        interrupt.set_flags(TaskFlags::IN_INTERRUPT);
+        kernel.end_request(&interrupt, request, result);
+    }
+
+    /// Start and length of the requests held, in order of arrival.
+    fn sizes(&self) -> Vec<(u64, u32)> {
+        self.held.borrow().iter().map(|r| (r.start, r.nr_pages)).collect()
+    }
+
+    fn nr_held(&self) -> usize {
+        self.held.borrow().len()
+    }
+}
+
+impl Host for Manual {
+    type Lock<T> = SoloLock<T>;
+    type CpuLock<T> = SoloLock<T>;
+
+    const HAS_DATA: bool = false;
+    const THREADED: bool = false;
+
+    fn new_lock<T>(&self, class: LockClass, value: T) -> SoloLock<T> {
+        self.solo.new_lock(class, value)
+    }
+
+    fn new_cpu_lock<T>(&self, class: LockClass, owner: CpuId, value: T) -> SoloLock<T> {
+        self.solo.new_cpu_lock(class, owner, value)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.solo.now_ns()
+    }
+
+    fn charge(&self, _: Cost, _: u32) {}
+
+    fn frame_zero(&self, _: Pfn, _: Order) {}
+
+    fn frame_write(&self, _: Pfn, _: usize, _: &[u8]) {}
+
+    fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
+
+    fn trace(&self, _: CpuId, _: &Event) {}
+
+    fn yield_now(&self) {}
+
+    fn sleep_jiffies(&self, jiffies: u64) {
+        self.solo.sleep_jiffies(jiffies);
+    }
+}
+
+impl Tasks for Manual {
+    type Task = ();
+
+    fn current(&self) {}
+
+    fn park(&self, _: &'static str) {
+        self.naps.set(self.naps.get() + 1);
+        self.end(0, Ok(()));
+    }
+
+    fn park_jiffies(&self, why: &'static str, _: u64) -> u64 {
+        self.park(why);
+        1
+    }
+
+    fn unpark(&self, (): &()) {}
+}
+
+impl Devices for Manual {
+    fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
+        self.held.borrow_mut().push(request);
+        None
+    }
+}
+
+const DISK: DeviceSpec = DeviceSpec {
+    pages: 1 << 20,
+    depth: 8,
+    max_request_pages: 320,
+    rotational: true,
+    synchronous: false,
+    stable_writes: false,
+};
+
+fn kernel(host: &Rc<Manual>, devices: &[DeviceSpec]) -> Rc<Kernel<Manual>> {
+    let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).unwrap();
+    let mem = boot(&**host, &machine, &preset("6.1").unwrap()).unwrap();
+    let spec = KernelSpec { devices: devices.to_vec(), swap: Vec::new() };
+    let kernel = Rc::new(Kernel::new(&Cx::new(&**host, CpuId(0)), mem, &spec).unwrap());
+    *host.kernel.borrow_mut() = Rc::downgrade(&kernel);
+    kernel
+}
+
+/// Locked pages that nobody owns, to read into.
+fn pages(kernel: &Kernel<Manual>, cx: &Cx<'_, Manual>, nr: usize) -> Vec<Pfn> {
+    let page = |_| {
+        let gfp = Gfp::GFP_KERNEL;
+        let pfn = kernel.mem.alloc(cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None).unwrap();
+        assert!(kernel.try_lock_page(pfn));
+        pfn
+    };
+    (0..nr).map(page).collect()
+}
+
+fn read(device: u8, start: u64, pages: &[Pfn]) -> Bio {
+    let (device, kind) = (DeviceId(device), BioKind::FileRead);
+    Bio { device, kind, start, pages: pages.to_vec(), is_sync: true }
+}
+
+#[test]
+fn without_a_plug_each_bio_goes_at_once() {
+    let host = Rc::new(Manual::default());
+    let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
+    let frames = pages(&kernel, &cx, 2);
+    kernel.submit_bio(&cx, read(0, 100, &frames[..1]));
+    kernel.submit_bio(&cx, read(0, 101, &frames[1..]));
+    assert_eq!(host.sizes(), [(100, 1), (101, 1)]);
+    assert_eq!(host.held.borrow().iter().map(|r| r.id).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(kernel.mem.events.read(VmEvent::Pgpgin), 8, "KiB");
+
+    host.end(1, Ok(()));
+    let page = kernel.mem.map.page(frames[1]);
+    assert!(page.is(PageFlags::UPTODATE) && !page.is(PageFlags::LOCKED));
+    host.end(0, Err(IoError::Device));
+    let page = kernel.mem.map.page(frames[0]);
+    assert!(page.is(PageFlags::ERROR) && !page.is(PageFlags::LOCKED | PageFlags::UPTODATE));
+    let device = kernel.block.device(DeviceId(0));
+    assert_eq!((device.in_flight(), device.nr_errors()), (0, 1));
+}
+
+#[test]
+fn a_plug_merges_what_continues_the_newest_request() {
+    let host = Rc::new(Manual::default());
+    let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
+    let frames = pages(&kernel, &cx, 5);
+    kernel.plug_start(&cx);
+    kernel.plug_start(&cx);
+    for (start, frame) in [(10, 0), (11, 1), (20, 2), (12, 3)] {
+        kernel.submit_bio(&cx, read(0, start, &frames[frame..=frame]));
+    }
+    let other_kind = Bio { kind: BioKind::SwapRead, ..read(0, 13, &frames[4..]) };
+    kernel.submit_bio(&cx, other_kind);
+    kernel.plug_finish(&cx);
+    assert_eq!(host.sizes(), [], "the outer plug is open");
+    kernel.plug_finish(&cx);
+    // 12 continues the first request, which is no longer the newest; 13 is of another kind.
+    assert_eq!(host.sizes(), [(10, 2), (20, 1), (12, 1), (13, 1)]);
+    assert_eq!(host.held.borrow()[0].bios.len(), 2);
+    assert_eq!(kernel.mem.events.read(VmEvent::Pswpin), 1);
+    for _ in 0..4 {
+        host.end(0, Ok(()));
+    }
+    assert!(frames.iter().all(|&f| kernel.mem.map.page(f).is(PageFlags::UPTODATE)));
+}
+
+#[test]
+fn requests_end_at_the_device_limit() {
+    let small = DeviceSpec { max_request_pages: 4, ..DISK };
+    let host = Rc::new(Manual::default());
+    let (kernel, cx) = (kernel(&host, &[small]), Cx::new(&*host, CpuId(0)));
+    let frames = pages(&kernel, &cx, 11);
+    kernel.plug_start(&cx);
+    kernel.submit_bio(&cx, read(0, 0, &frames[..9]));
+    kernel.submit_bio(&cx, read(0, 9, &frames[9..]));
+    kernel.plug_finish(&cx);
+    assert_eq!(host.sizes(), [(0, 4), (4, 4), (8, 3)]);
+}
+
+#[test]
+fn a_plug_is_flushed_when_it_is_full() {
+    let host = Rc::new(Manual::default());
+    let wide = DeviceSpec { depth: 256, ..DISK };
+    let (kernel, cx) = (kernel(&host, &[wide.clone(), wide]), Cx::new(&*host, CpuId(0)));
+    let frames = pages(&kernel, &cx, 200);
+    let one = |device: u8, i: usize| {
+        kernel.submit_bio(&cx, read(device, 2 * i as u64, &frames[i..=i]));
+    };
+    kernel.plug_start(&cx);
+    (0..32).for_each(|i| one(0, i));
+    assert_eq!(host.nr_held(), 0);
+    one(0, 32);
+    assert_eq!(host.nr_held(), 32, "the 33rd request finds the plug full");
+    kernel.plug_flush(&cx);
+    assert_eq!(host.nr_held(), 33, "about to sleep");
+
+    (33..97).for_each(|i| one(i as u8 % 2, i));
+    assert_eq!(host.nr_held(), 33, "two queues: 64 requests");
+    one(0, 97);
+    assert_eq!(host.nr_held(), 33 + 64);
+    kernel.plug_flush(&cx);
+
+    // 32 pages in one request: it goes before another is begun, but may grow until then.
+    kernel.submit_bio(&cx, read(0, 1000, &frames[98..130]));
+    kernel.submit_bio(&cx, read(0, 1032, &frames[130..140]));
+    assert_eq!(host.nr_held(), 98);
+    kernel.submit_bio(&cx, read(0, 5000, &frames[140..141]));
+    assert_eq!(host.sizes()[98..], [(1000, 42)]);
+    kernel.plug_finish(&cx);
+    assert_eq!(host.nr_held(), 100);
+}
+
+#[test]
+fn without_a_tag_the_submitter_sleeps() {
+    let host = Rc::new(Manual::default());
+    let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
+    let frames = pages(&kernel, &cx, 9);
+    for i in 0..8 {
+        kernel.submit_bio(&cx, read(0, 2 * i as u64, &frames[i..=i]));
+    }
+    assert_eq!((host.nr_held(), host.naps.get()), (8, 0));
+    kernel.submit_bio(&cx, read(0, 100, &frames[8..]));
+    assert_eq!((host.nr_held(), host.naps.get()), (8, 1), "slept until the first was done");
+    assert_eq!(host.sizes()[7], (100, 1));
+}
+
+#[test]
+fn a_quarter_of_the_tags_is_for_reads() {
+    assert_eq!(super::queue::tag_limit(8, IoDirection::Write), 6);
+    assert_eq!(super::queue::tag_limit(8, IoDirection::Read), 8);
+    assert_eq!([1, 2, 3, 4].map(|d| super::queue::tag_limit(d, IoDirection::Write)), [1, 2, 3, 3]);
+}
+
+#[test]
+fn a_synchronous_device_has_no_queue() {
+    let ram = DeviceSpec { synchronous: true, depth: 1, ..DISK };
+    let host = Rc::new(Manual::default());
+    let (kernel, cx) = (kernel(&host, &[ram]), Cx::new(&*host, CpuId(0)));
+    let frames = pages(&kernel, &cx, 3);
+    kernel.plug_start(&cx);
+    for (i, start) in [(0, 0), (1, 1), (2, 2)] {
+        kernel.submit_bio(&cx, read(0, start, &frames[i..=i]));
+    }
+    assert_eq!((host.nr_held(), host.naps.get()), (3, 0), "not plugged, no tag");
+    kernel.plug_finish(&cx);
+}
