@@ -11,6 +11,8 @@
 //! From: `page_cache::read`, `writeback::io`, `swap::io` · to: the host's disks.
 
 mod complete;
+#[cfg(test)]
+pub(crate) mod manual;
 mod plug;
 mod queue;
 #[cfg(test)]

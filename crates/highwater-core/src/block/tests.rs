@@ -1,132 +1,16 @@
 //! The block layer against a device that the test completes by hand.
 
-use alloc::rc::{Rc, Weak};
-use alloc::vec;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
 
+use super::manual::{DISK, Manual, kernel};
 use super::{Bio, BioKind, DeviceId, DeviceSpec};
 use crate::Kernel;
-use crate::config::{Machine, preset};
-use crate::host::{
-    Cost, CpuId, Cx, Devices, Host, IoDirection, IoError, IoRequest, Solo, SoloLock, TaskFlags,
-    Tasks,
-};
-use crate::kernel::KernelSpec;
+use crate::host::{CpuId, Cx, IoDirection, IoError};
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, NoRelief};
-use crate::sync::order::LockClass;
-use crate::trace::Event;
 use crate::vmstat::VmEvent;
-use crate::zone::{NodeId, boot::boot};
-
-/// [`Solo`] with devices that keep requests. Who sleeps is awake again when the oldest is done.
-#[derive(Default)]
-struct Manual {
-    solo: Solo,
-    kernel: RefCell<Weak<Kernel<Manual>>>,
-    held: RefCell<Vec<IoRequest>>,
-    naps: Cell<u32>,
-}
-
-impl Manual {
-    /// Ends the request held at a position, as a device would.
-    fn end(&self, position: usize, result: Result<(), IoError>) {
-        let request = self.held.borrow_mut().remove(position);
-        let kernel = self.kernel.borrow().upgrade().expect("the kernel lives");
-        let interrupt = Cx::new(self, CpuId(1));
-        interrupt.set_flags(TaskFlags::IN_INTERRUPT);
-        kernel.end_request(&interrupt, request, result);
-    }
-
-    /// Start and length of the requests held, in order of arrival.
-    fn sizes(&self) -> Vec<(u64, u32)> {
-        self.held.borrow().iter().map(|r| (r.start, r.nr_pages)).collect()
-    }
-
-    fn nr_held(&self) -> usize {
-        self.held.borrow().len()
-    }
-}
-
-impl Host for Manual {
-    type Lock<T> = SoloLock<T>;
-    type CpuLock<T> = SoloLock<T>;
-
-    const HAS_DATA: bool = false;
-    const THREADED: bool = false;
-
-    fn new_lock<T>(&self, class: LockClass, value: T) -> SoloLock<T> {
-        self.solo.new_lock(class, value)
-    }
-
-    fn new_cpu_lock<T>(&self, class: LockClass, owner: CpuId, value: T) -> SoloLock<T> {
-        self.solo.new_cpu_lock(class, owner, value)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.solo.now_ns()
-    }
-
-    fn charge(&self, _: Cost, _: u32) {}
-
-    fn frame_zero(&self, _: Pfn, _: Order) {}
-
-    fn frame_write(&self, _: Pfn, _: usize, _: &[u8]) {}
-
-    fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
-
-    fn trace(&self, _: CpuId, _: &Event) {}
-
-    fn yield_now(&self) {}
-
-    fn sleep_jiffies(&self, jiffies: u64) {
-        self.solo.sleep_jiffies(jiffies);
-    }
-}
-
-impl Tasks for Manual {
-    type Task = ();
-
-    fn current(&self) {}
-
-    fn park(&self, _: &'static str) {
-        self.naps.set(self.naps.get() + 1);
-        self.end(0, Ok(()));
-    }
-
-    fn park_jiffies(&self, why: &'static str, _: u64) -> u64 {
-        self.park(why);
-        1
-    }
-
-    fn unpark(&self, (): &()) {}
-}
-
-impl Devices for Manual {
-    fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
-        self.held.borrow_mut().push(request);
-        None
-    }
-}
-
-const DISK: DeviceSpec = DeviceSpec {
-    pages: 1 << 20,
-    depth: 8,
-    max_request_pages: 320,
-    rotational: true,
-    synchronous: false,
-    stable_writes: false,
-};
-
-fn kernel(host: &Rc<Manual>, devices: &[DeviceSpec]) -> Rc<Kernel<Manual>> {
-    let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).unwrap();
-    let mem = boot(&**host, &machine, &preset("6.1").unwrap()).unwrap();
-    let spec = KernelSpec { devices: devices.to_vec(), swap: Vec::new() };
-    let kernel = Rc::new(Kernel::new(&Cx::new(&**host, CpuId(0)), mem, &spec).unwrap());
-    *host.kernel.borrow_mut() = Rc::downgrade(&kernel);
-    kernel
-}
+use crate::zone::NodeId;
 
 /// Locked pages that nobody owns, to read into.
 fn pages(kernel: &Kernel<Manual>, cx: &Cx<'_, Manual>, nr: usize) -> Vec<Pfn> {

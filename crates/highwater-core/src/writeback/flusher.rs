@@ -98,7 +98,7 @@ impl<H: Tasks> DirtyFiles<H> {
 
     /// Refills `io`, if it is empty: files that had their turn first, then those dirtied no later
     /// than `until`, oldest first.
-    fn refill(&mut self, until: u64) {
+    pub(super) fn refill(&mut self, until: u64) {
         if !self.io.is_empty() {
             return;
         }
@@ -211,7 +211,7 @@ impl<H: Devices> Kernel<H> {
         }
         wb.is_running.store(true, SeqCst);
         if wb.start_all.load(SeqCst) {
-            let left = self.nr_dirty_pages();
+            let left = self.all_dirty(cx);
             self.write_device(cx, wb, Work { reason: WriteReason::Vmscan, left, until: None });
             wb.start_all.store(false, SeqCst);
         }
@@ -236,9 +236,15 @@ impl<H: Devices> Kernel<H> {
         wb.last_periodic.store(now, Relaxed);
         let expire = limits::centisecs_to_jiffies(self.mem.tunables.dirty_expire_centisecs);
         if let Some(until) = now.checked_sub(expire) {
-            let (reason, left) = (WriteReason::Periodic, self.nr_dirty_pages());
+            let (reason, left) = (WriteReason::Periodic, self.all_dirty(cx));
             self.write_device(cx, wb, Work { reason, left, until: Some(until) });
         }
+    }
+
+    /// What "everything dirty" is: the pages counted now, and one more for each file, which stands
+    /// for its inode and for pages that the cheap count does not see yet.
+    fn all_dirty(&self, cx: &Cx<'_, H>) -> u64 {
+        self.nr_dirty_pages() + self.files.lock(cx.cpu()).len() as u64
     }
 
     fn periodic_interval(&self) -> u64 {

@@ -180,7 +180,7 @@ impl<H: Devices> Kernel<H> {
 
     fn add(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, pfn: Pfn) {
         let spec = &filling.file.spec;
-        let at = spec.device_start + u64::from(index);
+        let at = filling.file.device_page(index);
         if let Some(bio) = &mut filling.bio {
             if bio.start + bio.pages.len() as u64 == at && bio.pages.len() < BIO_PAGES {
                 bio.pages.push(pfn);
@@ -208,7 +208,7 @@ impl<H: Devices> Kernel<H> {
             self.redirty_page(cx, file, pfn);
             return PageWrite::Refused;
         }
-        let start = file.spec.device_start + u64::from(self.mem.map.page(pfn).index());
+        let start = file.device_page(self.mem.map.page(pfn).index());
         self.start_writeback_of(cx, Some(file), pfn);
         self.unlock_page(cx, pfn);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);

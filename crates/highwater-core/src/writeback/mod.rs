@@ -8,6 +8,8 @@
 mod flusher;
 mod io;
 pub mod limits;
+#[cfg(test)]
+mod tests;
 mod throttle;
 
 pub use flusher::{DirtyFiles, WriteReason, Writeback};
