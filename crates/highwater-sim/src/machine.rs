@@ -161,6 +161,14 @@ impl SimMachine {
         self.engine.run_until(limit_ns)
     }
 
+    /// Like [`SimMachine::run`]; not to be done at `limit_ns` is an error that names every task.
+    ///
+    /// # Errors
+    /// As [`SimMachine::run`].
+    pub fn run_within(&mut self, limit_ns: u64) -> Result<(), RunError> {
+        self.engine.run_within(limit_ns)
+    }
+
     /// The engine: events, deadlock reports.
     pub fn engine(&self) -> &Engine {
         &self.engine

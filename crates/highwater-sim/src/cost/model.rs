@@ -24,6 +24,9 @@ pub struct CostModel {
     pub nr_sockets: u64,
     /// Entering and leaving a disk's interrupt.
     pub io_interrupt_ns: u64,
+    /// Asking whether somebody else should run. Not zero, so that a loop which waits for another
+    /// CPU that way lets time pass.
+    pub yield_check_ns: u64,
     locks: [LockCosts; LockClass::COUNT],
 }
 
@@ -68,6 +71,7 @@ impl CostModel {
             },
             nr_sockets: table.nr_sockets.value,
             io_interrupt_ns: ns("io_interrupt"),
+            yield_check_ns: ns("yield_check").max(1),
             locks: LockClass::ALL.map(|class| lock_costs(class, ns)),
         }
     }

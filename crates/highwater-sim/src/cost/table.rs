@@ -52,6 +52,7 @@ pub const MACHINE_KEYS: &[&str] = &[
     "ipi_first",
     "ipi_next",
     "io_interrupt",
+    "yield_check",
 ];
 
 /// The table of a generic 3 GHz server.

@@ -31,6 +31,34 @@ pub enum RunError {
         /// Every task that has not ended.
         tasks: Vec<StuckTask>,
     },
+    /// Daemons keep waking, but no program got further for a long time, and none waits for a time.
+    #[error("hung at {now_ns} ns: no program got further since {since_ns} ns: {}", list(tasks))]
+    Hung {
+        /// When that was noticed.
+        now_ns: u64,
+        /// When the programs were looked at before.
+        since_ns: u64,
+        /// Every task that has not ended.
+        tasks: Vec<StuckTask>,
+    },
+    /// Events happen, but time does not pass.
+    #[error("livelock: {nr_events} events at {now_ns} ns: {}", list(tasks))]
+    Livelock {
+        /// The time.
+        now_ns: u64,
+        /// How many events, at least.
+        nr_events: u64,
+        /// Every task that has not ended.
+        tasks: Vec<StuckTask>,
+    },
+    /// The run took longer than it was allowed to.
+    #[error("not done at {limit_ns} ns: {}", list(tasks))]
+    TimeLimit {
+        /// The limit.
+        limit_ns: u64,
+        /// Every task that has not ended.
+        tasks: Vec<StuckTask>,
+    },
     /// A task panicked.
     #[error("task {task} panicked at {now_ns} ns: {message}")]
     TaskPanicked {

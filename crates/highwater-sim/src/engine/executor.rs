@@ -34,11 +34,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::clock::{NS_PER_JIFFY, next_tick_ns};
-use super::error::{RunError, StuckTask};
+use super::error::RunError;
 use super::queue::Queue;
 use super::stack::{Coroutine, Slot, Step};
-use super::task::{Placement, Role, Spawn, TaskId, TaskIndex, TaskState, TaskTable, WaitOn, Wake};
+use super::task::{Placement, Spawn, TaskId, TaskIndex, TaskState, TaskTable, Wake};
 use super::task_api::{ExitTask, JoinHandle};
+use super::watch::{Finding, Watch};
 use crate::cpu::sched::{Candidate, Placed, Sched};
 use crate::cpu::{CpuId, SchedParams, Topology};
 use crate::digest::{Digest, DigestPlan};
@@ -124,6 +125,7 @@ pub(crate) struct State {
     pub(crate) now_ns: u64,
     limit_ns: u64,
     pub(crate) nr_events: u64,
+    pub(crate) watch: Watch,
 }
 
 impl Engine {
@@ -137,6 +139,7 @@ impl Engine {
             now_ns: 0,
             limit_ns: u64::MAX,
             nr_events: 0,
+            watch: Watch::new(),
         };
         let inner = Inner {
             local_ns: Cell::new(0),
@@ -215,6 +218,17 @@ impl Engine {
         Ok(outcome)
     }
 
+    /// Like [`Engine::run`]; not to be done at `limit_ns` is an error that names every task.
+    pub fn run_within(&mut self, limit_ns: u64) -> Result<(), RunError> {
+        match self.run_until(limit_ns)? {
+            Outcome::Finished => Ok(()),
+            Outcome::TimeLimit => {
+                let tasks = self.sim.inner.state.borrow().stuck_tasks();
+                Err(RunError::TimeLimit { limit_ns, tasks })
+            }
+        }
+    }
+
     /// The digest of all events so far.
     pub fn digest(&self) -> Digest {
         self.sim.inner.state.borrow().digest.clone()
@@ -257,10 +271,13 @@ impl Inner {
             }
             let (time_ns, id) = state.queue.pop()?;
             let index = TaskIndex(id);
-            let task = &mut state.tasks[index];
-            let before = task.state;
+            let before = state.tasks[index].state;
             state.now_ns = time_ns;
             state.nr_events += 1;
+            if state.watch.is_due(time_ns, state.nr_events) && state.watch(time_ns) {
+                return None;
+            }
+            let task = &state.tasks[index];
             let word = u64::from(id) | u64::from(task.cpu.0) << 32 | (before as u64) << 48;
             state.digest.fold(time_ns, word);
             let starts_ns = match before {
@@ -272,7 +289,7 @@ impl Inner {
                     },
                 },
                 TaskState::Timed | TaskState::Sleeping => {
-                    task.wake = Wake::TimedOut;
+                    state.tasks[index].wake = Wake::TimedOut;
                     let placed = state.place(index, time_ns);
                     if placed == Some(time_ns) {
                         time_ns
@@ -340,6 +357,19 @@ impl Inner {
             cpu.times.system_ns += ran_ns - user_ns;
             cpu.local_ns = local_ns;
             cpu.tick_at_ns = self.tick_at_ns.get();
+        }
+    }
+
+    /// Accounts what the running interrupt has used so far, before it wakes a task that may start
+    /// on the same CPU: that task starts after this time, and is not to lose it as well.
+    #[inline]
+    pub(crate) fn account_interrupt(&self, state: &mut State) {
+        if let Some(me) = self.current()
+            && let Placement::Interrupt(_) = state.tasks[me].placement
+        {
+            self.leave(state, me);
+            self.resumed_at_ns.set(self.local_ns.get());
+            self.user_ns.set(0);
         }
     }
 
@@ -451,31 +481,20 @@ impl Inner {
         if state.tasks.nr_foreground == 0 {
             return Ok(Outcome::Finished);
         }
+        let now_ns = state.now_ns;
+        match state.watch.finding {
+            Some(Finding::Hung { since_ns }) => {
+                return Err(RunError::Hung { now_ns, since_ns, tasks: state.stuck_tasks() });
+            }
+            Some(Finding::Livelock { nr_events }) => {
+                return Err(RunError::Livelock { now_ns, nr_events, tasks: state.stuck_tasks() });
+            }
+            None => {}
+        }
         if !state.queue.is_empty() {
             return Ok(Outcome::TimeLimit);
         }
-        let tasks = state
-            .tasks
-            .live()
-            .map(|index| {
-                let info = state.tasks.info(index);
-                let name_of = |index| state.tasks.info(index).name.to_string();
-                let waits_on = match &info.wait_on {
-                    WaitOn::Nothing => "nothing that was named".to_owned(),
-                    WaitOn::Reason(why) => (*why).to_owned(),
-                    WaitOn::Lock(class, holder) => {
-                        format!("lock {class} held by {}", name_of(*holder))
-                    }
-                    WaitOn::Exit(task) => format!("the end of {}", name_of(*task)),
-                };
-                StuckTask {
-                    name: info.name.to_string(),
-                    daemon: info.role == Role::Daemon,
-                    waits_on,
-                }
-            })
-            .collect();
-        Err(RunError::Deadlock { now_ns: state.now_ns, tasks })
+        Err(RunError::Deadlock { now_ns, tasks: state.stuck_tasks() })
     }
 
     fn task_panicked(&self, index: TaskIndex, payload: Box<dyn Any + Send>) -> RunError {

@@ -14,6 +14,7 @@ pub mod queue;
 pub mod stack;
 pub mod task;
 mod task_api;
+mod watch;
 
 pub use error::{RunError, StuckTask};
 pub use executor::{Engine, EngineConfig, Outcome, Sim};

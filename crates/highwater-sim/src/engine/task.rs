@@ -275,6 +275,11 @@ impl TaskTable {
         &mut self.info[index.idx()]
     }
 
+    /// True for a task that has not ended (false for [`TaskIndex::NONE`] and the like).
+    pub(crate) fn is_live(&self, index: TaskIndex) -> bool {
+        self.hot.get(index.idx()).is_some_and(|task| task.state != TaskState::Free)
+    }
+
     /// Tasks that have not ended, by index.
     pub(crate) fn live(&self) -> impl Iterator<Item = TaskIndex> + '_ {
         (0..self.hot.len() as u32)

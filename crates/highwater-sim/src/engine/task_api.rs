@@ -201,6 +201,7 @@ impl Sim {
         // An interrupt pays too: what it charges is taken from its CPU.
         self.charge(wakeup_ns);
         let state = &mut *inner.state.borrow_mut();
+        inner.account_interrupt(state);
         let woken = state.wake(id, inner.local_ns.get());
         if woken {
             self.after_wake(state);
@@ -373,6 +374,7 @@ impl Sim {
         self.charge(wakeup_ns);
         let state = &mut *self.inner.state.borrow_mut();
         debug_assert_eq!(state.tasks[task].state, TaskState::LockWait);
+        self.inner.account_interrupt(state);
         if let Some(at_ns) = state.place(task, self.inner.local_ns.get()) {
             state.tasks[task].state = TaskState::Ready;
             state.queue.insert(task.0, at_ns);

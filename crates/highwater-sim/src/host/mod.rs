@@ -137,11 +137,6 @@ impl SimHost {
         self.meters[cost as usize].total_ns.get()
     }
 
-    /// Lets a device's DMA change a frame: no cache holds it afterwards.
-    pub fn frame_dma(&self, pfn: Pfn) {
-        self.warmth.borrow_mut().forget(pfn.get() as usize);
-    }
-
     fn node_of(&self, pfn: Pfn) -> u16 {
         let after = self.node_ranges.partition_point(|&(start, _)| start <= pfn.get());
         self.node_ranges[after.saturating_sub(1)].1
@@ -216,7 +211,7 @@ impl Host for SimHost {
     }
 
     fn frame_dma(&self, pfn: Pfn) {
-        SimHost::frame_dma(self, pfn);
+        self.warmth.borrow_mut().forget(pfn.get() as usize);
     }
 
     fn interrupt(&self, targets: &CpuSet, scope: IpiScope, work: Cost, count: u32) {
@@ -234,7 +229,13 @@ impl Host for SimHost {
         }
     }
 
+    #[inline(always)]
+    fn user_point(&self) {
+        self.sim.sync();
+    }
+
     fn yield_now(&self) {
+        self.sim.charge(self.costs.yield_check_ns);
         self.sim.sync();
     }
 

@@ -1,0 +1,132 @@
+//! Finding runs that go on for ever: no program gets further although daemons keep waking, or events
+//! happen without time passing.
+//!
+//! Looked at once in a while ([`Watch::is_due`] is two comparisons per event). A run without any
+//! event left is a deadlock and needs no watch.
+
+use super::error::StuckTask;
+use super::executor::State;
+use super::task::{Role, TaskState, WaitOn};
+
+/// Virtual time for which no program may get further while none of them waits for a time: several
+/// times what the kernel allows one task (`hung_task_timeout_secs`, 120 s).
+const HUNG_AFTER_NS: u64 = 600_000_000_000;
+/// Events at one time that are no longer a coincidence.
+const EVENTS_AT_ONCE_MAX: u64 = 1 << 24;
+
+/// What a watch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// No program got further since this time.
+    Hung { since_ns: u64 },
+    /// So many events happened at the same time.
+    Livelock { nr_events: u64 },
+}
+
+/// When to look, and what was seen last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    look_at_ns: u64,
+    look_at_event: u64,
+    looked_ns: u64,
+    /// Time and programs at the last look at programs.
+    looked_at_programs_ns: u64,
+    programs: Progress,
+    pub(crate) finding: Option<Finding>,
+}
+
+/// How far the programs are: changes whenever one of them runs or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Progress {
+    ran_ns: u64,
+    nr_programs: usize,
+    /// Some program goes on by itself.
+    any_goes_on: bool,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        Watch {
+            look_at_ns: HUNG_AFTER_NS,
+            look_at_event: EVENTS_AT_ONCE_MAX,
+            looked_ns: 0,
+            looked_at_programs_ns: 0,
+            programs: Progress::default(),
+            finding: None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_due(&self, now_ns: u64, nr_events: u64) -> bool {
+        now_ns >= self.look_at_ns || nr_events >= self.look_at_event
+    }
+}
+
+impl State {
+    /// Looks; true if the run is to stop.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
+        if self.nr_events >= self.watch.look_at_event {
+            if now_ns == self.watch.looked_ns {
+                let finding = Finding::Livelock { nr_events: EVENTS_AT_ONCE_MAX };
+                self.watch.finding = Some(finding);
+            }
+            self.watch.look_at_event = self.nr_events + EVENTS_AT_ONCE_MAX;
+            self.watch.looked_ns = now_ns;
+        }
+        if now_ns >= self.watch.look_at_ns {
+            let programs = self.progress();
+            if !programs.any_goes_on && programs == self.watch.programs {
+                let since_ns = self.watch.looked_at_programs_ns;
+                self.watch.finding = Some(Finding::Hung { since_ns });
+            }
+            self.watch.programs = programs;
+            self.watch.looked_at_programs_ns = now_ns;
+            self.watch.look_at_ns = now_ns.saturating_add(HUNG_AFTER_NS);
+        }
+        self.watch.finding.is_some()
+    }
+
+    fn progress(&self) -> Progress {
+        let mut progress = Progress::default();
+        for index in self.tasks.live() {
+            if self.tasks.info(index).role != Role::Foreground {
+                continue;
+            }
+            let task = &self.tasks[index];
+            progress.ran_ns += task.times.user_ns + task.times.system_ns;
+            progress.nr_programs += 1;
+            progress.any_goes_on |= matches!(
+                task.state,
+                TaskState::Running | TaskState::Ready | TaskState::Timed | TaskState::Sleeping
+            );
+        }
+        progress
+    }
+
+    /// Every task that has not ended, and what it waits for.
+    pub(crate) fn stuck_tasks(&self) -> Vec<StuckTask> {
+        let name_of = |index| self.tasks.info(index).name.to_string();
+        let describe = |index| {
+            let info = self.tasks.info(index);
+            let waits_on = match (&info.wait_on, self.tasks[index].state) {
+                (WaitOn::Reason(why), _) => (*why).to_owned(),
+                (WaitOn::Lock(class, holder), _) if self.tasks.is_live(*holder) => {
+                    format!("lock {class} held by {}", name_of(*holder))
+                }
+                (WaitOn::Lock(class, _), _) => format!("lock {class}"),
+                (WaitOn::Exit(task), _) => format!("the end of {}", name_of(*task)),
+                (WaitOn::Nothing, TaskState::Queued) => "a CPU".to_owned(),
+                (WaitOn::Nothing, TaskState::Sleeping) => "a time".to_owned(),
+                (WaitOn::Nothing, TaskState::Running | TaskState::Ready) => {
+                    "nothing: it runs".to_owned()
+                }
+                (WaitOn::Nothing, _) => "nothing that was named".to_owned(),
+            };
+            let daemon = info.role == Role::Daemon;
+            StuckTask { name: info.name.to_string(), daemon, waits_on }
+        };
+        self.tasks.live().map(describe).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! Runs that do not end by themselves end with an error that says who waits for what.
+
+use highwater_sim::cpu::CpuId;
+use highwater_sim::engine::{Engine, EngineConfig, RunError, Spawn};
+
+fn engine_with_ticker() -> Engine {
+    let engine = Engine::new(&EngineConfig::new(2));
+    engine.spawn(Spawn::new("ticker").kernel_thread(), |sim| {
+        loop {
+            sim.sleep_ns(1_000_000_000);
+        }
+    });
+    engine
+}
+
+#[test]
+fn waiting_for_ever_beside_a_busy_daemon_is_noticed() {
+    let mut engine = engine_with_ticker();
+    engine.spawn(Spawn::new("reader"), |sim| {
+        sim.sleep_ns(5_000_000_000);
+        sim.park("a page that nobody reads");
+    });
+    let error = engine.run().expect_err("hung");
+    let RunError::Hung { now_ns, since_ns, .. } = error else { panic!("{error}") };
+    assert!(since_ns >= 5_000_000_000 && now_ns - since_ns >= 600_000_000_000);
+    let text = error.to_string();
+    assert!(text.contains("reader waits on a page that nobody reads"), "{text}");
+    assert!(text.contains("ticker (daemon) waits on a time"), "{text}");
+}
+
+#[test]
+fn waiting_long_for_a_time_is_no_hang() {
+    let mut engine = engine_with_ticker();
+    engine.spawn(Spawn::new("sleeper"), |sim| sim.sleep_ns(5_000_000_000_000));
+    let waits = engine.spawn(Spawn::new("waits"), |sim| sim.park("the sleeper"));
+    let id = waits.id();
+    engine.spawn(Spawn::new("waker"), move |sim| {
+        sim.sleep_ns(4_000_000_000_000);
+        sim.unpark(id);
+    });
+    engine.run().expect("run");
+}
+
+#[test]
+fn events_without_time_are_a_livelock() {
+    let mut engine = Engine::new(&EngineConfig::new(2));
+    for name in ["ping", "pong"] {
+        engine.spawn(Spawn::new(name).pinned(CpuId(0)), |sim| {
+            loop {
+                sim.yield_now();
+            }
+        });
+    }
+    let error = engine.run().expect_err("livelock");
+    assert!(matches!(error, RunError::Livelock { now_ns: 0, .. }), "{error}");
+    assert!(error.to_string().contains("waits on nothing: it runs"), "{error}");
+}
+
+#[test]
+fn a_time_limit_names_the_tasks() {
+    let mut engine = engine_with_ticker();
+    engine.spawn(Spawn::new("worker"), |sim| {
+        loop {
+            sim.compute(1_000);
+        }
+    });
+    let error = engine.run_within(7_000_000).expect_err("too long");
+    assert!(error.to_string().starts_with("not done at 7000000 ns: "), "{error}");
+    engine_with_ticker().run_within(1).expect("nothing to do");
+}
