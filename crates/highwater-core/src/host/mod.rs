@@ -137,6 +137,11 @@ pub trait Host: Sized {
     /// Receives every trace event, in the order in which this CPU produced them.
     fn trace(&self, cpu: CpuId, event: &Event);
 
+    /// A program is in user mode, where it can be preempted at any time. A host whose tasks give way
+    /// only where they say so lets others run here, if it is their turn.
+    #[inline(always)]
+    fn user_point(&self) {}
+
     /// Lets others run (`cond_resched`).
     fn yield_now(&self);
 

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Area, AreaFlags, Backing, Space, SpaceTables};
-use crate::host::{Cost, Cx, Devices, Host as _, Lock, Probe, Tasks};
+use crate::host::{Cost, Cx, Devices, Lock, Probe, Tasks};
 use crate::kernel::{Error, Kernel};
 use crate::swap::VmaSwapState;
 use crate::sync::order::LockClass;

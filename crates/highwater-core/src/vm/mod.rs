@@ -30,13 +30,11 @@ mod unmap;
 mod zap;
 
 pub use area::{Area, AreaFlags, Backing};
-pub use fault::{Access, Fault};
+pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
 pub use madvise::Advice;
 pub use page_table::{PTES, PageTable, Pte, Ptes};
 pub use rmap::{Referenced, UnmapBatch};
-pub(crate) use mapping::Detached;
-pub(crate) use space::TableKind;
 pub use space::{Rss, Space};
 pub use tables::SpaceTables;
 pub use task::SpaceTask;

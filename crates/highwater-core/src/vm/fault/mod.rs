@@ -1,8 +1,38 @@
-//! Faults (spec 04 §2).
+//! Faults (spec 04 §2): what happens when a program uses its memory.
+//!
+//! [`touch`] is the processor: it sets bits in entries that allow the access, and faults on others.
+//! [`frame`] is what all faults share: the lock, the area, the counts, going round again. Which kind
+//! it is depends on the entry and on what is behind the area:
+//!
+//! | entry | area | handled by |
+//! |---|---|---|
+//! | none | anonymous | [`anon`] |
+//! | none | file | [`file`] |
+//! | swap slot | anonymous | [`swap`] |
+//! | present, read-only, to be written | any | [`cow`] (shared file pages: [`file`]) |
+//!
+//! Key types: [`Access`], [`Fault`], [`Pass`] (one run of the handler).
+//!
+//! Synchronisation: a fault holds the space's lock for reading, so its area stays; not while it waits
+//! for input, though: then it lets the lock go, waits, and starts over. Entries are looked at
+//! again under their table's lock before they change.
+//!
+//! From: programs · to: `page_alloc`, `page_cache`, `swap`, `lru`.
 
-use super::Space;
+mod anon;
+mod cow;
+mod file;
+mod frame;
+mod swap;
+#[cfg(test)]
+mod tests;
+mod touch;
+
+use alloc::sync::Arc;
+
+use super::{Area, PageTable, Space};
 use crate::host::{Cx, Devices};
-use crate::kernel::{Error, Kernel};
+use crate::sync::ReadGuard;
 
 /// What a program does to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +44,7 @@ pub enum Access {
 }
 
 /// How an access went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The page was mapped.
     None,
@@ -24,33 +54,52 @@ pub enum Fault {
     Major,
 }
 
-impl<H: Devices> Kernel<H> {
-    /// One access of a program to a virtual page: sets the entry's bits, or faults until it can.
-    ///
-    /// # Errors
-    /// No such area or access ([`Error::Fault`]), a page that could not be read ([`Error::Io`]), no
-    /// memory although somebody was killed ([`Error::NoMemory`]), or the task is to die
-    /// ([`Error::Killed`]).
-    pub fn touch(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        vpn: u32,
-        access: Access,
-    ) -> Result<Fault, Error> {
-        let _ = (cx, space, vpn, access);
-        todo!()
+/// How accesses to a range went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Faults without I/O.
+    pub minor: u64,
+    /// Faults that had to wait for I/O.
+    pub major: u64,
+}
+
+/// One run of the fault handler.
+struct Pass<'a, 'h, H: Devices> {
+    cx: &'a Cx<'h, H>,
+    space: &'a Space<H>,
+    area: Arc<Area<H>>,
+    /// The lowest table, once there is one.
+    table: Option<Arc<PageTable<H>>>,
+    vpn: u32,
+    is_write: bool,
+    /// The fault waited already: from now on it waits with the lock held.
+    is_retry: bool,
+    /// Something had to be read.
+    is_major: bool,
+    lock: Option<ReadGuard<'a, 'h, H>>,
+}
+
+/// How a run of the handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The entry was changed, by this fault or by somebody else: the access is tried again.
+    Done,
+    /// The fault waited without the space's lock: everything is looked up again.
+    Retry,
+}
+
+impl<H: Devices> Pass<'_, '_, H> {
+    /// Lets the space's lock go, before a wait; false if this run must not. From then on the run can
+    /// only end in [`Step::Retry`].
+    fn let_go(&mut self) -> bool {
+        if self.is_retry {
+            return false;
+        }
+        self.lock = None;
+        true
     }
 
-    /// As the fault of an access, on behalf of the kernel: no exception is taken.
-    pub(super) fn fault_in(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        vpn: u32,
-        access: Access,
-    ) -> Result<Fault, Error> {
-        let _ = (cx, space, vpn, access);
-        todo!()
+    fn has_let_go(&self) -> bool {
+        self.lock.is_none()
     }
 }

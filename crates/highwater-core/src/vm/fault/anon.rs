@@ -1,0 +1,64 @@
+//! First use of anonymous memory (spec 04 §2.2).
+
+use super::{Pass, Step};
+use crate::config::AnonStart;
+use crate::host::{Cost, Devices, Probe};
+use crate::kernel::{Error, Kernel};
+use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page_alloc::Gfp;
+use crate::vm::space::Rss;
+use crate::vm::{AreaFlags, Pte, Ptes};
+use crate::vmstat::NodeStat;
+
+impl<H: Devices> Kernel<H> {
+    pub(super) fn anon_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let cx = pass.cx;
+        let table = self.pass_table(pass)?;
+        if !pass.is_write {
+            let mut ptes = table.lock(cx.cpu());
+            if ptes.get(pass.vpn).is_none() {
+                // No reference, no mapping, not resident: it is nobody's page.
+                ptes.set(pass.vpn, Pte::new(self.zero_page));
+                cx.charge(Cost::SetPte, 1);
+            }
+            return Ok(Step::Done);
+        }
+        let pfn = self.alloc_user_page(cx, Gfp::ZERO)?;
+        let mut ptes = table.lock(cx.cpu());
+        if !ptes.get(pass.vpn).is_none() {
+            drop(ptes);
+            self.put_page(cx, pfn);
+            return Ok(Step::Done);
+        }
+        self.map_new_anon(pass, &mut ptes, pfn);
+        cx.charge(Cost::AnonFault, 1);
+        Ok(Step::Done)
+    }
+
+    /// Makes a fresh page anonymous memory of the fault's address: owner, list, counts, and the
+    /// entry, which takes the caller's reference. The entry is dirty, the page is not.
+    ///
+    /// Under the table's lock, as nobody may unmap the page before its list knows it.
+    pub(super) fn map_new_anon(&self, pass: &Pass<'_, '_, H>, ptes: &mut Ptes<'_, H>, pfn: Pfn) {
+        let (cx, space, area) = (pass.cx, pass.space, &pass.area);
+        let page = self.mem.map.page(pfn);
+        let mut flags = PageFlags::SWAPBACKED | PageFlags::UPTODATE;
+        if self.mem.policy.reclaim.anon_new == AnonStart::Active {
+            flags |= PageFlags::ACTIVE;
+        }
+        page.init_flags(flags);
+        page.set_owner(PageOwner::Anon(space.id), pass.vpn);
+        page.map_add::<H>();
+        Rss::add::<H>(&space.rss.anon, 1);
+        self.count_on_node(cx, pfn, NodeStat::AnonPages, 1);
+        if area.flags.contains(AreaFlags::LOCKED) {
+            self.mlock_new_page(cx, pfn);
+        } else {
+            self.lru_add(cx, pfn);
+        }
+        let is_writable = area.flags.contains(AreaFlags::WRITE);
+        let pte = Pte::new(pfn).with_writable(is_writable).with_dirty(is_writable);
+        ptes.set(pass.vpn, pte);
+        cx.charge(Cost::SetPte, 1);
+    }
+}

@@ -1,0 +1,130 @@
+//! Writes to pages that are mapped read-only (spec 04 §2.3).
+//!
+//! There is no fork: an anonymous page has one owner, so a write makes its entry writable. Copies
+//! are made of the zero page and of pages of private file mappings.
+
+use super::{Pass, Step};
+use crate::host::{Cost, Cx, Devices, Probe};
+use crate::kernel::{Error, Kernel};
+use crate::page::{PAGE_SIZE, Pfn};
+use crate::page_alloc::Gfp;
+use crate::vm::space::Rss;
+use crate::vm::{AreaFlags, FlushRange, PageTable, Pte};
+use crate::vmstat::{NodeStat, VmEvent};
+
+impl<H: Devices> Kernel<H> {
+    /// A write met a present entry, `old`, that does not allow it.
+    pub(super) fn protected_page(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        old: Pte,
+    ) -> Result<Step, Error> {
+        let cx = pass.cx;
+        let Some(pfn) = self.get_protected(pass, table, old) else { return Ok(Step::Done) };
+        if pfn == self.zero_page {
+            return self.copy_fault(pass, table, old, None);
+        }
+        let is_anon = self.mem.map.page(pfn).is_anon();
+        if !is_anon && pass.area.flags.contains(AreaFlags::SHARED) {
+            return self.shared_upgrade_fault(pass, table, pfn);
+        }
+        let step = match is_anon {
+            true => {
+                self.make_writable(pass, table, pfn);
+                Ok(Step::Done)
+            }
+            false => self.copy_fault(pass, table, old, Some(pfn)),
+        };
+        self.put_page(cx, pfn);
+        step
+    }
+
+    /// The page of an entry that is still `old` and read-only, with a reference (not for the zero
+    /// page, which needs none).
+    fn get_protected(&self, pass: &Pass<'_, '_, H>, table: &PageTable<H>, old: Pte) -> Option<Pfn> {
+        let ptes = table.lock(pass.cx.cpu());
+        let now = ptes.get(pass.vpn);
+        let pfn = now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
+        if pfn != self.zero_page {
+            self.mem.map.page(pfn).get::<H>(1);
+        }
+        Some(pfn)
+    }
+
+    /// Makes the entry that maps `pfn` writable and dirty; false if it is not there any more.
+    pub(super) fn make_writable(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        pfn: Pfn,
+    ) -> bool {
+        let cx = pass.cx;
+        let mut ptes = table.lock(cx.cpu());
+        let pte = ptes.get(pass.vpn);
+        let is_there = pte.pfn() == Some(pfn);
+        if is_there {
+            ptes.set(pass.vpn, pte.with_young(true).with_writable(true).with_dirty(true));
+            cx.charge(Cost::SetPte, 1);
+            self.mem.events.add(cx.cpu(), VmEvent::Pgreuse, 1);
+        }
+        is_there
+    }
+
+    /// Puts a new anonymous page in the place of `source` (none: the zero page), to which the caller
+    /// has a reference.
+    fn copy_fault(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        old: Pte,
+        source: Option<Pfn>,
+    ) -> Result<Step, Error> {
+        let cx = pass.cx;
+        let new = match source {
+            None => self.alloc_user_page(cx, Gfp::ZERO)?,
+            Some(source) => {
+                let new = self.alloc_user_page(cx, Gfp::empty())?;
+                self.copy_frame(cx, source, new);
+                new
+            }
+        };
+        let mut ptes = table.lock(cx.cpu());
+        if ptes.get(pass.vpn).pfn() != old.pfn() {
+            drop(ptes);
+            self.put_page(cx, new);
+            return Ok(Step::Done);
+        }
+        ptes.take(pass.vpn);
+        self.flush_tlb(cx, pass.space, FlushRange::page(pass.vpn));
+        self.map_new_anon(pass, &mut ptes, new);
+        if let Some(source) = source {
+            Rss::add::<H>(&pass.space.rss.file, -1);
+            if self.mem.map.page(source).map_remove::<H>() {
+                self.count_on_node(cx, source, NodeStat::Mapped, -1);
+            }
+            if pass.area.flags.contains(AreaFlags::LOCKED) {
+                self.munlock_page(cx, source);
+            }
+        }
+        drop(ptes);
+        match source {
+            None => cx.charge(Cost::AnonFault, 1),
+            Some(source) => {
+                cx.charge(Cost::CopyFault, 1);
+                // The entry's reference; the caller's keeps the page.
+                self.put_page(cx, source);
+            }
+        }
+        Ok(Step::Done)
+    }
+
+    /// Copies what a frame holds to another one.
+    pub(super) fn copy_frame(&self, cx: &Cx<'_, H>, from: Pfn, to: Pfn) {
+        let mut bytes = [0; PAGE_SIZE];
+        if H::HAS_DATA {
+            cx.host.frame_read(from, 0, &mut bytes);
+        }
+        cx.host.frame_write(to, 0, &bytes);
+    }
+}

@@ -1,0 +1,328 @@
+//! Faults on files: fault-around, misses, private copies, shared writes (spec 04 §2.4, §2.5).
+
+use alloc::sync::Arc;
+
+use super::{Pass, Step};
+use crate::host::{Cost, Devices, Probe};
+use crate::kernel::{Error, Kernel};
+use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page_alloc::Gfp;
+use crate::page_cache::{File, OpenFile, ReadMode};
+use crate::vm::space::Rss;
+use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
+use crate::vmstat::{NodeStat, VmEvent};
+
+/// Pages that one fault maps at most (`fault_around_bytes`, 64 KiB).
+const FAULT_AROUND: u32 = 16;
+
+/// First and last virtual page that a fault at `vpn` in `start..end` may map.
+///
+/// The window starts at a multiple of its size. Where the area cuts its start, it keeps its length;
+/// it ends with the area and with the page table.
+const fn fault_around(vpn: u32, start: u32, end: u32) -> (u32, u32) {
+    const fn min(a: u32, b: u32) -> u32 {
+        if a < b { a } else { b }
+    }
+    let aligned = vpn & !(FAULT_AROUND - 1);
+    let first = if aligned < start { start } else { aligned };
+    let table_end = vpn | (PTES as u32 - 1);
+    (first, min(min(first + FAULT_AROUND - 1, end - 1), table_end))
+}
+
+/// How an area's advice lets its file be read.
+fn read_mode(flags: AreaFlags) -> ReadMode {
+    if flags.contains(AreaFlags::RAND_READ) {
+        ReadMode::Random
+    } else if flags.contains(AreaFlags::SEQ_READ) {
+        ReadMode::Sequential
+    } else {
+        ReadMode::Normal
+    }
+}
+
+/// The file of an area and its page at a virtual page.
+fn file_of<H: Devices>(area: &Area<H>, vpn: u32) -> Result<(&Arc<OpenFile<H>>, u32), Error> {
+    match &area.backing {
+        Backing::File { open, page } => Ok((open, page + (vpn - area.start))),
+        Backing::Anon => Err(Error::Fault),
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// A read where nothing is mapped yet.
+    pub(super) fn file_read_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let cx = pass.cx;
+        let table = self.pass_table(pass)?;
+        if self.map_around(pass, &table)? {
+            return Ok(Step::Done);
+        }
+        let Some(pfn) = self.fault_page(pass)? else { return Ok(Step::Retry) };
+        // Shared or not: the first write has to be seen.
+        let is_used = self.map_missing(pass, &table, pfn, Pte::new(pfn));
+        cx.charge(Cost::FileMap, 1);
+        self.unlock_page(cx, pfn);
+        if !is_used {
+            self.put_page(cx, pfn);
+        }
+        Ok(Step::Done)
+    }
+
+    /// A write to a private mapping where nothing is mapped yet.
+    pub(super) fn private_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let cx = pass.cx;
+        let new = self.alloc_user_page(cx, Gfp::empty())?;
+        let source = match self.fault_page(pass) {
+            Ok(Some(source)) => source,
+            other => {
+                self.put_page(cx, new);
+                return other.map(|_| Step::Retry);
+            }
+        };
+        self.copy_frame(cx, source, new);
+        let is_used = self.pass_table(pass).map(|table| {
+            let mut ptes = table.lock(cx.cpu());
+            let is_none = ptes.get(pass.vpn).is_none();
+            if is_none {
+                self.map_new_anon(pass, &mut ptes, new);
+                cx.charge(Cost::CopyFault, 1);
+            }
+            is_none
+        });
+        self.unlock_page(cx, source);
+        self.put_page(cx, source);
+        if is_used != Ok(true) {
+            self.put_page(cx, new);
+        }
+        is_used.map(|_| Step::Done)
+    }
+
+    /// A write to a shared mapping where nothing is mapped yet.
+    pub(super) fn shared_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let Some(pfn) = self.fault_page(pass)? else { return Ok(Step::Retry) };
+        self.wait_for_stable(pass, pfn);
+        let pte = Pte::new(pfn).with_writable(true).with_dirty(true);
+        let is_used = self.pass_table(pass).map(|table| self.map_missing(pass, &table, pfn, pte));
+        pass.cx.charge(Cost::SharedWriteFault, 1);
+        self.finish_shared_write(pass, pfn, is_used == Ok(true));
+        if is_used != Ok(true) {
+            self.put_page(pass.cx, pfn);
+        }
+        is_used.map(|_| Step::Done)
+    }
+
+    /// A write to a shared page that is mapped read-only. Takes over the caller's reference.
+    pub(super) fn shared_upgrade_fault(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        pfn: Pfn,
+    ) -> Result<Step, Error> {
+        let cx = pass.cx;
+        self.lock_page(cx, pfn);
+        let (open, index) = file_of(&pass.area, pass.vpn)?;
+        let mut is_used = false;
+        if self.belongs_to(pfn, &open.file, index) {
+            self.wait_for_stable(pass, pfn);
+            is_used = self.make_writable(pass, table, pfn);
+        }
+        cx.charge(Cost::SharedWriteFault, 1);
+        self.finish_shared_write(pass, pfn, is_used);
+        self.put_page(cx, pfn);
+        Ok(Step::Done)
+    }
+
+    /// The filesystem's word before a page may be written: where the device needs stable pages,
+    /// writeback has to end first.
+    fn wait_for_stable(&self, pass: &Pass<'_, '_, H>, pfn: Pfn) {
+        if let Ok((open, _)) = file_of(&pass.area, pass.vpn)
+            && self.block.device(open.file.spec.device).spec.stable_writes
+        {
+            self.wait_on_writeback(pass.cx, pfn);
+        }
+    }
+
+    /// Dirties a locked page that was made writable, unlocks it, and holds the writer up if there
+    /// is too much dirty memory.
+    fn finish_shared_write(&self, pass: &mut Pass<'_, '_, H>, pfn: Pfn, is_used: bool) {
+        let cx = pass.cx;
+        if is_used {
+            self.set_page_dirty(cx, pfn);
+        }
+        self.unlock_page(cx, pfn);
+        if is_used && let Ok((open, _)) = file_of(&pass.area, pass.vpn) {
+            if !pass.is_retry {
+                pass.lock = None;
+            }
+            self.balance_dirty_pages(cx, &open.file, 1);
+        }
+    }
+
+    /// Enters a locked page where nothing is mapped; the entry has the caller's reference then.
+    /// False if something is mapped by now.
+    fn map_missing(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        pfn: Pfn,
+        pte: Pte,
+    ) -> bool {
+        let mut ptes = table.lock(pass.cx.cpu());
+        let is_none = ptes.get(pass.vpn).is_none();
+        if is_none {
+            self.map_page(pass, &mut ptes, pfn, pte);
+        }
+        is_none
+    }
+
+    /// Maps the pages around the fault that are cached and ready; true if the faulting one is mapped
+    /// now. Nothing waits, no list changes.
+    fn map_around(&self, pass: &Pass<'_, '_, H>, table: &PageTable<H>) -> Result<bool, Error> {
+        let (cx, area) = (pass.cx, &pass.area);
+        let (first, last) = fault_around(pass.vpn, area.start, area.end);
+        let (open, index) = file_of(area, first)?;
+        let (mut mapped, mut nr, mut hits) = ([Pfn(0); FAULT_AROUND as usize], 0, 0);
+        let mut ptes = table.lock(cx.cpu());
+        self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, pfn| {
+            hits += 1;
+            let vpn = first + (at - index);
+            let is_none = ptes.get(vpn).is_none();
+            if is_none {
+                if self.mem.map.page(pfn).map_add::<H>() {
+                    self.count_on_node(cx, pfn, NodeStat::Mapped, 1);
+                }
+                ptes.set(vpn, Pte::new(pfn));
+                mapped[nr] = pfn;
+                nr += 1;
+            }
+            is_none
+        });
+        Rss::add::<H>(&pass.space.rss.file, nr as i64);
+        if area.flags.contains(AreaFlags::LOCKED) {
+            mapped[..nr].iter().for_each(|&pfn| self.mlock_page(cx, pfn));
+        }
+        let is_mapped = !ptes.get(pass.vpn).is_none();
+        drop(ptes);
+        cx.charge(Cost::FileMap, nr as u32);
+        if hits > 0 {
+            self.note_mmap_hits(cx, open, hits);
+        }
+        Ok(is_mapped)
+    }
+}
+
+/// Getting the page.
+impl<H: Devices> Kernel<H> {
+    /// The faulting page: locked, up to date, with a reference for the caller. None if the fault
+    /// waited without the space's lock and has to start over.
+    ///
+    /// # Errors
+    /// If it lies beyond the end of the file, cannot be read, or there is no memory.
+    fn fault_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Option<Pfn>, Error> {
+        let (cx, area) = (pass.cx, Arc::clone(&pass.area));
+        let (open, index) = file_of(&area, pass.vpn)?;
+        let file = &open.file;
+        let is_within = || u64::from(index) < file.size_pages();
+        if !is_within() {
+            return Err(Error::Fault);
+        }
+        let mut cached = self.find_cached(pass, open, index);
+        loop {
+            let pfn = match cached {
+                Some(pfn) => {
+                    self.lock_cached(pass, pfn)?;
+                    if !self.belongs_to(pfn, file, index) {
+                        self.unlock_page(cx, pfn);
+                        self.put_page(cx, pfn);
+                        cached = self.find_get_page(cx, file, index);
+                        continue;
+                    }
+                    pfn
+                }
+                None => {
+                    let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
+                    let made = self.find_or_create_page(cx, file, index, gfp);
+                    made.map_err(|e| if e == Error::Invalid { Error::Fault } else { e })?.0
+                }
+            };
+            if self.mem.map.page(pfn).is(PageFlags::UPTODATE) {
+                if !pass.has_let_go() && is_within() {
+                    return Ok(Some(pfn));
+                }
+                self.unlock_page(cx, pfn);
+                self.put_page(cx, pfn);
+                return if pass.has_let_go() { Ok(None) } else { Err(Error::Fault) };
+            }
+            // Neither there nor being read: this fault reads the one page. If that fails without
+            // the space's lock, the second run tries again and reports it.
+            let let_go = pass.let_go();
+            let read = self.read_page(cx, file, pfn);
+            self.put_page(cx, pfn);
+            if let_go {
+                return Ok(None);
+            }
+            read?;
+            cached = self.find_get_page(cx, file, index);
+        }
+    }
+
+    /// Looks the faulting page up, and lets readahead know how that went. Readahead may wait, so the
+    /// space's lock goes first.
+    fn find_cached(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+        open: &OpenFile<H>,
+        index: u32,
+    ) -> Option<Pfn> {
+        let cx = pass.cx;
+        let mode = read_mode(pass.area.flags);
+        let Some(pfn) = self.find_get_page(cx, &open.file, index) else {
+            self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
+            pass.is_major = true;
+            pass.let_go();
+            self.readahead_mmap_miss(cx, open, index, mode);
+            return self.find_get_page(cx, &open.file, index);
+        };
+        if !pass.is_retry {
+            let is_marked = self.mem.map.page(pfn).is(PageFlags::READAHEAD);
+            if is_marked && mode != ReadMode::Random {
+                pass.let_go();
+            }
+            self.readahead_mmap_hit(cx, open, pfn, index, mode);
+        }
+        Some(pfn)
+    }
+
+    /// Locks a cached page, without the space's lock if that has to wait. On error the reference is
+    /// gone.
+    fn lock_cached(&self, pass: &mut Pass<'_, '_, H>, pfn: Pfn) -> Result<(), Error> {
+        if self.try_lock_page(pfn) {
+            return Ok(());
+        }
+        pass.let_go();
+        if self.lock_page_killable(pass.cx, pfn) {
+            return Ok(());
+        }
+        self.put_page(pass.cx, pfn);
+        Err(Error::Killed)
+    }
+
+    /// True if a locked page is still that page of the file.
+    fn belongs_to(&self, pfn: Pfn, file: &File<H>, index: u32) -> bool {
+        let page = self.mem.map.page(pfn);
+        page.owner() == PageOwner::File(file.id) && page.index() == index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spec 04 §14, vector 13.
+    #[test]
+    fn fault_around_keeps_to_area_and_table() {
+        assert_eq!(fault_around(0x1005, 0x1000, 0x2000), (0x1000, 0x100f));
+        assert_eq!(fault_around(0x1005, 0x1003, 0x2000), (0x1003, 0x1012));
+        assert_eq!(fault_around(0x11fe, 0x11f9, 0x2000), (0x11f9, 0x11ff));
+        assert_eq!(fault_around(0x1ff8, 0x1000, 0x1ffa), (0x1ff0, 0x1ff9));
+    }
+}

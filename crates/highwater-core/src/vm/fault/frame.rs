@@ -1,0 +1,144 @@
+//! What all faults share (spec 04 §2.1), and how a page is entered into a table.
+
+use alloc::sync::Arc;
+
+use super::{Access, Fault, Pass, Step};
+use crate::host::{Cost, Cx, Devices, Lock, Probe, TaskFlags};
+use crate::kernel::{Error, Kernel};
+use crate::page::{Order, Pfn};
+use crate::page_alloc::Gfp;
+use crate::vm::space::Rss;
+use crate::vm::{AreaFlags, Backing, PageTable, Pte, Ptes, Space};
+use crate::vmstat::{NodeStat, VmEvent};
+
+impl<H: Devices> Kernel<H> {
+    /// The fault of an access: exception, handler, and so on until the access is worth another try.
+    #[inline(never)]
+    pub(super) fn fault(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        access: Access,
+    ) -> Result<Fault, Error> {
+        cx.charge(Cost::FaultEntry, 1);
+        self.fault_in(cx, space, vpn, access)
+    }
+
+    /// As the fault of an access, on behalf of the kernel: no exception is taken.
+    pub(in crate::vm) fn fault_in(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        access: Access,
+    ) -> Result<Fault, Error> {
+        let mut is_retry = false;
+        loop {
+            let lock = space.mmap_lock.read(cx);
+            let (area, table) = {
+                let tables = space.tables.lock(cx.cpu());
+                (tables.area(vpn).cloned(), tables.table(vpn).cloned())
+            };
+            let is_write = access == Access::Write;
+            let area = area.filter(|area| area.allows(is_write)).ok_or(Error::Fault)?;
+            let (is_major, lock) = (false, Some(lock));
+            let mut pass = Pass { cx, space, area, table, vpn, is_write, is_retry, is_major, lock };
+            self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
+            let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
+            // Whoever had to wait saw a major fault, even if another task did the reading.
+            let went = match pass.is_major || is_retry {
+                true => Fault::Major,
+                false => Fault::Minor,
+            };
+            match step {
+                Step::Done => return Ok(went),
+                Step::Retry if cx.is_dying() => return Err(Error::Killed),
+                Step::Retry => is_retry = true,
+            }
+        }
+    }
+
+    /// The allocator gives up on a task only if nobody is left to kill, or if it is the victim.
+    fn fate(cx: &Cx<'_, H>, error: Error) -> Error {
+        let dying = TaskFlags::OOM_VICTIM | TaskFlags::FATAL_SIGNAL;
+        match error {
+            Error::NoMemory if cx.flags().intersects(dying) => Error::Killed,
+            other => other,
+        }
+    }
+
+    fn handle_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let Some(table) = pass.table.clone() else {
+            if !self.make_upper_tables(pass.cx, pass.space, pass.vpn) {
+                return Err(Error::NoMemory);
+            }
+            return self.missing_page(pass);
+        };
+        let pte = table.peek(pass.vpn);
+        if pte.is_none() {
+            return self.missing_page(pass);
+        }
+        if let Some(slot) = pte.slot() {
+            return self.swap_fault(pass, &table, pte, slot);
+        }
+        if pass.is_write && !pte.is_writable() {
+            return self.protected_page(pass, &table, pte);
+        }
+        // Somebody else's fault was faster.
+        Ok(Step::Done)
+    }
+
+    fn missing_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let is_shared = pass.area.flags.contains(AreaFlags::SHARED);
+        match &pass.area.backing {
+            Backing::Anon => self.anon_fault(pass),
+            Backing::File { .. } if !pass.is_write => self.file_read_fault(pass),
+            Backing::File { .. } if is_shared => self.shared_write_fault(pass),
+            Backing::File { .. } => self.private_write_fault(pass),
+        }
+    }
+
+    /// The lowest table of the fault's page, made if need be.
+    pub(super) fn pass_table(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+    ) -> Result<Arc<PageTable<H>>, Error> {
+        if pass.table.is_none() {
+            pass.table = self.make_table(pass.cx, pass.space, pass.vpn);
+        }
+        pass.table.clone().ok_or(Error::NoMemory)
+    }
+
+    /// A page for anonymous memory, local if possible; `also`: [`Gfp::ZERO`] or nothing.
+    pub(super) fn alloc_user_page(&self, cx: &Cx<'_, H>, also: Gfp) -> Result<Pfn, Error> {
+        let gfp = Gfp::GFP_HIGHUSER_MOVABLE | also;
+        let node = self.mem.cpu_node(cx.cpu());
+        self.mem.alloc(cx, self, gfp, Order::ZERO, node, None).ok_or(Error::NoMemory)
+    }
+
+    /// Stores an entry for a page that is in memory already; the caller's reference becomes the
+    /// entry's. Counts the mapping.
+    pub(super) fn map_page(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        ptes: &mut Ptes<'_, H>,
+        pfn: Pfn,
+        pte: Pte,
+    ) {
+        let page = self.mem.map.page(pfn);
+        let is_first = page.map_add::<H>();
+        let (rss, item) = match page.is_anon() {
+            true => (&pass.space.rss.anon, NodeStat::AnonPages),
+            false => (&pass.space.rss.file, NodeStat::Mapped),
+        };
+        Rss::add::<H>(rss, 1);
+        if is_first {
+            self.count_on_node(pass.cx, pfn, item, 1);
+        }
+        if pass.area.flags.contains(AreaFlags::LOCKED) {
+            self.mlock_page(pass.cx, pfn);
+        }
+        ptes.set(pass.vpn, pte);
+    }
+}

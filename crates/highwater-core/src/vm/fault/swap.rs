@@ -1,0 +1,114 @@
+//! Bringing a page back from swap (spec 04 §2.6, §9.4).
+
+use super::{Pass, Step};
+use crate::config::AnonStart;
+use crate::host::{Cost, Devices, IoError, Probe};
+use crate::kernel::{Error, Kernel};
+use crate::lru::BatchKind;
+use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::swap::Slot;
+use crate::vm::space::Rss;
+use crate::vm::{AreaFlags, PageTable, Pte};
+use crate::vmstat::VmEvent;
+
+impl<H: Devices> Kernel<H> {
+    /// The entry, `old`, names a slot.
+    pub(super) fn swap_fault(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        old: Pte,
+        slot: Slot,
+    ) -> Result<Step, Error> {
+        let cx = pass.cx;
+        cx.charge(Cost::SwapFault, 1);
+        let Some((pfn, is_cached)) = self.find_swapped(pass, slot) else {
+            // No memory, unless somebody else brought the page in or dropped it meanwhile.
+            return match table.peek(pass.vpn) == old {
+                true => Err(Error::NoMemory),
+                false => Ok(Step::Done),
+            };
+        };
+        if !self.try_lock_page(pfn) {
+            if pass.let_go() {
+                self.wait_on_locked(cx, pfn);
+                self.put_page(cx, pfn);
+                return Ok(Step::Retry);
+            }
+            if !self.lock_page_killable(cx, pfn) {
+                self.put_page(cx, pfn);
+                return Err(Error::Killed);
+            }
+        }
+        let mapped = self.map_swapped(pass, table, old, slot, (pfn, is_cached));
+        if mapped != Ok(true) {
+            self.unlock_page(cx, pfn);
+            self.put_page(cx, pfn);
+        }
+        mapped.map(|_| Step::Done)
+    }
+
+    /// The page of a slot, read if need be, with a reference; and whether the swap cache has it.
+    fn find_swapped(&self, pass: &mut Pass<'_, '_, H>, slot: Slot) -> Option<(Pfn, bool)> {
+        let cx = pass.cx;
+        if let Some(pfn) = self.swap_cache_lookup(cx, &pass.area, pass.vpn, slot) {
+            return Some((pfn, true));
+        }
+        let is_cached = !self.swap_skips_cache(cx, slot);
+        let pfn = match is_cached {
+            true => self.swapin_readahead(cx, pass.space, &pass.area, pass.vpn, slot)?,
+            false => self.swapin_private(cx, slot)?,
+        };
+        self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
+        pass.is_major = true;
+        Some((pfn, is_cached))
+    }
+
+    /// Maps a locked page in the place of its slot; false if the entry changed meanwhile. If true,
+    /// the entry has the caller's reference, and the page is unlocked: both under the table's lock,
+    /// because nothing else may keep the page after that.
+    fn map_swapped(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        old: Pte,
+        slot: Slot,
+        (pfn, is_cached): (Pfn, bool),
+    ) -> Result<bool, Error> {
+        let (cx, vpn) = (pass.cx, pass.vpn);
+        let page = self.mem.map.page(pfn);
+        if is_cached && self.slot_of(pfn) != Some(slot) {
+            return Ok(false);
+        }
+        if pass.is_write && is_cached && !page.is(PageFlags::LRU) {
+            // The add batch may have the only other reference: it would look shared.
+            self.lru_add_drain(cx);
+        }
+        let mut ptes = table.lock(cx.cpu());
+        if ptes.get(vpn) != old {
+            return Ok(false);
+        }
+        if !page.is(PageFlags::UPTODATE) {
+            return Err(Error::Io(IoError::Device));
+        }
+        self.swap_put(cx, slot);
+        let flags = pass.area.flags;
+        let is_locked = flags.contains(AreaFlags::LOCKED) || page.is(PageFlags::MLOCKED);
+        let is_ours = pass.is_write && page.refcount() == 2;
+        if page.is(PageFlags::SWAPCACHE) && (self.swap.is_full() || is_locked || is_ours) {
+            self.free_swap_cache(cx, pfn, false);
+        }
+        Rss::add::<H>(&pass.space.rss.swap, -1);
+        page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+        // Without fork the page is this space's alone: a write needs no other check.
+        let pte = Pte::new(pfn).with_writable(pass.is_write).with_dirty(pass.is_write);
+        self.map_page(pass, &mut ptes, pfn, pte);
+        cx.charge(Cost::SetPte, 1);
+        if self.mem.policy.reclaim.anon_new == AnonStart::Active {
+            // Kernels that start anonymous pages active bring them back active too.
+            self.lru_batch(cx, BatchKind::Activate, pfn);
+        }
+        self.unlock_page(cx, pfn);
+        Ok(true)
+    }
+}

@@ -1,0 +1,91 @@
+//! The processor's side: accesses (spec 04 §2.1).
+
+use super::{Access, Fault, Touched};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::kernel::{Error, Kernel};
+use crate::vm::{PTES, Space};
+
+impl<H: Devices> Kernel<H> {
+    /// One access of a program to a virtual page: sets the entry's bits, or faults until it can.
+    ///
+    /// # Errors
+    /// No such area or access, or beyond the end of the file ([`Error::Fault`]); a page that could
+    /// not be read ([`Error::Io`]); no memory and nobody to kill ([`Error::NoMemory`]); or the task
+    /// is to die ([`Error::Killed`]).
+    #[inline]
+    pub fn touch(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        access: Access,
+    ) -> Result<Fault, Error> {
+        let mut went = Fault::None;
+        loop {
+            if cx.is_dying() {
+                return Err(Error::Killed);
+            }
+            self.enter_space(cx, space);
+            let is_write = access == Access::Write;
+            let tables = space.tables.lock(cx.cpu());
+            let is_hit = tables.table(vpn).is_some_and(|table| table.access(vpn, is_write));
+            drop(tables);
+            if is_hit {
+                cx.charge(Cost::UserTouch, 1);
+                cx.host.user_point();
+                return Ok(went);
+            }
+            went = went.max(self.fault(cx, space, vpn, access)?);
+        }
+    }
+
+    /// Accesses `pages` pages in order, each as [`Kernel::touch`] does.
+    ///
+    /// # Errors
+    /// As [`Kernel::touch`]; the pages before were accessed.
+    pub fn touch_range(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        start: u32,
+        pages: u32,
+        access: Access,
+    ) -> Result<Touched, Error> {
+        let end = start.checked_add(pages).ok_or(Error::Fault)?;
+        let mut touched = Touched::default();
+        let mut at = start;
+        while at < end {
+            if cx.is_dying() {
+                return Err(Error::Killed);
+            }
+            self.enter_space(cx, space);
+            let stop = end.min((at | (PTES as u32 - 1)).saturating_add(1));
+            let hits = Self::access_run(cx, space, at..stop, access);
+            if hits > 0 {
+                cx.charge(Cost::UserTouch, hits);
+                cx.host.user_point();
+            }
+            at += hits;
+            if at < stop {
+                match self.fault(cx, space, at, access)? {
+                    Fault::Major => touched.major += 1,
+                    Fault::Minor | Fault::None => touched.minor += 1,
+                }
+            }
+        }
+        Ok(touched)
+    }
+
+    /// Accesses pages of one table until one would fault; how many it were.
+    fn access_run(
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        range: core::ops::Range<u32>,
+        access: Access,
+    ) -> u32 {
+        let tables = space.tables.lock(cx.cpu());
+        let Some(table) = tables.table(range.start) else { return 0 };
+        let is_write = access == Access::Write;
+        range.take_while(|&vpn| table.access(vpn, is_write)).count() as u32
+    }
+}
