@@ -38,7 +38,10 @@ use crate::size::{parse_ranges, parse_size};
 
 /// The machines that come with the program: name and text.
 const EMBEDDED: &[(&str, &str)] = &[
+    ("big-core", include_str!("../../../machines/big-core.toml")),
+    ("captured-vm", include_str!("../../../machines/captured-vm.toml")),
     ("laptop", include_str!("../../../machines/laptop.toml")),
+    ("little-core", include_str!("../../../machines/little-core.toml")),
     ("netperf-1-socket", include_str!("../../../machines/netperf-1-socket.toml")),
     ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
     ("small-vm", include_str!("../../../machines/small-vm.toml")),
@@ -58,8 +61,11 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
 }
 
 /// Cost tables that machines name.
-const COSTS: &[(&str, &str)] =
-    &[("server-3ghz", include_str!("../../../machines/costs/server-3ghz.toml"))];
+const COSTS: &[(&str, &str)] = &[
+    ("little-core", include_str!("../../../machines/costs/little-core.toml")),
+    ("qemu-tcg", include_str!("../../../machines/costs/qemu-tcg.toml")),
+    ("server-3ghz", include_str!("../../../machines/costs/server-3ghz.toml")),
+];
 
 /// A machine with what belongs to its simulation.
 #[derive(Clone, Debug, PartialEq)]

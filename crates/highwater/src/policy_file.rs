@@ -73,6 +73,13 @@ pub fn to_toml(policy: &Policy) -> String {
     format!("base = \"6.1\"\n{body}")
 }
 
+/// The section of a policy that has a key; none if there is no such key.
+pub(crate) fn section_of(policy: &Policy, key: &str) -> Option<String> {
+    let table = Table::try_from(policy).ok()?;
+    let has = |value: &Value| value.as_table().is_some_and(|section| section.contains_key(key));
+    table.iter().find(|(_, value)| has(value)).map(|(name, _)| name.clone())
+}
+
 /// Reads a file's text; `file` names it in errors and gives the policy its name unless the text
 /// does.
 ///

@@ -227,11 +227,13 @@ impl<H: Host> PageAllocator<H> {
             );
             zone.set_marks(&marks);
         }
-        self.rebuild_total_reserve();
+        self.refresh_reserves();
         self.rebuild_pcp_sizes();
     }
 
-    fn rebuild_total_reserve(&self) {
+    /// Recomputes what ordinary use of each node must leave, after marks or reserves were set by hand
+    /// (§2.6).
+    pub fn refresh_reserves(&self) {
         for node in self.nodes() {
             let sum = self.zones_of(node.id).map(|z| {
                 let reserves = z.lowmem_reserves();
@@ -265,7 +267,7 @@ impl<H: Host> PageAllocator<H> {
                 zone.set_lowmem_reserves(&reserve[zone.zone.idx()]);
             }
         }
-        self.rebuild_total_reserve();
+        self.refresh_reserves();
     }
 
     /// Normal difference thresholds and drift marks of every zone (§2.8).
@@ -281,8 +283,16 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// kswapd of a node goes to sleep: its zones count as cheaply as usual again.
+    pub fn use_normal_thresholds(&self, node: NodeId) {
+        for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
+            let threshold = watermark::stat_threshold(self.nr_cpus() as u64, zone.managed());
+            zone.stats.set_threshold(threshold);
+        }
+    }
+
     /// While kswapd works on a node its zones count more exactly, where drift could matter (§2.8);
-    /// [`PageAllocator::refresh_thresholds`] ends that.
+    /// [`PageAllocator::use_normal_thresholds`] ends that.
     pub fn use_pressure_thresholds(&self, node: NodeId) {
         for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
             let cpus = self.nr_cpus() as u64;

@@ -16,6 +16,9 @@ pub struct RoundTimes {
     pub first_ns: u64,
     /// They were inactive and referenced: what happens to them is the policy's.
     pub again_ns: u64,
+    /// What all processes together waited for the LRU lock in both; 0 but for the process that has
+    /// [`Mapper::lru_waits`].
+    pub lru_wait_ns: u64,
 }
 
 /// A process.
@@ -26,8 +29,10 @@ pub struct Mapper<'a, H: Devices> {
     pub file: &'a Arc<File<H>>,
     /// Pages of it.
     pub pages: u32,
-    /// Where it meets the other processes before it unmaps.
+    /// Where it meets the other processes before and after it unmaps.
     pub barrier: &'a Barrier<H>,
+    /// Reads how long everybody has waited for the LRU lock so far; one process does.
+    pub lru_waits: Option<&'a dyn Fn() -> u64>,
 }
 
 impl<H: Devices> Mapper<'_, H> {
@@ -43,17 +48,30 @@ impl<H: Devices> Mapper<'_, H> {
             self.kernel.fadvise(cx, &open, 0, 0, Advice::DontNeed);
             // Into the cache without a use, so that the pages start inactive and unreferenced.
             self.kernel.fadvise(cx, &open, 0, 0, Advice::WillNeed);
-            let mut timed = || {
-                let start = self.map_and_read(cx, &space)?;
-                self.barrier.wait(cx);
-                let before = cx.host.now_ns();
-                self.unmap(cx, &space, start)?;
-                Ok(cx.host.now_ns() - before)
-            };
-            times.push(RoundTimes { first_ns: timed()?, again_ns: timed()? });
+            let (first_ns, first_wait_ns) = self.timed(cx, &space)?;
+            let (again_ns, again_wait_ns) = self.timed(cx, &space)?;
+            times.push(RoundTimes {
+                first_ns,
+                again_ns,
+                lru_wait_ns: first_wait_ns + again_wait_ns,
+            });
         }
         self.kernel.exit_space(cx, &space);
         Ok(times)
+    }
+
+    /// Maps and reads the file, meets the others, unmaps: how long that took, and what everybody
+    /// waited for the LRU lock meanwhile.
+    fn timed(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<(u64, u64), UnmapError> {
+        let start = self.map_and_read(cx, space)?;
+        let waits = || self.lru_waits.map_or(0, |read| read());
+        self.barrier.wait(cx);
+        let waits_before = waits();
+        let before = cx.host.now_ns();
+        self.unmap(cx, space, start)?;
+        let took = cx.host.now_ns() - before;
+        self.barrier.wait(cx);
+        Ok((took, waits() - waits_before))
     }
 
     fn map_and_read(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<u32, UnmapError> {

@@ -4,12 +4,15 @@
 //! |---|---|---|
 //! | `static` | what a boot computes for each zone | every figure is the same |
 //! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
+//! | `scenario` | key counters of every step of a small program | within max(10 %, distance of the real runs, 256) |
 //! | a trace | refills, drains, hottest block of the replay under 6.1 | within the limits of [`trace`] |
 //! | others | nothing yet | counted as not checked |
 //!
 //! Whether a figure agrees is decided by [`Limit`] alone.
 
 pub mod ab_trace;
+mod captured;
+pub mod scenario;
 pub mod static_machine;
 pub mod trace;
 
@@ -35,6 +38,8 @@ pub enum Limit {
         /// The number of events.
         events: u64,
     },
+    /// Within this distance.
+    Distance(f64),
 }
 
 impl Limit {
@@ -50,6 +55,7 @@ impl Limit {
                 let distance = real.abs_diff(model);
                 distance <= events || distance as f64 <= real as f64 * share
             }
+            Limit::Distance(most) => real.abs_diff(model) as f64 <= most,
         }
     }
 
@@ -61,6 +67,7 @@ impl Limit {
             Limit::Share { share, events } => {
                 format!("within {} % or {events} events", share * 100.0)
             }
+            Limit::Distance(most) => format!("within {most:.0}"),
         }
     }
 }
@@ -280,10 +287,11 @@ fn check_file(path: &Path) -> Result<FileResult, InputError> {
     match &reference {
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),
-        Reference::Scenario(_) | Reference::Stutterp(_) => Ok(not_checked(
+        Reference::Scenario(captured) => scenario::check(&file, captured),
+        Reference::Stutterp(_) => Ok(not_checked(
             &file,
             reference.kind(),
-            "needs reclaim, which this version does not model",
+            "needs dirty throttling, which this version does not model",
         )),
     }
 }

@@ -3,12 +3,13 @@
 //! Given nodes, CPUs, spans and what each zone managed at boot, every figure has to be the same
 //! (spec 01 §2).
 
-use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
+use highwater_core::config::preset;
 use highwater_core::host::Solo;
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::zone::{NodeId, ZoneType, boot};
 use highwater_results::import::linux61::{Static, Zone};
 
+use super::captured::captured_machine;
 use super::{Figure, FileResult, Limit};
 use crate::error::InputError;
 
@@ -20,7 +21,7 @@ const POLICY: &str = "6.1";
 /// # Errors
 /// If there can be no such machine.
 pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
-    let machine = machine(captured);
+    let machine = captured_machine(&captured.name, captured.cpus, &captured.nodes, &captured.zones);
     let host = Solo::default();
     let policy = preset(POLICY).ok_or_else(|| InputError::whole(POLICY, "no such preset"))?;
     let memory = boot::boot(&host, &machine, &policy).map_err(|error| InputError {
@@ -44,33 +45,6 @@ pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
     }
     let (file, kind) = (file.to_owned(), "static".to_owned());
     Ok(FileResult { file, kind, figures, not_checked: None, notes })
-}
-
-/// The captured machine as the model's.
-fn machine(captured: &Static) -> Machine {
-    let nr_nodes = captured.nodes.iter().map(|n| n.id as usize + 1).max().unwrap_or(0);
-    let mut nodes = vec![NodeSpec::default(); nr_nodes];
-    let mut distances = vec![vec![0; nr_nodes]; nr_nodes];
-    for node in &captured.nodes {
-        let id = node.id as usize;
-        nodes[id].cpus = node.cpus.iter().map(|&c| u16::try_from(c).unwrap_or(u16::MAX)).collect();
-        for (to, &distance) in captured.nodes.iter().zip(&node.distances) {
-            distances[id][to.id as usize] = u16::try_from(distance).unwrap_or(u16::MAX);
-        }
-    }
-    for zone in &captured.zones {
-        if let Some(node) = nodes.get_mut(zone.node as usize) {
-            node.zones.push(ZoneSpec {
-                zone: ZoneType::ALL[zone.zone.index()],
-                start_pfn: zone.start_pfn,
-                spanned: zone.spanned,
-                present: zone.present,
-                managed_at_boot: zone.managed_for_sizing(),
-                managed: zone.managed,
-            });
-        }
-    }
-    Machine { name: captured.name.clone(), nodes, distances, tunables: Tunables::default() }
 }
 
 fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, figures: &mut Vec<Figure>) {

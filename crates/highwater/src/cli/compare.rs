@@ -118,13 +118,15 @@ fn machines(
             vec![machine]
         }
     };
-    let wanted = experiment.netperf_tcp.sender_cpu.max(experiment.netperf_tcp.receiver_cpu);
+    let wanted = experiment.workload.cpus_needed();
     for machine in &machines {
         let cpus = machine.machine.nr_cpus();
-        if usize::from(wanted) >= cpus {
+        if wanted > cpus {
+            let workload = experiment.workload.name().name();
             return Err(CliError::new(format!(
-                "machine {}: netperf-tcp runs on CPU {wanted}, but there are {cpus} CPUs",
-                machine.name
+                "machine {}: {workload} runs on CPU {}, but there are {cpus} CPUs",
+                machine.name,
+                wanted - 1
             )));
         }
     }

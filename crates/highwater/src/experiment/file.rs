@@ -5,9 +5,14 @@ use std::path::Path;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::netperf::{NetperfQuick, NetperfSection};
+use super::unmap::{UnmapQuick, UnmapSection};
+
 /// The experiments that come with the program: file name and text.
-const EMBEDDED: &[(&str, &str)] =
-    &[("002-pcp-high-order.toml", include_str!("../../../../experiments/002-pcp-high-order.toml"))];
+const EMBEDDED: &[(&str, &str)] = &[
+    ("002-pcp-high-order.toml", include_str!("../../../../experiments/002-pcp-high-order.toml")),
+    ("003-unmap-accessed.toml", include_str!("../../../../experiments/003-unmap-accessed.toml")),
+];
 
 /// Where an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,48 +65,93 @@ pub enum ExperimentError {
 }
 
 /// An experiment.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug)]
 pub struct Experiment {
     /// Name, starting with the study's number.
     pub name: String,
     /// One line.
     pub title: String,
-    /// Workload.
-    pub workload: WorkloadName,
     /// Seeds per policy and machine.
     pub iterations: u32,
     /// Shape of native runs.
     pub native: NativeShape,
     /// Policies, the baseline first.
-    #[serde(rename = "policy")]
     pub policies: Vec<PolicyEntry>,
     /// Machines.
-    #[serde(rename = "machine")]
     pub machines: Vec<MachineEntry>,
-    /// Parameters of the workload.
-    pub netperf_tcp: NetperfSection,
+    /// What runs, with its parameters.
+    pub workload: Workload,
     /// What `--quick` changes.
-    pub quick: QuickSection,
+    quick: QuickSection,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Raw {
+    name: String,
+    title: String,
+    workload: WorkloadName,
+    iterations: u32,
+    native: NativeShape,
+    #[serde(rename = "policy")]
+    policies: Vec<PolicyEntry>,
+    #[serde(rename = "machine")]
+    machines: Vec<MachineEntry>,
+    netperf_tcp: Option<NetperfSection>,
+    unmap: Option<UnmapSection>,
+    quick: QuickSection,
+}
+
+/// A workload with its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// [`super::netperf`].
+    NetperfTcp(NetperfSection),
+    /// [`super::unmap`].
+    Unmap(UnmapSection),
+}
+
+impl Workload {
+    /// Which one it is.
+    pub const fn name(&self) -> WorkloadName {
+        match self {
+            Workload::NetperfTcp(_) => WorkloadName::NetperfTcp,
+            Workload::Unmap(_) => WorkloadName::Unmap,
+        }
+    }
+
+    /// CPUs that a machine must have.
+    pub fn cpus_needed(&self) -> usize {
+        match self {
+            Workload::NetperfTcp(n) => usize::from(n.sender_cpu.max(n.receiver_cpu)) + 1,
+            Workload::Unmap(_) => 1,
+        }
+    }
 }
 
 /// Workloads that experiments can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WorkloadName {
     /// [`highwater_workloads::netperf`].
-    #[serde(rename = "netperf-tcp")]
     NetperfTcp,
+    /// [`highwater_workloads::unmap`].
+    Unmap,
 }
 
 impl WorkloadName {
     /// Every workload.
-    pub const ALL: &'static [WorkloadName] = &[WorkloadName::NetperfTcp];
+    pub const ALL: &'static [WorkloadName] = &[WorkloadName::NetperfTcp, WorkloadName::Unmap];
 
     /// One line about it.
     pub const fn about(self) -> &'static str {
         match self {
             WorkloadName::NetperfTcp => {
                 "netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another"
+            }
+            WorkloadName::Unmap => {
+                "processes unmap young file pages; then a stream of file data, and the pages again"
             }
         }
     }
@@ -110,6 +160,7 @@ impl WorkloadName {
     pub const fn default_experiment(self) -> &'static str {
         match self {
             WorkloadName::NetperfTcp => "002-pcp-high-order",
+            WorkloadName::Unmap => "003-unmap-accessed",
         }
     }
 
@@ -117,6 +168,7 @@ impl WorkloadName {
     pub const fn name(self) -> &'static str {
         match self {
             WorkloadName::NetperfTcp => "netperf-tcp",
+            WorkloadName::Unmap => "unmap",
         }
     }
 }
@@ -154,34 +206,14 @@ pub struct NativeShape {
     pub cpus: u16,
 }
 
-/// Parameters of netperf.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct NetperfSection {
-    /// Bytes per send and receive.
-    pub sizes: Vec<usize>,
-    /// Duration of each size.
-    pub ms_per_size: u64,
-    /// Sent before measuring.
-    pub warmup: Bytes,
-    /// In flight.
-    pub socket_buffer: Bytes,
-    /// CPU of the sender.
-    pub sender_cpu: u16,
-    /// CPU of the receiver.
-    pub receiver_cpu: u16,
-}
-
 /// What `--quick` changes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct QuickSection {
+struct QuickSection {
     /// Seeds per policy and machine.
-    pub iterations: u32,
-    /// Duration of each size.
-    pub ms_per_size: u64,
-    /// Sent before measuring.
-    pub warmup: Bytes,
+    iterations: u32,
+    netperf_tcp: Option<NetperfQuick>,
+    unmap: Option<UnmapQuick>,
 }
 
 /// A number of bytes written as `256K`, `8G`, or plainly.
@@ -233,10 +265,13 @@ impl Experiment {
             line,
             problem,
         };
-        let experiment: Experiment = toml::from_str(text).map_err(|error| {
+        let raw: Raw = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text[..at.min(text.len())].matches('\n').count();
             invalid(line, error.message().replace('\n', " "))
+        })?;
+        let experiment = raw.experiment().map_err(|section| {
+            invalid(1, format!("[{section}]: missing; the parameters of the workload"))
         })?;
         match experiment.problem() {
             Some((field, reason)) => {
@@ -252,22 +287,17 @@ impl Experiment {
 
     /// The first field that cannot be, and why.
     fn problem(&self) -> Option<(&'static str, &'static str)> {
-        let n = &self.netperf_tcp;
-        let too_large = |&size: &usize| size == 0 || size > n.socket_buffer.0 as usize;
         if self.iterations == 0 || self.quick.iterations == 0 {
             Some(("iterations", "must be at least 1"))
         } else if self.policies.is_empty() {
             Some(("[[policy]]", "an experiment needs at least one policy"))
         } else if self.machines.is_empty() {
             Some(("[[machine]]", "an experiment needs at least one machine"))
-        } else if n.sizes.is_empty() || n.sizes.iter().any(too_large) {
-            Some(("sizes", "each size is at least 1 and fits the socket buffer"))
-        } else if n.ms_per_size == 0 || self.quick.ms_per_size == 0 {
-            Some(("ms-per-size", "must be at least 1"))
-        } else if n.sender_cpu == n.receiver_cpu {
-            Some(("receiver-cpu", "sender and receiver run on different CPUs"))
         } else {
-            None
+            match &self.workload {
+                Workload::NetperfTcp(n) => n.problem(self.quick.netperf_tcp.as_ref()),
+                Workload::Unmap(u) => u.problem(self.quick.unmap.as_ref()),
+            }
         }
     }
 
@@ -275,9 +305,35 @@ impl Experiment {
     #[must_use]
     pub fn quick(mut self) -> Experiment {
         self.iterations = self.quick.iterations;
-        self.netperf_tcp.ms_per_size = self.quick.ms_per_size;
-        self.netperf_tcp.warmup = self.quick.warmup;
+        match &mut self.workload {
+            Workload::NetperfTcp(n) => {
+                self.quick.netperf_tcp.iter().for_each(|quick| n.apply(quick));
+            }
+            Workload::Unmap(u) => self.quick.unmap.iter().for_each(|quick| u.apply(quick)),
+        }
         self
+    }
+}
+
+impl Raw {
+    /// The experiment, or the name of the section that its workload misses.
+    fn experiment(self) -> Result<Experiment, &'static str> {
+        let workload = match self.workload {
+            WorkloadName::NetperfTcp => {
+                Workload::NetperfTcp(self.netperf_tcp.ok_or("netperf-tcp")?)
+            }
+            WorkloadName::Unmap => Workload::Unmap(self.unmap.ok_or("unmap")?),
+        };
+        Ok(Experiment {
+            name: self.name,
+            title: self.title,
+            iterations: self.iterations,
+            native: self.native,
+            policies: self.policies,
+            machines: self.machines,
+            workload,
+            quick: self.quick,
+        })
     }
 }
 

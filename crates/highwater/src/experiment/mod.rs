@@ -3,23 +3,26 @@
 //! ```text
 //! experiments/*.toml -> file::Experiment -> plan::Plan (cells) -> runner (jobs) -> results::Document
 //!                                                  |
-//!                                   netperf on sim_host | native_host
+//!                                   netperf | unmap, on sim or native
 //! ```
 //!
 //! A cell is one policy on one machine with one seed; cells are independent, so they run on any
 //! number of host threads and are put together in the order of the plan.
 
 mod file;
-mod native_host;
+mod netperf;
 mod outcome;
 mod published;
 mod runner;
-mod sim_host;
+mod unmap;
 
 pub use file::{
-    Experiment, ExperimentError, HostKind, MachineEntry, NetperfSection, PolicyEntry, WorkloadName,
+    Experiment, ExperimentError, HostKind, MachineEntry, PolicyEntry, Workload, WorkloadName,
     embedded,
 };
+pub use netperf::NetperfSection;
+pub(crate) use outcome::snapshot;
 pub use outcome::{Outcome, RunError};
 pub use published::published_tables;
 pub use runner::{Cell, Progress, RunPlan, run};
+pub use unmap::UnmapSection;

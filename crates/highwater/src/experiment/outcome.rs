@@ -4,8 +4,9 @@ use highwater_core::config::MachineError;
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
-use highwater_results::{Counters, Times};
-use highwater_workloads::netperf::{BlockUses, NetperfError, Plan, Received, Sent};
+use highwater_results::{Counters, Histogram, Times};
+use highwater_workloads::netperf::NetperfError;
+use highwater_workloads::unmap::UnmapError;
 use thiserror::Error;
 
 /// Why a cell failed.
@@ -25,6 +26,9 @@ pub enum RunError {
     /// The workload failed.
     #[error("netperf-tcp: {0}")]
     Netperf(#[from] NetperfError),
+    /// The workload failed.
+    #[error("unmap: {0}")]
+    Unmap(#[from] UnmapError),
     /// The simulation got stuck or a task panicked.
     #[error("simulation: {0}")]
     Stuck(String),
@@ -44,8 +48,8 @@ pub enum RunError {
 pub struct Outcome {
     /// Operation and value.
     pub samples: Vec<(String, f64)>,
-    /// Allocations per block in measured phases.
-    pub uses: BlockUses,
+    /// Histograms; those of the first seed are kept.
+    pub histograms: Vec<Histogram>,
     /// Counter changes over the run.
     pub counters: Counters,
     /// Time spent.
@@ -54,22 +58,8 @@ pub struct Outcome {
     pub digest: u64,
 }
 
-impl Outcome {
-    /// Throughput of every measured phase, in 10^6 bit/s: bytes received over the time from the
-    /// phase's first send to its last byte copied out.
-    pub(super) fn throughput(plan: &Plan, sent: &Sent, received: &Received) -> Vec<(String, f64)> {
-        let mut samples = Vec::new();
-        for (i, phase) in plan.phases.iter().enumerate().filter(|(_, p)| p.measured) {
-            let ns = received.phase_end_ns[i] - sent.phase_start_ns[i];
-            let bits = received.phase_bytes[i] as f64 * 8.0;
-            samples.push((phase.size.to_string(), bits * 1000.0 / ns.max(1) as f64));
-        }
-        samples
-    }
-}
-
 /// All counters of a machine, by name, as `/proc/vmstat` shows them.
-pub(super) fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
+pub(crate) fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
     let mut counters = Counters::default();
     for &item in ZoneStat::ALL {
         let sum: u64 = memory.populated_zones().map(|z| z.stats.read_exact(item as usize)).sum();

@@ -6,7 +6,7 @@ use highwater_results::published::{PublishedError, PublishedHistogram};
 use highwater_results::{Histogram, Metric, Published, Run};
 
 use super::file::Experiment;
-use super::runner::HOTTEST;
+use super::netperf::HOTTEST;
 
 /// Tables that set what was published of a machine beside our runs on it: changes of the benchmark,
 /// hottest page frames (ours always, theirs where counted).

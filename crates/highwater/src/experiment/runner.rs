@@ -5,16 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::config::Policy;
-use highwater_results::{Better, Definition, Document, Histogram, Metric, Run, TableKind};
-use highwater_workloads::netperf::Plan;
+use highwater_results::{Definition, Document, Run};
 
-use super::file::{Experiment, HostKind, NetperfSection};
+use super::file::{Experiment, HostKind, Workload};
 use super::outcome::{Outcome, RunError};
-use super::{native_host, sim_host};
 use crate::machine_file::MachineFile;
-
-/// Name of the histogram of block uses.
-pub(super) const HOTTEST: &str = "hottest blocks";
 
 /// What to run, with every name resolved.
 #[derive(Clone, Debug)]
@@ -42,17 +37,6 @@ pub struct Cell<'a> {
     pub policy: &'a Policy,
     /// The seed: the same for every policy of an iteration.
     pub seed: u64,
-    /// Workload parameters.
-    pub netperf: &'a NetperfSection,
-}
-
-impl Cell<'_> {
-    /// The workload's phases.
-    pub fn plan(&self) -> Plan {
-        let n = self.netperf;
-        let ns = n.ms_per_size * 1_000_000;
-        Plan::new(&n.sizes, ns, n.warmup.0, n.socket_buffer.0 as usize)
-    }
 }
 
 /// Told about every finished cell.
@@ -86,8 +70,7 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     for machine in &plan.machines {
         for seed in seeds(plan) {
             for (policy, _) in &plan.policies {
-                let netperf = &plan.experiment.netperf_tcp;
-                cells.push(Cell { machine, policy, seed, netperf });
+                cells.push(Cell { machine, policy, seed });
             }
         }
     }
@@ -112,9 +95,9 @@ fn run_cells(
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = match plan.host {
-                HostKind::Sim => sim_host::run(cell),
-                HostKind::Native => native_host::run(cell),
+            let result = match &plan.experiment.workload {
+                Workload::NetperfTcp(section) => section.run(cell, plan.host),
+                Workload::Unmap(section) => section.run(cell, plan.host),
             };
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = slots[index].lock() {
@@ -147,10 +130,10 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     let experiment = &plan.experiment;
     let version = env!("CARGO_PKG_VERSION");
     let mut document = Document::new(version, &experiment.name, plan.host.name(), plan.seed);
-    let mut metric =
-        Metric::new(experiment.workload.name(), "10^6 bit/s", Better::Higher, TableKind::Multi);
-    metric.operations = experiment.netperf_tcp.sizes.iter().map(usize::to_string).collect();
-    document.metrics.push(metric);
+    document.metrics = match &experiment.workload {
+        Workload::NetperfTcp(section) => section.metrics(),
+        Workload::Unmap(section) => section.metrics(),
+    };
     document.machines = plan.machines.iter().map(MachineFile::definition).collect();
     document.policies = plan
         .policies
@@ -187,12 +170,7 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome) {
     run.times.system_ns += outcome.times.system_ns;
     run.times.elapsed_ns += outcome.times.elapsed_ns;
     if iteration == 0 {
-        // Frames of different boots are different frames: one boot's histogram says most.
-        let mut histogram = Histogram::new(HOTTEST, "kmem:mm_page_alloc", "first seed");
-        for ((pfn, _), count) in &outcome.uses {
-            histogram.record(&format!("{pfn:#x}"), *count);
-        }
-        run.histograms.push(histogram);
+        run.histograms = outcome.histograms;
     }
     if outcome.digest != 0 {
         run.notes.push(format!("seed {seed}: digest {:016x}", outcome.digest));

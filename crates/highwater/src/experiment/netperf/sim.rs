@@ -12,8 +12,9 @@ use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::rng::Stream;
 use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 
-use super::outcome::{Outcome, RunError, audit, snapshot};
-use super::runner::Cell;
+use super::super::outcome::{Outcome, RunError, audit, snapshot};
+use super::super::runner::Cell;
+use super::{NetperfSection, hottest, throughput};
 
 /// Interrupts and other small work that steals a CPU now and then: about one a millisecond, three
 /// microseconds each, both exponential. A guess of an idle server's housekeeping; it is what makes
@@ -22,7 +23,7 @@ const NOISE_GAP_NS: f64 = 1e6;
 const NOISE_NS: f64 = 3e3;
 
 /// Boots the machine and runs the workload to its end.
-pub(super) fn run(cell: &Cell<'_>) -> Result<Outcome, RunError> {
+pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, RunError> {
     let machine = &cell.machine.machine;
     let costs = cell.machine.costs().map_err(RunError::Costs)?;
     let mut engine = Engine::new(&engine_config(machine, &costs));
@@ -34,10 +35,10 @@ pub(super) fn run(cell: &Cell<'_>) -> Result<Outcome, RunError> {
     let memory = Rc::new(memory);
     let before = snapshot(&memory);
 
-    let plan = Rc::new(cell.plan());
+    let plan = Rc::new(section.plan());
     let flow = Rc::new(Flow::new(&*host, plan.socket_buffer));
-    let sender_cpu = CpuId(cell.netperf.sender_cpu);
-    let receiver_cpu = CpuId(cell.netperf.receiver_cpu);
+    let sender_cpu = CpuId(section.sender_cpu);
+    let receiver_cpu = CpuId(section.receiver_cpu);
     start_daemons(&sim, machine, &host, &memory, cell.seed, [sender_cpu, receiver_cpu]);
     let sender = spawn(&sim, "netperf", sender_cpu, (&host, &memory, &flow, &plan), |cx, parts| {
         let (_, memory, flow, plan) = parts;
@@ -62,8 +63,9 @@ pub(super) fn run(cell: &Cell<'_>) -> Result<Outcome, RunError> {
     let counters = Counters::difference(&before, &snapshot(&memory));
     let digest = engine.digest().value();
     audit(&*host, &memory)?;
-    let samples = Outcome::throughput(&plan, &sent, &received);
-    Ok(Outcome { samples, uses: sent.uses, counters, times, digest })
+    let samples = throughput(&plan, &sent, &received);
+    let histograms = vec![hottest(&sent.uses)];
+    Ok(Outcome { samples, histograms, counters, times, digest })
 }
 
 type Parts<'a> =

@@ -8,27 +8,28 @@ use highwater_native::{NativeMachine, NativeOptions};
 use highwater_results::{Counters, Times};
 use highwater_workloads::netperf::{Flow, Receiver, Sender};
 
-use super::outcome::{Outcome, RunError, audit, snapshot};
-use super::runner::Cell;
+use super::super::outcome::{Outcome, RunError, audit, snapshot};
+use super::super::runner::Cell;
+use super::{NetperfSection, hottest, throughput};
 
 /// Maps the memory, boots it, and runs sender and receiver as threads.
-pub(super) fn run(cell: &Cell<'_>) -> Result<Outcome, RunError> {
+pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, RunError> {
     let machine = &cell.machine.machine;
     let native = NativeMachine::boot(machine, cell.policy, &NativeOptions::default())
         .map_err(|error| RunError::Native(error.to_string()))?;
     let memory = &native.alloc;
     let before = snapshot(memory);
-    let plan = cell.plan();
+    let plan = section.plan();
     let flow = Flow::new(&native.host, plan.socket_buffer);
 
     let enter = |cpu: u16| native.enter(CpuId(cpu)).map_err(|e| RunError::Native(e.to_string()));
     let start = std::time::Instant::now();
     let (sent, received) = thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Result<_, RunError> {
-            let task = enter(cell.netperf.receiver_cpu)?;
+            let task = enter(section.receiver_cpu)?;
             Ok(Receiver { memory, flow: &flow, plan: &plan }.run(&task.cx)?)
         });
-        let sent = enter(cell.netperf.sender_cpu).and_then(|task| {
+        let sent = enter(section.sender_cpu).and_then(|task| {
             let sender = Sender { memory, relief: &NoRelief, flow: &flow, plan: &plan };
             Ok(sender.run(&task.cx)?)
         });
@@ -42,7 +43,8 @@ pub(super) fn run(cell: &Cell<'_>) -> Result<Outcome, RunError> {
 
     let counters = Counters::difference(&before, &snapshot(memory));
     audit(&native.host, memory)?;
-    let samples = Outcome::throughput(&plan, &sent, &received);
+    let samples = throughput(&plan, &sent, &received);
+    let histograms = vec![hottest(&sent.uses)];
     let times = Times { elapsed_ns, ..Times::default() };
-    Ok(Outcome { samples, uses: sent.uses, counters, times, digest: 0 })
+    Ok(Outcome { samples, histograms, counters, times, digest: 0 })
 }

@@ -1,0 +1,117 @@
+//! The captured machine, with what was in its memory.
+
+use std::collections::BTreeMap;
+
+use highwater_core::block::DeviceId;
+use highwater_core::config::Policy;
+use highwater_core::host::Devices;
+use highwater_core::kernel::Kernel;
+use highwater_core::swap::SwapSpec;
+use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
+use highwater_results::import::linux61::Scenario as Captured;
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
+use highwater_sim::machine::MachineConfig;
+use highwater_workloads::scenario::{Baseline, ZoneFree};
+
+use super::super::captured::captured_machine;
+use crate::error::InputError;
+use crate::machine_file::MachineFile;
+
+/// The machine that tells what operations cost in the emulator.
+const EMULATOR: &str = "captured-vm";
+/// Device numbers.
+pub(super) const DATA: DeviceId = DeviceId(0);
+const SWAP: DeviceId = DeviceId(1);
+/// Sizes of the captured machines' disks (reference/linux-6.1/README.md), in pages.
+const DATA_PAGES: u64 = 3 << 18;
+const SWAP_PAGES: u32 = 2 << 18;
+/// Both are flagged rotational, and neither turns: about 0.2 to 1 GB/s, and what an emulated
+/// interrupt takes wherever on the disk a request goes.
+const DISK: HddSpec = HddSpec {
+    revolution_ns: 0,
+    seek_min_ns: 100_000,
+    seek_max_ns: 100_000,
+    bytes_per_s: 500_000_000,
+};
+
+/// What to boot.
+pub(super) fn config(
+    file: &str,
+    captured: &Captured,
+    policy: &Policy,
+) -> Result<MachineConfig, InputError> {
+    let costs = MachineFile::load(EMULATOR)?
+        .costs()
+        .map_err(|reason| InputError::whole(EMULATOR, reason))?;
+    let nodes = captured.nodes.as_deref().unwrap_or_default();
+    let shape = captured_machine(&captured.name, captured.cpus, nodes, &captured.zones);
+    shape.validate().map_err(|error| InputError {
+        file: file.to_owned(),
+        line: None,
+        field: Some(error.field),
+        reason: error.reason,
+    })?;
+    let mut config = MachineConfig::new(shape, costs, policy.clone());
+    config.disks = vec![
+        DiskSpec::new("data", DiskKind::Hdd(DISK), DATA_PAGES),
+        DiskSpec::new("swap", DiskKind::Hdd(DISK), u64::from(SWAP_PAGES)),
+    ];
+    config.swap = vec![SwapSpec { device: SWAP, pages: SWAP_PAGES, priority: -2 }];
+    Ok(config)
+}
+
+/// Watermarks, reserves and list sizes as captured: they were computed from what each zone managed
+/// when Linux did its sums, which these files do not have.
+pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, captured: &Captured) {
+    for real in &captured.zones {
+        let kind = ZoneType::ALL[real.zone.index()];
+        let Some(zone) = kernel.mem.zone(NodeId(real.node as u16), kind) else { continue };
+        zone.set_marks(&Marks {
+            min: real.min.saturating_sub(real.boost),
+            low: real.low.saturating_sub(real.boost),
+            high: real.high.saturating_sub(real.boost),
+            ..zone.marks()
+        });
+        let mut reserves = zone.lowmem_reserves();
+        for (slot, &pages) in reserves.iter_mut().zip(&real.protection) {
+            *slot = pages;
+        }
+        zone.set_lowmem_reserves(&reserves);
+        if let Some(set) = real.pagesets.first() {
+            zone.set_pcp_sizes(set.batch as u32, set.high as u32);
+        }
+    }
+    kernel.mem.refresh_reserves();
+}
+
+/// What was in memory before the first step.
+pub(super) fn baseline(captured: &Captured) -> Baseline {
+    let empty = BTreeMap::new();
+    let gauges = captured.runs.first().map_or(&empty, |run| &run.start_gauges);
+    let of_zones = |name: &str| -> i64 {
+        captured.zones.iter().filter_map(|zone| zone.baseline.get(name)).sum()
+    };
+    // The level at the start of the first run; where that is missing, the zones' own.
+    let level = |name: &str| -> u64 {
+        gauges.get(name).copied().unwrap_or_else(|| of_zones(name)).max(0) as u64
+    };
+    let free = |zone: &highwater_results::import::linux61::Zone| ZoneFree {
+        node: NodeId(zone.node as u16),
+        zone: ZoneType::ALL[zone.zone.index()],
+        free: zone.free,
+    };
+    // Pages that a program filled before the first snapshot are the program's, not the system's: what
+    // was swappable before it began are the files of the initial RAM disk.
+    let shmem = of_zones("nr_shmem").max(0) as u64 + of_zones("nr_anon_pages").max(0) as u64;
+    let swappable = level("nr_inactive_anon") + level("nr_active_anon");
+    let active = level("nr_active_anon").min(shmem / 2);
+    let all = if shmem == 0 { swappable } else { shmem };
+    Baseline {
+        zones: captured.zones.iter().map(free).collect(),
+        inactive_anon: all.saturating_sub(active),
+        active_anon: active,
+        slab_reclaimable: level("nr_slab_reclaimable"),
+        slab_unreclaimable: level("nr_slab_unreclaimable"),
+        kernel_stack_kib: level("nr_kernel_stack"),
+    }
+}

@@ -1,0 +1,213 @@
+//! `scenario` files: a small program's effect on the counters of a real Linux 6.1.
+//!
+//! The model builds the captured machine, fills its memory as it was captured, runs the same program
+//! and compares the key counters of every step. A counter agrees if the model is within the largest
+//! of 10 % of the real mean, the distance between the real runs, and 256 events. How the work is
+//! split between kswapd and direct reclaim depends on speeds: it is reported, not judged.
+//!
+//! Nothing here knows a file: program, sizes, machine and policy come from its fields.
+
+mod machine;
+mod simulate;
+
+use highwater_core::config::Policy;
+use highwater_results::Counters;
+use highwater_results::import::linux61::Scenario as Captured;
+use highwater_workloads::scenario::{Scenario, ScenarioError};
+
+use super::{Figure, FileResult, Limit};
+use crate::error::InputError;
+use crate::policy_file;
+
+/// The policy of the captured kernels, but for what their files say.
+const POLICY: &str = "6.1";
+
+/// What is compared, step by step; a name with a plus is a sum.
+const KEYS: &[&str] = &[
+    "pgpgin",
+    "pswpin",
+    "pswpout",
+    "pgscan_kswapd+pgscan_direct",
+    "pgsteal_kswapd+pgsteal_direct",
+    "pgscan_anon",
+    "pgscan_file",
+    "pgactivate",
+    "pgdeactivate",
+    "pgrefill",
+    "pgmajfault",
+    "pgfault",
+    "workingset_refault_anon",
+    "workingset_refault_file",
+    "workingset_activate_anon",
+    "workingset_activate_file",
+    "workingset_restore_anon",
+    "workingset_restore_file",
+    "nr_dirtied",
+    "nr_written",
+    "compact_stall",
+    "compact_success",
+    "pgmigrate_success",
+    "thp_fault_alloc",
+    "thp_fault_fallback",
+];
+/// Reported beside, not judged.
+const SPLIT: &[&str] = &["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pgsteal_direct"];
+/// A counter agrees within this share of the real mean ...
+const SHARE: f64 = 0.10;
+/// ... and always within this many events.
+const EVENTS: f64 = 256.0;
+
+/// Counter changes of one step.
+pub(super) struct Step {
+    label: String,
+    counters: Counters,
+}
+
+/// Runs the program on the captured machine and compares.
+///
+/// # Errors
+/// If there can be no such machine or program.
+pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> {
+    let field = |field: &str, reason: String| InputError {
+        file: file.to_owned(),
+        line: None,
+        field: Some(field.to_owned()),
+        reason,
+    };
+    let program = match Scenario::new(&captured.scenario, &captured.params) {
+        Ok(program) => program,
+        Err(error @ ScenarioError::Unknown(_)) => {
+            return Ok(super::not_checked(file, "scenario", &error.to_string()));
+        }
+        Err(error) => return Err(field("params", error.to_string())),
+    };
+    let policy = policy(file, captured)?;
+    let steps = simulate::run(file, captured, &program, &policy)?;
+    let mut figures = Vec::new();
+    let mut notes = Vec::new();
+    for (index, real) in captured.runs[0].steps.iter().enumerate() {
+        let Some(step) = steps.get(index) else {
+            return Err(field(
+                "runs",
+                format!("step {}: the program has no such step", real.label),
+            ));
+        };
+        if step.label != real.label {
+            let reason =
+                format!("step {index} is \"{}\", the program's is \"{}\"", real.label, step.label);
+            return Err(field("runs", reason));
+        }
+        figures.extend(KEYS.iter().map(|key| compare(captured, index, step, key)));
+        notes.extend(split(captured, index, step));
+    }
+    let (file, kind) = (file.to_owned(), "scenario".to_owned());
+    Ok(FileResult { file, kind, figures, not_checked: None, notes })
+}
+
+/// 6.1, with the rules that the file says its kernel had.
+fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
+    let mut text = format!("base = \"{POLICY}\"\n");
+    let base = policy_file::load(POLICY)?;
+    for (rule, choice) in &captured.policy {
+        let key = rule.replace('_', "-");
+        let Some(section) = policy_file::section_of(&base, &key) else {
+            return Err(InputError {
+                file: file.to_owned(),
+                line: None,
+                field: Some(format!("policy.{rule}")),
+                reason: "no such rule".to_owned(),
+            });
+        };
+        text += &format!("{section}.{key} = {choice:?}\n");
+    }
+    policy_file::parse(file, &text).map_err(|error| InputError {
+        file: file.to_owned(),
+        line: None,
+        field: Some("policy".to_owned()),
+        reason: error.reason,
+    })
+}
+
+/// The sum of a key's counters in the real runs' steps.
+fn real_values(captured: &Captured, step: usize, key: &str) -> Vec<f64> {
+    let of_run = |counters: &highwater_results::import::linux61::Counters| -> i64 {
+        key.split('+').map(|name| counters.get(name).copied().unwrap_or(0)).sum()
+    };
+    let runs = captured.runs.iter().filter_map(|run| run.steps.get(step));
+    runs.map(|step| of_run(&step.counters) as f64).collect()
+}
+
+fn compare(captured: &Captured, index: usize, step: &Step, key: &str) -> Figure {
+    let real = real_values(captured, index, key);
+    let mean = real.iter().sum::<f64>() / real.len().max(1) as f64;
+    let (low, high) = real.iter().fold((f64::MAX, f64::MIN), |(l, h), &v| (l.min(v), h.max(v)));
+    let spread = (high - low).max(0.0);
+    let model: i64 = key.split('+').map(|name| step.counters.get(name)).sum();
+    let limit = (mean.abs() * SHARE).max(spread).max(EVENTS);
+    Figure {
+        field: format!("{} {key}", step.label),
+        real: if spread > 0.0 {
+            format!("{mean:.0} (±{:.0})", spread / 2.0)
+        } else {
+            format!("{mean:.0}")
+        },
+        model: model.to_string(),
+        limit: Limit::Distance(limit),
+        agrees: (model as f64 - mean).abs() <= limit,
+    }
+}
+
+/// Who reclaimed: one line per step in which anybody did.
+fn split(captured: &Captured, index: usize, step: &Step) -> Option<String> {
+    let mut words = Vec::new();
+    for key in SPLIT {
+        let real = real_values(captured, index, key);
+        let mean = real.iter().sum::<f64>() / real.len().max(1) as f64;
+        let model = step.counters.get(key);
+        if mean > 0.0 || model > 0 {
+            words.push(format!("{key} Linux {mean:.0}, model {model}"));
+        }
+    }
+    (!words.is_empty()).then(|| format!("{}: {}", step.label, words.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_agrees_within_the_largest_of_three_distances() {
+        let text =
+            r#"{"label": "s", "elapsed_s": 1.0, "counters": {"pgpgin": 10000}, "gauges": {}}"#;
+        let step: highwater_results::import::linux61::Step =
+            serde_json::from_str(text).expect("a step");
+        let run = highwater_results::import::linux61::Run {
+            start_gauges: Default::default(),
+            steps: vec![step.clone()],
+        };
+        let mut other = run.clone();
+        other.steps[0].counters.insert("pgpgin".to_owned(), 14_000);
+        let verdict =
+            |runs: Vec<highwater_results::import::linux61::Run>, key: &str, model: i64| {
+                let captured = Captured {
+                    runs,
+                    ..serde_json::from_str(include_str!(
+                        "../../../../../reference/linux-6.1/scenarios/cyclic-0.8.json"
+                    ))
+                    .expect("a scenario")
+                };
+                let mut counters = Counters::default();
+                counters.set(key, model);
+                compare(&captured, 0, &Step { label: "s".to_owned(), counters }, key).agrees
+            };
+        // 10 % of one run.
+        assert!(verdict(vec![run.clone()], "pgpgin", 11_000));
+        assert!(!verdict(vec![run.clone()], "pgpgin", 11_001));
+        // 4,000 between two runs around 12,000.
+        assert!(verdict(vec![run.clone(), other.clone()], "pgpgin", 8_000));
+        assert!(!verdict(vec![run.clone(), other], "pgpgin", 7_999));
+        // 256 events where nothing happened.
+        assert!(verdict(vec![run.clone()], "pswpin", 256));
+        assert!(!verdict(vec![run], "pswpin", 257));
+    }
+}

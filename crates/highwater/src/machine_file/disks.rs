@@ -1,0 +1,406 @@
+//! `[[disk]]` and `[[swap]]` of a machine file.
+//!
+//! ```toml
+//! [[disk]]
+//! name = "data"                       # default: "disk" and its number
+//! model = "nvme"                      # or "ssd" (SATA), "hdd", "ram"
+//! size = "256G"
+//! source = "guess: a drive of its time"   # where model and figures are from
+//! read-latency-ns = 80_000            # a figure of its own in place of the model's: see below
+//!
+//! [[swap]]
+//! disk = "data"                       # a name; swap takes the start of it
+//! size = "4G"                         # default: all of it
+//! priority = -2                       # default: -2, -3, ...
+//! ```
+//!
+//! | for | figures |
+//! |---|---|
+//! | `nvme`, `ssd` | `channels`, `read-latency-ns`, `write-latency-ns`, `read-bytes-per-s`, `write-bytes-per-s` |
+//! | `hdd` | `revolution-ns`, `seek-min-ns`, `seek-max-ns`, `bytes-per-s` |
+//! | all | `depth`, `scheduler` (`"none"`, `"deadline"`), `rotational`, `stable-writes` |
+//!
+//! The models' own figures are those of [`highwater_sim::disk`].
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use highwater_core::block::DeviceId;
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::swap::SwapSpec;
+use highwater_core::vm::Pte;
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, Scheduler, SsdSpec};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::InputError;
+use crate::size::parse_size;
+
+/// Devices are numbered with a byte.
+const DISKS_MAX: usize = 256;
+/// Priority of the first area that names none; each further one gets one less (as Linux does).
+const PRIORITY_FIRST: i16 = -2;
+
+/// A disk as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawDisk {
+    name: Option<Spanned<String>>,
+    model: Spanned<String>,
+    size: Spanned<String>,
+    source: Spanned<String>,
+    depth: Option<Spanned<u32>>,
+    scheduler: Option<Spanned<String>>,
+    rotational: Option<bool>,
+    stable_writes: Option<bool>,
+    channels: Option<Spanned<u32>>,
+    read_latency_ns: Option<Spanned<u64>>,
+    write_latency_ns: Option<Spanned<u64>>,
+    read_bytes_per_s: Option<Spanned<u64>>,
+    write_bytes_per_s: Option<Spanned<u64>>,
+    revolution_ns: Option<Spanned<u64>>,
+    seek_min_ns: Option<Spanned<u64>>,
+    seek_max_ns: Option<Spanned<u64>>,
+    bytes_per_s: Option<Spanned<u64>>,
+}
+
+/// A swap area as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSwap {
+    disk: Spanned<String>,
+    size: Option<Spanned<String>>,
+    priority: Option<i16>,
+}
+
+/// Disks and swap areas of a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Disks {
+    pub(super) disks: Vec<DiskSpec>,
+    /// Where each disk's figures are from.
+    sources: Vec<String>,
+    pub(super) swap: Vec<SwapSpec>,
+}
+
+/// A file's name and text, for messages.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn error(self, span: Range<usize>, field: &str, reason: impl Into<String>) -> InputError {
+        InputError::at(self.file, self.text, span, field, reason)
+    }
+
+    /// The pages of a size.
+    fn pages(self, size: &Spanned<String>) -> Result<u64, InputError> {
+        let wrong = |reason: String| self.error(size.span(), "size", reason);
+        let bytes = parse_size(size.get_ref()).map_err(wrong)?;
+        if bytes == 0 || bytes % PAGE_SIZE as u64 != 0 {
+            return Err(wrong(format!("\"{}\" is no number of 4 KiB pages", size.get_ref())));
+        }
+        Ok(bytes / PAGE_SIZE as u64)
+    }
+}
+
+impl Disks {
+    /// Reads both lists.
+    pub(super) fn read(
+        file: &str,
+        text: &str,
+        disks: &[RawDisk],
+        swap: &[RawSwap],
+    ) -> Result<Self, InputError> {
+        let place = Place { file, text };
+        let mut all = Disks::default();
+        for (index, raw) in disks.iter().enumerate() {
+            let disk = raw.spec(place, index)?;
+            let name = raw.name.as_ref().unwrap_or(&raw.model);
+            if all.disks.iter().any(|other| other.name == disk.name) {
+                let reason = format!("there is another disk \"{}\"", disk.name);
+                return Err(place.error(name.span(), "name", reason));
+            }
+            if index >= DISKS_MAX {
+                let reason = format!("more than {DISKS_MAX} disks");
+                return Err(place.error(name.span(), "disk", reason));
+            }
+            all.disks.push(disk);
+            all.sources.push(raw.source.get_ref().trim().to_owned());
+        }
+        for raw in swap {
+            let area = all.area(place, raw)?;
+            all.swap.push(area);
+        }
+        Ok(all)
+    }
+
+    fn area(&self, place: Place<'_>, raw: &RawSwap) -> Result<SwapSpec, InputError> {
+        let wrong = |reason: String| place.error(raw.disk.span(), "disk", reason);
+        let name = raw.disk.get_ref();
+        let Some(index) = self.disks.iter().position(|disk| disk.name == *name) else {
+            let names: Vec<_> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(wrong(format!("unknown disk \"{name}\"; there is {there}")));
+        };
+        let device = DeviceId(index as u8);
+        if self.swap.iter().any(|area| area.device == device) {
+            return Err(wrong(format!("there is another swap area on \"{name}\"")));
+        }
+        if self.swap.len() == Pte::MAX_AREAS {
+            return Err(wrong(format!("more than {} swap areas", Pte::MAX_AREAS)));
+        }
+        let disk_pages = self.disks[index].nr_pages;
+        let span = raw.size.as_ref().unwrap_or(&raw.disk).span();
+        let pages = match &raw.size {
+            None => disk_pages,
+            Some(size) => place.pages(size)?,
+        };
+        let wrong = |reason: String| place.error(span.clone(), "size", reason);
+        if pages > disk_pages {
+            return Err(wrong(format!("larger than its disk of {disk_pages} pages")));
+        }
+        if pages < 2 || pages - 1 > u64::from(Pte::MAX_OFFSET) {
+            let most = (u64::from(Pte::MAX_OFFSET) + 1) >> 18;
+            return Err(wrong(format!("a swap area has 2 pages at least and {most} GiB at most")));
+        }
+        let priority = raw.priority.unwrap_or(PRIORITY_FIRST - self.swap.len() as i16);
+        Ok(SwapSpec { device, pages: pages as u32, priority })
+    }
+
+    /// Both lists in the format that [`Disks::read`] reads, every figure spelt out.
+    pub(super) fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (disk, source) in self.disks.iter().zip(&self.sources) {
+            let size = format!("{}K", disk.nr_pages * (PAGE_SIZE as u64 >> 10));
+            let model = match disk.kind {
+                DiskKind::Ssd(_) => "ssd",
+                DiskKind::Hdd(_) => "hdd",
+                DiskKind::Ram => "ram",
+            };
+            let scheduler = match disk.scheduler {
+                Scheduler::None => "none",
+                Scheduler::Deadline => "deadline",
+            };
+            let _ = write!(
+                text,
+                "\n[[disk]]\nname = {:?}\nmodel = \"{model}\"\nsize = \"{size}\"\n\
+                 source = {source:?}\ndepth = {}\nscheduler = \"{scheduler}\"\n\
+                 rotational = {}\nstable-writes = {}\n",
+                disk.name, disk.depth, disk.rotational, disk.stable_writes
+            );
+            for (key, figure) in figures(disk.kind) {
+                let _ = writeln!(text, "{key} = {figure}");
+            }
+        }
+        for area in &self.swap {
+            let name = &self.disks[usize::from(area.device.0)].name;
+            let size = u64::from(area.pages) * (PAGE_SIZE as u64 >> 10);
+            let _ = write!(
+                text,
+                "\n[[swap]]\ndisk = {name:?}\nsize = \"{size}K\"\npriority = {}\n",
+                area.priority
+            );
+        }
+        text
+    }
+}
+
+/// The figures of a kind by their keys.
+fn figures(kind: DiskKind) -> Vec<(&'static str, u64)> {
+    match kind {
+        DiskKind::Ssd(ssd) => vec![
+            ("channels", u64::from(ssd.channels)),
+            ("read-latency-ns", ssd.latency_ns.read),
+            ("write-latency-ns", ssd.latency_ns.write),
+            ("read-bytes-per-s", ssd.bytes_per_s.read),
+            ("write-bytes-per-s", ssd.bytes_per_s.write),
+        ],
+        DiskKind::Hdd(hdd) => vec![
+            ("revolution-ns", hdd.revolution_ns),
+            ("seek-min-ns", hdd.seek_min_ns),
+            ("seek-max-ns", hdd.seek_max_ns),
+            ("bytes-per-s", hdd.bytes_per_s),
+        ],
+        DiskKind::Ram => Vec::new(),
+    }
+}
+
+impl RawDisk {
+    fn spec(&self, place: Place<'_>, index: usize) -> Result<DiskSpec, InputError> {
+        let model = self.model.get_ref().as_str();
+        let mut kind = match model {
+            "nvme" => DiskKind::Ssd(SsdSpec::NVME),
+            "ssd" => DiskKind::Ssd(SsdSpec::SATA),
+            "hdd" => DiskKind::Hdd(HddSpec::DESKTOP),
+            "ram" => DiskKind::Ram,
+            other => {
+                let reason = format!("unknown model \"{other}\"; there are nvme, ssd, hdd, ram");
+                return Err(place.error(self.model.span(), "model", reason));
+            }
+        };
+        if self.source.get_ref().trim().is_empty() {
+            let reason = "must be a text that says where model and figures are from";
+            return Err(place.error(self.source.span(), "source", reason));
+        }
+        let nr_pages = place.pages(&self.size)?;
+        self.set_figures(place, model, &mut kind)?;
+        if let DiskKind::Hdd(hdd) = kind
+            && hdd.seek_min_ns > hdd.seek_max_ns
+        {
+            let span = self.seek_max_ns.as_ref().or(self.seek_min_ns.as_ref());
+            let span = span.map_or(self.model.span(), Spanned::span);
+            return Err(place.error(span, "seek-max-ns", "smaller than seek-min-ns"));
+        }
+        let name = match &self.name {
+            Some(name) => name.get_ref().clone(),
+            None => format!("disk{index}"),
+        };
+        let mut spec = DiskSpec::new(name, kind, nr_pages);
+        if let Some(depth) = &self.depth {
+            if *depth.get_ref() == 0 {
+                return Err(place.error(depth.span(), "depth", "must not be 0"));
+            }
+            spec.depth = *depth.get_ref();
+        }
+        if let Some(scheduler) = &self.scheduler {
+            spec.scheduler = match scheduler.get_ref().as_str() {
+                "none" => Scheduler::None,
+                "deadline" => Scheduler::Deadline,
+                other => {
+                    let reason = format!("unknown scheduler \"{other}\"; there are none, deadline");
+                    return Err(place.error(scheduler.span(), "scheduler", reason));
+                }
+            };
+        }
+        spec.rotational = self.rotational.unwrap_or(spec.rotational);
+        spec.stable_writes = self.stable_writes.unwrap_or(spec.stable_writes);
+        Ok(spec)
+    }
+
+    /// Puts the file's figures in place of the model's.
+    fn set_figures(
+        &self,
+        place: Place<'_>,
+        model: &str,
+        kind: &mut DiskKind,
+    ) -> Result<(), InputError> {
+        let channels = self.channels.as_ref();
+        let channels = channels.map(|c| Spanned::new(c.span(), u64::from(*c.get_ref())));
+        let mut ssd = SsdSpec::SATA;
+        let mut hdd = HddSpec::DESKTOP;
+        match *kind {
+            DiskKind::Ssd(spec) => ssd = spec,
+            DiskKind::Hdd(spec) => hdd = spec,
+            DiskKind::Ram => {}
+        }
+        let mut nr_channels = u64::from(ssd.channels);
+        let (is_ssd, is_hdd) = (matches!(kind, DiskKind::Ssd(_)), matches!(kind, DiskKind::Hdd(_)));
+        // Key, value, where it goes, whether the model has it, the least it may be.
+        let latency = &mut ssd.latency_ns;
+        let rate = &mut ssd.bytes_per_s;
+        let all = [
+            ("channels", &channels, &mut nr_channels, is_ssd, 1),
+            ("read-latency-ns", &self.read_latency_ns, &mut latency.read, is_ssd, 0),
+            ("write-latency-ns", &self.write_latency_ns, &mut latency.write, is_ssd, 0),
+            ("read-bytes-per-s", &self.read_bytes_per_s, &mut rate.read, is_ssd, 1),
+            ("write-bytes-per-s", &self.write_bytes_per_s, &mut rate.write, is_ssd, 1),
+            ("revolution-ns", &self.revolution_ns, &mut hdd.revolution_ns, is_hdd, 0),
+            ("seek-min-ns", &self.seek_min_ns, &mut hdd.seek_min_ns, is_hdd, 0),
+            ("seek-max-ns", &self.seek_max_ns, &mut hdd.seek_max_ns, is_hdd, 0),
+            ("bytes-per-s", &self.bytes_per_s, &mut hdd.bytes_per_s, is_hdd, 1),
+        ];
+        for (key, given, figure, applies, least) in all {
+            let Some(given) = given else { continue };
+            if !applies {
+                let reason = format!("is no figure of model \"{model}\"");
+                return Err(place.error(given.span(), key, reason));
+            }
+            if *given.get_ref() < least {
+                return Err(place.error(given.span(), key, "must not be 0"));
+            }
+            *figure = *given.get_ref();
+        }
+        ssd.channels = nr_channels as u32;
+        match kind {
+            DiskKind::Ssd(spec) => *spec = ssd,
+            DiskKind::Hdd(spec) => *spec = hdd,
+            DiskKind::Ram => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MachineFile;
+    use super::*;
+
+    const NODE: &str = "[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n";
+
+    fn read(rest: &str) -> Result<MachineFile, InputError> {
+        MachineFile::parse("m.toml", &format!("{NODE}{rest}"))
+    }
+
+    fn error(rest: &str) -> String {
+        read(rest).expect_err("must fail").to_string()
+    }
+
+    const DISK: &str = "[[disk]]\nmodel = \"nvme\"\nsize = \"16G\"\nsource = \"data sheet\"\n";
+
+    #[test]
+    fn a_machine_has_disks_and_swap() {
+        let text = "[[disk]]\nname = \"data\"\nmodel = \"ssd\"\nsize = \"16G\"\nsource = \"s\"\n\
+                    channels = 8\nread-bytes-per-s = 100_000_000\n\
+                    [[disk]]\nmodel = \"hdd\"\nsize = \"1T\"\nsource = \"s\"\ndepth = 4\n\
+                    seek-max-ns = 9_000_000\nrotational = false\n\
+                    [[disk]]\nname = \"r\"\nmodel = \"ram\"\nsize = \"1M\"\nsource = \"s\"\n\
+                    [[swap]]\ndisk = \"disk1\"\nsize = \"2G\"\n[[swap]]\ndisk = \"r\"\n";
+        let machine = read(text).unwrap();
+        let [data, hdd, ram] = machine.disks() else { panic!("{:?}", machine.disks()) };
+        let DiskKind::Ssd(ssd) = data.kind else { panic!("{data:?}") };
+        assert_eq!((ssd.channels, ssd.bytes_per_s.read), (8, 100_000_000));
+        assert_eq!(ssd.bytes_per_s.write, SsdSpec::SATA.bytes_per_s.write);
+        let DiskKind::Hdd(spec) = hdd.kind else { panic!("{hdd:?}") };
+        assert_eq!((spec.seek_max_ns, hdd.depth, hdd.nr_pages), (9_000_000, 4, 1 << 28));
+        assert!(!hdd.rotational && hdd.name == "disk1");
+        assert_eq!(ram.nr_pages, 256);
+        let area = |device, pages, priority| SwapSpec { device: DeviceId(device), pages, priority };
+        assert_eq!(machine.swap(), [area(1, 2 << 18, -2), area(2, 256, -3)]);
+
+        let again = MachineFile::parse("x.toml", &machine.definition().definition).unwrap();
+        assert_eq!((again.disks(), again.swap()), (machine.disks(), machine.swap()));
+    }
+
+    #[test]
+    fn errors_name_line_and_field() {
+        let with = |more: &str| error(&format!("{DISK}{more}"));
+        let change = |from: &str, to: &str| error(&DISK.replace(from, to));
+        for (error, expected) in [
+            (change("nvme", "tape"), "m.toml:5: model: unknown model \"tape\"; there are nvme, ssd, hdd, ram"),
+            (change("16G", "16"), "m.toml:6: size: \"16\" is not a size such as 512M or 8G"),
+            (change("16G", "0"), "m.toml:6: size: \"0\" is no number of 4 KiB pages"),
+            (change("16G", "1K"), "m.toml:6: size: \"1K\" is no number of 4 KiB pages"),
+            (change("data sheet", " "), "m.toml:7: source: must be a text that says where model and figures are from"),
+            (with("depth = 0\n"), "m.toml:8: depth: must not be 0"),
+            (with("channels = 0\n"), "m.toml:8: channels: must not be 0"),
+            (with("revolution-ns = 7\n"), "m.toml:8: revolution-ns: is no figure of model \"nvme\""),
+            (with("scheduler = \"cfq\"\n"), "m.toml:8: scheduler: unknown scheduler \"cfq\"; there are none, deadline"),
+            (with("name = \"disk1\"\n[[disk]]\nmodel = \"ram\"\nsize = \"4K\"\nsource = \"s\"\n"), "m.toml:10: name: there is another disk \"disk1\""),
+            (with("[[swap]]\ndisk = \"sda\"\n"), "m.toml:9: disk: unknown disk \"sda\"; there is disk0"),
+            (with("[[swap]]\ndisk = \"disk0\"\nsize = \"17G\"\n"), "m.toml:10: size: larger than its disk of 4194304 pages"),
+            (with("[[swap]]\ndisk = \"disk0\"\nsize = \"4K\"\n"), "m.toml:10: size: a swap area has 2 pages at least and 256 GiB at most"),
+            (with("[[swap]]\ndisk = \"disk0\"\n[[swap]]\ndisk = \"disk0\"\n"), "m.toml:11: disk: there is another swap area on \"disk0\""),
+        ] {
+            assert_eq!(error, expected);
+        }
+        assert!(with("speed = 7\n").starts_with("m.toml:8: speed: unknown field"));
+        assert!(with("depth = -1\n").starts_with("m.toml:8: depth: invalid value"));
+        let hdd = DISK.replace("nvme", "hdd");
+        let slow = error(&format!("{hdd}seek-min-ns = 20_000_000\n"));
+        assert_eq!(slow, "m.toml:8: seek-max-ns: smaller than seek-min-ns");
+        let missing = error("[[disk]]\nmodel = \"ram\"\nsize = \"1M\"\n");
+        assert!(missing.contains("missing field `source`"), "{missing}");
+    }
+}
