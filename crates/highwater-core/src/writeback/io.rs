@@ -203,7 +203,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Writes one locked file page whose DIRTY was cleared for I/O, for reclaim.
     pub(crate) fn write_file_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> PageWrite {
-        if !(self.mem.policy.reclaim.file_pageout && file.spec.has_writepage) {
+        // The policy is about filesystems that stopped offering it (XFS, spec 04 §15).
+        if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
             // Dirty it was before: not dirtied once more (nr_dirtied), but counted dirty.
             self.redirty_page(cx, file, pfn);
             return PageWrite::Refused;
