@@ -121,6 +121,15 @@ pub trait Host: Sized {
     /// Loads bytes from memory that starts at frame `pfn`. A host without data leaves `dst` alone.
     fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]);
 
+    /// A program copies `len` bytes of frame `pfn` into memory of its own that nobody looks at.
+    fn frame_copy_out(&self, pfn: Pfn, offset: usize, len: usize) {
+        let mut buffer = [0; 512];
+        for at in (0..len).step_by(buffer.len()) {
+            let part = buffer.len().min(len - at);
+            self.frame_read(pfn, offset + at, &mut buffer[..part]);
+        }
+    }
+
     /// A device wrote frame `pfn`: what caches held of it is stale. Real machines see to that
     /// themselves.
     fn frame_dma(&self, pfn: Pfn) {

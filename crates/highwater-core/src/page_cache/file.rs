@@ -137,6 +137,15 @@ impl<H: Tasks> File<H> {
     }
 }
 
+impl<H: Tasks> OpenFile<H> {
+    /// Keeps the window that was decided on; advice and counts may have changed meanwhile.
+    pub(super) fn store_window(&self, cx: &Cx<'_, H>, decided: &ReadAhead) {
+        let mut state = self.readahead.lock(cx.cpu());
+        (state.start, state.size) = (decided.start, decided.size);
+        state.async_size = decided.async_size;
+    }
+}
+
 impl<H: Devices> Kernel<H> {
     /// Makes a file.
     pub fn create_file(&self, cx: &Cx<'_, H>, spec: FileSpec) -> Arc<File<H>> {

@@ -73,6 +73,19 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// [`Kernel::wait_on_locked`] that gives up because the task is to die; true if nobody holds the
+    /// lock.
+    #[must_use]
+    pub fn wait_on_locked_killable(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
+        let page = self.mem.map.page(pfn);
+        if !page.is(PageFlags::LOCKED) {
+            return true;
+        }
+        self.plug_flush(cx);
+        let done = || !page.is(PageFlags::LOCKED);
+        self.page_waits.queue(pfn).wait_killable(cx, "a page's input", done)
+    }
+
     /// Waits until a page is no longer under writeback.
     pub fn wait_on_writeback(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         let page = self.mem.map.page(pfn);

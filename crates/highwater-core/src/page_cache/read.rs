@@ -1,14 +1,29 @@
 //! Buffered reads (spec 04 §5).
+//!
+//! A call goes through the file in batches of cached pages. What is missing is read ahead; what
+//! could not be read ahead (no memory, a failed device) is read by itself, and only if that fails is
+//! it the caller's problem. A later read tries again.
 
-use super::OpenFile;
-use crate::host::{Cx, Devices};
+use super::lookup::{AddError, FILE_GFP, PageBatch};
+use super::{File, OpenFile};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::{Error, Kernel};
+use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
+
+/// What came of waiting for a page.
+enum Ready {
+    /// It can be read.
+    Yes,
+    /// It was released or left the file: look again.
+    Again,
+}
 
 impl<H: Devices> Kernel<H> {
     /// Reads `len` bytes from `pos`; the bytes read (less at the end of the file).
     ///
     /// # Errors
-    /// If a page could not be read or memory ran out, and nothing was read before.
+    /// If a page could not be read or memory ran out, and nothing was read before; if the task is to
+    /// die.
     pub fn file_read(
         &self,
         cx: &Cx<'_, H>,
@@ -16,7 +31,140 @@ impl<H: Devices> Kernel<H> {
         pos: u64,
         len: u64,
     ) -> Result<u64, Error> {
-        let _ = (cx, open, pos, len);
-        todo!()
+        cx.charge(Cost::Syscall, 1);
+        let wanted = pos.saturating_add(len);
+        let mut batch = PageBatch::default();
+        let mut at = pos;
+        while at < wanted.min(open.file.size()) {
+            match self.read_batch(cx, open, at, wanted, &mut batch) {
+                Ok(()) => {}
+                Err(_) if at > pos => break,
+                Err(error) => return Err(error),
+            }
+            // The file may have become shorter.
+            let end = wanted.min(open.file.size());
+            let end = end.min((at >> PAGE_SHIFT << PAGE_SHIFT) + (batch.len() * PAGE_SIZE) as u64);
+            if at < end {
+                self.copy_pages(cx, open, (at, end), &batch);
+            }
+            for &pfn in batch.iter() {
+                self.put_page(cx, pfn);
+            }
+            if at >= end {
+                break;
+            }
+            at = end;
+            cx.host.yield_now();
+        }
+        Ok(at - pos)
+    }
+
+    /// Copies bytes `at..end` out of pages that hold them. Each page counts as used, but one that the
+    /// last read ended in only once.
+    fn copy_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        (mut at, end): (u64, u64),
+        pages: &[Pfn],
+    ) {
+        let prev = open.readahead.lock(cx.cpu()).prev_pos;
+        let was_read = prev.is_some_and(|prev| prev >> PAGE_SHIFT == at >> PAGE_SHIFT);
+        let mut nr_read = 0;
+        for (i, &pfn) in pages.iter().enumerate() {
+            if at >= end {
+                break;
+            }
+            if i > 0 || !was_read {
+                self.mark_accessed(cx, pfn);
+            }
+            let offset = at as usize & (PAGE_SIZE - 1);
+            let part = (PAGE_SIZE - offset).min((end - at) as usize);
+            cx.host.frame_copy_out(pfn, offset, part);
+            at += part as u64;
+            nr_read += 1;
+        }
+        cx.charge(Cost::ReadHit, nr_read);
+        open.readahead.lock(cx.cpu()).prev_pos = Some(at - 1);
+    }
+
+    /// Fills `batch` with up-to-date pages from the one of byte `at` on, at least one, for a call
+    /// that reads up to byte `wanted`. No pages: the file ends before.
+    fn read_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        at: u64,
+        wanted: u64,
+        batch: &mut PageBatch,
+    ) -> Result<(), Error> {
+        let file = &open.file;
+        let Ok(index) = u32::try_from(at >> PAGE_SHIFT) else { return Ok(()) };
+        let left = wanted.div_ceil(PAGE_SIZE as u64) - u64::from(index);
+        let req = u32::try_from(left).unwrap_or(u32::MAX);
+        loop {
+            if cx.is_dying() {
+                return Err(Error::Killed);
+            }
+            self.find_read_batch(cx, file, index, req, batch);
+            if batch.is_empty() {
+                self.readahead_sync(cx, open, index, req);
+                self.find_read_batch(cx, file, index, req, batch);
+            }
+            if batch.is_empty() {
+                match self.create_page(cx, file, index, FILE_GFP) {
+                    Ok(pfn) => {
+                        batch.push(pfn);
+                        let result = self.read_page(cx, file, pfn);
+                        return result.map_err(|error| {
+                            self.put_page(cx, pfn);
+                            error.into()
+                        });
+                    }
+                    Err(AddError::Exists) => continue,
+                    Err(AddError::NoMemory) => return Err(Error::NoMemory),
+                    Err(AddError::Deleted) => return Ok(()),
+                }
+            }
+            let Some(&last) = batch.last() else { continue };
+            let before = batch.len() as u32 - 1;
+            let marks = self.mem.map.page(last).marks();
+            if marks.contains(PageFlags::READAHEAD) {
+                self.readahead_async(cx, open, last, index + before, req - before);
+            }
+            if self.mem.map.page(last).is(PageFlags::UPTODATE) {
+                return Ok(());
+            }
+            match self.make_uptodate(cx, file, last) {
+                Ok(Ready::Yes) => return Ok(()),
+                outcome => {
+                    self.put_page(cx, last);
+                    batch.pop();
+                    match outcome {
+                        // The pages before it are good.
+                        _ if !batch.is_empty() => return Ok(()),
+                        Err(error) => return Err(error),
+                        Ok(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a page under input, or reads one that nobody reads (its input failed).
+    fn make_uptodate(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> Result<Ready, Error> {
+        if !self.try_lock_page(pfn) {
+            return match self.wait_on_locked_killable(cx, pfn) {
+                true => Ok(Ready::Again),
+                false => Err(Error::Killed),
+            };
+        }
+        let is_ours = self.is_page_of(file, pfn);
+        if !is_ours || self.mem.map.page(pfn).is(PageFlags::UPTODATE) {
+            self.unlock_page(cx, pfn);
+            return Ok(if is_ours { Ready::Yes } else { Ready::Again });
+        }
+        self.read_page(cx, file, pfn)?;
+        Ok(Ready::Yes)
     }
 }

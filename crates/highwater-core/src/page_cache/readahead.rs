@@ -1,8 +1,40 @@
-//! Readahead (spec 04 §6).
+//! Readahead (spec 04 §6): which pages to read before they are asked for.
+//!
+//! ```text
+//!             start                      start + size
+//!   ............|----------|================|........
+//!   read before | needed   | async_size     |
+//!                          ^ the mark: who reads this page starts the next window
+//! ```
+//!
+//! [`ReadAhead`] is a descriptor's state, and its methods decide, as pure functions of the state and
+//! the tree; `Kernel::submit_window` reads what they decided. A decision works on a copy of the
+//! state: tasks that share a descriptor may overwrite each other's, as in the kernel.
+//!
+//! From: `read`, `vm::fault` · to: `block`.
 
-use super::{OpenFile, ReadMode};
-use crate::host::{Cx, Devices};
+use alloc::vec::Vec;
+
+use super::lookup::{AddError, FILE_GFP};
+use super::{File, OpenFile, ReadMode, Tree};
+use crate::block::{Bio, BioKind};
+use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
+use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+
+/// Largest window of a descriptor without advice, pages: 128 KiB.
+pub const RA_PAGES: u32 = 32;
+/// Forced reading goes in pieces of 2 MiB.
+const FORCED_CHUNK: u32 = (2 << 20) / PAGE_SIZE as u32;
+/// Net misses of faults after which a file is taken for randomly used.
+const MMAP_MISSES: u32 = 100;
+/// Most net misses that are counted.
+const MMAP_MISSES_MAX: u32 = 10 * MMAP_MISSES;
+
+/// How pages are asked for that nobody needs yet: as for any file page, but without entering the
+/// filesystem and without trying hard.
+const READAHEAD_GFP: Gfp = FILE_GFP.difference(Gfp::FS).union(Gfp::NORETRY).union(Gfp::NOWARN);
 
 /// State of a descriptor's readahead (`struct file_ra_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,16 +55,6 @@ pub struct ReadAhead {
     pub mode: ReadMode,
 }
 
-/// Largest window of a descriptor without advice, pages: 128 KiB.
-pub const RA_PAGES: u32 = 32;
-
-impl ReadAhead {
-    /// A descriptor that was not read yet.
-    pub fn new() -> Self {
-        ReadAhead { ra_pages: RA_PAGES, ..ReadAhead::default() }
-    }
-}
-
 /// A window to read: pages `start..start+size`, the mark at `start+size-async_size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -44,25 +66,196 @@ pub struct Window {
     pub async_size: u32,
 }
 
+/// What made somebody ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The page is missing.
+    Miss,
+    /// The page is there and has the mark.
+    Mark,
+}
+
+/// Size of a first window for a request.
+pub const fn init_size(req: u32, max: u32) -> u32 {
+    let n = req.next_power_of_two();
+    if n <= max / 32 {
+        n * 4
+    } else if n <= max / 4 {
+        n * 2
+    } else {
+        max
+    }
+}
+
+/// Size of the window after one.
+pub const fn next_size(size: u32, max: u32) -> u32 {
+    if size < max / 16 {
+        size * 4
+    } else if size <= max / 2 {
+        size * 2
+    } else {
+        max
+    }
+}
+
+impl ReadAhead {
+    /// A descriptor that was not read yet.
+    pub fn new() -> Self {
+        ReadAhead { ra_pages: RA_PAGES, ..ReadAhead::default() }
+    }
+
+    /// Largest window for a request: one larger than usual gets as much as the device takes at once.
+    pub const fn max_window(&self, req: u32, io_pages: u32) -> u32 {
+        let max = self.ra_pages;
+        if req > max && io_pages > max { if req < io_pages { req } else { io_pages } } else { max }
+    }
+
+    /// The page at which the last read() ended: the next one to read, if that read whole pages.
+    fn prev_page(&self) -> Option<u64> {
+        self.prev_pos.map(|last| (last + 1) >> PAGE_SHIFT)
+    }
+
+    /// What to read when page `index` is wanted, `req` pages of it and its successors (§6.2). `tree`
+    /// is what is cached. None = nothing.
+    pub fn decide(
+        &mut self,
+        index: u32,
+        req: u32,
+        max: u32,
+        trigger: Trigger,
+        tree: &Tree,
+    ) -> Option<Window> {
+        let end = self.start.saturating_add(self.size);
+        if index == 0 {
+            self.begin(index, req, max);
+        } else if index == end - self.async_size.min(end) || index == end {
+            self.start = end;
+            self.size = self.size.max(next_size(self.size, max));
+            self.async_size = self.size;
+        } else if trigger == Trigger::Mark {
+            // Somebody else read this window: go on behind it, at the speed it suggests.
+            let missing = tree.next_missing(index + 1, max)?;
+            self.start = missing;
+            self.size = next_size((missing - index).saturating_add(req), max);
+            self.async_size = self.size;
+        } else if req > max || self.is_next(index) {
+            self.begin(index, req, max);
+        } else {
+            let before = tree.run_before(index, max);
+            if before <= req {
+                // Small and at random: read what is asked for, forget it.
+                return Some(Window { start: index, size: req, async_size: 0 });
+            }
+            // A run from the start of the file is a long one.
+            let before = if before >= index { before * 2 } else { before };
+            self.start = index;
+            self.size = before.saturating_add(req).min(max);
+            self.async_size = 1;
+        }
+        self.grow_at_once(index, max);
+        Some(Window { start: self.start, size: self.size, async_size: self.async_size })
+    }
+
+    /// The page follows the last one read, or is that one.
+    fn is_next(&self, index: u32) -> bool {
+        self.prev_page().is_some_and(|prev| (prev..=prev + 1).contains(&u64::from(index)))
+    }
+
+    fn begin(&mut self, index: u32, req: u32, max: u32) {
+        self.start = index;
+        self.size = init_size(req, max);
+        self.async_size = if self.size > req { self.size - req } else { self.size };
+    }
+
+    /// A window whose first page has the mark would be asked for twice at once: it is joined with the
+    /// next one.
+    fn grow_at_once(&mut self, index: u32, max: u32) {
+        if index != self.start || self.size != self.async_size {
+            return;
+        }
+        let next = next_size(self.size, max);
+        if self.size.saturating_add(next) <= max {
+            self.async_size = next;
+            self.size += next;
+        } else {
+            self.size = max;
+            self.async_size = max / 2;
+        }
+    }
+
+    /// What to read around a page that a fault missed (§6.5), no advice given. None = that page
+    /// alone.
+    pub fn around(&mut self, index: u32) -> Option<Window> {
+        self.mmap_miss = (self.mmap_miss + 1).min(MMAP_MISSES_MAX);
+        if self.mmap_miss > MMAP_MISSES {
+            return None;
+        }
+        self.start = index.saturating_sub(self.ra_pages / 2);
+        self.size = self.ra_pages;
+        self.async_size = self.ra_pages / 4;
+        Some(Window { start: self.start, size: self.size, async_size: self.async_size })
+    }
+}
+
 impl<H: Devices> Kernel<H> {
     /// A page that read() wants is missing: reads it and perhaps more. `req` = pages left in the
     /// call.
     pub fn readahead_sync(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, index: u32, req: u32) {
-        let _ = (cx, open, index, req);
-        todo!()
+        let state = *open.readahead.lock(cx.cpu());
+        if state.ra_pages == 0 {
+            self.readahead_forced(cx, open, index, 1);
+        } else if state.mode == ReadMode::Random {
+            self.readahead_forced(cx, open, index, req);
+        } else {
+            self.readahead(cx, open, state, (index, req), Trigger::Miss);
+        }
     }
 
-    /// A page with the readahead mark was reached: reads the next window. Clears the mark.
+    /// A page with the readahead mark was reached: reads the next window. Clears the mark. (A page
+    /// under writeback has no such mark: there the bit means something else.)
     pub fn readahead_async(
         &self,
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,
-        pfn: crate::page::Pfn,
+        pfn: Pfn,
         index: u32,
         req: u32,
     ) {
-        let _ = (cx, open, pfn, index, req);
-        todo!()
+        let page = self.mem.map.page(pfn);
+        let state = *open.readahead.lock(cx.cpu());
+        if state.ra_pages == 0 || page.is(PageFlags::WRITEBACK) {
+            return;
+        }
+        page.flag_test_clear::<H>(PageFlags::READAHEAD);
+        self.readahead(cx, open, state, (index, req), Trigger::Mark);
+    }
+
+    fn readahead(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        mut state: ReadAhead,
+        (index, req): (u32, u32),
+        trigger: Trigger,
+    ) {
+        let max = state.max_window(req, self.io_pages(&open.file));
+        let window = state.decide(index, req, max, trigger, &open.file.tree.lock(cx.cpu()));
+        open.store_window(cx, &state);
+        if let Some(window) = window {
+            self.submit_window(cx, &open.file, window);
+        }
+    }
+
+    /// Reads `nr` pages whatever the state says, and leaves it alone (random advice, WILLNEED).
+    pub(super) fn readahead_forced(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, index: u32, nr: u32) {
+        let ra_pages = open.readahead.lock(cx.cpu()).ra_pages;
+        let end = index.saturating_add(nr.min(self.io_pages(&open.file).max(ra_pages)));
+        let mut start = index;
+        while start < end {
+            let size = (end - start).min(FORCED_CHUNK);
+            self.submit_window(cx, &open.file, Window { start, size, async_size: 0 });
+            start += size;
+        }
     }
 
     /// A fault missed (§6.5): read-around, or by the region's advice.
@@ -73,8 +266,22 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         mode: ReadMode,
     ) {
-        let _ = (cx, open, index, mode);
-        todo!()
+        let mut state = *open.readahead.lock(cx.cpu());
+        if state.ra_pages == 0 {
+            return;
+        }
+        match mode {
+            ReadMode::Random => {}
+            ReadMode::Sequential => self.readahead_sync(cx, open, index, state.ra_pages),
+            ReadMode::Normal => {
+                let window = state.around(index);
+                open.store_window(cx, &state);
+                open.readahead.lock(cx.cpu()).mmap_miss = state.mmap_miss;
+                if let Some(window) = window {
+                    self.submit_window(cx, &open.file, window);
+                }
+            }
+        }
     }
 
     /// A fault found its page cached but could not simply map it (spec 04 §2.4 b): a hit, and if the
@@ -83,17 +290,218 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,
-        pfn: crate::page::Pfn,
+        pfn: Pfn,
         index: u32,
         mode: ReadMode,
     ) {
-        let _ = (cx, open, pfn, index, mode);
-        todo!()
+        let ra_pages = open.readahead.lock(cx.cpu()).ra_pages;
+        if mode == ReadMode::Random || ra_pages == 0 {
+            return;
+        }
+        self.note_mmap_hits(cx, open, 1);
+        if self.mem.map.page(pfn).is(PageFlags::READAHEAD) {
+            self.readahead_async(cx, open, pfn, index, ra_pages);
+        }
     }
 
     /// Fault-around examined `nr` pages that could be mapped: so many hits.
     pub fn note_mmap_hits(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, nr: u32) {
-        let _ = (cx, open, nr);
-        todo!()
+        let mut state = open.readahead.lock(cx.cpu());
+        state.mmap_miss = state.mmap_miss.saturating_sub(nr);
+    }
+
+    /// Largest request of a file's device.
+    fn io_pages(&self, file: &File<H>) -> u32 {
+        self.block.device(file.spec.device).spec.max_request_pages
+    }
+
+    /// Reads the absent pages of a window, up to the end of the file, without waiting (§6.3): one
+    /// bio for each run of them. Ends early where there is no memory.
+    fn submit_window(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window) {
+        let end = u64::from(window.start) + u64::from(window.size);
+        let mark = (window.async_size != 0).then(|| end.saturating_sub(window.async_size.into()));
+        let end = end.min(file.size_pages()).min(file.spec.max_pages.into()) as u32;
+        self.plug_start(cx);
+        let mut run = Vec::new();
+        let mut index = window.start;
+        while index < end {
+            let created = match self.is_cached(cx, file, index) {
+                true => Err(AddError::Exists),
+                false => self.create_page(cx, file, index, READAHEAD_GFP),
+            };
+            match created {
+                Ok(pfn) => {
+                    if mark == Some(index.into()) {
+                        self.mem.map.page(pfn).flag_set::<H>(PageFlags::READAHEAD);
+                    }
+                    if run.is_empty() {
+                        run.reserve_exact((end - index) as usize);
+                    }
+                    run.push(pfn);
+                }
+                Err(AddError::Exists) => self.submit_run(cx, file, index, &mut run),
+                Err(_) => break,
+            }
+            index += 1;
+        }
+        self.submit_run(cx, file, index, &mut run);
+        self.plug_finish(cx);
+    }
+
+    fn is_cached(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> bool {
+        file.tree.lock(cx.cpu()).page(index).is_some()
+    }
+
+    /// Reads fresh pages that end right before `end`. They stay locked until they are read, and so
+    /// in the tree, whose reference keeps them.
+    fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Pfn>) {
+        if run.is_empty() {
+            return;
+        }
+        for &pfn in run.iter() {
+            let is_last = self.mem.map.page(pfn).put::<H>(1);
+            debug_assert!(!is_last, "a locked page left the cache");
+        }
+        let start = file.device_page(end - run.len() as u32);
+        let (device, pages) = (file.spec.device, core::mem::take(run));
+        let bio = Bio { device, kind: BioKind::FileRead, start, pages, is_sync: true };
+        self.submit_bio(cx, bio);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node_memory::{ObjectId, Objects};
+    use super::super::tree::Entry;
+    use super::*;
+
+    const MAX: u32 = 32;
+
+    /// Caches pages `range`.
+    fn cache(tree: &mut Tree, range: core::ops::Range<u32>) {
+        for index in range {
+            let mut spare = Objects::default();
+            spare.extend((0..tree.nodes_missing(index)).map(|i| ObjectId(i as u32)));
+            tree.store(index, Entry::Page(Pfn(index)), &mut spare);
+        }
+    }
+
+    /// Reads a file in calls of `pages` pages; the first windows as (trigger, start, size, async).
+    fn sequential(pages: u32, windows: usize) -> Vec<(u32, u32, u32, u32)> {
+        let (mut state, mut tree) = (ReadAhead::new(), Tree::default());
+        let (mut seen, mut mark) = (Vec::new(), None);
+        let mut page = 0;
+        while seen.len() < windows {
+            let left = pages - page % pages;
+            let trigger = if tree.page(page).is_none() { Trigger::Miss } else { Trigger::Mark };
+            if trigger == Trigger::Miss || mark == Some(page) {
+                let window = state.decide(page, left, MAX, trigger, &tree).unwrap();
+                cache(&mut tree, window.start..window.start + window.size);
+                mark = Some(window.start + window.size - window.async_size);
+                seen.push((page, window.start, window.size, window.async_size));
+                if mark == Some(page) {
+                    continue;
+                }
+            }
+            page += 1;
+            state.prev_pos = Some(u64::from(page) * PAGE_SIZE as u64 - 1);
+        }
+        seen
+    }
+
+    /// Spec 04 vector 11.
+    #[test]
+    fn sequential_reads_get_growing_windows() {
+        let four =
+            [(0, 0, 4, 3), (1, 4, 8, 8), (4, 12, 16, 16), (12, 28, 32, 32), (28, 60, 32, 32)];
+        assert_eq!(sequential(1, 5), four);
+        let eight = [(0, 0, 8, 4), (4, 8, 16, 16), (8, 24, 32, 32), (24, 56, 32, 32)];
+        assert_eq!(sequential(4, 4), eight);
+        let all = [(0, 0, 32, 16), (16, 32, 32, 32), (32, 64, 32, 32)];
+        assert_eq!((sequential(16, 3), sequential(32, 3)), (all.into(), all.into()));
+        let init = [(1, 4), (2, 4), (3, 8), (4, 8), (5, 16), (8, 16), (9, 32)];
+        assert!(init.iter().all(|&(req, size)| init_size(req, 32) == size));
+        let init = [(1, 4), (2, 8), (16, 32), (32, 64)];
+        assert!(init.iter().all(|&(req, size)| init_size(req, 64) == size));
+    }
+
+    /// Spec 04 vector 12.
+    #[test]
+    fn random_reads_get_what_they_ask_for() {
+        let prev_pos = Some(10 * PAGE_SIZE as u64);
+        let mut state =
+            ReadAhead { start: 8, size: 4, async_size: 3, prev_pos, ..ReadAhead::new() };
+        let before = state;
+        let window = state.decide(1000, 4, MAX, Trigger::Miss, &Tree::default());
+        assert_eq!(window, Some(Window { start: 1000, size: 4, async_size: 0 }));
+        assert_eq!(state, before);
+    }
+
+    /// Spec 04 vector 12.
+    #[test]
+    fn misses_of_faults_read_around() {
+        let mut state = ReadAhead::new();
+        let window = |start, size, async_size| Some(Window { start, size, async_size });
+        assert_eq!(state.around(100), window(84, 32, 8));
+        assert_eq!(state.around(5), window(0, 32, 8));
+        for _ in 2..100 {
+            assert!(state.around(5000).is_some());
+        }
+        assert_eq!((state.around(5000), state.mmap_miss), (None, 101));
+        for _ in 0..2000 {
+            state.around(9);
+        }
+        assert_eq!(state.mmap_miss, 1000);
+    }
+
+    #[test]
+    fn a_large_read_gets_what_the_device_takes_at_once() {
+        let state = ReadAhead::new();
+        assert_eq!(
+            [(16, 320), (100, 320), (1000, 320), (100, 16)]
+                .map(|(req, io)| { state.max_window(req, io) }),
+            [32, 100, 320, 32]
+        );
+        let mut state = ReadAhead { prev_pos: Some(500 * PAGE_SIZE as u64 - 1), ..state };
+        let window = state.decide(500, 100, 100, Trigger::Miss, &Tree::default());
+        assert_eq!(window, Some(Window { start: 500, size: 100, async_size: 50 }));
+    }
+
+    #[test]
+    fn history_in_the_cache_makes_a_read_sequential() {
+        let mut tree = Tree::default();
+        cache(&mut tree, 0..6);
+        cache(&mut tree, 100..110);
+        let mut state = ReadAhead::new();
+        let window = state.decide(110, 4, MAX, Trigger::Miss, &tree);
+        assert_eq!(window, Some(Window { start: 110, size: 14, async_size: 1 }));
+        let mut state = ReadAhead::new();
+        let window = state.decide(6, 2, MAX, Trigger::Miss, &tree);
+        assert_eq!(window, Some(Window { start: 6, size: 14, async_size: 1 }), "counted twice");
+        let window = ReadAhead::new().decide(110, 10, MAX, Trigger::Miss, &tree);
+        assert_eq!(window, Some(Window { start: 110, size: 10, async_size: 0 }));
+    }
+
+    #[test]
+    fn a_foreign_mark_goes_on_behind_what_is_cached() {
+        let mut tree = Tree::default();
+        cache(&mut tree, 200..212);
+        let mut state = ReadAhead::new();
+        let window = state.decide(204, 1, MAX, Trigger::Mark, &tree);
+        assert_eq!(window, Some(Window { start: 212, size: 18, async_size: 18 }));
+        cache(&mut tree, 212..300);
+        let before = state;
+        assert_eq!(state.decide(204, 1, MAX, Trigger::Mark, &tree), None);
+        assert_eq!(state, before);
+    }
+
+    #[test]
+    fn reading_on_after_a_hole_is_sequential() {
+        let at = |index| {
+            let prev_pos = Some(8 * PAGE_SIZE as u64 - 1);
+            let mut state = ReadAhead { prev_pos, ..ReadAhead::new() };
+            state.decide(index, 1, MAX, Trigger::Miss, &Tree::default()).unwrap().size
+        };
+        assert_eq!([7, 8, 9, 10].map(at), [1, 4, 4, 1]);
     }
 }

@@ -335,11 +335,14 @@ impl Tree {
         })
     }
 
-    /// The first node at or after the one of `from` that holds shadows: its first index.
-    pub fn next_shadow_node(&self, from: u32) -> Option<u32> {
+    /// The first node with shadows among those that hold an index of `from..end`: its first index.
+    pub fn next_shadow_node(&self, from: u32, end: u32) -> Option<u32> {
         let mut from = from;
         loop {
             let (base, node) = self.next_node(from, None)?;
+            if base >= end {
+                return None;
+            }
             if node.nr_shadows() != 0 {
                 return Some(base);
             }
@@ -347,9 +350,9 @@ impl Tree {
         }
     }
 
-    /// The indices of `from..end` that hold shadows, in the node of `from`, as bits.
-    pub fn shadows_in_node(&self, from: u32) -> u64 {
-        let Some(node) = self.node(from) else { return 0 };
+    /// The slots of an index's node that hold shadows, as bits.
+    pub fn shadows_in_node(&self, index: u32) -> u64 {
+        let Some(node) = self.node(index) else { return 0 };
         let is_shadow = |slot: &usize| matches!(node.get(*slot), Entry::Shadow(_));
         (0..SLOTS).filter(is_shadow).fold(0, |bits, slot| bits | 1 << slot)
     }

@@ -1,33 +1,217 @@
 //! Truncation, invalidation, drop_caches (spec 04 §5).
+//!
+//! | | dirty | under writeback | mapped | locked | shadows |
+//! |---|---|---|---|---|---|
+//! | truncate | dropped | waits | unmaps | waits | dropped |
+//! | invalidate | stays | stays | stays | stays | dropped |
+//!
+//! Pages that invalidation would have dropped but for dirt, a mapping or another user go through the
+//! deactivate-file batch: soon met by reclaim. Both work in batches of 15 pages.
 
 use alloc::sync::Arc;
 
-use super::File;
-use crate::host::{Cx, Devices};
+use super::lookup::PageBatch;
+use super::{Entry, File};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
+use crate::lru::BatchKind;
+use crate::page::{PAGE_SHIFT, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::VmEvent;
+
+/// Where a walk over a file's pages goes on; none = it is done.
+type Next = Option<u32>;
 
 impl<H: Devices> Kernel<H> {
     /// Cuts a file to `pages` pages: later pages are unmapped and dropped, dirty or not.
     pub fn truncate(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u32) {
-        let _ = (cx, file, pages);
-        todo!()
+        let _rwsem = file.rwsem.write(cx);
+        file.size.fetch_min(u64::from(pages) << PAGE_SHIFT, Relaxed);
+        self.truncate_pages(cx, file, pages);
     }
 
     /// Deletes a file: truncates it and drops it from the table.
     pub fn delete_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
-        let _ = (cx, file);
-        todo!()
+        let _rwsem = file.rwsem.write(cx);
+        file.size.store(0, Relaxed);
+        // No page is added after this: who adds one looks under the same lock.
+        let xa = file.xa_lock.lock(cx.cpu());
+        file.is_deleted.store(true, Relaxed);
+        drop(xa);
+        self.truncate_pages(cx, file, 0);
+        self.files.lock(cx.cpu()).remove(&file.id.0);
+    }
+
+    /// First what nobody uses, many at a time; then the rest one by one, waiting for each.
+    fn truncate_pages(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
+        let mut next = Some(first);
+        while let Some(from) = next {
+            let mut batch = PageBatch::default();
+            next = self.lock_pages(cx, file, (from, u32::MAX), &mut batch);
+            self.truncate_locked(cx, file, &batch);
+            cx.host.yield_now();
+        }
+        let mut from = first;
+        while let Some((index, _)) = { file.tree.lock(cx.cpu()).next_page(from) } {
+            from = index;
+            let Some(pfn) = self.find_lock_page(cx, file, index) else { continue };
+            self.wait_on_writeback(cx, pfn);
+            let mut batch = PageBatch::default();
+            batch.push(pfn);
+            self.truncate_locked(cx, file, &batch);
+        }
+        self.drop_shadows(cx, file, first, u32::MAX);
+    }
+
+    /// Takes locked pages out of their file, gives up the caller's references and the tree's.
+    fn truncate_locked(&self, cx: &Cx<'_, H>, file: &File<H>, pages: &[Pfn]) {
+        if pages.is_empty() {
+            return;
+        }
+        for &pfn in pages {
+            if self.mem.map.page(pfn).is_mapped() {
+                self.unmap_file_page(cx, pfn);
+            }
+            self.cancel_dirty(cx, file, pfn);
+        }
+        let xa = file.xa_lock.lock(cx.cpu());
+        for &pfn in pages {
+            self.delete_from_page_cache(cx, file, pfn, None);
+        }
+        drop(xa);
+        cx.charge(Cost::TruncatePage, pages.len() as u32);
+        for &pfn in pages {
+            self.unlock_page(cx, pfn);
+            let is_last = self.mem.map.page(pfn).put::<H>(1);
+            debug_assert!(!is_last, "the caller had a reference of its own");
+        }
+        self.lru_add_drain(cx);
+        self.release_pages(cx, pages);
     }
 
     /// Drops clean, unmapped, unused pages `start..end`; the pages dropped and those that failed.
+    /// Pages that are locked or under writeback are passed over and do not count.
     pub fn invalidate(&self, cx: &Cx<'_, H>, file: &File<H>, start: u32, end: u32) -> (u64, u64) {
-        let _ = (cx, file, start, end);
-        todo!()
+        let (mut dropped, mut failed) = (0, 0);
+        let mut next = Some(start);
+        while let Some(from) = next {
+            let mut batch = PageBatch::default();
+            next = self.lock_pages(cx, file, (from, end), &mut batch);
+            if batch.is_empty() {
+                continue;
+            }
+            for &pfn in batch.iter() {
+                let is_dropped = self.invalidate_page(cx, file, pfn);
+                self.unlock_page(cx, pfn);
+                if is_dropped {
+                    dropped += 1;
+                } else {
+                    failed += 1;
+                    if !self.mem.map.page(pfn).is(PageFlags::UNEVICTABLE) {
+                        self.lru_batch(cx, BatchKind::DeactivateFile, pfn);
+                    }
+                }
+            }
+            cx.charge(Cost::TruncatePage, batch.len() as u32);
+            self.lru_add_drain(cx);
+            self.release_pages(cx, &batch);
+            cx.host.yield_now();
+        }
+        self.drop_shadows(cx, file, start, end);
+        (dropped, failed)
+    }
+
+    /// Takes a locked page out of its file if only the tree and the caller use it. The caller keeps
+    /// its reference.
+    fn invalidate_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> bool {
+        let page = self.mem.map.page(pfn);
+        if page.marks().intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
+            return false;
+        }
+        let is_removed = self.remove_frozen(cx, file, pfn, |_| None);
+        if is_removed {
+            page.unfreeze(1);
+        }
+        is_removed
+    }
+
+    /// Collects pages of a range that are neither locked nor under writeback, and locks them. The
+    /// batch may be empty although there is more to come.
+    fn lock_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        (from, end): (u32, u32),
+        batch: &mut PageBatch,
+    ) -> Next {
+        let mut found = PageBatch::default();
+        let mut next = None;
+        file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
+            if found.is_full() {
+                next = Some(index);
+                return false;
+            }
+            if self.mem.map.page(pfn).try_get::<H>() {
+                found.push(pfn);
+            }
+            true
+        });
+        for &pfn in found.iter() {
+            if self.try_lock_page(pfn) {
+                if self.is_page_of(file, pfn) && !self.mem.map.page(pfn).is(PageFlags::WRITEBACK) {
+                    batch.push(pfn);
+                    continue;
+                }
+                self.unlock_page(cx, pfn);
+            }
+            self.put_page(cx, pfn);
+        }
+        next
+    }
+
+    /// Forgets the shadows of a range, a node at a time.
+    fn drop_shadows(&self, cx: &Cx<'_, H>, file: &File<H>, start: u32, end: u32) {
+        let mut from = start;
+        loop {
+            let node = file.tree.lock(cx.cpu()).next_shadow_node(from, end);
+            let Some(base) = node else { return };
+            let xa = file.xa_lock.lock(cx.cpu());
+            let shadows = file.tree.lock(cx.cpu()).shadows_in_node(base);
+            let indices = (0..64).filter(|bit| shadows & 1 << bit != 0).map(|bit| base + bit);
+            for index in indices.filter(|index| (from..end).contains(index)) {
+                self.replace_entry(cx, file, index, Entry::Empty);
+            }
+            drop(xa);
+            let Some(next) = base.checked_add(64) else { return };
+            from = next;
+        }
     }
 
     /// `drop_caches`: bit 0 invalidates every file's pages, bit 1 shrinks slab.
     pub fn drop_caches(&self, cx: &Cx<'_, H>, what: u8) {
-        let _ = (cx, what);
-        todo!()
+        if what & 1 != 0 {
+            self.lru_add_drain_all(cx);
+            for file in self.all_files(cx) {
+                self.invalidate(cx, &file, 0, u32::MAX);
+            }
+            self.mem.events.add(cx.cpu(), VmEvent::DropPagecache, 1);
+        }
+        if what & 2 != 0 {
+            self.drop_slab(cx);
+            self.mem.events.add(cx.cpu(), VmEvent::DropSlab, 1);
+        }
+    }
+
+    /// Shrinks all caches again and again while that is worth it, asking for more each time.
+    fn drop_slab(&self, cx: &Cx<'_, H>) {
+        for shift in 0..u64::BITS {
+            let nodes = self.mem.nodes().iter();
+            let freed: u64 =
+                nodes.map(|node| self.shrink_slab(cx, Gfp::GFP_KERNEL, node.id, 0)).sum();
+            if freed >> shift <= 1 {
+                return;
+            }
+        }
     }
 }
