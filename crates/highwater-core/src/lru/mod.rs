@@ -18,6 +18,8 @@ mod locked;
 mod mlock;
 mod release;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 mod workingset;
 

@@ -203,3 +203,165 @@ fn take<H: Devices>(page: &Page, may_unmap: bool) -> bool {
     debug_assert!(!was_last, "whoever clears LRU has a reference");
     false
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::config::ZoneSpec;
+    use crate::host::{Lock, Solo};
+    use crate::lru::testing::{ANON, FILE, Stage, VEC};
+    use crate::page_alloc::Gfp;
+    use crate::sync::atomic::Ordering::Relaxed;
+
+    const ALL: IsolateMode = IsolateMode { highest: ZoneType::Movable, may_unmap: true };
+
+    fn isolate(
+        stage: &Stage<'_>,
+        list: LruKind,
+        want: usize,
+        mode: IsolateMode,
+    ) -> (Isolated, Vec<Pfn>) {
+        let mut out = [Pfn(0); 64];
+        let n = stage.kernel.isolate_lru_pages(&stage.cx, VEC, list, mode, &mut out[..want]);
+        (n, out[..n.taken].to_vec())
+    }
+
+    /// Spec 02 §23, vector 22.
+    #[test]
+    fn pages_of_higher_zones_are_set_aside() {
+        let host = Solo::default();
+        let zones = [
+            ZoneSpec::full(ZoneType::Dma32, 4096, 4096),
+            ZoneSpec::full(ZoneType::Normal, 1 << 20, 4096),
+        ];
+        let stage = Stage::with(&host, zones.into(), |_| {});
+        let listed = |gfp| {
+            let pfn = stage.page_for(FILE, gfp);
+            stage.list(pfn);
+            pfn
+        };
+        let normal: Vec<_> = (0..10).map(|_| listed(Gfp::GFP_HIGHUSER_MOVABLE)).collect();
+        let dma32: Vec<_> = (0..40).map(|_| listed(Gfp::GFP_KERNEL | Gfp::DMA32)).collect();
+        let mode = IsolateMode { highest: ZoneType::Dma32, may_unmap: true };
+        let mut taken = Vec::new();
+        let locks = stage.lru_locks(|| {
+            let (n, pages) = isolate(&stage, LruKind::InactiveFile, 32, mode);
+            assert_eq!(n, Isolated { taken: 32, scanned: 42, skipped: 10 });
+            taken = pages;
+        });
+        assert_eq!(locks, 1);
+        assert_eq!(taken, dma32[..32], "oldest first");
+        assert_eq!(stage.events(VmEvent::PgskipNormal), 10);
+        assert_eq!(stage.events(VmEvent::PgskipDma32), 0);
+        let order = stage.order(LruKind::InactiveFile);
+        assert!(order[..10].iter().rev().eq(&normal), "at the head, in their order");
+        assert!(order[10..].iter().rev().eq(&dma32[32..]));
+        stage.check();
+    }
+
+    #[test]
+    fn pages_that_cannot_be_taken_go_to_the_head() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let pages = stage.listed_many(ANON, 5);
+        let page = |i: usize| stage.at(pages[i]);
+        page(0).map_add::<Solo>();
+        page(1).flag_clear::<Solo>(PageFlags::LRU);
+        assert!(page(2).freeze::<Solo>(1));
+        let mode = IsolateMode { may_unmap: false, ..ALL };
+        let (n, taken) = isolate(&stage, LruKind::InactiveAnon, 4, mode);
+        assert_eq!((n.scanned, n.skipped), (4, 0), "scans what it looks at");
+        assert_eq!(taken, [pages[3]]);
+        assert_eq!((page(3).refcount(), stage.flags(pages[3])), (2, ANON));
+        assert_eq!(stage.order(LruKind::InactiveAnon), [pages[2], pages[1], pages[0], pages[4]]);
+        page(1).flag_set::<Solo>(PageFlags::LRU);
+        page(2).unfreeze(1);
+        stage.check();
+        // An empty list ends the scan.
+        let (n, taken) = isolate(&stage, LruKind::InactiveAnon, 32, ALL);
+        assert_eq!((n.scanned, taken.len()), (4, 4));
+        assert_eq!(isolate(&stage, LruKind::ActiveAnon, 32, ALL).0, Isolated::default());
+        stage.check();
+    }
+
+    #[test]
+    fn pages_go_back_in_order() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let pages = stage.listed_many(FILE, 32);
+        let (_, taken) = isolate(&stage, LruKind::InactiveFile, 32, ALL);
+        stage.at(taken[30]).flag_set::<Solo>(PageFlags::ACTIVE);
+        stage.at(taken[31]).flag_set::<Solo>(PageFlags::ACTIVE);
+        let (active, inactive) = (&taken[30..], &taken[..30]);
+        let mut moved = [0; 2];
+        let locks = stage.lru_locks(|| {
+            let back = [active, inactive];
+            moved = stage.kernel.move_pages_to_lru(&stage.cx, VEC, back, [0; 2]);
+        });
+        assert_eq!((locks, moved), (1, [2, 30]));
+        assert!(stage.order(LruKind::InactiveFile).iter().rev().eq(&pages[..30]));
+        assert_eq!(stage.order(LruKind::ActiveFile), [pages[31], pages[30]]);
+        assert!(pages.iter().all(|&pfn| stage.at(pfn).refcount() == 1));
+        let vec = &stage.kernel.lru.vecs[VEC];
+        assert_eq!(vec.nonresident_age.load(Relaxed), 2);
+        assert_eq!(vec.lists.lock(stage.cx.cpu()).scanned, [0, 0]);
+        stage.check();
+    }
+
+    #[test]
+    fn pages_freed_or_locked_meanwhile_do_not_go_back() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let pages = stage.listed_many(ANON, 4);
+        let (_, taken) = isolate(&stage, LruKind::InactiveAnon, 4, ALL);
+        stage.kernel.put_page(&stage.cx, pages[0]);
+        stage.kernel.put_page(&stage.cx, pages[1]);
+        stage.kernel.mlock_page(&stage.cx, pages[2]);
+        let moved = stage.kernel.move_pages_to_lru(&stage.cx, VEC, [&taken, &[]], [0; 2]);
+        assert_eq!(moved, [1, 0]);
+        assert_eq!(stage.order(LruKind::InactiveAnon), [pages[3]]);
+        assert_eq!(stage.events(VmEvent::Pgfree), 2);
+        stage.kernel.lru_add_drain(&stage.cx);
+        assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::Unevictable), 1);
+        assert_eq!(stage.at(pages[2]).refcount(), 1);
+        let next: Vec<_> = (0..2).map(|_| stage.page(ANON)).collect();
+        assert_eq!(next, pages[..2], "freed last first");
+        stage.check();
+    }
+
+    #[test]
+    fn rotation_counts_where_it_weighs() {
+        let host = Solo::default();
+        let stage = Stage::policy(&host, |p| {
+            p.reclaim.balance = BalanceRule::Rotated;
+            p.reclaim.anon_workingset = false;
+        });
+        stage.listed_many(FILE | PageFlags::ACTIVE, 20);
+        let (_, taken) = isolate(&stage, LruKind::ActiveFile, 32, ALL);
+        stage.kernel.move_pages_to_lru(&stage.cx, VEC, [&taken, &[]], [0, 7]);
+        let vec = &stage.kernel.lru.vecs[VEC];
+        let lists = vec.lists.lock(stage.cx.cpu());
+        assert_eq!((lists.scanned, lists.rotated), ([0, 20], [0, 7]));
+        assert_eq!(vec.nonresident_age.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn single_pages_come_off_and_go_back() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let pages = stage.listed_many(FILE, 3);
+        assert!(stage.kernel.isolate_page(&stage.cx, pages[1]));
+        assert!(!stage.kernel.isolate_page(&stage.cx, pages[1]));
+        assert_eq!(stage.order(LruKind::InactiveFile), [pages[2], pages[0]]);
+        stage.check();
+        stage.kernel.putback_page(&stage.cx, pages[1]);
+        stage.kernel.lru_add_drain(&stage.cx);
+        assert_eq!(stage.order(LruKind::InactiveFile), [pages[1], pages[2], pages[0]]);
+        assert_eq!(stage.at(pages[1]).refcount(), 1);
+        stage.check();
+    }
+}
