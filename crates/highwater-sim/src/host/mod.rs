@@ -210,6 +210,10 @@ impl Host for SimHost {
         self.copy(pfn, offset, dst.len(), Touch::CopyFrom);
     }
 
+    fn frame_copy_out(&self, pfn: Pfn, offset: usize, len: usize) {
+        self.copy(pfn, offset, len, Touch::CopyFrom);
+    }
+
     fn frame_dma(&self, pfn: Pfn) {
         self.warmth.borrow_mut().forget(pfn.get() as usize);
     }
