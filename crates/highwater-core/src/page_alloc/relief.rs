@@ -66,7 +66,7 @@ pub trait Relief<H: Host> {
         highest: ZoneType,
     );
 
-    /// Direct reclaim for a request; the number of pages reclaimed.
+    /// Direct reclaim for a request; the number of pages reclaimed. Counts its stalls (allocstall).
     fn reclaim(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64;
 
     /// Direct compaction for a request; a page it captured on the way.

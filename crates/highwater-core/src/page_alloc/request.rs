@@ -190,7 +190,7 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
 
 impl<H: Host> PageAllocator<H> {
     /// Is a node allowed by the task's cpuset (§3)?
-    pub(super) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {
+    pub(crate) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {
         let task = cx.flags();
         if task.in_interrupt() || cx.mems_allowed().contains(node) {
             return true;

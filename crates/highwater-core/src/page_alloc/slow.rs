@@ -318,7 +318,6 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> (u64, Option<Pfn>) {
-        self.events.add(cx.cpu(), VmEvent::of_zone(VmEvent::AllocstallDma, req.highest), 1);
         let reclaimed = with_memalloc(cx, || relief.reclaim(self, cx, req));
         if reclaimed == 0 {
             return (0, None);
@@ -410,17 +409,17 @@ impl<H: Host> PageAllocator<H> {
         let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
         req.candidates().any(|(_, entry)| {
             let zone = self.zone_at(entry);
-            let available = self.reclaimable(zone, relief) + zone.nr_free_pages_exact();
+            let available = self.reclaimable(zone, relief.can_swap()) + zone.nr_free_pages_exact();
             let min = zone.mark(Mark::Min);
             zone.watermark_ok(rule, req.order, min, req.highest, flags, available)
         })
     }
 
     /// Pages reclaim could free from a zone, by its counters; if none, what is free (§11.4).
-    fn reclaimable<R: Relief<H>>(&self, zone: &Zone<H>, relief: &R) -> u64 {
+    pub(crate) fn reclaimable(&self, zone: &Zone<H>, can_swap: bool) -> u64 {
         let stat = |item: ZoneStat| zone.stats.read(item as usize);
         let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);
-        if relief.can_swap() {
+        if can_swap {
             pages += stat(ZoneStat::ZoneInactiveAnon) + stat(ZoneStat::ZoneActiveAnon);
         }
         if pages == 0 { zone.nr_free_pages_exact() } else { pages }
@@ -468,7 +467,7 @@ impl<H: Host> PageAllocator<H> {
             }
             let base = if req.order.is_costly() { Mark::Low } else { Mark::Min };
             let gap = 2 * req.order.pages();
-            let available = self.reclaimable(zone, relief) / u64::from(req.order.0)
+            let available = self.reclaimable(zone, relief.can_swap()) / u64::from(req.order.0)
                 + zone.nr_free_pages_exact();
             let (mark, cma) = (zone.mark(base) + gap, AllocFlags::CMA);
             zone.watermark_ok(rule, Order::ZERO, mark, req.highest, cma, available)

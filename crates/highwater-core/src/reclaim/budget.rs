@@ -192,12 +192,6 @@ impl ScanPlan {
     }
 }
 
-/// Costs after `pages` were added to one of them (§8.5): once the sum exceeds a quarter of the
-/// lists, both are halved, so that old costs fade.
-pub const fn decay(anon: u64, file: u64, lists: u64) -> (u64, u64) {
-    if anon + file > lists / 4 { (anon / 2, file / 2) } else { (anon, file) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,11 +304,5 @@ mod tests {
         assert_eq!(run(once, 128), ([64, 64, 152, 348], 216));
         let direct = ScanPlan::new(n, true, Proportional::Stop61);
         assert_eq!(run(direct, 128), (n, 544));
-    }
-
-    #[test]
-    fn decay_23_14() {
-        assert_eq!(decay(249_990 + 32, 0, 1_000_000), (125_011, 0));
-        assert_eq!(decay(90_032, 150_000, 1_000_000), (90_032, 150_000));
     }
 }

@@ -1,5 +1,6 @@
 //! State of one reclaim (`struct scan_control`, spec 02 §2).
 
+use super::budget::DEF_PRIORITY;
 use crate::page_alloc::Gfp;
 use crate::zone::{NodeMask, ZoneType};
 
@@ -61,10 +62,47 @@ pub struct Control {
     pub anon_cost: u64,
     /// Costs at the start of the pass.
     pub file_cost: u64,
+    /// Up to 5.7: pages scanned and rotated lately, by [`crate::lru::PageType`].
+    pub rotation: [(u64, u64); 2],
     /// Pages judged.
     pub nr_scanned: u64,
     /// Pages freed.
     pub nr_reclaimed: u64,
     /// Sums of the pass.
     pub sums: PassSums,
+}
+
+impl Control {
+    /// A reclaim that may unmap, write and swap, at the gentlest priority.
+    pub(super) fn new(nr_to_reclaim: u64, order: u8, gfp: Gfp, reclaim_idx: ZoneType) -> Self {
+        Control {
+            nr_to_reclaim,
+            order,
+            priority: DEF_PRIORITY,
+            reclaim_idx,
+            gfp,
+            nodes: None,
+            is_kswapd: false,
+            may_writepage: true,
+            may_unmap: true,
+            may_swap: true,
+            may_deactivate: [false; 2],
+            force_deactivate: false,
+            skipped_deactivate: false,
+            compaction_ready: false,
+            cache_trim_mode: false,
+            file_is_tiny: false,
+            anon_cost: 0,
+            file_cost: 0,
+            rotation: [(0, 0); 2],
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            sums: PassSums::default(),
+        }
+    }
+
+    /// May a page's filesystem be entered to write it? Swap needs no filesystem, only I/O.
+    pub(super) fn may_enter_fs(&self, is_swap_cache: bool) -> bool {
+        self.gfp.contains(Gfp::FS) || (is_swap_cache && self.gfp.contains(Gfp::IO))
+    }
 }

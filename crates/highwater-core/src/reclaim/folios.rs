@@ -1,14 +1,477 @@
 //! What becomes of each page at the tail (spec 02 §11).
+//!
+//! A batch of isolated pages is judged page by page, oldest first, in the order of the table there:
+//!
+//! ```text
+//! lock → evictable? → under writeback? → referenced? → swap slot → unmap → dirty? → remove, free
+//! ```
+//!
+//! What is not freed stays in the batch, in its order; freed pages go back to the allocator in one
+//! call at the end. Pages are single (huge ones are not modelled here: the rows of the table that
+//! split them do not apply).
+//!
+//! Key types: [`BatchStats`] (what the pass sums are made of), `Verdict` (the end of one page).
+//!
+//! From: [`super::inactive`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
+//! `writeback::io`.
 
-use crate::host::{Cx, Devices};
+use alloc::sync::Arc;
+
+use super::Control;
+use super::budget::CLUSTER;
+use crate::config::{AnonStart, DirtyAtTail};
+use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::lru::PageType;
+use crate::page::{FileId, Page, PageFlags, PageOwner, Pfn};
+use crate::page_alloc::Gfp;
+use crate::page_cache::File;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::trace::{Event, VmscanEvent};
+use crate::vm::{AreaFlags, Referenced};
+use crate::vmstat::{NodeStat, VmEvent};
+use crate::writeback::PageWrite;
+use crate::zone::{NodeId, ZoneType};
+
+/// Pages of a batch.
+pub(super) const BATCH: usize = CLUSTER as usize;
+
+/// What a batch added up to, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BatchStats {
+    /// Dirty or under writeback.
+    pub dirty: u64,
+    /// Dirty, not under writeback.
+    pub unqueued_dirty: u64,
+    /// Under writeback and already marked for reclaim.
+    pub congested: u64,
+    /// Under writeback, marked now.
+    pub writeback: u64,
+    /// Under writeback, met again by kswapd.
+    pub immediate: u64,
+    /// Written by reclaim itself.
+    pub pageout: u64,
+    /// Activated, by [`PageType`].
+    pub activate: [u64; 2],
+    /// Kept because they were used.
+    pub ref_keep: u64,
+    /// Could not be unmapped.
+    pub unmap_fail: u64,
+}
+
+/// What shrinking a batch did.
+pub(super) struct Shrunk {
+    /// Pages freed.
+    pub reclaimed: u64,
+    /// Pages left: the first so many of the batch.
+    pub kept: usize,
+    /// Sums.
+    pub stats: BatchStats,
+}
+
+/// The end of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nobody can find it any more.
+    Free,
+    /// Back to where it came from.
+    Keep,
+    /// The same; it is not locked by us.
+    KeepUnlocked,
+    /// To the active list.
+    Activate,
+}
+
+/// What the reference check says (§7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum References {
+    Activate,
+    Keep,
+    Reclaim,
+    /// Reclaim, but do not write it.
+    ReclaimClean,
+}
+
+/// Decides on a page from a walk's result (§7): the number of areas that used it (none: a lock was
+/// contended) and their flags. `was_referenced` = its own flag, cleared by now. True as second
+/// value: set that flag again.
+fn decide(
+    users: Option<u32>,
+    flags: AreaFlags,
+    was_referenced: bool,
+    is_file: bool,
+    anon_new: AnonStart,
+) -> (References, bool) {
+    if flags.contains(AreaFlags::LOCKED) {
+        return (References::Activate, false);
+    }
+    let Some(users) = users else { return (References::Keep, false) };
+    if users == 0 {
+        let clean_only = was_referenced && is_file;
+        return (if clean_only { References::ReclaimClean } else { References::Reclaim }, false);
+    }
+    // Up to 5.8 anonymous pages start active and go back there.
+    let is_old_anon = anon_new == AnonStart::Active && !is_file;
+    let is_exec = flags.contains(AreaFlags::EXEC) && is_file;
+    if was_referenced || users > 1 || is_exec || is_old_anon {
+        (References::Activate, true)
+    } else {
+        (References::Keep, true)
+    }
+}
+
+/// One batch under way.
+struct Batch<'a, H: Devices> {
+    sc: &'a mut Control,
+    node: NodeId,
+    ignore_references: bool,
+    stats: BatchStats,
+    /// The file of the last file page: neighbours mostly share it.
+    file: Option<Arc<File<H>>>,
+}
 
 impl<H: Devices> Kernel<H> {
-    /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, the others
-    /// put back (MADV_PAGEOUT); the pages freed.
+    /// Judges a batch of isolated pages of one node (a reference each, LRU cleared), at most
+    /// [`BATCH`]; those that stay are left at the front of `pages`, in order.
+    pub(super) fn shrink_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        sc: &mut Control,
+        pages: &mut [Pfn],
+        ignore_references: bool,
+    ) -> Shrunk {
+        debug_assert!(pages.len() <= BATCH);
+        let stats = BatchStats::default();
+        let mut batch = Batch { sc, node, ignore_references, stats, file: None };
+        let mut freed = [Pfn(0); BATCH];
+        let (mut nr_freed, mut kept) = (0, 0);
+        for at in 0..pages.len() {
+            let pfn = pages[at];
+            let verdict = self.judge(cx, &mut batch, pfn);
+            if verdict == Verdict::Free {
+                freed[nr_freed] = pfn;
+                nr_freed += 1;
+                continue;
+            }
+            if verdict == Verdict::Activate {
+                self.activate(cx, &mut batch.stats, pfn);
+            }
+            if verdict != Verdict::KeepUnlocked {
+                self.unlock_page(cx, pfn);
+            }
+            pages[kept] = pfn;
+            kept += 1;
+        }
+        self.flush_unmapped(cx, false);
+        let result = self.mem.free_list(cx, &freed[..nr_freed]);
+        debug_assert!(result.is_ok(), "reclaim freed a page that was not its own: {result:?}");
+        let activated: u64 = batch.stats.activate.iter().sum();
+        if activated != 0 {
+            self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
+        }
+        Shrunk { reclaimed: nr_freed as u64, kept, stats: batch.stats }
+    }
+
+    /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, whoever used
+    /// them; the others are put back (MADV_PAGEOUT). The pages freed.
     pub(crate) fn reclaim_pages(&self, cx: &Cx<'_, H>, pages: &[Pfn]) -> u64 {
-        let _ = (cx, pages);
-        todo!()
+        let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
+        let node_of = |pfn: Pfn| self.mem.zone_of(pfn).map_or(NodeId(0), |zone| zone.node);
+        let mut sc = Control::new(0, 0, Gfp::GFP_KERNEL, ZoneType::Device);
+        let mut reclaimed = 0;
+        for run in pages.chunk_by(|&a, &b| node_of(a) == node_of(b)) {
+            for chunk in run.chunks(BATCH) {
+                let mut batch = [Pfn(0); BATCH];
+                let batch = &mut batch[..chunk.len()];
+                batch.copy_from_slice(chunk);
+                let shrunk = self.shrink_pages(cx, node_of(chunk[0]), &mut sc, batch, true);
+                reclaimed += shrunk.reclaimed;
+                for &pfn in &batch[..shrunk.kept] {
+                    self.putback_page(cx, pfn);
+                }
+            }
+        }
+        if !before.contains(TaskFlags::MEMALLOC) {
+            cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
+        }
+        reclaimed
+    }
+
+    /// The table of §11, top to bottom.
+    fn judge(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Verdict {
+        let page = self.mem.map.page(pfn);
+        if !page.try_lock::<H>() {
+            return Verdict::KeepUnlocked;
+        }
+        batch.sc.nr_scanned += 1;
+        cx.charge(Cost::ScanPage, 1);
+        if !page.is_evictable() {
+            return Verdict::Activate;
+        }
+        if !batch.sc.may_unmap && page.is_mapped() {
+            return Verdict::Keep;
+        }
+        self.count_dirty_state(batch, page);
+        if page.is(PageFlags::WRITEBACK) {
+            return self.under_writeback(batch, page);
+        }
+        let references = match batch.ignore_references {
+            true => References::Reclaim,
+            false => self.check_references(cx, pfn),
+        };
+        match references {
+            References::Activate => return Verdict::Activate,
+            References::Keep => {
+                batch.stats.ref_keep += 1;
+                return Verdict::Keep;
+            }
+            References::Reclaim | References::ReclaimClean => {}
+        }
+        let marks = page.marks();
+        let is_anon = page.is_anon();
+        if is_anon && marks.contains(PageFlags::SWAPBACKED) && !marks.contains(PageFlags::SWAPCACHE)
+        {
+            if !batch.sc.gfp.contains(Gfp::IO) || marks.contains(PageFlags::PINNED) {
+                return Verdict::Keep;
+            }
+            if !self.add_to_swap(cx, pfn) {
+                return Verdict::Activate;
+            }
+        }
+        if page.is_mapped() {
+            cx.charge(Cost::ReclaimMapped, 1);
+            if !self.try_to_unmap(cx, pfn) {
+                batch.stats.unmap_fail += 1;
+                return Verdict::Activate;
+            }
+        }
+        if page.is(PageFlags::PINNED) {
+            return Verdict::Activate;
+        }
+        if page.is(PageFlags::DIRTY)
+            && let Some(verdict) = self.dirty_page(cx, batch, pfn, references)
+        {
+            return verdict;
+        }
+        if page.is(PageFlags::PRIVATE) {
+            // What a filesystem keeps with a page is not modelled: nothing can be released.
+            return Verdict::Activate;
+        }
+        self.remove(cx, batch, pfn)
+    }
+
+    /// Step 5. What a lazily freed page holds does not matter.
+    fn count_dirty_state(&self, batch: &mut Batch<'_, H>, page: &Page) {
+        let marks = page.marks();
+        if marks.contains(PageFlags::SWAPBACKED) || page.is_anon() {
+            return;
+        }
+        let is_dirty = marks.contains(PageFlags::DIRTY);
+        let is_writeback = marks.contains(PageFlags::WRITEBACK);
+        let stats = &mut batch.stats;
+        stats.dirty += u64::from(is_dirty || is_writeback);
+        stats.unqueued_dirty += u64::from(is_dirty && !is_writeback);
+        stats.congested += u64::from(is_writeback && marks.contains(PageFlags::RECLAIM));
+    }
+
+    /// Step 6. Reclaim never waits for a page here; it marks it, so that the end of its writeback
+    /// brings it to the tail, and slows down as a whole if that is all it meets.
+    fn under_writeback(&self, batch: &mut Batch<'_, H>, page: &Page) -> Verdict {
+        let state = &self.reclaim[batch.node.idx()];
+        if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && state.is_writeback.load(Relaxed) {
+            batch.stats.immediate += 1;
+        } else {
+            page.flag_set::<H>(PageFlags::RECLAIM);
+            batch.stats.writeback += 1;
+        }
+        self.out_of_the_way()
+    }
+
+    /// Where dirty pages at the tail go: the active list, or back (up to 4.10).
+    fn out_of_the_way(&self) -> Verdict {
+        match self.mem.policy.reclaim.dirty_at_tail {
+            DirtyAtTail::Activate => Verdict::Activate,
+            DirtyAtTail::Keep => Verdict::Keep,
+        }
+    }
+
+    /// Step 7.
+    fn check_references(&self, cx: &Cx<'_, H>, pfn: Pfn) -> References {
+        let page = self.mem.map.page(pfn);
+        let (users, flags) = match self.page_referenced(cx, pfn) {
+            Referenced::By(users, flags) => (Some(users), flags),
+            Referenced::Contended => (None, AreaFlags::empty()),
+        };
+        let was_referenced = page.flag_test_clear::<H>(PageFlags::REFERENCED);
+        let anon_new = self.mem.policy.reclaim.anon_new;
+        let (verdict, set_again) =
+            decide(users, flags, was_referenced, page.is_file_lru(), anon_new);
+        if set_again {
+            page.flag_set::<H>(PageFlags::REFERENCED);
+        }
+        verdict
+    }
+
+    /// Step 13: a verdict, or none if the page is clean now and still locked.
+    fn dirty_page(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        pfn: Pfn,
+        references: References,
+    ) -> Option<Verdict> {
+        let page = self.mem.map.page(pfn);
+        let sc = &batch.sc;
+        if page.is_file_lru() {
+            // Only kswapd writes file pages, and only those it met before on a node full of them:
+            // flushers do it in better order.
+            let is_kept_dirty = self.reclaim[batch.node.idx()].is_dirty.load(Relaxed);
+            if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
+                let stats = &self.mem.node(batch.node).stats;
+                stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, 1);
+                page.flag_set::<H>(PageFlags::RECLAIM);
+                return Some(self.out_of_the_way());
+            }
+        }
+        let may_write = references != References::ReclaimClean
+            && sc.may_enter_fs(page.is(PageFlags::SWAPCACHE))
+            && sc.may_writepage;
+        if !may_write {
+            return Some(Verdict::Keep);
+        }
+        self.flush_unmapped(cx, true);
+        self.pageout(cx, batch, pfn)
+    }
+
+    /// Step 13c: writes one page.
+    fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Option<Verdict> {
+        let page = self.mem.map.page(pfn);
+        let users = 2 + u32::from(page.is(PageFlags::PRIVATE));
+        if page.refcount() != users {
+            return Some(Verdict::Keep);
+        }
+        let page_type = PageType::of(page);
+        if page.is(PageFlags::SWAPCACHE) {
+            if !self.clear_page_dirty_for_io(cx, pfn) {
+                return None;
+            }
+            page.flag_set::<H>(PageFlags::RECLAIM);
+            self.swap_writepage(cx, pfn);
+        } else {
+            let PageOwner::File(id) = page.owner() else { return Some(Verdict::Keep) };
+            let Some(file) = self.file_of(cx, &mut batch.file, id) else {
+                return Some(Verdict::Keep);
+            };
+            if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
+                return Some(Verdict::Activate);
+            }
+            if !self.clean_file_page(cx, file, pfn) {
+                return None;
+            }
+            page.flag_set::<H>(PageFlags::RECLAIM);
+            if self.write_file_page(cx, file, pfn) == PageWrite::Refused {
+                page.flag_clear::<H>(PageFlags::RECLAIM);
+                return Some(Verdict::Activate);
+            }
+        }
+        if !page.is(PageFlags::WRITEBACK) {
+            // Done already, or failed.
+            page.flag_clear::<H>(PageFlags::RECLAIM);
+        }
+        cx.event(Event::Vmscan(VmscanEvent::WriteFolio { pfn, page_type }));
+        let stats = &self.mem.node(batch.node).stats;
+        stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, 1);
+        batch.stats.pageout += 1;
+        let is_busy = || page.marks().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
+        if is_busy() || !page.try_lock::<H>() {
+            return Some(Verdict::KeepUnlocked);
+        }
+        is_busy().then_some(Verdict::Keep)
+    }
+
+    /// Steps 15 and 16: makes the page nobody's.
+    fn remove(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Verdict {
+        let page = self.mem.map.page(pfn);
+        let is_gone = match page.owner() {
+            PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
+                let is_ours = page.freeze::<H>(1);
+                if is_ours {
+                    self.mem.events.add(cx.cpu(), VmEvent::Pglazyfreed, 1);
+                }
+                is_ours
+            }
+            PageOwner::Anon(_) => {
+                page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, pfn)
+            }
+            PageOwner::File(id) => {
+                let file = self.file_of(cx, &mut batch.file, id);
+                file.is_some_and(|file| self.remove_mapping_file(cx, file, pfn))
+            }
+            PageOwner::None => false,
+        };
+        if !is_gone {
+            return Verdict::Keep;
+        }
+        cx.charge(Cost::ReclaimUnmapped, 1);
+        page.reset_usage();
+        Verdict::Free
+    }
+
+    /// To the active list, unless mlock claims the page; a swap cache page may give up its slot.
+    fn activate(&self, cx: &Cx<'_, H>, stats: &mut BatchStats, pfn: Pfn) {
+        let page = self.mem.map.page(pfn);
+        let marks = page.marks();
+        if marks.contains(PageFlags::SWAPCACHE)
+            && (marks.contains(PageFlags::MLOCKED) || self.swap.is_full())
+        {
+            self.free_swap_cache(cx, pfn, false);
+        }
+        if !page.is(PageFlags::MLOCKED) {
+            page.flag_set::<H>(PageFlags::ACTIVE);
+            stats.activate[PageType::of(page) as usize] += 1;
+        }
+    }
+
+    /// A file by number, kept in `last` for the next page.
+    fn file_of<'a>(
+        &self,
+        cx: &Cx<'_, H>,
+        last: &'a mut Option<Arc<File<H>>>,
+        id: FileId,
+    ) -> Option<&'a Arc<File<H>>> {
+        if last.as_ref().is_none_or(|file| file.id != id) {
+            *last = self.file(cx, id);
+        }
+        last.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_23_10() {
+        use References::*;
+        let (none, exec) = (AreaFlags::empty(), AreaFlags::EXEC);
+        let table = [
+            (Some(1), false, none, true, Keep, true),
+            (Some(1), true, none, false, Activate, true),
+            (Some(2), false, none, false, Activate, true),
+            (Some(1), false, exec, true, Activate, true),
+            (Some(1), false, exec, false, Keep, true),
+            (Some(0), true, none, true, ReclaimClean, false),
+            (Some(0), true, none, false, Reclaim, false),
+            (None, true, none, true, Keep, false),
+        ];
+        for (users, referenced, flags, is_file, verdict, set_again) in table {
+            let got = decide(users, flags, referenced, is_file, AnonStart::Inactive);
+            assert_eq!(got, (verdict, set_again), "{users:?} {referenced} {flags:?} {is_file}");
+        }
+        let locked = decide(Some(0), AreaFlags::LOCKED, false, true, AnonStart::Inactive);
+        assert_eq!(locked, (Activate, false));
+        let old_anon = decide(Some(1), none, false, false, AnonStart::Active);
+        assert_eq!(old_anon, (Activate, true));
     }
 }

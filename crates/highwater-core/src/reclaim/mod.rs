@@ -7,6 +7,7 @@
 //! `page_cache`.
 
 mod active;
+mod balance;
 pub mod budget;
 mod control;
 mod direct;
@@ -17,10 +18,13 @@ mod kswapd;
 mod node;
 mod oom;
 mod shrinker;
+mod suitable;
 mod throttle;
 
 pub use control::{Control, PassSums};
+pub use isolate::{IsolateMode, Isolated};
 pub use kswapd::ReclaimNode;
 pub use oom::OomState;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
+pub use suitable::{Suitability, fragmentation_index, suitability};
 pub use throttle::ThrottleReason;

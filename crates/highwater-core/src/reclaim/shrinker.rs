@@ -1,10 +1,21 @@
 //! Shrinkers: caches that give memory back (spec 02 §17).
+//!
+//! Each node pass asks every shrinker for a part of its objects, the larger the harder reclaim
+//! tries. What is less than a batch is put off and added to a later pass.
+//!
+//! Key types: [`Shrinker`] (a cache), [`Shrinkers`] (all of them).
+//!
+//! From: [`super::node`] · to: `lru::workingset`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::host::{Cx, Devices, Tasks};
+use crate::host::{Cost, Cx, Devices, Probe, Tasks};
 use crate::kernel::Kernel;
+use crate::page_alloc::Gfp;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::trace::{Event, VmscanEvent, narrow};
+use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
 /// A cache that can shrink.
@@ -46,7 +57,7 @@ pub struct Shrunk {
 pub struct Shrinkers<H: Devices> {
     pub(crate) list: Vec<Box<dyn Shrinker<H>>>,
     /// Work put off, `[shrinker][node]`.
-    pub(crate) deferred: Vec<Vec<crate::sync::atomic::AtomicU64>>,
+    pub(crate) deferred: Vec<Vec<AtomicU64>>,
 }
 
 impl<H: Devices> Default for Shrinkers<H>
@@ -58,16 +69,154 @@ where
     }
 }
 
+/// What a shrinker is asked to do in one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    /// This pass's part of its objects.
+    delta: u64,
+    /// Objects to scan, with what was put off before.
+    total: u64,
+}
+
+/// A shrinker's share at a priority (§17): of `freeable` objects, and of `deferred` ones.
+const fn share(freeable: u64, deferred: u64, priority: u8, seeks: u64) -> Share {
+    let delta = match seeks {
+        // Nothing is lost with them.
+        0 => freeable / 2,
+        _ => (freeable >> priority) * 4 / seeks,
+    };
+    let total = (deferred >> priority) + delta;
+    Share { delta, total: if total < 2 * freeable { total } else { 2 * freeable } }
+}
+
+/// Sums of one shrinker's calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Calls {
+    done: Shrunk,
+    /// Objects of the share that were not scanned.
+    left: u64,
+    /// To be put off.
+    deferred: u64,
+}
+
+/// Calls `scan` until less than a batch is left (or not even that, if that is all there is).
+fn run(
+    freeable: u64,
+    deferred: u64,
+    share: Share,
+    batch: u64,
+    mut scan: impl FnMut(u64) -> Option<Shrunk>,
+) -> Calls {
+    let mut done = Shrunk::default();
+    let mut left = share.total;
+    while left != 0 && (left >= batch || left >= freeable) {
+        let Some(call) = scan(left.min(batch)) else { break };
+        done.scanned += call.scanned;
+        done.freed += call.freed;
+        done.pages += call.pages;
+        if call.scanned == 0 {
+            break;
+        }
+        left = left.saturating_sub(call.scanned);
+    }
+    let rest = (deferred + share.delta).saturating_sub(done.scanned);
+    Calls { done, left, deferred: rest.min(2 * freeable) }
+}
+
 impl<H: Devices> Kernel<H> {
-    /// Asks every shrinker for its share at a priority; the objects freed.
-    pub(crate) fn shrink_slab(
+    /// Adds a shrinker. Before the kernel is shared.
+    pub fn register_shrinker(&mut self, shrinker: Box<dyn Shrinker<H>>) {
+        self.shrinkers.list.push(shrinker);
+        let deferred = (0..self.mem.nr_nodes()).map(|_| AtomicU64::new(0)).collect();
+        self.shrinkers.deferred.push(deferred);
+    }
+
+    /// Asks every shrinker for its share at a priority; the pages that came back with it.
+    pub(crate) fn shrink_slab(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId, priority: u8) -> u64 {
+        let all = self.shrinkers.list.iter().zip(&self.shrinkers.deferred);
+        all.map(|(shrinker, deferred)| {
+            let node = if shrinker.is_node_aware() { node } else { NodeId(0) };
+            self.shrink_one(cx, gfp, node, priority, (&**shrinker, &deferred[node.idx()]))
+        })
+        .sum()
+    }
+
+    fn shrink_one(
         &self,
         cx: &Cx<'_, H>,
-        gfp: crate::page_alloc::Gfp,
+        gfp: Gfp,
         node: NodeId,
         priority: u8,
+        (shrinker, deferred): (&dyn Shrinker<H>, &AtomicU64),
     ) -> u64 {
-        let _ = (cx, gfp, node, priority);
-        todo!()
+        let freeable = shrinker.count(self, cx, node);
+        if freeable == 0 {
+            return 0;
+        }
+        let before = deferred.swap(0, Relaxed);
+        let share = share(freeable, before, priority, shrinker.seeks());
+        let count = |count: u64| narrow(count, u32::MAX);
+        cx.event(Event::Vmscan(VmscanEvent::ShrinkSlabStart {
+            nid: node,
+            deferred: count(before),
+            gfp,
+            cache_items: count(freeable),
+            delta: count(share.delta),
+            total_scan: count(share.total),
+            priority,
+        }));
+        let calls = run(freeable, before, share, shrinker.batch(), |nr| {
+            let call = shrinker.scan(self, cx, node, nr)?;
+            cx.charge(Cost::ShrinkObject, narrow(call.scanned, u32::MAX));
+            self.mem.events.add(cx.cpu(), VmEvent::SlabsScanned, call.scanned);
+            cx.host.yield_now();
+            Some(call)
+        });
+        let after = deferred.fetch_add(calls.deferred, Relaxed) + calls.deferred;
+        cx.event(Event::Vmscan(VmscanEvent::ShrinkSlabEnd {
+            nid: node,
+            deferred_before: count(before),
+            deferred_after: count(after),
+            total_scan: count(calls.left),
+            freed: count(calls.done.freed),
+        }));
+        calls.done.pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slab_23_21() {
+        // (freeable, deferred, priority, seeks) → delta, total; calls, scanned, deferred after
+        let table = [
+            ((100_000, 0, 12, 2), (48, 48), (0, 0, 48)),
+            ((1_000_000, 0, 12, 2), (488, 488), (3, 384, 104)),
+            ((100_000, 50_000, 9, 2), (390, 487), (3, 384, 50_006)),
+            ((100, 0, 0, 2), (200, 200), (1, 128, 72)),
+            ((5000, 0, 12, 0), (2500, 2500), (19, 2432, 68)),
+        ];
+        for ((freeable, deferred, priority, seeks), (delta, total), expected) in table {
+            let share = share(freeable, deferred, priority, seeks);
+            assert_eq!(share, Share { delta, total });
+            let mut nr_calls = 0;
+            let calls = run(freeable, deferred, share, 128, |nr| {
+                nr_calls += 1;
+                Some(Shrunk { scanned: nr, freed: nr, pages: 0 })
+            });
+            let got = (nr_calls, calls.done.scanned, calls.deferred);
+            assert_eq!(got, expected, "{freeable} {deferred} {priority} {seeks}");
+        }
+    }
+
+    #[test]
+    fn a_shrinker_may_stop() {
+        let asked = share(1_000_000, 0, 12, 2);
+        let calls = run(1_000_000, 0, asked, 128, |_| None);
+        assert_eq!((calls.done, calls.left, calls.deferred), (Shrunk::default(), 488, 488));
+        let idle = run(1_000_000, 0, asked, 128, |_| Some(Shrunk::default()));
+        assert_eq!(idle.left, 488, "no progress ends it");
     }
 }

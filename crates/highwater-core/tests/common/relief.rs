@@ -8,6 +8,7 @@ use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
+use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, ZoneType};
 
 use super::{Alloc, Host};
@@ -115,6 +116,8 @@ impl Relief<Host> for Fake {
         assert!(cx.flags().contains(TaskFlags::MEMALLOC), "reclaim must not recurse");
         assert!(req.gfp.contains(Gfp::DIRECT_RECLAIM));
         self.note(Call::Reclaim);
+        let stall = VmEvent::of_zone(VmEvent::AllocstallDma, req.highest);
+        alloc.events.add(cx.cpu(), stall, 1);
         self.act(alloc);
         self.plan.borrow_mut().pop_front().unwrap_or(self.reclaimed.get())
     }

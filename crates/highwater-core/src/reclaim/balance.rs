@@ -1,0 +1,174 @@
+//! Balancing a node, as kswapd of 6.1 does (spec 02 §14.2, §14.5).
+//!
+//! A node is balanced for an order if any of its zones is. kswapd goes through priorities 12 to 1
+//! until it is; boosted watermarks are worked off gently and first.
+//!
+//! From: [`super::kswapd`] · to: [`super::node`].
+
+use super::Control;
+use super::budget::{CLUSTER, DEF_PRIORITY, compact_gap};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::page::{Order, PAGEBLOCK_ORDER};
+use crate::page_alloc::Gfp;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::VmEvent;
+use crate::zone::{Mark, NodeId, Zone, ZoneFlags, ZoneType};
+
+/// Boosts are worked off at this priority and gentler ones: they are not worth swapping or writing.
+const BOOST_PRIORITY: u8 = DEF_PRIORITY - 2;
+
+/// The next priority of a step that got `got` pages; `raise` = it could not scan what it wanted.
+const fn next_priority(priority: u8, raise: bool, got: u64) -> u8 {
+    if raise || got == 0 { priority - 1 } else { priority }
+}
+
+/// What a step of kswapd aims at, from the high marks of the zones it looks at.
+fn step_target(high_marks: impl Iterator<Item = u64>) -> u64 {
+    high_marks.map(|high| high.max(CLUSTER)).sum()
+}
+
+impl<H: Devices> Kernel<H> {
+    /// True if any zone up to `highest` has blocks of an order above its high mark (§14.2).
+    pub(super) fn node_is_balanced(&self, node: NodeId, order: u8, highest: ZoneType) -> bool {
+        let rule = (self.mem.policy.watermark.test, self.mem.policy.watermark.reserves);
+        let order = Order(order.min(Order::MAX.0));
+        let mut is_empty = true;
+        for zone in self.zones_upto(node, highest) {
+            is_empty = false;
+            if zone.watermark_ok_safe(rule, order, zone.mark(Mark::High), highest) {
+                return true;
+            }
+        }
+        is_empty
+    }
+
+    fn zones_upto(&self, node: NodeId, highest: ZoneType) -> impl Iterator<Item = &Zone<H>> {
+        let zones = self.mem.zones_of(node);
+        zones.filter(move |zone| zone.zone <= highest && zone.managed() != 0)
+    }
+
+    /// Reclaims until the node is balanced for an order and the zones up to `highest`, or until it
+    /// is no use; the order it ended with, 0 if it gave up on a higher one.
+    pub(super) fn balance_node(
+        &self,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        order: u8,
+        highest: ZoneType,
+    ) -> u8 {
+        self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
+        let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, highest);
+        sc.is_kswapd = true;
+        let mut boosts = [0; ZoneType::COUNT];
+        for zone in self.zones_upto(node, highest) {
+            boosts[zone.zone.idx()] = zone.boost();
+        }
+        let mut boost: u64 = boosts.iter().sum();
+        let was_boosted = boost != 0;
+
+        for zone in self.zones_upto(node, highest) {
+            zone.set_flag(ZoneFlags::RECLAIM_ACTIVE);
+        }
+        let is_balanced = self.balance_steps(cx, node, &mut sc, &mut boost);
+        if !is_balanced && sc.nr_reclaimed == 0 {
+            self.reclaim[node.idx()].kswapd_failures.fetch_add(1, Relaxed);
+        }
+        for zone in self.zones_upto(node, highest) {
+            zone.clear_flag(ZoneFlags::RECLAIM_ACTIVE);
+        }
+        if was_boosted {
+            for zone in self.zones_upto(node, highest) {
+                zone.reduce_boost(boosts[zone.zone.idx()]);
+            }
+            // The boost was for a pageblock that got mixed: now is the time to clean up.
+            self.wake_kcompactd(cx, node, PAGEBLOCK_ORDER as u8, highest);
+        }
+        self.snapshot_refaults(node);
+        sc.order
+    }
+
+    /// The priority steps; true if the node was found balanced.
+    fn balance_steps(
+        &self,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        sc: &mut Control,
+        boost: &mut u64,
+    ) -> bool {
+        let state = &self.reclaim[node.idx()];
+        let highest = sc.reclaim_idx;
+        sc.priority = DEF_PRIORITY;
+        loop {
+            let before = sc.nr_reclaimed;
+            let mut raise = true;
+            let is_balanced = self.node_is_balanced(node, sc.order, highest);
+            if !is_balanced && *boost != 0 {
+                // Pages are needed now: the boost has to wait.
+                *boost = 0;
+                sc.priority = DEF_PRIORITY;
+                continue;
+            }
+            if is_balanced && *boost == 0 {
+                return true;
+            }
+            if *boost != 0 && sc.priority == BOOST_PRIORITY {
+                raise = false;
+            }
+            sc.may_writepage = *boost == 0;
+            sc.may_swap = *boost == 0;
+            for vec in self.lru_vecs(node, highest) {
+                self.age_anon(cx, (node, vec), sc);
+            }
+            if sc.priority < BOOST_PRIORITY {
+                sc.may_writepage = true;
+            }
+            sc.nr_scanned = 0;
+            if self.shrink_kswapd_node(cx, node, sc) {
+                raise = false;
+            }
+            if state.pfmemalloc_wait.has_waiters() && self.allows_direct_reclaim(cx, node) {
+                state.pfmemalloc_wait.wake_all(cx.host, cx.cpu());
+            }
+            if self.is_stopping() {
+                return false;
+            }
+            let got = sc.nr_reclaimed - before;
+            *boost -= got.min(*boost);
+            if *boost != 0 && got == 0 {
+                return false;
+            }
+            sc.priority = next_priority(sc.priority, raise, got);
+            if sc.priority < 1 {
+                return false;
+            }
+        }
+    }
+
+    /// One step; true if it scanned as much as it wanted.
+    fn shrink_kswapd_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) -> bool {
+        let zones = self.zones_upto(node, sc.reclaim_idx);
+        sc.nr_to_reclaim = step_target(zones.map(|zone| zone.mark(Mark::High)));
+        self.shrink_node(cx, node, sc);
+        // Enough for compaction to work with: from here on single pages do.
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(sc.order) {
+            sc.order = 0;
+        }
+        sc.nr_scanned >= sc.nr_to_reclaim
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_23_18() {
+        let wanted = step_target([99, 16_818, 8_250].into_iter());
+        assert_eq!(wanted, 25_167);
+        assert_eq!(step_target([7].into_iter()), 32, "small zones count a batch");
+        let next = |scanned: u64, got: u64| next_priority(12, scanned < wanted, got);
+        assert_eq!((next(30_000, 500), next(10_000, 500), next(30_000, 0)), (12, 11, 11));
+        assert_eq!((compact_gap(9), compact_gap(0)), (1024, 2));
+    }
+}
