@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
 use crate::host::{Cx, Devices};
-use crate::lru::Lru;
+use crate::lru::{Lru, WorkingsetShrinker};
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
@@ -26,7 +26,7 @@ use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vm::Space;
-use crate::writeback::Writeback;
+use crate::writeback::{DirtyDomain, Writeback};
 use crate::zone::NodeId;
 
 /// What a kernel has besides memory.
@@ -50,6 +50,8 @@ pub struct Kernel<H: Devices> {
     pub block: BlockLayer<H>,
     /// Dirty files, by device.
     pub writeback: Box<[Writeback<H>]>,
+    /// The dirty limit.
+    pub(crate) dirty: DirtyDomain,
     /// Reclaim's state, by node.
     pub reclaim: Box<[ReclaimNode<H>]>,
     /// Caches that can shrink.
@@ -110,11 +112,12 @@ impl<H: Devices> Kernel<H> {
             .map(|device| Writeback::new(host, DeviceId(device as u8)))
             .collect();
         let cpu_space: Vec<_> = (0..mem.nr_cpus()).map(|_| AtomicU32::new(0)).collect();
-        Ok(Kernel {
+        let mut kernel = Kernel {
             lru,
             swap,
             block: BlockLayer::new(host, &spec.devices),
             writeback: writeback.into(),
+            dirty: DirtyDomain::default(),
             reclaim: reclaim.into(),
             shrinkers: Shrinkers::default(),
             oom: OomState::new(host),
@@ -131,7 +134,9 @@ impl<H: Devices> Kernel<H> {
             zero_page,
             is_stopping: AtomicBool::new(false),
             mem,
-        })
+        };
+        kernel.register_shrinker(Box::new(WorkingsetShrinker));
+        Ok(kernel)
     }
 
     fn check(mem: &PageAllocator<H>, spec: &KernelSpec) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::limits::{self, DirtyLimits};
+use super::limits;
 use crate::block::DeviceId;
 use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
 use crate::kernel::Kernel;
@@ -28,7 +28,6 @@ use crate::page_cache::{File, Mark};
 use crate::sync::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
-use crate::vmstat::NodeStat;
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;
@@ -273,7 +272,7 @@ impl<H: Devices> Kernel<H> {
         let mut is_progress = false;
         loop {
             let Some(file) = wb.lists.lock(cx.cpu()).io.pop_front() else { break };
-            let dirty_limit = self.dirty_limits(cx).thresh;
+            let dirty_limit = self.hard_dirty_limit(cx);
             let chunk = limits::chunk(limits::INITIAL_BANDWIDTH, dirty_limit, work.left);
             let range = (file.writeback_index.load(Relaxed), u32::MAX);
             let written = self.write_pass(cx, &file, range, chunk, work.reason);
@@ -355,31 +354,6 @@ impl<H: Devices> Kernel<H> {
         for file in &files {
             self.wait_file_writeback(cx, file, (0, u32::MAX));
         }
-    }
-
-    /// The limits in force; a realtime task's own.
-    pub fn dirty_limits(&self, cx: &Cx<'_, H>) -> DirtyLimits {
-        // One page more than none: nobody divides by a limit of 0 (§7.2).
-        let avail = self.mem.dirtyable_pages() + 1;
-        let plain = DirtyLimits::new(avail, &self.mem.tunables, None);
-        if cx.flags().contains(TaskFlags::REALTIME) {
-            return DirtyLimits::new(avail, &self.mem.tunables, Some(plain.thresh));
-        }
-        plain
-    }
-
-    /// Dirty pages of all devices, writeback not counted.
-    pub fn nr_dirty_pages(&self) -> u64 {
-        self.sum_nodes(NodeStat::Dirty)
-    }
-
-    /// Pages under writeback, swap's included.
-    pub fn nr_writeback_pages(&self) -> u64 {
-        self.sum_nodes(NodeStat::Writeback)
-    }
-
-    fn sum_nodes(&self, item: NodeStat) -> u64 {
-        self.mem.nodes().iter().map(|node| node.stats.read(item as usize)).sum()
     }
 
     pub(super) fn is_over_background(&self, cx: &Cx<'_, H>) -> bool {

@@ -54,6 +54,16 @@ impl DirtyLimits {
     }
 }
 
+/// The smoothed limit one step on (§7.2): it rises with `thresh` at once and follows it down
+/// slowly, never below what is dirty. 0 = never computed.
+pub fn smooth_limit(dirty_limit: u64, thresh: u64, dirty: u64) -> u64 {
+    if dirty_limit < thresh {
+        return thresh;
+    }
+    let target = thresh.max(dirty);
+    dirty_limit - dirty_limit.saturating_sub(target) / 32
+}
+
 /// Pages a task may dirty before it looks at the limits again, if it is not held up (§7.8 step 2).
 pub const fn poll_interval(dirty: u64, thresh: u64) -> u64 {
     if thresh > dirty { 1 << ((thresh - dirty).ilog2() / 2) } else { 1 }
@@ -144,6 +154,18 @@ mod tests {
         let chunks = [512, 25_600, 128_000].map(|bw| chunk(bw, 209_664, u64::MAX));
         assert_eq!(chunks, [1024, 13_312, 26_624]);
         assert_eq!(chunk(25_600, 209_664, 1), 1024, "work left bounds it, rounded up");
+    }
+
+    #[test]
+    fn smooth_limit_vector_5() {
+        let mut limit = 209_660;
+        let steps = [(); 3].map(|()| {
+            limit = smooth_limit(limit, 100_000, 104_000);
+            limit
+        });
+        assert_eq!(steps, [206_359, 203_161, 200_063]);
+        assert_eq!(smooth_limit(0, 500, 900), 500, "the first time");
+        assert_eq!(smooth_limit(600, 500, 900), 600, "no lower than what is dirty");
     }
 
     #[test]

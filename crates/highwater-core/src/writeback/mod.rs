@@ -15,3 +15,4 @@ mod throttle;
 pub use flusher::{DirtyFiles, WriteReason, Writeback};
 pub use io::PageWrite;
 pub use limits::{DirtiedPages, DirtyLimits};
+pub use throttle::DirtyDomain;
