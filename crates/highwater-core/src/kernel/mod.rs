@@ -123,10 +123,8 @@ impl<H: Devices> Kernel<H> {
             oom: OomState::new(host),
             files: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_file: AtomicU32::new(0),
-            node_memory: host.new_lock(
-                LockClass::Table,
-                NodeMemory::new(mem.nr_cpus(), mem.nr_nodes()),
-            ),
+            node_memory: host
+                .new_lock(LockClass::Table, NodeMemory::new(mem.nr_cpus(), mem.nr_nodes())),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
             cpu_space: cpu_space.into(),
