@@ -194,7 +194,7 @@ impl<H: Devices> Kernel<H> {
         let table = vpn & !(TABLE_PAGES - 1);
         let bounds = area.start.max(table)..area.end.min(table + TABLE_PAGES);
         let window = vma_window(prev, vpn, size, bounds);
-        let table = space.tables.lock(cx.cpu()).table(vpn).cloned();
+        let table = space.table_of(cx.cpu(), vpn);
         self.plug_start(cx);
         for at in window {
             // Without the table's lock: what is read for nothing does no harm.

@@ -259,7 +259,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The lowest table of a virtual page, made if need be; none if there is no memory.
-    pub(super) fn make_table(
+    pub(crate) fn make_table(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,

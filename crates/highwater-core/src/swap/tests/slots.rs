@@ -1,10 +1,8 @@
-//! Slots under load.
-
-extern crate std;
+//! Slots of one area under load.
 
 use alloc::vec::Vec;
 
-use super::slots::{CLUSTER, Found, Left, Slots};
+use super::super::slots::{CLUSTER, Found, Left, Slots};
 use crate::host::CpuId;
 use crate::lru::Shadow;
 use crate::page::Pfn;
@@ -105,7 +103,7 @@ fn a_slot_lives_as_long_as_an_entry_or_the_cache_uses_it() {
     assert_eq!(slots.shadow(slot), None, "nobody will come back");
     assert!(slots.state(slot).has_cache, "taken until it is given back");
     slots.give_back(slot);
-    assert_eq!(slots.state(slot), super::SlotState::default());
+    assert_eq!(slots.state(slot), super::super::SlotState::default());
     assert_eq!(slots.nr_free(), CLUSTER - 1);
 }
 
