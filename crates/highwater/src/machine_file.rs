@@ -18,23 +18,30 @@
 //! thp = "madvise"
 //!
 //! [cache]                             # for the simulated machine, with [cost]
+//!
+//! [[disk]]                            # and [[swap]]: see `machine_file/disks.rs`
 //! ```
 //!
 //! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
+
+mod disks;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
 use highwater_core::page::PAGE_SIZE;
+use highwater_core::swap::SwapSpec;
 use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::disk::DiskSpec;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::{InputError, one_line};
 use crate::size::{parse_ranges, parse_size};
+use disks::{Disks, RawDisk, RawSwap};
 
 /// The machines that come with the program: name and text.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -60,6 +67,9 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
     Err(format!("memory up to {gib} GiB; machines here end at {most} GiB"))
 }
 
+/// The cost table of machines that name none.
+const GENERIC_COSTS: &str = "server-3ghz";
+
 /// Cost tables that machines name.
 const COSTS: &[(&str, &str)] = &[
     ("little-core", include_str!("../../../machines/costs/little-core.toml")),
@@ -80,6 +90,8 @@ pub struct MachineFile {
     source: Option<String>,
     /// `[cache]` and `[cost]`, the named cost table merged in.
     simulation: toml::Table,
+    /// `[[disk]]` and `[[swap]]`.
+    disks: Disks,
 }
 
 impl MachineFile {
@@ -120,6 +132,7 @@ impl MachineFile {
             summary: summary.to_owned(),
             source: None,
             simulation: default_simulation(machine.nodes.len()),
+            disks: Disks::default(),
             machine,
         }
     }
@@ -139,16 +152,28 @@ impl MachineFile {
         if simulation.is_empty() {
             simulation = default_simulation(machine.nodes.len());
         }
+        let disks = Disks::read(file, text, &raw.disks, &raw.swap)?;
         let source = Some(file.to_owned());
-        Ok(MachineFile { name, summary: raw.summary, machine, source, simulation })
+        Ok(MachineFile { name, summary: raw.summary, machine, source, simulation, disks })
     }
 
     /// The machine as results keep it: a file of this format with every zone and every cost, so
     /// that the run can be repeated from it alone.
     pub fn definition(&self) -> Definition {
         let simulation = toml::to_string(&self.simulation).unwrap_or_default();
-        let definition = format!("{}\n{simulation}", to_toml(&self.machine, &self.summary));
+        let machine = to_toml(&self.machine, &self.summary);
+        let definition = format!("{machine}{}\n{simulation}", self.disks.to_toml());
         Definition { name: self.name.clone(), summary: self.summary.clone(), definition }
+    }
+
+    /// Its disks, by device number.
+    pub fn disks(&self) -> &[DiskSpec] {
+        &self.disks.disks
+    }
+
+    /// Its swap areas.
+    pub fn swap(&self) -> &[SwapSpec] {
+        &self.disks.swap
     }
 
     /// What operations cost on it; those of a generic server if the file says nothing.
@@ -179,6 +204,10 @@ struct Raw {
     costs: Option<Spanned<String>>,
     cache: Option<toml::Table>,
     cost: Option<toml::Table>,
+    #[serde(default, rename = "disk")]
+    disks: Vec<RawDisk>,
+    #[serde(default)]
+    swap: Vec<RawSwap>,
 }
 
 #[derive(Deserialize)]
@@ -336,7 +365,8 @@ fn default_simulation(nr_nodes: usize) -> toml::Table {
         ("sockets", figure("count", nr_nodes)),
     ];
     // The table that comes with the program parses: a test reads every machine.
-    let mut tables: toml::Table = toml::from_str(COSTS[0].1).unwrap_or_default();
+    let generic = COSTS.iter().find(|(name, _)| *name == GENERIC_COSTS).map_or("", |(_, t)| *t);
+    let mut tables: toml::Table = toml::from_str(generic).unwrap_or_default();
     let cache = cache.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     tables.insert("cache".to_owned(), toml::Value::Table(cache));
     tables

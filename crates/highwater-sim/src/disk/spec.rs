@@ -37,6 +37,8 @@ pub struct DiskSpec {
     pub request_pages_max: u32,
     /// Which waiting request is served next.
     pub scheduler: Scheduler,
+    /// The kernel is told that seeks cost time (`queue/rotational`).
+    pub rotational: bool,
     /// Pages under writeback must not change.
     pub stable_writes: bool,
     /// What goes wrong; none: nothing.
@@ -64,6 +66,7 @@ impl DiskSpec {
             depth,
             request_pages_max: REQUEST_PAGES_MAX,
             scheduler,
+            rotational: matches!(kind, DiskKind::Hdd(_)),
             stable_writes: false,
             faults: None,
         }
@@ -95,7 +98,7 @@ impl DiskSpec {
             pages: self.nr_pages,
             depth: self.depth,
             max_request_pages: self.request_pages_max,
-            rotational: matches!(self.kind, DiskKind::Hdd(_)),
+            rotational: self.rotational,
             synchronous: self.is_synchronous(),
             stable_writes: self.stable_writes,
         }

@@ -378,20 +378,49 @@ mod tests {
         let with = |more: &str| error(&format!("{DISK}{more}"));
         let change = |from: &str, to: &str| error(&DISK.replace(from, to));
         for (error, expected) in [
-            (change("nvme", "tape"), "m.toml:5: model: unknown model \"tape\"; there are nvme, ssd, hdd, ram"),
+            (
+                change("nvme", "tape"),
+                "m.toml:5: model: unknown model \"tape\"; there are nvme, ssd, hdd, ram",
+            ),
             (change("16G", "16"), "m.toml:6: size: \"16\" is not a size such as 512M or 8G"),
             (change("16G", "0"), "m.toml:6: size: \"0\" is no number of 4 KiB pages"),
             (change("16G", "1K"), "m.toml:6: size: \"1K\" is no number of 4 KiB pages"),
-            (change("data sheet", " "), "m.toml:7: source: must be a text that says where model and figures are from"),
+            (
+                change("data sheet", " "),
+                "m.toml:7: source: must be a text that says where model and figures are from",
+            ),
             (with("depth = 0\n"), "m.toml:8: depth: must not be 0"),
             (with("channels = 0\n"), "m.toml:8: channels: must not be 0"),
-            (with("revolution-ns = 7\n"), "m.toml:8: revolution-ns: is no figure of model \"nvme\""),
-            (with("scheduler = \"cfq\"\n"), "m.toml:8: scheduler: unknown scheduler \"cfq\"; there are none, deadline"),
-            (with("name = \"disk1\"\n[[disk]]\nmodel = \"ram\"\nsize = \"4K\"\nsource = \"s\"\n"), "m.toml:10: name: there is another disk \"disk1\""),
-            (with("[[swap]]\ndisk = \"sda\"\n"), "m.toml:9: disk: unknown disk \"sda\"; there is disk0"),
-            (with("[[swap]]\ndisk = \"disk0\"\nsize = \"17G\"\n"), "m.toml:10: size: larger than its disk of 4194304 pages"),
-            (with("[[swap]]\ndisk = \"disk0\"\nsize = \"4K\"\n"), "m.toml:10: size: a swap area has 2 pages at least and 256 GiB at most"),
-            (with("[[swap]]\ndisk = \"disk0\"\n[[swap]]\ndisk = \"disk0\"\n"), "m.toml:11: disk: there is another swap area on \"disk0\""),
+            (
+                with("revolution-ns = 7\n"),
+                "m.toml:8: revolution-ns: is no figure of model \"nvme\"",
+            ),
+            (
+                with("scheduler = \"cfq\"\n"),
+                "m.toml:8: scheduler: unknown scheduler \"cfq\"; there are none, deadline",
+            ),
+            (
+                with(
+                    "name = \"disk1\"\n[[disk]]\nmodel = \"ram\"\nsize = \"4K\"\nsource = \"s\"\n",
+                ),
+                "m.toml:10: name: there is another disk \"disk1\"",
+            ),
+            (
+                with("[[swap]]\ndisk = \"sda\"\n"),
+                "m.toml:9: disk: unknown disk \"sda\"; there is disk0",
+            ),
+            (
+                with("[[swap]]\ndisk = \"disk0\"\nsize = \"17G\"\n"),
+                "m.toml:10: size: larger than its disk of 4194304 pages",
+            ),
+            (
+                with("[[swap]]\ndisk = \"disk0\"\nsize = \"4K\"\n"),
+                "m.toml:10: size: a swap area has 2 pages at least and 256 GiB at most",
+            ),
+            (
+                with("[[swap]]\ndisk = \"disk0\"\n[[swap]]\ndisk = \"disk0\"\n"),
+                "m.toml:11: disk: there is another swap area on \"disk0\"",
+            ),
         ] {
             assert_eq!(error, expected);
         }
