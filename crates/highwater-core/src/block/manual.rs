@@ -26,6 +26,8 @@ pub(crate) struct Manual {
     pub(crate) held: RefCell<Vec<IoRequest>>,
     /// How often somebody slept.
     pub(crate) naps: Cell<u32>,
+    /// What sleepers wait for fails.
+    pub(crate) fail: Cell<bool>,
 }
 
 impl Manual {
@@ -92,7 +94,7 @@ impl Tasks for Manual {
 
     fn park(&self, _: &'static str) {
         self.naps.set(self.naps.get() + 1);
-        self.end(0, Ok(()));
+        self.end(0, if self.fail.get() { Err(IoError::Device) } else { Ok(()) });
     }
 
     fn park_jiffies(&self, why: &'static str, _: u64) -> u64 {

@@ -18,6 +18,8 @@ mod node_memory;
 mod page_lock;
 mod read;
 mod readahead;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod truncate;
 mod write;
