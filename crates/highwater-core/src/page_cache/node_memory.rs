@@ -81,7 +81,7 @@ impl Extend<ObjectId> for Objects {
 
 /// Size of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlabShape {
+pub(super) struct SlabShape {
     /// Of the block.
     pub order: Order,
     /// Objects in it.
@@ -91,7 +91,7 @@ pub struct SlabShape {
 impl SlabShape {
     /// The smallest order with at least `4 * (bits(cpus) + 1)` objects, so that more CPUs refill
     /// less often; order 3 at most.
-    pub const fn for_cpus(cpus: usize) -> SlabShape {
+    const fn for_cpus(cpus: usize) -> SlabShape {
         let bits = usize::BITS - cpus.leading_zeros();
         let wanted = 4 * (bits + 1);
         let mut shape = SlabShape::of_order(Order::ZERO);

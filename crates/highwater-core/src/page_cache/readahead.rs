@@ -24,7 +24,7 @@ use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 
 /// Largest window of a descriptor without advice, pages: 128 KiB.
-pub const RA_PAGES: u32 = 32;
+pub(super) const RA_PAGES: u32 = 32;
 /// Forced reading goes in pieces of 2 MiB.
 const FORCED_CHUNK: u32 = (2 << 20) / PAGE_SIZE as u32;
 /// Net misses of faults after which a file is taken for randomly used.
@@ -68,7 +68,7 @@ pub struct Window {
 
 /// What made somebody ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
+enum Trigger {
     /// The page is missing.
     Miss,
     /// The page is there and has the mark.
@@ -76,7 +76,7 @@ pub enum Trigger {
 }
 
 /// Size of a first window for a request.
-pub const fn init_size(req: u32, max: u32) -> u32 {
+const fn init_size(req: u32, max: u32) -> u32 {
     let n = req.next_power_of_two();
     if n <= max / 32 {
         n * 4
@@ -88,7 +88,7 @@ pub const fn init_size(req: u32, max: u32) -> u32 {
 }
 
 /// Size of the window after one.
-pub const fn next_size(size: u32, max: u32) -> u32 {
+const fn next_size(size: u32, max: u32) -> u32 {
     if size < max / 16 {
         size * 4
     } else if size <= max / 2 {
@@ -105,7 +105,7 @@ impl ReadAhead {
     }
 
     /// Largest window for a request: one larger than usual gets as much as the device takes at once.
-    pub const fn max_window(&self, req: u32, io_pages: u32) -> u32 {
+    const fn max_window(&self, req: u32, io_pages: u32) -> u32 {
         let max = self.ra_pages;
         if req > max && io_pages > max { if req < io_pages { req } else { io_pages } } else { max }
     }
@@ -117,7 +117,7 @@ impl ReadAhead {
 
     /// What to read when page `index` is wanted, `req` pages of it and its successors (§6.2). `tree`
     /// is what is cached. None = nothing.
-    pub fn decide(
+    fn decide(
         &mut self,
         index: u32,
         req: u32,
@@ -185,7 +185,7 @@ impl ReadAhead {
 
     /// What to read around a page that a fault missed (§6.5), no advice given. None = that page
     /// alone.
-    pub fn around(&mut self, index: u32) -> Option<Window> {
+    fn around(&mut self, index: u32) -> Option<Window> {
         self.mmap_miss = (self.mmap_miss + 1).min(MMAP_MISSES_MAX);
         if self.mmap_miss > MMAP_MISSES {
             return None;
