@@ -188,7 +188,7 @@ impl NodeMemory {
     }
 
     /// The frame an object's slab starts at.
-    fn pfn_of(&self, id: ObjectId) -> Pfn {
+    pub(crate) fn pfn_of(&self, id: ObjectId) -> Pfn {
         self.slabs[self.slab_of(id)].pfn
     }
 
