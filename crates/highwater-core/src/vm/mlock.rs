@@ -83,9 +83,6 @@ impl<H: Devices> Kernel<H> {
                 }
                 drop(ptes);
                 at = last;
-                if at == area.end {
-                    break;
-                }
             }
         }
         self.lru_add_drain(cx);

@@ -112,9 +112,11 @@ impl<H: Tasks> SpaceTables<H> {
         directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES].as_ref()
     }
 
-    /// The first lowest table at or after the one of `from` that covers pages below `end`, and the
-    /// first page it covers.
+    /// The first lowest table that covers pages of `from..end`, and the first page it covers.
     pub fn next_table(&self, from: u32, end: u32) -> Option<(u32, &Arc<PageTable<H>>)> {
+        if from >= end {
+            return None;
+        }
         let mut vpn = from >> TABLE_SHIFT << TABLE_SHIFT;
         while vpn < end {
             let Some(directory) = self.directories.get((vpn >> PMD_SHIFT) as usize)? else {
@@ -269,6 +271,7 @@ mod tests {
             "it covers the page before its end"
         );
         assert_eq!(next(far + 1024, far + 2048), None);
+        assert_eq!(next(far + 1000, far + 1000), None, "an empty range has no table");
         assert_eq!(next(far + 1024, far + 2049), Some(far + 2048));
         assert_eq!(next(far + 4096, u32::MAX), None);
     }
