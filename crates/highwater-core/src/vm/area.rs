@@ -109,7 +109,7 @@ impl<H: Tasks> Area<H> {
     }
 
     /// What the file's list of mappings says of it.
-    pub(super) fn map_range(&self, space: SpaceId) -> Option<(&OpenFile<H>, MapRange)> {
+    pub(crate) fn map_range(&self, space: SpaceId) -> Option<(&OpenFile<H>, MapRange)> {
         match &self.backing {
             Backing::Anon => None,
             Backing::File { open, page } => {

@@ -208,12 +208,16 @@ impl<H: Tasks> SpaceTables<H> {
 
     /// All frames that hold tables: the top one, third level, second level, lowest level.
     pub fn table_frames(&self) -> impl Iterator<Item = Pfn> {
-        let upper = self.pgd.iter().chain(self.puds.iter().flatten()).copied();
         let lower = self.directories.iter().flatten().flat_map(|directory| {
             let tables = directory.tables.iter().flatten().map(|table| table.pfn);
             core::iter::once(directory.pfn).chain(tables)
         });
-        upper.chain(lower)
+        self.upper_frames().chain(lower)
+    }
+
+    /// Frames of the top table and of the third level, which `nr_page_table_pages` does not count.
+    pub fn upper_frames(&self) -> impl Iterator<Item = Pfn> {
+        self.pgd.iter().chain(self.puds.iter().flatten()).copied()
     }
 }
 

@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use super::{Pass, Step};
 use crate::host::{Cost, Devices, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{PageFlags, Pfn};
 use crate::page_alloc::Gfp;
-use crate::page_cache::{File, OpenFile, ReadMode};
+use crate::page_cache::{OpenFile, ReadMode};
 use crate::vm::space::Rss;
 use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
 use crate::vmstat::{NodeStat, VmEvent};
@@ -119,9 +119,9 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<Step, Error> {
         let cx = pass.cx;
         self.lock_page(cx, pfn);
-        let (open, index) = file_of(&pass.area, pass.vpn)?;
+        let (open, _) = file_of(&pass.area, pass.vpn)?;
         let mut is_used = false;
-        if self.belongs_to(pfn, &open.file, index) {
+        if self.is_page_of(&open.file, pfn) {
             self.wait_for_stable(pass, pfn);
             is_used = self.make_writable(pass, table, pfn);
         }
@@ -230,7 +230,7 @@ impl<H: Devices> Kernel<H> {
             let pfn = match cached {
                 Some(pfn) => {
                     self.lock_cached(pass, pfn)?;
-                    if !self.belongs_to(pfn, file, index) {
+                    if !self.is_page_of(file, pfn) {
                         self.unlock_page(cx, pfn);
                         self.put_page(cx, pfn);
                         cached = self.find_get_page(cx, file, index);
@@ -304,12 +304,6 @@ impl<H: Devices> Kernel<H> {
         }
         self.put_page(pass.cx, pfn);
         Err(Error::Killed)
-    }
-
-    /// True if a locked page is still that page of the file.
-    fn belongs_to(&self, pfn: Pfn, file: &File<H>, index: u32) -> bool {
-        let page = self.mem.map.page(pfn);
-        page.owner() == PageOwner::File(file.id) && page.index() == index
     }
 }
 
