@@ -16,7 +16,7 @@ use crate::zone::ZoneType;
 
 /// Which pages an isolation may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IsolateMode {
+pub struct IsolateMode {
     /// Pages of higher zones are set aside (`reclaim_idx`).
     pub highest: ZoneType,
     /// False: mapped pages stay.
@@ -25,7 +25,7 @@ pub(crate) struct IsolateMode {
 
 /// What an isolation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Isolated {
+pub struct Isolated {
     /// Pages taken: the first so many of the caller's buffer, oldest first.
     pub taken: usize,
     /// Pages looked at, those set aside included (nr_scanned of the trace; pgscan, pgrefill).
@@ -38,7 +38,7 @@ impl<H: Devices> Kernel<H> {
     /// Takes up to `out.len()` pages from the tail of list `list` of `self.lru.vecs[vec]`, under one
     /// hold of its lock: a reference each, LRU cleared. Looks at `out.len()` pages that are not set
     /// aside. Counts pgskip and the list's size; nr_isolated, pgscan and pgrefill are the caller's.
-    pub(crate) fn isolate_lru_pages(
+    pub fn isolate_lru_pages(
         &self,
         cx: &Cx<'_, H>,
         vec: usize,
@@ -109,7 +109,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// `rotated` (by [`crate::lru::PageType`]): pages that count as rotated for the balance of
     /// kernels up to 5.7; without effect on others.
-    pub(crate) fn move_pages_to_lru(
+    pub fn move_pages_to_lru(
         &self,
         cx: &Cx<'_, H>,
         vec: usize,
