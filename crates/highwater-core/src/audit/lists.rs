@@ -1,12 +1,13 @@
 //! The lists: links, lengths, labels, blocks that lie where they may.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Audit, AuditError, Place, Rule};
 use crate::config::{HighatomicKind, PcpLists};
 use crate::host::{CpuId, Host};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageMap, PageWord, Pfn};
 use crate::page_alloc::Pcp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::{FreeArea, Zone, ZoneType};
@@ -96,37 +97,9 @@ impl<H: Host> Audit<'_, H> {
         Ok(())
     }
 
-    /// Follows a list's links from head to tail.
     fn walk(&self, zone: &Zone<H>, list: &PageList) -> Result<Vec<Pfn>, AuditError> {
-        let mut frames = Vec::new();
-        let mut before: Option<Pfn> = None;
-        let mut at = list.head();
-        while let Some(pfn) = at {
-            if frames.len() >= self.alloc.map.len() {
-                return self.broken(zone, pfn, Rule::Links, "the list is a circle".into());
-            }
-            let Some(page) = self.alloc.map.get(pfn) else {
-                return self.broken(zone, pfn, Rule::Links, "no such frame".into());
-            };
-            let link = |word: u32| (word != u32::MAX).then_some(Pfn(word));
-            let prev = link(page.prev.load(Relaxed));
-            if prev != before {
-                let found = format!("reached from {before:?}, points back to {prev:?}");
-                return self.broken(zone, pfn, Rule::Links, found);
-            }
-            frames.push(pfn);
-            before = at;
-            at = link(page.next.load(Relaxed));
-        }
-        if list.tail() != before {
-            let found = format!("the list ends here, but calls {:?} its tail", list.tail());
-            return self.broken(zone, before, Rule::Links, found);
-        }
-        if list.len() as usize != frames.len() {
-            let found = format!("a list of {} blocks says {}", frames.len(), list.len());
-            return self.broken(zone, list.head(), Rule::Length, found);
-        }
-        Ok(frames)
+        walk(&self.alloc.map, list)
+            .or_else(|(rule, pfn, found)| self.broken(zone, pfn, rule, found))
     }
 
     /// Does the frame say what its list says?
@@ -227,6 +200,42 @@ impl<H: Host> Audit<'_, H> {
             MigrateType::Isolate => false,
         }
     }
+}
+
+/// Follows a list's links from head to tail; the frames, or the rule that is broken.
+pub(super) fn walk(
+    map: &PageMap,
+    list: &PageList,
+) -> Result<Vec<Pfn>, (Rule, Option<Pfn>, String)> {
+    let mut frames = Vec::new();
+    let mut before: Option<Pfn> = None;
+    let mut at = list.head();
+    while let Some(pfn) = at {
+        if frames.len() >= map.len() {
+            return Err((Rule::Links, at, "the list is a circle".into()));
+        }
+        let Some(page) = map.get(pfn) else {
+            return Err((Rule::Links, at, "no such frame".into()));
+        };
+        let link = |word: u32| (word != u32::MAX).then_some(Pfn(word));
+        let prev = link(page.prev.load(Relaxed));
+        if prev != before {
+            let found = format!("reached from {before:?}, points back to {prev:?}");
+            return Err((Rule::Links, at, found));
+        }
+        frames.push(pfn);
+        before = at;
+        at = link(page.next.load(Relaxed));
+    }
+    if list.tail() != before {
+        let found = format!("the list ends here, but calls {:?} its tail", list.tail());
+        return Err((Rule::Links, before, found));
+    }
+    if list.len() as usize != frames.len() {
+        let found = format!("a list of {} blocks says {}", frames.len(), list.len());
+        return Err((Rule::Length, list.head(), found));
+    }
+    Ok(frames)
 }
 
 /// The order of a per-CPU list; none if the policy has no such list (spec 01 §10.1).

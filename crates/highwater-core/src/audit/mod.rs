@@ -1,18 +1,28 @@
 //! Checkers that stand outside the code they judge: every frame is in exactly one place.
 //!
-//! [`check`] walks all lists by their links, then all frames, and compares what it counted with
-//! what the counters say. It uses no operation of the allocator, only what lies in memory, so a
+//! [`check`] walks the allocator's lists by their links, then all frames, and compares what it
+//! counted with what the counters say; [`check_kernel`] goes on with everything that uses frames. They use no operation of what they judge, only what lies in memory, so a
 //! bug in the lists cannot hide itself. The first broken [`Rule`] ends the walk and is named
 //! together with zone and frame.
 //!
 //! Synchronisation: takes each per-CPU lock and each zone lock once, one after the other. The
 //! result means something only while nobody else allocates or frees.
 
+mod files;
 mod frames;
+mod kernel;
+#[cfg(test)]
+mod kernel_tests;
 mod lists;
+mod lru;
+mod slots;
+mod spaces;
 #[cfg(test)]
 mod tests;
+mod users;
 mod zones;
+
+pub use kernel::{KernelReport, check_kernel, check_kernel_besides};
 
 use alloc::string::String;
 use alloc::vec;
@@ -80,6 +90,54 @@ pub enum Rule {
     Reserved,
     /// `managed` is the number of frames the allocator got.
     Managed,
+    /// What refers to a page refers to a single page in use.
+    Dangling,
+    /// A page on an LRU list, and only such a page, says so, and is on the list its flags name.
+    LruList,
+    /// The size of an LRU list, by zone, is the number of its pages.
+    LruSize,
+    /// Pages of files, of the swap cache, and mapped ones are on a list or in a batch for one.
+    OffLists,
+    /// A frame that holds a page table holds one, and nothing else.
+    TableFrame,
+    /// Entries lie in areas, allow no more than those, and name slots that exist.
+    EntryPlace,
+    /// The page of an entry knows by owner and index that it is mapped there.
+    EntryPage,
+    /// A space counts its pages, swap entries and tables.
+    Rss,
+    /// A page counts the entries that map it.
+    Mapcount,
+    /// A file lists the areas that map it.
+    FileMapping,
+    /// A page in a file's tree, and only such a page, says so.
+    FilePage,
+    /// A file counts the pages of its tree.
+    FileSize,
+    /// A page's marks in its tree go with its flags.
+    FileMarks,
+    /// A file with dirty pages waits for its flusher.
+    DirtyFile,
+    /// A slot counts the entries that name it.
+    SlotCount,
+    /// A slot of the swap cache and its page name each other.
+    SwapCached,
+    /// A slot that is taken without a page or an entry is kept by one CPU.
+    SlotKept,
+    /// Shadows lie in slots that entries name.
+    SlotShadow,
+    /// Free slots are counted.
+    SlotsFree,
+    /// Kernel memory has one user and is nothing else.
+    KernelMemory,
+    /// A page in use is used by something.
+    Unexplained,
+    /// A page has as many references as refer to it.
+    References,
+    /// Pages are locked or under writeback only while a device works.
+    Idle,
+    /// A counter of pages in some state is the number of such pages, all differences added.
+    Counter,
 }
 
 /// A broken rule.

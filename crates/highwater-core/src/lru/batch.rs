@@ -160,6 +160,16 @@ impl<H: Host> CpuBatches<H> {
         self.pending.load(Relaxed) == 0 && self.nr_rotate.load(Relaxed) == 0
     }
 
+    /// Every page that waits, and for what (for the audit).
+    pub(crate) fn each(&self, cpu: CpuId, mut visit: impl FnMut(BatchKind, Pfn)) {
+        let tasks = self.tasks.lock(cpu);
+        for kind in BatchKind::ALL {
+            tasks.pages(kind).iter().for_each(|&pfn| visit(kind, pfn));
+        }
+        drop(tasks);
+        self.rotate.lock(cpu).pages().iter().for_each(|&pfn| visit(BatchKind::Rotate, pfn));
+    }
+
     /// Pages that wait.
     pub fn len(&self, cx: &Cx<'_, H>) -> usize {
         let tasks = self.tasks.lock(cx.cpu());

@@ -179,6 +179,11 @@ impl<H: Tasks> Swap<H> {
         self.area(slot).slots.lock(cpu).state(slot.offset)
     }
 
+    /// The slots a CPU keeps (for the audit).
+    pub(crate) fn slot_cache_of(&self, cpu: CpuId) -> &H::CpuLock<SlotCache> {
+        &self.caches[cpu.idx()]
+    }
+
     /// Takes up to `want` from the number of free slots.
     fn reserve(&self, want: u64) -> u64 {
         let taken = |free: u64| (free > 0).then(|| free - free.min(want));

@@ -45,7 +45,7 @@ impl Default for VmaSwapState {
 
 /// History of readahead by slots.
 #[derive(Debug)]
-pub struct ClusterHistory {
+pub(super) struct ClusterHistory {
     prev: AtomicU32,
     window: AtomicU32,
     hits: AtomicU32,

@@ -1,0 +1,116 @@
+//! Files: every page in a tree names its file and index, its marks are its flags.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::kernel::{Found, KernelAudit};
+use super::{AuditError, Rule};
+use crate::host::{Devices, Lock};
+use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page_cache::{File, Mark};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::{NodeStat, ZoneStat};
+
+impl<H: Devices> KernelAudit<'_, '_, H> {
+    pub(super) fn files(&mut self) -> Result<(), AuditError> {
+        let mut dirty = Vec::new();
+        dirty.resize(self.k.writeback.len(), (0, 0));
+        for file in self.k.all_files(self.cx) {
+            let (nr_dirty, nr_writeback) = self.file(&file)?;
+            let device = &mut dirty[usize::from(file.spec.device.0)];
+            device.0 += nr_dirty;
+            device.1 += nr_writeback;
+            self.dirty_queue(&file, nr_dirty)?;
+        }
+        for (device, (nr_dirty, nr_writeback)) in self.k.writeback.iter().zip(dirty) {
+            let counted = (device.nr_reclaimable.load(Relaxed), device.nr_writeback.load(Relaxed));
+            if counted != (nr_dirty, nr_writeback) {
+                let found = format!(
+                    "device {} counts {counted:?} pages dirty and under writeback, there are \
+                     {nr_dirty} and {nr_writeback}",
+                    device.device.0
+                );
+                return self.broken(None, Rule::Counter, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages dirty and under writeback.
+    fn file(&mut self, file: &File<H>) -> Result<(u64, u64), AuditError> {
+        let mut pages = Vec::new();
+        let counted = {
+            let tree = file.tree.lock(self.cx.cpu());
+            tree.walk(0, u32::MAX, |index, pfn| {
+                let marks = [Mark::Dirty, Mark::Writeback].map(|m| tree.is_marked(index, m));
+                pages.push((index, pfn, marks));
+                true
+            });
+            for node in tree.nodes().filter(|node| node.nr_pages == 0) {
+                let pfn = self.k.node_memory.lock(self.cx.cpu()).pfn_of(node.object);
+                self.count(self.page(pfn), NodeStat::WorkingsetNodes, 1);
+            }
+            tree.nr_pages()
+        };
+        let found = pages.len() as u64;
+        if counted != found || file.nr_pages() != found {
+            let found = format!(
+                "{:?} counts {counted} and {} pages, its tree holds {found}",
+                file.id,
+                file.nr_pages()
+            );
+            return self.broken(None, Rule::FileSize, found);
+        }
+        let (mut nr_dirty, mut nr_writeback) = (0, 0);
+        for (index, pfn, marks) in pages {
+            let page = self.in_use(pfn, "a file")?;
+            if (page.owner(), page.index()) != (PageOwner::File(file.id), index) {
+                let owner = (page.owner(), page.index());
+                let found = format!("is page {index} of {:?}, says {owner:?}", file.id);
+                return self.broken(pfn, Rule::FilePage, found);
+            }
+            self.marks(pfn, marks)?;
+            self.refer(pfn, Found::FILE);
+            self.report.cached += 1;
+            self.count(page, NodeStat::FilePages, 1);
+            if page.is(PageFlags::DIRTY) {
+                nr_dirty += 1;
+                self.count(page, NodeStat::Dirty, 1);
+                self.count_zone(page, ZoneStat::ZoneWritePending);
+            }
+            nr_writeback += u64::from(page.is(PageFlags::WRITEBACK));
+        }
+        Ok((nr_dirty, nr_writeback))
+    }
+
+    /// The mark of a dirty page may stay until its writeback starts; a dirty page has it.
+    fn marks(&self, pfn: Pfn, [dirty, writeback]: [bool; 2]) -> Result<(), AuditError> {
+        let page = self.page(pfn);
+        if page.is(PageFlags::DIRTY) && !dirty || page.is(PageFlags::WRITEBACK) != writeback {
+            let found =
+                format!("has {:?}, marks dirty {dirty}, writeback {writeback}", page.marks());
+            return self.broken(pfn, Rule::FileMarks, found);
+        }
+        Ok(())
+    }
+
+    /// A dirty file waits for its flusher, unless that works on it now.
+    fn dirty_queue(&self, file: &File<H>, nr_dirty: u64) -> Result<(), AuditError> {
+        let device = &self.k.writeback[usize::from(file.spec.device.0)];
+        let is_listed = {
+            let lists = device.lists.lock(self.cx.cpu());
+            let mut all = lists.dirty.iter().chain(&lists.io).chain(&lists.more_io);
+            all.any(|listed| listed.id == file.id)
+        };
+        let is_queued = file.is_queued.load(Relaxed);
+        let is_running = device.is_running.load(Relaxed);
+        if nr_dirty > 0 && !is_queued || is_listed != is_queued && !is_running {
+            let found = format!(
+                "{:?} has {nr_dirty} dirty pages, is queued: {is_queued}, listed: {is_listed}",
+                file.id
+            );
+            return self.broken(None, Rule::DirtyFile, found);
+        }
+        Ok(())
+    }
+}

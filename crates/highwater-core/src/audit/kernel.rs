@@ -1,0 +1,272 @@
+//! Everything above the allocator: who uses each frame in use, and do they all agree?
+//!
+//! [`check_kernel`] walks what refers to pages (page tables, files, swap slots, LRU lists, batches,
+//! slabs), notes for every frame how many references and mappings that explains, and then goes over
+//! all frames in use: each has to be explained by something, to have exactly the references that were
+//! found, and to say of itself what those who refer to it say. Every counter of what was walked is
+//! compared with the walk, the differences of CPUs added. It uses no operation of the subsystems,
+//! only what lies in memory.
+//!
+//! The machine has to be quiet: tasks and daemons may sleep between operations, not inside one.
+//! Transfers may be under way.
+//!
+//! | file | walks |
+//! |---|---|
+//! | [`super::spaces`] | areas, page tables, entries |
+//! | [`super::files`] | files, their trees, dirty lists |
+//! | [`super::slots`] | swap slots, the swap cache, CPUs' caches of slots |
+//! | [`super::lru`] | LRU lists and batches |
+//! | [`super::users`] | slabs, then every frame in use; counters |
+//!
+//! Synchronisation: takes locks one after the other; `Table` locks are held while what they protect
+//! is read.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{AuditError, AuditReport, Rule, check};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::page::{Page, Pfn};
+use crate::vmstat::{NodeStat, ZoneStat};
+use crate::zone::ZoneType;
+
+/// What the audit of a kernel found, in frames unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct KernelReport {
+    /// What the allocator's audit found.
+    pub memory: AuditReport,
+    /// On LRU lists, the unevictable one among them.
+    pub on_lists: u64,
+    /// Waiting in CPUs' batches; a page may wait in several.
+    pub in_batches: u64,
+    /// Page tables.
+    pub tables: u64,
+    /// Present page table entries, those of the zero page among them.
+    pub entries: u64,
+    /// Page table entries that name swap slots.
+    pub swap_entries: u64,
+    /// In files' trees.
+    pub cached: u64,
+    /// In the swap cache.
+    pub swap_cached: u64,
+    /// Of slabs.
+    pub slab: u64,
+    /// Held by something outside the model.
+    pub pinned: u64,
+    /// Held by the caller's workloads.
+    pub foreign: u64,
+}
+
+/// Checks everything.
+///
+/// # Errors
+/// The first broken rule.
+pub fn check_kernel<H: Devices>(
+    kernel: &Kernel<H>,
+    cx: &Cx<'_, H>,
+) -> Result<KernelReport, AuditError> {
+    check_kernel_besides(kernel, cx, &|_| false)
+}
+
+/// As [`check_kernel`], where `is_foreign` says which blocks in use (by first frame) somebody else
+/// took straight from the allocator.
+///
+/// # Errors
+/// The first broken rule.
+pub fn check_kernel_besides<H: Devices>(
+    kernel: &Kernel<H>,
+    cx: &Cx<'_, H>,
+    is_foreign: &dyn Fn(Pfn) -> bool,
+) -> Result<KernelReport, AuditError> {
+    let memory = check(&kernel.mem, cx)?;
+    let mut audit = KernelAudit {
+        k: kernel,
+        cx,
+        uses: vec![Use::default(); kernel.mem.map.len()],
+        named: BTreeMap::new(),
+        nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
+        zones: vec![[0; ZoneStat::COUNT]; kernel.mem.nr_nodes() * ZoneType::COUNT],
+        report: KernelReport { memory, ..KernelReport::default() },
+    };
+    audit.spaces()?;
+    audit.files()?;
+    audit.swap()?;
+    audit.lists()?;
+    audit.slabs()?;
+    audit.users(is_foreign)?;
+    audit.counters()?;
+    Ok(audit.report)
+}
+
+/// What refers to a frame.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Use {
+    /// References that were found.
+    pub(super) refs: u32,
+    /// Present entries among them.
+    pub(super) mapped: u32,
+    pub(super) is: Found,
+}
+
+bitflags::bitflags! {
+    /// Where a frame was found.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub(super) struct Found: u8 {
+        /// It holds a page table.
+        const TABLE = 1 << 0;
+        /// In a file's tree.
+        const FILE = 1 << 1;
+        /// In the swap cache.
+        const SWAP = 1 << 2;
+        /// On an LRU list.
+        const LISTED = 1 << 3;
+        /// In a batch that will put it on a list.
+        const TO_LIST = 1 << 4;
+        /// Part of a slab.
+        const SLAB = 1 << 5;
+        /// Mapped by an entry for anonymous memory.
+        const ANON = 1 << 6;
+    }
+}
+
+/// A walk in progress.
+pub(super) struct KernelAudit<'a, 'h, H: Devices> {
+    pub(super) k: &'a Kernel<H>,
+    pub(super) cx: &'a Cx<'h, H>,
+    /// By frame.
+    pub(super) uses: Vec<Use>,
+    /// Entries by the slot they name.
+    pub(super) named: BTreeMap<crate::swap::Slot, u32>,
+    /// What counters should say, by node and by zone.
+    nodes: Vec<[u64; NodeStat::COUNT]>,
+    zones: Vec<[u64; ZoneStat::COUNT]>,
+    pub(super) report: KernelReport,
+}
+
+impl<'a, H: Devices> KernelAudit<'a, '_, H> {
+    /// A broken rule.
+    pub(super) fn broken<T>(
+        &self,
+        pfn: impl Into<Option<Pfn>>,
+        rule: Rule,
+        found: String,
+    ) -> Result<T, AuditError> {
+        let pfn = pfn.into().filter(|pfn| self.k.mem.map.get(*pfn).is_some());
+        let zone = pfn.and_then(|pfn| self.k.mem.zone_of(pfn)).map(|zone| (zone.node, zone.zone));
+        Err(AuditError { rule, zone, pfn, found })
+    }
+
+    pub(super) fn page(&self, pfn: Pfn) -> &'a Page {
+        self.k.mem.map.page(pfn)
+    }
+
+    /// A page that somebody refers to: it exists, is in use, alone in its block.
+    pub(super) fn in_use(&self, pfn: Pfn, by: &str) -> Result<&'a Page, AuditError> {
+        use crate::page::{Order, PageWord};
+        match self.k.mem.map.get(pfn) {
+            Some(page) if page.has(PageWord::USED) && page.order() == Order::ZERO => Ok(page),
+            Some(page) => {
+                let found = alloc::format!("{by} refers to it, it has {:?}", page.flags());
+                self.broken(pfn, Rule::Dangling, found)
+            }
+            None => {
+                let found = alloc::format!("{by} refers to {pfn:?}, which does not exist");
+                self.broken(None, Rule::Dangling, found)
+            }
+        }
+    }
+
+    /// Notes a reference to a frame that exists.
+    pub(super) fn refer(&mut self, pfn: Pfn, found: Found) -> &mut Use {
+        let entry = &mut self.uses[pfn.idx()];
+        entry.refs += 1;
+        entry.is |= found;
+        entry
+    }
+
+    /// Counts pages for a node counter, on a page's node.
+    pub(super) fn count(&mut self, page: &Page, item: NodeStat, pages: u64) {
+        self.nodes[page.zone_index() / ZoneType::COUNT][item as usize] += pages;
+    }
+
+    /// Counts a page for a zone counter.
+    pub(super) fn count_zone(&mut self, page: &Page, item: ZoneStat) {
+        self.zones[page.zone_index()][item as usize] += 1;
+    }
+
+    /// Transfers that the devices have.
+    pub(super) fn in_flight(&self) -> u64 {
+        let devices = self.k.block.devices.iter();
+        devices.map(|device| u64::from(device.in_flight())).sum()
+    }
+
+    fn counters(&self) -> Result<(), AuditError> {
+        for (node, expected) in self.k.mem.nodes().iter().zip(&self.nodes) {
+            for &item in NODE_COUNTERS {
+                let (counted, walked) =
+                    (node.stats.read_exact(item as usize), expected[item as usize]);
+                // A captured system has slab pages besides, which are pinned here, as is the zero
+                // page.
+                let besides = match item {
+                    NodeStat::SlabReclaimable => self.report.pinned.saturating_sub(1),
+                    _ => 0,
+                };
+                if !(walked..=walked + besides).contains(&counted) {
+                    let found = alloc::format!(
+                        "{} of node {} is {counted}, {walked} were found",
+                        item.name(),
+                        node.id.0
+                    );
+                    return self.broken(None, Rule::Counter, found);
+                }
+            }
+        }
+        for zone in self.k.mem.populated_zones() {
+            let expected = &self.zones[zone.node.idx() * ZoneType::COUNT + zone.zone.idx()];
+            for &item in ZONE_COUNTERS {
+                let (counted, walked) =
+                    (zone.stats.read_exact(item as usize), expected[item as usize]);
+                if counted != walked {
+                    let found = alloc::format!("{} is {counted}, {walked} were found", item.name());
+                    let place = Some((zone.node, zone.zone));
+                    return Err(AuditError { rule: Rule::Counter, zone: place, pfn: None, found });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Node counters that say how many pages are in a state now.
+pub(super) const NODE_COUNTERS: &[NodeStat] = &[
+    NodeStat::InactiveAnon,
+    NodeStat::ActiveAnon,
+    NodeStat::InactiveFile,
+    NodeStat::ActiveFile,
+    NodeStat::Unevictable,
+    NodeStat::SlabReclaimable,
+    NodeStat::IsolatedAnon,
+    NodeStat::IsolatedFile,
+    NodeStat::WorkingsetNodes,
+    NodeStat::AnonPages,
+    NodeStat::Mapped,
+    NodeStat::FilePages,
+    NodeStat::Dirty,
+    NodeStat::Writeback,
+    NodeStat::PageTablePages,
+    NodeStat::Swapcached,
+];
+
+/// The same for zones.
+pub(super) const ZONE_COUNTERS: &[ZoneStat] = &[
+    ZoneStat::ZoneInactiveAnon,
+    ZoneStat::ZoneActiveAnon,
+    ZoneStat::ZoneInactiveFile,
+    ZoneStat::ZoneActiveFile,
+    ZoneStat::ZoneUnevictable,
+    ZoneStat::ZoneWritePending,
+    ZoneStat::Mlock,
+];

@@ -1,0 +1,132 @@
+//! LRU lists: pages are on the list that their flags name; sizes are what the lists hold.
+
+use alloc::format;
+
+use super::kernel::{Found, KernelAudit};
+use super::lists::walk;
+use super::{AuditError, Rule};
+use crate::host::{CpuId, Devices, Lock};
+use crate::lru::{BatchKind, LruKind};
+use crate::page::{PageFlags, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::{NodeStat, ZoneStat};
+use crate::zone::ZoneType;
+
+impl<H: Devices> KernelAudit<'_, '_, H> {
+    pub(super) fn lists(&mut self) -> Result<(), AuditError> {
+        for index in 0..self.k.lru.vecs.len() {
+            self.vec(index)?;
+        }
+        for cpu in self.k.mem.cpus() {
+            self.batches(cpu)?;
+        }
+        Ok(())
+    }
+
+    fn vec(&mut self, index: usize) -> Result<(), AuditError> {
+        let vec = &self.k.lru.vecs[index];
+        let mut sizes = [[0_u64; LruKind::COUNT]; ZoneType::COUNT];
+        let lists = vec.lists.lock(self.cx.cpu()).lists;
+        for (list, kind) in lists.iter().zip(LruKind::ALL) {
+            let pages = walk(&self.k.mem.map, list)
+                .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
+            for pfn in pages {
+                self.listed(index, kind, pfn)?;
+                sizes[self.page(pfn).zone_index() % ZoneType::COUNT][kind as usize] += 1;
+            }
+        }
+        for pfn in (0..self.k.mem.map.len() as u32).map(Pfn) {
+            let page = self.page(pfn);
+            let is_here = page.is(PageFlags::LRU | PageFlags::UNEVICTABLE)
+                && page.has(crate::page::PageWord::USED)
+                && self.k.lru.index_of(page) == index;
+            if is_here {
+                self.listed(index, LruKind::Unevictable, pfn)?;
+                sizes[page.zone_index() % ZoneType::COUNT][LruKind::Unevictable as usize] += 1;
+            }
+        }
+        for (zone, (found, counted)) in sizes.iter().zip(&vec.sizes).enumerate() {
+            for kind in LruKind::ALL {
+                let counted = counted[kind as usize].load(Relaxed);
+                let found = found[kind as usize];
+                if counted != found {
+                    let found = format!(
+                        "{kind:?} of lists {index}, zone type {zone}, counts {counted} pages and \
+                         has {found}"
+                    );
+                    return self.broken(None, Rule::LruSize, found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, index: usize, kind: LruKind, pfn: Pfn) -> Result<(), AuditError> {
+        let page = self.in_use(pfn, "an LRU list")?;
+        let marks = page.marks();
+        let is_right = marks.contains(PageFlags::LRU)
+            && LruKind::of(marks) == kind
+            && self.k.lru.index_of(page) == index;
+        let entry = &mut self.uses[pfn.idx()];
+        if !is_right || entry.is.contains(Found::LISTED) {
+            let found = format!("is on {kind:?} of lists {index}, has {marks:?}");
+            return self.broken(pfn, Rule::LruList, found);
+        }
+        entry.is |= Found::LISTED;
+        self.report.on_lists += 1;
+        self.count(page, node_item(kind), 1);
+        self.count_zone(page, zone_item(kind));
+        Ok(())
+    }
+
+    fn batches(&mut self, cpu: CpuId) -> Result<(), AuditError> {
+        let mut waiting = alloc::vec::Vec::new();
+        self.k.lru.batches[cpu.idx()].each(self.cx.cpu(), |kind, pfn| waiting.push((kind, pfn)));
+        for (kind, pfn) in waiting {
+            self.in_use(pfn, "a batch")?;
+            let to_list = matches!(kind, BatchKind::Add | BatchKind::Mlock);
+            self.refer(pfn, if to_list { Found::TO_LIST } else { Found::empty() });
+            self.report.in_batches += 1;
+        }
+        Ok(())
+    }
+
+    /// A page that says it is on a list is on one, and whatever can be reclaimed is on a list or on
+    /// its way there.
+    pub(super) fn on_a_list(&self, pfn: Pfn) -> Result<(), AuditError> {
+        let page = self.page(pfn);
+        let found = self.uses[pfn.idx()].is;
+        if page.is(PageFlags::LRU) != found.contains(Found::LISTED) {
+            let found = format!("is on no list, has {:?}", page.marks());
+            return self.broken(pfn, Rule::LruList, found);
+        }
+        let belongs = found.intersects(Found::FILE | Found::SWAP | Found::ANON);
+        if belongs && !found.intersects(Found::LISTED | Found::TO_LIST) {
+            let found = format!("is on no list and in no batch, has {:?}", page.marks());
+            return self.broken(pfn, Rule::OffLists, found);
+        }
+        Ok(())
+    }
+}
+
+// The audit's own tables: the lists' operations have theirs.
+
+fn node_item(kind: LruKind) -> NodeStat {
+    match kind {
+        LruKind::InactiveAnon => NodeStat::InactiveAnon,
+        LruKind::ActiveAnon => NodeStat::ActiveAnon,
+        LruKind::InactiveFile => NodeStat::InactiveFile,
+        LruKind::ActiveFile => NodeStat::ActiveFile,
+        LruKind::Unevictable => NodeStat::Unevictable,
+    }
+}
+
+fn zone_item(kind: LruKind) -> ZoneStat {
+    match kind {
+        LruKind::InactiveAnon => ZoneStat::ZoneInactiveAnon,
+        LruKind::ActiveAnon => ZoneStat::ZoneActiveAnon,
+        LruKind::InactiveFile => ZoneStat::ZoneInactiveFile,
+        LruKind::ActiveFile => ZoneStat::ZoneActiveFile,
+        LruKind::Unevictable => ZoneStat::ZoneUnevictable,
+    }
+}

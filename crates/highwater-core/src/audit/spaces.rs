@@ -1,0 +1,184 @@
+//! Address spaces: every entry lies in an area, names a page that knows of it, and is counted.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::kernel::{Found, KernelAudit};
+use super::{AuditError, Rule};
+use crate::host::{Devices, Lock};
+use crate::page::{FileId, PageFlags, PageOwner, Pfn};
+use crate::page_cache::MapRange;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
+use crate::vmstat::NodeStat;
+
+/// Resident pages of a space, as walked.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Resident {
+    anon: u64,
+    file: u64,
+    swap: u64,
+    tables: u64,
+}
+
+impl<H: Devices> KernelAudit<'_, '_, H> {
+    pub(super) fn spaces(&mut self) -> Result<(), AuditError> {
+        let spaces: Vec<Arc<Space<H>>> =
+            self.k.spaces.lock(self.cx.cpu()).values().cloned().collect();
+        let mut mapped = BTreeSet::new();
+        for space in &spaces {
+            self.space(space, &mut mapped)?;
+        }
+        self.mappings(&mapped)
+    }
+
+    fn space(
+        &mut self,
+        space: &Space<H>,
+        mapped: &mut BTreeSet<(FileId, MapRange)>,
+    ) -> Result<(), AuditError> {
+        let mut resident = Resident::default();
+        let tables = space.tables.lock(self.cx.cpu());
+        for area in tables.all_areas() {
+            if let Some((open, range)) = area.map_range(space.id) {
+                mapped.insert((open.file.id, range));
+            }
+        }
+        for pfn in tables.table_frames() {
+            let page = self.in_use(pfn, "an address space")?;
+            if !page.is(PageFlags::TABLE) || self.uses[pfn.idx()].refs != 0 {
+                let found = format!("is a page table of {:?} with {:?}", space.id, page.marks());
+                return self.broken(pfn, Rule::TableFrame, found);
+            }
+            self.refer(pfn, Found::TABLE);
+            self.report.tables += 1;
+            resident.tables += 1;
+        }
+        // The top table counts nowhere, those below it only in the space.
+        resident.tables = resident.tables.saturating_sub(1);
+        let upper: Vec<Pfn> = tables.upper_frames().collect();
+        for pfn in tables.table_frames().filter(|pfn| !upper.contains(pfn)) {
+            self.count(self.page(pfn), NodeStat::PageTablePages, 1);
+        }
+        let mut from = 0;
+        while let Some((first, table)) = tables.next_table(from, Space::<H>::TOP) {
+            let mut area: Option<&Arc<Area<H>>> = None;
+            for vpn in first..first + crate::vm::PTES as u32 {
+                let pte = table.peek(vpn);
+                if pte.is_none() {
+                    continue;
+                }
+                if area.is_none_or(|area| vpn >= area.end) {
+                    area = tables.area(vpn);
+                }
+                self.entry(space, area, vpn, pte, &mut resident)?;
+            }
+            from = first + crate::vm::PTES as u32;
+        }
+        drop(tables);
+        let rss = &space.rss;
+        let counted = Resident {
+            anon: rss.anon.load(Relaxed),
+            file: rss.file.load(Relaxed),
+            swap: rss.swap.load(Relaxed),
+            tables: rss.tables.load(Relaxed),
+        };
+        if counted != resident {
+            let found = format!("{:?} counts {counted:?}, it has {resident:?}", space.id);
+            return self.broken(None, Rule::Rss, found);
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        space: &Space<H>,
+        area: Option<&Arc<Area<H>>>,
+        vpn: u32,
+        pte: Pte,
+        resident: &mut Resident,
+    ) -> Result<(), AuditError> {
+        let id = space.id;
+        let Some(area) = area else {
+            let found = format!("{id:?} has {pte:?} at page {vpn:#x}, where nothing is mapped");
+            return self.broken(pte.pfn(), Rule::EntryPlace, found);
+        };
+        if pte.is_writable() && !area.flags.contains(AreaFlags::WRITE) {
+            let found = format!("{id:?} may write page {vpn:#x} of a read-only area");
+            return self.broken(pte.pfn(), Rule::EntryPlace, found);
+        }
+        let Some(pfn) = pte.pfn() else {
+            let slot = pte.slot().filter(|slot| self.is_slot(*slot));
+            let Some(slot) = slot else {
+                let found = format!("{id:?} has {pte:?} at page {vpn:#x}: no such slot");
+                return self.broken(None, Rule::EntryPlace, found);
+            };
+            *self.named.entry(slot).or_default() += 1;
+            self.report.swap_entries += 1;
+            resident.swap += 1;
+            return Ok(());
+        };
+        self.report.entries += 1;
+        if pfn == self.k.zero_page {
+            if pte.is_writable() {
+                let found = format!("{id:?} may write the zero page at {vpn:#x}");
+                return self.broken(pfn, Rule::EntryPlace, found);
+            }
+            return Ok(());
+        }
+        self.in_use(pfn, "a page table")?;
+        self.belongs(space, area, vpn, pfn)?;
+        let is_anon = self.page(pfn).is_anon();
+        let found = if is_anon { Found::ANON } else { Found::empty() };
+        self.refer(pfn, found).mapped += 1;
+        *(if is_anon { &mut resident.anon } else { &mut resident.file }) += 1;
+        Ok(())
+    }
+
+    /// Does the page know who maps it?
+    fn belongs(
+        &self,
+        space: &Space<H>,
+        area: &Area<H>,
+        vpn: u32,
+        pfn: Pfn,
+    ) -> Result<(), AuditError> {
+        let page = self.page(pfn);
+        let owner = (page.owner(), page.index());
+        let of_file = match &area.backing {
+            Backing::Anon => None,
+            Backing::File { open, page } => {
+                Some((PageOwner::File(open.file.id), page + (vpn - area.start)))
+            }
+        };
+        // Shared mappings of files have the file's pages only.
+        let may_be_anon = !area.flags.contains(AreaFlags::SHARED) || of_file.is_none();
+        let is_anon = may_be_anon && owner == (PageOwner::Anon(space.id), vpn);
+        if is_anon || of_file == Some(owner) {
+            return Ok(());
+        }
+        let found = format!("{:?} maps it at {vpn:#x}, it belongs to {owner:?}", space.id);
+        self.broken(pfn, Rule::EntryPage, found)
+    }
+
+    /// Do files know who maps them?
+    fn mappings(&self, mapped: &BTreeSet<(FileId, MapRange)>) -> Result<(), AuditError> {
+        let mut listed = BTreeSet::new();
+        for file in self.k.all_files(self.cx) {
+            let ranges = file.mappings.lock(self.cx.cpu());
+            listed.extend(ranges.keys().map(|range| (file.id, *range)));
+        }
+        // A file that is gone may still be mapped, and is listed nowhere then.
+        let exists = |id: FileId| self.k.file(self.cx, id).is_some();
+        let missing = mapped.difference(&listed).find(|(id, _)| exists(*id));
+        match missing.or_else(|| listed.difference(mapped).next()) {
+            None => Ok(()),
+            Some((id, range)) => {
+                let found = format!("{id:?} and {:?} do not agree on {range:?}", range.space);
+                self.broken(None, Rule::FileMapping, found)
+            }
+        }
+    }
+}

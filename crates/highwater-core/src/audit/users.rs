@@ -1,0 +1,150 @@
+//! Frames in use: each is used by what refers to it, by nobody else, and says so.
+
+use alloc::format;
+
+use super::kernel::{Found, KernelAudit};
+use super::{AuditError, Rule};
+use crate::host::{Devices, Lock};
+use crate::page::{PageFlags, PageOwner, PageWord, Pfn};
+use crate::vmstat::{NodeStat, ZoneStat};
+
+/// Kinds of kernel memory.
+const KERNEL: PageFlags = PageFlags::TABLE.union(PageFlags::SLAB).union(PageFlags::PINNED);
+
+/// What only user pages are.
+const USER: PageFlags = PageFlags::LOCKED
+    .union(PageFlags::DIRTY)
+    .union(PageFlags::WRITEBACK)
+    .union(PageFlags::LRU)
+    .union(PageFlags::SWAPCACHE)
+    .union(PageFlags::MLOCKED);
+
+impl<H: Devices> KernelAudit<'_, '_, H> {
+    pub(super) fn slabs(&mut self) -> Result<(), AuditError> {
+        let slabs: alloc::vec::Vec<_> = self.k.node_memory.lock(self.cx.cpu()).slabs().collect();
+        for (pfn, order, _) in slabs {
+            let page = self.page(pfn);
+            let is_right = page.has(PageWord::USED)
+                && page.order() == order
+                && page.is(PageFlags::SLAB)
+                && self.uses[pfn.idx()].refs == 0;
+            if !is_right {
+                let found = format!("is a slab of {order:?}, has {:?}", page.marks());
+                return self.broken(pfn, Rule::KernelMemory, found);
+            }
+            self.refer(pfn, Found::SLAB);
+            self.report.slab += order.pages();
+            self.count(page, NodeStat::SlabReclaimable, order.pages());
+        }
+        Ok(())
+    }
+
+    /// Goes over all frames in use.
+    pub(super) fn users(&mut self, is_foreign: &dyn Fn(Pfn) -> bool) -> Result<(), AuditError> {
+        let is_io_under_way = self.in_flight() > 0;
+        let mut pfn = Pfn(0);
+        while pfn.idx() < self.k.mem.map.len() {
+            let page = self.page(pfn);
+            if !page.has(PageWord::USED) {
+                pfn = pfn.add(1);
+                continue;
+            }
+            let pages = page.order().pages();
+            let marks = page.marks();
+            if is_foreign(pfn) {
+                self.report.foreign += pages;
+            } else if marks.intersects(KERNEL) {
+                self.kernel_block(pfn, pages)?;
+            } else {
+                self.user_page(pfn)?;
+                self.io_flags(pfn, is_io_under_way)?;
+            }
+            pfn = pfn.add(pages as u32);
+        }
+        Ok(())
+    }
+
+    fn kernel_block(&mut self, pfn: Pfn, pages: u64) -> Result<(), AuditError> {
+        let page = self.page(pfn);
+        let marks = page.marks();
+        let entry = self.uses[pfn.idx()];
+        let (expected, refs) = if marks.contains(PageFlags::TABLE) {
+            (Found::TABLE, entry.refs)
+        } else if marks.contains(PageFlags::SLAB) {
+            (Found::SLAB, entry.refs)
+        } else {
+            // Nobody refers to what is pinned, but who pinned it.
+            self.report.pinned += pages;
+            (Found::empty(), 1 + entry.refs)
+        };
+        if entry.is != expected || refs != 1 || page.refcount() != 1 || marks.intersects(USER) {
+            let found = format!(
+                "has {marks:?} and {} users, found as {:?} {} times",
+                page.refcount(),
+                entry.is,
+                entry.refs
+            );
+            return self.broken(pfn, Rule::KernelMemory, found);
+        }
+        Ok(())
+    }
+
+    fn user_page(&mut self, pfn: Pfn) -> Result<(), AuditError> {
+        let page = self.page(pfn);
+        let entry = self.uses[pfn.idx()];
+        if entry.refs == 0 {
+            let found = format!(
+                "has {:?}, {:?}, {} users; nothing refers to it",
+                page.marks(),
+                page.owner(),
+                page.refcount()
+            );
+            return self.broken(pfn, Rule::Unexplained, found);
+        }
+        self.on_a_list(pfn)?;
+        self.swap_cached(pfn)?;
+        if page.mapcount() != entry.mapped {
+            let found = format!("counts {} mappings, {} were found", page.mapcount(), entry.mapped);
+            return self.broken(pfn, Rule::Mapcount, found);
+        }
+        let is_of_file = matches!(page.owner(), PageOwner::File(_));
+        if is_of_file != entry.is.contains(Found::FILE) {
+            let found = format!("says {:?}, is in a file: {}", page.owner(), !is_of_file);
+            return self.broken(pfn, Rule::FilePage, found);
+        }
+        if page.refcount() != entry.refs {
+            let found = format!(
+                "has {} users, {} were found: {:?}, {} entries, {:?}",
+                page.refcount(),
+                entry.refs,
+                entry.is,
+                entry.mapped,
+                page.marks()
+            );
+            return self.broken(pfn, Rule::References, found);
+        }
+        if entry.mapped > 0 {
+            let is_anon = entry.is.contains(Found::ANON);
+            self.count(page, if is_anon { NodeStat::AnonPages } else { NodeStat::Mapped }, 1);
+        }
+        if page.is(PageFlags::MLOCKED) {
+            self.count_zone(page, ZoneStat::Mlock);
+        }
+        Ok(())
+    }
+
+    /// Locked pages are read into, others written: only while a device works.
+    fn io_flags(&mut self, pfn: Pfn, is_io_under_way: bool) -> Result<(), AuditError> {
+        let page = self.page(pfn);
+        let is_busy = page.marks().intersects(PageFlags::LOCKED | PageFlags::WRITEBACK);
+        if is_busy && !is_io_under_way {
+            let found = format!("has {:?} and no device works", page.marks());
+            return self.broken(pfn, Rule::Idle, found);
+        }
+        if page.is(PageFlags::WRITEBACK) {
+            self.count(page, NodeStat::Writeback, 1);
+            self.count_zone(page, ZoneStat::ZoneWritePending);
+        }
+        Ok(())
+    }
+}
