@@ -35,6 +35,8 @@ pub struct Solo<S = ()> {
     sink: S,
     takings: Counts,
     now_ns: Cell<u64>,
+    #[cfg(test)]
+    charges: [Cell<u64>; Cost::COUNT],
 }
 
 impl Default for Solo {
@@ -46,12 +48,24 @@ impl Default for Solo {
 impl<S> Solo<S> {
     /// A host whose events go to `sink`.
     pub fn new(sink: S) -> Solo<S> {
-        Solo { sink, takings: Rc::default(), now_ns: Cell::new(0) }
+        Solo {
+            sink,
+            takings: Rc::default(),
+            now_ns: Cell::new(0),
+            #[cfg(test)]
+            charges: [const { Cell::new(0) }; Cost::COUNT],
+        }
     }
 
     /// How often locks of a class were taken.
     pub fn takings(&self, class: LockClass) -> u64 {
         self.takings[class as usize].get()
+    }
+
+    /// How often work of a kind was charged.
+    #[cfg(test)]
+    pub fn charged(&self, cost: Cost) -> u64 {
+        self.charges[cost as usize].get()
     }
 
     /// Sets the time.
@@ -113,8 +127,15 @@ impl<S: EventSink> Host for Solo<S> {
         self.now_ns.get()
     }
 
+    #[cfg(not(test))]
     #[inline(always)]
     fn charge(&self, _: Cost, _: u32) {}
+
+    #[cfg(test)]
+    fn charge(&self, cost: Cost, count: u32) {
+        let charges = &self.charges[cost as usize];
+        charges.set(charges.get() + u64::from(count));
+    }
 
     fn frame_zero(&self, _: Pfn, _: Order) {}
 

@@ -15,15 +15,15 @@ use alloc::vec::Vec;
 use super::{FlushRange, Space};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Order, PageFlags, Pfn};
+use crate::page::{Order, Pfn};
 use crate::page_alloc::Gfp;
 
 /// Slots of the gather itself (`MMU_GATHER_BUNDLE`).
-pub const INLINE_SLOTS: usize = 8;
+pub(super) const INLINE_SLOTS: usize = 8;
 /// Slots of a batch page: a page less its header of 16 bytes, 8 bytes each.
-pub const BATCH_SLOTS: usize = 510;
+pub(super) const BATCH_SLOTS: usize = 510;
 /// Most batch pages: no more than 10 000 pages wait at a time.
-pub const MAX_BATCHES: usize = 10_000 / BATCH_SLOTS;
+pub(super) const MAX_BATCHES: usize = 10_000 / BATCH_SLOTS;
 
 /// Unmapped pages and what has to be flushed before they are freed.
 pub struct Gather<'a, H: Devices> {
@@ -176,22 +176,8 @@ impl<H: Devices> Kernel<H> {
     fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Pfn]) {
         self.lru_add_drain(cx);
         for &pfn in pages {
-            let page = self.mem.map.page(pfn);
-            if page.is(PageFlags::SWAPCACHE) && !page.is_mapped() && self.try_lock_page(pfn) {
-                self.try_to_free_swap(cx, pfn);
-                self.unlock_page(cx, pfn);
-            }
+            self.try_free_swap_cache(cx, pfn);
         }
         self.release_pages(cx, pages);
-    }
-
-    /// Takes a locked page out of the swap cache if nobody names its slot and no write is under way;
-    /// true if it is out of it.
-    pub(crate) fn try_to_free_swap(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
-        if !page.is(PageFlags::SWAPCACHE) {
-            return true;
-        }
-        !page.is(PageFlags::WRITEBACK) && self.free_swap_cache(cx, pfn, false)
     }
 }

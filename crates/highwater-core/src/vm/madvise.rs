@@ -185,12 +185,7 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::ClearPte, 1);
                 gather.cleared(vpn);
             }
-            let page = self.mem.map.page(pfn);
-            let gone = PageFlags::SWAPCACHE | PageFlags::UNEVICTABLE;
-            let on_list = PageFlags::LRU | PageFlags::SWAPBACKED;
-            if page.is_anon() && page.is(on_list) && !page.marks().intersects(gone) {
-                self.lru_batch(cx, BatchKind::LazyFree, pfn);
-            }
+            self.lru_batch(cx, BatchKind::LazyFree, pfn);
         }
     }
 
@@ -204,7 +199,8 @@ impl<H: Devices> Kernel<H> {
         if !self.try_lock_page(pfn) {
             return false;
         }
-        let is_free = page.mapcount() == 1 && self.try_to_free_swap(cx, pfn);
+        let is_free = page.mapcount() == 1
+            && (!page.is(PageFlags::SWAPCACHE) || self.free_swap_cache(cx, pfn, false));
         if is_free {
             page.flag_clear::<H>(PageFlags::DIRTY);
         }
@@ -247,11 +243,7 @@ impl<H: Devices> Kernel<H> {
                         }
                     }
                 }
-                None => {
-                    if page.is(PageFlags::ACTIVE) && !page.is(PageFlags::UNEVICTABLE) {
-                        self.lru_batch(cx, BatchKind::Deactivate, pfn);
-                    }
-                }
+                None => self.lru_batch(cx, BatchKind::Deactivate, pfn),
             }
         }
     }

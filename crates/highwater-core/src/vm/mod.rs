@@ -29,6 +29,9 @@ mod tlb;
 mod unmap;
 mod zap;
 
+#[cfg(test)]
+mod tests;
+
 pub use area::{Area, AreaFlags, Backing};
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;

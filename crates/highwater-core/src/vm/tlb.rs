@@ -13,7 +13,7 @@ use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Host, IpiScope, Probe};
 use crate::kernel::Kernel;
 
 /// Longest span, in pages, that is flushed page by page (`tlb_single_page_flush_ceiling`).
-pub const SINGLE_PAGE_CEILING: u32 = 33;
+pub(super) const SINGLE_PAGE_CEILING: u32 = 33;
 
 /// Virtual pages whose translations must go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -128,18 +128,20 @@ impl<H: Devices> Kernel<H> {
         while at < end {
             let stop = next_start(at, PMD_SHIFT).min(end);
             self.free_lowest_tables(cx, gather, room, at..stop);
-            let last = stop - 1;
-            if room.holds_table(last, PMD_SHIFT) {
-                let pmd = gather.space().tables.lock(cx.cpu()).take_pmd(last);
+            // The first address that the walk looks at in a table is the one it flushes for it.
+            let first_of =
+                |shift| (first.start >> TABLE_SHIFT << TABLE_SHIFT).max(at >> shift << shift);
+            if room.holds_table(at, PMD_SHIFT) {
+                let pmd = gather.space().tables.lock(cx.cpu()).take_pmd(at);
                 if let Some(pfn) = pmd {
-                    self.free_table(cx, gather, last, pfn, TableKind::Second);
+                    self.free_table(cx, gather, first_of(PMD_SHIFT), pfn, TableKind::Second);
                 }
             }
-            let is_end_of_pud = stop == end || stop == next_start(last, PUD_SHIFT);
-            if is_end_of_pud && room.holds_table(last, PUD_SHIFT) {
-                let pud = gather.space().tables.lock(cx.cpu()).take_pud(last);
+            let is_end_of_pud = stop == end || stop == next_start(at, PUD_SHIFT);
+            if is_end_of_pud && room.holds_table(at, PUD_SHIFT) {
+                let pud = gather.space().tables.lock(cx.cpu()).take_pud(at);
                 if let Some(pfn) = pud {
-                    self.free_table(cx, gather, last, pfn, TableKind::Third);
+                    self.free_table(cx, gather, first_of(PUD_SHIFT), pfn, TableKind::Third);
                 }
             }
             at = stop;
@@ -160,10 +162,11 @@ impl<H: Devices> Kernel<H> {
                 let mut tables = space.tables.lock(cx.cpu());
                 let Some((first, _)) = tables.next_table(at, range.end) else { return };
                 at = next_start(first, TABLE_SHIFT);
-                room.holds_table(first, TABLE_SHIFT).then(|| tables.take_table(first)).flatten()
+                let goes = room.holds_table(first, TABLE_SHIFT);
+                goes.then(|| tables.take_table(first)).flatten().map(|table| (first, table.pfn))
             };
-            if let Some(table) = taken {
-                self.free_table(cx, gather, at - 1, table.pfn, TableKind::Lowest);
+            if let Some((first, pfn)) = taken {
+                self.free_table(cx, gather, first, pfn, TableKind::Lowest);
             }
         }
     }

@@ -118,6 +118,9 @@ impl<H: Devices> Space<H> {
         start: u32,
         end: u32,
     ) -> Option<(Arc<PageTable<H>>, Range<u32>)> {
+        if start >= end {
+            return None;
+        }
         let tables = self.tables.lock(cpu);
         let (first, table) = tables.next_table(start, end)?;
         let after = first.saturating_add(PTES as u32);

@@ -1,0 +1,100 @@
+//! madvise (spec 04 §3.7).
+
+use super::*;
+use crate::kernel::Error;
+use crate::vm::Advice;
+
+fn advise(stage: &Stage<'_>, start: u32, pages: u32, advice: Advice) -> Result<(), Error> {
+    stage.kernel.madvise(&stage.cx, &stage.space, start, pages, advice)
+}
+
+#[test]
+fn dont_need_unmaps_and_keeps_tables() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let anon = stage.anon_region(8, AreaFlags::empty());
+    (anon..anon + 8).for_each(|vpn| _ = stage.map_anon(vpn));
+    let tables = stage.rss().3;
+    assert_eq!(advise(&stage, anon + 2, 3, Advice::DontNeed), Ok(()));
+    assert_eq!(stage.rss(), (5, 0, 0, tables));
+    assert!(stage.pte(anon + 1).is_present() && stage.pte(anon + 2).is_none());
+    // A hole behind the area: what is mapped goes, and the caller is told.
+    assert_eq!(advise(&stage, anon + 5, 100, Advice::DontNeed), Err(Error::Fault));
+    assert_eq!(stage.rss().0, 2);
+    let locked = AreaFlags::LOCKED;
+    let range = (anon, anon + 8);
+    let change =
+        stage.kernel.change_area_flags(&stage.cx, &stage.space, range, locked, AreaFlags::empty());
+    assert!(change.1.is_ok());
+    assert_eq!(advise(&stage, anon, 8, Advice::DontNeed), Err(Error::Invalid));
+}
+
+#[test]
+fn dont_need_leaves_file_pages_cached_and_marks_them() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (start, pfns) = stage.mapped_file(2, AreaFlags::empty());
+    assert_eq!(advise(&stage, start, 2, Advice::DontNeed), Ok(()));
+    assert!(pfns.iter().all(|&pfn| stage.page(pfn).is(PageFlags::LRU | PageFlags::REFERENCED)));
+}
+
+#[test]
+fn reading_advice_changes_flags() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(4, AreaFlags::empty());
+    let both = AreaFlags::SEQ_READ | AreaFlags::RAND_READ;
+    assert_eq!(advise(&stage, start + 1, 2, Advice::Sequential), Ok(()));
+    let flags = |vpn| flags_at(&stage, vpn).unwrap() & both;
+    assert_eq!((flags(start), flags(start + 1)), (AreaFlags::empty(), AreaFlags::SEQ_READ));
+    assert_eq!(advise(&stage, start, 4, Advice::Random), Ok(()));
+    assert_eq!((flags(start), flags(start + 1)), (AreaFlags::RAND_READ, AreaFlags::RAND_READ));
+    assert_eq!(advise(&stage, start, 4, Advice::Normal), Ok(()));
+    assert_eq!(flags(start + 3), AreaFlags::empty());
+    assert_eq!(advise(&stage, start, 5, Advice::Normal), Err(Error::Fault));
+}
+
+#[test]
+fn free_makes_pages_file_pages_that_need_no_swap() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(3, AreaFlags::empty());
+    let pfns = [0, 1, 2].map(|i| stage.map_anon(start + i));
+    stage.kernel.lru_add_drain(&stage.cx);
+    // Somebody holds the lock of a dirty page: it is skipped.
+    stage.page(pfns[2]).flag_set::<Solo>(PageFlags::DIRTY);
+    assert!(stage.kernel.try_lock_page(pfns[2]));
+    assert_eq!(advise(&stage, start, 3, Advice::Free), Ok(()));
+    stage.kernel.lru_add_drain(&stage.cx);
+    let is_lazy = |pfn| !stage.page(pfn).is(PageFlags::SWAPBACKED);
+    assert_eq!(pfns.map(is_lazy), [true, true, false]);
+    assert_eq!(stage.events(VmEvent::Pglazyfree), 2);
+    assert!(!stage.pte(start).is_dirty() && !stage.pte(start).is_young());
+    assert!(stage.pte(start).is_writable() && stage.pte(start + 2).is_dirty());
+    stage.kernel.unlock_page(&stage.cx, pfns[2]);
+    let (file, _) = stage.mapped_file(1, AreaFlags::empty());
+    assert_eq!(advise(&stage, file, 1, Advice::Free), Err(Error::Invalid));
+}
+
+#[test]
+fn cold_pages_of_one_user_lose_their_standing() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (start, pfns) = stage.mapped_file(2, AreaFlags::empty());
+    for &pfn in &pfns {
+        stage.kernel.mark_accessed(&stage.cx, pfn);
+        stage.kernel.mark_accessed(&stage.cx, pfn);
+    }
+    stage.kernel.lru_add_drain(&stage.cx);
+    pfns.iter().for_each(|&pfn| stage.kernel.mark_accessed(&stage.cx, pfn));
+    // The second page has another user.
+    let other = stage.file_region(2, AreaFlags::empty());
+    stage.map_file(other + 1, pfns[1]);
+    assert_eq!(advise(&stage, start, 2, Advice::Cold), Ok(()));
+    stage.kernel.lru_add_drain(&stage.cx);
+    let standing = PageFlags::ACTIVE | PageFlags::REFERENCED;
+    assert!(!stage.page(pfns[0]).marks().intersects(standing));
+    assert!(stage.page(pfns[1]).is(standing));
+    assert!(!stage.pte(start).is_young() && stage.pte(start + 1).is_young());
+    assert_eq!(stage.events(VmEvent::Pgdeactivate), 1);
+}

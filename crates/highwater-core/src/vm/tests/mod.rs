@@ -1,0 +1,183 @@
+//! Tests of unmapping, reverse mapping and madvise on the [`Solo`] host.
+//!
+//! Pages are mapped by hand, past the fault path, so that a test says exactly what state a page is
+//! in before it is unmapped.
+
+mod madvise;
+mod rmap;
+mod unmap;
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Area, AreaFlags, Backing, Pte, Rss, Space};
+use crate::block::{DeviceId, DeviceSpec};
+use crate::config::{Machine, Policy, preset};
+use crate::host::{CpuId, Cx, Solo};
+use crate::kernel::{Kernel, KernelSpec};
+use crate::page::{Order, Page, PageFlags, PageOwner, Pfn};
+use crate::page_alloc::Gfp;
+use crate::page_cache::{File, FileSpec, OpenFile};
+use crate::swap::SwapSpec;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::{NodeStat, VmEvent};
+use crate::zone::{NodeId, boot::boot};
+
+const CPU: CpuId = CpuId(0);
+const FILE_PAGES: u32 = 4096;
+
+/// A kernel with one address space that the only task uses, a file, and a swap area.
+struct Stage<'h> {
+    host: &'h Solo,
+    cx: Cx<'h, Solo>,
+    kernel: Kernel<Solo>,
+    space: Arc<Space<Solo>>,
+    open: Arc<OpenFile<Solo>>,
+}
+
+impl<'h> Stage<'h> {
+    fn new(host: &'h Solo) -> Self {
+        Stage::with(host, 256, preset("6.1").unwrap())
+    }
+
+    fn with(host: &'h Solo, mib: u64, policy: Policy) -> Self {
+        let machine = Machine::from_sizes("stage", &[(mib << 20, vec![0, 1])]).unwrap();
+        let cx = Cx::new(host, CPU);
+        let mem = boot(host, &machine, &policy).unwrap();
+        let disk = DeviceSpec {
+            pages: 1 << 20,
+            depth: 32,
+            max_request_pages: 320,
+            rotational: false,
+            synchronous: false,
+            stable_writes: false,
+        };
+        let swap = SwapSpec { device: DeviceId(1), pages: 1 << 16, priority: 0 };
+        let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
+        let kernel = Kernel::new(&cx, mem, &spec).unwrap();
+        let space = kernel.create_space(&cx).unwrap();
+        let file = FileSpec {
+            device: DeviceId(0),
+            device_start: 0,
+            max_pages: FILE_PAGES,
+            size: u64::from(FILE_PAGES) << 12,
+            has_writepage: true,
+            throttle_first: false,
+        };
+        let open = kernel.open(&cx, &kernel.create_file(&cx, file));
+        Stage { host, cx, kernel, space, open }
+    }
+
+    fn page(&self, pfn: Pfn) -> &Page {
+        self.kernel.mem.map.page(pfn)
+    }
+
+    fn file(&self) -> &Arc<File<Solo>> {
+        &self.open.file
+    }
+
+    /// A region of anonymous memory, aligned to a table.
+    fn anon_region(&self, pages: u32, more: AreaFlags) -> u32 {
+        let flags = AreaFlags::READ | AreaFlags::WRITE | more;
+        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, Backing::Anon).unwrap()
+    }
+
+    /// A shared mapping of the file from its start, aligned to a table.
+    fn file_region(&self, pages: u32, more: AreaFlags) -> u32 {
+        let flags = AreaFlags::READ | AreaFlags::SHARED | more;
+        let backing = Backing::File { open: Arc::clone(&self.open), page: 0 };
+        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).unwrap()
+    }
+
+    fn frame(&self) -> Pfn {
+        let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
+        self.kernel.mem.alloc(&self.cx, &self.kernel, gfp, Order::ZERO, NodeId(0), None).unwrap()
+    }
+
+    fn set_pte(&self, vpn: u32, pte: Pte) {
+        let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
+        table.lock(CPU).set(vpn, pte);
+    }
+
+    fn pte(&self, vpn: u32) -> Pte {
+        self.space.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
+    }
+
+    /// Maps a fresh anonymous page, young and dirty, as a write fault does.
+    fn map_anon(&self, vpn: u32) -> Pfn {
+        let pfn = self.frame();
+        let page = self.page(pfn);
+        page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
+        page.set_owner(PageOwner::Anon(self.space.id), vpn);
+        page.map_add::<Solo>();
+        self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
+        Rss::add::<Solo>(&self.space.rss.anon, 1);
+        self.set_pte(vpn, Pte::new(pfn).with_writable(true).with_dirty(true));
+        self.kernel.lru_add(&self.cx, pfn);
+        pfn
+    }
+
+    /// A clean page of the file, in the page cache and on its list.
+    fn cache(&self, index: u32) -> Pfn {
+        let pfn = self.frame();
+        let gfp = Gfp::GFP_KERNEL;
+        assert!(self.kernel.add_to_page_cache(&self.cx, self.file(), index, pfn, gfp).is_ok());
+        self.page(pfn).flag_set::<Solo>(PageFlags::UPTODATE);
+        self.kernel.unlock_page(&self.cx, pfn);
+        self.kernel.put_page(&self.cx, pfn);
+        pfn
+    }
+
+    /// Maps a cached page, young and clean, as a read fault does.
+    fn map_file(&self, vpn: u32, pfn: Pfn) {
+        let page = self.page(pfn);
+        page.get::<Solo>(1);
+        if page.map_add::<Solo>() {
+            self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::Mapped as usize, 1);
+        }
+        Rss::add::<Solo>(&self.space.rss.file, 1);
+        self.set_pte(vpn, Pte::new(pfn));
+    }
+
+    /// Caches and maps the first pages of the file in a region of their own; the region, the pages.
+    fn mapped_file(&self, pages: u32, more: AreaFlags) -> (u32, Vec<Pfn>) {
+        let start = self.file_region(pages, more);
+        let pfns: Vec<_> = (0..pages).map(|index| self.cache(index)).collect();
+        self.kernel.lru_add_drain(&self.cx);
+        (start..).zip(&pfns).for_each(|(vpn, &pfn)| self.map_file(vpn, pfn));
+        (start, pfns)
+    }
+
+    fn munmap(&self, start: u32, pages: u32) {
+        self.kernel.munmap(&self.cx, &self.space, start, pages).unwrap();
+    }
+
+    fn node_stat(&self, stat: NodeStat) -> u64 {
+        self.kernel.mem.node(NodeId(0)).stats.read_exact(stat as usize)
+    }
+
+    fn events(&self, event: VmEvent) -> u64 {
+        self.kernel.mem.events.read(event)
+    }
+
+    /// (anonymous, file, swap, tables).
+    fn rss(&self) -> (u64, u64, u64, u64) {
+        let rss = &self.space.rss;
+        let [anon, file, swap, tables] =
+            [&rss.anon, &rss.file, &rss.swap, &rss.tables].map(|count| count.load(Relaxed));
+        (anon, file, swap, tables)
+    }
+
+    /// Pages that nobody uses, on free lists and per-CPU lists.
+    fn nr_free(&self) -> u64 {
+        self.kernel.mem.drain_all(&self.cx, None);
+        let zones = self.kernel.mem.populated_zones();
+        zones.map(|zone| zone.info.nr_free_pages_exact()).sum()
+    }
+}
+
+/// An area's flags cannot be told from outside: tests look at them where they lie.
+fn flags_at(stage: &Stage<'_>, vpn: u32) -> Option<AreaFlags> {
+    stage.space.area_of(CPU, vpn).map(|area: Arc<Area<Solo>>| area.flags)
+}

@@ -1,0 +1,183 @@
+//! Reverse mapping (spec 04 §4).
+
+use super::*;
+use crate::host::Cost;
+use crate::vm::Referenced;
+
+#[test]
+fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (first, pfns) = stage.mapped_file(1, AreaFlags::EXEC);
+    let second = stage.file_region(1, AreaFlags::empty());
+    let sequential = stage.file_region(1, AreaFlags::SEQ_READ);
+    stage.map_file(second, pfns[0]);
+    stage.map_file(sequential, pfns[0]);
+    let referenced = || stage.kernel.page_referenced(&stage.cx, pfns[0]);
+    let flags = AreaFlags::READ | AreaFlags::SHARED | AreaFlags::EXEC;
+    assert_eq!(referenced(), Referenced::By(2, flags));
+    assert!([first, second, sequential].iter().all(|&vpn| !stage.pte(vpn).is_young()));
+    assert_eq!(referenced(), Referenced::By(0, AreaFlags::empty()));
+    assert_eq!((host.charged(Cost::RmapWalk), host.charged(Cost::RmapMapping)), (2, 6));
+    assert_eq!(host.charged(Cost::TlbPage), 0);
+}
+
+#[test]
+fn more_mappings_than_the_buffer_holds_are_all_found() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let pfn = stage.cache(3);
+    stage.kernel.lru_add_drain(&stage.cx);
+    // Regions of three pages do not reach the page.
+    for i in 0..40 {
+        let start = stage.file_region(3 + i % 2, AreaFlags::empty());
+        if i % 2 == 1 {
+            stage.map_file(start + 3, pfn);
+        }
+    }
+    let Referenced::By(users, _) = stage.kernel.page_referenced(&stage.cx, pfn) else { panic!() };
+    assert_eq!(users, 20);
+    assert!(stage.kernel.try_lock_page(pfn));
+    assert!(stage.kernel.try_to_unmap(&stage.cx, pfn));
+    assert_eq!((stage.page(pfn).refcount(), stage.rss().1), (1, 0));
+    assert_eq!(stage.node_stat(NodeStat::Mapped), 0);
+    stage.kernel.unlock_page(&stage.cx, pfn);
+}
+
+#[test]
+fn a_locked_area_ends_the_walk_and_keeps_the_page() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(1, AreaFlags::empty());
+    let pfn = stage.map_anon(start);
+    stage.kernel.lru_add_drain(&stage.cx);
+    let lock = |add| {
+        let range = (start, start + 1);
+        let none = AreaFlags::empty();
+        stage.kernel.change_area_flags(&stage.cx, &stage.space, range, add, none).1.unwrap();
+    };
+    lock(AreaFlags::LOCKED);
+    let Referenced::By(0, flags) = stage.kernel.page_referenced(&stage.cx, pfn) else { panic!() };
+    assert!(flags.contains(AreaFlags::LOCKED));
+    assert!(stage.page(pfn).is(PageFlags::MLOCKED));
+    assert!(stage.pte(start).is_young(), "it did not get that far");
+    assert!(stage.kernel.try_lock_page(pfn));
+    assert!(!stage.kernel.try_to_unmap(&stage.cx, pfn));
+    assert!(stage.pte(start).is_present());
+    stage.kernel.unlock_page(&stage.cx, pfn);
+}
+
+#[test]
+fn anonymous_memory_leaves_a_swap_entry() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(2, AreaFlags::empty());
+    let pfn = stage.map_anon(start);
+    kernel.lru_add_drain(cx);
+    assert!(kernel.isolate_page(cx, pfn) && kernel.try_lock_page(pfn));
+    assert!(!kernel.try_to_unmap(cx, pfn), "it has no slot yet");
+    assert!(stage.pte(start).is_present());
+    assert!(kernel.add_to_swap(cx, pfn));
+    assert!(kernel.try_to_unmap(cx, pfn));
+    let slot = stage.pte(start).slot().unwrap();
+    assert_eq!((kernel.slot_of(pfn), kernel.swap_count(cx, slot)), (Some(slot), 1));
+    assert_eq!(stage.rss(), (0, 0, 1, 3));
+    assert!(stage.page(pfn).is(PageFlags::DIRTY), "its entry was dirty");
+    kernel.unlock_page(cx, pfn);
+    kernel.putback_page(cx, pfn);
+    // Unmapping the entry frees slot and page: the cached copy is nobody's any more.
+    stage.munmap(start, 2);
+    assert_eq!((stage.rss().2, stage.page(pfn).refcount()), (0, 0));
+    assert_eq!(kernel.swap_count(cx, slot), 0);
+}
+
+#[test]
+fn lazily_freed_memory_goes_if_nobody_wrote_it() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(2, AreaFlags::empty());
+    let pfns = [0, 1].map(|i| stage.map_anon(start + i));
+    kernel.lru_add_drain(cx);
+    let advised = kernel.madvise(cx, &stage.space, start, 2, super::super::Advice::Free);
+    assert_eq!(advised, Ok(()));
+    kernel.lru_add_drain(cx);
+    assert!(pfns.iter().all(|&pfn| stage.page(pfn).is_file_lru()));
+    // The second page is written again.
+    assert!(stage.space.table_of(CPU, start).unwrap().access(start + 1, true));
+    for (pfn, goes) in pfns.into_iter().zip([true, false]) {
+        assert!(kernel.isolate_page(cx, pfn) && kernel.try_lock_page(pfn));
+        assert_eq!(kernel.try_to_unmap(cx, pfn), goes);
+        kernel.unlock_page(cx, pfn);
+        kernel.putback_page(cx, pfn);
+    }
+    assert!(stage.pte(start).is_none() && stage.pte(start + 1).is_dirty());
+    assert!(stage.page(pfns[1]).is(PageFlags::SWAPBACKED | PageFlags::DIRTY));
+    assert_eq!(stage.rss().0, 1);
+}
+
+#[test]
+fn flushes_for_other_cpus_wait_for_the_end_of_the_list() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let (start, pfns) = stage.mapped_file(3, AreaFlags::WRITE);
+    let unmap = |pfn| {
+        assert!(kernel.try_lock_page(pfn) && kernel.try_to_unmap(cx, pfn));
+        kernel.unlock_page(cx, pfn);
+    };
+    let flushes = || (host.charged(Cost::TlbPage), host.charged(Cost::TlbFull));
+    // Nobody else has the space: the entry's translation is dropped at once.
+    kernel.enter_space(cx, &stage.space);
+    unmap(pfns[0]);
+    assert_eq!((flushes(), stage.space.flush_pending.load(Relaxed)), ((1, 0), false));
+    stage.space.cpus.insert(CpuId(1));
+    unmap(pfns[1]);
+    assert_eq!((flushes(), stage.space.flush_pending.load(Relaxed)), ((1, 0), true));
+    kernel.flush_unmapped(cx, true);
+    assert_eq!(flushes(), (1, 0), "no dirty entry");
+    stage.set_pte(start + 2, Pte::new(pfns[2]).with_writable(true).with_dirty(true));
+    unmap(pfns[2]);
+    assert!(stage.page(pfns[2]).is(PageFlags::DIRTY));
+    kernel.flush_unmapped(cx, true);
+    kernel.flush_unmapped(cx, false);
+    assert_eq!(flushes(), (1, 1), "one flush for all");
+}
+
+#[test]
+fn pages_are_cleaned_in_shared_mappings_before_they_are_written() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let (start, pfns) = stage.mapped_file(1, AreaFlags::WRITE);
+    kernel.enter_space(cx, &stage.space);
+    assert!(!kernel.page_mkclean(cx, pfns[0]), "clean and read-only");
+    stage.set_pte(start, Pte::new(pfns[0]).with_writable(true).with_dirty(true));
+    assert!(kernel.page_mkclean(cx, pfns[0]));
+    let pte = stage.pte(start);
+    assert!(!pte.is_dirty() && !pte.is_writable() && pte.is_young());
+    assert_eq!(host.charged(Cost::TlbPage), 1);
+    assert!(!kernel.page_mkclean(cx, pfns[0]));
+}
+
+#[test]
+fn truncation_unmaps_one_page_everywhere() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let (first, pfns) = stage.mapped_file(3, AreaFlags::empty());
+    let second = stage.file_region(3, AreaFlags::empty());
+    stage.map_file(second + 1, pfns[1]);
+    // A private copy at the same place stays.
+    let third = stage.file_region(3, AreaFlags::empty());
+    stage.map_anon(third + 1);
+    assert!(kernel.try_lock_page(pfns[1]));
+    kernel.unmap_file_page(cx, pfns[1]);
+    kernel.unlock_page(cx, pfns[1]);
+    assert_eq!((stage.page(pfns[1]).mapcount(), stage.page(pfns[1]).refcount()), (0, 1));
+    assert!(stage.pte(first).is_present() && stage.pte(first + 2).is_present());
+    assert!(stage.pte(first + 1).is_none() && stage.pte(second + 1).is_none());
+    assert!(stage.pte(third + 1).is_present());
+    assert_eq!(stage.rss(), (1, 2, 0, stage.rss().3));
+}

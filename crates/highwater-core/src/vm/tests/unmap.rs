@@ -1,0 +1,300 @@
+//! munmap, zap, gather, exit (spec 04 §14, vectors 14 to 16, 18, 19).
+
+use super::*;
+use crate::config::UnmapYoung;
+use crate::host::{Cost, Lock};
+use crate::sync::order::LockClass;
+use crate::vm::{Gather, gather};
+
+/// The state of a page as spec 04 writes it: inactive or active, referenced or not.
+fn state(page: &Page) -> &'static str {
+    match (page.is(PageFlags::ACTIVE), page.is(PageFlags::REFERENCED)) {
+        (false, false) => "Iu",
+        (false, true) => "Ir",
+        (true, false) => "Au",
+        (true, true) => "Ar",
+    }
+}
+
+fn policy(unmap_young: UnmapYoung) -> Policy {
+    let mut policy = preset("6.1").unwrap();
+    policy.reclaim.unmap_young_file = unmap_young;
+    policy
+}
+
+/// Vector 14, the line of study 003: mapped, touched and unmapped three times.
+#[test]
+fn a_young_file_page_is_transferred_as_the_policy_says() {
+    for (rule, more, want, activated) in [
+        (UnmapYoung::MarkAccessed, AreaFlags::empty(), ["Ir", "Au", "Ar"], 1),
+        (UnmapYoung::SetReferenced, AreaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
+        (UnmapYoung::MarkAccessed, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
+        (UnmapYoung::SetReferenced, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
+    ] {
+        let host = Solo::default();
+        let stage = Stage::with(&host, 256, policy(rule));
+        let pfn = stage.cache(0);
+        stage.kernel.lru_add_drain(&stage.cx);
+        let got = [(); 3].map(|()| {
+            let start = stage.file_region(1, more);
+            stage.map_file(start, pfn);
+            stage.munmap(start, 1);
+            state(stage.page(pfn))
+        });
+        assert_eq!(got, want, "{rule:?} {more:?}");
+        assert_eq!(stage.events(VmEvent::Pgactivate), activated);
+        assert_eq!(stage.page(pfn).refcount(), 1, "the page cache's");
+    }
+}
+
+#[test]
+fn an_old_entry_transfers_nothing() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (start, pfns) = stage.mapped_file(1, AreaFlags::empty());
+    let table = stage.space.table_of(CPU, start).unwrap();
+    assert!(table.lock(CPU).clear_young(start));
+    stage.munmap(start, 1);
+    assert_eq!(state(stage.page(pfns[0])), "Iu");
+}
+
+/// Vector 15: takings of `lru_lock` while 512 pages go.
+#[test]
+fn activation_takes_the_lru_lock_once_a_batch() {
+    for (rule, batch, takings, activated) in [
+        (UnmapYoung::MarkAccessed, 15, 34 + 1, 512),
+        (UnmapYoung::MarkAccessed, 14, 36 + 1, 512),
+        (UnmapYoung::SetReferenced, 15, 0, 0),
+    ] {
+        let host = Solo::default();
+        let mut policy = policy(rule);
+        policy.reclaim.lru_batch = batch;
+        let stage = Stage::with(&host, 256, policy);
+        let (start, pfns) = stage.mapped_file(512, AreaFlags::empty());
+        for &pfn in &pfns {
+            stage.page(pfn).flag_set::<Solo>(PageFlags::REFERENCED);
+        }
+        let before = host.takings(LockClass::Lru);
+        stage.munmap(start, 512);
+        assert_eq!(host.takings(LockClass::Lru) - before, takings, "{rule:?} {batch}");
+        assert_eq!(stage.events(VmEvent::Pgactivate), activated);
+        assert_eq!(host.charged(Cost::ZapFile), 512);
+    }
+}
+
+/// Vector 16, the capacity: 8 + 19 * 510.
+#[test]
+fn a_gather_holds_9698_pages_and_keeps_its_batches() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let free = stage.nr_free();
+    let mut gather = Gather::new(&stage.space);
+    let (mut forced, mut waiting) = (Vec::new(), 0);
+    for i in 1..=20_000 {
+        waiting += 1;
+        if kernel.gather_page(cx, &mut gather, stage.frame()) {
+            forced.push(i);
+            assert_eq!(gather.len(), waiting);
+            kernel.gather_flush(cx, &mut gather);
+            (waiting, _) = (0, assert!(gather.is_empty()));
+        }
+    }
+    assert_eq!((forced.as_slice(), gather.len(), gather.nr_forced()), (&[9698, 19396][..], 604, 2));
+    kernel.gather_finish(cx, gather);
+    assert_eq!(stage.nr_free(), free, "pages and batch pages are free again");
+}
+
+/// Vector 16: no batch page is to be had.
+#[test]
+fn a_gather_without_batch_pages_flushes_every_8() {
+    let host = Solo::default();
+    let stage = Stage::with(&host, 64, preset("6.1").unwrap());
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let pages: Vec<_> = (0..100).map(|_| stage.frame()).collect();
+    // Somebody else uses them: freeing them gives nothing back.
+    pages.iter().for_each(|&pfn| stage.page(pfn).get::<Solo>(1));
+    let nowait = Gfp::GFP_NOWAIT | Gfp::NOWARN;
+    while kernel.mem.alloc(cx, kernel, nowait, Order::ZERO, NodeId(0), None).is_some() {}
+    let mut gather = Gather::new(&stage.space);
+    let mut forced = Vec::new();
+    for (i, &pfn) in (1..).zip(&pages) {
+        if kernel.gather_page(cx, &mut gather, pfn) {
+            forced.push(i);
+            kernel.gather_flush(cx, &mut gather);
+        }
+    }
+    assert!(forced.iter().copied().eq((8..=96).step_by(8)), "{forced:?}");
+    kernel.gather_finish(cx, gather);
+    assert_eq!(gather::MAX_BATCHES, 19);
+}
+
+/// Vector 16, file pages.
+#[test]
+fn dirty_file_tables_are_flushed_one_by_one_and_clean_ones_at_the_end() {
+    let flushes = |host: &Solo| (host.charged(Cost::TlbFull), host.charged(Cost::TlbPage));
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (start, _) = stage.mapped_file(512, AreaFlags::empty());
+    stage.munmap(start, 512);
+    assert_eq!(flushes(&host), (1, 0), "clean");
+
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (start, pfns) = stage.mapped_file(1024, AreaFlags::WRITE);
+    for (vpn, &pfn) in (start..).zip(&pfns) {
+        stage.set_pte(vpn, Pte::new(pfn).with_writable(true).with_dirty(true));
+    }
+    // The first and the last page keep the tables.
+    stage.munmap(start + 1, 1022);
+    assert_eq!(flushes(&host), (2, 0), "dirty");
+    assert_eq!(stage.node_stat(NodeStat::Dirty), 1022);
+    // The last page: its table goes too, which takes another flush, of the table's first address.
+    stage.munmap(start + 1023, 1);
+    assert_eq!(stage.node_stat(NodeStat::Dirty), 1023);
+    assert_eq!(flushes(&host), (2, 1 + 1), "one page, then one for the table");
+}
+
+/// Vector 18.
+#[test]
+fn tables_go_with_the_range_that_only_they_cover() {
+    let host = Solo::default();
+    let stage = Stage::with(&host, 2048, preset("6.1").unwrap());
+    let start = stage.anon_region(1 << 18, AreaFlags::empty());
+    assert_eq!(start % (1 << 18), 0);
+    let free = stage.nr_free();
+    for vpn in (start..start + (1 << 18)).step_by(512) {
+        assert!(stage.kernel.make_table(&stage.cx, &stage.space, vpn).is_some());
+    }
+    assert_eq!((stage.node_stat(NodeStat::PageTablePages), stage.rss().3), (513, 514));
+    stage.munmap(start, 768);
+    assert_eq!(stage.node_stat(NodeStat::PageTablePages), 512);
+    assert!(stage.space.table_of(CPU, start).is_none());
+    assert!(stage.space.table_of(CPU, start + 512).is_some());
+    stage.munmap(start + 768, (1 << 18) - 768);
+    assert_eq!((stage.node_stat(NodeStat::PageTablePages), stage.rss().3), (0, 0));
+    assert_eq!(stage.nr_free(), free);
+}
+
+/// Vector 19.
+#[test]
+fn freed_pages_are_reused_in_their_order() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(3, AreaFlags::empty());
+    let pfns = [0, 1, 2].map(|i| stage.map_anon(start + i));
+    stage.kernel.lru_add_drain(&stage.cx);
+    stage.kernel.mem.drain_all(&stage.cx, None);
+    stage.munmap(start, 3);
+    assert_eq!([(); 3].map(|()| stage.frame()), pfns);
+}
+
+#[test]
+fn anonymous_memory_is_counted_out_and_freed() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let free = stage.nr_free();
+    let start = stage.anon_region(600, AreaFlags::empty());
+    (start..start + 600).for_each(|vpn| _ = stage.map_anon(vpn));
+    stage.set_pte(start + 7, {
+        let old = stage.pte(start + 7);
+        assert!(old.is_present());
+        old
+    });
+    assert_eq!((stage.rss(), stage.node_stat(NodeStat::AnonPages)), ((600, 0, 0, 4), 600));
+    stage.munmap(start + 100, 100);
+    assert_eq!(stage.rss(), (500, 0, 0, 4));
+    assert!(stage.pte(start + 99).is_present() && stage.pte(start + 100).is_none());
+    stage.munmap(start, 600);
+    assert_eq!((stage.rss(), stage.node_stat(NodeStat::AnonPages)), ((0, 0, 0, 0), 0));
+    assert_eq!(stage.nr_free(), free);
+    assert_eq!(host.charged(Cost::ZapAnon), 600);
+}
+
+#[test]
+fn the_zero_page_costs_little_and_counts_nowhere() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(4, AreaFlags::empty());
+    let zero = stage.kernel.zero_page();
+    (start..start + 4).for_each(|vpn| stage.set_pte(vpn, Pte::new(zero)));
+    stage.munmap(start, 4);
+    assert_eq!((host.charged(Cost::ZapZero), host.charged(Cost::ZapAnon)), (4, 0));
+    assert_eq!((stage.page(zero).refcount(), stage.rss().0), (1, 0));
+}
+
+#[test]
+fn a_locked_page_is_munlocked_with_its_last_locked_mapping() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(1, AreaFlags::empty());
+    let pfn = stage.map_anon(start);
+    stage.page(pfn).get::<Solo>(1);
+    stage.kernel.lru_add_drain(&stage.cx);
+    stage.kernel.mlock(&stage.cx, &stage.space, start, 1).unwrap();
+    stage.kernel.lru_add_drain(&stage.cx);
+    assert!(stage.page(pfn).is(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
+    stage.munmap(start, 1);
+    stage.kernel.lru_add_drain(&stage.cx);
+    assert!(!stage.page(pfn).marks().intersects(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
+    stage.kernel.put_page(&stage.cx, pfn);
+}
+
+#[test]
+fn what_reclaim_left_to_flush_is_flushed_before_entries_are_looked_at() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(1, AreaFlags::empty());
+    stage.map_anon(start);
+    stage.space.flush_pending.store(true, Relaxed);
+    stage.munmap(start, 1);
+    assert_eq!(host.charged(Cost::TlbFull), 1);
+    assert!(!stage.space.flush_pending.load(Relaxed));
+}
+
+#[test]
+fn exit_takes_everything_and_flushes_once() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    stage.kernel.lru_add_drain(&stage.cx);
+    let (file_start, pfns) = stage.mapped_file(300, AreaFlags::empty());
+    assert!(file_start > 0);
+    let (free, anon) = (stage.nr_free(), stage.anon_region(700, AreaFlags::empty()));
+    (anon..anon + 700).for_each(|vpn| _ = stage.map_anon(vpn));
+    stage.kernel.exit_space(&stage.cx, &stage.space);
+    assert_eq!(stage.rss(), (0, 0, 0, 0));
+    assert_eq!((stage.node_stat(NodeStat::Mapped), stage.node_stat(NodeStat::AnonPages)), (0, 0));
+    assert_eq!(stage.node_stat(NodeStat::PageTablePages), 0);
+    // The file's tables and the top one besides.
+    assert_eq!(stage.nr_free(), free + 3 + 1);
+    assert!(pfns.iter().all(|&pfn| stage.page(pfn).refcount() == 1));
+    assert_eq!(host.charged(Cost::TlbFull), 1);
+    assert!(stage.file().mappings.lock(CPU).is_empty());
+}
+
+#[test]
+fn the_reaper_takes_private_memory_and_leaves_the_rest() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (file_start, _) = stage.mapped_file(5, AreaFlags::empty());
+    let anon = stage.anon_region(5, AreaFlags::empty());
+    (anon..anon + 5).for_each(|vpn| _ = stage.map_anon(vpn));
+    {
+        let _guard = stage.space.mmap_lock.write(&stage.cx);
+        assert!(!stage.kernel.reap_space(&stage.cx, &stage.space), "contended");
+    }
+    assert!(stage.kernel.reap_space(&stage.cx, &stage.space));
+    assert!(stage.pte(anon).is_none() && stage.pte(file_start).is_present());
+    assert_eq!((stage.rss().0, stage.rss().1), (0, 5));
+    assert!(stage.space.is_reaped.load(Relaxed));
+}
+
+#[test]
+fn munmap_refuses_what_is_not_a_range() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let munmap = |start, pages| stage.kernel.munmap(&stage.cx, &stage.space, start, pages);
+    assert!(munmap(100, 0).is_err() && munmap(u32::MAX - 1, 1).is_err());
+    assert!(munmap(u32::MAX, 2).is_err());
+    assert!(munmap(100, 5).is_ok(), "a hole");
+}
