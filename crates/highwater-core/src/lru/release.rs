@@ -1,7 +1,6 @@
 //! Dropping references: the last one takes a page off its list and frees it (spec 04 §3.5).
 //!
-//! Taking pages off their lists is not charged as moves: what frees pages (unmapping, truncation,
-//! reclaim) has costs that include it.
+//! Taking a page off its list is charged as a move, while the lock is held.
 
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
@@ -26,6 +25,7 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::LRU) {
             let mut lru = self.lock_lru(cx, self.lru.index_of(page));
             lru.unlink(pfn);
+            lru.add_work(1);
             page.flag_clear::<H>(PageFlags::LRU);
         }
         self.retire(cx, page);
@@ -56,6 +56,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 if let Some(lru) = &mut held {
                     lru.unlink(pfn);
+                    lru.add_work(1);
                 }
                 page.flag_clear::<H>(PageFlags::LRU);
             }
@@ -67,11 +68,13 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Frees pages that nobody references and that are on no list (reclaim's, after freezing
-    /// them), last first as [`Self::release_pages`] does.
+    /// them), last first as [`Self::release_pages`] does. They may still be locked: without a
+    /// reference nobody waits for that.
     pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         let mut free = PageList::default();
         for &pfn in pfns {
             let page = self.mem.map.page(pfn);
+            page.flag_test_clear::<H>(PageFlags::LOCKED);
             self.retire(cx, page);
             free.push_head(&self.mem.map, pfn);
         }

@@ -408,13 +408,16 @@ mod tests {
             (40, &["buddy_free"]),
             (20, &["lock_hot"]),
             (350, &["fault_entry"]),
-            (700, &["fault_entry", "anon_fault", "pcp_alloc", "zero_4k_llc", "set_pte"]),
+            (
+                700,
+                &["fault_entry", "anon_fault", "pcp_alloc", "zero_4k_llc", "set_pte", "lru_move"],
+            ),
             (900, &["fault_entry", "shared_write_fault"]),
-            (1_100, &["fault_entry", "copy_fault", "pcp_alloc", "copy_4k_llc"]),
+            (1_100, &["fault_entry", "copy_fault", "pcp_alloc", "copy_4k_llc", "lru_move"]),
             (10, &["set_pte"]),
             (15, &["clear_pte"]),
             (15, &["zap_zero"]),
-            (85, &["zap_anon", "pcp_free"]),
+            (85, &["zap_anon", "lru_move", "pcp_free"]),
             (50, &["zap_file"]),
             (15, &["mark_referenced"]),
             (120, &["mark_activate"]),
@@ -428,7 +431,7 @@ mod tests {
             (350, &["scan_page", "reclaim_unmapped", "pcp_free"]),
             (700, &["scan_page", "reclaim_unmapped", "pcp_free", "reclaim_mapped"]),
             (40, &["page_cache_lookup"]),
-            (350, &["truncate_page", "pcp_free"]),
+            (350, &["truncate_page", "lru_move", "pcp_free"]),
             (1_200, &["context_switch", "wakeup"]),
             (3_000, &["wake_idle_shallow"]),
             (50_000, &["wake_idle_deep"]),
@@ -442,7 +445,7 @@ mod tests {
         assert_eq!(sum(&["fault_entry"]) / 16 + sum(&["file_map"]), 96, "about 100");
         let read = ["syscall", "page_cache_lookup", "read_hit"];
         let write = ["syscall", "page_cache_lookup", "write_hit"];
-        let new = ["page_cache_add", "pcp_alloc"];
+        let new = ["page_cache_add", "lru_move", "pcp_alloc"];
         for (row, pieces) in
             [(350, &read[..]), (500, &write), (1_000, &[&write[..], &new].concat())]
         {
