@@ -4,28 +4,31 @@
 //! trace event is a point where another thread may go on, also in the middle of a critical section.
 //! Threads allocate, hand blocks to each other, free, drain and fold counters; a frame with two
 //! owners, locks that nest the wrong way round, a sleep under a spinning lock, a deadlock, a lost
-//! page or a broken list ends the run, and shuttle prints the schedule.
+//! page or a broken list ends the run, and shuttle prints the schedule. [`lru`] does the same with
+//! LRU lists.
 //!
 //! Seeds are fixed. `HIGHWATER_SHUTTLE_ITERATIONS` says how many schedules of each case to try.
 //! Plain atomics (counters, page words) are not switched at: orderings of single memory accesses
 //! are beyond this test.
 
+mod host;
+mod lru;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
-use std::sync::{Arc, Mutex as StdMutex};
 
 use highwater_core::audit;
 use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
-use highwater_core::host::{Cost, CpuId, Cx, Host, Lock, NS_PER_JIFFY};
+use highwater_core::host::{CpuId, Cx, Host, Lock};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
 use highwater_core::zone::{NodeId, ZoneType, boot::boot};
+use host::ShuttleHost;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use shuttle::sync::atomic::AtomicU64;
-use shuttle::sync::{Mutex, MutexGuard, TryLockError};
-use shuttle::thread::{self, ThreadId};
+use shuttle::sync::Mutex;
+use shuttle::thread;
 use shuttle::{Config, Runner};
 
 /// Schedules of a case and scheduler, unless the environment says otherwise.
@@ -166,12 +169,17 @@ fn a_sleep_under_the_zone_lock_is_seen() {
 }
 
 fn explore(case: Case) {
+    run_all(move || scenario(&case));
+}
+
+/// Both schedulers, as many schedules as asked for.
+fn run_all(body: impl Fn() + Clone + Send + Sync + 'static) {
     let iterations = std::env::var("HIGHWATER_SHUTTLE_ITERATIONS")
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(ITERATIONS);
-    run(RandomScheduler::new_from_seed(SEED, iterations), move || scenario(&case));
-    run(PctScheduler::new_from_seed(SEED, PCT_DEPTH, iterations), move || scenario(&case));
+    run(RandomScheduler::new_from_seed(SEED, iterations), body.clone());
+    run(PctScheduler::new_from_seed(SEED, PCT_DEPTH, iterations), body);
 }
 
 fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'static) {
@@ -386,164 +394,5 @@ impl<'w> Worker<'w> {
             self.world.change_owner(block, sender, self.me());
             self.held.push(block);
         }
-    }
-}
-
-/// Locks in the hands of threads, in the order in which they were taken.
-#[derive(Clone, Default)]
-struct Held(Arc<StdMutex<Vec<(ThreadId, LockClass)>>>);
-
-impl Held {
-    /// Classes the running thread holds.
-    fn mine(&self) -> Vec<LockClass> {
-        let me = thread::current().id();
-        let all = self.0.lock().unwrap();
-        all.iter().filter(|(owner, _)| *owner == me).map(|&(_, class)| class).collect()
-    }
-
-    /// May the running thread take a lock of this class?
-    fn check(&self, inner: LockClass) {
-        for outer in self.mine() {
-            assert!(
-                outer.may_nest(inner),
-                "{} may not be taken while {} is held",
-                inner.name(),
-                outer.name()
-            );
-        }
-    }
-
-    /// Spinning locks must not be held by who sleeps.
-    fn check_sleep(&self) {
-        for outer in self.mine() {
-            assert!(outer < LockClass::Pcp, "sleeps while {} is held", outer.name());
-        }
-    }
-}
-
-/// A host whose threads are shuttle's.
-#[derive(Default)]
-struct ShuttleHost {
-    held: Held,
-    /// Time goes on by a nanosecond wherever another thread may go on.
-    clock: AtomicU64,
-}
-
-impl ShuttleHost {
-    /// Others may run here: shuttle switches threads at its own atomics.
-    fn switch_point(&self) {
-        self.clock.fetch_add(1, SeqCst);
-    }
-}
-
-/// Shuttle's mutex, which says who holds it.
-struct ShuttleLock<T> {
-    value: Mutex<T>,
-    class: LockClass,
-    held: Held,
-}
-
-impl<T> ShuttleLock<T> {
-    fn taken<'a>(&'a self, guard: MutexGuard<'a, T>) -> ShuttleGuard<'a, T> {
-        let owner = thread::current().id();
-        self.held.0.lock().unwrap().push((owner, self.class));
-        ShuttleGuard { guard, owner, class: self.class, held: &self.held }
-    }
-}
-
-impl<T> Lock<T> for ShuttleLock<T> {
-    type Guard<'a>
-        = ShuttleGuard<'a, T>
-    where
-        T: 'a;
-
-    fn lock(&self, _: CpuId) -> ShuttleGuard<'_, T> {
-        self.held.check(self.class);
-        self.taken(self.value.lock().expect("no holder panicked"))
-    }
-
-    fn try_lock(&self, _: CpuId) -> Option<ShuttleGuard<'_, T>> {
-        self.held.check(self.class);
-        match self.value.try_lock() {
-            Ok(guard) => Some(self.taken(guard)),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(_)) => panic!("no holder panicked"),
-        }
-    }
-}
-
-struct ShuttleGuard<'a, T> {
-    guard: MutexGuard<'a, T>,
-    owner: ThreadId,
-    class: LockClass,
-    held: &'a Held,
-}
-
-impl<T> Drop for ShuttleGuard<'_, T> {
-    fn drop(&mut self) {
-        // The entry goes first: letting go of the mutex lets others run.
-        if let Ok(mut held) = self.held.0.lock()
-            && let Some(at) = held.iter().rposition(|&h| h == (self.owner, self.class))
-        {
-            held.remove(at);
-        }
-    }
-}
-
-impl<T> std::ops::Deref for ShuttleGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T> std::ops::DerefMut for ShuttleGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
-    }
-}
-
-impl Host for ShuttleHost {
-    type Lock<T> = ShuttleLock<T>;
-    type CpuLock<T> = ShuttleLock<T>;
-
-    const HAS_DATA: bool = false;
-
-    fn new_lock<T>(&self, class: LockClass, value: T) -> ShuttleLock<T> {
-        ShuttleLock { value: Mutex::new(value), class, held: self.held.clone() }
-    }
-
-    fn new_cpu_lock<T>(&self, class: LockClass, _: CpuId, value: T) -> ShuttleLock<T> {
-        self.new_lock(class, value)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.clock.load(SeqCst)
-    }
-
-    fn charge(&self, _: Cost, _: u32) {
-        self.switch_point();
-    }
-
-    fn frame_zero(&self, _: Pfn, _: Order) {}
-
-    fn frame_write(&self, _: Pfn, _: usize, _: &[u8]) {}
-
-    fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
-
-    fn trace(&self, _: CpuId, _: &Event) {
-        self.switch_point();
-    }
-
-    fn yield_now(&self) {
-        self.held.check_sleep();
-        thread::yield_now();
-    }
-
-    fn sleep_jiffies(&self, jiffies: u64) {
-        self.held.check_sleep();
-        self.clock.fetch_add(jiffies * NS_PER_JIFFY, SeqCst);
-        thread::yield_now();
     }
 }
