@@ -13,6 +13,7 @@ use crate::host::{
 };
 use crate::kernel::KernelSpec;
 use crate::page::{Order, Pfn};
+use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::trace::Event;
 use crate::zone::boot::boot;
@@ -124,9 +125,18 @@ pub(crate) const DISK: DeviceSpec = DeviceSpec {
 
 /// A kernel of 64 MiB whose devices the test completes.
 pub(crate) fn kernel(host: &Rc<Manual>, devices: &[DeviceSpec]) -> Rc<Kernel<Manual>> {
+    kernel_with_swap(host, devices, Vec::new())
+}
+
+/// The same with swap areas.
+pub(crate) fn kernel_with_swap(
+    host: &Rc<Manual>,
+    devices: &[DeviceSpec],
+    swap: Vec<SwapSpec>,
+) -> Rc<Kernel<Manual>> {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).unwrap();
     let mem = boot(&**host, &machine, &preset("6.1").unwrap()).unwrap();
-    let spec = KernelSpec { devices: devices.to_vec(), swap: Vec::new() };
+    let spec = KernelSpec { devices: devices.to_vec(), swap };
     let kernel = Rc::new(Kernel::new(&Cx::new(&**host, CpuId(0)), mem, &spec).unwrap());
     *host.kernel.borrow_mut() = Rc::downgrade(&kernel);
     kernel

@@ -164,8 +164,7 @@ impl<H: Devices> Kernel<H> {
             kept += 1;
         }
         self.flush_unmapped(cx, false);
-        let result = self.mem.free_list(cx, &freed[..nr_freed]);
-        debug_assert!(result.is_ok(), "reclaim freed a page that was not its own: {result:?}");
+        self.free_unreferenced(cx, &freed[..nr_freed]);
         let activated: u64 = batch.stats.activate.iter().sum();
         if activated != 0 {
             self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
@@ -414,7 +413,8 @@ impl<H: Devices> Kernel<H> {
             return Verdict::Keep;
         }
         cx.charge(Cost::ReclaimUnmapped, 1);
-        page.reset_usage();
+        // Who waited for the lock had a reference, so nobody did.
+        page.flag_clear::<H>(PageFlags::LOCKED);
         Verdict::Free
     }
 

@@ -19,6 +19,8 @@ mod node;
 mod oom;
 mod shrinker;
 mod suitable;
+#[cfg(test)]
+mod tests;
 mod throttle;
 
 pub use control::{Control, PassSums};

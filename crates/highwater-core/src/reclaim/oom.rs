@@ -163,7 +163,7 @@ impl<H: Devices> Kernel<H> {
         cx.set_flags(before);
     }
 
-    fn reap(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+    pub(super) fn reap(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         for _ in 0..REAP_TRIES {
             let is_gone = self.space(cx, space.id).is_none();
             if self.is_stopping() || is_gone || self.reap_space(cx, space) {

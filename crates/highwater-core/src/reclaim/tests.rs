@@ -1,0 +1,463 @@
+//! Reclaim on a kernel whose devices the test completes.
+
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Control;
+use super::budget::MAX_FAILURES;
+use crate::Kernel;
+use crate::block::DeviceId;
+use crate::block::manual::{DISK, Manual, kernel_with_swap};
+use crate::host::{CpuId, Cx, Host, Lock, Solo, TaskFlags};
+use crate::lru::testing::{ANON, FILE, Stage as Lists};
+use crate::lru::{BatchKind, LruKind, PageType};
+use crate::page::{MigrateType, Order, PAGE_SIZE, PageFlags, Pfn};
+use crate::page_alloc::{Gfp, Request};
+use crate::page_cache::{Entry, File, FileSpec, OpenFile};
+use crate::swap::SwapSpec;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::order::LockClass;
+use crate::vm::{Access, Advice, AreaFlags, Backing, Space};
+use crate::vmstat::{NodeStat, VmEvent};
+use crate::zone::{NodeId, ZoneType};
+
+const NODE: NodeId = NodeId(0);
+const AT: (NodeId, usize) = (NODE, 0);
+const PAGE: u64 = PAGE_SIZE as u64;
+const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+
+struct Stage {
+    host: Rc<Manual>,
+    kernel: Rc<Kernel<Manual>>,
+}
+
+/// A direct reclaimer, or kswapd.
+fn control(is_kswapd: bool) -> Control {
+    let mut sc = Control::new(32, 0, Gfp::GFP_KERNEL, ZoneType::Movable);
+    sc.is_kswapd = is_kswapd;
+    sc
+}
+
+impl Stage {
+    /// Files on one disk, swap on another.
+    fn new() -> Self {
+        let host = Rc::new(Manual::default());
+        let swap = SwapSpec { device: DeviceId(1), pages: 4096, priority: 0 };
+        let kernel = kernel_with_swap(&host, &[DISK, DISK], vec![swap]);
+        Stage { host, kernel }
+    }
+
+    fn cx(&self) -> Cx<'_, Manual> {
+        Cx::new(&*self.host, CpuId(0))
+    }
+
+    /// A file of which all pages are cached, each read once.
+    fn cached_file(&self, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>) {
+        let spec = FileSpec {
+            device: DeviceId(0),
+            device_start: 0,
+            max_pages: 100_000,
+            size: pages * PAGE,
+            has_writepage: true,
+            throttle_first: false,
+        };
+        let cx = self.cx();
+        let file = self.kernel.create_file(&cx, spec);
+        let open = self.kernel.open(&cx, &file);
+        assert_eq!(self.kernel.file_read(&cx, &open, 0, pages * PAGE), Ok(pages * PAGE));
+        self.complete();
+        self.kernel.lru_add_drain_all(&cx);
+        (file, open)
+    }
+
+    /// A space with touched anonymous pages; its first page.
+    fn touched_space(&self, cx: &Cx<'_, Manual>, pages: u32) -> (Arc<Space<Manual>>, u32) {
+        let space = self.kernel.create_space(cx).unwrap();
+        let start = self.kernel.mmap(cx, &space, pages, 512, RW, Backing::Anon).unwrap();
+        self.kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
+        self.kernel.lru_add_drain_all(cx);
+        (space, start)
+    }
+
+    /// Ends all transfers.
+    fn complete(&self) {
+        while self.host.nr_held() != 0 {
+            self.host.end(0, Ok(()));
+        }
+    }
+
+    fn pages(&self, file: &File<Manual>, n: u32) -> Vec<Pfn> {
+        let cx = self.cx();
+        let find = |i| {
+            let pfn = self.kernel.find_get_page(&cx, file, i).expect("a cached page");
+            self.kernel.put_page(&cx, pfn);
+            pfn
+        };
+        (0..n).map(find).collect()
+    }
+
+    fn all_are(&self, pages: &[Pfn], flags: PageFlags) -> bool {
+        pages.iter().all(|&pfn| self.kernel.mem.map.page(pfn).is(flags))
+    }
+
+    fn none_is(&self, pages: &[Pfn], flags: PageFlags) -> bool {
+        pages.iter().all(|&pfn| !self.kernel.mem.map.page(pfn).marks().intersects(flags))
+    }
+
+    fn size(&self, list: LruKind) -> u64 {
+        self.kernel.lru.vecs[0].size(list)
+    }
+
+    fn event(&self, event: VmEvent) -> u64 {
+        self.kernel.mem.events.read(event)
+    }
+
+    fn stat(&self, item: NodeStat) -> u64 {
+        self.kernel.mem.node(NODE).stats.read_exact(item as usize)
+    }
+
+    /// One batch of an inactive list, plugged as the lists' scan is.
+    fn shrink(&self, sc: &mut Control, page_type: PageType) -> u64 {
+        let cx = self.cx();
+        self.kernel.plug_start(&cx);
+        let got = self.kernel.shrink_inactive(&cx, AT, sc, page_type, 32);
+        self.kernel.plug_finish(&cx);
+        got
+    }
+
+    fn lru_locks(&self, run: impl FnOnce()) -> u64 {
+        let before = self.host.solo.takings(LockClass::Lru);
+        run();
+        self.host.solo.takings(LockClass::Lru) - before
+    }
+}
+
+#[test]
+fn clean_file_pages_leave_a_shadow() {
+    let s = Stage::new();
+    let (file, _open) = s.cached_file(200);
+    let free = s.kernel.mem.nr_free_pages();
+    let mut sc = control(false);
+    let locks = s.lru_locks(|| assert_eq!(s.shrink(&mut sc, PageType::File), 32));
+    assert_eq!(locks, 3, "isolate, put back, cost");
+    assert_eq!((sc.nr_scanned, sc.sums.taken, sc.sums.file_taken), (32, 32, 32));
+    assert_eq!((s.event(VmEvent::PgscanDirect), s.event(VmEvent::PgscanFile)), (32, 32));
+    assert_eq!((s.event(VmEvent::PgstealDirect), s.event(VmEvent::PgstealFile)), (32, 32));
+    assert_eq!((file.nr_pages(), s.size(LruKind::InactiveFile)), (168, 168));
+    s.kernel.mem.drain_all(&s.cx(), None);
+    assert_eq!(s.kernel.mem.nr_free_pages(), free + 32);
+    let oldest = file.tree.lock(CpuId(0)).get(0);
+    assert!(matches!(oldest, Entry::Shadow(_)), "{oldest:?}");
+    assert_eq!(s.stat(NodeStat::IsolatedFile), 0);
+}
+
+/// Spec 02 §23, vector 12.
+#[test]
+fn dirty_file_pages_get_out_of_the_way_23_12() {
+    let s = Stage::new();
+    let (file, _open) = s.cached_file(200);
+    let cx = s.cx();
+    let dirty = s.pages(&file, 32);
+    dirty.iter().for_each(|&pfn| assert!(s.kernel.set_page_dirty(&cx, pfn)));
+    let mut sc = control(false);
+    assert_eq!(s.shrink(&mut sc, PageType::File), 0);
+    assert_eq!((sc.nr_scanned, sc.sums.dirty, sc.sums.unqueued_dirty), (32, 32, 32));
+    assert_eq!(s.stat(NodeStat::VmscanImmediateReclaim), 32);
+    assert!(s.all_are(&dirty, PageFlags::RECLAIM | PageFlags::ACTIVE | PageFlags::DIRTY));
+    assert_eq!((s.event(VmEvent::Pgactivate), s.event(VmEvent::PgstealFile)), (32, 0));
+    assert!(s.kernel.writeback[0].start_all.load(Relaxed), "flushers are woken");
+    assert_eq!(s.size(LruKind::ActiveFile), 32);
+
+    // Aged back to the inactive tail, they meet kswapd on a node known to be full of them.
+    s.kernel.shrink_active(&cx, AT, &control(true), PageType::File, 32);
+    assert!(s.all_are(&dirty, PageFlags::WORKINGSET | PageFlags::RECLAIM));
+    let clean = s.pages(&file, 200)[32..].to_vec();
+    for &pfn in &clean {
+        assert!(s.kernel.isolate_page(&cx, pfn));
+    }
+    s.kernel.reclaim[0].is_dirty.store(true, Relaxed);
+    let mut sc = control(true);
+    assert_eq!(s.shrink(&mut sc, PageType::File), 0);
+    assert_eq!(s.stat(NodeStat::VmscanWrite), 32);
+    assert!(s.all_are(&dirty, PageFlags::WRITEBACK | PageFlags::RECLAIM));
+    assert!(s.none_is(&dirty, PageFlags::DIRTY | PageFlags::ACTIVE));
+    assert_eq!(s.size(LruKind::InactiveFile), 32);
+    // The writes end: to the tail, and gone at the next look.
+    s.complete();
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!(s.event(VmEvent::Pgrotated), 32);
+    assert_eq!(s.shrink(&mut sc, PageType::File), 32);
+    clean.iter().for_each(|&pfn| s.kernel.putback_page(&cx, pfn));
+}
+
+#[test]
+fn filesystems_without_writepage_are_left_to_the_flushers() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (file, _open) = s.cached_file(32);
+    let mut spec = file.spec;
+    spec.has_writepage = false;
+    spec.device_start = 1000;
+    let other = s.kernel.create_file(&cx, spec);
+    let open = s.kernel.open(&cx, &other);
+    assert_eq!(s.kernel.file_read(&cx, &open, 0, 32 * PAGE), Ok(32 * PAGE));
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!(s.shrink(&mut control(true), PageType::File), 32, "the older file goes");
+    let dirty = s.pages(&other, 32);
+    for &pfn in &dirty {
+        s.kernel.set_page_dirty(&cx, pfn);
+        s.kernel.mem.map.page(pfn).flag_set::<Manual>(PageFlags::RECLAIM);
+    }
+    s.kernel.reclaim[0].is_dirty.store(true, Relaxed);
+    // Read once: not worth writing yet.
+    assert_eq!(s.shrink(&mut control(true), PageType::File), 0);
+    assert!(s.none_is(&dirty, PageFlags::ACTIVE | PageFlags::REFERENCED));
+    assert_eq!(s.shrink(&mut control(true), PageType::File), 0);
+    assert_eq!(s.stat(NodeStat::VmscanWrite), 0);
+    assert!(s.all_are(&dirty, PageFlags::DIRTY | PageFlags::ACTIVE));
+    assert_eq!(s.stat(NodeStat::Dirty), 32);
+}
+
+/// Spec 02 §23, vector 13. (The flags are set by hand: no device is involved.)
+#[test]
+fn writeback_at_the_tail_23_13() {
+    let host = Solo::default();
+    let s = Lists::new(&host);
+    let pages = s.listed_many(FILE | PageFlags::WRITEBACK, 32);
+    let state = &s.kernel.reclaim[0];
+    let mut sc = control(true);
+    sc.priority = 0;
+    s.kernel.shrink_node(&s.cx, NODE, &mut sc);
+    assert_eq!((sc.sums.dirty, sc.sums.writeback, sc.sums.taken), (32, 32, 32));
+    assert_eq!((sc.sums.congested, sc.sums.immediate), (0, 0));
+    let both = PageFlags::RECLAIM | PageFlags::ACTIVE;
+    assert!(pages.iter().all(|&pfn| s.flags(pfn).contains(both)));
+    assert!(state.is_writeback.load(Relaxed));
+    assert!(!s.kernel.lru.vecs[0].congested.load(Relaxed));
+    let stats = &s.kernel.mem.node(NODE).stats;
+    assert_eq!(stats.read_exact(NodeStat::VmscanImmediateReclaim as usize), 0);
+
+    s.kernel.shrink_active(&s.cx, AT, &sc, PageType::File, 32);
+    let before = host.jiffies();
+    s.kernel.shrink_node(&s.cx, NODE, &mut sc);
+    assert_eq!((sc.sums.immediate, sc.sums.congested, sc.sums.dirty), (32, 32, 32));
+    assert!(s.kernel.lru.vecs[0].congested.load(Relaxed));
+    assert_eq!(host.jiffies() - before, 25, "throttled for writeback");
+    assert_eq!(state.nr_writeback_throttled.load(Relaxed), 0);
+}
+
+/// A pass that meets no file page at all says that the node is full of dirty ones.
+#[test]
+fn no_file_page_counts_as_all_dirty() {
+    let host = Solo::default();
+    let s = Lists::new(&host);
+    s.listed_many(ANON, 4);
+    s.kernel.shrink_node(&s.cx, NODE, &mut control(true));
+    assert!(s.kernel.reclaim[0].is_dirty.load(Relaxed));
+}
+
+#[test]
+fn anonymous_pages_leave_in_three_looks() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (space, _) = s.touched_space(&cx, 32);
+    assert_eq!(s.size(LruKind::InactiveAnon), 32);
+    let mut sc = control(true);
+    // The fault left them young.
+    assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
+    assert_eq!((s.stat(NodeStat::VmscanWrite), s.size(LruKind::InactiveAnon)), (0, 32));
+    // Not used since: out, and kept until the write is done.
+    assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
+    assert_eq!((s.stat(NodeStat::VmscanWrite), s.event(VmEvent::Pswpout)), (32, 32));
+    assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 32));
+    assert_eq!(s.size(LruKind::InactiveAnon), 32);
+    assert_eq!(s.kernel.lru.vecs[0].lists.lock(CpuId(0)).anon_cost, 16, "32, halved: small lists");
+    s.complete();
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!(s.event(VmEvent::Pgrotated), 32);
+    assert_eq!(s.shrink(&mut sc, PageType::Anon), 32);
+    assert_eq!((s.event(VmEvent::PgstealAnon), s.event(VmEvent::PgscanAnon)), (32, 96));
+    assert_eq!(s.size(LruKind::InactiveAnon), 0);
+    assert_eq!(s.stat(NodeStat::Swapcached), 0);
+}
+
+#[test]
+fn no_swapping_without_io() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (space, _) = s.touched_space(&cx, 32);
+    let mut sc = control(false);
+    sc.gfp = Gfp::GFP_NOIO;
+    for _ in 0..2 {
+        assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
+    }
+    assert_eq!((space.rss.anon.load(Relaxed), s.stat(NodeStat::VmscanWrite)), (32, 0));
+}
+
+#[test]
+fn lazily_freed_pages_are_dropped() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (space, start) = s.touched_space(&cx, 32);
+    s.kernel.madvise(&cx, &space, start, 32, Advice::Free).unwrap();
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!(s.size(LruKind::InactiveFile), 32);
+    // One is written again.
+    s.kernel.touch(&cx, &space, start, Access::Write).unwrap();
+    let mut sc = control(false);
+    assert_eq!(s.shrink(&mut sc, PageType::File), 31);
+    assert_eq!((s.event(VmEvent::Pglazyfreed), space.rss.anon.load(Relaxed)), (31, 1));
+    assert_eq!(s.event(VmEvent::Pswpout), 0);
+}
+
+#[test]
+fn pageout_does_not_ask_who_used_a_page() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (space, start) = s.touched_space(&cx, 64);
+    s.kernel.madvise(&cx, &space, start, 64, Advice::PageOut).unwrap();
+    assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 64));
+    assert_eq!(s.event(VmEvent::Pswpout), 64);
+    s.complete();
+}
+
+#[test]
+fn active_pages_go_down_used_or_not() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (space, _) = s.touched_space(&cx, 40);
+    let mut sc = control(true);
+    let used = s.kernel.lru_vecs(NODE, ZoneType::Movable).count();
+    assert_eq!(used, 1, "one set of lists a node");
+    // Activated by hand, as a refault would.
+    let pages: Vec<Pfn> = {
+        let lists = s.kernel.lru.vecs[0].lists.lock(CpuId(0));
+        lists.lists[0].iter(&s.kernel.mem.map).collect()
+    };
+    pages.iter().for_each(|&pfn| s.kernel.lru_batch(&cx, BatchKind::Activate, pfn));
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!(s.size(LruKind::ActiveAnon), 40);
+    let locks = s.lru_locks(|| s.kernel.shrink_active(&cx, AT, &sc, PageType::Anon, 32));
+    assert_eq!(locks, 2, "isolate, put back");
+    assert_eq!((s.event(VmEvent::Pgrefill), s.event(VmEvent::Pgdeactivate)), (32, 32));
+    assert_eq!((s.size(LruKind::ActiveAnon), s.size(LruKind::InactiveAnon)), (8, 32));
+    // Their young bits are gone: the inactive list finds them unused.
+    assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
+    assert_eq!((sc.nr_scanned, space.rss.swap.load(Relaxed)), (32, 32));
+    s.complete();
+}
+
+#[test]
+fn programs_in_use_stay_active() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (file, open) = s.cached_file(32);
+    let space = s.kernel.create_space(&cx).unwrap();
+    let flags = AreaFlags::READ | AreaFlags::EXEC;
+    let backing = Backing::File { open: Arc::clone(&open), page: 0 };
+    let start = s.kernel.mmap(&cx, &space, 16, 512, flags, backing).unwrap();
+    s.kernel.touch_range(&cx, &space, start, 16, Access::Read).unwrap();
+    let pages = s.pages(&file, 32);
+    pages.iter().for_each(|&pfn| s.kernel.lru_batch(&cx, BatchKind::Activate, pfn));
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!(s.size(LruKind::ActiveFile), 32);
+    s.kernel.shrink_active(&cx, AT, &control(true), PageType::File, 32);
+    assert!(s.all_are(&pages[..16], PageFlags::ACTIVE), "mapped, executable, used");
+    assert!(s.none_is(&pages[16..], PageFlags::ACTIVE));
+    assert_eq!(s.event(VmEvent::Pgdeactivate), 16);
+    s.kernel.shrink_active(&cx, AT, &control(true), PageType::File, 32);
+    assert!(s.none_is(&pages, PageFlags::ACTIVE), "not used since");
+}
+
+fn request(kernel: &Kernel<Manual>) -> Request<'_> {
+    Request {
+        gfp: Gfp::GFP_HIGHUSER_MOVABLE,
+        order: Order::ZERO,
+        highest: ZoneType::Movable,
+        migratetype: MigrateType::Movable,
+        nodes: None,
+        zonelist: &kernel.mem.zonelists(NODE).fallback,
+        list_node: NODE,
+        preferred: Some(0),
+        spread_dirty: false,
+    }
+}
+
+#[test]
+fn a_second_attempt_deactivates_whatever_refaults_say() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (file, _open) = s.cached_file(96);
+    let pages = s.pages(&file, 96);
+    // Inactive pages that somebody holds, and active ones that nobody would deactivate.
+    for &pfn in &pages[..64] {
+        s.kernel.mem.map.page(pfn).get::<Manual>(1);
+    }
+    for &pfn in &pages[64..] {
+        s.kernel.lru_batch(&cx, BatchKind::Activate, pfn);
+    }
+    s.kernel.lru_add_drain_all(&cx);
+    let got = s.kernel.try_to_free_pages(&cx, &request(&s.kernel));
+    // Active pages reach the inactive tail a pass later: those of the last pass stay.
+    assert_eq!(got, 1 + 2 + 4 + 8);
+    assert_eq!(s.event(VmEvent::AllocstallMovable), 2, "one for each attempt");
+    assert_eq!((s.event(VmEvent::Pgdeactivate), file.nr_pages()), (32, 96 - got));
+    for &pfn in &pages[..64] {
+        s.kernel.put_page(&cx, pfn);
+    }
+}
+
+#[test]
+fn the_gate_lets_hopeless_nodes_and_kernel_threads_pass() {
+    let s = Stage::new();
+    let cx = s.cx();
+    s.cached_file(64);
+    assert!(s.kernel.allows_direct_reclaim(&cx, NODE));
+    for zone in s.kernel.mem.zones_of(NODE) {
+        let mut marks = zone.marks();
+        marks.min = 4 * zone.managed();
+        zone.set_marks(&marks);
+    }
+    assert!(!s.kernel.allows_direct_reclaim(&cx, NODE));
+    cx.set_flags(TaskFlags::KTHREAD);
+    assert!(s.kernel.try_to_free_pages(&cx, &request(&s.kernel)) >= 32);
+    assert_eq!(s.event(VmEvent::PgscanDirectThrottle), 0);
+    s.kernel.reclaim[0].kswapd_failures.store(MAX_FAILURES, Relaxed);
+    assert!(s.kernel.allows_direct_reclaim(&cx, NODE));
+}
+
+#[test]
+fn the_largest_space_dies_and_is_reaped() {
+    let s = Stage::new();
+    let (small_task, large_task, caller) = (s.cx(), s.cx(), s.cx());
+    let (small, _) = s.touched_space(&small_task, 40);
+    let (large, _) = s.touched_space(&large_task, 80);
+    small.add_task(&small_task);
+    large.add_task(&large_task);
+    let req = request(&s.kernel);
+    let mut weak = req.clone();
+    weak.gfp -= Gfp::FS;
+    assert!(s.kernel.oom_kill(&caller, &weak), "too early: progress, nobody dies");
+    assert_eq!(s.event(VmEvent::OomKill), 0);
+
+    assert!(s.kernel.oom_kill(&caller, &req));
+    assert!(large_task.is_dying() && !small_task.is_dying());
+    assert!(large_task.flags().contains(TaskFlags::OOM_VICTIM));
+    assert!(s.kernel.oom_kill(&caller, &req), "one is dying");
+    assert_eq!((s.event(VmEvent::OomKill), small_task.is_dying()), (1, false));
+
+    s.kernel.reap(&caller, &large);
+    assert_eq!((large.rss.anon.load(Relaxed), small.rss.anon.load(Relaxed)), (0, 40));
+    assert!(s.kernel.oom_kill(&caller, &req));
+    assert!(small_task.is_dying());
+    // A caller that is to die anyhow is not counted, and gets the reserves.
+    caller.signals().raise(TaskFlags::FATAL_SIGNAL);
+    assert!(s.kernel.oom_kill(&caller, &req));
+    assert!(caller.flags().contains(TaskFlags::OOM_VICTIM));
+    s.kernel.reap(&caller, &small);
+    let last = s.cx();
+    assert!(!s.kernel.oom_kill(&last, &req), "nobody is left");
+    assert_eq!(s.event(VmEvent::OomKill), 2);
+}
