@@ -191,7 +191,11 @@ impl Host for SimHost {
         let meter = &self.meters[cost as usize];
         let ns = meter.ns * u64::from(count);
         meter.total_ns.set(meter.total_ns.get() + ns);
-        self.sim.charge(ns);
+        if matches!(cost, Cost::UserTouch) {
+            self.sim.charge_user(ns);
+        } else {
+            self.sim.charge(ns);
+        }
     }
 
     fn frame_zero(&self, pfn: Pfn, order: Order) {

@@ -1,0 +1,360 @@
+//! The whole kernel on the simulated machine: daemons, disks and programs together.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use highwater_core::Kernel;
+use highwater_core::block::DeviceId;
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{Cost, CpuId, Cx, IoError};
+use highwater_core::kernel::Error;
+use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::swap::SwapSpec;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vmstat::VmEvent;
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
+use highwater_sim::engine::Placement;
+use highwater_sim::host::{SimHost, Tracing};
+use highwater_sim::machine::{MachineConfig, SimMachine};
+
+const PAGE: u64 = 4096;
+const SECOND: u64 = 1_000_000_000;
+/// No test takes longer: an hour of virtual time.
+const LIMIT_NS: u64 = 3600 * SECOND;
+const DATA: DeviceId = DeviceId(0);
+const SWAP: DeviceId = DeviceId(1);
+
+/// What a machine has: MiB of memory, CPUs, MiB of swap.
+#[derive(Clone, Copy)]
+struct Shape {
+    memory: u64,
+    cpus: u16,
+    swap: u32,
+}
+
+fn config(shape: Shape) -> MachineConfig {
+    let nodes = [(shape.memory << 20, (0..shape.cpus).collect())];
+    let machine = Machine::from_sizes("test", &nodes).expect("machine");
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
+    config.tracing = Tracing { digest: true, sink: None };
+    config.disks = vec![DiskSpec::nvme("data", 4 << 18), DiskSpec::nvme("swap", 4 << 18)];
+    if shape.swap > 0 {
+        config.swap = vec![SwapSpec { device: SWAP, pages: shape.swap << 8, priority: -2 }];
+    }
+    config
+}
+
+fn boot(shape: Shape) -> SimMachine {
+    SimMachine::boot(config(shape)).expect("boot")
+}
+
+type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
+
+/// Runs `body` in an address space of the task's own.
+fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) -> T) -> T {
+    let space = kernel.create_space(cx).expect("space");
+    space.add_task(cx);
+    let result = body(&space);
+    kernel.exit_space(cx, &space);
+    space.remove_task(cx);
+    result
+}
+
+fn map_anon((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, pages: u32) -> u32 {
+    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    kernel.mmap(cx, space, pages, 1, flags, Backing::Anon).expect("mmap")
+}
+
+fn file((cx, kernel): Task<'_, '_>, start: u64, pages: u32) -> Arc<OpenFile<SimHost>> {
+    let spec = FileSpec {
+        device: DATA,
+        device_start: start,
+        max_pages: pages,
+        size: u64::from(pages) * PAGE,
+        has_writepage: true,
+        throttle_first: false,
+    };
+    kernel.open(cx, &kernel.create_file(cx, spec))
+}
+
+fn read_all((cx, kernel): Task<'_, '_>, open: &OpenFile<SimHost>) -> Result<u64, Error> {
+    let mut at = 0;
+    while at < open.file.size() {
+        at += kernel.file_read(cx, open, at, 16 * PAGE)?;
+    }
+    Ok(at)
+}
+
+fn event(machine: &SimMachine, event: VmEvent) -> u64 {
+    machine.kernel.mem.events.read(event)
+}
+
+#[test]
+fn an_idle_machine_sleeps() {
+    let mut machine = boot(Shape { memory: 256, cpus: 4, swap: 64 });
+    machine.spawn_task("sleeper", Placement::Anywhere, |cx, _| {
+        cx.host.sim().sleep_ns(60 * SECOND);
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let sim = machine.sim();
+    // Waking from deep idle takes its time.
+    assert!((60 * SECOND..60 * SECOND + 100_000).contains(&sim.now_ns()), "{}", sim.now_ns());
+    for cpu in (0..4).map(CpuId) {
+        let times = sim.cpu_times(cpu);
+        assert_eq!(times.system_ns + times.user_ns + times.idle_ns, sim.now_ns());
+        // Once a second somebody looks at the counters.
+        assert!(times.system_ns < 60 * 100_000, "CPU {}: {times:?}", cpu.0);
+    }
+    // Nothing but timers: a few events a second for each CPU and daemon.
+    assert!(machine.engine().nr_events() < 60 * 20, "{}", machine.engine().nr_events());
+}
+
+#[test]
+fn a_file_is_read_from_disk_once() {
+    let mut machine = boot(Shape { memory: 256, cpus: 2, swap: 0 });
+    let pages = 10_000u32;
+    let program = machine.spawn_task("reader", Placement::Anywhere, move |cx, kernel| {
+        let open = file((cx, kernel), 0, pages);
+        [0, 1].map(|_| {
+            let start_ns = cx.host.sim().now_ns();
+            assert_eq!(read_all((cx, kernel), &open), Ok(u64::from(pages) * PAGE));
+            cx.host.sim().now_ns() - start_ns
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let [cold_ns, warm_ns] = program.take().expect("done");
+    let stats = machine.host.disk_stats(DATA).read;
+    assert_eq!(stats.nr_pages, u64::from(pages));
+    assert_eq!(event(&machine, VmEvent::Pgpgin), 4 * u64::from(pages));
+    // The disk needs 13.7 ms for 41 MB at 3 GB/s. Hits cost 110 + 40 + 450 and a share of the call.
+    assert!((14_000_000..60_000_000).contains(&cold_ns), "{cold_ns}");
+    let per_page = warm_ns / u64::from(pages);
+    assert!((500..800).contains(&per_page), "{per_page}");
+    // Readahead of 128 KiB at a time: the requests are large.
+    assert!(stats.nr_done < u64::from(pages) / 20, "{stats:?}");
+}
+
+#[test]
+fn anonymous_memory_beyond_ram_goes_to_swap_and_comes_back() {
+    let mut machine = boot(Shape { memory: 128, cpus: 2, swap: 256 });
+    let pages = 48_000u32;
+    let program = machine.spawn_task("hog", Placement::Anywhere, move |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            let start = map_anon(task, space, pages);
+            for _ in 0..3 {
+                let touched = kernel.touch_range(cx, space, start, pages, Access::Write);
+                touched.expect("memory and swap suffice");
+            }
+        });
+        kernel.swap.nr_total() - kernel.swap.nr_free()
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    // Pages that were on their way to the disk when the program ended keep their slots.
+    let kept = program.take().expect("done");
+    assert!(kept < 1000, "{kept} slots");
+    let [out, back] = [VmEvent::Pswpout, VmEvent::Pswpin].map(|e| event(&machine, e));
+    // Each pass goes over more than memory holds: nearly all of it has to go and come back.
+    assert!(out > 2 * u64::from(pages) && out < 4 * u64::from(pages), "{out}");
+    assert!(back > u64::from(pages) && back <= out, "{back}");
+    assert!(event(&machine, VmEvent::Pgmajfault) > u64::from(pages) / 8);
+    assert_eq!(event(&machine, VmEvent::OomKill), 0);
+    let disk = machine.host.disk_stats(SWAP);
+    assert_eq!((disk.write.nr_pages, disk.read.nr_pages), (out, back));
+}
+
+#[test]
+fn without_swap_the_hog_dies_and_its_memory_comes_back() {
+    let mut machine = boot(Shape { memory: 128, cpus: 2, swap: 0 });
+    let free_before = machine.kernel.mem.nr_free_pages();
+    let hog = machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            // Two areas: each alone could fit.
+            (0..2).find_map(|_| {
+                let start = map_anon(task, space, 20_000);
+                kernel.touch_range(cx, space, start, 20_000, Access::Write).err()
+            })
+        })
+    });
+    let small = machine.spawn_task("small", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            let start = map_anon(task, space, 500);
+            (0..200).all(|_| {
+                cx.host.sim().sleep_ns(SECOND / 100);
+                kernel.touch_range(cx, space, start, 500, Access::Write).is_ok()
+            })
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    assert_eq!(hog.take(), Some(Some(Error::Killed)));
+    assert_eq!(small.take(), Some(true));
+    assert_eq!(event(&machine, VmEvent::OomKill), 1);
+    let lost = free_before.saturating_sub(machine.kernel.mem.nr_free_pages());
+    assert!(lost < 1500, "{lost} pages are in per-CPU lists at most");
+}
+
+/// Hogs, readers and writers at once on a small machine.
+fn mixture(seed: u64, faults: Option<FaultySpec>) -> (SimMachine, u64) {
+    let mut config = config(Shape { memory: 128, cpus: 4, swap: 128 });
+    config.seed = seed;
+    config.disks[0].faults = faults;
+    let mut machine = SimMachine::boot(config).expect("boot");
+    for i in 0..2u32 {
+        machine.spawn_task(format!("hog {i}"), Placement::Anywhere, move |cx, kernel| {
+            let task = (cx, &**kernel);
+            with_space(task, |space| {
+                let start = map_anon(task, space, 18_000);
+                for _ in 0..3 {
+                    kernel.touch_range(cx, space, start, 18_000, Access::Write).expect("swap");
+                }
+                kernel.munmap(cx, space, start, 18_000).expect("mapped");
+            });
+        });
+        machine.spawn_task(format!("reader {i}"), Placement::Anywhere, move |cx, kernel| {
+            let open = file((cx, kernel), u64::from(i) * 100_000, 12_000);
+            for _ in 0..3 {
+                // An error ends a pass.
+                let _ = read_all((cx, kernel), &open);
+            }
+        });
+        machine.spawn_task(format!("mapper {i}"), Placement::Anywhere, move |cx, kernel| {
+            let task = (cx, &**kernel);
+            let open = file(task, 400_000 + u64::from(i) * 100_000, 6_000);
+            with_space(task, |space| {
+                for _ in 0..3 {
+                    let backing = Backing::File { open: Arc::clone(&open), page: 0 };
+                    let flags = AreaFlags::READ | AreaFlags::SHARED;
+                    let start = kernel.mmap(cx, space, 6_000, 1, flags, backing).expect("mmap");
+                    let _ = kernel.touch_range(cx, space, start, 6_000, Access::Read);
+                    kernel.munmap(cx, space, start, 6_000).expect("mapped");
+                }
+            });
+        });
+        machine.spawn_task(format!("writer {i}"), Placement::Anywhere, move |cx, kernel| {
+            let open = file((cx, kernel), 700_000 + u64::from(i) * 100_000, 10_000);
+            for chunk in 0..40 {
+                let _ = kernel.file_write(cx, &open, chunk * 250 * PAGE, 250 * PAGE);
+            }
+            let _ = kernel.fsync(cx, &open);
+        });
+    }
+    machine.run_within(LIMIT_NS).expect("run");
+    let digest = machine.digest().value();
+    (machine, digest)
+}
+
+#[test]
+fn a_mixture_runs_to_its_end_and_the_same_seed_is_the_same_run() {
+    let (machine, digest) = mixture(1, None);
+    assert!(event(&machine, VmEvent::Pswpout) > 0);
+    let locks = machine.sim().lock_stats();
+    let lru = locks.iter().find(|row| row.name == "lruvec->lru_lock").expect("lru_lock");
+    assert!(lru.nr_contended > 0, "{lru:?}");
+    assert_eq!(mixture(1, None).1, digest);
+    assert_ne!(mixture(2, None).1, digest, "the disk's jitter differs");
+}
+
+#[test]
+fn a_mixture_survives_a_disk_that_fails_and_stalls() {
+    let faults = FaultySpec {
+        errors: PerDirection { read: 0.05, write: 0.05 },
+        slow: 0.02,
+        ..FaultySpec::default()
+    };
+    let (machine, digest) = mixture(3, Some(faults.clone()));
+    let stats = machine.host.disk_stats(DATA);
+    assert!(stats.read.nr_failed > 0 && stats.write.nr_failed > 0, "{stats:?}");
+    assert_eq!(mixture(3, Some(faults)).1, digest);
+}
+
+#[test]
+fn a_read_error_reaches_the_reader_and_the_page_can_be_read_later() {
+    let mut config = config(Shape { memory: 256, cpus: 1, swap: 0 });
+    // Readahead fails, and so does the page by itself; after these the disk is well.
+    config.disks[0].faults = Some(FaultySpec {
+        errors: PerDirection { read: 1.0, write: 0.0 },
+        pages: Some(40..41),
+        ..FaultySpec::default()
+    });
+    let mut machine = SimMachine::boot(config).expect("boot");
+    let program = machine.spawn_task("reader", Placement::Anywhere, |cx, kernel| {
+        let open = file((cx, kernel), 0, 100);
+        let before = kernel.file_read(cx, &open, 0, 40 * PAGE);
+        let at = kernel.file_read(cx, &open, 40 * PAGE, PAGE);
+        let after = kernel.file_read(cx, &open, 41 * PAGE, 59 * PAGE);
+        (before, at, after)
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let (before, at, after) = program.take().expect("done");
+    assert_eq!(before, Ok(40 * PAGE));
+    assert_eq!(at, Err(Error::Io(IoError::Device)));
+    assert_eq!(after, Ok(59 * PAGE));
+}
+
+/// Time of an munmap of so many pages on CPU 0 while threads of the same program on CPUs 1 and 2 do
+/// something; and the time the interrupts took from others.
+fn munmap_beside(pages: u32, threads: [Option<&'static str>; 2]) -> (u64, u64) {
+    let mut machine = boot(Shape { memory: 256, cpus: 4, swap: 0 });
+    let shared: Rc<RefCell<Option<Arc<Space<SimHost>>>>> = Rc::default();
+    for (cpu, does) in (1..).zip(threads) {
+        let Some(does) = does else { continue };
+        let shared = Rc::clone(&shared);
+        machine.spawn_task(does, Placement::Pinned(CpuId(cpu)), move |cx, kernel| {
+            let sim = cx.host.sim();
+            sim.sleep_ns(10_000_000);
+            let space = shared.borrow().clone().expect("made by now");
+            let task = (cx, &**kernel);
+            let start = map_anon(task, &space, 1);
+            kernel.touch(cx, &space, start, Access::Write).expect("memory");
+            match does {
+                "computes" => sim.compute(30_000_000),
+                _ => sim.sleep_ns(30_000_000),
+            }
+        });
+    }
+    let program = machine.spawn_task("main", Placement::Pinned(CpuId(0)), move |cx, kernel| {
+        let task = (cx, &**kernel);
+        let sim = cx.host.sim();
+        let space = kernel.create_space(cx).expect("space");
+        *shared.borrow_mut() = Some(Arc::clone(&space));
+        let start = map_anon(task, &space, pages);
+        kernel.touch_range(cx, &space, start, pages, Access::Write).expect("memory");
+        sim.sleep_ns(20_000_000);
+        let (before_ns, stolen_ns) = (sim.now_ns(), cx.host.charged_ns(Cost::TlbFull));
+        kernel.munmap(cx, &space, start, pages).expect("mapped");
+        let took_ns = sim.now_ns() - before_ns;
+        let flushed_ns = cx.host.charged_ns(Cost::TlbFull) - stolen_ns;
+        sim.sleep_ns(40_000_000);
+        shared.borrow_mut().take();
+        kernel.exit_space(cx, &space);
+        (took_ns, flushed_ns)
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    program.take().expect("done")
+}
+
+#[test]
+fn a_tlb_flush_interrupts_the_busy_cpus_of_the_space() {
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let full_ns = costs.ns(Cost::TlbFull);
+    // A part of one table, which stays because of the threads' pages behind.
+    let (alone_ns, flushed_ns) = munmap_beside(400, [None, None]);
+    // 85 a page, and the rest.
+    assert!((34_000..52_000).contains(&alone_ns), "{alone_ns}");
+    assert_eq!(flushed_ns, full_ns, "its own");
+    let (one_ns, flushed_ns) = munmap_beside(400, [Some("computes"), None]);
+    assert_eq!(flushed_ns, 2 * full_ns);
+    let (two_ns, flushed_ns) = munmap_beside(400, [Some("computes"); 2]);
+    assert_eq!(flushed_ns, 3 * full_ns);
+    assert_eq!(two_ns - one_ns, costs.sched.ipi_next_ns);
+    // CPUs that are lazy are left alone, unless tables go.
+    let (lazy_ns, flushed_ns) = munmap_beside(400, [Some("computes"), Some("sleeps")]);
+    assert_eq!((lazy_ns, flushed_ns), (one_ns, 2 * full_ns));
+    let (_, flushed_ns) = munmap_beside(1024, [Some("computes"), Some("sleeps")]);
+    assert_eq!(flushed_ns, 3 * full_ns);
+}
