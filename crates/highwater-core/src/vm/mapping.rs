@@ -143,7 +143,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Takes the areas of `start..end` out of a space, cutting those that reach beyond it. Holes are
-    /// fine. The caller holds `mmap_lock` for writing, and unmaps what they mapped.
+    /// fine. The caller holds `mmap_lock` for writing, unmaps what they mapped, and after that has
+    /// their files forget them ([`Self::forget_detached`]): a truncation meanwhile has to find what
+    /// is still mapped.
     pub(crate) fn detach_areas(
         &self,
         cx: &Cx<'_, H>,
@@ -156,6 +158,11 @@ impl<H: Devices> Kernel<H> {
         tables.next_free = tables.next_free.min(start.max(Space::<H>::BASE));
         let (floor, ceiling) = tables.room_around(start, end, Space::<H>::TOP);
         Detached { areas, floor, ceiling }
+    }
+
+    /// The files of areas that were taken out and unmapped do not know them any more.
+    pub(crate) fn forget_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
+        detached.areas.iter().for_each(|area| self.unlist_mapping(cx, space, area));
     }
 
     /// Changes the flags of `start..end`: `add` set, `remove` cleared. The caller holds `mmap_lock`
@@ -176,7 +183,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Puts parts with other flags (none: nothing) in the place of what lies in `start..end`; the
-    /// parts that went, and how many pages of the range were mapped.
+    /// parts that went, and how many pages of the range were mapped. Files still know the parts for
+    /// which nothing came.
     fn replace_areas(
         &self,
         cx: &Cx<'_, H>,
@@ -213,10 +221,14 @@ impl<H: Devices> Kernel<H> {
                         added.push(part);
                     }
                 }
-                gone.push(match (from, to) == (area.start, area.end) {
+                let part = match (from, to) == (area.start, area.end) {
                     true => Arc::clone(&area),
                     false => Arc::new(area.part(from, to, area.flags)),
-                });
+                };
+                if new.is_none() {
+                    added.push(Arc::clone(&part));
+                }
+                gone.push(part);
                 removed.push(area);
             }
         }

@@ -78,6 +78,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.free_tables(cx, &mut gather, detached);
         self.gather_finish(cx, gather);
+        self.forget_detached(cx, space, detached);
     }
 
     /// Clears the entries of a whole area.
@@ -115,6 +116,7 @@ impl<H: Devices> Kernel<H> {
         let detached = self.detach_areas(cx, space, 0, Space::<H>::TOP);
         self.free_tables(cx, &mut gather, &detached);
         self.gather_finish(cx, gather);
+        self.forget_detached(cx, space, &detached);
     }
 
     /// Frees the tables of areas that were unmapped, unless others can use them: the lowest ones of a
