@@ -82,7 +82,7 @@ impl<H: Devices> Kernel<H> {
                 zone.reduce_boost(boosts[zone.zone.idx()]);
             }
             // The boost was for a pageblock that got mixed: now is the time to clean up.
-            self.wake_kcompactd(cx, node, PAGEBLOCK_ORDER as u8, highest);
+            self.wake_kcompactd(cx, node, PAGEBLOCK_ORDER, highest);
         }
         self.snapshot_refaults(node);
         sc.order

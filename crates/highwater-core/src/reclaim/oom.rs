@@ -32,12 +32,15 @@ const REAP_TRIES: u32 = 10;
 /// `oom_score_adj` of those who are never chosen.
 const NEVER: i32 = -1000;
 
+/// Victims, each with the tick at which it is due.
+type Victims<H> = VecDeque<(u64, Arc<Space<H>>)>;
+
 /// What the OOM killer remembers.
 pub struct OomState<H: Tasks> {
     /// The reaper sleeps here.
     pub(crate) reaper_wait: WaitQueue<H>,
-    /// Victims, with the tick at which each is due; `Table` class.
-    victims: H::Lock<VecDeque<(u64, Arc<Space<H>>)>>,
+    /// Who is to be reaped; `Table` class.
+    victims: H::Lock<Victims<H>>,
 }
 
 impl<H: Tasks> OomState<H> {

@@ -35,14 +35,11 @@ pub fn suitability(
     index: impl FnOnce() -> i64,
 ) -> Suitability {
     if has_block {
-        Suitability::Success
-    } else if !has_room {
-        Suitability::Skipped
-    } else if (every_order || order.is_costly()) && (0..=EXTFRAG_THRESHOLD).contains(&index()) {
-        Suitability::Skipped
-    } else {
-        Suitability::Continue
+        return Suitability::Success;
     }
+    let asks_index = every_order || order.is_costly();
+    let lacks_memory = || asks_index && (0..=EXTFRAG_THRESHOLD).contains(&index());
+    if !has_room || lacks_memory() { Suitability::Skipped } else { Suitability::Continue }
 }
 
 /// The fragmentation index of an order (spec 03 §1) for `nr_free` blocks of each order: towards 0 a
