@@ -23,6 +23,9 @@ use serde::Serialize;
 
 use crate::error::InputError;
 
+/// The kind of file whose figures are counters.
+const SCENARIO: &str = "scenario";
+
 /// How near a figure has to be to the real one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -95,6 +98,12 @@ impl Figure {
         Figure { field: field.into(), real, model, limit, agrees }
     }
 
+    /// Differs, or is near but not equal to something that happened.
+    fn is_worth_a_line(&self) -> bool {
+        let nothing = self.real == "0" && self.model == "0";
+        !self.agrees || (self.limit != Limit::Exact && !nothing)
+    }
+
     /// Compares two texts.
     pub fn text(field: impl Into<String>, real: String, model: String) -> Figure {
         let agrees = real == model;
@@ -121,6 +130,11 @@ impl FileResult {
     /// Nothing was found to differ.
     pub fn agrees(&self) -> bool {
         self.figures.iter().all(|f| f.agrees)
+    }
+
+    /// What its figures are called.
+    fn unit(&self) -> &'static str {
+        if self.kind == SCENARIO { "counters" } else { "fields" }
     }
 
     /// Figures that agree.
@@ -175,14 +189,15 @@ impl CheckReport {
                     format!("{}: {}: not checked by this version: {why}", file.file, file.kind)
                 }
                 None => format!(
-                    "{}: {}: {} of {} fields agree",
+                    "{}: {}: {} of {} {} agree",
                     file.file,
                     file.kind,
                     file.nr_agreeing(),
-                    file.figures.len()
+                    file.figures.len(),
+                    file.unit()
                 ),
             });
-            for f in file.figures.iter().filter(|f| !f.agrees || f.limit != Limit::Exact) {
+            for f in file.figures.iter().filter(|f| f.is_worth_a_line()) {
                 let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
                 lines.push(format!(
                     "  {}: Linux {}, model {}: {verdict} ({})",
@@ -198,6 +213,12 @@ impl CheckReport {
             "{} of {} files agree, {} of {} fields",
             self.nr_files_agreeing, self.nr_files, self.nr_figures_agreeing, self.nr_figures
         );
+        let of_scenarios = || self.files.iter().filter(|file| file.kind == SCENARIO);
+        if of_scenarios().any(|file| file.not_checked.is_none()) {
+            let agreeing: usize = of_scenarios().map(FileResult::nr_agreeing).sum();
+            let all: usize = of_scenarios().map(|file| file.figures.len()).sum();
+            lines.push(format!("{agreeing} of {all} counters agree"));
+        }
         if self.nr_not_checked > 0 {
             sum += &format!("; {} files not checked", self.nr_not_checked);
         }

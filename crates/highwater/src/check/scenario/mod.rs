@@ -77,7 +77,7 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
     let program = match Scenario::new(&captured.scenario, &captured.params) {
         Ok(program) => program,
         Err(error @ ScenarioError::Unknown(_)) => {
-            return Ok(super::not_checked(file, "scenario", &error.to_string()));
+            return Ok(super::not_checked(file, super::SCENARIO, &error.to_string()));
         }
         Err(error) => return Err(field("params", error.to_string())),
     };
@@ -100,7 +100,7 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         figures.extend(KEYS.iter().map(|key| compare(captured, index, step, key)));
         notes.extend(split(captured, index, step));
     }
-    let (file, kind) = (file.to_owned(), "scenario".to_owned());
+    let (file, kind) = (file.to_owned(), super::SCENARIO.to_owned());
     Ok(FileResult { file, kind, figures, not_checked: None, notes })
 }
 
