@@ -1,0 +1,183 @@
+//! Threads against the LRU lists: pages come, are used, isolated, put back and let go, while batches
+//! fill and drain on every CPU and by remote.
+//!
+//! A page lives in a slot that owns a reference, as in a page cache. At the end every page is where
+//! its flags say, each was freed once, and all counters agree (the audit).
+//! `HIGHWATER_STRESS_SECONDS` says how long each case runs (default 2).
+
+#![cfg(not(loom))]
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use highwater_core::Kernel;
+use highwater_core::audit;
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{CpuId, Cx};
+use highwater_core::kernel::KernelSpec;
+use highwater_core::lru::{BatchKind, LruKind};
+use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page_alloc::{Gfp, NoRelief};
+use highwater_core::reclaim::IsolateMode;
+use highwater_core::zone::{NodeId, ZoneType, boot::boot};
+use highwater_native::{NativeHost, NativeOptions};
+
+const NR_CPUS: u16 = 4;
+/// The lists of the only node.
+const VEC: usize = 0;
+
+fn seconds() -> u64 {
+    std::env::var("HIGHWATER_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2)
+}
+
+/// Few slots: threads meet on the same pages. Many: lists grow long.
+#[test]
+fn lists_survive_threads() {
+    for nr_slots in [8, 4000] {
+        stress(nr_slots, Duration::from_secs(seconds()));
+    }
+}
+
+type Slots = [Mutex<Option<Pfn>>];
+
+fn stress(nr_slots: usize, time: Duration) {
+    let machine = Machine::from_sizes("stress", &[(256 << 20, (0..NR_CPUS).collect())]).unwrap();
+    let options = NativeOptions::default();
+    let host = NativeHost::new(machine.nr_cpus(), machine.end_pfn(), &options).unwrap();
+    let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+    let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &KernelSpec::default()).unwrap();
+    let slots: Vec<_> = (0..nr_slots).map(|_| Mutex::default()).collect();
+    let end = Instant::now() + time;
+    std::thread::scope(|scope| {
+        for cpu in 0..NR_CPUS {
+            let (host, kernel, slots) = (&host, &kernel, &*slots);
+            scope.spawn(move || {
+                let _lease = host.enter(CpuId(cpu)).unwrap();
+                let cx = Cx::new(host, CpuId(cpu));
+                let mut worker = Worker { kernel, cx, slots, state: u64::from(cpu) + 1 };
+                while Instant::now() < end {
+                    (0..1000).for_each(|_| worker.step());
+                }
+            });
+        }
+    });
+
+    let _lease = host.enter(CpuId(0)).unwrap();
+    let cx = Cx::new(&host, CpuId(0));
+    audit::check_kernel_besides(&kernel, &cx, &|_| true).unwrap_or_else(|e| panic!("{e}"));
+    kernel.lru_add_drain_all(&cx);
+    let left: Vec<_> = slots.iter().filter_map(|slot| slot.lock().unwrap().take()).collect();
+    for &pfn in &left {
+        let page = kernel.mem.map.page(pfn);
+        assert!(page.is(PageFlags::LRU), "{pfn:?} is lost");
+        assert_eq!(page.refcount(), 1, "{pfn:?}");
+    }
+    kernel.release_pages(&cx, &left);
+    let report = audit::check_kernel_besides(&kernel, &cx, &|_| true).unwrap();
+    assert_eq!((report.on_lists, report.in_batches, report.memory.used), (0, 0, 1));
+}
+
+/// A thread on its CPU.
+struct Worker<'w> {
+    kernel: &'w Kernel<NativeHost>,
+    cx: Cx<'w, NativeHost>,
+    slots: &'w Slots,
+    state: u64,
+}
+
+impl Worker<'_> {
+    fn below(&mut self, n: usize) -> usize {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.state >> 33) as usize % n
+    }
+
+    fn step(&mut self) {
+        let kernel = self.kernel;
+        match self.below(200) {
+            0..60 => self.fill(),
+            60..110 => self.with_page(|worker, pfn| {
+                kernel.mark_accessed(&worker.cx, pfn);
+                kernel.mark_accessed(&worker.cx, pfn);
+            }),
+            110..120 => self.batch(BatchKind::Deactivate),
+            120..130 => self.batch(BatchKind::DeactivateFile),
+            130..140 => self.with_page(|worker, pfn| kernel.lru_rotate(&worker.cx, pfn)),
+            140..180 => self.scan(),
+            180..190 => self.empty_many(),
+            190..199 => kernel.lru_add_drain(&self.cx),
+            _ => kernel.lru_add_drain_all(&self.cx),
+        }
+    }
+
+    fn slot(&mut self) -> &Mutex<Option<Pfn>> {
+        let at = self.below(self.slots.len());
+        &self.slots[at]
+    }
+
+    /// Puts a new page into a slot, in place of an old one.
+    fn fill(&mut self) {
+        let (kernel, gfp) = (self.kernel, Gfp::GFP_HIGHUSER_MOVABLE);
+        let pfn = kernel.mem.alloc(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None);
+        let pfn = pfn.expect("there is memory");
+        if self.below(2) == 0 {
+            kernel.mem.map.page(pfn).flag_set::<NativeHost>(PageFlags::SWAPBACKED);
+        }
+        kernel.lru_add(&self.cx, pfn);
+        let old = self.slot().lock().unwrap().replace(pfn);
+        if let Some(old) = old {
+            kernel.put_page(&self.cx, old);
+        }
+    }
+
+    fn batch(&mut self, kind: BatchKind) {
+        self.with_page(|worker, pfn| worker.kernel.lru_batch(&worker.cx, kind, pfn));
+    }
+
+    /// Does something to a page, with a reference to it.
+    fn with_page(&mut self, run: impl FnOnce(&Self, Pfn)) {
+        let map = &self.kernel.mem.map;
+        let found = self.slot().lock().unwrap().inspect(|&pfn| {
+            map.page(pfn).get::<NativeHost>(1);
+        });
+        if let Some(pfn) = found {
+            run(self, pfn);
+            self.kernel.put_page(&self.cx, pfn);
+        }
+    }
+
+    /// Isolates pages, activates or deactivates some, puts them back.
+    fn scan(&mut self) {
+        let list = LruKind::ALL[self.below(4)];
+        let mode = IsolateMode {
+            highest: [ZoneType::Dma, ZoneType::Movable][self.below(2)],
+            may_unmap: true,
+        };
+        let mut pages = [Pfn(0); 32];
+        let want = 1 + self.below(pages.len());
+        let out = &mut pages[..want];
+        let n = self.kernel.isolate_lru_pages(&self.cx, VEC, list, mode, out).taken;
+        for &pfn in &pages[..n] {
+            let page = self.kernel.mem.map.page(pfn);
+            match self.below(3) {
+                0 => drop(page.flag_set::<NativeHost>(PageFlags::ACTIVE)),
+                1 => drop(page.flag_clear::<NativeHost>(PageFlags::ACTIVE)),
+                _ => {}
+            }
+        }
+        let (first, second) = pages[..n].split_at(n / 2);
+        self.kernel.move_pages_to_lru(&self.cx, VEC, [first, second], [0; 2]);
+    }
+
+    /// Lets go of several pages at once.
+    fn empty_many(&mut self) {
+        let mut pages = [Pfn(0); 40];
+        let mut n = 0;
+        for _ in 0..pages.len() {
+            if let Some(pfn) = self.slot().lock().unwrap().take() {
+                pages[n] = pfn;
+                n += 1;
+            }
+        }
+        self.kernel.release_pages(&self.cx, &pages[..n]);
+    }
+}
