@@ -351,7 +351,8 @@ impl<T> SimLock<T> {
     fn unlock(&self) {
         let (inner, class) = (&*self.sim.inner, &*self.class);
         let now_ns = inner.local_ns.get();
-        let hold_ns = now_ns - self.taken_at_ns.get();
+        // At teardown the clock may lie before the hold, and the depth is not this task's.
+        let hold_ns = now_ns.saturating_sub(self.taken_at_ns.get());
         class.hold_ns.set(class.hold_ns.get() + hold_ns);
         if hold_ns > class.hold_ns_max.get() {
             class.hold_ns_max.set(hold_ns);

@@ -220,7 +220,7 @@ impl SimKernel {
             let (name, placement, flags) = match daemon {
                 Daemon::Kswapd(node) => {
                     let name = format!("kswapd{}", node.0);
-                    let placement = Placement::Node(u16::from(node.0));
+                    let placement = Placement::Node(node.0);
                     (name, placement, TaskFlags::KTHREAD | TaskFlags::MEMALLOC)
                 }
                 Daemon::Flusher(device) => {

@@ -198,12 +198,12 @@ fn without_swap_the_hog_dies_and_its_memory_comes_back() {
     assert!(lost < 1500, "{lost} pages are in per-CPU lists at most");
 }
 
-/// Hogs, readers and writers at once on a small machine.
-fn mixture(seed: u64, faults: Option<FaultySpec>) -> (SimMachine, u64) {
+/// Hogs, readers and writers at once on a small machine, not yet run.
+fn mixed_machine(seed: u64, faults: Option<FaultySpec>) -> SimMachine {
     let mut config = config(Shape { memory: 128, cpus: 4, swap: 128 });
     config.seed = seed;
     config.disks[0].faults = faults;
-    let mut machine = SimMachine::boot(config).expect("boot");
+    let machine = SimMachine::boot(config).expect("boot");
     for i in 0..2u32 {
         machine.spawn_task(format!("hog {i}"), Placement::Anywhere, move |cx, kernel| {
             let task = (cx, &**kernel);
@@ -243,6 +243,11 @@ fn mixture(seed: u64, faults: Option<FaultySpec>) -> (SimMachine, u64) {
             let _ = kernel.fsync(cx, &open);
         });
     }
+    machine
+}
+
+fn mixture(seed: u64, faults: Option<FaultySpec>) -> (SimMachine, u64) {
+    let mut machine = mixed_machine(seed, faults);
     machine.run_within(LIMIT_NS).expect("run");
     let digest = machine.digest().value();
     (machine, digest)
@@ -270,6 +275,22 @@ fn a_mixture_survives_a_disk_that_fails_and_stalls() {
     let stats = machine.host.disk_stats(DATA);
     assert!(stats.read.nr_failed > 0 && stats.write.nr_failed > 0, "{stats:?}");
     assert_eq!(mixture(3, Some(faults)).1, digest);
+}
+
+#[test]
+fn a_run_may_end_anywhere() {
+    // Every task is somewhere in the kernel; all of them are unwound.
+    for limit_ns in [1_000_000, 20_000_000, 33_000_000, 60_000_000] {
+        let error = mixed_machine(1, None).run_within(limit_ns).expect_err("too short");
+        assert!(error.to_string().contains("kswapd0 (daemon) waits on"), "{error}");
+    }
+    let mut machine = mixed_machine(1, None);
+    machine.spawn_task("broken", Placement::Anywhere, |cx, _| {
+        cx.host.sim().sleep_ns(30_000_000);
+        panic!("on purpose");
+    });
+    let error = machine.run_within(LIMIT_NS).expect_err("panics");
+    assert!(error.to_string().contains("broken panicked"), "{error}");
 }
 
 #[test]

@@ -411,7 +411,7 @@ impl Inner {
 
     #[inline(always)]
     pub(crate) fn atomic_end(&self, now_ns: u64) {
-        let depth = self.atomic_depth.get() - 1;
+        let depth = self.atomic_depth.get().saturating_sub(1);
         self.atomic_depth.set(depth);
         // The slice ended meanwhile: the next synchronisation looks closer.
         if depth == 0 && now_ns >= self.resched_at_ns.get() {
