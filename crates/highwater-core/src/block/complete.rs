@@ -14,15 +14,19 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn end_bio(&self, cx: &Cx<'_, H>, bio: &Bio, result: Result<(), IoError>) {
         cx.charge(Cost::BioEndPage, bio.pages.len() as u32);
         match bio.kind.direction() {
-            IoDirection::Read => self.end_read(cx, &bio.pages, result.is_ok()),
+            IoDirection::Read => self.end_read(cx, bio, result.is_ok()),
             IoDirection::Write => self.end_write(cx, bio, result.is_ok()),
         }
     }
 
-    fn end_read(&self, cx: &Cx<'_, H>, pages: &[Pfn], is_ok: bool) {
+    fn end_read(&self, cx: &Cx<'_, H>, bio: &Bio, is_ok: bool) {
         let outcome = if is_ok { PageFlags::UPTODATE } else { PageFlags::ERROR };
-        for &pfn in pages {
-            cx.host.frame_dma(pfn);
+        // What is in memory was copied by this CPU.
+        let is_dma = !self.block.device(bio.device).spec.synchronous;
+        for &pfn in &bio.pages {
+            if is_dma {
+                cx.host.frame_dma(pfn);
+            }
             self.mem.map.page(pfn).flag_set::<H>(outcome);
             self.unlock_page(cx, pfn);
         }
