@@ -254,3 +254,159 @@ impl<H: Devices> Kernel<H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::block::{DeviceId, DeviceSpec};
+    use crate::config::{Machine, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::kernel::KernelSpec;
+    use crate::page_cache::{FileSpec, MapRange, OpenFile};
+    use crate::swap::SwapSpec;
+    use crate::zone::boot::boot;
+
+    const CPU: CpuId = CpuId(0);
+    const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+    const SWAP_PAGES: u32 = 5000;
+
+    struct Stage<'h> {
+        cx: Cx<'h, Solo>,
+        kernel: Kernel<Solo>,
+        space: Arc<Space<Solo>>,
+    }
+
+    impl<'h> Stage<'h> {
+        fn new(host: &'h Solo) -> Self {
+            let machine = Machine::from_sizes("stage", &[(64 << 20, vec![0])]).unwrap();
+            let cx = Cx::new(host, CPU);
+            let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
+            let disk = DeviceSpec {
+                pages: 1 << 20,
+                depth: 32,
+                max_request_pages: 320,
+                rotational: false,
+                synchronous: false,
+                stable_writes: false,
+            };
+            let swap = SwapSpec { device: DeviceId(0), pages: SWAP_PAGES + 1, priority: 0 };
+            let spec = KernelSpec { devices: vec![disk], swap: vec![swap] };
+            let kernel = Kernel::new(&cx, mem, &spec).unwrap();
+            let space = kernel.create_space(&cx).unwrap();
+            Stage { cx, kernel, space }
+        }
+
+        fn map(&self, pages: u32, align: u32, flags: AreaFlags) -> Result<u32, Error> {
+            self.kernel.mmap(&self.cx, &self.space, pages, align, flags, Backing::Anon)
+        }
+
+        fn open(&self) -> Arc<OpenFile<Solo>> {
+            let spec = FileSpec {
+                device: DeviceId(0),
+                device_start: 0,
+                max_pages: 100,
+                size: 100 << 12,
+                has_writepage: true,
+                throttle_first: false,
+            };
+            self.kernel.open(&self.cx, &self.kernel.create_file(&self.cx, spec))
+        }
+
+        fn unmap(&self, start: u32, pages: u32) {
+            self.kernel.munmap(&self.cx, &self.space, start, pages).unwrap();
+        }
+
+        fn areas(&self) -> Vec<(u32, u32, AreaFlags)> {
+            let tables = self.space.tables.lock(CPU);
+            tables.all_areas().map(|area| (area.start, area.end, area.flags)).collect()
+        }
+    }
+
+    #[test]
+    fn addresses_are_given_out_from_below_and_again() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let base = Space::<Solo>::BASE;
+        let read = AreaFlags::READ;
+        let map = |pages, align| stage.map(pages, align, read).unwrap() - base;
+        assert_eq!((map(10, 1), map(10, 1)), (0, 10));
+        assert_eq!(map(512, 512), 512);
+        assert_eq!(map(100, 1), 20, "the gap that the alignment left");
+        assert_eq!(map(600, 1), 1024);
+        assert_eq!(map(392, 1), 120);
+        assert_eq!(map(1, 1), 1624, "all gaps are full");
+        stage.unmap(base + 10, 10);
+        stage.unmap(base + 600, 100);
+        assert_eq!(map(11, 1), 600, "the first gap is too small");
+        assert_eq!((map(10, 1), map(89, 1), map(1, 1)), (10, 611, 1625));
+    }
+
+    #[test]
+    fn requests_that_make_no_sense_are_refused() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        assert_eq!(stage.map(0, 1, RW), Err(Error::Invalid));
+        assert_eq!(stage.map(1, 3, RW), Err(Error::Invalid));
+        assert_eq!(stage.map(1, 0, RW), Err(Error::Invalid));
+        assert!(matches!(stage.map(1, 1, RW | AreaFlags::SHARED), Err(Error::Limit(_))));
+        let memory: u64 = stage.kernel.mem.populated_zones().map(|z| z.info.managed()).sum();
+        let all = memory as u32 + SWAP_PAGES;
+        assert_eq!(stage.map(all + 1, 1, RW), Err(Error::NoMemory));
+        assert!(stage.map(all, 1, RW).is_ok() && stage.map(all, 1, RW).is_ok(), "each by itself");
+        assert!(stage.map(all + 1, 1, AreaFlags::READ).is_ok(), "never needs memory of its own");
+        let top = Space::<Solo>::TOP;
+        assert_eq!(stage.map(top, 1, AreaFlags::READ), Err(Error::NoMemory), "no room");
+    }
+
+    #[test]
+    fn changed_parts_become_areas_of_their_own() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let (kernel, cx, space) = (&stage.kernel, &stage.cx, &*stage.space);
+        let at = stage.map(100, 1, RW).unwrap();
+        let seq = AreaFlags::SEQ_READ;
+        let none = AreaFlags::empty();
+        let change = |from, to, add, remove| {
+            let _guard = space.mmap_lock.write(cx);
+            let (parts, result) =
+                kernel.change_area_flags(cx, space, (at + from, at + to), add, remove);
+            let parts: Vec<_> = parts.iter().map(|a| (a.start - at, a.end - at, a.flags)).collect();
+            (parts, result)
+        };
+        assert_eq!(change(20, 30, seq, none), (vec![(20, 30, RW)], Ok(())));
+        let split = [(0, 20, RW), (20, 30, RW | seq), (30, 100, RW)];
+        assert_eq!(stage.areas(), split.map(|(from, to, flags)| (at + from, at + to, flags)));
+        assert_eq!(change(10, 40, seq, none), (vec![(10, 20, RW), (30, 40, RW)], Ok(())));
+        assert_eq!(change(0, 100, none, AreaFlags::LOCKED), (vec![], Ok(())), "nothing to do");
+        let (parts, result) = change(90, 110, none, AreaFlags::READ);
+        assert_eq!((parts.len(), result), (1, Err(Error::Fault)), "the mapped part is changed");
+    }
+
+    #[test]
+    fn a_file_knows_what_is_mapped_of_it() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        let (kernel, cx, space) = (&stage.kernel, &stage.cx, &*stage.space);
+        let open = stage.open();
+        let backing = Backing::File { open: Arc::clone(&open), page: 7 };
+        let at = kernel.mmap(cx, space, 50, 1, AreaFlags::READ, backing).unwrap();
+        let known = || -> Vec<(u32, u32, u32)> {
+            let mappings = open.file.mappings.lock(CPU);
+            let known = |range: &MapRange| (range.start - at, range.end - at, range.file_page);
+            mappings.keys().map(known).collect()
+        };
+        assert_eq!(known(), [(0, 50, 7)]);
+        kernel.mlock(cx, space, at, 50).unwrap();
+        assert_eq!(known(), [(0, 50, 7)], "a change of all of it keeps the range");
+        kernel.munlock(cx, space, at + 10, 10).unwrap();
+        assert_eq!(known(), [(0, 10, 7), (10, 20, 17), (20, 50, 27)]);
+        stage.unmap(at + 15, 10);
+        assert_eq!(known(), [(0, 10, 7), (10, 15, 17), (25, 50, 32)]);
+        let area = space.area_of(CPU, at + 30).unwrap();
+        assert_eq!((area.file_page(at + 30), area.pages()), (Some(37), 25));
+        kernel.exit_space(cx, &stage.space);
+        assert_eq!(known(), []);
+    }
+}
