@@ -10,6 +10,7 @@
 //! | [`cpu`] | logical CPUs, leased to threads |
 //! | [`lock`] | the zone lock (spinning) and the per-CPU list lock (biased to its CPU) |
 //! | [`host`] | [`NativeHost`]: the [`Host`](highwater_core::host::Host) of the three above |
+//! | [`kernel`] | [`NativeKernel`]: a host and a whole kernel, its daemons on threads |
 //! | [`machine`] | [`NativeMachine`]: a host and a booted allocator, shared by threads |
 //! | `bench` | micro-benchmarks of the allocator against others (feature `bench`) |
 //!
@@ -52,6 +53,7 @@ pub mod arena;
 pub mod bench;
 pub mod cpu;
 pub mod host;
+pub mod kernel;
 pub mod lock;
 pub mod machine;
 mod sync;
@@ -59,4 +61,5 @@ mod sync;
 pub use arena::{Arena, ArenaError, ArenaOptions, Backing};
 pub use cpu::{CpuLease, LeaseError};
 pub use host::{NativeError, NativeHost, NativeOptions};
+pub use kernel::{KernelTask, NativeKernel, NativeKernelError};
 pub use machine::{NativeMachine, Task};

@@ -104,6 +104,11 @@ impl UnmapSection {
     }
 }
 
+/// A share of memory as pages.
+fn pages_of(share: f64, managed: u64) -> u64 {
+    ((share * managed as f64) as u64).max(1)
+}
+
 /// What the unmaps of one number of processes showed.
 struct Unmapped {
     /// How many processes.

@@ -1,10 +1,147 @@
-//! One cell on threads and memory of this computer.
+//! One cell on threads and memory of this computer: activation and the LRU lock are measured.
 
-use super::super::outcome::{Outcome, RunError};
+use std::sync::Arc;
+use std::thread;
+
+use highwater_core::block::{DeviceId, DeviceSpec};
+use highwater_core::config::Machine;
+use highwater_core::host::CpuId;
+use highwater_core::kernel::KernelSpec;
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::sync::order::LockClass;
+use highwater_native::{NativeHost, NativeKernel, NativeOptions};
+use highwater_results::Times;
+use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, aftermath};
+
+use super::super::outcome::{Outcome, RunError, audit, snapshot};
 use super::super::runner::Cell;
-use super::UnmapSection;
+use super::{UnmapSection, Unmapped, difference, pages_of, samples};
+
+const DATA: DeviceId = DeviceId(0);
+/// Requests the disk takes; it is done with each at once.
+const DEPTH: u32 = 256;
+/// Largest request, pages.
+const REQUEST_PAGES: u32 = 320;
+
+type NativeFile = Arc<File<NativeHost>>;
 
 /// Boots a kernel on native memory and runs both parts.
-pub(super) fn run(_: &Cell<'_>, _: &UnmapSection) -> Result<Outcome, RunError> {
-    Err(RunError::Native("unmap is not there yet".to_owned()))
+pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, RunError> {
+    let failed = |error: String| RunError::Native(error);
+    let shape = &cell.machine.machine;
+    let most = section.processes.iter().copied().max().unwrap_or(1);
+    if most > shape.nr_cpus() {
+        let cpus = shape.nr_cpus();
+        return Err(failed(format!("{most} processes need as many CPUs; there are {cpus}")));
+    }
+    let managed: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
+    let (hot_pages, cold_pages) =
+        (pages_of(section.hot, managed), pages_of(section.cold, managed));
+    let disk = DeviceSpec {
+        pages: most as u64 * u64::from(section.pages) + hot_pages + cold_pages,
+        depth: DEPTH,
+        max_request_pages: REQUEST_PAGES,
+        rotational: false,
+        synchronous: true,
+        stable_writes: false,
+    };
+    let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
+    let machine = with_more_cpus(shape, NativeKernel::daemon_cpus(1));
+    let options = NativeOptions { lock_statistics: true, ..NativeOptions::default() };
+    let native = NativeKernel::boot(&machine, cell.policy, &options, &spec)
+        .map_err(|error| failed(error.to_string()))?;
+    let before = snapshot(&native.kernel.mem);
+    let start = std::time::Instant::now();
+    let parts = native
+        .with_daemons(|| both_parts(&native, section, most, hot_pages, cold_pages))
+        .map_err(|error| failed(error.to_string()))?;
+    let (unmapped, after) = parts?;
+    let times = Times { elapsed_ns: start.elapsed().as_nanos() as u64, ..Times::default() };
+    let counters = difference(&before, &snapshot(&native.kernel.mem));
+    audit(&native.host, &native.kernel.mem)?;
+    let samples = samples(&unmapped, &after);
+    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0 })
+}
+
+/// The machine with CPUs for the daemons, all on the first node.
+fn with_more_cpus(shape: &Machine, more: usize) -> Machine {
+    let mut machine = shape.clone();
+    let first = machine.nr_cpus() as u16;
+    if let Some(node) = machine.nodes.first_mut() {
+        node.cpus.extend((0..more as u16).map(|n| first + n));
+    }
+    machine
+}
+
+fn both_parts(
+    native: &NativeKernel,
+    section: &UnmapSection,
+    most: usize,
+    hot_pages: u64,
+    cold_pages: u64,
+) -> Result<(Vec<Unmapped>, highwater_workloads::unmap::Aftermath), RunError> {
+    let enter = |cpu: usize| {
+        native.enter(CpuId(cpu as u16)).map_err(|error| RunError::Native(error.to_string()))
+    };
+    let mut next_page = 0;
+    let (files, hot, cold) = {
+        let task = enter(0)?;
+        let mut file = |pages: u64| -> NativeFile {
+            let spec = FileSpec {
+                device: DATA,
+                device_start: next_page,
+                max_pages: pages as u32,
+                size: pages * PAGE_SIZE as u64,
+                has_writepage: true,
+                throttle_first: false,
+            };
+            next_page += pages;
+            native.kernel.create_file(&task.cx, spec)
+        };
+        let files: Vec<NativeFile> = (0..most).map(|_| file(u64::from(section.pages))).collect();
+        (files, file(hot_pages), file(cold_pages))
+    };
+    let mut unmapped = Vec::new();
+    for &processes in &section.processes {
+        unmapped.push(unmap(native, section, &files[..processes])?);
+    }
+    let task = enter(0)?;
+    let after = aftermath(&native.kernel, &task.cx, &hot, &cold)?;
+    Ok((unmapped, after))
+}
+
+/// Lets a process per file unmap at once, each on a thread and a CPU.
+fn unmap(
+    native: &NativeKernel,
+    section: &UnmapSection,
+    files: &[NativeFile],
+) -> Result<Unmapped, RunError> {
+    let barrier = Barrier::new(&native.host, files.len());
+    let waits = || {
+        let report = native.host.lock_report();
+        report.map_or(0, |report| report[LockClass::Lru as usize].1.wait_ns)
+    };
+    let times: Vec<Result<Vec<RoundTimes>, RunError>> = thread::scope(|scope| {
+        let threads: Vec<_> = files
+            .iter()
+            .enumerate()
+            .map(|(process, file)| {
+                let (barrier, waits) = (&barrier, &waits);
+                scope.spawn(move || {
+                    let task = native
+                        .enter(CpuId(process as u16))
+                        .map_err(|error| RunError::Native(error.to_string()))?;
+                    let lru_waits: Option<&dyn Fn() -> u64> = (process == 0).then_some(waits);
+                    let (kernel, pages) = (&native.kernel, section.pages);
+                    let mapper = Mapper { kernel, file, pages, barrier, lru_waits };
+                    Ok(mapper.run(&task.cx, section.rounds)?)
+                })
+            })
+            .collect();
+        let panicked = || RunError::Native("a thread panicked".to_owned());
+        threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(panicked()))).collect()
+    });
+    let times = times.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(Unmapped { processes: files.len(), times, has_waits: true })
 }

@@ -18,7 +18,7 @@ use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, UnmapError, afterm
 
 use super::super::outcome::{Outcome, RunError, audit, snapshot};
 use super::super::runner::Cell;
-use super::{UnmapSection, Unmapped, difference, samples};
+use super::{UnmapSection, Unmapped, difference, pages_of, samples};
 
 /// The files' disk.
 const DATA: DeviceId = DeviceId(0);
@@ -78,10 +78,6 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     let digest = machine.digest().value();
     let samples = samples(&unmapped, &after);
     Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest })
-}
-
-fn pages_of(share: f64, managed: u64) -> u64 {
-    ((share * managed as f64) as u64).max(1)
 }
 
 /// Lets `processes` processes unmap at once, one on each CPU as far as there are CPUs.

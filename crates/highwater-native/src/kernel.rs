@@ -1,0 +1,145 @@
+//! The whole memory manager on threads: a host, a booted kernel, and threads for its daemons.
+//!
+//! Disks are not real here: a transfer is done at once and moves nothing, so a file's pages hold
+//! whatever their frames held. What files are for on this host is what the kernel does with their
+//! pages: caching, mapping, unmapping, reclaiming.
+//!
+//! Every daemon takes a CPU of its own for as long as it runs, as a thread here is a CPU while it
+//! holds the lease: give the machine [`NativeKernel::daemon_cpus`] more CPUs than programs need.
+
+use std::thread;
+
+use highwater_core::Kernel;
+use highwater_core::config::{Machine, Policy};
+use highwater_core::host::{CpuId, Cx, TaskFlags};
+use highwater_core::kernel::{Daemon, Error, KernelSpec};
+use highwater_core::zone::boot::boot;
+
+use crate::cpu::{CpuLease, LeaseError};
+use crate::host::{NativeError, NativeHost, NativeOptions};
+
+/// A kernel made of this process: share it by reference (scoped threads) or in an `Arc`.
+pub struct NativeKernel {
+    /// CPUs, memory, locks, clock.
+    pub host: NativeHost,
+    /// Memory management.
+    pub kernel: Kernel<NativeHost>,
+    nr_cpus: usize,
+}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<NativeKernel>();
+};
+
+/// Why a kernel does not start.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NativeKernelError {
+    /// The host does not.
+    #[error(transparent)]
+    Host(#[from] NativeError),
+    /// The kernel does not.
+    #[error("kernel: {0}")]
+    Kernel(Error),
+    /// The machine has fewer CPUs than its daemons need, and one more.
+    #[error("the machine has {0} CPUs, its daemons alone need {1}")]
+    Cpus(usize, usize),
+}
+
+/// The calling thread as a task that runs on a CPU of a [`NativeKernel`].
+pub struct KernelTask<'k> {
+    /// Who runs where, for calls into the core.
+    pub cx: Cx<'k, NativeHost>,
+    _lease: CpuLease,
+}
+
+impl NativeKernel {
+    /// CPUs that the daemons of a kernel with one node take: kswapd, the OOM reaper, and one flusher
+    /// a device.
+    pub const fn daemon_cpus(nr_devices: usize) -> usize {
+        2 + nr_devices
+    }
+
+    /// Maps the memory of `machine` and boots a kernel on it. Nothing runs yet.
+    ///
+    /// # Errors
+    /// If the machine cannot exist or has too few CPUs, its memory cannot be mapped, threads cannot
+    /// be pinned, or the kernel refuses its devices.
+    pub fn boot(
+        machine: &Machine,
+        policy: &Policy,
+        options: &NativeOptions,
+        spec: &KernelSpec,
+    ) -> Result<NativeKernel, NativeKernelError> {
+        machine.validate().map_err(NativeError::from)?;
+        let nr_cpus = machine.nr_cpus();
+        let host = NativeHost::new(nr_cpus, machine.end_pfn(), options)?;
+        let memory = boot(&host, machine, policy).map_err(NativeError::from)?;
+        let kernel = {
+            let _lease = host.enter(CpuId(0)).map_err(NativeError::from)?;
+            Kernel::new(&Cx::new(&host, CpuId(0)), memory, spec)
+                .map_err(NativeKernelError::Kernel)?
+        };
+        let needed = kernel.daemons().len();
+        if needed >= nr_cpus {
+            return Err(NativeKernelError::Cpus(nr_cpus, needed));
+        }
+        Ok(NativeKernel { host, kernel, nr_cpus })
+    }
+
+    /// CPUs that programs may use: `0..n`.
+    pub fn program_cpus(&self) -> usize {
+        self.nr_cpus - self.kernel.daemons().len()
+    }
+
+    /// Runs the calling thread on a CPU, waiting until that is free.
+    ///
+    /// # Errors
+    /// If there is no such CPU, or the thread runs on one already.
+    pub fn enter(&self, cpu: CpuId) -> Result<KernelTask<'_>, LeaseError> {
+        let lease = self.host.enter(cpu)?;
+        Ok(KernelTask { cx: Cx::new(&self.host, cpu), _lease: lease })
+    }
+
+    /// Runs `body` with the daemons around it, each on a thread and one of the last CPUs; they have
+    /// ended when this returns. A kernel does this once: its daemons do not start again.
+    ///
+    /// # Errors
+    /// If a daemon cannot have its CPU. `body` did not run then.
+    pub fn with_daemons<T>(&self, body: impl FnOnce() -> T) -> Result<T, LeaseError> {
+        let first = self.program_cpus();
+        thread::scope(|scope| {
+            let (started, starts) = std::sync::mpsc::channel();
+            let daemons = self.kernel.daemons();
+            for (index, daemon) in daemons.iter().copied().enumerate() {
+                let started = started.clone();
+                scope.spawn(move || {
+                    let task = match self.enter(CpuId((first + index) as u16)) {
+                        Ok(task) => task,
+                        Err(error) => return drop(started.send(Err(error))),
+                    };
+                    let memalloc = match daemon {
+                        Daemon::Kswapd(_) => TaskFlags::MEMALLOC,
+                        Daemon::Flusher(_) | Daemon::OomReaper => TaskFlags::empty(),
+                    };
+                    task.cx.set_flags(TaskFlags::KTHREAD | memalloc);
+                    drop(started.send(Ok(())));
+                    self.kernel.run_daemon(&task.cx, daemon);
+                });
+            }
+            let ready = starts.iter().take(daemons.len()).collect::<Result<(), LeaseError>>();
+            let _end = EndOfDaemons(self);
+            ready.map(|()| body())
+        })
+    }
+}
+
+/// Ends the daemons, also if the body panics: their threads are joined either way.
+struct EndOfDaemons<'k>(&'k NativeKernel);
+
+impl Drop for EndOfDaemons<'_> {
+    fn drop(&mut self) {
+        // Waking needs no CPU of its own: wait queues are behind plain locks.
+        self.0.kernel.shut_down(&Cx::new(&self.0.host, CpuId(0)));
+    }
+}
