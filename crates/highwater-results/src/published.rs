@@ -236,6 +236,35 @@ impl Published {
     pub fn claims_of<'a>(&'a self, study: &'a str) -> impl Iterator<Item = &'a Claim> {
         self.claims.iter().filter(move |claim| claim.seed.split('_').next() == Some(study))
     }
+
+    /// The figure in prose that a study gives on a line, in a unit.
+    ///
+    /// # Errors
+    /// If there is none, listing those that there are.
+    pub fn claim(&self, study: &str, line: u32, unit: &str) -> Result<&Claim, PublishedError> {
+        let of_study = |claim: &&Claim| claim.seed.split('_').next() == Some(study);
+        let mut claims = self.claims.iter().filter(of_study);
+        claims.find(|claim| claim.line == line && claim.unit == unit).ok_or_else(|| {
+            let name = |claim: &Claim| format!("{study}:{} {}", claim.line, claim.unit);
+            let known = self.claims.iter().filter(of_study).map(name).collect::<Vec<_>>();
+            let id = format!("{study}:{line} {unit}");
+            PublishedError::Unknown { what: "figure", id, known: known.join(", ") }
+        })
+    }
+}
+
+impl Claim {
+    /// The figure as the text gives it: a value, a range, or before and after.
+    pub fn figure(&self) -> String {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        if let Some(value) = &self.value {
+            value.clone()
+        } else if self.low.is_some() || self.high.is_some() {
+            format!("{} to {}", part(&self.low), part(&self.high))
+        } else {
+            format!("{} -> {}", part(&self.before), part(&self.after))
+        }
+    }
 }
 
 impl PublishedTable {

@@ -215,6 +215,8 @@ fn tables(plan: &RunPlan, document: &Document, rows: RowSet) -> Result<Vec<Table
                 tables.push(evidence::evidence(metric, &runs, style));
             }
         }
+        let claims = experiment::claims_table(&plan.experiment, machine, &runs);
+        tables.extend(claims.map_err(|error| CliError::new(error.to_string()))?);
         tables.push(duration::duration(&runs, style));
         tables.push(vmstat::brief(&runs, style));
     }

@@ -184,7 +184,7 @@ pub struct PolicyEntry {
 }
 
 /// A machine of an experiment, with what was published of it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineEntry {
     /// Name or file.
@@ -194,6 +194,30 @@ pub struct MachineEntry {
     /// Published histograms of hottest frames, by policy.
     #[serde(default)]
     pub hottest: Vec<String>,
+    /// Published single figures to set beside ours.
+    #[serde(default)]
+    pub claims: Vec<ClaimEntry>,
+}
+
+/// A published figure and what of ours it is about.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimEntry {
+    /// The study.
+    pub study: String,
+    /// Line of the study's text; with the unit it names one figure.
+    pub line: u32,
+    /// Its unit.
+    pub unit: String,
+    /// The operation of ours, under the baseline policy.
+    pub operation: String,
+    /// What our mean is multiplied by to get the published unit.
+    #[serde(default = "one")]
+    pub factor: f64,
+}
+
+const fn one() -> f64 {
+    1.0
 }
 
 /// Size of native runs.

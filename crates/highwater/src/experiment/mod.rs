@@ -23,6 +23,6 @@ pub use file::{
 pub use netperf::NetperfSection;
 pub(crate) use outcome::snapshot;
 pub use outcome::{Outcome, RunError};
-pub use published::published_tables;
+pub use published::{claims_table, published_tables};
 pub use runner::{Cell, Progress, RunPlan, run};
 pub use unmap::UnmapSection;

@@ -43,6 +43,41 @@ pub fn published_tables(
     Ok(tables)
 }
 
+/// Single published figures beside ours of the baseline; none if the experiment names none for this
+/// machine.
+///
+/// # Errors
+/// If the experiment names a figure that was not published.
+pub fn claims_table(
+    experiment: &Experiment,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Option<Table>, PublishedError> {
+    let entry = experiment.machines.iter().find(|m| m.name == machine);
+    let claims = entry.map_or(&[][..], |e| &e.claims);
+    let Some(baseline) = runs.first().filter(|_| !claims.is_empty()) else { return Ok(None) };
+    let known = Published::load()?;
+    let mut table = Table::new(
+        format!("Beside what was published of {}", baseline.label),
+        &["figure"],
+        ["ours", "published"].map(str::to_owned).to_vec(),
+        Layout::Fitted,
+    );
+    for wanted in claims {
+        let claim = known.claim(&wanted.study, wanted.line, &wanted.unit)?;
+        let values = baseline.values(&wanted.operation);
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let ours = if values.is_empty() {
+            TableCell::Missing
+        } else {
+            TableCell::number(mean * wanted.factor, 2)
+        };
+        let label = format!("{} ({})", claim.what, claim.unit);
+        table.push(&[&label], vec![ours, TableCell::Text { text: claim.figure() }]);
+    }
+    Ok(Some(table))
+}
+
 /// The hottest block of each policy, and how many blocks went round.
 fn hottest(runs: &[&Run], published: &[Option<&PublishedHistogram>]) -> Option<Table> {
     let of = |run: &Run| run.histograms.iter().find(|h| h.name == HOTTEST).cloned();

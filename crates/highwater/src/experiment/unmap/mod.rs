@@ -75,6 +75,7 @@ impl UnmapSection {
         let mut times = Metric::new("unmap", "microseconds", Better::Lower, TableKind::Multi);
         times.operations = over_processes("first");
         times.operations.extend(over_processes("again"));
+        times.operations.extend(over_processes("activate"));
         let mut share =
             Metric::new("activation", "percent of the unmap", Better::Lower, TableKind::Multi);
         share.operations = over_processes("share");
@@ -129,6 +130,8 @@ fn samples(unmapped: &[Unmapped], after: &Aftermath) -> Vec<(String, f64)> {
         for times in set.times.iter().flatten() {
             push(format!("first-{n}"), times.first_ns as f64 / 1e3);
             push(format!("again-{n}"), times.again_ns as f64 / 1e3);
+            let more_ns = times.again_ns as f64 - times.first_ns as f64;
+            push(format!("activate-{n}"), more_ns / 1e3);
             (first, again) = (first + times.first_ns, again + times.again_ns);
             (wait, unmaps) = (wait + times.lru_wait_ns, unmaps + 2);
         }

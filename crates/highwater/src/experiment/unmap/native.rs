@@ -36,8 +36,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
         return Err(failed(format!("{most} processes need as many CPUs; there are {cpus}")));
     }
     let managed: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
-    let (hot_pages, cold_pages) =
-        (pages_of(section.hot, managed), pages_of(section.cold, managed));
+    let (hot_pages, cold_pages) = (pages_of(section.hot, managed), pages_of(section.cold, managed));
     let disk = DeviceSpec {
         pages: most as u64 * u64::from(section.pages) + hot_pages + cold_pages,
         depth: DEPTH,
