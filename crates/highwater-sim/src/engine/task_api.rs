@@ -63,6 +63,15 @@ impl Sim {
         }
     }
 
+    /// As [`Sim::sync`], but only if this CPU's clock is more than `ahead_ns` ahead: for work that
+    /// others hardly notice, in steps much shorter than a switch of tasks takes.
+    #[inline(always)]
+    pub fn sync_beyond(&self, ahead_ns: u64) {
+        if self.inner.local_ns.get() > self.inner.horizon_ns.get().saturating_add(ahead_ns) {
+            self.sync_slow();
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn sync_slow(&self) {
