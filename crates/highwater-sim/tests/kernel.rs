@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
+use highwater_core::audit::check_kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cost, CpuId, Cx, IoError};
@@ -249,6 +250,7 @@ fn mixed_machine(seed: u64, faults: Option<FaultySpec>) -> SimMachine {
 fn mixture(seed: u64, faults: Option<FaultySpec>) -> (SimMachine, u64) {
     let mut machine = mixed_machine(seed, faults);
     machine.run_within(LIMIT_NS).expect("run");
+    check_kernel(&machine.kernel, &machine.outside()).expect("audit");
     let digest = machine.digest().value();
     (machine, digest)
 }
