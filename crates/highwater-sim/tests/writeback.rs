@@ -118,7 +118,10 @@ fn a_slow_disk_sets_the_pace() {
 fn old_pages_are_written_without_being_asked_for() {
     let mut machine = machine(DiskSpec::nvme("data", 1 << 20));
     let program = machine.spawn_task("writer", Placement::Anywhere, move |cx, kernel| {
-        let open = file(cx, kernel, 100);
+        // Busy lately, so that ten pages are within the disk's share of the background limit.
+        let open = file(cx, kernel, 20_000);
+        kernel.file_write(cx, &open, 0, 20_000 * PAGE).unwrap();
+        kernel.fsync(cx, &open).unwrap();
         kernel.file_write(cx, &open, 0, 10 * PAGE).unwrap();
         let dirty_after = |seconds: u64| {
             cx.host.sim().sleep_jiffies(seconds * HZ);

@@ -50,7 +50,7 @@ pub struct Kernel<H: Devices> {
     pub block: BlockLayer<H>,
     /// Dirty files, by device.
     pub writeback: Box<[Writeback<H>]>,
-    /// The dirty limit.
+    /// What all devices share of the dirty limits.
     pub(crate) dirty: DirtyDomain,
     /// Reclaim's state, by node.
     pub reclaim: Box<[ReclaimNode<H>]>,
@@ -117,7 +117,7 @@ impl<H: Devices> Kernel<H> {
             swap,
             block: BlockLayer::new(host, &spec.devices),
             writeback: writeback.into(),
-            dirty: DirtyDomain::default(),
+            dirty: DirtyDomain::new(mem.nr_cpus()),
             reclaim: reclaim.into(),
             shrinkers: Shrinkers::default(),
             oom: OomState::new(host),

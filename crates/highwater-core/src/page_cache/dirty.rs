@@ -60,6 +60,7 @@ impl<H: Devices> Kernel<H> {
         device.nr_reclaimable.fetch_add(1, Relaxed);
         device.nr_dirtied.fetch_add(1, Relaxed);
         cx.dirtied.nr.set(cx.dirtied.nr.get() + 1);
+        self.dirty.count_dirtied(cx.cpu());
         self.mark_page(cx, file, page.index(), Mark::Dirty, true);
         self.queue_dirty_file(cx, file);
         true
@@ -162,7 +163,7 @@ impl<H: Devices> Kernel<H> {
             if let Some(file) = file {
                 let device = self.writeback_of(file);
                 device.nr_writeback.fetch_sub(nr, Relaxed);
-                device.nr_written.fetch_add(nr, Relaxed);
+                self.count_written(cx, device, nr);
             }
             if let Some(zone) = self.mem.zone_of(run[0]) {
                 self.account_writeback_end(cx, zone.node, nr);

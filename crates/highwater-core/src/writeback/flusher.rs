@@ -12,15 +12,12 @@
 //!
 //! Synchronisation: the lists behind a `Table` lock. A file that is being written is on no list,
 //! but counts as queued: who dirties it meanwhile leaves it to the flusher to look again.
-//!
-//! Devices share the limits equally for now, and each is believed to write at
-//! [`limits::INITIAL_BANDWIDTH`]: measured bandwidths and shares (§7.3, §7.5) belong to throttling.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::limits;
+use super::{Rates, RecentCount, limits};
 use crate::block::DeviceId;
 use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
 use crate::kernel::Kernel;
@@ -69,6 +66,12 @@ pub struct Writeback<H: Tasks> {
     wake_at: AtomicU64,
     /// When it did last.
     last_periodic: AtomicU64,
+    /// It has more than its share, and all devices more than the limit.
+    pub(super) is_exceeded: AtomicBool,
+    /// What it writes and what its writers may dirty; `Table` class.
+    pub(super) rates: H::Lock<Rates>,
+    /// Pages written lately, for its share of the limits.
+    pub(super) written_lately: RecentCount,
     /// Pages dirty here (`BDI_RECLAIMABLE`).
     pub(crate) nr_reclaimable: AtomicU64,
     /// Pages under writeback here.
@@ -133,6 +136,9 @@ impl<H: Devices> Writeback<H> {
             has_flusher: AtomicBool::new(false),
             wake_at: AtomicU64::new(NEVER),
             last_periodic: AtomicU64::new(0),
+            is_exceeded: AtomicBool::new(false),
+            rates: host.new_lock(LockClass::Table, Rates::default()),
+            written_lately: RecentCount::default(),
             nr_reclaimable: AtomicU64::new(0),
             nr_writeback: AtomicU64::new(0),
             nr_dirtied: AtomicU64::new(0),
@@ -253,7 +259,7 @@ impl<H: Devices> Kernel<H> {
     fn write_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, mut work: Work) {
         let is_background = work.reason == WriteReason::Background;
         while work.left > 0 && !self.is_stopping() {
-            if is_background && !self.is_over_background(cx) {
+            if is_background && !self.is_over_background(cx, wb) {
                 break;
             }
             let until = work.until.unwrap_or_else(|| cx.host.jiffies());
@@ -273,7 +279,8 @@ impl<H: Devices> Kernel<H> {
         loop {
             let Some(file) = wb.lists.lock(cx.cpu()).io.pop_front() else { break };
             let dirty_limit = self.hard_dirty_limit(cx);
-            let chunk = limits::chunk(limits::INITIAL_BANDWIDTH, dirty_limit, work.left);
+            let bandwidth = wb.rates.lock(cx.cpu()).bandwidth();
+            let chunk = limits::chunk(bandwidth, dirty_limit, work.left);
             let range = (file.writeback_index.load(Relaxed), u32::MAX);
             let written = self.write_pass(cx, &file, range, chunk, work.reason);
             file.writeback_index.store(written.next, Relaxed);
@@ -356,8 +363,11 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    pub(super) fn is_over_background(&self, cx: &Cx<'_, H>) -> bool {
-        self.nr_dirty_pages() > self.dirty_limits(cx).background
+    /// More than the background limit is dirty, or more than the device's share of it here.
+    fn is_over_background(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> bool {
+        let background = self.dirty_limits(cx).background;
+        self.nr_dirty_pages() > background
+            || wb.nr_reclaimable.load(Relaxed) > self.share_of(cx, wb, background)
     }
 
     /// Has a device's flusher look at the background limit, if it does not work already. Where no

@@ -79,6 +79,7 @@ impl<H: Devices> Kernel<H> {
         };
         let mut out = Written { pages: 0, next: start };
         let mut filling = Filling { file, bio: None, is_sync };
+        self.writeback_of(file).begin_sample(cx);
         self.plug_start(cx);
         while out.pages < nr {
             let mut batch = [(0, Pfn(0)); BATCH];
@@ -102,6 +103,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.send(cx, &mut filling);
         self.plug_finish(cx);
+        self.writeback_of(file).end_sample(cx);
         out
     }
 

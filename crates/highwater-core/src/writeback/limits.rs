@@ -15,6 +15,8 @@ pub const INITIAL_BANDWIDTH: u64 = 25_600;
 const CHUNK_UNIT: u64 = 1024;
 /// Ratios are percentages scaled by this.
 const RATIO_UNIT: u64 = PAGE_SIZE as u64;
+/// Pages that a task dirties before it looks at the limits for the first time (128 KiB).
+const PAUSE_FIRST: u64 = 32;
 /// Centiseconds, as the sysctls count time.
 const CENTISECONDS: u64 = 100;
 
@@ -75,6 +77,11 @@ pub fn chunk(bandwidth: u64, dirty_limit: u64, work_left: u64) -> u64 {
     pages.saturating_add(CHUNK_UNIT) / CHUNK_UNIT * CHUNK_UNIT
 }
 
+/// Pages that may be dirtied on one CPU before somebody looks at the limits (§7.7).
+pub fn cpu_pages(thresh: u64, nr_cpus: u64) -> u64 {
+    (thresh / (32 * nr_cpus.max(1))).max(16)
+}
+
 /// A sysctl's centiseconds in jiffies.
 pub const fn centisecs_to_jiffies(centisecs: u64) -> u64 {
     mult_frac(centisecs, HZ, CENTISECONDS)
@@ -90,13 +97,16 @@ pub const fn negligible_writeback(nr_cpus: u64) -> u64 {
 pub struct DirtiedPages {
     /// Pages.
     pub nr: Cell<u64>,
-    /// Checks happen at this many.
+    /// The task looks at the limits after this many.
     pub pause: Cell<u64>,
+    /// When its last pause ended, or would have (jiffies); none before the first.
+    pub paused_when: Cell<Option<u64>>,
 }
 
 impl Default for DirtiedPages {
     fn default() -> Self {
-        DirtiedPages { nr: Cell::new(0), pause: Cell::new(32) }
+        let pause = Cell::new(PAUSE_FIRST);
+        DirtiedPages { nr: Cell::new(0), pause, paused_when: Cell::new(None) }
     }
 }
 
@@ -147,6 +157,7 @@ mod tests {
     fn poll_interval_vector_6() {
         let intervals = [0, 600_000, 838_000, 838_656].map(|dirty| poll_interval(dirty, 838_656));
         assert_eq!(intervals, [512, 256, 16, 1]);
+        assert_eq!([1, 12, 48].map(|cpus| cpu_pages(209_664, cpus)), [6552, 546, 136]);
     }
 
     #[test]

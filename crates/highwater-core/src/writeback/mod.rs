@@ -1,13 +1,19 @@
-//! Writeback (spec 04 §7, §8): limits, the flusher of each device, writing one file.
+//! Writeback (spec 04 §7, §8): limits, holding up writers, the flusher of each device, writing one
+//! file.
 //!
-//! Key types: [`Writeback`] (one device's dirty files and its flusher's work), [`limits`] (pure
-//! sums).
+//! Key types: [`Writeback`] (one device's dirty files, its flusher's work, its speed),
+//! [`DirtyDomain`] (what all devices share). Decisions are pure sums: [`limits`], [`Position`],
+//! [`Rates`], [`Pauses`], [`RecentCount`].
 //!
 //! From: `page_cache::dirty`, `reclaim` (wake-ups) · to: `block`.
 
 mod flusher;
 mod io;
 pub mod limits;
+mod pause;
+mod position;
+mod rate;
+mod share;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -15,4 +21,8 @@ mod throttle;
 pub use flusher::{DirtyFiles, WriteReason, Writeback};
 pub use io::PageWrite;
 pub use limits::{DirtiedPages, DirtyLimits};
+pub use pause::Pauses;
+pub use position::Position;
+pub use rate::{Rates, Sample};
+pub use share::RecentCount;
 pub use throttle::DirtyDomain;

@@ -217,6 +217,9 @@ fn a_dirty_file_is_old_after_thirty_seconds() {
     let cx = test.task();
     let wb = &test.kernel.writeback[0];
     let at = |jiffies: u64| test.host.solo.set_now_ns(jiffies * NS_PER_JIFFY);
+    // Busy lately: its share of the background limit is more than these few pages.
+    wb.written_lately.add(1000, 1 << 36);
+    test.kernel.dirty.written.add(1000, 1 << 36);
     let dirty = |start| {
         let open = test.file_at(&cx, start, 10);
         test.write_page(&cx, &open, 0);
@@ -239,6 +242,21 @@ fn a_dirty_file_is_old_after_thirty_seconds() {
     assert_eq!(run(1000 + 35 * HZ), [(2000, 1)]);
     assert_eq!(run(1000 + 99 * HZ), []);
     assert!(wb.lists.lock(cx.cpu()).is_empty());
+}
+
+#[test]
+fn a_device_without_a_share_is_over_the_background_limit() {
+    let test = Test::new(DISK);
+    let cx = test.task();
+    let open = test.file(&cx, 10);
+    test.write_page(&cx, &open, 0);
+    let wb = &test.kernel.writeback[0];
+    test.kernel.flush_device(&cx, wb);
+    assert_eq!(test.host.nr_held(), 0, "not before its five seconds");
+    test.host.solo.set_now_ns(5 * HZ * NS_PER_JIFFY);
+    test.kernel.flush_device(&cx, wb);
+    assert_eq!(test.host.sizes(), [(1000, 1)]);
+    test.end_all();
 }
 
 #[test]

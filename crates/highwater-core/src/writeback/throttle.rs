@@ -1,36 +1,67 @@
 //! Holding up those who dirty pages (spec 04 §7.2, §7.7, §7.8).
 //!
-//! A simple form for now: below the free run (half way between the limits) nobody is held up,
-//! above it the flusher is kept at work, and above the hard limit writers sleep until the device
-//! brought the dirty pages below it. What lies between, pauses after a task's share of the
-//! device's bandwidth (§7.3 to §7.6), takes the place of [`Kernel::wait_below_limit`].
+//! A task that dirtied enough pages looks where all dirty pages stand. Below the free run, half way
+//! between the two limits, it goes on. Above, the flusher is kept at work, and the task sleeps after
+//! so many pages that it dirties no more than its share of what the device writes: the device's
+//! estimate of that ([`Rates`]) times the ratio of the position ([`Position`]).
 //!
-//! Key types: [`DirtyDomain`] (the limit that all devices share).
+//! Key types: [`DirtyDomain`] (what all devices share).
+//!
+//! Synchronisation: a device's estimates behind a `Table` lock, the rest in single words. Anybody
+//! who is held up brings the shared ones up to date; it does not matter who.
 
-use super::Writeback;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use super::limits::{self, DirtyLimits};
-use crate::host::{Cx, Devices, HZ, TaskFlags};
+use super::pause::{self, Pauses};
+use super::position::Position;
+use super::rate::{self, Rates, Sample};
+use super::share::{self, RecentCount};
+use super::{DirtiedPages, Writeback};
+use crate::host::{CpuId, Cx, Devices, HZ, Lock, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page_cache::File;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::bump;
 use crate::vmstat::NodeStat;
 
-/// What somebody over the hard limit sleeps at a time, jiffies.
-const STEP: u64 = 2;
-/// The smoothed limit moves this often at most, jiffies.
-const SMOOTHING: u64 = HZ / 5;
+/// Most pages between two looks on a device that has too much (32 KiB).
+const EXCEEDED_PAGES: u64 = 8;
+/// A task that is this far behind its pauses (jiffies) starts counting anew.
+const FORGOTTEN: u64 = HZ;
 
-/// The limit that all devices share (`global_wb_domain`). Anybody who is held up moves it on; it
-/// does not matter who.
-#[derive(Debug, Default)]
+/// What all devices share (`global_wb_domain`).
+#[derive(Debug)]
 pub struct DirtyDomain {
     /// The smoothed limit; 0 until somebody was held up.
     limit: AtomicU64,
     /// When it moved last (jiffies).
     moved_at: AtomicU64,
+    /// File pages written lately, all devices.
+    pub(super) written: RecentCount,
+    /// Pages that one CPU may dirty, whoever runs there, until somebody looks; 0 = not computed.
+    cpu_pages: AtomicU64,
+    /// By CPU: pages dirtied since somebody looked.
+    dirtied: Box<[AtomicU64]>,
+    /// By CPU: pages of tasks that ended before they looked.
+    leaked: Box<[AtomicU64]>,
 }
 
 impl DirtyDomain {
+    /// Nothing dirtied yet.
+    pub fn new(nr_cpus: usize) -> Self {
+        let counts = || (0..nr_cpus).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into();
+        DirtyDomain {
+            limit: AtomicU64::new(0),
+            moved_at: AtomicU64::new(0),
+            written: RecentCount::default(),
+            cpu_pages: AtomicU64::new(0),
+            dirtied: counts(),
+            leaked: counts(),
+        }
+    }
+
     /// The limit at which writers stop: the one of now, or an older and higher one that is still on
     /// its way down.
     fn limit(&self, thresh: u64) -> u64 {
@@ -39,11 +70,44 @@ impl DirtyDomain {
 
     fn move_on(&self, now: u64, thresh: u64, dirty: u64) {
         let (old, moved_at) = (self.limit.load(Relaxed), self.moved_at.load(Relaxed));
-        if old == 0 || now >= moved_at + SMOOTHING {
+        if old == 0 || now >= moved_at + rate::INTERVAL {
             self.limit.store(limits::smooth_limit(old, thresh, dirty), Relaxed);
             self.moved_at.store(now, Relaxed);
         }
     }
+
+    /// A page was dirtied on a CPU.
+    pub(crate) fn count_dirtied(&self, cpu: CpuId) {
+        bump(&self.dirtied[cpu.idx()], 1);
+    }
+
+    /// True if a task on `cpu` is to look; `ratelimit` is after how many pages of its own.
+    fn is_look_due(&self, cpu: CpuId, task: &DirtiedPages, ratelimit: u64) -> bool {
+        let (dirtied, leaked) = (&self.dirtied[cpu.idx()], &self.leaked[cpu.idx()]);
+        if task.nr.get() >= ratelimit {
+            dirtied.store(0, Relaxed);
+            return true;
+        }
+        if dirtied.load(Relaxed) >= self.cpu_pages.load(Relaxed) {
+            dirtied.store(0, Relaxed);
+            return true;
+        }
+        let left = leaked.load(Relaxed);
+        if left > 0 {
+            let taken = left.min(ratelimit - task.nr.get());
+            leaked.store(left - taken, Relaxed);
+            task.nr.set(task.nr.get() + taken);
+        }
+        task.nr.get() >= ratelimit
+    }
+}
+
+/// The numbers that one look at the dirty pages takes.
+struct Look {
+    limits: DirtyLimits,
+    /// Dirty, writeback not counted.
+    nr_dirty: u64,
+    position: Position,
 }
 
 impl<H: Devices> Kernel<H> {
@@ -78,46 +142,198 @@ impl<H: Devices> Kernel<H> {
         self.mem.nodes().iter().map(|node| node.stats.read(item as usize)).sum()
     }
 
-    /// Called after a task touched `pages` pages of a file that it may have dirtied: wakes the
-    /// flusher over the background limit and holds the task up over the other one. The caller holds
-    /// nothing that writeback needs.
+    /// A device's share of a limit (§7.3).
+    pub(super) fn share_of(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, limit: u64) -> u64 {
+        let now = cx.host.jiffies();
+        share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
+    }
+
+    /// A device wrote file pages. From interrupts.
+    pub(crate) fn count_written(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, pages: u64) {
+        let now = cx.host.jiffies();
+        wb.nr_written.fetch_add(pages, Relaxed);
+        wb.written_lately.add(now, pages);
+        self.dirty.written.add(now, pages);
+    }
+
+    /// A task ends: what it dirtied without looking is for the next who looks on its CPU.
+    pub fn leave_dirtied(&self, cx: &Cx<'_, H>) {
+        bump(&self.dirty.leaked[cx.cpu().idx()], cx.dirtied.nr.take());
+    }
+
+    /// Called after a task touched `pages` pages of a file that it may have dirtied; it may sleep
+    /// here. The caller holds nothing that writeback needs.
     pub fn balance_dirty_pages(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32) {
-        if pages > 0 && cx.dirtied.nr.get() >= cx.dirtied.pause.get() {
-            self.balance(cx, self.writeback_of(file));
+        let (wb, task) = (self.writeback_of(file), &cx.dirtied);
+        let mut ratelimit = task.pause.get();
+        if wb.is_exceeded.load(Relaxed) {
+            ratelimit = ratelimit.min(EXCEEDED_PAGES);
+        }
+        if pages > 0 && self.dirty.is_look_due(cx.cpu(), task, ratelimit) {
+            self.balance(cx, wb);
         }
     }
 
     #[cold]
     fn balance(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
-        let limits = self.dirty_limits(cx);
-        let nr_dirty = self.nr_dirty_pages();
-        let dirty = nr_dirty + self.nr_writeback_pages();
-        if nr_dirty > limits.background || dirty > limits.freerun() {
-            self.start_background(cx, wb);
-        }
-        if dirty > limits.freerun() {
-            self.wait_below_limit(cx, wb);
-        }
-        let dirty = self.nr_dirty_pages() + self.nr_writeback_pages();
-        cx.dirtied.nr.set(0);
-        cx.dirtied.pause.set(limits::poll_interval(dirty, self.dirty_limits(cx).thresh));
-    }
-
-    /// Sleeps while there are more dirty pages than the limit, unless the task is to die, or the
-    /// device has next to none of them.
-    fn wait_below_limit(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
+        let task = &cx.dirtied;
         let negligible = limits::negligible_writeback(self.mem.nr_cpus() as u64);
+        if self.dirty.cpu_pages.load(Relaxed) == 0 {
+            // As the kernel does once at boot.
+            let pages = limits::cpu_pages(self.dirty_limits(cx).thresh, self.mem.nr_cpus() as u64);
+            self.dirty.cpu_pages.store(pages, Relaxed);
+        }
         loop {
-            let thresh = self.dirty_limits(cx).thresh;
-            let dirty = self.nr_dirty_pages() + self.nr_writeback_pages();
-            self.dirty.move_on(cx.host.jiffies(), thresh, dirty);
-            let is_below = dirty < self.dirty.limit(thresh);
-            if is_below || wb.nr_dirty() <= negligible || cx.is_dying() || self.is_stopping() {
+            let mut now = cx.host.jiffies();
+            let look = self.look(cx, wb);
+            let Position { freerun, thresh, dirty, wb_thresh, wb_dirty, .. } = look.position;
+            if look.nr_dirty > look.limits.background || dirty > freerun {
+                self.start_background(cx, wb);
+            }
+            if dirty <= freerun {
+                wb.is_exceeded.store(false, Relaxed);
+                task.paused_when.set(Some(now));
+                task.nr.set(0);
+                task.pause.set(limits::poll_interval(dirty, thresh));
                 return;
             }
-            self.start_background(cx, wb);
+            wb.is_exceeded.store(wb_dirty > wb_thresh && dirty > thresh, Relaxed);
+            let rates = self.tick(cx, wb, &look.position);
+            let task_rate = rates.rate() * look.position.ratio() >> 10;
+            let longest = pause::longest(wb_dirty, rates.bandwidth());
+            let pauses = Pauses::new(longest, task_rate, rates.rate(), rates.bandwidth());
+            let Some(length) = pause_due(task, &mut now, task_rate, &pauses) else { return };
             self.plug_flush(cx);
-            cx.host.sleep_jiffies(STEP);
+            cx.host.sleep_jiffies(length);
+            task.paused_when.set(Some(now + length));
+            task.nr.set(0);
+            task.pause.set(pauses.pages);
+            // Over the limit it looks again, unless this device has next to nothing to wait for.
+            if task_rate > 0 || wb_dirty <= negligible || cx.is_dying() || self.is_stopping() {
+                return;
+            }
         }
+    }
+
+    fn look(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> Look {
+        let limits = self.dirty_limits(cx);
+        let nr_dirty = self.nr_dirty_pages();
+        let position = Position {
+            freerun: limits.freerun(),
+            thresh: limits.thresh,
+            limit: self.dirty.limit(limits.thresh),
+            dirty: nr_dirty + self.nr_writeback_pages(),
+            wb_thresh: self.share_of(cx, wb, limits.thresh),
+            wb_dirty: wb.nr_dirty(),
+            avg_bandwidth: wb.rates.lock(cx.cpu()).bandwidth(),
+        };
+        Look { limits, nr_dirty, position }
+    }
+
+    /// Brings the estimates up to date if it is time; what they are.
+    fn tick(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, position: &Position) -> Rates {
+        let sample = wb.sample(cx.host.jiffies());
+        let mut rates = wb.rates.lock(cx.cpu());
+        if rates.is_due(sample.at) {
+            self.dirty.move_on(sample.at, position.thresh, position.dirty);
+            rates.end(sample, Some(position));
+        }
+        *rates
+    }
+}
+
+impl<H: Devices> Writeback<H> {
+    fn sample(&self, at: u64) -> Sample {
+        let (dirtied, written) = (self.nr_dirtied.load(Relaxed), self.nr_written.load(Relaxed));
+        Sample { at, dirtied, written }
+    }
+
+    /// A pass over a file begins.
+    pub(super) fn begin_sample(&self, cx: &Cx<'_, H>) {
+        if self.nr_writeback.load(Relaxed) == 0 {
+            self.rates.lock(cx.cpu()).begin(self.sample(cx.host.jiffies()));
+        }
+    }
+
+    /// A pass over a file ended: what the device wrote meanwhile says how fast it is.
+    pub(super) fn end_sample(&self, cx: &Cx<'_, H>) {
+        let sample = self.sample(cx.host.jiffies());
+        let mut rates = self.rates.lock(cx.cpu());
+        if rates.is_due(sample.at) {
+            rates.end(sample, None);
+        }
+    }
+}
+
+/// How long a task sleeps now for the pages it dirtied since its last pause; none if that is not
+/// worth it yet (steps 5 to 7). `now` moves on by what the pause is cut short.
+fn pause_due(task: &DirtiedPages, now: &mut u64, task_rate: u64, pauses: &Pauses) -> Option<u64> {
+    let Some(period) = (HZ * task.nr.get()).checked_div(task_rate) else {
+        return Some(pauses.longest);
+    };
+    let thought = task.paused_when.get().map_or(0, |when| now.saturating_sub(when));
+    if period < thought + pauses.shortest {
+        if thought > period + FORGOTTEN {
+            task.paused_when.set(Some(*now));
+            task.nr.set(0);
+        } else if period > 0 {
+            task.paused_when.set(task.paused_when.get().map(|when| when + period));
+            task.nr.set(0);
+        } else if task.pause.get() <= task.nr.get() {
+            task.pause.set(task.pause.get() + task.nr.get());
+        }
+        return None;
+    }
+    let pause = period - thought;
+    if pause > pauses.longest {
+        *now += (pause - pauses.longest).min(pauses.longest);
+        return Some(pauses.longest);
+    }
+    Some(pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(nr: u64, paused_when: Option<u64>) -> DirtiedPages {
+        let task = DirtiedPages::default();
+        task.nr.set(nr);
+        task.paused_when.set(paused_when);
+        task
+    }
+
+    #[test]
+    fn the_pause_is_what_the_pages_took_less_what_the_task_thought() {
+        let pauses = Pauses::new(50, 6400, 6400, 25_600);
+        let mut now = 1000;
+        // Vector 7: rate 6400, 150 pages: 5 jiffies.
+        assert_eq!(pause_due(&task(150, Some(1000)), &mut now, 6400, &pauses), Some(5));
+        assert_eq!(pause_due(&task(150, Some(999)), &mut now, 6400, &pauses), Some(4));
+        assert_eq!(pause_due(&task(150, None), &mut now, 6400, &pauses), Some(5));
+        let early = task(150, Some(997));
+        assert_eq!(pause_due(&early, &mut now, 6400, &pauses), None, "2 is too short");
+        assert_eq!((early.nr.get(), early.paused_when.get()), (0, Some(1002)), "put off");
+        let late = task(150, Some(100));
+        assert_eq!(pause_due(&late, &mut now, 6400, &pauses), None);
+        assert_eq!((late.nr.get(), late.paused_when.get()), (0, Some(1000)), "forgotten");
+        assert_eq!(now, 1000);
+        assert_eq!(pause_due(&task(15_000, None), &mut now, 6400, &pauses), Some(50));
+        assert_eq!(now, 1050, "as much again is forgiven");
+        assert_eq!(pause_due(&task(1, None), &mut now, 0, &pauses), Some(50), "at the limit");
+    }
+
+    #[test]
+    fn pages_of_ended_tasks_are_charged_to_the_next() {
+        let domain = DirtyDomain::new(1);
+        domain.cpu_pages.store(100, Relaxed);
+        domain.leaked[0].store(40, Relaxed);
+        let task = task(1, None);
+        assert!(domain.is_look_due(CpuId(0), &task, 32));
+        assert_eq!((task.nr.get(), domain.leaked[0].load(Relaxed)), (32, 9));
+        task.nr.set(0);
+        (0..100).for_each(|_| domain.count_dirtied(CpuId(0)));
+        assert!(domain.is_look_due(CpuId(0), &task, 32), "the CPU's own limit");
+        assert!(!domain.is_look_due(CpuId(0), &task, 32));
     }
 }

@@ -1,0 +1,68 @@
+//! A device's share of the limits (spec 04 §7.3): what it wrote lately, of what all wrote lately.
+//!
+//! Every three seconds what was counted so far counts half. Nothing runs for that: a count
+//! remembers the period it is of, and is brought up to date by who looks at it or adds to it.
+
+use crate::host::HZ;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Length of a period, jiffies.
+const PERIOD: u64 = 3 * HZ;
+/// A count's low bits; the period is in the others.
+const COUNT_BITS: u32 = 40;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// Pages counted, those of earlier periods halved once for each period since.
+#[derive(Debug, Default)]
+pub struct RecentCount(AtomicU64);
+
+impl RecentCount {
+    /// Counts pages. From interrupts.
+    pub fn add(&self, now: u64, pages: u64) {
+        let add = |word| Some(pack(now, (aged(word, now) + pages).min(COUNT_MASK)));
+        let _ = self.0.fetch_update(Relaxed, Relaxed, add);
+    }
+
+    /// The count by now.
+    pub fn get(&self, now: u64) -> u64 {
+        aged(self.0.load(Relaxed), now)
+    }
+}
+
+const fn pack(now: u64, count: u64) -> u64 {
+    (now / PERIOD) << COUNT_BITS | count
+}
+
+fn aged(word: u64, now: u64) -> u64 {
+    let periods = (now / PERIOD).saturating_sub(word >> COUNT_BITS);
+    let count = word & COUNT_MASK;
+    if periods < u64::from(COUNT_BITS) { count >> periods } else { 0 }
+}
+
+/// A device's part of `limit`: `own` of `all` pages written. While nothing was written it is 0.
+pub fn part(limit: u64, own: u64, all: u64) -> u64 {
+    let all = all.max(1);
+    (u128::from(limit) * u128::from(own.min(all)) / u128::from(all)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_halve_every_three_seconds() {
+        let count = RecentCount::default();
+        count.add(10, 1000);
+        count.add(20, 24);
+        assert_eq!((count.get(749), count.get(750), count.get(5 * 750)), (1024, 512, 32));
+        count.add(2 * 750, 4);
+        assert_eq!((count.get(2 * 750), count.get(3 * 750)), (260, 130));
+        assert_eq!(count.get(1000 * 750), 0);
+    }
+
+    #[test]
+    fn shares_add_up() {
+        assert_eq!((part(209_664, 300, 400), part(209_664, 100, 400)), (157_248, 52_416));
+        assert_eq!((part(209_664, 0, 0), part(209_664, 1, 0)), (0, 209_664));
+    }
+}
