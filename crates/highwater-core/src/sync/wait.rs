@@ -124,10 +124,15 @@ impl<H: Tasks> WaitQueue<H> {
                 return false;
             }
             let ticket = self.enter(cx);
-            if !ready() && !give_up() {
+            // Asked once: that may have been what took a lock.
+            let is_ready = ready();
+            if !is_ready && !give_up() {
                 cx.host.park(why);
             }
             self.leave(cx, ticket);
+            if is_ready {
+                return true;
+            }
         }
     }
 
@@ -179,10 +184,14 @@ impl<H: Tasks> WaitQueue<H> {
                 return left;
             }
             let ticket = self.enter(cx);
-            if !ready() && !give_up() {
+            let is_ready = ready();
+            if !is_ready && !give_up() {
                 left = cx.host.park_jiffies(why, left);
             }
             self.leave(cx, ticket);
+            if is_ready {
+                return left.max(1);
+            }
         }
     }
 
@@ -224,5 +233,29 @@ where
 {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "WaitQueue({})", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Solo;
+
+    /// A condition that takes something when it holds (a lock) holds once.
+    #[test]
+    fn what_became_ready_on_the_way_in_is_not_asked_again() {
+        let host = Solo::default();
+        let (cx, queue) = (Cx::new(&host, CpuId(0)), WaitQueue::new(&host));
+        let mut asked = 0;
+        queue.wait(&cx, "the second answer", || {
+            asked += 1;
+            asked == 2
+        });
+        assert_eq!(asked, 2);
+        let left = queue.wait_jiffies(&cx, "the fourth answer", 5, || {
+            asked += 1;
+            asked == 4
+        });
+        assert_eq!((asked, left, queue.len()), (4, 5, 0));
     }
 }
