@@ -1,0 +1,194 @@
+//! Threads of one address space: they map, touch, advise and unmap the same regions of memory and of
+//! one file, which one of them keeps cutting, while memory is short and kswapd unmaps pages under
+//! them.
+//!
+//! At the end the whole kernel is audited, and when the space is gone nothing of it is left.
+//! `HIGHWATER_STRESS_SECONDS` says how long each case runs (default 2).
+
+#![cfg(not(loom))]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use highwater_core::Kernel;
+use highwater_core::audit::check_kernel;
+use highwater_core::block::{DeviceId, DeviceSpec};
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{CpuId, Cx};
+use highwater_core::kernel::{Error, KernelSpec};
+use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::swap::SwapSpec;
+use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
+use highwater_core::vmstat::VmEvent;
+use highwater_native::{NativeHost, NativeKernel, NativeOptions};
+
+const NR_THREADS: u16 = 4;
+/// Two disks, kswapd and the reaper.
+const NR_CPUS: u16 = NR_THREADS + NativeKernel::daemon_cpus(2) as u16;
+
+fn seconds() -> u64 {
+    std::env::var("HIGHWATER_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2)
+}
+
+/// Small regions: threads meet on the same entries. Large ones: memory is short.
+#[test]
+fn spaces_survive_threads() {
+    for (region, is_short) in [(30, false), (6000, true)] {
+        let scanned = stress(region, Duration::from_secs(seconds()));
+        assert_eq!(scanned > 0, is_short, "regions of {region} pages: {scanned} scanned");
+    }
+}
+
+/// What the threads share.
+struct Program {
+    space: Arc<Space<NativeHost>>,
+    file: Arc<File<NativeHost>>,
+    regions: Mutex<Vec<(u32, u32)>>,
+    region: u32,
+}
+
+/// Pages that reclaim looked at, advice apart.
+fn stress(region: u32, time: Duration) -> u64 {
+    let machine = Machine::from_sizes("stress", &[(64 << 20, (0..NR_CPUS).collect())]).unwrap();
+    let disk = DeviceSpec {
+        pages: 100_000,
+        depth: 32,
+        max_request_pages: 320,
+        rotational: false,
+        synchronous: false,
+        stable_writes: false,
+    };
+    let swap = SwapSpec { device: DeviceId(1), pages: 60_000, priority: -2 };
+    let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
+    let policy = preset("6.1").unwrap();
+    let options = NativeOptions::default();
+    let native = NativeKernel::boot(&machine, &policy, &options, &spec).unwrap();
+    let program = {
+        let task = native.enter(CpuId(0)).unwrap();
+        let file = FileSpec {
+            device: DeviceId(0),
+            device_start: 0,
+            max_pages: region,
+            size: u64::from(region) << 12,
+            has_writepage: true,
+            throttle_first: false,
+        };
+        Program {
+            space: native.kernel.create_space(&task.cx).unwrap(),
+            file: native.kernel.create_file(&task.cx, file),
+            regions: Mutex::default(),
+            region,
+        }
+    };
+    let end = Instant::now() + time;
+    let run = || {
+        std::thread::scope(|scope| {
+            for cpu in 0..NR_THREADS {
+                let (native, program) = (&native, &program);
+                scope.spawn(move || {
+                    let task = native.enter(CpuId(cpu)).unwrap();
+                    let open = native.kernel.open(&task.cx, &program.file);
+                    let (kernel, cx) = (&native.kernel, &task.cx);
+                    let state = (u64::from(cpu) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+                    let mut thread = Thread { cx, kernel, program, open, state };
+                    while Instant::now() < end {
+                        thread.step();
+                    }
+                });
+            }
+        });
+    };
+    native.with_daemons(run).unwrap();
+
+    let task = native.enter(CpuId(0)).unwrap();
+    let (kernel, cx) = (&native.kernel, &task.cx);
+    check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
+    kernel.exit_space(cx, &program.space);
+    kernel.delete_file(cx, &program.file);
+    kernel.lru_add_drain_all(cx);
+    let left = check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((left.tables, left.entries, left.swap_entries, left.cached), (0, 0, 0, 0));
+    let scans = [VmEvent::PgscanKswapd, VmEvent::PgscanDirect];
+    scans.map(|event| kernel.mem.events.read(event)).iter().sum()
+}
+
+struct Thread<'a, 'h> {
+    cx: &'a Cx<'h, NativeHost>,
+    kernel: &'a Kernel<NativeHost>,
+    program: &'a Program,
+    open: Arc<OpenFile<NativeHost>>,
+    state: u64,
+}
+
+impl Thread<'_, '_> {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        ((self.state >> 32) * u64::from(bound) >> 32) as u32
+    }
+
+    fn step(&mut self) {
+        match self.try_step() {
+            Ok(()) => {}
+            // Holes, the end of the file, advice that does not fit, no memory.
+            Err(Error::Fault | Error::Invalid | Error::NoMemory) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn map(&mut self) -> Result<(), Error> {
+        if self.program.regions.lock().unwrap().len() > 5 {
+            return Ok(());
+        }
+        let pages = 1 + self.below(self.program.region);
+        let rw = AreaFlags::READ | AreaFlags::WRITE;
+        let (flags, is_file) = match self.below(5) {
+            0 => (rw, true),
+            1 => (rw | AreaFlags::SHARED, true),
+            _ => (rw, false),
+        };
+        let backing = match is_file {
+            true => Backing::File { open: Arc::clone(&self.open), page: 0 },
+            false => Backing::Anon,
+        };
+        let start = self.kernel.mmap(self.cx, &self.program.space, pages, 1, flags, backing)?;
+        self.program.regions.lock().unwrap().push((start, pages));
+        Ok(())
+    }
+
+    fn try_step(&mut self) -> Result<(), Error> {
+        let (cx, kernel, space) = (self.cx, self.kernel, &self.program.space);
+        let (what, pick) = (self.below(24), self.below(8) as usize);
+        let picked = self.program.regions.lock().unwrap().get(pick).copied();
+        let Some((start, pages)) = picked else { return self.map() };
+        let first = self.below(pages);
+        let (start, pages) = (start + first, 1 + self.below((pages - first).min(700)));
+        match what {
+            0 => {
+                let mut regions = self.program.regions.lock().unwrap();
+                let taken = (pick < regions.len()).then(|| regions.swap_remove(pick));
+                drop(regions);
+                taken.map_or(Ok(()), |(start, pages)| kernel.munmap(cx, space, start, pages))
+            }
+            1 => kernel.munmap(cx, space, start, pages.min(40)),
+            2..4 => {
+                let advice = [Advice::DontNeed, Advice::Free, Advice::Cold, Advice::PageOut];
+                kernel.madvise(cx, space, start, pages, advice[self.below(4) as usize])
+            }
+            4 => {
+                kernel.mlock(cx, space, start, pages.min(50))?;
+                kernel.munlock(cx, space, start, pages)
+            }
+            5 => {
+                kernel.truncate(cx, &self.program.file, self.below(self.program.region));
+                let last = (u64::from(self.program.region) << 12) - 1;
+                kernel.file_write(cx, &self.open, last, 1).map(|_| ())
+            }
+            _ => {
+                let access = if what % 2 == 0 { Access::Read } else { Access::Write };
+                kernel.touch_range(cx, space, start, pages, access).map(|_| ())
+            }
+        }
+    }
+}
