@@ -21,7 +21,6 @@
 //! Synchronisation: takes locks one after the other; `Table` locks are held while what they protect
 //! is read.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -86,7 +85,7 @@ pub fn check_kernel_besides<H: Devices>(
         k: kernel,
         cx,
         uses: vec![Use::default(); kernel.mem.map.len()],
-        named: BTreeMap::new(),
+        named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
         zones: vec![[0; ZoneStat::COUNT]; kernel.mem.nr_nodes() * ZoneType::COUNT],
         report: KernelReport { memory, ..KernelReport::default() },
@@ -138,8 +137,8 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) cx: &'a Cx<'h, H>,
     /// By frame.
     pub(super) uses: Vec<Use>,
-    /// Entries by the slot they name.
-    pub(super) named: BTreeMap<crate::swap::Slot, u32>,
+    /// Entries that name a slot, by area and offset.
+    pub(super) named: Vec<Vec<u32>>,
     /// What counters should say, by node and by zone.
     nodes: Vec<[u64; NodeStat::COUNT]>,
     zones: Vec<[u64; ZoneStat::COUNT]>,

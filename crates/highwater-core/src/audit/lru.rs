@@ -1,67 +1,70 @@
 //! LRU lists: pages are on the list that their flags name; sizes are what the lists hold.
 
 use alloc::format;
+use alloc::vec;
 
 use super::kernel::{Found, KernelAudit};
 use super::lists::walk;
 use super::{AuditError, Rule};
 use crate::host::{CpuId, Devices, Lock};
 use crate::lru::{BatchKind, LruKind};
-use crate::page::{PageFlags, Pfn};
+use crate::page::{PageFlags, PageWord, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::ZoneType;
 
 impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn lists(&mut self) -> Result<(), AuditError> {
-        for index in 0..self.k.lru.vecs.len() {
-            self.vec(index)?;
+        let nr_vecs = self.k.lru.vecs.len();
+        let mut sizes = vec![[[0_u64; LruKind::COUNT]; ZoneType::COUNT]; nr_vecs];
+        for (index, vec) in self.k.lru.vecs.iter().enumerate() {
+            let lists = vec.lists.lock(self.cx.cpu()).lists;
+            for (list, kind) in lists.iter().zip(LruKind::ALL) {
+                let pages = walk(&self.k.mem.map, list)
+                    .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
+                for pfn in pages {
+                    let zone = self.listed(index, kind, pfn)?;
+                    sizes[index][zone][kind as usize] += 1;
+                }
+            }
         }
+        // The unevictable list is not linked.
+        for pfn in (0..self.k.mem.map.len() as u32).map(Pfn) {
+            let page = self.page(pfn);
+            if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(PageWord::USED) {
+                let index = self.k.lru.index_of(page);
+                let zone = self.listed(index, LruKind::Unevictable, pfn)?;
+                sizes[index][zone][LruKind::Unevictable as usize] += 1;
+            }
+        }
+        self.sizes(&sizes)?;
         for cpu in self.k.mem.cpus() {
             self.batches(cpu)?;
         }
         Ok(())
     }
 
-    fn vec(&mut self, index: usize) -> Result<(), AuditError> {
-        let vec = &self.k.lru.vecs[index];
-        let mut sizes = [[0_u64; LruKind::COUNT]; ZoneType::COUNT];
-        let lists = vec.lists.lock(self.cx.cpu()).lists;
-        for (list, kind) in lists.iter().zip(LruKind::ALL) {
-            let pages = walk(&self.k.mem.map, list)
-                .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
-            for pfn in pages {
-                self.listed(index, kind, pfn)?;
-                sizes[self.page(pfn).zone_index() % ZoneType::COUNT][kind as usize] += 1;
-            }
-        }
-        for pfn in (0..self.k.mem.map.len() as u32).map(Pfn) {
-            let page = self.page(pfn);
-            let is_here = page.is(PageFlags::LRU | PageFlags::UNEVICTABLE)
-                && page.has(crate::page::PageWord::USED)
-                && self.k.lru.index_of(page) == index;
-            if is_here {
-                self.listed(index, LruKind::Unevictable, pfn)?;
-                sizes[page.zone_index() % ZoneType::COUNT][LruKind::Unevictable as usize] += 1;
-            }
-        }
-        for (zone, (found, counted)) in sizes.iter().zip(&vec.sizes).enumerate() {
-            for kind in LruKind::ALL {
-                let counted = counted[kind as usize].load(Relaxed);
-                let found = found[kind as usize];
-                if counted != found {
-                    let found = format!(
-                        "{kind:?} of lists {index}, zone type {zone}, counts {counted} pages and \
-                         has {found}"
-                    );
-                    return self.broken(None, Rule::LruSize, found);
+    fn sizes(&self, sizes: &[[[u64; LruKind::COUNT]; ZoneType::COUNT]]) -> Result<(), AuditError> {
+        for (index, (vec, zones)) in self.k.lru.vecs.iter().zip(sizes).enumerate() {
+            for (zone, (found, counted)) in zones.iter().zip(&vec.sizes).enumerate() {
+                for kind in LruKind::ALL {
+                    let counted = counted[kind as usize].load(Relaxed);
+                    let found = found[kind as usize];
+                    if counted != found {
+                        let found = format!(
+                            "{kind:?} of lists {index}, zone type {zone}, counts {counted} pages \
+                             and has {found}"
+                        );
+                        return self.broken(None, Rule::LruSize, found);
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn listed(&mut self, index: usize, kind: LruKind, pfn: Pfn) -> Result<(), AuditError> {
+    /// The page is on a list; the type of its zone.
+    fn listed(&mut self, index: usize, kind: LruKind, pfn: Pfn) -> Result<usize, AuditError> {
         let page = self.in_use(pfn, "an LRU list")?;
         let marks = page.marks();
         let is_right = marks.contains(PageFlags::LRU)
@@ -76,11 +79,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.report.on_lists += 1;
         self.count(page, node_item(kind), 1);
         self.count_zone(page, zone_item(kind));
-        Ok(())
+        Ok(page.zone_index() % ZoneType::COUNT)
     }
 
     fn batches(&mut self, cpu: CpuId) -> Result<(), AuditError> {
-        let mut waiting = alloc::vec::Vec::new();
+        let mut waiting = vec![];
         self.k.lru.batches[cpu.idx()].each(self.cx.cpu(), |kind, pfn| waiting.push((kind, pfn)));
         for (kind, pfn) in waiting {
             self.in_use(pfn, "a batch")?;

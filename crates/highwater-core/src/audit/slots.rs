@@ -51,7 +51,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     }
 
     fn slot(&mut self, slot: Slot, state: SlotState, is_kept: bool) -> Result<(), AuditError> {
-        let entries = self.named.get(&slot).copied().unwrap_or(0);
+        let entries = self.named[usize::from(slot.area)][slot.offset as usize];
         if u32::from(state.count) != entries {
             let found = format!("{slot:?} counts {} entries, {entries} name it", state.count);
             return self.broken(state.cached, Rule::SlotCount, found);

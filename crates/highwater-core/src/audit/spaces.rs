@@ -115,7 +115,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("{id:?} has {pte:?} at page {vpn:#x}: no such slot");
                 return self.broken(None, Rule::EntryPlace, found);
             };
-            *self.named.entry(slot).or_default() += 1;
+            self.named[usize::from(slot.area)][slot.offset as usize] += 1;
             self.report.swap_entries += 1;
             resident.swap += 1;
             return Ok(());
