@@ -80,11 +80,13 @@ costs! {
     LruMove = "lru_move",
     /// Isolating one page from an LRU list, lock held.
     LruIsolate = "lru_isolate",
-    /// Judging one page in reclaim that stays.
+    /// One pass of reclaim over a node, the pages apart: counters, budget, asking the shrinkers.
+    NodePass = "node_pass",
+    /// Judging one page in reclaim.
     ScanPage = "scan_page",
-    /// Freeing one clean unmapped page in reclaim.
+    /// Freeing one clean unmapped page in reclaim, on top.
     ReclaimUnmapped = "reclaim_unmapped",
-    /// Unmapping one page in reclaim, on top.
+    /// Unmapping one page in reclaim, on top (the walks of its mappings apart).
     ReclaimMapped = "reclaim_mapped",
     /// Finding a page in a file's tree.
     PageCacheLookup = "page_cache_lookup",

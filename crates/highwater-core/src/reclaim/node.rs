@@ -13,7 +13,7 @@ use super::budget::{self, DEF_PRIORITY, ModeInput, ScanPlan};
 use super::suitable::Suitability;
 use super::{Control, PassSums, ThrottleReason};
 use crate::config::{BalanceRule, LruTopology};
-use crate::host::{Cx, Devices, Lock};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::Order;
@@ -34,6 +34,7 @@ impl<H: Devices> Kernel<H> {
         let mut has_progress = false;
         loop {
             sc.sums = PassSums::default();
+            cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
             for vec in self.lru_vecs(node, sc.reclaim_idx) {
                 self.prepare(cx, (node, vec), sc);

@@ -111,11 +111,12 @@ impl<H: Devices> Kernel<H> {
             }
         }
         let _guard = space.mmap_lock.write(cx);
-        // The reaper would find nothing now.
-        space.is_reaped.store(true, Relaxed);
         let detached = self.detach_areas(cx, space, 0, Space::<H>::TOP);
         self.free_tables(cx, &mut gather, &detached);
         self.gather_finish(cx, gather);
+        // Its memory is free now: the OOM killer need not wait for it any more. (The kernel says so
+        // before the last pages are freed, and may kill somebody else for them.)
+        space.is_reaped.store(true, Relaxed);
         self.forget_detached(cx, space, &detached);
     }
 

@@ -1,0 +1,257 @@
+//! Reclaim with time: kswapd, throttling, the OOM killer and its reaper.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use highwater_core::Kernel;
+use highwater_core::block::DeviceId;
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{Cx, Host};
+use highwater_core::kernel::Error;
+use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::reclaim::ThrottleReason;
+use highwater_core::swap::SwapSpec;
+use highwater_core::trace::{Event, VmscanEvent};
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vmstat::{NodeStat, VmEvent};
+use highwater_core::zone::NodeId;
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
+use highwater_sim::engine::Placement;
+use highwater_sim::host::SimHost;
+use highwater_sim::machine::{MachineConfig, SimMachine};
+
+const PAGE: u64 = 4096;
+const SECOND: u64 = 1_000_000_000;
+/// No test takes longer: an hour of virtual time.
+const LIMIT_NS: u64 = 3600 * SECOND;
+const DATA: DeviceId = DeviceId(0);
+const SWAP: DeviceId = DeviceId(1);
+const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+
+/// Calls of a throttle: reason, µs at most, µs slept.
+type Throttles = Rc<RefCell<Vec<(ThrottleReason, u32, u32)>>>;
+
+/// Events by name.
+type Counts = Rc<RefCell<BTreeMap<&'static str, u64>>>;
+
+struct Setup {
+    memory_mib: u64,
+    cpus: u16,
+    swap_mib: u32,
+    disk_bytes_per_s: u64,
+}
+
+impl Setup {
+    fn boot(&self) -> (SimMachine, Throttles, Counts) {
+        self.boot_with(|_| {})
+    }
+
+    fn boot_with(
+        &self,
+        change: impl FnOnce(&mut MachineConfig),
+    ) -> (SimMachine, Throttles, Counts) {
+        let nodes = [(self.memory_mib << 20, (0..self.cpus).collect())];
+        let machine = Machine::from_sizes("test", &nodes).expect("machine");
+        let costs = CostModel::new(&CostTable::spec_defaults());
+        let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
+        let disk = |name: &str| {
+            let bytes_per_s = self.disk_bytes_per_s;
+            let spec = HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s };
+            DiskSpec::new(name, DiskKind::Hdd(spec), 4 << 18)
+        };
+        config.disks = vec![disk("data"), disk("swap")];
+        if self.swap_mib > 0 {
+            config.swap = vec![SwapSpec { device: SWAP, pages: self.swap_mib << 8, priority: -2 }];
+        }
+        let throttles = Throttles::default();
+        let counts = Counts::default();
+        let (seen, counted) = (Rc::clone(&throttles), Rc::clone(&counts));
+        config.tracing.sink = Some(Box::new(move |_, _, event: &Event| {
+            let Event::Vmscan(event) = event else { return };
+            *counted.borrow_mut().entry(event.name()).or_default() += 1;
+            if let VmscanEvent::Throttled { usec_timeout, usec_delayed, reason, .. } = *event {
+                seen.borrow_mut().push((reason, usec_timeout, usec_delayed));
+            }
+        }));
+        change(&mut config);
+        (SimMachine::boot(config).expect("boot"), throttles, counts)
+    }
+}
+
+type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
+
+fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) -> T) -> T {
+    let space = kernel.create_space(cx).expect("space");
+    space.add_task(cx);
+    let result = body(&space);
+    kernel.exit_space(cx, &space);
+    space.remove_task(cx);
+    result
+}
+
+/// Maps and writes anonymous pages.
+fn fill((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, pages: u32) -> Result<u32, Error> {
+    let start = kernel.mmap(cx, space, pages, 1, RW, Backing::Anon)?;
+    kernel.touch_range(cx, space, start, pages, Access::Write)?;
+    Ok(start)
+}
+
+fn open_file((cx, kernel): Task<'_, '_>, start: u64, pages: u32) -> Arc<OpenFile<SimHost>> {
+    let spec = FileSpec {
+        device: DATA,
+        device_start: start,
+        max_pages: pages,
+        size: u64::from(pages) * PAGE,
+        has_writepage: true,
+        throttle_first: false,
+    };
+    kernel.open(cx, &kernel.create_file(cx, spec))
+}
+
+fn event(machine: &SimMachine, event: VmEvent) -> u64 {
+    machine.kernel.mem.events.read(event)
+}
+
+#[test]
+fn kswapd_reads_along() {
+    let setup = Setup { memory_mib: 128, cpus: 2, swap_mib: 0, disk_bytes_per_s: 500_000_000 };
+    let (mut machine, _, counts) = setup.boot();
+    let pages = 60_000u32;
+    machine.spawn_task("reader", Placement::Anywhere, move |cx, kernel| {
+        let task = (cx, &**kernel);
+        let open = open_file(task, 0, pages);
+        for at in (0..pages).step_by(16) {
+            let got = kernel.file_read(cx, &open, u64::from(at) * PAGE, 16 * PAGE);
+            assert_eq!(got, Ok(16 * PAGE));
+        }
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let stolen = event(&machine, VmEvent::PgstealKswapd);
+    let scanned = event(&machine, VmEvent::PgscanKswapd);
+    assert!(stolen > 25_000, "{stolen} of {pages} pages do not fit");
+    assert!(scanned < stolen + stolen / 10, "a stream leaves at the first look: {scanned}");
+    assert_eq!(event(&machine, VmEvent::Pgactivate), 0);
+    // It naps first: woken early, it hit the low watermark quickly.
+    let quickly = event(&machine, VmEvent::KswapdLowWmarkHitQuickly);
+    let runs = event(&machine, VmEvent::Pageoutrun);
+    assert!(quickly > 10 && quickly <= runs, "{quickly} of {runs}");
+    let counts = counts.borrow();
+    assert!(counts["mm_vmscan_wakeup_kswapd"] >= runs);
+    assert_eq!(counts["mm_vmscan_kswapd_wake"], runs);
+    let stalls: u64 = [
+        VmEvent::AllocstallDma,
+        VmEvent::AllocstallDma32,
+        VmEvent::AllocstallNormal,
+        VmEvent::AllocstallMovable,
+    ]
+    .map(|stall| event(&machine, stall))
+    .iter()
+    .sum();
+    assert_eq!(counts.get("mm_vmscan_direct_reclaim_begin").copied().unwrap_or(0), stalls);
+    for item in [NodeStat::IsolatedAnon, NodeStat::IsolatedFile] {
+        let stats = &machine.kernel.mem.node(NodeId(0)).stats;
+        assert_eq!(stats.read_exact(item as usize), 0);
+    }
+}
+
+/// Memory of twice the RAM and a slow swap disk with a long queue: soon every page at the tail is
+/// being written.
+#[test]
+fn reclaimers_sleep_in_whole_ticks() {
+    let setup = Setup { memory_mib: 48, cpus: 4, swap_mib: 256, disk_bytes_per_s: 10_000_000 };
+    let (mut machine, throttles, _) = setup.boot_with(|config| config.disks[1].depth = 256);
+    let mut hogs = Vec::new();
+    for _ in 0..8 {
+        hogs.push(machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
+            let task = (cx, &**kernel);
+            with_space(task, |space| {
+                let start = kernel.mmap(cx, space, 3_000, 1, RW, Backing::Anon)?;
+                (0..3_000).step_by(10).try_for_each(|at| {
+                    cx.host.sim().sleep_ns(1_000_000);
+                    kernel.touch_range(cx, space, start + at, 10, Access::Write).map(drop)
+                })
+            })
+        }));
+    }
+    machine.run_within(LIMIT_NS).expect("run");
+    for hog in hogs {
+        assert_eq!(hog.take(), Some(Ok(())));
+    }
+    assert_eq!(event(&machine, VmEvent::OomKill), 0);
+    let throttles = throttles.borrow();
+    for &(reason, timeout, delayed) in throttles.iter() {
+        let expected = match reason {
+            ThrottleReason::Writeback => 100_000,
+            ThrottleReason::Isolated => 20_000,
+            ThrottleReason::NoProgress | ThrottleReason::Congested => 4_000,
+        };
+        assert_eq!(timeout, expected, "{reason:?}");
+        assert!(delayed <= timeout && delayed % 4_000 == 0, "{reason:?} {delayed}");
+    }
+    let of = |wanted| throttles.iter().filter(move |(reason, ..)| *reason == wanted);
+    assert!(of(ThrottleReason::Writeback).count() > 0, "kswapd had to wait");
+    let woken = of(ThrottleReason::Writeback).filter(|(_, timeout, delayed)| delayed < timeout);
+    assert!(woken.count() > 0, "and was woken by the end of writeback");
+    assert!(of(ThrottleReason::Isolated).count() > 0);
+    assert!(of(ThrottleReason::NoProgress).count() > 0);
+}
+
+/// A victim that waits for a page it may stop waiting for dies at once.
+#[test]
+fn a_killed_task_wakes_from_a_killable_wait() {
+    let setup = Setup { memory_mib: 64, cpus: 4, swap_mib: 0, disk_bytes_per_s: 100_000_000 };
+    let (mut machine, ..) = setup.boot();
+    let page = machine.kernel.zero_page();
+    machine.spawn_task("owner", Placement::Anywhere, move |cx, kernel| {
+        kernel.lock_page(cx, page);
+        cx.host.sim().sleep_ns(100 * SECOND);
+        kernel.unlock_page(cx, page);
+    });
+    let victim = machine.spawn_task("victim", Placement::Anywhere, move |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            fill(task, space, 9_000).expect("it fits");
+            let got_it = kernel.lock_page_killable(cx, page);
+            (got_it, cx.host.now_ns())
+        })
+    });
+    let other = machine.spawn_task("other", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        cx.host.sim().sleep_ns(SECOND);
+        with_space(task, |space| fill(task, space, 7_500).map(|_| cx.host.now_ns()))
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let (got_it, woke) = victim.take().expect("the victim ends");
+    assert!(!got_it && (SECOND..2 * SECOND).contains(&woke), "woke at {woke}");
+    let done = other.take().expect("it ends").expect("it gets the victim's memory");
+    assert!(done < 2 * SECOND, "done at {done}");
+    assert_eq!(event(&machine, VmEvent::OomKill), 1);
+}
+
+/// A victim that cannot wake loses its memory after two seconds.
+#[test]
+fn the_reaper_does_not_wait_for_sleepers() {
+    let setup = Setup { memory_mib: 64, cpus: 4, swap_mib: 0, disk_bytes_per_s: 100_000_000 };
+    let (mut machine, ..) = setup.boot();
+    let victim = machine.spawn_task("victim", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            let start = fill(task, space, 9_000).expect("it fits");
+            cx.host.sim().sleep_ns(60 * SECOND);
+            kernel.touch(cx, space, start, Access::Read)
+        })
+    });
+    let other = machine.spawn_task("other", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        cx.host.sim().sleep_ns(SECOND);
+        with_space(task, |space| fill(task, space, 7_500).map(|_| cx.host.now_ns()))
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let done = other.take().expect("it ends").expect("it gets the victim's memory");
+    assert!((3 * SECOND..4 * SECOND).contains(&done), "done at {done}");
+    assert_eq!(victim.take(), Some(Err(Error::Killed)));
+    assert_eq!(event(&machine, VmEvent::OomKill), 1);
+}
