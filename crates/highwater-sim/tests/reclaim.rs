@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Machine, preset};
+use highwater_core::config::{Machine, PRESETS, preset};
 use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, OpenFile};
@@ -43,6 +43,10 @@ struct Setup {
     swap_mib: u32,
     disk_bytes_per_s: u64,
 }
+
+/// Small, with disks that are not in the way.
+const SMALL: Setup =
+    Setup { memory_mib: 64, cpus: 4, swap_mib: 256, disk_bytes_per_s: 200_000_000 };
 
 impl Setup {
     fn boot(&self) -> (SimMachine, Throttles, Counts) {
@@ -254,4 +258,32 @@ fn the_reaper_does_not_wait_for_sleepers() {
     assert!((3 * SECOND..4 * SECOND).contains(&done), "done at {done}");
     assert_eq!(victim.take(), Some(Err(Error::Killed)));
     assert_eq!(event(&machine, VmEvent::OomKill), 1);
+}
+
+/// Whatever rules a kernel has, memory of twice the RAM beside a file gets through.
+#[test]
+fn every_preset_reclaims() {
+    for (name, _) in PRESETS {
+        let (mut machine, ..) =
+            SMALL.boot_with(|config| config.policy = preset(name).expect("preset"));
+        let hog = machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
+            let task = (cx, &**kernel);
+            with_space(task, |space| {
+                let start = fill(task, space, 24_000)?;
+                kernel.touch_range(cx, space, start, 24_000, Access::Read).map(drop)
+            })
+        });
+        let reader = machine.spawn_task("reader", Placement::Anywhere, |cx, kernel| {
+            let open = open_file((cx, kernel), 0, 20_000);
+            (0..2).all(|_| {
+                let mut chunks = (0..20_000u64).step_by(16);
+                chunks.all(|at| kernel.file_read(cx, &open, at * PAGE, 16 * PAGE) == Ok(16 * PAGE))
+            })
+        });
+        machine.run_within(LIMIT_NS).expect(name);
+        assert_eq!((hog.take(), reader.take()), (Some(Ok(())), Some(true)), "{name}");
+        let stolen = event(&machine, VmEvent::PgstealAnon) + event(&machine, VmEvent::PgstealFile);
+        assert!(stolen > 20_000, "{name}: {stolen}");
+        assert_eq!(event(&machine, VmEvent::OomKill), 0, "{name}");
+    }
 }
