@@ -140,6 +140,22 @@ fn unknown_names() {
 }
 
 #[test]
+fn disks_that_cannot_be() {
+    let node = "[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n";
+    let disk = "[[disk]]\nmodel = \"nvme\"\nsize = \"1G\"\nsource = \"data sheet\"\n";
+    for (rest, part) in [
+        (disk.replace("nvme", "tape"), "m.toml:5: model: unknown model \"tape\""),
+        (disk.replace("1G", "big"), "m.toml:6: size: \"big\" is not a size"),
+        (disk.replace("data sheet", ""), "m.toml:7: source: must be a text"),
+        (format!("{disk}seek-min-ns = 1\n"), "m.toml:8: seek-min-ns: is no figure of model"),
+        (format!("{disk}[[swap]]\ndisk = \"sda\"\n"), "m.toml:9: disk: unknown disk \"sda\""),
+    ] {
+        let (_dir, path) = file("m.toml", format!("{node}{rest}").as_bytes());
+        complaint(&["zoneinfo", "--machine", &path], &[part]);
+    }
+}
+
+#[test]
 fn machine_without_memory() {
     let (_dir, path) = file("m.toml", b"[[node]]\nmemory = \"0\"\ncpus = \"0-1\"\n");
     complaint(&["zoneinfo", "--machine", &path], &["m.toml:1: nodes: a machine needs memory"]);
