@@ -15,12 +15,19 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn files(&mut self) -> Result<(), AuditError> {
         let mut dirty = Vec::new();
         dirty.resize(self.k.writeback.len(), (0, 0));
+        let mut nr_objects = 0;
         for file in self.k.all_files(self.cx) {
+            nr_objects += file.tree.lock(self.cx.cpu()).nr_objects();
             let (nr_dirty, nr_writeback) = self.file(&file)?;
             let device = &mut dirty[usize::from(file.spec.device.0)];
             device.0 += nr_dirty;
             device.1 += nr_writeback;
             self.dirty_queue(&file, nr_dirty)?;
+        }
+        let in_use = self.k.node_memory.lock(self.cx.cpu()).in_use();
+        if in_use != nr_objects {
+            let found = format!("{in_use} tree nodes have memory, there are {nr_objects}");
+            return self.broken(None, Rule::Counter, found);
         }
         for (device, (nr_dirty, nr_writeback)) in self.k.writeback.iter().zip(dirty) {
             let counted = (device.nr_reclaimable.load(Relaxed), device.nr_writeback.load(Relaxed));
@@ -38,7 +45,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     /// Pages dirty and under writeback.
     fn file(&mut self, file: &File<H>) -> Result<(u64, u64), AuditError> {
-        let mut pages = Vec::new();
+        let (mut pages, mut shadow_only) = (Vec::new(), Vec::new());
         let counted = {
             let tree = file.tree.lock(self.cx.cpu());
             tree.walk(0, u32::MAX, |index, pfn| {
@@ -46,12 +53,13 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 pages.push((index, pfn, marks));
                 true
             });
-            for node in tree.nodes().filter(|node| node.nr_pages == 0) {
-                let pfn = self.k.node_memory.lock(self.cx.cpu()).pfn_of(node.object);
-                self.count(self.page(pfn), NodeStat::WorkingsetNodes, 1);
-            }
+            shadow_only.extend(tree.nodes().filter(|n| n.nr_pages == 0).map(|n| n.object));
             tree.nr_pages()
         };
+        for object in shadow_only {
+            let pfn = self.k.node_memory.lock(self.cx.cpu()).pfn_of(object);
+            self.count(self.page(pfn), NodeStat::WorkingsetNodes, 1);
+        }
         let found = pages.len() as u64;
         if counted != found || file.nr_pages() != found {
             let found = format!(

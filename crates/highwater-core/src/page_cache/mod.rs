@@ -1,11 +1,32 @@
 //! The page cache (spec 04 §5, §6): files and their pages.
 //!
 //! Key types: [`File`] (an inode with its tree of pages), [`Tree`] (index to page or shadow, with
-//! marks), [`OpenFile`] (a descriptor: position of the last read, readahead state).
+//! marks), [`NodeMemory`] (the pages that trees are made of), [`OpenFile`] (a descriptor: position
+//! of the last read, [`ReadAhead`] state).
+//!
+//! ```text
+//! file_read -> tree -> hit: mark accessed, copy
+//!                   -> miss: readahead -> create_page -> tree, LRU add batch -> bios -> device
+//! file_write -> tree, or create_page -> copy -> dirty -> flusher
+//! fault -> map_pages (around), or tree / readahead_mmap_miss
+//! reclaim -> remove_mapping_file (leaves a shadow); truncate, invalidate (leave nothing)
+//! ```
 //!
 //! Synchronisation: the tree itself sits behind a `Table` lock, held for single steps, which stands
 //! for the kernel's lock-free lookups; whoever changes it holds `xa_lock` around that, which is the
-//! lock that contends. A page in the tree holds one reference.
+//! lock that contends. (The end of writeback, an interrupt, clears its mark without.) A page in the
+//! tree holds one reference.
+//!
+//! | | against | is ordered by |
+//! |---|---|---|
+//! | lookup | removal | the reference is taken under the tree's lock; a page whose references are frozen is not found |
+//! | insertion | insertion | `xa_lock`; the second one finds the page |
+//! | insertion | deletion of the file | `is_deleted`, set and read under `xa_lock` |
+//! | read, fault, write | truncation | the page lock; who gets it looks whether the page still is the file's |
+//! | fault-around | truncation | the page lock, or nothing runs in between ([`crate::host::Host::THREADED`]) |
+//! | reclaim | everybody with a reference | freezing the references at 2 fails |
+//! | writers, truncation | each other | the file's `rwsem` |
+//! | shadow shrinker | insertion, removal | `xa_lock`; the node is dropped if it still is the one that was listed |
 //!
 //! From: `syscall`, `vm::fault` · to: `lru`, `block`.
 

@@ -5,12 +5,13 @@
 //! Threads allocate, hand blocks to each other, free, drain and fold counters; a frame with two
 //! owners, locks that nest the wrong way round, a sleep under a spinning lock, a deadlock, a lost
 //! page or a broken list ends the run, and shuttle prints the schedule. [`lru`] does the same with
-//! LRU lists.
+//! LRU lists, [`files`] with the page cache and what maps it.
 //!
 //! Seeds are fixed. `HIGHWATER_SHUTTLE_ITERATIONS` says how many schedules of each case to try.
 //! Plain atomics (counters, page words) are not switched at: orderings of single memory accesses
 //! are beyond this test.
 
+mod files;
 mod host;
 mod lru;
 
