@@ -98,3 +98,23 @@ fn cold_pages_of_one_user_lose_their_standing() {
     assert!(!stage.pte(start).is_young() && stage.pte(start + 1).is_young());
     assert_eq!(stage.events(VmEvent::Pgdeactivate), 1);
 }
+
+#[test]
+fn paged_out_memory_leaves_at_once() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(3, AreaFlags::empty());
+    (start..start + 3).for_each(|vpn| _ = stage.map_anon(vpn));
+    let (file, pfns) = stage.mapped_file(2, AreaFlags::empty());
+    // Dirty file pages are unmapped but not written: the flusher is to do that.
+    stage.page(pfns[1]).flag_set::<Solo>(PageFlags::DIRTY);
+    assert_eq!(advise(&stage, start, 3, Advice::PageOut), Ok(()));
+    assert_eq!(advise(&stage, file, 2, Advice::PageOut), Ok(()));
+    assert_eq!((stage.rss().0, stage.rss().1, stage.rss().2), (0, 0, 3));
+    assert_eq!(stage.events(VmEvent::Pswpout), 3);
+    assert_eq!(stage.file().nr_pages(), 1);
+    stage.kernel.lru_add_drain(&stage.cx);
+    let marks = stage.page(pfns[1]).marks();
+    assert!(marks.contains(PageFlags::LRU | PageFlags::DIRTY), "{marks:?}");
+    stage.page(pfns[1]).flag_clear::<Solo>(PageFlags::DIRTY);
+}

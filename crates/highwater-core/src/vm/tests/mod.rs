@@ -29,7 +29,6 @@ const FILE_PAGES: u32 = 4096;
 
 /// A kernel with one address space that the only task uses, a file, and a swap area.
 struct Stage<'h> {
-    host: &'h Solo,
     cx: Cx<'h, Solo>,
     kernel: Kernel<Solo>,
     space: Arc<Space<Solo>>,
@@ -66,7 +65,7 @@ impl<'h> Stage<'h> {
             throttle_first: false,
         };
         let open = kernel.open(&cx, &kernel.create_file(&cx, file));
-        Stage { host, cx, kernel, space, open }
+        Stage { cx, kernel, space, open }
     }
 
     fn page(&self, pfn: Pfn) -> &Page {
