@@ -40,6 +40,7 @@ impl<H: Devices> Kernel<H> {
         file.is_deleted.store(true, Relaxed);
         drop(xa);
         self.truncate_pages(cx, file, 0);
+        self.forget_dirty_file(cx, file);
         self.files.lock(cx.cpu()).remove(&file.id.0);
     }
 

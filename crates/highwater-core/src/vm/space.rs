@@ -177,6 +177,7 @@ impl<H: Devices> Kernel<H> {
     pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         self.enter_space(cx, space);
         self.unmap_space(cx, space);
+        self.leave_dirtied(cx);
         let cpu = cx.cpu();
         self.spaces.lock(cpu).remove(&space.id.0);
         // The CPU goes on with no space of its own, as a kernel thread.

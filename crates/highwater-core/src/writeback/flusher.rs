@@ -337,6 +337,21 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// A file is deleted: the flusher need not hold on to it.
+    pub(crate) fn forget_dirty_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
+        if !file.is_queued.load(SeqCst) {
+            return;
+        }
+        let mut lists = self.writeback_of(file).lists.lock(cx.cpu());
+        let DirtyFiles { dirty, io, more_io } = &mut *lists;
+        for list in [dirty, io, more_io] {
+            if let Some(at) = list.iter().position(|other| Arc::ptr_eq(other, file)) {
+                list.remove(at);
+                file.is_queued.store(false, SeqCst);
+            }
+        }
+    }
+
     /// Wakes every flusher that has something to write (spec 04 §8.4).
     pub fn wake_flushers(&self, cx: &Cx<'_, H>, reason: WriteReason) {
         // The kernel names it in a tracepoint; what is done does not depend on it.

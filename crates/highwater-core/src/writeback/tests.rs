@@ -277,6 +277,18 @@ fn waking_the_flushers_writes_everything_once() {
 }
 
 #[test]
+fn a_deleted_file_is_not_waited_for() {
+    let test = Test::new(DISK);
+    let cx = test.task();
+    let open = test.file(&cx, 10);
+    (0..5).for_each(|index| test.write_page(&cx, &open, index));
+    test.kernel.delete_file(&cx, &open.file);
+    assert_eq!(test.counts(), [0, 0, 5, 0]);
+    assert!(test.kernel.writeback[0].lists.lock(cx.cpu()).is_empty());
+    assert_eq!(test.kernel.file_write(&cx, &open, 0, PAGE), Err(Error::Invalid));
+}
+
+#[test]
 fn files_take_turns_and_go_on_where_they_were() {
     let test = Test::new(DeviceSpec { depth: 4096, ..DISK });
     let cx = test.task();
