@@ -331,7 +331,8 @@ pub struct ReclaimPolicy {
     pub zap_exclusive: bool,
     /// Anonymous pages have shadows and refault (5.9 on).
     pub anon_workingset: bool,
-    /// Reclaim writes single file pages if the filesystem offers it.
+    /// Reclaim may write single pages of any file (XFS offered it until 5.19). Without this only of
+    /// files that say so ([`crate::page_cache::FileSpec::has_writepage`]: ext4).
     pub file_pageout: bool,
 }
 
