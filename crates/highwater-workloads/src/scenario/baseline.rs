@@ -12,7 +12,6 @@ use highwater_core::kernel::Kernel;
 use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
-use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::{NodeId, ZoneType};
 
 use super::ScenarioError;
@@ -38,12 +37,6 @@ pub struct Baseline {
     pub inactive_anon: u64,
     /// Swappable pages on the active list.
     pub active_anon: u64,
-    /// Slab pages that shrinkers could free.
-    pub slab_reclaimable: u64,
-    /// Other slab pages.
-    pub slab_unreclaimable: u64,
-    /// Stacks of kernel tasks, KiB.
-    pub kernel_stack_kib: u64,
 }
 
 impl Baseline {
@@ -59,14 +52,6 @@ impl Baseline {
     ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
         let idle = self.idle_process(kernel, cx)?;
         self.pin_the_rest(kernel, cx);
-        let stats = &kernel.mem.node(NodeId(0)).stats;
-        for (item, pages) in [
-            (NodeStat::SlabReclaimable, self.slab_reclaimable),
-            (NodeStat::SlabUnreclaimable, self.slab_unreclaimable),
-            (NodeStat::KernelStack, self.kernel_stack_kib),
-        ] {
-            stats.add(cx.cpu(), item as usize, pages as i64);
-        }
         Ok(idle)
     }
 

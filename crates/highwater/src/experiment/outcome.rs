@@ -1,7 +1,8 @@
 //! What one cell leaves: samples, counters, block uses.
 
+use highwater_core::Kernel;
 use highwater_core::config::MachineError;
-use highwater_core::host::{CpuId, Cx, Host};
+use highwater_core::host::{CpuId, Cx, Devices, Host};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_results::{Counters, Histogram, Times};
@@ -77,6 +78,15 @@ pub(crate) fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
         counters.add(event.name(), memory.events.read(event) as i64);
     }
     counters
+}
+
+/// Proves the same of a whole kernel in which nothing is under way: frames, lists, page tables, files,
+/// swap, counters.
+pub(super) fn audit_kernel<H: Devices>(kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Result<(), RunError> {
+    match highwater_core::audit::check_kernel(kernel, cx) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RunError::Audit(error.to_string())),
+    }
 }
 
 /// Proves that every frame is where it belongs.

@@ -110,8 +110,5 @@ pub(super) fn baseline(captured: &Captured) -> Baseline {
         zones: captured.zones.iter().map(free).collect(),
         inactive_anon: all.saturating_sub(active),
         active_anon: active,
-        slab_reclaimable: level("nr_slab_reclaimable"),
-        slab_unreclaimable: level("nr_slab_unreclaimable"),
-        kernel_stack_kib: level("nr_kernel_stack"),
     }
 }

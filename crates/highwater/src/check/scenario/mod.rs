@@ -1,8 +1,8 @@
 //! `scenario` files: a small program's effect on the counters of a real Linux 6.1.
 //!
 //! The model builds the captured machine, fills its memory as it was captured, runs the same program
-//! and compares the key counters of every step. A counter agrees if the model is within the largest
-//! of 10 % of the real mean, the distance between the real runs, and 256 events. How the work is
+//! and compares the key counters of every step. A counter agrees if the mean of the model's runs is
+//! within the largest of 10 % of the real mean, the distance between the real runs, and 256 events. How the work is
 //! split between kswapd and direct reclaim depends on speeds: it is reported, not judged.
 //!
 //! Nothing here knows a file: program, sizes, machine and policy come from its fields.
@@ -82,23 +82,24 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         Err(error) => return Err(field("params", error.to_string())),
     };
     let policy = policy(file, captured)?;
-    let steps = simulate::run(file, captured, &program, &policy)?;
+    let runs = simulate::runs(file, captured, &program, &policy)?;
     let mut figures = Vec::new();
     let mut notes = Vec::new();
     for (index, real) in captured.runs[0].steps.iter().enumerate() {
-        let Some(step) = steps.get(index) else {
+        let step: Vec<&Step> = runs.iter().filter_map(|steps| steps.get(index)).collect();
+        let Some(first) = step.first() else {
             return Err(field(
                 "runs",
                 format!("step {}: the program has no such step", real.label),
             ));
         };
-        if step.label != real.label {
+        if first.label != real.label {
             let reason =
-                format!("step {index} is \"{}\", the program's is \"{}\"", real.label, step.label);
+                format!("step {index} is \"{}\", the program's is \"{}\"", real.label, first.label);
             return Err(field("runs", reason));
         }
-        figures.extend(KEYS.iter().map(|key| compare(captured, index, step, key)));
-        notes.extend(split(captured, index, step));
+        figures.extend(KEYS.iter().map(|key| compare(captured, index, &step, key)));
+        notes.extend(split(captured, index, &step));
     }
     let (file, kind) = (file.to_owned(), super::SCENARIO.to_owned());
     Ok(FileResult { file, kind, figures, not_checked: None, notes })
@@ -137,38 +138,47 @@ fn real_values(captured: &Captured, step: usize, key: &str) -> Vec<f64> {
     runs.map(|step| of_run(&step.counters) as f64).collect()
 }
 
-fn compare(captured: &Captured, index: usize, step: &Step, key: &str) -> Figure {
-    let real = real_values(captured, index, key);
-    let mean = real.iter().sum::<f64>() / real.len().max(1) as f64;
-    let (low, high) = real.iter().fold((f64::MAX, f64::MIN), |(l, h), &v| (l.min(v), h.max(v)));
-    let spread = (high - low).max(0.0);
-    let model: i64 = key.split('+').map(|name| step.counters.get(name)).sum();
+/// The sum of a key's counters in the same step of the model's runs.
+fn model_values(steps: &[&Step], key: &str) -> Vec<f64> {
+    let of_run = |step: &Step| key.split('+').map(|name| step.counters.get(name)).sum::<i64>();
+    steps.iter().map(|step| of_run(step) as f64).collect()
+}
+
+/// Mean, and distance between the extremes.
+fn mean_and_spread(values: &[f64]) -> (f64, f64) {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), &v| (l.min(v), h.max(v)));
+    (mean, (high - low).max(0.0))
+}
+
+fn with_spread((mean, spread): (f64, f64)) -> String {
+    if spread > 0.0 { format!("{mean:.0} (±{:.0})", spread / 2.0) } else { format!("{mean:.0}") }
+}
+
+fn compare(captured: &Captured, index: usize, steps: &[&Step], key: &str) -> Figure {
+    let (mean, spread) = mean_and_spread(&real_values(captured, index, key));
+    let model = mean_and_spread(&model_values(steps, key));
     let limit = (mean.abs() * SHARE).max(spread).max(EVENTS);
     Figure {
-        field: format!("{} {key}", step.label),
-        real: if spread > 0.0 {
-            format!("{mean:.0} (±{:.0})", spread / 2.0)
-        } else {
-            format!("{mean:.0}")
-        },
-        model: model.to_string(),
+        field: format!("{} {key}", steps[0].label),
+        real: with_spread((mean, spread)),
+        model: with_spread(model),
         limit: Limit::Distance(limit),
-        agrees: (model as f64 - mean).abs() <= limit,
+        agrees: (model.0 - mean).abs() <= limit,
     }
 }
 
 /// Who reclaimed: one line per step in which anybody did.
-fn split(captured: &Captured, index: usize, step: &Step) -> Option<String> {
+fn split(captured: &Captured, index: usize, steps: &[&Step]) -> Option<String> {
     let mut words = Vec::new();
     for key in SPLIT {
-        let real = real_values(captured, index, key);
-        let mean = real.iter().sum::<f64>() / real.len().max(1) as f64;
-        let model = step.counters.get(key);
-        if mean > 0.0 || model > 0 {
-            words.push(format!("{key} Linux {mean:.0}, model {model}"));
+        let (real, _) = mean_and_spread(&real_values(captured, index, key));
+        let (model, _) = mean_and_spread(&model_values(steps, key));
+        if real > 0.0 || model > 0.0 {
+            words.push(format!("{key} Linux {real:.0}, model {model:.0}"));
         }
     }
-    (!words.is_empty()).then(|| format!("{}: {}", step.label, words.join("; ")))
+    (!words.is_empty()).then(|| format!("{}: {}", steps[0].label, words.join("; ")))
 }
 
 #[cfg(test)]
@@ -198,7 +208,7 @@ mod tests {
                 };
                 let mut counters = Counters::default();
                 counters.set(key, model);
-                compare(&captured, 0, &Step { label: "s".to_owned(), counters }, key).agrees
+                compare(&captured, 0, &[&Step { label: "s".to_owned(), counters }], key).agrees
             };
         // 10 % of one run.
         assert!(verdict(vec![run.clone()], "pgpgin", 11_000));

@@ -5,7 +5,7 @@ use std::thread;
 
 use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::Machine;
-use highwater_core::host::CpuId;
+use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec};
@@ -14,7 +14,7 @@ use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 use highwater_results::Times;
 use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, aftermath};
 
-use super::super::outcome::{Outcome, RunError, audit, snapshot};
+use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
 use super::super::runner::Cell;
 use super::{UnmapSection, Unmapped, difference, pages_of, samples};
 
@@ -58,7 +58,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     let (unmapped, after) = parts?;
     let times = Times { elapsed_ns: start.elapsed().as_nanos() as u64, ..Times::default() };
     let counters = difference(&before, &snapshot(&native.kernel.mem));
-    audit(&native.host, &native.kernel.mem)?;
+    audit_kernel(&native.kernel, &Cx::new(&native.host, CpuId(0)))?;
     let samples = samples(&unmapped, &after);
     Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0 })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::host::{CpuId, Cx};
+use highwater_core::host::{CpuId, Cx, HZ, Host};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec};
 use highwater_core::sync::order::LockClass;
@@ -16,10 +16,12 @@ use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, UnmapError, aftermath};
 
-use super::super::outcome::{Outcome, RunError, audit, snapshot};
+use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
 use super::super::runner::Cell;
 use super::{UnmapSection, Unmapped, difference, pages_of, samples};
 
+/// Ten seconds.
+const SETTLE_JIFFIES: u64 = 10 * HZ;
 /// The files' disk.
 const DATA: DeviceId = DeviceId(0);
 
@@ -74,8 +76,14 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
 
     times.elapsed_ns = machine.sim().now_ns();
     let counters = difference(&before, &snapshot(&machine.kernel.mem));
-    audit(&*machine.host, &machine.kernel.mem)?;
     let digest = machine.digest().value();
+    let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
+        // Flushers and kswapd end what they are doing.
+        cx.host.sleep_jiffies(SETTLE_JIFFIES);
+        audit_kernel(kernel, cx)
+    });
+    run_to_end(&mut machine)?;
+    auditor.take().ok_or_else(|| RunError::Stuck("the audit left no result".to_owned()))??;
     let samples = samples(&unmapped, &after);
     Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest })
 }
