@@ -131,17 +131,6 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// The area around a virtual page.
-    #[inline]
-    pub(crate) fn find_area(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        vpn: u32,
-    ) -> Option<Arc<Area<H>>> {
-        space.area_of(cx.cpu(), vpn)
-    }
-
     /// Takes the areas of `start..end` out of a space, cutting those that reach beyond it. Holes are
     /// fine. The caller holds `mmap_lock` for writing, unmaps what they mapped, and after that has
     /// their files forget them ([`Self::forget_detached`]): a truncation meanwhile has to find what

@@ -230,7 +230,7 @@ mod tests {
         SpaceTables::new(Pfn(0), 0)
     }
 
-    fn table(host: &Solo, pfn: u32) -> Arc<PageTable<Solo>> {
+    fn table<H: Tasks>(host: &H, pfn: u32) -> Arc<PageTable<H>> {
         Arc::new(PageTable::new(host, Pfn(pfn)))
     }
 
