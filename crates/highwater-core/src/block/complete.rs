@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, Probe};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{PageFlags, PageOwner};
 use crate::page_cache::File;
 use crate::sync::atomic::Ordering::Relaxed;
 

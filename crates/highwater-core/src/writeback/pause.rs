@@ -10,7 +10,7 @@ const PAUSE_AIM: u64 = HZ / 100;
 const PAGES_MIN: u64 = 32;
 
 /// Longest pause on a device with so little dirty that a longer one might let it run dry.
-pub fn longest(wb_dirty: u64, bandwidth: u64) -> u64 {
+pub(super) fn longest(wb_dirty: u64, bandwidth: u64) -> u64 {
     PAUSE_MAX.min(1 + wb_dirty / (1 + bandwidth / 32))
 }
 

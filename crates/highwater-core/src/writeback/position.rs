@@ -75,7 +75,7 @@ impl Position {
 /// `1 + ((setpoint - dirty) / (limit - setpoint))^3`, from 0 to 2.
 fn curve(setpoint: u64, dirty: u64, limit: u64) -> u64 {
     let x = (setpoint as i64 - dirty as i64) * ONE as i64 / ((limit - setpoint) | 1) as i64;
-    let cubed = ((x * x) >> ONE_SHIFT) * x >> ONE_SHIFT;
+    let cubed = (((x * x) >> ONE_SHIFT) * x) >> ONE_SHIFT;
     (cubed + ONE as i64).clamp(0, 2 * ONE as i64) as u64
 }
 

@@ -7,7 +7,7 @@ use super::position::Position;
 use crate::host::HZ;
 
 /// Estimates are brought up to date this often at most, jiffies.
-pub const INTERVAL: u64 = HZ / 5;
+pub(super) const INTERVAL: u64 = HZ / 5;
 /// The window of the bandwidth estimate, jiffies; a power of two near four seconds.
 const WINDOW: u64 = 1 << WINDOW_SHIFT;
 const WINDOW_SHIFT: u32 = 10;

@@ -40,7 +40,7 @@ fn aged(word: u64, now: u64) -> u64 {
 }
 
 /// A device's part of `limit`: `own` of `all` pages written. While nothing was written it is 0.
-pub fn part(limit: u64, own: u64, all: u64) -> u64 {
+pub(super) fn part(limit: u64, own: u64, all: u64) -> u64 {
     let all = all.max(1);
     (u128::from(limit) * u128::from(own.min(all)) / u128::from(all)) as u64
 }

@@ -199,7 +199,7 @@ impl<H: Devices> Kernel<H> {
             }
             wb.is_exceeded.store(wb_dirty > wb_thresh && dirty > thresh, Relaxed);
             let rates = self.tick(cx, wb, &look.position);
-            let task_rate = rates.rate() * look.position.ratio() >> 10;
+            let task_rate = rates.rate() * look.position.ratio() / 1024;
             let longest = pause::longest(wb_dirty, rates.bandwidth());
             let pauses = Pauses::new(longest, task_rate, rates.rate(), rates.bandwidth());
             let Some(length) = pause_due(task, &mut now, task_rate, &pauses) else { return };
