@@ -2,11 +2,16 @@
 //!
 //! Key types: [`Space`] (an mm), [`Area`] (a VMA), [`PageTable`] and [`Pte`].
 //!
+//! [`space`] makes and ends spaces, [`mapping`] says what is where in them, [`tables`] how it is
+//! found; [`fault`] fills the tables, [`unmap`] and [`zap`] empty them, [`rmap`] gets there from a
+//! page.
+//!
 //! Synchronisation: areas and the set of tables behind the space's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
 //!
 //! | operation | holds |
 //! |---|---|
+//! | access | nothing: it sets bits of a present entry atomically, as a processor does |
 //! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
 //! | munmap | space write to take areas out, then read to unmap and free tables |
 //! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |

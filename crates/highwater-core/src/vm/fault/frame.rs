@@ -69,7 +69,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn handle_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
-        let Some(table) = pass.table.clone() else {
+        let Some(table) = pass.table.take() else {
             if !self.make_upper_tables(pass.cx, pass.space, pass.vpn) {
                 return Err(Error::NoMemory);
             }
@@ -77,6 +77,7 @@ impl<H: Devices> Kernel<H> {
         };
         let pte = table.peek(pass.vpn);
         if pte.is_none() {
+            pass.table = Some(table);
             return self.missing_page(pass);
         }
         if let Some(slot) = pte.slot() {
@@ -104,10 +105,10 @@ impl<H: Devices> Kernel<H> {
         &self,
         pass: &mut Pass<'_, '_, H>,
     ) -> Result<Arc<PageTable<H>>, Error> {
-        if pass.table.is_none() {
-            pass.table = self.make_table(pass.cx, pass.space, pass.vpn);
+        match pass.table.take() {
+            Some(table) => Ok(table),
+            None => self.make_table(pass.cx, pass.space, pass.vpn).ok_or(Error::NoMemory),
         }
-        pass.table.clone().ok_or(Error::NoMemory)
     }
 
     /// A page for anonymous memory, local if possible; `also`: [`Gfp::ZERO`] or nothing.

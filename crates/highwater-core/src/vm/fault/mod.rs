@@ -68,7 +68,7 @@ struct Pass<'a, 'h, H: Devices> {
     cx: &'a Cx<'h, H>,
     space: &'a Space<H>,
     area: Arc<Area<H>>,
-    /// The lowest table, once there is one.
+    /// The lowest table, if there was one and nobody took it from here yet.
     table: Option<Arc<PageTable<H>>>,
     vpn: u32,
     is_write: bool,
