@@ -5,23 +5,24 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Control;
 use super::budget::MAX_FAILURES;
+use super::{Control, Suitability};
 use crate::Kernel;
 use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel_with_swap};
+use crate::config::ZoneSpec;
 use crate::host::{CpuId, Cx, Host, Lock, Solo, TaskFlags};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
 use crate::lru::{BatchKind, LruKind, PageType};
 use crate::page::{MigrateType, Order, PAGE_SIZE, PageFlags, Pfn};
-use crate::page_alloc::{Gfp, Request};
+use crate::page_alloc::{Gfp, NoRelief, Request};
 use crate::page_cache::{Entry, File, FileSpec, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::order::LockClass;
 use crate::vm::{Access, Advice, AreaFlags, Backing, Space};
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::{NodeId, ZoneType, watermark::Marks};
 
 const NODE: NodeId = NodeId(0);
 const AT: (NodeId, usize) = (NODE, 0);
@@ -460,4 +461,74 @@ fn the_largest_space_dies_and_is_reaped() {
     let last = s.cx();
     assert!(!s.kernel.oom_kill(&last, &req), "nobody is left");
     assert_eq!(s.event(VmEvent::OomKill), 2);
+}
+
+/// Who finds too much isolated waits, but only once.
+#[test]
+fn isolation_is_waited_for_once() {
+    let host = Solo::default();
+    let s = Lists::new(&host);
+    s.listed_many(FILE, 80);
+    let stats = &s.kernel.mem.node(NODE).stats;
+    stats.add(CpuId(0), NodeStat::IsolatedFile as usize, 1000);
+    let mut sc = control(false);
+    let got = s.kernel.shrink_inactive(&s.cx, AT, &mut sc, PageType::File, 32);
+    assert_eq!((got, sc.nr_scanned, host.jiffies()), (0, 0, 5));
+    // kswapd is what the others wait for.
+    let mut sc = control(true);
+    s.kernel.shrink_inactive(&s.cx, AT, &mut sc, PageType::File, 32);
+    assert_eq!((sc.nr_scanned, host.jiffies()), (32, 5));
+    // A task that is to die does not try again: it frees memory by itself.
+    s.cx.signals().raise(TaskFlags::FATAL_SIGNAL);
+    let mut sc = control(false);
+    assert_eq!(s.kernel.shrink_inactive(&s.cx, AT, &mut sc, PageType::File, 32), 32);
+    stats.add(CpuId(0), NodeStat::IsolatedFile as usize, -1000);
+}
+
+/// Spec 02 §23, vector 20, the 6.1 part: DMA keeps its blocks from the request, the other zones have
+/// none; single pages there are.
+#[test]
+fn a_node_is_balanced_by_any_zone_23_20() {
+    let host = Solo::default();
+    let zones = [
+        ZoneSpec::full(ZoneType::Dma, 512, 3584),
+        ZoneSpec::full(ZoneType::Dma32, 4096, 2048),
+        ZoneSpec::full(ZoneType::Normal, 1 << 20, 2048),
+    ];
+    let s = Lists::with(&host, zones.into(), |_| {});
+    // (managed for real, free to pretend, marks, reserve against NORMAL)
+    let table = [
+        (ZoneType::Dma, 3_900, [66, 82, 99], 4_335),
+        (ZoneType::Dma32, 40_000, [11_212, 14_015, 16_818], 1_406),
+        (ZoneType::Normal, 20_000, [5_500, 6_875, 8_250], 0),
+    ];
+    for (kind, free, [min, low, high], reserve) in table {
+        let zone = s.kernel.mem.zone(NODE, kind).expect("a zone");
+        if kind != ZoneType::Dma {
+            // Without blocks of order 9.
+            zone.set_marks(&Marks::default());
+            let gfp = if kind == ZoneType::Dma32 { Gfp::DMA32 } else { Gfp::empty() };
+            while zone.nr_free_blocks(Order(9)) + zone.nr_free_blocks(Order(10)) != 0 {
+                let mem = &s.kernel.mem;
+                mem.alloc(&s.cx, &NoRelief, gfp, Order::ZERO, NODE, None).expect("a page");
+            }
+        }
+        zone.set_marks(&Marks { min, low, high, promo: high });
+        let mut reserves = zone.lowmem_reserves();
+        reserves[ZoneType::Normal.idx()] = reserve;
+        zone.set_lowmem_reserves(&reserves);
+        zone.add_free(CpuId(0), free - zone.nr_free_pages_exact() as i64);
+    }
+    let dma = s.kernel.mem.zone(NODE, ZoneType::Dma).expect("a zone");
+    assert!(dma.nr_free_blocks(Order(9)) + dma.nr_free_blocks(Order(10)) != 0);
+    assert!(!s.kernel.node_is_balanced(NODE, 9, ZoneType::Normal), "DMA fails on its reserve");
+    assert!(s.kernel.node_is_balanced(NODE, 0, ZoneType::Normal), "DMA32 passes");
+    assert!(s.kernel.node_is_balanced(NODE, 9, ZoneType::Dma), "its own have no reserve");
+    let suitable = |kind| {
+        let zone = s.kernel.mem.zone(NODE, kind).expect("a zone");
+        s.kernel.mem.compaction_suitable(zone, Order(9), ZoneType::Normal)
+    };
+    assert_eq!(suitable(ZoneType::Dma), Suitability::Skipped, "3900 <= 82 + 1024 + 4335");
+    assert_eq!(suitable(ZoneType::Dma32), Suitability::Continue);
+    assert_eq!(suitable(ZoneType::Normal), Suitability::Continue);
 }
