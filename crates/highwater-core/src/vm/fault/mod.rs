@@ -7,9 +7,9 @@
 //! | entry | area | handled by |
 //! |---|---|---|
 //! | none | anonymous | [`anon`] |
-//! | none | file | [`file`] |
+//! | none | file | [`mod@file`] |
 //! | swap slot | anonymous | [`swap`] |
-//! | present, read-only, to be written | any | [`cow`] (shared file pages: [`file`]) |
+//! | present, read-only, to be written | any | [`cow`] (shared file pages: [`mod@file`]) |
 //!
 //! Key types: [`Access`], [`Fault`], [`Pass`] (one run of the handler).
 //!
