@@ -12,5 +12,6 @@
 #![deny(unsafe_code)]
 
 pub mod netperf;
+mod process;
 pub mod scenario;
 pub mod unmap;

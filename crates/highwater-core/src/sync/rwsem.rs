@@ -86,7 +86,7 @@ impl<'a, 'h, H: Tasks> WriteGuard<'a, 'h, H> {
     pub fn downgrade(self) -> ReadGuard<'a, 'h, H> {
         let (sem, cx) = (self.sem, self.cx);
         core::mem::forget(self);
-        sem.state.store(1, Ordering::Release);
+        sem.state.store(1, Ordering::SeqCst);
         sem.queue.wake_all(cx.host, cx.cpu());
         ReadGuard { sem, cx }
     }

@@ -9,6 +9,7 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::files::called;
 use super::{Ground, Scenario, ScenarioError};
+use crate::process;
 
 /// A moment at which the counters are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
         let unmapped = kernel.munmap(cx, &memory.space, memory.start, memory.pages);
         called("munmap", unmapped)?;
         self.step("unmapped");
-        kernel.exit_space(cx, &memory.space);
+        process::end(kernel, cx, &memory.space);
         Ok(())
     }
 
@@ -116,7 +117,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
             memory.touch(self, random.below(u64::from(memory.pages)) as u32)?;
         }
         self.step("after");
-        self.ground.kernel.exit_space(self.cx, &memory.space);
+        process::end(self.ground.kernel, self.cx, &memory.space);
         Ok(())
     }
 
@@ -129,7 +130,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
             self.ground.read_all(self.cx, &file)?;
             self.step(&format!("round{round}"));
         }
-        self.ground.kernel.exit_space(self.cx, &memory.space);
+        process::end(self.ground.kernel, self.cx, &memory.space);
         Ok(())
     }
 
@@ -152,7 +153,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
     fn zap(&mut self, file: f64, maps: u32, cold: f64) -> Result<(), ScenarioError> {
         let file = self.ground.make_file(self.cx, self.ground.pages(file))?;
         let cold = self.ground.make_file(self.cx, self.ground.pages(cold))?;
-        let space = called("a new process", self.ground.kernel.create_space(self.cx))?;
+        let space = called("a new process", process::start(self.ground.kernel, self.cx))?;
         self.start();
         for map in 1..=maps {
             self.map_touch_unmap(&space, &file)?;
@@ -162,7 +163,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
         self.step("cold");
         self.map_touch_unmap(&space, &file)?;
         self.step("remap");
-        self.ground.kernel.exit_space(self.cx, &space);
+        process::end(self.ground.kernel, self.cx, &space);
         Ok(())
     }
 
@@ -186,7 +187,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
 
     fn map_anon(&self, size: f64) -> Result<Memory<H>, ScenarioError> {
         let (kernel, cx) = (self.ground.kernel, self.cx);
-        let space = called("a new process", kernel.create_space(cx))?;
+        let space = called("a new process", process::start(kernel, cx))?;
         let pages = self.ground.pages(size) as u32;
         let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
         let start = called("mmap", kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;

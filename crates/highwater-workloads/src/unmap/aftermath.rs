@@ -9,6 +9,7 @@ use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 
 use super::{UnmapError, called};
+use crate::process;
 
 /// Bytes of one read() of the stream.
 const READ_BYTES: u64 = 64 << 10;
@@ -81,7 +82,7 @@ fn map_read_unmap<H: Devices>(
     cx: &Cx<'_, H>,
     file: &Arc<File<H>>,
 ) -> Result<(), UnmapError> {
-    let space = called("a new process", kernel.create_space(cx))?;
+    let space = called("a new process", process::start(kernel, cx))?;
     let open = kernel.open(cx, file);
     let pages = file.spec.max_pages;
     let flags = AreaFlags::READ | AreaFlags::SHARED;
@@ -91,6 +92,6 @@ fn map_read_unmap<H: Devices>(
         called("reading mapped memory", kernel.touch(cx, &space, vpn, Access::Read))?;
     }
     called("munmap", kernel.munmap(cx, &space, start, pages))?;
-    kernel.exit_space(cx, &space);
+    process::end(kernel, cx, &space);
     Ok(())
 }

@@ -8,6 +8,7 @@ use highwater_core::page_cache::{Advice, File};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::{Barrier, UnmapError, called};
+use crate::process;
 
 /// How long the unmaps of one round took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl<H: Devices> Mapper<'_, H> {
     /// # Errors
     /// If a call fails. The other processes then wait for ever: the caller ends the run.
     pub fn run(&self, cx: &Cx<'_, H>, rounds: u32) -> Result<Vec<RoundTimes>, UnmapError> {
-        let space = called("a new process", self.kernel.create_space(cx))?;
+        let space = called("a new process", process::start(self.kernel, cx))?;
         let mut times = Vec::with_capacity(rounds as usize);
         for _ in 0..rounds {
             let open = self.kernel.open(cx, self.file);
@@ -56,7 +57,7 @@ impl<H: Devices> Mapper<'_, H> {
                 lru_wait_ns: first_wait_ns + again_wait_ns,
             });
         }
-        self.kernel.exit_space(cx, &space);
+        process::end(self.kernel, cx, &space);
         Ok(times)
     }
 
