@@ -226,9 +226,12 @@ impl CheckReport {
         lines.join("\n") + "\n"
     }
 
-    /// Everything that was compared agrees.
-    pub fn agrees(&self) -> bool {
-        self.nr_files == self.nr_files_agreeing
+    /// Share of the figures that agree, in percent; 100 if there are none.
+    pub fn agreement(&self) -> f64 {
+        match self.nr_figures {
+            0 => 100.0,
+            all => self.nr_figures_agreeing as f64 * 100.0 / all as f64,
+        }
     }
 }
 

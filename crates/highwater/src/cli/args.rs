@@ -181,6 +181,9 @@ pub struct CheckArgs {
     #[arg(long, default_value = "terminal",
           value_parser = PossibleValuesParser::new(["terminal", "json"]).map(|f| to_format(&f)))]
     pub format: Format,
+    /// Exit status 0 if at least this share of the figures agrees, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
+    pub min_agreement: f64,
 }
 
 /// `highwater bench`.
@@ -287,6 +290,13 @@ fn parse_seed(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     u64::from_str_radix(&digits[..digits.len().min(16)], 16).map_err(|_| wrong())
+}
+
+/// A share in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let ok = (0.0..=100.0).contains(&value);
+    ok.then_some(value).ok_or_else(|| "must be between 0 and 100".to_owned())
 }
 
 #[cfg(test)]

@@ -25,5 +25,5 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
     if let Some(error) = last {
         return Err(error.into());
     }
-    Ok(if report.agrees() { Outcome::Done } else { Outcome::Disagrees })
+    Ok(if report.agreement() >= args.min_agreement { Outcome::Done } else { Outcome::Disagrees })
 }
