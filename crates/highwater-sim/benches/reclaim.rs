@@ -1,0 +1,491 @@
+//! What memory work costs on the simulated machine, in host time of one core: page scans, touches,
+//! faults, host memory a frame, and how that grows with the machine.
+//!
+//! Each figure comes with a check: the kernel's counters must tell of the work that was timed.
+//! `--quick` (and `cargo test --benches`) runs a small version. A name selects one group: scan,
+//! touch, memory, growth.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use highwater_core::Kernel;
+use highwater_core::block::DeviceId;
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{Cx, TaskFlags};
+use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::page_alloc::Gfp;
+use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::swap::SwapSpec;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vmstat::{NodeStat, VmEvent};
+use highwater_core::zone::{NodeId, watermark::Marks};
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::disk::DiskSpec;
+use highwater_sim::engine::Placement;
+use highwater_sim::host::SimHost;
+use highwater_sim::machine::{MachineConfig, SimMachine};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+const READ: AreaFlags = AreaFlags::READ;
+const RW: AreaFlags = READ.union(AreaFlags::WRITE);
+const SECOND: u64 = 1_000_000_000;
+/// Runs the body of a memory measurement in a process of its own: size in MiB and state follow.
+const CHILD: &str = "--memory-of";
+
+/// How much of each.
+struct Size {
+    rounds: u32,
+    /// The small machine.
+    small_mib: u64,
+    /// Machines that grow.
+    growing_mib: [u64; 3],
+    /// Passes over mapped pages in a round.
+    passes: u32,
+}
+
+const FULL: Size =
+    Size { rounds: 5, small_mib: 512, growing_mib: [1 << 10, 4 << 10, 16 << 10], passes: 8 };
+const QUICK: Size = Size { rounds: 1, small_mib: 32, growing_mib: [32, 64, 128], passes: 1 };
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, mib, state] = &args[..]
+        && flag == CHILD
+    {
+        return memory_of(mib.parse().expect("a size"), State::parse(state));
+    }
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    // `cargo bench` passes `--bench`; `cargo test --benches` does not.
+    let size = if has("--quick") || !has("--bench") { QUICK } else { FULL };
+    let only = args.iter().find(|arg| !arg.starts_with('-'));
+    let wanted = |group: &str| only.is_none_or(|only| only == group);
+    if wanted("scan") {
+        println!("{:<58} {:>9} {:>9} {:>9}", "scan loop", "M scans/s", "ns each", "scans");
+        for state in SCANNED {
+            scan(&size, state);
+        }
+    }
+    if wanted("touch") {
+        println!("{:<58} {:>9} {:>9}", "a program's pages", "M/s", "ns each");
+        touch(&size);
+    }
+    if wanted("memory") {
+        println!("{:<58} {:>9} {:>9}", "host memory", "B/frame", "frames");
+        for state in [State::Idle, State::Cache, State::Anon, State::Swapped] {
+            memory(size.growing_mib[1], state);
+        }
+    }
+    if wanted("growth") {
+        println!("{:<38} {:>9} {:>9} {:>9}", "ns per page, by MiB of memory", "", "", "");
+        growth(&size);
+    }
+}
+
+/// A machine of two CPUs and one node, its data on a disk that takes no time, and swap.
+fn boot(mib: u64) -> SimMachine {
+    let machine = Machine::from_sizes("bench", &[(mib << 20, vec![0, 1])]).expect("machine");
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
+    let pages = mib << 9;
+    config.disks = vec![DiskSpec::ram("data", pages), DiskSpec::ram("swap", pages)];
+    config.swap = vec![SwapSpec { device: DeviceId(1), pages: pages as u32, priority: -2 }];
+    SimMachine::boot(config).expect("boot")
+}
+
+/// Runs a program on a machine, alone but for the daemons.
+fn run<T: 'static>(
+    machine: &mut SimMachine,
+    body: impl FnOnce(&Stage<'_, '_>) -> T + 'static,
+) -> T {
+    let program = machine.spawn_task("program", Placement::Anywhere, |cx, kernel| {
+        let space = kernel.create_space(cx).expect("space");
+        let stage = Stage { cx, kernel, space: &space };
+        let result = body(&stage);
+        kernel.exit_space(cx, &space);
+        result
+    });
+    machine.run().expect("run");
+    program.take().expect("result")
+}
+
+/// A running program.
+struct Stage<'a, 'h> {
+    cx: &'a Cx<'h, SimHost>,
+    kernel: &'a Kernel<SimHost>,
+    space: &'a Space<SimHost>,
+}
+
+impl Stage<'_, '_> {
+    fn event(&self, event: VmEvent) -> u64 {
+        self.kernel.mem.events.read(event)
+    }
+
+    fn file(&self, pages: u64) -> Arc<OpenFile<SimHost>> {
+        let spec = FileSpec {
+            device: DeviceId(0),
+            device_start: 0,
+            max_pages: pages as u32,
+            size: pages * PAGE,
+            has_writepage: false,
+            throttle_first: false,
+        };
+        self.kernel.open(self.cx, &self.kernel.create_file(self.cx, spec))
+    }
+
+    fn read(&self, open: &OpenFile<SimHost>, pages: u64) {
+        for at in (0..pages).step_by(16) {
+            let want = (pages - at).min(16) * PAGE;
+            let got = self.kernel.file_read(self.cx, open, at * PAGE, want);
+            assert_eq!(got, Ok(want));
+        }
+    }
+
+    fn map(&self, pages: u64, flags: AreaFlags, backing: Backing<SimHost>) -> u32 {
+        self.kernel.mmap(self.cx, self.space, pages as u32, 512, flags, backing).expect("room")
+    }
+
+    fn map_file(&self, open: &Arc<OpenFile<SimHost>>, pages: u64) -> u32 {
+        let backing = Backing::File { open: Arc::clone(open), page: 0 };
+        self.map(pages, READ | AreaFlags::SHARED, backing)
+    }
+
+    fn touch_all(&self, start: u32, pages: u64, access: Access) {
+        let touched = self.kernel.touch_range(self.cx, self.space, start, pages as u32, access);
+        touched.expect("memory");
+    }
+
+    fn unmap(&self, start: u32, pages: u64) {
+        self.kernel.munmap(self.cx, self.space, start, pages as u32).expect("mapped");
+    }
+}
+
+/// What memory is full of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Idle,
+    /// Clean cache, read once.
+    Cache,
+    /// Clean cache, read twice: on the active list.
+    ActiveCache,
+    /// Clean cache, mapped by one program that has used it since.
+    MappedCache,
+    /// Written anonymous memory, used since.
+    Anon,
+    /// The same, half as much again as there is memory.
+    Swapped,
+    /// Clean cache that somebody holds: scanned in vain.
+    Held,
+}
+
+/// What the scan loop is measured on, with what is to become of the pages.
+const SCANNED: [State; 5] =
+    [State::Cache, State::ActiveCache, State::MappedCache, State::Anon, State::Held];
+
+impl State {
+    const ALL: [State; 7] = [
+        State::Idle,
+        State::Cache,
+        State::ActiveCache,
+        State::MappedCache,
+        State::Anon,
+        State::Swapped,
+        State::Held,
+    ];
+
+    fn parse(name: &str) -> State {
+        let found = Self::ALL.into_iter().find(|state| format!("{state:?}") == name);
+        found.expect("a state")
+    }
+
+    /// Fills so much of memory.
+    fn fill(self, stage: &Stage<'_, '_>, pages: u64) -> Vec<Pfn> {
+        match self {
+            State::Idle => {}
+            State::Cache => stage.read(&stage.file(pages), pages),
+            State::ActiveCache => {
+                let open = stage.file(pages);
+                stage.read(&open, pages);
+                stage.read(&open, pages);
+            }
+            State::MappedCache => {
+                let open = stage.file(pages);
+                stage.read(&open, pages);
+                let start = stage.map_file(&open, pages);
+                stage.touch_all(start, pages, Access::Read);
+            }
+            State::Anon | State::Swapped => {
+                let pages = if self == State::Swapped { pages + pages / 2 } else { pages };
+                let start = stage.map(pages, RW, Backing::Anon);
+                stage.touch_all(start, pages, Access::Write);
+            }
+            State::Held => {
+                let open = stage.file(pages);
+                stage.read(&open, pages);
+                let held = |index| stage.kernel.find_get_page(stage.cx, &open.file, index);
+                return (0..pages as u32).map(|index| held(index).expect("cached")).collect();
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// What reclaim did, from counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    scanned: u64,
+    refilled: u64,
+    stolen: u64,
+}
+
+impl Work {
+    fn now(stage: &Stage<'_, '_>) -> Work {
+        Work {
+            scanned: stage.event(VmEvent::PgscanDirect) + stage.event(VmEvent::PgscanKswapd),
+            refilled: stage.event(VmEvent::Pgrefill),
+            stolen: stage.event(VmEvent::PgstealDirect) + stage.event(VmEvent::PgstealKswapd),
+        }
+    }
+
+    fn since(self, before: Work) -> Work {
+        Work {
+            scanned: self.scanned - before.scanned,
+            refilled: self.refilled - before.refilled,
+            stolen: self.stolen - before.stolen,
+        }
+    }
+
+    fn scans(self) -> u64 {
+        self.scanned + self.refilled
+    }
+}
+
+/// Reclaim goes over memory that is nearly all in one state. Where pages go at the first look,
+/// kswapd takes half of them; where they stay, one request goes over all of them.
+fn scan(size: &Size, state: State) {
+    let pages = (size.small_mib << 8) * 3 / 4;
+    let (mut best, mut done) = (f64::INFINITY, Work::default());
+    for _ in 0..size.rounds {
+        let mut machine = boot(size.small_mib);
+        let (ns, work) = run(&mut machine, move |stage| {
+            let held = state.fill(stage, pages);
+            stage.kernel.lru_add_drain_all(stage.cx);
+            let before = Work::now(stage);
+            let start = Instant::now();
+            match state {
+                State::Cache | State::ActiveCache => wake_kswapd_for(stage, pages / 2),
+                _ => one_request(stage),
+            }
+            let ns = start.elapsed().as_nanos() as f64;
+            let work = Work::now(stage).since(before);
+            stage.kernel.release_pages(stage.cx, &held);
+            (ns, work)
+        });
+        if ns / work.scans() as f64 <= best {
+            (best, done) = (ns / work.scans() as f64, work);
+        }
+    }
+    let Work { scanned, refilled, stolen } = done;
+    let is_right = match state {
+        State::Cache => stolen >= pages / 2 - 64 && scanned < stolen * 11 / 10,
+        State::ActiveCache => stolen >= pages / 2 - 64 && refilled >= stolen,
+        State::MappedCache | State::Anon => scanned >= pages && stolen < pages / 10,
+        _ => scanned >= pages && stolen == 0,
+    };
+    assert!(is_right, "{state:?}: {done:?} of {pages}");
+    let name = match state {
+        State::Cache => "clean cache read once: freed",
+        State::ActiveCache => "active cache: aged, then freed (two scans a page)",
+        State::MappedCache => "mapped cache in use: kept",
+        State::Anon => "anonymous memory in use: kept",
+        _ => "cache that somebody holds: kept",
+    };
+    println!("{name:<58} {:>9.1} {best:>9.1} {:>9}", 1e3 / best, done.scans());
+}
+
+fn set_marks(stage: &Stage<'_, '_>, pages: impl Fn(u64) -> u64) {
+    for zone in stage.kernel.mem.zones_of(NodeId(0)) {
+        let mark = pages(zone.managed());
+        zone.set_marks(&Marks { min: mark, low: mark, high: mark, promo: mark });
+    }
+}
+
+/// Has kswapd free so many pages.
+fn wake_kswapd_for(stage: &Stage<'_, '_>, pages: u64) {
+    let mem = &stage.kernel.mem;
+    let want = mem.nr_free_pages() + pages;
+    set_marks(stage, |managed| managed.min(want));
+    let page = mem.alloc(stage.cx, stage.kernel, Gfp::GFP_NOWAIT, Order::ZERO, NodeId(0), None);
+    assert_eq!(page, None, "below all marks");
+    stage.cx.host.sim().sleep_ns(10 * SECOND);
+}
+
+/// Has one request reclaim, down to the last priority if need be. It must not wait for kswapd, nor
+/// wake it.
+fn one_request(stage: &Stage<'_, '_>) {
+    stage.cx.set_flags(TaskFlags::KTHREAD);
+    set_marks(stage, |managed| managed);
+    let gfp = (Gfp::GFP_KERNEL | Gfp::NORETRY) - Gfp::KSWAPD_RECLAIM;
+    let page = stage.kernel.mem.alloc(stage.cx, stage.kernel, gfp, Order::ZERO, NodeId(0), None);
+    assert_eq!(page, None, "below all marks");
+    set_marks(stage, |_| 0);
+    stage.cx.set_flags(TaskFlags::empty());
+}
+
+/// Touches of mapped pages, and faults.
+fn touch(size: &Size) {
+    let (rounds, passes, pages) = (size.rounds, u64::from(size.passes), size.small_mib << 7);
+    let best = move |name: &str, stage: &Stage<'_, '_>, count: u64, work: &dyn Fn()| {
+        let mut best = f64::INFINITY;
+        for _ in 0..rounds {
+            let before = [VmEvent::Pgfault, VmEvent::Pgmajfault].map(|event| stage.event(event));
+            let start = Instant::now();
+            work();
+            best = best.min(start.elapsed().as_nanos() as f64 / count as f64);
+            let faults = stage.event(VmEvent::Pgfault) - before[0];
+            let expected = match () {
+                () if name.starts_with("anonymous") => count,
+                () if name.starts_with("cached") => count / 16,
+                () => 0,
+            };
+            assert_eq!(faults, expected, "{name}");
+            assert_eq!(stage.event(VmEvent::Pgmajfault), before[1], "{name}");
+        }
+        println!("{name:<58} {:>9.1} {best:>9.1}", 1e3 / best);
+    };
+    run(&mut boot(size.small_mib), move |stage| {
+        let start = stage.map(pages, RW, Backing::Anon);
+        stage.touch_all(start, pages, Access::Write);
+        let one = |vpn, access| {
+            stage.kernel.touch(stage.cx, stage.space, vpn, access).expect("mapped");
+        };
+        for (name, access) in [("read", Access::Read), ("written", Access::Write)] {
+            best(&format!("mapped, {name}, one by one"), stage, passes * pages, &|| {
+                (0..passes).for_each(|_| {
+                    (start..start + pages as u32).for_each(|vpn| one(vpn, access));
+                });
+            });
+            best(&format!("mapped, {name}, as a range"), stage, passes * pages, &|| {
+                (0..passes).for_each(|_| stage.touch_all(start, pages, access));
+            });
+        }
+        best("mapped, read, at random", stage, passes * pages, &|| {
+            let mut state = 88_172_645_463_325_252_u64;
+            for _ in 0..passes * pages {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                one(start + (state % pages) as u32, Access::Read);
+            }
+        });
+        stage.unmap(start, pages);
+        for (name, access) in [("zero page", Access::Read), ("written", Access::Write)] {
+            best(&format!("anonymous, {name}: fault and unmap"), stage, pages, &|| {
+                let start = stage.map(pages, RW, Backing::Anon);
+                stage.touch_all(start, pages, access);
+                stage.unmap(start, pages);
+            });
+        }
+        let open = stage.file(pages);
+        stage.read(&open, pages);
+        best("cached file: fault around and unmap", stage, pages, &|| {
+            let start = stage.map_file(&open, pages);
+            stage.touch_all(start, pages, Access::Read);
+            stage.unmap(start, pages);
+        });
+    });
+}
+
+/// Resident bytes of this process; none where nobody says.
+fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(statm.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE)
+}
+
+/// Host memory a frame of a machine in a state, in a process of its own: what others freed before
+/// would hide it.
+fn memory(mib: u64, state: State) {
+    let exe = std::env::current_exe().expect("this program");
+    let args = [CHILD.to_owned(), mib.to_string(), format!("{state:?}")];
+    let child = Command::new(exe).args(args).status().expect("it starts");
+    assert!(child.success(), "{state:?}");
+}
+
+fn memory_of(mib: u64, state: State) {
+    let frames = mib << 8;
+    let Some(before) = resident_bytes() else {
+        return println!("{state:?}: this system does not say how much memory a process has");
+    };
+    let mut machine = boot(mib);
+    let after = run(&mut machine, move |stage| {
+        state.fill(stage, frames * 9 / 10);
+        let stats = &stage.kernel.mem.node(NodeId(0)).stats;
+        let filled = match state {
+            State::Idle => frames,
+            State::Cache => stats.read(NodeStat::FilePages as usize),
+            _ => stats.read(NodeStat::AnonPages as usize),
+        };
+        assert!(filled >= frames * 7 / 10, "{state:?}: {filled} of {frames}");
+        resident_bytes()
+    });
+    let bytes = (after.expect("as before") - before) as f64 / frames as f64;
+    let name = match state {
+        State::Idle => "a machine that booted",
+        State::Cache => "nine tenths page cache",
+        State::Anon => "nine tenths anonymous memory",
+        _ => "full of anonymous memory, half as much again mapped",
+    };
+    println!("{name:<58} {bytes:>9.1} {frames:>9}");
+    // A small machine is mostly what any machine has: stacks, tables.
+    assert!(mib < 1024 || bytes < 80.0, "{bytes} bytes a frame");
+}
+
+/// The same work per page on machines of all sizes: booting; a file of 1.2 times the memory, read
+/// once and then again; anonymous memory of the same size, written once and then again.
+fn growth(size: &Size) {
+    let mut rows = [
+        ("boot", Vec::new()),
+        ("a stream: read, cached, reclaimed", Vec::new()),
+        ("the same, everything refaults", Vec::new()),
+        ("anonymous: faulted, swapped out", Vec::new()),
+        ("the same, everything swapped in", Vec::new()),
+    ];
+    for mib in size.growing_mib {
+        let frames = mib << 8;
+        let start = Instant::now();
+        let mut machine = boot(mib);
+        rows[0].1.push(start.elapsed().as_nanos() as f64 / frames as f64);
+        let pages = frames * 6 / 5;
+        let times = run(&mut machine, move |stage| {
+            let timed = |work: &dyn Fn()| {
+                let before = Work::now(stage);
+                let start = Instant::now();
+                work();
+                let ns = start.elapsed().as_nanos() as f64 / pages as f64;
+                let stolen = Work::now(stage).since(before).stolen;
+                assert!(stolen > frames / 10, "{stolen} of {frames}");
+                ns
+            };
+            let open = stage.file(pages);
+            let stream = [(); 2].map(|()| timed(&|| stage.read(&open, pages)));
+            let stats = &stage.kernel.mem.node(NodeId(0)).stats;
+            assert!(stats.read(NodeStat::WorkingsetRefaultFile as usize) > frames / 2);
+            stage.kernel.delete_file(stage.cx, &open.file);
+            let start = stage.map(pages, RW, Backing::Anon);
+            let anon = [(); 2].map(|()| timed(&|| stage.touch_all(start, pages, Access::Write)));
+            assert!(stage.event(VmEvent::Pswpin) > frames / 10);
+            [stream, anon].concat()
+        });
+        for (row, ns) in rows[1..].iter_mut().zip(times) {
+            row.1.push(ns);
+        }
+    }
+    print!("{:<38}", "");
+    size.growing_mib.iter().for_each(|mib| print!(" {mib:>9}"));
+    println!();
+    for (name, ns) in rows {
+        print!("{name:<38}");
+        ns.iter().for_each(|ns| print!(" {ns:>9.1}"));
+        println!();
+    }
+}
