@@ -369,6 +369,9 @@ mod tests {
         assert_eq!(stage.areas(), split.map(|(from, to, flags)| (at + from, at + to, flags)));
         assert_eq!(change(10, 40, seq, none), (vec![(10, 20, RW), (30, 40, RW)], Ok(())));
         assert_eq!(change(0, 100, none, AreaFlags::LOCKED), (vec![], Ok(())), "nothing to do");
+        let nr_areas = stage.areas().len();
+        assert_eq!(change(50, 50, none, AreaFlags::WRITE), (vec![], Ok(())), "an empty range");
+        assert_eq!(stage.areas().len(), nr_areas);
         let (parts, result) = change(90, 110, none, AreaFlags::READ);
         assert_eq!((parts.len(), result), (1, Err(Error::Fault)), "the mapped part is changed");
     }

@@ -83,10 +83,11 @@ impl<H: Tasks> SpaceTables<H> {
         (vpn < area.end).then_some(area)
     }
 
-    /// Areas that overlap a range, ascending.
+    /// Areas that overlap a range, ascending; an empty range has none.
     pub fn areas_in(&self, start: u32, end: u32) -> impl Iterator<Item = &Arc<Area<H>>> {
         let first = self.area(start).map_or(start, |area| area.start);
-        self.areas.range(first..end.max(first)).map(|(_, area)| area)
+        let end = if start < end { end } else { first };
+        self.areas.range(first..end).map(|(_, area)| area)
     }
 
     /// All areas, ascending.
