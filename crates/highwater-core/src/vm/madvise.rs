@@ -63,7 +63,7 @@ const fn flag_change(advice: Advice) -> Option<(AreaFlags, AreaFlags)> {
 /// May this advice act on an area? Locked memory stays; only anonymous memory can be freed lazily.
 fn suits(advice: Advice, flags: AreaFlags, is_anon: bool) -> bool {
     match advice {
-        Advice::Free => is_anon,
+        Advice::Free => is_anon && !flags.contains(AreaFlags::LOCKED),
         Advice::DontNeed | Advice::Cold | Advice::PageOut => !flags.contains(AreaFlags::LOCKED),
         _ => true,
     }
@@ -260,6 +260,7 @@ mod tests {
             assert!(suits(advice, plain, false) && !suits(advice, locked, true), "{advice:?}");
         }
         assert!(suits(Advice::Free, plain, true) && !suits(Advice::Free, plain, false));
+        assert!(!suits(Advice::Free, locked, true));
         assert!(suits(Advice::Sequential, locked, false));
     }
 
