@@ -22,7 +22,7 @@ pub struct FileSpec {
     pub device_start: u64,
     /// Most pages it may have (room reserved on the device).
     pub max_pages: u32,
-    /// Size at first, in bytes.
+    /// Size at first, in bytes; not more than the room it has.
     pub size: u64,
     /// The filesystem can write single pages for reclaim (ext4: yes; XFS since 6.0: no).
     pub has_writepage: bool,
@@ -98,7 +98,7 @@ impl<H: Tasks> File<H> {
         File {
             id,
             spec,
-            size: AtomicU64::new(spec.size),
+            size: AtomicU64::new(spec.size.min(u64::from(spec.max_pages) * PAGE_SIZE as u64)),
             tree: host.new_lock(LockClass::Table, Tree::default()),
             xa_lock: host.new_lock(LockClass::Mapping, ()),
             rwsem: RwSem::new(host, "a file"),

@@ -99,6 +99,7 @@ impl<H: Devices> Kernel<H> {
         batch: &mut PageBatch,
     ) -> Result<(), Error> {
         let file = &open.file;
+        batch.clear();
         let Ok(index) = u32::try_from(at >> PAGE_SHIFT) else { return Ok(()) };
         let left = wanted.div_ceil(PAGE_SIZE as u64) - u64::from(index);
         let req = u32::try_from(left).unwrap_or(u32::MAX);

@@ -180,6 +180,16 @@ fn the_end_of_a_file_is_where_its_size_says() {
 }
 
 #[test]
+fn a_file_is_no_larger_than_its_room() {
+    let stage = Stage::new();
+    let (file, open) = stage.file(u64::MAX);
+    assert_eq!(file.size(), 100_000 * PAGE);
+    let read = |pos, len| stage.kernel.file_read(&stage.cx(), &open, pos, len);
+    assert_eq!(read(100_000 * PAGE - 10, PAGE), Ok(10));
+    assert_eq!((read(100_000 * PAGE, PAGE), read(u64::MAX, u64::MAX)), (Ok(0), Ok(0)));
+}
+
+#[test]
 fn a_failed_page_is_read_again_and_then_reported() {
     let stage = Stage::new();
     let cx = stage.cx();
