@@ -148,7 +148,13 @@ impl<H: Devices> Writeback<H> {
 
     /// Pages dirty or under writeback here.
     pub fn nr_dirty(&self) -> u64 {
-        self.nr_reclaimable.load(Relaxed) + self.nr_writeback.load(Relaxed)
+        self.nr_reclaimable() + self.nr_writeback.load(Relaxed)
+    }
+
+    /// Pages dirty here. Who dirties a page sets its flag before it counts it, so a page that is
+    /// cleaned in between may be taken off first: less than none is none.
+    fn nr_reclaimable(&self) -> u64 {
+        self.nr_reclaimable.load(Relaxed).cast_signed().max(0).cast_unsigned()
     }
 
     /// Has the flusher look at the background limit.
@@ -382,7 +388,7 @@ impl<H: Devices> Kernel<H> {
     fn is_over_background(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> bool {
         let background = self.dirty_limits(cx).background;
         self.nr_dirty_pages() > background
-            || wb.nr_reclaimable.load(Relaxed) > self.share_of(cx, wb, background)
+            || wb.nr_reclaimable() > self.share_of(cx, wb, background)
     }
 
     /// Has a device's flusher look at the background limit, if it does not work already. Where no
