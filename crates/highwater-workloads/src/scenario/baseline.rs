@@ -62,7 +62,9 @@ impl Baseline {
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
     ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
-        let pages = (self.inactive_anon + self.active_anon) as u32;
+        // More than there can be is refused by mmap.
+        let pages = self.inactive_anon.saturating_add(self.active_anon);
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if pages == 0 {
             return Ok(None);
         }

@@ -188,7 +188,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
     fn map_anon(&self, size: f64) -> Result<Memory<H>, ScenarioError> {
         let (kernel, cx) = (self.ground.kernel, self.cx);
         let space = called("a new process", process::start(kernel, cx))?;
-        let pages = self.ground.pages(size) as u32;
+        let pages = u32::try_from(self.ground.pages(size)).unwrap_or(u32::MAX);
         let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
         let start = called("mmap", kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
         Ok(Memory { space, start, pages })

@@ -67,7 +67,7 @@ impl NetperfSection {
 
     /// The workload's phases.
     fn plan(&self) -> Plan {
-        let ns = self.ms_per_size * 1_000_000;
+        let ns = self.ms_per_size.saturating_mul(1_000_000);
         Plan::new(&self.sizes, ns, self.warmup.0, self.socket_buffer.0 as usize)
     }
 
