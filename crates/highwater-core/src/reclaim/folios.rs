@@ -400,14 +400,14 @@ impl<H: Devices> Kernel<H> {
                 }
                 is_ours
             }
-            PageOwner::Anon(_) => {
+            // What was read ahead from swap belongs to nobody until it is mapped.
+            PageOwner::Anon(_) | PageOwner::None => {
                 page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, pfn)
             }
             PageOwner::File(id) => {
                 let file = self.file_of(cx, &mut batch.file, id);
                 file.is_some_and(|file| self.remove_mapping_file(cx, file, pfn))
             }
-            PageOwner::None => false,
         };
         if !is_gone {
             return Verdict::Keep;

@@ -284,6 +284,27 @@ fn anonymous_pages_leave_in_three_looks() {
     assert_eq!(s.stat(NodeStat::Swapcached), 0);
 }
 
+/// Nobody has mapped them yet, so they have no owner.
+#[test]
+fn pages_read_ahead_from_swap_can_go_again() {
+    let s = Stage::new();
+    let cx = s.cx();
+    let (space, start) = s.touched_space(&cx, 32);
+    let mut sc = control(true);
+    for _ in 0..3 {
+        s.shrink(&mut sc, PageType::Anon);
+        s.complete();
+        s.kernel.lru_add_drain_all(&cx);
+    }
+    assert_eq!((s.event(VmEvent::PgstealAnon), s.stat(NodeStat::Swapcached)), (32, 0));
+    s.kernel.touch(&cx, &space, start + 10, Access::Read).unwrap();
+    s.complete();
+    s.kernel.lru_add_drain_all(&cx);
+    assert_eq!((s.event(VmEvent::SwapRa), s.size(LruKind::InactiveAnon)), (7, 8));
+    assert_eq!(s.shrink(&mut sc, PageType::Anon), 7, "all but the one in use");
+    assert_eq!(s.stat(NodeStat::Swapcached), 1);
+}
+
 #[test]
 fn no_swapping_without_io() {
     let s = Stage::new();
