@@ -24,7 +24,7 @@ mod tests;
 mod workingset;
 
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
-pub(crate) use locked::LockedLru;
 pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
+pub(crate) use locked::LockedLru;
 pub(crate) use workingset::age as age_clock;
 pub use workingset::{Shadow, WorkingsetShrinker};
