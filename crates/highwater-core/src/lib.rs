@@ -12,12 +12,22 @@
 //! | [`vmstat`] | counters and the text of `/proc/{vmstat,zoneinfo,buddyinfo,pagetypeinfo}` |
 //! | [`trace`] | typed tracepoints |
 //! | [`page_alloc`] | the allocator |
+//! | [`block`] | bios, request queues, the end of transfers |
+//! | [`lru`] | LRU lists, per-CPU batches, mark-accessed, shadows |
+//! | [`page_cache`] | files and their pages |
+//! | [`swap`] | swap areas, the swap cache |
+//! | [`vm`] | address spaces, faults, unmapping, reverse mapping |
+//! | [`writeback`] | dirty limits, flushers |
+//! | [`reclaim`] | kswapd, direct reclaim, the OOM killer |
+//! | [`kernel`] | [`Kernel`]: all of it together |
 //! | [`audit`] | checkers that stand outside the code they judge |
 //!
 //! # The life of a page
 //!
 //! Born in [`zone::boot`]; asked for in [`page_alloc`] (fast path, watermark, per-CPU lists, buddy
-//! lists; failing, the slow path); freed to the per-CPU lists, drained to the buddy lists, merged.
+//! lists; failing, the slow path); mapped by a fault ([`vm`]) or cached for a file ([`page_cache`]);
+//! put on an LRU list ([`lru`]), judged at its tail ([`reclaim`]), written ([`swap`], [`writeback`]);
+//! freed to the per-CPU lists, drained to the buddy lists, merged.
 //!
 //! ```
 //! use highwater_core::config::{Machine, preset};
