@@ -160,6 +160,12 @@ impl<H: Host> CpuBatches<H> {
         self.pending.load(Relaxed) == 0 && self.nr_rotate.load(Relaxed) == 0
     }
 
+    /// Empties the batch that interrupts fill, while its lock is held: nobody finds it full.
+    fn take_rotate(&self, rotate: &mut Batch) -> Batch {
+        self.nr_rotate.store(0, Relaxed);
+        core::mem::take(rotate)
+    }
+
     /// Every page that waits, and for what (for the audit).
     pub(crate) fn each(&self, cpu: CpuId, mut visit: impl FnMut(BatchKind, Pfn)) {
         let tasks = self.tasks.lock(cpu);
@@ -261,13 +267,16 @@ impl<H: Devices> Kernel<H> {
     fn rotate_push(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         let cpu = cx.cpu();
         let batches = &self.lru.batches[cpu.idx()];
-        let mut rotate = batches.rotate.lock(cpu);
-        let len = rotate.push(pfn);
-        batches.nr_rotate.store(len as u8, Relaxed);
-        if len == batches.full_at {
-            drop(rotate);
-            self.drain_rotate(cx, batches);
-        }
+        let full = {
+            let mut rotate = batches.rotate.lock(cpu);
+            let len = rotate.push(pfn);
+            if len != batches.full_at {
+                batches.nr_rotate.store(len as u8, Relaxed);
+                return;
+            }
+            batches.take_rotate(&mut rotate)
+        };
+        self.rotate_pages(cx, &full);
     }
 
     #[inline(never)]
@@ -309,16 +318,15 @@ impl<H: Devices> Kernel<H> {
 
     /// Empties the batch that interrupts fill; its lock is not held meanwhile.
     fn drain_rotate(&self, cx: &Cx<'_, H>, batches: &CpuBatches<H>) {
-        if batches.nr_rotate.load(Relaxed) == 0 {
-            return;
+        if batches.nr_rotate.load(Relaxed) != 0 {
+            let waiting = batches.take_rotate(&mut batches.rotate.lock(cx.cpu()));
+            self.rotate_pages(cx, &waiting);
         }
-        let full = {
-            let mut rotate = batches.rotate.lock(cx.cpu());
-            batches.nr_rotate.store(0, Relaxed);
-            core::mem::take(&mut *rotate)
-        };
-        self.apply_batch(cx, BatchKind::Rotate, full.pages());
-        self.release_pages(cx, full.pages());
+    }
+
+    fn rotate_pages(&self, cx: &Cx<'_, H>, batch: &Batch) {
+        self.apply_batch(cx, BatchKind::Rotate, batch.pages());
+        self.release_pages(cx, batch.pages());
     }
 
     /// Does a batch's operation on its pages.
