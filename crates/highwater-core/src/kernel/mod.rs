@@ -23,7 +23,7 @@ use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
 use crate::reclaim::{OomState, ReclaimNode, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
 use crate::vm::Space;
 use crate::writeback::{DirtyDomain, Writeback};
@@ -182,7 +182,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Tells the daemons to return.
     pub fn shut_down(&self, cx: &Cx<'_, H>) {
-        self.is_stopping.store(true, Relaxed);
+        // Before the queues are looked at: who is about to sleep sees it.
+        self.is_stopping.store(true, SeqCst);
         for node in &self.reclaim {
             node.kswapd_wait.wake_all(cx.host, cx.cpu());
         }

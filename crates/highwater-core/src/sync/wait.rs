@@ -2,14 +2,16 @@
 
 use alloc::collections::VecDeque;
 
-use super::atomic::{AtomicU32, Ordering::Relaxed};
+use super::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use super::order::LockClass;
 use crate::host::{CpuId, Cx, Host, Lock, Tasks};
 
 /// Tasks waiting for the same thing, in the order in which they came.
 ///
 /// A waker changes the condition first and wakes after that; a waiter enters the queue first and
-/// looks at the condition after that. So no wake-up is lost.
+/// looks at the condition after that. So no wake-up is lost, if the change is made under a lock that
+/// the waiter's look takes too, or is sequentially consistent: a plain store may become visible only
+/// after the waker has found the queue empty.
 pub struct WaitQueue<H: Tasks> {
     waiters: H::Lock<Waiters<H::Task>>,
     /// Length of the queue, to see without the lock that nobody waits.
@@ -31,7 +33,7 @@ impl<H: Tasks> WaitQueue<H> {
     /// True if somebody waits.
     #[inline(always)]
     pub fn has_waiters(&self) -> bool {
-        self.len.load(Relaxed) != 0
+        self.len.load(SeqCst) != 0
     }
 
     /// Number of waiters.
@@ -52,7 +54,7 @@ impl<H: Tasks> WaitQueue<H> {
         let ticket = waiters.next_ticket;
         waiters.next_ticket += 1;
         waiters.queue.push_back((ticket, task));
-        self.len.store(waiters.queue.len() as u32, super::atomic::Ordering::SeqCst);
+        self.len.store(waiters.queue.len() as u32, SeqCst);
         ticket
     }
 
