@@ -51,11 +51,13 @@ impl<H: Devices> Kernel<H> {
             taken[nr] = slot;
             nr += 1;
         });
-        self.slot_cache(cx.cpu(), |cache| {
+        let slot = self.slot_cache(cx.cpu(), |cache| {
             // Somebody else may have filled it meanwhile; his slots are used after these.
             cache.taken.extend(taken[..nr].iter().rev());
             cache.taken.pop()
-        })
+        });
+        self.drain_if_off(cx);
+        slot
     }
 
     /// Nobody uses a slot any more. It is still taken (has-cache).
@@ -78,15 +80,28 @@ impl<H: Devices> Kernel<H> {
         if is_full {
             self.give_back_slots(cx, &full);
         }
+        self.drain_if_off(cx);
+    }
+
+    /// The caches may have been switched off and emptied between a look at that and an addition to
+    /// this CPU's: what was added would stay there, neither free nor used.
+    fn drain_if_off(&self, cx: &Cx<'_, H>) {
+        if !self.swap.caches_active.load(Relaxed) {
+            self.drain_slot_cache(cx, cx.cpu());
+        }
     }
 
     /// Gives back what all CPUs keep.
     fn drain_slot_caches(&self, cx: &Cx<'_, H>) {
         for cpu in self.mem.cpus() {
-            let mut slots = self.slot_cache(cpu, |cache| core::mem::take(&mut cache.taken));
-            slots.append(&mut self.slot_cache(cpu, |cache| core::mem::take(&mut cache.freed)));
-            self.give_back_slots(cx, &slots);
+            self.drain_slot_cache(cx, cpu);
         }
+    }
+
+    fn drain_slot_cache(&self, cx: &Cx<'_, H>, cpu: CpuId) {
+        let mut slots = self.slot_cache(cpu, |cache| core::mem::take(&mut cache.taken));
+        slots.append(&mut self.slot_cache(cpu, |cache| core::mem::take(&mut cache.freed)));
+        self.give_back_slots(cx, &slots);
     }
 
     fn slot_cache<R>(&self, cpu: CpuId, with: impl FnOnce(&mut SlotCache) -> R) -> R {
