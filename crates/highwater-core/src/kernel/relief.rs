@@ -32,8 +32,8 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         _: &Request<'_>,
         _: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
-        // Compaction is not modelled yet: never tried, never counted.
-        (CompactResult::Skipped, None)
+        // Compaction is not modelled yet.
+        (CompactResult::Absent, None)
     }
 
     fn compaction_succeeded(&self, _: &PageAllocator<H>, _: usize, _: Order) {}

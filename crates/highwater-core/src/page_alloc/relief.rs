@@ -35,6 +35,8 @@ pub enum CompactResult {
     Complete,
     /// A block is free.
     Success,
+    /// There is no compaction: nothing was tried or counted, and it is no use asking again.
+    Absent,
 }
 
 /// Result of `node_reclaim` (spec 01 §3).

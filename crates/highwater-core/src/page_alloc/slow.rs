@@ -120,7 +120,8 @@ impl<H: Host> PageAllocator<H> {
             return Step::Page(pfn);
         }
         if req.order.is_costly() && req.gfp.contains(Gfp::NORETRY) {
-            if matches!(result, CompactResult::Skipped | CompactResult::Deferred) {
+            let untried = [CompactResult::Skipped, CompactResult::Absent, CompactResult::Deferred];
+            if untried.contains(&result) {
                 return Step::NoPage;
             }
             if req.gfp.contains(Gfp::THISNODE) && self.policy.slow_path == SlowPathPolicy::V61 {
@@ -349,8 +350,8 @@ impl<H: Host> PageAllocator<H> {
         let (result, captured) = with_memalloc(cx, || relief.compact(self, cx, req, priority));
         // A deferred attempt counts as a stall, but not in 4.3.
         let v43 = self.policy.slow_path == SlowPathPolicy::V43;
-        let untried =
-            result == CompactResult::Skipped || (v43 && result == CompactResult::Deferred);
+        let untried = matches!(result, CompactResult::Skipped | CompactResult::Absent)
+            || (v43 && result == CompactResult::Deferred);
         if untried {
             return (result, None);
         }
@@ -441,6 +442,11 @@ impl<H: Host> PageAllocator<H> {
         match result {
             CompactResult::Success => state.compact_retries += 1,
             CompactResult::Skipped => return self.compaction_has_room(relief, req, state.flags),
+            // Reclaim alone frees small blocks in the end. Large ones it leaves to compaction, and
+            // calls that progress: without compaction that would go on for ever.
+            CompactResult::Absent => {
+                return !costly && self.compaction_has_room(relief, req, state.flags);
+            }
             CompactResult::Complete
             | CompactResult::Deferred
             | CompactResult::Contended

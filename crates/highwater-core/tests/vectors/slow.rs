@@ -235,6 +235,22 @@ fn skipped_compaction_is_not_counted_deferred_is() {
 }
 
 #[test]
+fn without_compaction_large_requests_end() {
+    let rounds = |gfp, order| {
+        let s = Stage::fragmented("6.1");
+        let relief = Fake::default();
+        relief.compaction.set(CompactResult::Absent);
+        // As if compaction were all that was missing.
+        relief.reclaimed.set(1);
+        let calls = s.fails(&relief, KERNEL | gfp, order);
+        assert_eq!(s.event(VmEvent::CompactStall), 0);
+        calls.iter().filter(|call| **call == Call::Reclaim).count()
+    };
+    assert_eq!(rounds(Gfp::RETRY_MAYFAIL, 4), 1);
+    assert_eq!(rounds(Gfp::NORETRY, 4), 0);
+}
+
+#[test]
 fn compaction_retries_by_result() {
     let calls = |result, gfp: Gfp, order: u8, reclaimed| {
         let s = Stage::fragmented("6.1");
