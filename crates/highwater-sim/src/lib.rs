@@ -15,6 +15,7 @@
 //! | [`machine`] | a whole machine: bring-up of the kernel, its daemons, programs |
 //! | [`rng`] | named random streams and distributions |
 //! | [`digest`] | rolling digest of a run; the first event in which two runs differ |
+//! | [`swarm`] | random machines under random load, audited and run twice |
 //! | [`fault`] | seeded fault points (feature `fault-points`) |
 //!
 //! ```
@@ -50,3 +51,4 @@ pub mod host;
 pub mod lock;
 pub mod machine;
 pub mod rng;
+pub mod swarm;

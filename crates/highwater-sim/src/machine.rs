@@ -43,9 +43,11 @@ use highwater_core::swap::SwapSpec;
 use highwater_core::zone::boot::boot;
 
 use crate::cost::CostModel;
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestPlan};
 use crate::disk::DiskSpec;
-use crate::engine::{Engine, JoinHandle, Outcome, Placement, RunError, Sim, Spawn, StackClass};
+use crate::engine::{
+    Engine, EngineConfig, JoinHandle, Outcome, Placement, RunError, Sim, Spawn, StackClass,
+};
 use crate::host::{SimHost, Tracing, engine_config};
 
 /// What a machine is made of.
@@ -64,6 +66,8 @@ pub struct MachineConfig {
     pub seed: u64,
     /// What happens to trace events.
     pub tracing: Tracing,
+    /// What the run's digest keeps.
+    pub digest: DigestPlan,
 }
 
 impl MachineConfig {
@@ -77,6 +81,7 @@ impl MachineConfig {
             swap: Vec::new(),
             seed: 0,
             tracing: Tracing::default(),
+            digest: DigestPlan::default(),
         }
     }
 }
@@ -131,9 +136,9 @@ impl SimMachine {
     /// # Errors
     /// If the machine cannot exist or the kernel does not start on it.
     pub fn boot(config: MachineConfig) -> Result<Self, BootError> {
-        let MachineConfig { machine, costs, policy, disks, swap, seed, tracing } = config;
+        let MachineConfig { machine, costs, policy, disks, swap, seed, tracing, digest } = config;
         machine.validate().map_err(BootError::Machine)?;
-        let engine = Engine::new(&engine_config(&machine, &costs));
+        let engine = Engine::new(&EngineConfig { digest, ..engine_config(&machine, &costs) });
         let host = SimHost::new(engine.sim(), &machine, costs, tracing).with_disks(&disks, seed);
         let memory = boot(&host, &machine, &policy).map_err(BootError::Machine)?;
         let spec = KernelSpec { devices: disks.iter().map(DiskSpec::device).collect(), swap };

@@ -1,0 +1,140 @@
+//! What programs of a swarm do: kinds of operations and how often each is chosen.
+
+use std::fmt;
+
+use super::draw::Draw;
+use crate::rng::Stream;
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $variant:ident: $usual:literal,)*) => {
+        /// A kind of operation.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Op { $($(#[$doc])* $variant,)* }
+
+        impl Op {
+            /// All kinds.
+            pub const ALL: &'static [Op] = &[$(Op::$variant,)*];
+            /// How often each is chosen if nothing is unusual.
+            const USUAL: &'static [u32] = &[$($usual,)*];
+        }
+    };
+}
+
+operations! {
+    /// Maps anonymous memory.
+    MapAnon: 4,
+    /// Maps a file, shared or private.
+    MapFile: 4,
+    /// Touches pages in order.
+    TouchRun: 10,
+    /// Touches pages at random.
+    TouchRandom: 10,
+    /// Touches few pages often.
+    TouchHot: 6,
+    /// Unmaps a part of what is mapped.
+    UnmapPart: 2,
+    /// Unmaps a whole region.
+    UnmapAll: 2,
+    /// madvise.
+    Advise: 4,
+    /// mlock.
+    Lock: 1,
+    /// munlock.
+    Unlock: 2,
+    /// Reads a file in order.
+    ReadRun: 8,
+    /// Reads a file at random places.
+    ReadRandom: 6,
+    /// Writes a file in order.
+    WriteRun: 5,
+    /// Writes a file at random places.
+    WriteRandom: 4,
+    /// fsync.
+    Fsync: 2,
+    /// posix_fadvise.
+    FileAdvise: 3,
+    /// Truncates a file.
+    Truncate: 1,
+    /// Deletes a file; another takes its place.
+    Delete: 1,
+    /// `drop_caches`.
+    DropCaches: 1,
+    /// sync.
+    Sync: 1,
+    /// Sleeps.
+    Sleep: 4,
+    /// Uses the CPU.
+    Compute: 4,
+    /// Goes on in a new address space, as after exec.
+    NewSpace: 1,
+    /// Starts another task, in this space or in one of its own.
+    Spawn: 2,
+    /// Kills a task.
+    Kill: 1,
+    /// Takes a block from the allocator.
+    TakeBlock: 4,
+    /// Gives one back.
+    GiveBlock: 4,
+    /// Ends.
+    Exit: 1,
+}
+
+impl Op {
+    /// Often chosen, these end a run before it has begun.
+    const fn is_destructive(self) -> bool {
+        matches!(self, Op::Kill | Op::Exit | Op::NewSpace | Op::Delete)
+    }
+}
+
+/// How often each kind of operation is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix(Vec<u32>);
+
+impl Mix {
+    /// The swarm's trick: a third of the kinds is never chosen, some are chosen most of the time.
+    /// A run that does everything a little does nothing for long.
+    pub(super) fn draw(stream: &mut Stream) -> Mix {
+        let mut weights: Vec<u32> = Op::USUAL.to_vec();
+        for (&op, weight) in Op::ALL.iter().zip(&mut weights) {
+            match stream.below(20) {
+                0..7 => *weight = 0,
+                7..9 if !op.is_destructive() => *weight *= 20,
+                _ => {}
+            }
+        }
+        if stream.one_in(2) {
+            weights[Op::Kill as usize] = 0;
+        }
+        Mix(weights)
+    }
+
+    /// The mix of one task of a run: some kinds fewer.
+    pub(super) fn of_task(&self, stream: &mut Stream) -> Mix {
+        let mut weights = self.0.clone();
+        if stream.one_in(2) {
+            weights.iter_mut().for_each(|weight| *weight *= stream.below(4) as u32);
+        }
+        Mix(weights)
+    }
+
+    /// The next operation.
+    pub(super) fn choose(&self, stream: &mut Stream) -> Op {
+        Op::ALL[stream.weighted(&self.0)]
+    }
+
+    /// True if this kind is ever chosen.
+    pub fn has(&self, op: Op) -> bool {
+        self.0[op as usize] > 0
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut space = "";
+        for (op, weight) in Op::ALL.iter().zip(&self.0).filter(|&(_, &weight)| weight > 0) {
+            write!(f, "{space}{op:?}:{weight}")?;
+            space = " ";
+        }
+        Ok(())
+    }
+}

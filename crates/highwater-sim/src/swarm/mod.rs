@@ -1,0 +1,140 @@
+//! Random machines under random load: one seed chooses everything, checkers watch.
+//!
+//! Key types: [`Options`] (what the seed chose), [`Mix`] (what tasks do), [`check`] (a seed's
+//! verdict), [`Failure`].
+//!
+//! | file | is |
+//! |---|---|
+//! | `options`, `policy` | what a seed chooses before the run |
+//! | `mix` | kinds of operations, how often each is chosen |
+//! | `worker`, `acts` | a program: one random operation after the other |
+//! | `shared` | what programs share; the gate at which they stop for an audit |
+//! | `run` | one run: ballast, programs, audits, clearing away |
+//!
+//! A run passes if
+//! - every program ends: none waits for ever (the engine tells), none is told of an error that
+//!   cannot be (I/O errors without a faulty disk, an address fault where memory is mapped),
+//! - the audit of the whole kernel finds nothing, at a few quiet points and at the end,
+//! - nothing is left once all files are deleted and all blocks given back,
+//! - a second run does the same, event by event, trace events included.
+
+mod acts;
+mod draw;
+mod mix;
+mod options;
+mod policy;
+mod run;
+mod shared;
+mod worker;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+
+use highwater_core::audit::AuditError;
+
+pub use mix::{Mix, Op};
+pub use options::Options;
+pub use run::{Run, Summary, run};
+
+use crate::digest::{Comparison, Digest, DigestPlan, Divergence, first_divergence};
+use crate::engine::RunError;
+
+/// Trace events shown before the place where two runs part.
+const EVENTS_SHOWN: usize = 8;
+
+/// What is wrong with a seed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    /// The machine does not boot.
+    Boot(String),
+    /// Programs do not end, or panic.
+    Run(RunError),
+    /// Something does not add up.
+    Audit {
+        /// At which audit.
+        when: String,
+        /// What.
+        error: AuditError,
+    },
+    /// Something is left when everything was given back.
+    Left(String),
+    /// The machine does not come to rest.
+    Restless(String),
+    /// A second run went another way.
+    Diverged {
+        /// Where.
+        divergence: Divergence,
+        /// Trace events before that.
+        before: Vec<String>,
+    },
+    /// Further runs went other ways at ever other places.
+    Unstable(u32),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Boot(error) => write!(f, "the machine does not boot: {error}"),
+            Failure::Run(error) => error.fmt(f),
+            Failure::Audit { when, error } => write!(f, "audit {when}: {error}"),
+            Failure::Left(what) => write!(f, "left at the end: {what}"),
+            Failure::Restless(what) => write!(f, "the machine does not come to rest: {what}"),
+            Failure::Diverged { divergence, before } => {
+                write!(f, "two runs part at {divergence}; trace events before that:")?;
+                before.iter().try_for_each(|event| write!(f, "\n  {event}"))
+            }
+            Failure::Unstable(pairs) => write!(f, "{pairs} pairs of runs, each parts elsewhere"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs a seed twice.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(options: &Options) -> Result<Summary, Failure> {
+    let mut verdict = None;
+    let comparison = first_divergence(|plan| {
+        let Run { digest, result } = run(options, plan, None);
+        // A failure may show in one run only.
+        match &verdict {
+            Some(Err(_)) => {}
+            _ => verdict = Some(result),
+        }
+        digest.unwrap_or_else(|| Digest::new(plan))
+    });
+    let summary = verdict.expect("it ran")?;
+    match comparison {
+        Comparison::Equal => Ok(summary),
+        Comparison::Diverged(divergence) => {
+            let before = events_before(options, &divergence);
+            Err(Failure::Diverged { divergence, before })
+        }
+        Comparison::Unstable { pairs } => Err(Failure::Unstable(pairs)),
+    }
+}
+
+/// The last trace events up to a place, in words, from one more run.
+fn events_before(options: &Options, divergence: &Divergence) -> Vec<String> {
+    let Some(end_ns) = divergence.left.or(divergence.right).map(|event| event.time_ns) else {
+        return Vec::new();
+    };
+    let last: Rc<RefCell<VecDeque<String>>> = Rc::default();
+    let kept = Rc::clone(&last);
+    let sink = move |time_ns: u64, cpu: highwater_core::host::CpuId, event: &_| {
+        if time_ns <= end_ns {
+            let mut kept = kept.borrow_mut();
+            if kept.len() == EVENTS_SHOWN {
+                kept.pop_front();
+            }
+            kept.push_back(format!("{time_ns} ns CPU {}: {event}", cpu.0));
+        }
+    };
+    let _ = run(options, DigestPlan::default(), Some(Box::new(sink)));
+    let mut last = last.borrow_mut();
+    last.drain(..).collect()
+}

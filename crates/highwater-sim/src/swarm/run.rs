@@ -1,0 +1,318 @@
+//! One run of a seed: ballast, programs, audits at the gate, clearing away, the last audits.
+
+use std::fmt;
+use std::rc::Rc;
+
+use highwater_core::audit::{KernelReport, check_kernel_besides};
+use highwater_core::host::Cx;
+use highwater_core::page::{Order, Pfn};
+use highwater_core::page_alloc::{Gfp, NoRelief};
+use highwater_core::vmstat::VmEvent;
+
+use super::Failure;
+use super::options::Options;
+use super::shared::Shared;
+use super::worker::{self, Start};
+use crate::cost::CostModel;
+use crate::digest::{Digest, DigestPlan};
+use crate::engine::{JoinHandle, Outcome, Placement};
+use crate::host::{SimHost, TraceSink, Tracing};
+use crate::machine::{MachineConfig, SimMachine};
+
+const SECOND: u64 = 1_000_000_000;
+/// How often the run looks at the gate.
+const STEP_NS: u64 = SECOND / 4;
+/// No run takes longer: a month of virtual time.
+const LIMIT_NS: u64 = 30 * 24 * 3600 * SECOND;
+/// Programs are at the gate by then, and the machine is at rest.
+const REST_LIMIT_NS: u64 = 24 * 3600 * SECOND;
+/// At rest: nothing happened for so many steps.
+const REST_STEPS: u32 = 8;
+
+/// How a run went.
+pub struct Run {
+    /// Of all events; none if the machine did not boot.
+    pub digest: Option<Digest>,
+    /// What it did, or what is wrong.
+    pub result: Result<Summary, Failure>,
+}
+
+/// What happened in a run, to see what a swarm covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Virtual time.
+    pub virtual_ns: u64,
+    /// Events of the simulation.
+    pub nr_events: u64,
+    /// Operations of programs.
+    pub nr_ops: u64,
+    /// Programs.
+    pub nr_tasks: u64,
+    /// Audits.
+    pub nr_audits: u64,
+    /// Victims of the OOM killer.
+    pub nr_oom_kills: u64,
+    /// Calls that ended with an I/O error.
+    pub nr_io_errors: u64,
+    /// Calls that ended without memory.
+    pub nr_no_memory: u64,
+    /// Calls that ended because the task was killed.
+    pub nr_killed: u64,
+    /// Pages scanned by kswapd.
+    pub scanned_kswapd: u64,
+    /// Pages scanned by direct reclaim.
+    pub scanned_direct: u64,
+    /// Pages written to swap.
+    pub swapped_out: u64,
+    /// Pages read from swap.
+    pub swapped_in: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.3} s, {} events, {} operations of {} tasks, {} audits; scanned {} + {}; \
+             swapped {} out, {} in; {} OOM kills, {} I/O errors, {} without memory, {} killed",
+            self.virtual_ns as f64 / 1e9,
+            self.nr_events,
+            self.nr_ops,
+            self.nr_tasks,
+            self.nr_audits,
+            self.scanned_kswapd,
+            self.scanned_direct,
+            self.swapped_out,
+            self.swapped_in,
+            self.nr_oom_kills,
+            self.nr_io_errors,
+            self.nr_no_memory,
+            self.nr_killed,
+        )
+    }
+}
+
+/// Runs the options once.
+pub fn run(options: &Options, digest: DigestPlan, sink: Option<TraceSink>) -> Run {
+    let config = MachineConfig {
+        disks: options.disks.clone(),
+        swap: options.swap.clone(),
+        seed: options.seed,
+        tracing: Tracing { digest: true, sink },
+        digest,
+        ..MachineConfig::new(
+            options.machine.clone(),
+            CostModel::new(&options.costs.1),
+            options.policy.clone(),
+        )
+    };
+    let machine = match SimMachine::boot(config) {
+        Ok(machine) => machine,
+        Err(error) => return Run { digest: None, result: Err(Failure::Boot(error.to_string())) },
+    };
+    let shared = Shared::new(options, machine.clone());
+    let mut director = Director { machine, shared, now_ns: 0, nr_audits: 0 };
+    let result = director.direct();
+    Run { digest: Some(director.machine.digest()), result }
+}
+
+/// Stands outside the simulation and lets it go on step by step.
+struct Director {
+    machine: SimMachine,
+    shared: Rc<Shared>,
+    /// The run went on until here.
+    now_ns: u64,
+    nr_audits: u64,
+}
+
+impl Director {
+    fn direct(&mut self) -> Result<Summary, Failure> {
+        let ballast = self.take_ballast()?;
+        self.make_files();
+        for _ in 0..self.shared.options.nr_tasks {
+            worker::spawn(&self.shared, Start::Own);
+        }
+        self.run_programs()?;
+        let full = self.audit_at_rest("with all programs gone")?;
+        if full.tables + full.entries + full.swap_entries > 0 {
+            return Err(Failure::Left(format!("of address spaces: {full:?}")));
+        }
+        self.clear_away(ballast)?;
+        let empty = self.audit_at_rest("with all files deleted")?;
+        if empty.cached + empty.foreign > 0 {
+            return Err(Failure::Left(format!("of files and blocks: {empty:?}")));
+        }
+        // Pages that were being written when they lost their last user wait for reclaim.
+        if empty.on_lists > empty.swap_cached + empty.in_batches {
+            return Err(Failure::Left(format!("on LRU lists: {empty:?}")));
+        }
+        Ok(self.summary())
+    }
+
+    /// Takes large blocks, then smaller ones, without any pressure on reclaim.
+    fn take_ballast(&mut self) -> Result<Vec<(Pfn, Order)>, Failure> {
+        let pages = self.shared.options.ballast;
+        let nodes = self.shared.options.nodes_with_memory();
+        let handle = self.program("ballast", move |cx, shared| {
+            let mem = &shared.machine.kernel.mem;
+            let gfp = Gfp::GFP_HIGHUSER_MOVABLE - Gfp::RECLAIM;
+            let (mut taken, mut left) = (Vec::new(), pages);
+            for (order, &node) in (0..=10).rev().flat_map(|o| nodes.iter().map(move |n| (o, n))) {
+                let order = Order(order);
+                while left >= order.pages() {
+                    let got = mem.alloc(cx, &NoRelief, gfp, order, node, None);
+                    let Some(pfn) = got else { break };
+                    shared.blocks.borrow_mut().insert(pfn);
+                    taken.push((pfn, order));
+                    left -= order.pages();
+                }
+            }
+            taken
+        });
+        self.run_to_end()?;
+        Ok(handle.take().unwrap_or_default())
+    }
+
+    fn make_files(&mut self) {
+        let cx = self.machine.outside();
+        let specs = &self.shared.options.files;
+        let files = specs.iter().map(|&spec| self.machine.kernel.create_file(&cx, spec));
+        *self.shared.files.borrow_mut() = files.collect();
+    }
+
+    fn run_programs(&mut self) -> Result<(), Failure> {
+        loop {
+            if self.step()? == Outcome::Finished {
+                return Ok(());
+            }
+            if self.shared.gate.is_closed.get() {
+                self.audit("at the gate", |shared| {
+                    shared.all_wait() || shared.nr_alive.get() == 0
+                })?;
+                self.shared.gate.is_closed.set(false);
+            }
+        }
+    }
+
+    /// Waits for rest and audits, with a program that keeps the run alive meanwhile.
+    fn audit_at_rest(&mut self, when: &str) -> Result<KernelReport, Failure> {
+        self.shared.gate.is_closed.set(true);
+        let keeper = self.program("keeper", |cx, shared| shared.pass_gate(cx));
+        let report = self.audit(when, |_| true)?;
+        self.shared.gate.is_closed.set(false);
+        self.run_to_end()?;
+        drop(keeper);
+        Ok(report)
+    }
+
+    /// Deletes all files, gives all blocks back, empties the swap cache as far as that goes.
+    fn clear_away(&mut self, ballast: Vec<(Pfn, Order)>) -> Result<(), Failure> {
+        self.program("cleaner", move |cx, shared| {
+            let kernel = &shared.machine.kernel;
+            for file in kernel.all_files(cx) {
+                kernel.delete_file(cx, &file);
+            }
+            for (pfn, order) in ballast {
+                shared.blocks.borrow_mut().remove(&pfn);
+                kernel.mem.free(cx, pfn, order).expect("a block in use, with one user");
+            }
+        });
+        self.run_to_end()
+    }
+
+    fn program<T: 'static>(
+        &self,
+        name: &'static str,
+        body: impl FnOnce(&Cx<'_, SimHost>, &Shared) -> T + 'static,
+    ) -> JoinHandle<T> {
+        let shared = Rc::clone(&self.shared);
+        self.machine.spawn_task(name, Placement::Anywhere, move |cx, _| body(cx, &shared))
+    }
+
+    fn step(&mut self) -> Result<Outcome, Failure> {
+        self.now_ns = self.now_ns.max(self.machine.sim().now_ns()) + STEP_NS;
+        if self.now_ns > LIMIT_NS {
+            // Names every task.
+            self.machine.run_within(LIMIT_NS).map_err(Failure::Run)?;
+        }
+        self.machine.run_until(self.now_ns).map_err(Failure::Run)
+    }
+
+    fn run_to_end(&mut self) -> Result<(), Failure> {
+        while self.step()? != Outcome::Finished {}
+        Ok(())
+    }
+
+    /// Lets the run go on until `is_ready` and nothing moves, and audits.
+    fn audit(
+        &mut self,
+        when: &str,
+        is_ready: impl Fn(&Shared) -> bool,
+    ) -> Result<KernelReport, Failure> {
+        let limit_ns = self.now_ns + REST_LIMIT_NS;
+        let (mut seen, mut nr_equal) = (None, 0);
+        while nr_equal < REST_STEPS {
+            let outcome = self.step()?;
+            let now = self.activity();
+            let is_at_rest = is_ready(&self.shared) && now.in_flight == 0 && seen == Some(now);
+            nr_equal = if is_at_rest { nr_equal + 1 } else { 0 };
+            seen = Some(now);
+            if self.now_ns > limit_ns {
+                let tasks = self.machine.run_within(self.now_ns).err();
+                let tasks = tasks.map_or_else(String::new, |error| error.to_string());
+                return Err(Failure::Restless(format!("{when}: {now:?}; {tasks}")));
+            }
+            if outcome == Outcome::Finished {
+                break;
+            }
+        }
+        self.nr_audits += 1;
+        let blocks = self.shared.blocks.borrow();
+        let is_foreign = |pfn| blocks.contains(&pfn);
+        let cx = self.machine.outside();
+        check_kernel_besides(&self.machine.kernel, &cx, &is_foreign)
+            .map_err(|error| Failure::Audit { when: when.to_owned(), error })
+    }
+
+    fn event(&self, event: VmEvent) -> u64 {
+        self.machine.kernel.mem.events.read(event)
+    }
+
+    fn activity(&self) -> Activity {
+        let kernel = &self.machine.kernel;
+        let devices = kernel.block.devices.iter();
+        let moved = [VmEvent::Pgpgin, VmEvent::Pgpgout, VmEvent::Pswpin, VmEvent::Pswpout];
+        let scanned = [VmEvent::PgscanKswapd, VmEvent::PgscanDirect, VmEvent::Pgfree];
+        Activity {
+            in_flight: devices.map(|device| u64::from(device.in_flight())).sum(),
+            moved: moved.iter().map(|&event| self.event(event)).sum(),
+            scanned: scanned.iter().map(|&event| self.event(event)).sum(),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let tally = &self.shared.tally;
+        Summary {
+            virtual_ns: self.machine.sim().now_ns(),
+            nr_events: self.machine.digest().nr_events(),
+            nr_ops: tally.nr_ops.get(),
+            nr_tasks: self.shared.nr_started.get(),
+            nr_audits: self.nr_audits,
+            nr_oom_kills: self.event(VmEvent::OomKill),
+            nr_io_errors: tally.nr_io_errors.get(),
+            nr_no_memory: tally.nr_no_memory.get(),
+            nr_killed: tally.nr_killed.get(),
+            scanned_kswapd: self.event(VmEvent::PgscanKswapd),
+            scanned_direct: self.event(VmEvent::PgscanDirect),
+            swapped_out: self.event(VmEvent::Pswpout),
+            swapped_in: self.event(VmEvent::Pswpin),
+        }
+    }
+}
+
+/// What would change if something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Activity {
+    in_flight: u64,
+    moved: u64,
+    scanned: u64,
+}

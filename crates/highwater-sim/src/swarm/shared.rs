@@ -1,0 +1,188 @@
+//! What the tasks of a run share, and the gate at which they stop for an audit.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Signals};
+use highwater_core::page::Pfn;
+use highwater_core::page_cache::File;
+use highwater_core::vm::Space;
+use highwater_core::vmstat::VmEvent;
+
+use super::options::Options;
+use crate::engine::TaskId;
+use crate::host::SimHost;
+use crate::machine::SimKernel;
+
+/// How long a task at the gate sleeps before it looks again.
+const GATE_SLEEP_NS: u64 = 100_000_000;
+
+/// Counters of what costs the host time.
+const EFFORT: [VmEvent; 4] =
+    [VmEvent::Pgfault, VmEvent::Pgfree, VmEvent::PgscanKswapd, VmEvent::PgscanDirect];
+
+/// Of one run.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) machine: SimKernel,
+    /// Files by their place in the options; another one after a deletion.
+    pub(super) files: RefCell<Vec<Arc<File<SimHost>>>>,
+    /// Tasks that run.
+    pub(super) tasks: RefCell<Vec<Enlisted>>,
+    /// Blocks that somebody took straight from the allocator, by first frame.
+    pub(super) blocks: RefCell<BTreeSet<Pfn>>,
+    /// Tasks that were started and have not ended.
+    pub(super) nr_alive: Cell<u64>,
+    /// Tasks so far.
+    pub(super) nr_started: Cell<u64>,
+    /// Work that counters do not show.
+    spent: Cell<u64>,
+    pub(super) gate: Gate,
+    pub(super) tally: Tally,
+}
+
+/// How calls ended, for reports.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) nr_ops: Cell<u64>,
+    pub(super) nr_io_errors: Cell<u64>,
+    pub(super) nr_no_memory: Cell<u64>,
+    pub(super) nr_killed: Cell<u64>,
+}
+
+/// Adds one.
+pub(super) fn count(cell: &Cell<u64>) {
+    cell.set(cell.get() + 1);
+}
+
+/// A task that others can kill.
+#[derive(Clone)]
+pub(super) struct Enlisted {
+    pub(super) id: TaskId,
+    pub(super) signals: Arc<Signals>,
+}
+
+impl Shared {
+    pub(super) fn new(options: &Options, machine: SimKernel) -> Rc<Shared> {
+        let gate = Gate {
+            close_at: RefCell::new(closing_points(options)),
+            is_closed: Cell::new(false),
+            nr_waiting: Cell::new(0),
+        };
+        Rc::new(Shared {
+            machine,
+            files: RefCell::new(Vec::new()),
+            tasks: RefCell::new(Vec::new()),
+            blocks: RefCell::new(BTreeSet::new()),
+            nr_alive: Cell::new(0),
+            nr_started: Cell::new(0),
+            spent: Cell::new(0),
+            gate,
+            tally: Tally::default(),
+            options: options.clone(),
+        })
+    }
+
+    /// Adds work that counters do not show.
+    pub(super) fn spend(&self, work: u64) {
+        self.spent.set(self.spent.get() + work);
+    }
+
+    /// What is left to do, by what the kernel did so far; the gate closes when it is time.
+    pub(super) fn work_left(&self) -> u64 {
+        let events = &self.machine.kernel.mem.events;
+        let counted: u64 = EFFORT.iter().map(|&event| events.read(event)).sum();
+        let transferred = events.read(VmEvent::Pgpgin) + events.read(VmEvent::Pgpgout);
+        let done = self.spent.get() + counted + transferred / 4;
+        let left = self.options.work.saturating_sub(done);
+        let mut points = self.gate.close_at.borrow_mut();
+        if points.last().is_some_and(|&point| left <= point) {
+            points.pop();
+            self.gate.is_closed.set(true);
+        }
+        left
+    }
+
+    /// Waits while the gate is closed. Who is to die is let through, so that its memory comes back.
+    pub(super) fn pass_gate(&self, cx: &Cx<'_, SimHost>) {
+        let gate = &self.gate;
+        if !gate.is_closed.get() {
+            return;
+        }
+        count(&gate.nr_waiting);
+        while gate.is_closed.get() && !cx.is_dying() {
+            cx.host.sim().sleep_ns(GATE_SLEEP_NS);
+        }
+        gate.nr_waiting.set(gate.nr_waiting.get() - 1);
+    }
+
+    /// True if every task that has not ended waits at the gate.
+    pub(super) fn all_wait(&self) -> bool {
+        self.gate.is_closed.get() && self.gate.nr_waiting.get() == self.nr_alive.get()
+    }
+}
+
+/// What must be left of the work when the gate closes, in rising order.
+fn closing_points(options: &Options) -> Vec<u64> {
+    let parts = options.nr_audits + 1;
+    (1..parts).map(|part| options.work * part / parts).collect()
+}
+
+/// Tasks stop here while the machine is audited.
+pub(super) struct Gate {
+    close_at: RefCell<Vec<u64>>,
+    pub(super) is_closed: Cell<bool>,
+    nr_waiting: Cell<u64>,
+}
+
+/// An address space and the tasks that use it.
+pub(super) struct Group {
+    pub(super) space: Arc<Space<SimHost>>,
+    pub(super) regions: RefCell<Vec<Region>>,
+    pub(super) nr_users: Cell<u64>,
+    pub(super) next_region: Cell<u64>,
+    /// Calls of munmap under way, and so far.
+    pub(super) nr_unmapping: Cell<u64>,
+    pub(super) nr_unmaps: Cell<u64>,
+}
+
+/// A part of a space that was mapped at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    /// Number within the space, never used again.
+    pub(super) id: u64,
+    pub(super) start: u32,
+    pub(super) pages: u32,
+    pub(super) is_anon: bool,
+    pub(super) is_writable: bool,
+    /// Nothing was unmapped.
+    pub(super) is_whole: bool,
+}
+
+impl Group {
+    pub(super) fn new(space: Arc<Space<SimHost>>) -> Rc<Group> {
+        Rc::new(Group {
+            space,
+            regions: RefCell::new(Vec::new()),
+            nr_users: Cell::new(1),
+            next_region: Cell::new(0),
+            nr_unmapping: Cell::new(0),
+            nr_unmaps: Cell::new(0),
+        })
+    }
+
+    /// True if every access of the kind is allowed to a region, now as when it was chosen.
+    pub(super) fn must_be_there(&self, region: &Region, is_write: bool) -> bool {
+        let is_sure = region.is_anon && region.is_whole && (region.is_writable || !is_write);
+        is_sure && self.nr_unmapping.get() == 0 && self.regions.borrow().contains(region)
+    }
+
+    /// Regions that share pages with `start..end` are not whole any more.
+    pub(super) fn pierce(&self, start: u32, end: u32) {
+        let mut regions = self.regions.borrow_mut();
+        let hit = regions.iter_mut().filter(|r| r.start < end && start < r.start + r.pages);
+        hit.for_each(|region| region.is_whole = false);
+    }
+}

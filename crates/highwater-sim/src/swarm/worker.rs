@@ -1,0 +1,271 @@
+//! A program of a swarm: one random operation after the other.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use highwater_core::Kernel;
+use highwater_core::host::{Cx, IoError, TaskFlags};
+use highwater_core::kernel::Error;
+use highwater_core::page::{Order, Pfn};
+use highwater_core::page_cache::OpenFile;
+
+use super::draw::Draw;
+use super::mix::{Mix, Op};
+use super::shared::{Enlisted, Group, Region, Shared, count};
+use crate::engine::Placement;
+use crate::host::SimHost;
+use crate::machine::SimKernel;
+use crate::rng::Stream;
+
+/// Where a task begins.
+pub(super) enum Start {
+    /// In an address space of its own.
+    Own,
+    /// In somebody's, who counted it as a user already.
+    Shared(Rc<Group>),
+}
+
+/// Starts the next task of a run, unless there are enough.
+pub(super) fn spawn(shared: &Rc<Shared>, start: Start) -> bool {
+    let index = shared.nr_started.get();
+    if index >= shared.options.nr_tasks_max {
+        return false;
+    }
+    count(&shared.nr_started);
+    count(&shared.nr_alive);
+    let mut stream = Stream::indexed(shared.options.seed, "swarm/task", index);
+    let placement = placement(&mut stream, shared);
+    let machine: &SimKernel = &shared.machine;
+    let shared = Rc::clone(shared);
+    machine.spawn_task(format!("task {index}"), placement, move |cx, kernel| {
+        let me = Enlisted {
+            id: cx.host.sim().current().expect("a task"),
+            signals: Arc::clone(cx.signals()),
+        };
+        shared.tasks.borrow_mut().push(me.clone());
+        live(cx, kernel, &shared, start, stream);
+        shared.tasks.borrow_mut().retain(|task| task.id != me.id);
+        shared.nr_alive.set(shared.nr_alive.get() - 1);
+    });
+    true
+}
+
+fn placement(stream: &mut Stream, shared: &Shared) -> Placement {
+    let machine = &shared.options.machine;
+    match stream.below(3) {
+        0 if shared.options.is_pinned => {
+            let cpu = stream.below(machine.nr_cpus() as u64) as u16;
+            Placement::Pinned(highwater_core::host::CpuId(cpu))
+        }
+        1 if shared.options.is_pinned => {
+            Placement::Node(stream.below(machine.nodes.len() as u64) as u16)
+        }
+        _ => Placement::Anywhere,
+    }
+}
+
+fn live(
+    cx: &Cx<'_, SimHost>,
+    kernel: &Kernel<SimHost>,
+    shared: &Rc<Shared>,
+    start: Start,
+    mut stream: Stream,
+) {
+    if shared.options.has_mems_allowed && stream.one_in(2) {
+        cx.set_mems_allowed(shared.options.draw_mems_allowed(&mut stream));
+    }
+    if stream.one_in(20) {
+        cx.set_flags(TaskFlags::REALTIME);
+    }
+    let mix = shared.options.mix.of_task(&mut stream);
+    let group = match start {
+        Start::Own => match kernel.create_space(cx) {
+            Ok(space) => Group::new(space),
+            Err(_) => return,
+        },
+        Start::Shared(group) => group,
+    };
+    group.space.add_task(cx);
+    let (shared, open) = (Rc::clone(shared), Vec::new());
+    let mut worker =
+        Worker { cx, kernel, shared, stream, mix, group, open, blocks: Vec::new(), is_done: false };
+    worker.stream.one_in(2).then(|| worker.pause());
+    while !worker.is_done && !cx.is_dying() && worker.shared.work_left() > 0 {
+        worker.shared.pass_gate(cx);
+        worker.turn();
+    }
+    worker.leave_space();
+    for (pfn, order) in std::mem::take(&mut worker.blocks) {
+        worker.give(pfn, order);
+    }
+}
+
+pub(super) struct Worker<'a, 'h> {
+    pub(super) cx: &'a Cx<'h, SimHost>,
+    pub(super) kernel: &'a Kernel<SimHost>,
+    pub(super) shared: Rc<Shared>,
+    pub(super) stream: Stream,
+    mix: Mix,
+    pub(super) group: Rc<Group>,
+    /// Open files.
+    pub(super) open: Vec<Arc<OpenFile<SimHost>>>,
+    /// Blocks taken straight from the allocator.
+    pub(super) blocks: Vec<(Pfn, Order)>,
+    is_done: bool,
+}
+
+impl Worker<'_, '_> {
+    fn turn(&mut self) {
+        let op = self.mix.choose(&mut self.stream);
+        self.shared.spend(10);
+        let tally = &self.shared.tally;
+        count(&tally.nr_ops);
+        match self.act(op) {
+            Ok(()) | Err(Error::Fault | Error::Invalid) => {}
+            Err(Error::NoMemory) => count(&self.shared.tally.nr_no_memory),
+            Err(Error::Killed) => {
+                assert!(self.cx.is_dying(), "{op:?} said so to a task that is not to die");
+                count(&self.shared.tally.nr_killed);
+            }
+            Err(Error::Io(IoError::NoSpace)) if matches!(op, Op::WriteRun | Op::WriteRandom) => {}
+            Err(Error::Io(IoError::Device)) if self.shared.options.has_errors() => {
+                count(&self.shared.tally.nr_io_errors);
+            }
+            Err(error) => panic!("{op:?}: {error}"),
+        }
+    }
+
+    fn act(&mut self, op: Op) -> Result<(), Error> {
+        match op {
+            Op::MapAnon => self.map_anon(),
+            Op::MapFile => self.map_file(),
+            Op::TouchRun => self.touch_run(),
+            Op::TouchRandom => self.touch_random(),
+            Op::TouchHot => self.touch_hot(),
+            Op::UnmapPart => self.unmap_part(),
+            Op::UnmapAll => self.unmap_all(),
+            Op::Advise => self.advise(),
+            Op::Lock => self.lock(),
+            Op::Unlock => self.unlock(),
+            Op::ReadRun => self.read_run(),
+            Op::ReadRandom => self.read_random(),
+            Op::WriteRun => self.write_run(),
+            Op::WriteRandom => self.write_random(),
+            Op::Fsync => self.fsync(),
+            Op::FileAdvise => self.file_advise(),
+            Op::Truncate => self.truncate(),
+            Op::Delete => self.delete(),
+            Op::DropCaches => {
+                self.shared.spend(50);
+                let what = self.stream.range(1, 4) as u8;
+                self.kernel.drop_caches(self.cx, what);
+                Ok(())
+            }
+            Op::Sync => {
+                self.shared.spend(50);
+                self.kernel.sync_all(self.cx);
+                Ok(())
+            }
+            Op::Sleep => {
+                self.pause();
+                Ok(())
+            }
+            Op::Compute => {
+                let ns = self.stream.magnitude(1000, 10_000_000);
+                self.cx.host.sim().compute(ns);
+                Ok(())
+            }
+            Op::NewSpace => self.new_space(),
+            Op::Spawn => self.start_another(),
+            Op::Kill => {
+                self.kill();
+                Ok(())
+            }
+            Op::TakeBlock => {
+                self.take_block();
+                Ok(())
+            }
+            Op::GiveBlock => {
+                if !self.blocks.is_empty() {
+                    let at = self.stream.below(self.blocks.len() as u64) as usize;
+                    let (pfn, order) = self.blocks.swap_remove(at);
+                    self.give(pfn, order);
+                }
+                Ok(())
+            }
+            Op::Exit => {
+                self.is_done = self.stream.one_in(5);
+                Ok(())
+            }
+        }
+    }
+
+    /// Pages for an operation on at most `most`.
+    pub(super) fn amount(&mut self, most: u64) -> u64 {
+        let most = most.min(self.shared.options.reach).max(1);
+        let pages = match self.stream.below(3) {
+            0 => most,
+            _ => self.stream.magnitude(1, most),
+        };
+        self.shared.spend(pages / 16);
+        pages
+    }
+
+    fn pause(&mut self) {
+        let ns = self.stream.magnitude(1000, 2_000_000_000);
+        self.cx.host.sim().sleep_ns(ns);
+    }
+
+    /// A region of the space; one is mapped if there is none.
+    pub(super) fn region(&mut self) -> Result<Region, Error> {
+        if self.group.regions.borrow().is_empty() {
+            if self.stream.one_in(3) {
+                self.map_file()?
+            } else {
+                self.map_anon()?
+            };
+        }
+        let regions = self.group.regions.borrow();
+        // Somebody else may have unmapped it meanwhile.
+        if regions.is_empty() { Err(Error::Fault) } else { Ok(self.stream.pick(&regions)) }
+    }
+
+    fn new_space(&mut self) -> Result<(), Error> {
+        let space = self.kernel.create_space(self.cx)?;
+        self.leave_space();
+        space.add_task(self.cx);
+        self.group = Group::new(space);
+        Ok(())
+    }
+
+    /// The last one out takes everything down.
+    fn leave_space(&mut self) {
+        let group = &self.group;
+        group.nr_users.set(group.nr_users.get() - 1);
+        if group.nr_users.get() == 0 {
+            self.kernel.exit_space(self.cx, &group.space);
+        }
+        group.space.remove_task(self.cx);
+    }
+
+    fn start_another(&mut self) -> Result<(), Error> {
+        if self.stream.one_in(2) {
+            spawn(&self.shared, Start::Own);
+        } else {
+            count(&self.group.nr_users);
+            if !spawn(&self.shared, Start::Shared(Rc::clone(&self.group))) {
+                self.group.nr_users.set(self.group.nr_users.get() - 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills a task, perhaps this one, as a signal of a user would.
+    fn kill(&mut self) {
+        let tasks = self.shared.tasks.borrow();
+        let victim = self.stream.pick(&tasks);
+        drop(tasks);
+        victim.signals.raise(TaskFlags::FATAL_SIGNAL);
+        self.cx.host.sim().unpark(victim.id);
+    }
+}
