@@ -116,14 +116,17 @@ impl NativeKernel {
                 scope.spawn(move || {
                     let task = match self.enter(CpuId((first + index) as u16)) {
                         Ok(task) => task,
-                        Err(error) => return drop(started.send(Err(error))),
+                        Err(error) => {
+                            let _ = started.send(Err(error));
+                            return;
+                        }
                     };
                     let memalloc = match daemon {
                         Daemon::Kswapd(_) => TaskFlags::MEMALLOC,
                         Daemon::Flusher(_) | Daemon::OomReaper => TaskFlags::empty(),
                     };
                     task.cx.set_flags(TaskFlags::KTHREAD | memalloc);
-                    drop(started.send(Ok(())));
+                    let _ = started.send(Ok(()));
                     self.kernel.run_daemon(&task.cx, daemon);
                 });
             }
