@@ -221,9 +221,9 @@ impl<H: Devices> Kernel<H> {
                 removed.push(area);
             }
         }
+        // An area that lies in the range as a whole has a part with its own bounds: the file knows it.
         for area in &removed {
-            let stays = |new: &Arc<Area<H>>| (new.start, new.end) == (area.start, area.end);
-            if !added.iter().any(stays) {
+            if area.start < start || end < area.end {
                 added.iter().for_each(|area| self.list_mapping(cx, space, area));
                 self.unlist_mapping(cx, space, area);
             }
