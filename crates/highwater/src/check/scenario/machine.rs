@@ -105,8 +105,8 @@ pub(super) fn baseline(captured: &Captured) -> Baseline {
     // was swappable before it began are the files of the initial RAM disk.
     let shmem = of_zones("nr_shmem").max(0) as u64 + of_zones("nr_anon_pages").max(0) as u64;
     let swappable = level("nr_inactive_anon") + level("nr_active_anon");
-    let active = level("nr_active_anon").min(shmem / 2);
     let all = if shmem == 0 { swappable } else { shmem };
+    let active = level("nr_active_anon").min(all);
     Baseline {
         zones: captured.zones.iter().map(free).collect(),
         inactive_anon: all.saturating_sub(active),
