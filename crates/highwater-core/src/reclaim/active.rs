@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::{PageFlags, Pfn};
 use crate::trace::{Event, VmscanEvent};
-use crate::vm::{AreaFlags, Referenced};
+use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
@@ -41,13 +41,14 @@ impl<H: Devices> Kernel<H> {
         let (mut active, mut inactive) = ([Pfn(0); BATCH], [Pfn(0); BATCH]);
         let (mut nr_active, mut nr_inactive) = (0, 0);
         let (mut referenced, mut nr_kept) = (0, 0);
+        let mut trail = Trail::default();
         for &pfn in &pages[..isolated.taken] {
             let page = self.mem.map.page(pfn);
             if !page.is_evictable() {
                 self.putback_page(cx, pfn);
                 continue;
             }
-            let (is_used, flags) = self.was_used(cx, pfn);
+            let (is_used, flags) = self.was_used(cx, pfn, &mut trail);
             referenced += u64::from(is_used);
             if is_used && flags.contains(AreaFlags::EXEC) && page.is_file_lru() {
                 nr_kept += 1;
@@ -82,7 +83,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Was a page used since last looked at, and through which areas? Clears the traces of it. A
     /// file page that somebody holds locked counts as used.
-    fn was_used(&self, cx: &Cx<'_, H>, pfn: Pfn) -> (bool, AreaFlags) {
+    fn was_used(&self, cx: &Cx<'_, H>, pfn: Pfn, trail: &mut Trail<H>) -> (bool, AreaFlags) {
         let page = self.mem.map.page(pfn);
         if !page.is_mapped() {
             return (false, AreaFlags::empty());
@@ -91,7 +92,7 @@ impl<H: Devices> Kernel<H> {
         if needs_lock && !page.try_lock::<H>() {
             return (true, AreaFlags::empty());
         }
-        let found = self.page_referenced(cx, pfn);
+        let found = self.page_referenced(cx, pfn, trail);
         if needs_lock {
             self.unlock_page(cx, pfn);
         }

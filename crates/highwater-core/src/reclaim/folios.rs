@@ -15,20 +15,17 @@
 //! From: [`super::inactive`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
 
-use alloc::sync::Arc;
-
 use super::Control;
 use super::budget::CLUSTER;
 use crate::config::{AnonStart, DirtyAtTail};
 use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
-use crate::page::{FileId, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
-use crate::page_cache::File;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::{Event, VmscanEvent};
-use crate::vm::{AreaFlags, Referenced};
+use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::PageWrite;
 use crate::zone::{NodeId, ZoneType};
@@ -126,8 +123,7 @@ struct Batch<'a, H: Devices> {
     node: NodeId,
     ignore_references: bool,
     stats: BatchStats,
-    /// The file of the last file page: neighbours mostly share it.
-    file: Option<Arc<File<H>>>,
+    trail: Trail<H>,
 }
 
 impl<H: Devices> Kernel<H> {
@@ -143,7 +139,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Shrunk {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
-        let mut batch = Batch { sc, node, ignore_references, stats, file: None };
+        let mut batch = Batch { sc, node, ignore_references, stats, trail: Trail::default() };
         let mut freed = [Pfn(0); BATCH];
         let (mut nr_freed, mut kept) = (0, 0);
         for at in 0..pages.len() {
@@ -217,7 +213,7 @@ impl<H: Devices> Kernel<H> {
         }
         let references = match batch.ignore_references {
             true => References::Reclaim,
-            false => self.check_references(cx, pfn),
+            false => self.check_references(cx, batch, pfn),
         };
         match references {
             References::Activate => return Verdict::Activate,
@@ -240,7 +236,7 @@ impl<H: Devices> Kernel<H> {
         }
         if page.is_mapped() {
             cx.charge(Cost::ReclaimMapped, 1);
-            if !self.try_to_unmap(cx, pfn) {
+            if !self.try_to_unmap(cx, pfn, &mut batch.trail) {
                 batch.stats.unmap_fail += 1;
                 return Verdict::Activate;
             }
@@ -296,9 +292,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Step 7.
-    fn check_references(&self, cx: &Cx<'_, H>, pfn: Pfn) -> References {
+    fn check_references(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> References {
         let page = self.mem.map.page(pfn);
-        let (users, flags) = match self.page_referenced(cx, pfn) {
+        let (users, flags) = match self.page_referenced(cx, pfn, &mut batch.trail) {
             Referenced::By(users, flags) => (Some(users), flags),
             Referenced::Contended => (None, AreaFlags::empty()),
         };
@@ -359,7 +355,7 @@ impl<H: Devices> Kernel<H> {
             self.swap_writepage(cx, pfn);
         } else {
             let PageOwner::File(id) = page.owner() else { return Some(Verdict::Keep) };
-            let Some(file) = self.file_of(cx, &mut batch.file, id) else {
+            let Some(file) = batch.trail.file(self, cx, id) else {
                 return Some(Verdict::Keep);
             };
             if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
@@ -405,7 +401,7 @@ impl<H: Devices> Kernel<H> {
                 page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, pfn)
             }
             PageOwner::File(id) => {
-                let file = self.file_of(cx, &mut batch.file, id);
+                let file = batch.trail.file(self, cx, id);
                 file.is_some_and(|file| self.remove_mapping_file(cx, file, pfn))
             }
         };
@@ -431,19 +427,6 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::ACTIVE);
             stats.activate[PageType::of(page) as usize] += 1;
         }
-    }
-
-    /// A file by number, kept in `last` for the next page.
-    fn file_of<'a>(
-        &self,
-        cx: &Cx<'_, H>,
-        last: &'a mut Option<Arc<File<H>>>,
-        id: FileId,
-    ) -> Option<&'a Arc<File<H>>> {
-        if last.as_ref().is_none_or(|file| file.id != id) {
-            *last = self.file(cx, id);
-        }
-        last.as_ref()
     }
 }
 

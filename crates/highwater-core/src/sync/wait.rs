@@ -198,10 +198,16 @@ impl<H: Tasks> WaitQueue<H> {
     }
 
     /// Wakes everybody who waits now.
+    #[inline]
     pub fn wake_all(&self, host: &H, cpu: CpuId) {
-        if !self.has_waiters() {
-            return;
+        if self.has_waiters() {
+            self.wake_those(host, cpu);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_those(&self, host: &H, cpu: CpuId) {
         let woken = {
             let mut waiters = self.waiters.lock(cpu);
             self.len.store(0, Relaxed);

@@ -42,6 +42,7 @@ pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
 pub use madvise::Advice;
 pub use page_table::{PTES, PageTable, Pte, Ptes};
+pub(crate) use rmap::Trail;
 pub use rmap::{Referenced, UnmapBatch};
 pub use space::{Rss, Space};
 pub use tables::SpaceTables;

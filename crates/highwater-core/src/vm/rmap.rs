@@ -25,7 +25,7 @@ use super::zap::{Tally, Zap};
 use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Rss, Space};
 use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, PageOwner, Pfn, SpaceId};
+use crate::page::{FileId, PageFlags, PageOwner, Pfn, SpaceId};
 use crate::page_cache::{File, MapRange};
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -78,6 +78,42 @@ impl UnmapBatch {
     }
 }
 
+/// What the last walk of a batch went through. Neighbours on a list mostly belong to the same space
+/// and file: holding on to them spares a search and two atomic counts each. What is held may go
+/// meanwhile; then it maps nothing any more.
+pub(crate) struct Trail<H: Devices> {
+    file: Option<Arc<File<H>>>,
+    step: Step<H>,
+}
+
+/// Space and table.
+struct Step<H: Devices> {
+    space: Option<Arc<Space<H>>>,
+    table: Option<Arc<PageTable<H>>>,
+}
+
+impl<H: Devices> Default for Trail<H> {
+    fn default() -> Self {
+        Trail { file: None, step: Step { space: None, table: None } }
+    }
+}
+
+impl<H: Devices> Trail<H> {
+    /// A file by number.
+    #[inline]
+    pub(crate) fn file(
+        &mut self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        id: FileId,
+    ) -> Option<&Arc<File<H>>> {
+        if self.file.as_ref().is_none_or(|file| file.id != id) {
+            self.file = kernel.file(cx, id);
+        }
+        self.file.as_ref()
+    }
+}
+
 /// Where a page may be mapped.
 struct Place<'a, H: Devices> {
     space: &'a Space<H>,
@@ -119,23 +155,30 @@ const fn vpn_of(range: &MapRange, index: u32) -> Option<u32> {
 impl<H: Devices> Kernel<H> {
     /// Calls `visit` for every place where a page may be mapped, until it breaks. No lock is held.
     #[inline]
-    fn each_place(&self, cx: &Cx<'_, H>, pfn: Pfn, mut visit: impl FnMut(&Place<'_, H>) -> Flow) {
+    fn each_place(
+        &self,
+        cx: &Cx<'_, H>,
+        pfn: Pfn,
+        trail: &mut Trail<H>,
+        mut visit: impl FnMut(&Place<'_, H>) -> Flow,
+    ) {
         let page = self.mem.map.page(pfn);
         let index = page.index();
         match page.owner() {
             PageOwner::None => {}
             PageOwner::Anon(space) => {
-                let _ = self.visit_place(cx, space, index, &mut visit);
+                let _ = self.visit_place(cx, space, index, &mut trail.step, &mut visit);
             }
             PageOwner::File(id) => {
-                let Some(file) = self.file(cx, id) else { return };
+                trail.file(self, cx, id);
+                let Trail { file: Some(file), step } = trail else { return };
                 let (mut after, space) = (None, SpaceId(0));
                 let mut found = [MapRange { space, start: 0, end: 0, file_page: 0 }; RANGES];
                 loop {
-                    let n = next_ranges(&file, cx.cpu(), index, after, &mut found);
+                    let n = next_ranges(file, cx.cpu(), index, after, &mut found);
                     for range in &found[..n] {
                         let Some(vpn) = vpn_of(range, index) else { continue };
-                        if self.visit_place(cx, range.space, vpn, &mut visit).is_break() {
+                        if self.visit_place(cx, range.space, vpn, step, &mut visit).is_break() {
                             return;
                         }
                     }
@@ -154,27 +197,51 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         id: SpaceId,
         vpn: u32,
+        step: &mut Step<H>,
         visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
     ) -> Flow {
-        let Some(space) = self.space(cx, id) else { return Flow::Continue(()) };
-        let (flags, table) = {
+        if step.space.as_ref().is_none_or(|space| space.id != id) {
+            step.space = self.space(cx, id);
+        }
+        let Some(space) = &step.space else { return Flow::Continue(()) };
+        let flags = {
             let tables = space.tables.lock(cx.cpu());
             let Some(table) = tables.table(vpn) else { return Flow::Continue(()) };
-            (tables.area(vpn).map_or(AreaFlags::empty(), |area| area.flags), Arc::clone(table))
+            if step.table.as_ref().is_none_or(|last| !Arc::ptr_eq(last, table)) {
+                step.table = Some(Arc::clone(table));
+            }
+            tables.area(vpn).map_or(AreaFlags::empty(), |area| area.flags)
         };
-        visit(&Place { space: &space, table: &table, vpn, flags })
+        let Some(table) = &step.table else { return Flow::Continue(()) };
+        visit(&Place { space, table, vpn, flags })
     }
 
     /// Clears the young bits of every entry that maps a page and says who used it (spec 02 §7). A
     /// locked area: the page is mlocked, the walk stops.
-    pub(crate) fn page_referenced(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Referenced {
-        let mut left = self.mem.map.page(pfn).mapcount();
-        let (mut users, mut flags) = (0, AreaFlags::empty());
-        if left == 0 {
-            return Referenced::By(users, flags);
+    #[inline]
+    pub(crate) fn page_referenced(
+        &self,
+        cx: &Cx<'_, H>,
+        pfn: Pfn,
+        trail: &mut Trail<H>,
+    ) -> Referenced {
+        match self.mem.map.page(pfn).mapcount() {
+            0 => Referenced::By(0, AreaFlags::empty()),
+            mappings => self.mapped_page_referenced(cx, pfn, mappings, trail),
         }
+    }
+
+    #[inline(never)]
+    fn mapped_page_referenced(
+        &self,
+        cx: &Cx<'_, H>,
+        pfn: Pfn,
+        mut left: u32,
+        trail: &mut Trail<H>,
+    ) -> Referenced {
+        let (mut users, mut flags) = (0, AreaFlags::empty());
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, |place| {
+        self.each_place(cx, pfn, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if ptes.get(place.vpn).pfn() != Some(pfn) {
                 return Flow::Continue(());
@@ -199,10 +266,10 @@ impl<H: Devices> Kernel<H> {
 
     /// Unmaps a locked page everywhere for reclaim; true if nothing maps it any more. Flushes are
     /// collected until [`Kernel::flush_unmapped`].
-    pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
+    pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn, trail: &mut Trail<H>) -> bool {
         let page = self.mem.map.page(pfn);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, |place| {
+        self.each_place(cx, pfn, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if ptes.get(place.vpn).pfn() != Some(pfn) {
                 return Flow::Continue(());
@@ -292,7 +359,7 @@ impl<H: Devices> Kernel<H> {
         }
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, |place| {
+        self.each_place(cx, pfn, &mut Trail::default(), |place| {
             if !place.flags.contains(AreaFlags::SHARED) {
                 return Flow::Continue(());
             }
@@ -321,7 +388,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, |place| {
+        self.each_place(cx, pfn, &mut Trail::default(), |place| {
             cx.charge(Cost::RmapMapping, 1);
             let (start, flags) = (place.vpn, place.flags);
             let mut gather = Gather::new(place.space);

@@ -13,7 +13,7 @@ use crate::page::{Page, PageFlags, PageOwner, Pfn};
 use crate::page_cache::{FileSpec, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{AreaFlags, Backing, Pte};
+use crate::vm::{AreaFlags, Backing, Pte, Trail};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 use crate::zone::boot::boot;
 
@@ -116,7 +116,7 @@ impl<'h> Stage<'h> {
         self.kernel.lru_add_drain(&self.cx);
         assert!(page.try_get::<Solo>() && self.kernel.try_lock_page(pfn));
         assert!(page.is(PageFlags::SWAPCACHE) || self.kernel.add_to_swap(&self.cx, pfn));
-        assert!(self.kernel.try_to_unmap(&self.cx, pfn));
+        assert!(self.kernel.try_to_unmap(&self.cx, pfn, &mut Trail::default()));
         self.kernel.unlock_page(&self.cx, pfn);
         self.kernel.put_page(&self.cx, pfn);
         assert!(self.pte(vpn).slot().is_some());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::host::Cost;
-use crate::vm::Referenced;
+use crate::vm::{Referenced, Trail};
 
 #[test]
 fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
@@ -13,7 +13,7 @@ fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
     let sequential = stage.file_region(1, AreaFlags::SEQ_READ);
     stage.map_file(second, pfns[0]);
     stage.map_file(sequential, pfns[0]);
-    let referenced = || stage.kernel.page_referenced(&stage.cx, pfns[0]);
+    let referenced = || stage.kernel.page_referenced(&stage.cx, pfns[0], &mut Trail::default());
     let flags = AreaFlags::READ | AreaFlags::SHARED | AreaFlags::EXEC;
     assert_eq!(referenced(), Referenced::By(2, flags));
     assert!([first, second, sequential].iter().all(|&vpn| !stage.pte(vpn).is_young()));
@@ -35,10 +35,14 @@ fn more_mappings_than_the_buffer_holds_are_all_found() {
             stage.map_file(start + 3, pfn);
         }
     }
-    let Referenced::By(users, _) = stage.kernel.page_referenced(&stage.cx, pfn) else { panic!() };
+    let Referenced::By(users, _) =
+        stage.kernel.page_referenced(&stage.cx, pfn, &mut Trail::default())
+    else {
+        panic!()
+    };
     assert_eq!(users, 20);
     assert!(stage.kernel.try_lock_page(pfn));
-    assert!(stage.kernel.try_to_unmap(&stage.cx, pfn));
+    assert!(stage.kernel.try_to_unmap(&stage.cx, pfn, &mut Trail::default()));
     assert_eq!((stage.page(pfn).refcount(), stage.rss().1), (1, 0));
     assert_eq!(stage.node_stat(NodeStat::Mapped), 0);
     stage.kernel.unlock_page(&stage.cx, pfn);
@@ -57,12 +61,16 @@ fn a_locked_area_ends_the_walk_and_keeps_the_page() {
         stage.kernel.change_area_flags(&stage.cx, &stage.space, range, add, none).1.unwrap();
     };
     lock(AreaFlags::LOCKED);
-    let Referenced::By(0, flags) = stage.kernel.page_referenced(&stage.cx, pfn) else { panic!() };
+    let Referenced::By(0, flags) =
+        stage.kernel.page_referenced(&stage.cx, pfn, &mut Trail::default())
+    else {
+        panic!()
+    };
     assert!(flags.contains(AreaFlags::LOCKED));
     assert!(stage.page(pfn).is(PageFlags::MLOCKED));
     assert!(stage.pte(start).is_young(), "it did not get that far");
     assert!(stage.kernel.try_lock_page(pfn));
-    assert!(!stage.kernel.try_to_unmap(&stage.cx, pfn));
+    assert!(!stage.kernel.try_to_unmap(&stage.cx, pfn, &mut Trail::default()));
     assert!(stage.pte(start).is_present());
     stage.kernel.unlock_page(&stage.cx, pfn);
 }
@@ -76,10 +84,10 @@ fn anonymous_memory_leaves_a_swap_entry() {
     let pfn = stage.map_anon(start);
     kernel.lru_add_drain(cx);
     assert!(kernel.isolate_page(cx, pfn) && kernel.try_lock_page(pfn));
-    assert!(!kernel.try_to_unmap(cx, pfn), "it has no slot yet");
+    assert!(!kernel.try_to_unmap(cx, pfn, &mut Trail::default()), "it has no slot yet");
     assert!(stage.pte(start).is_present());
     assert!(kernel.add_to_swap(cx, pfn));
-    assert!(kernel.try_to_unmap(cx, pfn));
+    assert!(kernel.try_to_unmap(cx, pfn, &mut Trail::default()));
     let slot = stage.pte(start).slot().unwrap();
     assert_eq!((kernel.slot_of(pfn), kernel.swap_count(cx, slot)), (Some(slot), 1));
     assert_eq!(stage.rss(), (0, 0, 1, 3));
@@ -108,7 +116,7 @@ fn lazily_freed_memory_goes_if_nobody_wrote_it() {
     assert!(stage.space.table_of(CPU, start).unwrap().access(start + 1, true));
     for (pfn, goes) in pfns.into_iter().zip([true, false]) {
         assert!(kernel.isolate_page(cx, pfn) && kernel.try_lock_page(pfn));
-        assert_eq!(kernel.try_to_unmap(cx, pfn), goes);
+        assert_eq!(kernel.try_to_unmap(cx, pfn, &mut Trail::default()), goes);
         kernel.unlock_page(cx, pfn);
         kernel.putback_page(cx, pfn);
     }
@@ -124,7 +132,7 @@ fn flushes_for_other_cpus_wait_for_the_end_of_the_list() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let (start, pfns) = stage.mapped_file(3, AreaFlags::WRITE);
     let unmap = |pfn| {
-        assert!(kernel.try_lock_page(pfn) && kernel.try_to_unmap(cx, pfn));
+        assert!(kernel.try_lock_page(pfn) && kernel.try_to_unmap(cx, pfn, &mut Trail::default()));
         kernel.unlock_page(cx, pfn);
     };
     let flushes = || (host.charged(Cost::TlbPage), host.charged(Cost::TlbFull));
