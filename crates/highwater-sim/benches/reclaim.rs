@@ -230,7 +230,7 @@ impl State {
                 let open = stage.file(pages);
                 stage.read(&open, pages);
                 let held = |index| stage.kernel.find_get_page(stage.cx, &open.file, index);
-                return (0..pages as u32).map(|index| held(index).expect("cached")).collect();
+                return (0..pages as u32).filter_map(held).collect();
             }
         }
         Vec::new()
