@@ -46,7 +46,7 @@ struct Size {
 
 const FULL: Size =
     Size { rounds: 5, small_mib: 512, growing_mib: [1 << 10, 4 << 10, 16 << 10], passes: 8 };
-const QUICK: Size = Size { rounds: 1, small_mib: 32, growing_mib: [32, 64, 128], passes: 1 };
+const QUICK: Size = Size { rounds: 1, small_mib: 32, growing_mib: [128, 192, 256], passes: 1 };
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
