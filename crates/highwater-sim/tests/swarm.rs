@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use highwater_sim::swarm::{Options, Summary, check};
 
 /// Seeds that every test run tries.
-const SLICE: std::ops::Range<u64> = 0..10;
+const SLICE: std::ops::Range<u64> = 0..30;
 
 /// Both runs of a seed take less than that on any machine.
 const HANGS_AFTER: Duration = Duration::from_secs(600);
@@ -118,7 +118,7 @@ impl Total {
 #[test]
 #[ignore = "takes minutes; scripts/swarm runs it"]
 fn many_seeds() {
-    let first = number("HIGHWATER_SWARM_FIRST", 0);
+    let first = variable("HIGHWATER_SWARM_FIRST").map_or(0, |word| parse_seed(&word));
     let count = number("HIGHWATER_SWARM_COUNT", 1000);
     let jobs = number("HIGHWATER_SWARM_JOBS", 2);
     let is_verbose = variable("HIGHWATER_SWARM_VERBOSE").is_some();
@@ -126,7 +126,9 @@ fn many_seeds() {
     let total = Mutex::new(Total::default());
     let running: Mutex<BTreeMap<u64, Instant>> = Mutex::default();
     let work = || {
-        while let Some(seed) = Some(next.fetch_add(1, Relaxed)).filter(|&s| s < first + count) {
+        while let Some(seed) =
+            Some(next.fetch_add(1, Relaxed)).filter(|s| s.wrapping_sub(first) < count)
+        {
             let start = Instant::now();
             running.lock().expect("nobody panics with it").insert(seed, start);
             let verdict = verdict(seed);

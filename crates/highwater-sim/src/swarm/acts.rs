@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use highwater_core::config::SlowPathPolicy;
 use highwater_core::host::CpuId;
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
@@ -21,6 +22,12 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const REGIONS_MAX: usize = 12;
 const OPEN_MAX: usize = 6;
 const BLOCKS_MAX: usize = 64;
+/// Pages touched, calls made before a program looks whether the work is done.
+const CALL_PAGES: u32 = 64;
+/// Single touches in one operation.
+const TOUCHES_MAX: u64 = 16_000;
+/// Largest region: 512 GiB.
+const SPARSE_PAGES: u64 = 1 << 27;
 
 /// Memory.
 impl Worker<'_, '_> {
@@ -30,8 +37,9 @@ impl Worker<'_, '_> {
             flags |= AreaFlags::WRITE;
         }
         let reach = self.shared.options.reach;
-        let pages = match self.stream.below(3) {
-            0 => self.stream.magnitude(1, reach),
+        let pages = match self.stream.below(12) {
+            0 => self.stream.magnitude(reach, SPARSE_PAGES),
+            1..4 => self.stream.magnitude(1, reach),
             _ => self.stream.range(reach / 2, reach * 2),
         };
         self.map(pages, flags, Backing::Anon)
@@ -95,17 +103,28 @@ impl Worker<'_, '_> {
     pub(super) fn touch_run(&mut self) -> Result<(), Error> {
         let region = self.region()?;
         let ((start, pages), access) = (self.part(&region), self.access());
-        let result = self.kernel.touch_range(self.cx, &self.group.space, start, pages, access);
-        self.check_access(&region, access, result.map(|_| ()))
+        let end = start + pages;
+        for from in (start..end).step_by(CALL_PAGES as usize) {
+            let pages = CALL_PAGES.min(end - from);
+            let result = self.kernel.touch_range(self.cx, &self.group.space, from, pages, access);
+            self.check_access(&region, access, result.map(|_| ()))?;
+            if self.is_over() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn touch_random(&mut self) -> Result<(), Error> {
         let region = self.region()?;
-        let pages = self.amount(u64::from(region.pages));
+        let pages = self.amount(u64::from(region.pages).min(TOUCHES_MAX));
         let access = self.access();
-        for _ in 0..pages {
+        for nr in 0..pages {
             let vpn = region.start + self.stream.below(u64::from(region.pages)) as u32;
             self.touch(&region, vpn, access)?;
+            if nr % u64::from(CALL_PAGES) == 0 && self.is_over() {
+                break;
+            }
         }
         Ok(())
     }
@@ -113,7 +132,7 @@ impl Worker<'_, '_> {
     pub(super) fn touch_hot(&mut self) -> Result<(), Error> {
         let region = self.region()?;
         let law = Zipf::new(u64::from(region.pages), 1.1);
-        let touches = self.amount(2000);
+        let touches = self.amount(TOUCHES_MAX / 8);
         for _ in 0..touches {
             let vpn = region.start + law.sample(&mut self.stream) as u32;
             let access = if self.stream.one_in(4) { Access::Write } else { Access::Read };
@@ -245,6 +264,9 @@ impl Worker<'_, '_> {
                 return Ok(());
             }
             pos += read;
+            if self.is_over() {
+                break;
+            }
         }
         Ok(())
     }
@@ -256,6 +278,9 @@ impl Worker<'_, '_> {
             let pos = self.stream.below(open.file.size() + 1);
             let len = self.stream.magnitude(1, 4 * PAGE);
             self.kernel.file_read(self.cx, &open, pos, len)?;
+            if self.is_over() {
+                break;
+            }
         }
         Ok(())
     }
@@ -275,6 +300,9 @@ impl Worker<'_, '_> {
             let written = self.kernel.file_write(self.cx, &open, pos, wanted)?;
             assert!((1..=wanted).contains(&written), "{written} bytes of {wanted}");
             pos += written;
+            if self.is_over() {
+                break;
+            }
         }
         Ok(())
     }
@@ -287,6 +315,9 @@ impl Worker<'_, '_> {
             let pos = self.stream.below(room);
             let len = self.stream.magnitude(1, 3 * PAGE).min(room - pos);
             self.kernel.file_write(self.cx, &open, pos, len)?;
+            if self.is_over() {
+                break;
+            }
         }
         Ok(())
     }
@@ -343,7 +374,7 @@ impl Worker<'_, '_> {
             return;
         }
         const KERNEL: Gfp = Gfp::GFP_KERNEL;
-        let gfp = self.stream.pick(&[
+        let mut gfp = self.stream.pick(&[
             KERNEL,
             KERNEL.union(Gfp::ZERO),
             KERNEL.union(Gfp::NORETRY),
@@ -361,6 +392,10 @@ impl Worker<'_, '_> {
             Gfp::GFP_TRANSHUGE,
             Gfp::GFP_TRANSHUGE_LIGHT,
         ]);
+        if self.shared.options.policy.slow_path == SlowPathPolicy::V43 {
+            // There it goes on until as much was reclaimed, if need be for ever (spec 01 §11.7).
+            gfp -= Gfp::RETRY_MAYFAIL;
+        }
         let order = Order(match self.stream.below(4) {
             0 => 0,
             1 | 2 => self.stream.below(4),

@@ -69,8 +69,10 @@ operations! {
     NewSpace: 1,
     /// Starts another task, in this space or in one of its own.
     Spawn: 2,
-    /// Kills a task.
+    /// Kills a task, as a user's signal does.
     Kill: 1,
+    /// Wakes a task for no reason.
+    Wake: 2,
     /// Takes a block from the allocator.
     TakeBlock: 4,
     /// Gives one back.
@@ -102,8 +104,14 @@ impl Mix {
                 _ => {}
             }
         }
-        if stream.one_in(2) {
-            weights[Op::Kill as usize] = 0;
+        match stream.below(8) {
+            0..4 => weights[Op::Kill as usize] = 0,
+            // A massacre, with offspring.
+            4 => {
+                weights[Op::Kill as usize] = 10;
+                weights[Op::Spawn as usize] = 20;
+            }
+            _ => {}
         }
         Mix(weights)
     }

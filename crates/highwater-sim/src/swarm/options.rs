@@ -80,7 +80,7 @@ impl Options {
         let ballast = match s.below(8) {
             0 => 0,
             1 => s.below(usable),
-            _ => usable.saturating_sub(s.magnitude(2000, 40_000)),
+            _ => usable.saturating_sub(s.magnitude(500, 40_000)),
         };
         let room = (pages - ballast).min(60_000);
         let storage = &mut Stream::new(seed, "swarm/disks");
@@ -171,7 +171,7 @@ fn draw_machine(s: &mut Stream) -> (Machine, (&'static str, CostTable)) {
 /// One of the project's tables, with caches of any size.
 fn draw_costs(s: &mut Stream) -> (&'static str, CostTable) {
     let (name, text) = s.pick(COSTS);
-    let mut text = text.to_owned();
+    let mut text = if s.one_in(2) { distort(s, text) } else { text.to_owned() };
     text.push_str("\n[cache]\n");
     for (key, unit, low, high) in [
         ("l1", "bytes", 8 << 10, 128 << 10),
@@ -183,6 +183,19 @@ fn draw_costs(s: &mut Stream) -> (&'static str, CostTable) {
         text.push_str(&format!("{key} = {{ {unit} = {value}, source = \"drawn\" }}\n"));
     }
     (name, CostTable::parse(name, &text).expect("the project's own table"))
+}
+
+/// The table with figures changed by up to 30 times either way: then things meet that never meet on
+/// a real machine.
+fn distort(s: &mut Stream, text: &str) -> String {
+    let figure = |s: &mut Stream, line: &str| {
+        let (before, rest) = line.split_once("{ ns = ")?;
+        let (ns, after) = rest.split_once(',')?;
+        let ns = ns.parse::<u64>().ok()? * s.magnitude(1, 30) / s.magnitude(1, 30);
+        Some(format!("{before}{{ ns = {ns},{after}"))
+    };
+    let lines = text.lines().map(|line| figure(s, line).unwrap_or_else(|| line.to_owned()) + "\n");
+    lines.collect()
 }
 
 /// What operations cost.
@@ -347,9 +360,10 @@ fn draw_storage(s: &mut Stream, memory: u64) -> Storage {
 
 fn draw_file(s: &mut Stream, ends: &mut [u64], memory: u64) -> FileSpec {
     let device = s.below(ends.len() as u64) as usize;
-    let max_pages = match s.below(4) {
-        0 => s.range(1, 64),
-        1 => s.range(memory / 4, memory * 2),
+    let max_pages = match s.below(8) {
+        0 => s.magnitude(memory, u64::from(u32::MAX)),
+        1 | 2 => s.range(1, 64),
+        3 | 4 => s.range(memory / 4, memory * 2),
         _ => s.magnitude(64, memory),
     };
     let size = match s.below(5) {
@@ -380,7 +394,7 @@ fn draw_queue(s: &mut Stream, disk: &mut DiskSpec) {
 }
 
 fn draw_faults(s: &mut Stream, pages: u64) -> FaultySpec {
-    let mut rate = || s.pick(&[0.0, 0.0, 0.001, 0.02, 0.2]);
+    let mut rate = || s.pick(&[0.0, 0.0, 0.001, 0.02, 0.2, 1.0]);
     let errors = PerDirection { read: rate(), write: rate() };
     let slow = s.pick(&[0.0, 0.01, 0.2]);
     let from = s.below(pages);

@@ -201,7 +201,7 @@ impl Director {
         self.shared.gate.is_closed.set(false);
         self.run_to_end()?;
         drop(keeper);
-        Ok(report)
+        Ok(report.expect("the keeper waits at the gate"))
     }
 
     /// Deletes all files, gives all blocks back, empties the swap cache as far as that goes.
@@ -242,35 +242,44 @@ impl Director {
         Ok(())
     }
 
-    /// Lets the run go on until `is_ready` and nothing moves, and audits.
+    /// Lets the run go on until `is_ready` and nothing moves, and audits; none if the last program
+    /// ended before that.
     fn audit(
         &mut self,
         when: &str,
         is_ready: impl Fn(&Shared) -> bool,
-    ) -> Result<KernelReport, Failure> {
+    ) -> Result<Option<KernelReport>, Failure> {
         let limit_ns = self.now_ns + REST_LIMIT_NS;
         let (mut seen, mut nr_equal) = (None, 0);
         while nr_equal < REST_STEPS {
-            let outcome = self.step()?;
+            if self.step()? == Outcome::Finished {
+                return Ok(None);
+            }
             let now = self.activity();
             let is_at_rest = is_ready(&self.shared) && now.in_flight == 0 && seen == Some(now);
             nr_equal = if is_at_rest { nr_equal + 1 } else { 0 };
             seen = Some(now);
             if self.now_ns > limit_ns {
-                let tasks = self.machine.run_within(self.now_ns).err();
-                let tasks = tasks.map_or_else(String::new, |error| error.to_string());
-                return Err(Failure::Restless(format!("{when}: {now:?}; {tasks}")));
-            }
-            if outcome == Outcome::Finished {
-                break;
+                return Err(Failure::Restless(format!("{when}: {now:?}; {}", self.waits())));
             }
         }
         self.nr_audits += 1;
-        let blocks = self.shared.blocks.borrow();
-        let is_foreign = |pfn| blocks.contains(&pfn);
-        let cx = self.machine.outside();
-        check_kernel_besides(&self.machine.kernel, &cx, &is_foreign)
-            .map_err(|error| Failure::Audit { when: when.to_owned(), error })
+        let result = {
+            let blocks = self.shared.blocks.borrow();
+            let is_foreign = |pfn| blocks.contains(&pfn);
+            let cx = self.machine.outside();
+            check_kernel_besides(&self.machine.kernel, &cx, &is_foreign)
+        };
+        result.map(Some).map_err(|error| {
+            let when = format!("{when} ({})", self.waits());
+            Failure::Audit { when, error }
+        })
+    }
+
+    /// What every task waits for.
+    fn waits(&mut self) -> String {
+        let limit = self.machine.run_within(self.now_ns).err();
+        limit.map_or_else(String::new, |error| error.to_string())
     }
 
     fn event(&self, event: VmEvent) -> u64 {

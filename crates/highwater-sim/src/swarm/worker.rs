@@ -90,7 +90,7 @@ fn live(
     let mut worker =
         Worker { cx, kernel, shared, stream, mix, group, open, blocks: Vec::new(), is_done: false };
     worker.stream.one_in(2).then(|| worker.pause());
-    while !worker.is_done && !cx.is_dying() && worker.shared.work_left() > 0 {
+    while !worker.is_done && !cx.is_dying() && !worker.is_over() {
         worker.shared.pass_gate(cx);
         worker.turn();
     }
@@ -178,7 +178,14 @@ impl Worker<'_, '_> {
             Op::NewSpace => self.new_space(),
             Op::Spawn => self.start_another(),
             Op::Kill => {
-                self.kill();
+                let victim = self.anybody();
+                victim.signals.raise(TaskFlags::FATAL_SIGNAL);
+                self.cx.host.sim().unpark(victim.id);
+                Ok(())
+            }
+            Op::Wake => {
+                let task = self.anybody();
+                self.cx.host.sim().unpark(task.id);
                 Ok(())
             }
             Op::TakeBlock => {
@@ -209,6 +216,11 @@ impl Worker<'_, '_> {
         };
         self.shared.spend(pages / 16);
         pages
+    }
+
+    /// True once all programs are to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.work_left() == 0
     }
 
     fn pause(&mut self) {
@@ -260,12 +272,8 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Kills a task, perhaps this one, as a signal of a user would.
-    fn kill(&mut self) {
-        let tasks = self.shared.tasks.borrow();
-        let victim = self.stream.pick(&tasks);
-        drop(tasks);
-        victim.signals.raise(TaskFlags::FATAL_SIGNAL);
-        self.cx.host.sim().unpark(victim.id);
+    /// A task, perhaps this one.
+    fn anybody(&mut self) -> Enlisted {
+        self.stream.pick(&self.shared.tasks.borrow())
     }
 }
