@@ -1,6 +1,6 @@
 //! [`Kernel`]: all of memory management in one place.
 //!
-//! It owns the state of every subsystem and implements [`Relief`] for the page allocator. The
+//! It owns the state of every subsystem and implements [`crate::page_alloc::Relief`] for the page allocator. The
 //! subsystems add their operations as `impl Kernel`, each in its own module; nothing reaches into
 //! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper) are
 //! functions here that a host runs in tasks of its own: [`Kernel::daemons`].

@@ -4,7 +4,7 @@
 //! second time the pages are inactive and referenced, so a kernel that marks them accessed activates
 //! them. Both unmaps are timed, so that the difference is what activation costs. All processes unmap
 //! at the same moment, which shows what the LRU lock costs when many want it.
-//! [`aftermath`]: what reclaim makes of such pages afterwards.
+//! [`aftermath()`]: what reclaim makes of such pages afterwards.
 //!
 //! A timed unmap is the whole of `munmap`: the study's probe saw only the loop over one page table,
 //! which is nearly all of it.
