@@ -50,7 +50,8 @@ impl<H: Tasks> RwSem<H> {
 
     /// Takes it for reading if that needs no waiting.
     pub fn try_read<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> Option<ReadGuard<'a, 'h, H>> {
-        self.try_reader().then_some(ReadGuard { sem: self, cx })
+        // Not `then_some`: a guard that is made and thrown away would give up what it never had.
+        self.try_reader().then(|| ReadGuard { sem: self, cx })
     }
 
     /// Takes it for writing.
@@ -65,7 +66,7 @@ impl<H: Tasks> RwSem<H> {
 
     /// Takes it for writing if that needs no waiting.
     pub fn try_write<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> Option<WriteGuard<'a, 'h, H>> {
-        self.try_writer().then_some(WriteGuard { sem: self, cx })
+        self.try_writer().then(|| WriteGuard { sem: self, cx })
     }
 
     fn try_reader(&self) -> bool {
@@ -86,7 +87,8 @@ impl<'a, 'h, H: Tasks> WriteGuard<'a, 'h, H> {
     pub fn downgrade(self) -> ReadGuard<'a, 'h, H> {
         let (sem, cx) = (self.sem, self.cx);
         core::mem::forget(self);
-        sem.state.store(1, Ordering::SeqCst);
+        let before = sem.state.swap(1, Ordering::SeqCst);
+        debug_assert_eq!(before, WRITER, "a writer is alone");
         sem.queue.wake_all(cx.host, cx.cpu());
         ReadGuard { sem, cx }
     }
@@ -94,7 +96,9 @@ impl<'a, 'h, H: Tasks> WriteGuard<'a, 'h, H> {
 
 impl<H: Tasks> Drop for ReadGuard<'_, '_, H> {
     fn drop(&mut self) {
-        if self.sem.state.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let readers = self.sem.state.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!((1..WRITER).contains(&readers), "a reader among {readers:#x}");
+        if readers == 1 {
             self.sem.queue.wake_all(self.cx.host, self.cx.cpu());
         }
     }
@@ -102,7 +106,34 @@ impl<H: Tasks> Drop for ReadGuard<'_, '_, H> {
 
 impl<H: Tasks> Drop for WriteGuard<'_, '_, H> {
     fn drop(&mut self) {
-        self.sem.state.store(0, Ordering::SeqCst);
+        let before = self.sem.state.swap(0, Ordering::SeqCst);
+        debug_assert_eq!(before, WRITER, "a writer is alone");
         self.sem.queue.wake_all(self.cx.host, self.cx.cpu());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{CpuId, Solo};
+
+    #[test]
+    fn tries_that_fail_change_nothing() {
+        let host = Solo::default();
+        let cx = Cx::new(&host, CpuId(0));
+        let sem = RwSem::new(&host, "a test");
+        let writer = sem.write(&cx);
+        assert!(sem.try_read(&cx).is_none() && sem.try_write(&cx).is_none());
+        let reader = writer.downgrade();
+        assert!(sem.try_write(&cx).is_none());
+        sem.writers_waiting.store(1, Ordering::SeqCst);
+        assert!(sem.try_read(&cx).is_none(), "a writer waits");
+        sem.writers_waiting.store(0, Ordering::SeqCst);
+        let other = sem.try_read(&cx).expect("readers share");
+        drop(reader);
+        assert!(sem.try_write(&cx).is_none());
+        drop(other);
+        assert!(sem.try_write(&cx).is_some());
+        assert_eq!(sem.state.load(Ordering::SeqCst), 0);
     }
 }
