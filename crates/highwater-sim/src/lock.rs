@@ -326,7 +326,7 @@ impl<T> SimLock<T> {
             // whoever comes meanwhile queues behind.
             let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
             self.holder.set(me);
-            sim.charge(wait_ns);
+            sim.spin_for(wait_ns);
             sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
             sim.sync();
         }

@@ -94,6 +94,33 @@ fn holder_suspended_inside_hands_over_in_order_of_arrival() {
     assert_eq!(class.stats().nr_contended, 3);
 }
 
+/// Sixteen CPUs spin most of the time. The ticks of that time are served while they spin; if each
+/// new holder served them with the lock held, the rounds would grow without end.
+#[test]
+fn ticks_while_spinning_keep_nobody_waiting() {
+    let mut config = EngineConfig::new(16);
+    config.sched.tick_ns = 400_000;
+    let mut engine = Engine::new(&config);
+    let class = engine.sim().lock_class("lru_lock", LockKind::Spin, COSTS);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, ()));
+    for cpu in 0..16 {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(format!("cpu {cpu}")).pinned(CpuId(cpu)), move |sim| {
+            for _ in 0..100 {
+                let guard = lock.lock();
+                // The holder may run ahead, or let others come first.
+                sim.charge(500_000);
+                sim.sync();
+                sim.charge(500_000);
+                drop(guard);
+            }
+        });
+    }
+    engine.run().expect("run");
+    let (now_ns, serial_ns) = (engine.sim().now_ns(), 1600 * 1_000_000);
+    assert!(now_ns < serial_ns * 12 / 10, "{now_ns}");
+}
+
 #[test]
 fn exclusion_holds_under_a_random_mix() {
     for (kind, seed) in [(LockKind::Spin, 1), (LockKind::Private, 2), (LockKind::Sleep, 3)] {

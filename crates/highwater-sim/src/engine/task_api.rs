@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
-use super::clock::{jiffies_of, wheel_expiry_ns};
+use super::clock::{jiffies_of, next_tick_ns, wheel_expiry_ns};
 use super::executor::{Inner, Sim, State, pay_ticks};
 use super::stack::Coroutine;
 use super::task::{Placement, Spawn, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
@@ -351,6 +351,13 @@ impl Sim {
         }
         inner.switch_away(me);
         inner.state.borrow_mut().tasks.info_mut(me).wait_on = WaitOn::Nothing;
+        inner.end_spin();
+    }
+
+    /// Keeps this task's CPU busy for `ns`, waiting for a lock.
+    pub(crate) fn spin_for(&self, ns: u64) {
+        self.inner.local_ns.set(self.now_ns() + ns);
+        self.inner.end_spin();
     }
 
     /// Lets a spinning task go on at `at_ns`, not earlier than this CPU's clock.
@@ -400,6 +407,15 @@ impl Inner {
         let local_ns = self.local_ns.get() + ns;
         self.local_ns.set(local_ns);
         if local_ns >= self.tick_at_ns.get() { self.tick() } else { local_ns }
+    }
+
+    /// The ticks that fell due while the CPU waited for a lock were served meanwhile: they do not
+    /// keep the lock's new holder, and all those behind it, any longer.
+    fn end_spin(&self) {
+        let local_ns = self.local_ns.get();
+        if local_ns >= self.tick_at_ns.get() {
+            self.tick_at_ns.set(next_tick_ns(local_ns));
+        }
     }
 
     #[cold]
