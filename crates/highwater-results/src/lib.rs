@@ -12,6 +12,7 @@
 //! * [`run`]: the document of an experiment and its runs.
 //! * [`sample`]: one measured value, and what a set of them means.
 //! * [`counter`], [`histogram`]: counts by name.
+//! * [`explain`]: where the time of operations went.
 //! * [`import`]: readers of captured data.
 //! * [`store`]: a directory of results, written atomically.
 //! * [`published`]: the numbers published with the five studies.
@@ -19,6 +20,7 @@
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
 
 pub mod counter;
+pub mod explain;
 pub mod histogram;
 pub mod import;
 pub mod published;

@@ -48,6 +48,7 @@ pub mod disk;
 pub mod engine;
 pub mod fault;
 pub mod host;
+pub mod ledger;
 pub mod lock;
 pub mod machine;
 pub mod rng;

@@ -8,10 +8,12 @@
 //! |---|---|
 //! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
 //! | [`scenario`] | small programs that a captured Linux 6.1 ran too |
+//! | [`stutterp`] | latency of mapping memory under writers and memory hogs |
 //! | [`unmap`] | unmapping young file pages: its cost, and what reclaim keeps afterwards |
 #![deny(unsafe_code)]
 
 pub mod netperf;
 mod process;
 pub mod scenario;
+pub mod stutterp;
 pub mod unmap;

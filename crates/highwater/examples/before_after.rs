@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         policies,
         seed: 1,
         jobs: 2,
+        explain: None,
     };
 
     // Results are plain rows; reports are made of rows only. The same plan gives the same bytes.

@@ -11,6 +11,7 @@ mod block;
 mod cost;
 mod cpu_set;
 mod cx;
+mod phase;
 mod solo;
 mod task;
 
@@ -18,6 +19,7 @@ pub use block::{Devices, IoDirection, IoError, IoRequest};
 pub use cost::Cost;
 pub use cpu_set::{AtomicCpuSet, CpuSet};
 pub use cx::{Cx, Probe, Signals, TaskFlags};
+pub use phase::{Phase, PhaseScope};
 pub use solo::{EventSink, Solo, SoloLock};
 pub use task::Tasks;
 
@@ -145,6 +147,28 @@ pub trait Host: Sized {
 
     /// Receives every trace event, in the order in which this CPU produced them.
     fn trace(&self, cpu: CpuId, event: &Event);
+
+    /// The running task begins to do something ([`Cx::phase`]); phases nest.
+    #[inline(always)]
+    fn phase_begin(&self, phase: Phase) {
+        let _ = phase;
+    }
+
+    /// The running task ends what it began last.
+    #[inline(always)]
+    fn phase_end(&self, phase: Phase) {
+        let _ = phase;
+    }
+
+    /// A program begins an operation whose time somebody may want explained. They do not nest.
+    #[inline(always)]
+    fn op_begin(&self) {}
+
+    /// It ends; `name` is what it was.
+    #[inline(always)]
+    fn op_end(&self, name: &str) {
+        let _ = name;
+    }
 
     /// A program is in user mode, where it can be preempted at any time. A host whose tasks give way
     /// only where they say so lets others run here, if it is their turn.

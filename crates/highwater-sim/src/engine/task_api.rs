@@ -12,6 +12,7 @@ use super::executor::{Inner, Sim, State, pay_ticks};
 use super::stack::Coroutine;
 use super::task::{Placement, Spawn, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
 use crate::cpu::{CpuId, CpuTimes};
+use crate::ledger::Ledger;
 
 /// Payload of the unwinding by which [`Sim::exit`] ends a task.
 pub(super) struct ExitTask;
@@ -334,6 +335,19 @@ impl Sim {
             }
             inner.reset_horizon(state);
         }
+    }
+}
+
+/// The ledger.
+impl Sim {
+    /// Begins to book the time of every task by cause; what was booked before is forgotten.
+    pub fn open_ledger(&self) {
+        todo!()
+    }
+
+    /// Ends the booking and returns what was booked; empty if nothing was asked for.
+    pub fn close_ledger(&self) -> Ledger {
+        todo!()
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, CliError> {
     let policies = policies(&experiment, &args.policies)?;
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    let plan = RunPlan { experiment, host, machines, policies, seed, jobs };
+    let plan = RunPlan { experiment, host, machines, policies, seed, jobs, explain: None };
     finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
 }
 
@@ -72,7 +72,7 @@ pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
     let machines = machines(&mut experiment, &args.machine, host)?;
     let policies = policies(&experiment, std::slice::from_ref(&args.policy))?;
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1 };
+    let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
     finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
 }
 

@@ -5,6 +5,7 @@ use highwater_core::config::MachineError;
 use highwater_core::host::{CpuId, Cx, Devices, Host};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
+use highwater_results::explain::ExplainedRun;
 use highwater_results::{Counters, Histogram, Times};
 use highwater_workloads::netperf::NetperfError;
 use highwater_workloads::unmap::UnmapError;
@@ -57,6 +58,8 @@ pub struct Outcome {
     pub times: Times,
     /// Digest of every event; 0 on hosts without one.
     pub digest: u64,
+    /// Where the time went, if that was asked for.
+    pub explained: Option<ExplainedRun>,
 }
 
 /// All counters of a machine, by name, as `/proc/vmstat` shows them.

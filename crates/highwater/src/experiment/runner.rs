@@ -26,6 +26,8 @@ pub struct RunPlan {
     pub seed: u64,
     /// Host threads.
     pub jobs: usize,
+    /// Book the time of operations by cause; how many of the slowest to keep of each run.
+    pub explain: Option<usize>,
 }
 
 /// One policy on one machine with one seed.
@@ -37,6 +39,8 @@ pub struct Cell<'a> {
     pub policy: &'a Policy,
     /// The seed: the same for every policy of an iteration.
     pub seed: u64,
+    /// Of [`RunPlan::explain`].
+    pub explain: Option<usize>,
 }
 
 /// Told about every finished cell.
@@ -70,7 +74,7 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     for machine in &plan.machines {
         for seed in seeds(plan) {
             for (policy, _) in &plan.policies {
-                cells.push(Cell { machine, policy, seed });
+                cells.push(Cell { machine, policy, seed, explain: plan.explain });
             }
         }
     }

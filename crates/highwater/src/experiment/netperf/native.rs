@@ -46,5 +46,5 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
     let samples = throughput(&plan, &sent, &received);
     let histograms = vec![hottest(&sent.uses)];
     let times = Times { elapsed_ns, ..Times::default() };
-    Ok(Outcome { samples, histograms, counters, times, digest: 0 })
+    Ok(Outcome { samples, histograms, counters, times, digest: 0, explained: None })
 }

@@ -65,7 +65,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
     audit(&*host, &memory)?;
     let samples = throughput(&plan, &sent, &received);
     let histograms = vec![hottest(&sent.uses)];
-    Ok(Outcome { samples, histograms, counters, times, digest })
+    Ok(Outcome { samples, histograms, counters, times, digest, explained: None })
 }
 
 type Parts<'a> =

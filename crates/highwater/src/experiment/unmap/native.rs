@@ -60,7 +60,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     let counters = difference(&before, &snapshot(&native.kernel.mem));
     audit_kernel(&native.kernel, &Cx::new(&native.host, CpuId(0)))?;
     let samples = samples(&unmapped, &after);
-    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0 })
+    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0, explained: None })
 }
 
 /// The machine with CPUs for the daemons, all on the first node.

@@ -85,7 +85,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     run_to_end(&mut machine)?;
     auditor.take().ok_or_else(|| RunError::Stuck("the audit left no result".to_owned()))??;
     let samples = samples(&unmapped, &after);
-    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest })
+    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest, explained: None })
 }
 
 /// Lets `processes` processes unmap at once, one on each CPU as far as there are CPUs.

@@ -1,0 +1,99 @@
+//! What a task is doing, for hosts that book its time by cause.
+//!
+//! Phases nest: [`Cx::phase`] begins one, dropping the scope ends it. A host that books nothing does
+//! nothing here.
+
+use super::{Cx, Host};
+
+macro_rules! phases {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Something that takes time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Phase { $($(#[$doc])* $name,)* }
+
+        impl Phase {
+            /// Every phase.
+            pub const ALL: &'static [Phase] = &[$(Phase::$name,)*];
+
+            /// Its name in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Phase::$name => $text,)* }
+            }
+        }
+    };
+}
+
+phases! {
+    /// A page fault.
+    Fault = "page fault",
+    /// Reading a page back from swap.
+    SwapIn = "swap in",
+    /// Mapping and changing areas.
+    Mmap = "mmap",
+    /// Unmapping.
+    Munmap = "munmap",
+    /// Reading a file.
+    Read = "read",
+    /// Writing a file into the page cache.
+    Write = "write",
+    /// Holding up a writer of dirty pages.
+    BalanceDirty = "balance dirty pages",
+    /// Waiting for a file's writeback.
+    Fsync = "fsync",
+    /// Allocation without the pages at hand.
+    AllocSlow = "slow allocation",
+    /// Direct reclaim.
+    DirectReclaim = "direct reclaim",
+    /// A pass of kswapd over its node.
+    BalanceNode = "balance node",
+    /// Taking pages off a list.
+    Isolate = "isolate",
+    /// Judging pages of an inactive list.
+    ShrinkInactive = "inactive list",
+    /// Ageing an active list.
+    ShrinkActive = "active list",
+    /// Putting pages back on their lists.
+    PutBack = "put back",
+    /// Writing single pages, and swapping out.
+    Pageout = "page out",
+    /// Unmapping a page wherever it is mapped.
+    Unmap = "try to unmap",
+    /// Shrinking slabs.
+    ShrinkSlab = "shrink slab",
+    /// Slowing a reclaimer down.
+    Throttle = "throttle",
+    /// Direct compaction.
+    Compact = "compaction",
+    /// Choosing and killing a task.
+    OomKill = "OOM killer",
+    /// Writing dirty pages of files.
+    Writeback = "writeback",
+    /// Draining per-CPU lists.
+    Drain = "drain",
+    /// The end of a process.
+    Exit = "exit",
+}
+
+/// A phase that lasts until this is dropped.
+#[must_use]
+pub struct PhaseScope<'a, H: Host> {
+    host: &'a H,
+    phase: Phase,
+}
+
+impl<H: Host> Cx<'_, H> {
+    /// The task does this from now on, until the scope is dropped.
+    #[inline(always)]
+    pub fn phase(&self, phase: Phase) -> PhaseScope<'_, H> {
+        self.host.phase_begin(phase);
+        PhaseScope { host: self.host, phase }
+    }
+}
+
+impl<H: Host> Drop for PhaseScope<'_, H> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.host.phase_end(self.phase);
+    }
+}

@@ -1,0 +1,19 @@
+//! stutterp: how long it takes to map and touch memory while writers fill the page cache and hogs
+//! the rest (mmtests; spec 05 §1.3).
+//!
+//! Key types: [`Writer`], [`Reader`], [`Hog`], [`Latency`] (the four kinds of workers, each a value
+//! whose `run` is the body of a task), [`Stop`] (ends them), [`Step`] (how many of each, how large).
+
+mod hog;
+mod latency;
+mod reader;
+mod step;
+mod stop;
+mod writer;
+
+pub use hog::{Hog, HogHabit};
+pub use latency::Latency;
+pub use reader::Reader;
+pub use step::{Sizes, Step};
+pub use stop::Stop;
+pub use writer::{Writer, WriterHabit};
