@@ -104,6 +104,8 @@ pub enum Rule {
     EntryPlace,
     /// The page of an entry knows by owner and index that it is mapped there.
     EntryPage,
+    /// A table counts the entries that no access changes.
+    HotEntries,
     /// A space counts its pages, swap entries and tables.
     Rss,
     /// A page counts the entries that map it.

@@ -75,6 +75,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 }
                 self.entry(space, area, vpn, pte, &mut resident)?;
             }
+            let (counted, hot) = table.nr_hot();
+            if counted != hot {
+                let found = format!(
+                    "{:?}'s table at {first:#x} counts {counted} hot entries of {hot}",
+                    space.id
+                );
+                return self.broken(table.pfn, Rule::HotEntries, found);
+            }
             from = first + crate::vm::PTES as u32;
         }
         drop(tables);

@@ -127,6 +127,9 @@ pub struct PageTable<H: Tasks> {
     /// The frame that holds it.
     pub pfn: Pfn,
     entries: [AtomicU32; PTES],
+    /// Entries that no access would change. Counted on hosts whose tasks take turns, where a program
+    /// can sweep a table of such entries in one step ([`PageTable::is_hot`]).
+    nr_hot: AtomicU32,
     lock: H::Lock<()>,
 }
 
@@ -138,12 +141,43 @@ pub struct Ptes<'a, H: Tasks + 'a> {
 }
 
 const INDEX_MASK: u32 = PTES as u32 - 1;
+/// What an entry has that no access changes any more.
+const HOT: u32 = PRESENT | WRITABLE | YOUNG | DIRTY;
+
+const fn is_hot(entry: u32) -> bool {
+    entry & HOT == HOT
+}
 
 impl<H: Tasks> PageTable<H> {
     /// An empty table in frame `pfn`.
     pub fn new(host: &H, pfn: Pfn) -> Self {
         let entries = core::array::from_fn(|_| AtomicU32::new(0));
-        PageTable { pfn, entries, lock: host.new_lock(LockClass::PageTable, ()) }
+        let lock = host.new_lock(LockClass::PageTable, ());
+        PageTable { pfn, entries, nr_hot: AtomicU32::new(0), lock }
+    }
+
+    /// True if accesses to all the entries would find them and change nothing. Where accesses are
+    /// real this is never known.
+    #[inline(always)]
+    pub(crate) fn is_hot(&self) -> bool {
+        !H::THREADED && self.nr_hot.load(Relaxed) == PTES as u32
+    }
+
+    /// Entries counted as hot, and as many as there are: for audits.
+    pub(crate) fn nr_hot(&self) -> (u32, u32) {
+        let found = self.entries.iter().filter(|entry| is_hot(entry.load(Relaxed))).count();
+        (if H::THREADED { found as u32 } else { self.nr_hot.load(Relaxed) }, found as u32)
+    }
+
+    /// Replaces an entry, on hosts whose tasks take turns.
+    #[inline(always)]
+    fn replace(&self, entry: &AtomicU32, old: u32, new: u32) {
+        entry.store(new, Relaxed);
+        if is_hot(old) != is_hot(new) {
+            let nr_hot = self.nr_hot.load(Relaxed);
+            let nr_hot = if is_hot(new) { nr_hot + 1 } else { nr_hot - 1 };
+            self.nr_hot.store(nr_hot, Relaxed);
+        }
     }
 
     /// Locks the table (PTL).
@@ -187,7 +221,7 @@ impl<H: Tasks> PageTable<H> {
                 return true;
             }
             if !H::THREADED {
-                entry.store(old | sets, Relaxed);
+                self.replace(entry, old, old | sets);
                 return true;
             }
             match entry.compare_exchange_weak(old, old | sets, AcqRel, Relaxed) {
@@ -209,7 +243,12 @@ impl<H: Tasks> Ptes<'_, H> {
     /// first.
     #[inline(always)]
     pub fn set(&mut self, vpn: u32, pte: Pte) {
-        self.table.entry(vpn).store(pte.0, Release);
+        let entry = self.table.entry(vpn);
+        if H::THREADED {
+            entry.store(pte.0, Release);
+        } else {
+            self.table.replace(entry, entry.load(Relaxed), pte.0);
+        }
     }
 
     /// Clears an entry and says what it was, with the last young and dirty bits.
@@ -220,7 +259,7 @@ impl<H: Tasks> Ptes<'_, H> {
             return Pte(entry.swap(0, AcqRel));
         }
         let old = entry.load(Relaxed);
-        entry.store(0, Relaxed);
+        self.table.replace(entry, old, 0);
         Pte(old)
     }
 
@@ -234,7 +273,8 @@ impl<H: Tasks> Ptes<'_, H> {
         if H::THREADED {
             entry.fetch_and(!YOUNG, AcqRel);
         } else {
-            entry.store(entry.load(Relaxed) & !YOUNG, Relaxed);
+            let old = entry.load(Relaxed);
+            self.table.replace(entry, old, old & !YOUNG);
         }
         true
     }
@@ -276,5 +316,23 @@ mod tests {
         let gone = ptes.take(7);
         assert!(gone.is_young() && gone.is_dirty() && ptes.get(7).is_none());
         assert!(!table.access(7, false));
+    }
+
+    #[test]
+    fn a_table_is_hot_while_no_access_would_change_it() {
+        let host = Solo::default();
+        let table: PageTable<Solo> = PageTable::new(&host, Pfn(1));
+        for vpn in 0..PTES as u32 {
+            assert!(!table.is_hot());
+            table.lock(CpuId(0)).set(vpn, Pte::new(Pfn(vpn)).with_writable(true));
+            assert!(table.access(vpn, true));
+        }
+        assert!(table.is_hot());
+        table.lock(CpuId(0)).clear_young(3);
+        assert!(!table.is_hot() && table.nr_hot() == (511, 511));
+        assert!(table.access(3, false), "it is dirty still");
+        assert!(table.is_hot());
+        table.lock(CpuId(0)).take(3);
+        assert_eq!(table.nr_hot(), (511, 511));
     }
 }
