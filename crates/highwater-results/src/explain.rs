@@ -5,11 +5,16 @@
 //! took, to the nanosecond), [`Link`] (who held it up, and who held those up), [`LockRow`] (the table of lock_stat).
 //!
 //! Neighbours: filled by `highwater` from a host's ledger, printed by `highwater-report`. Plain rows keyed by names.
+//!
+//! Times are exact: [`Explanation::validate`] finds the first tree whose times do not add up.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// Value of [`Explanation::schema`] that this version writes and reads.
 pub const EXPLAIN_SCHEMA: &str = "highwater.explain/1";
+/// File name of an explanation in a result directory.
+pub const EXPLAIN_FILE: &str = "explain.json";
 
 /// Where the time of an experiment's operations went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +159,84 @@ pub struct LockRow {
     pub worst_holder: String,
 }
 
+/// Why an explanation cannot be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ExplanationError {
+    /// Written by another version, or something else altogether.
+    #[error("field `schema`: expected \"{EXPLAIN_SCHEMA}\", found \"{found}\"")]
+    Schema {
+        /// What it says.
+        found: String,
+    },
+    /// What is inside a cause takes more or less time than the cause.
+    #[error("{place}: {parts} ns inside \"{cause}\" of {whole} ns")]
+    Sum {
+        /// Where: `runs[0].worst[2].causes`.
+        place: String,
+        /// Name of the cause.
+        cause: String,
+        /// Its time.
+        whole: u64,
+        /// The sum of what is inside.
+        parts: u64,
+    },
+    /// An operation's latency is not its causes'.
+    #[error("{place}: causes of {causes} ns for {ns} ns")]
+    Latency {
+        /// Where: `runs[0].worst[2]`.
+        place: String,
+        /// The operation's time.
+        ns: u64,
+        /// The causes' time.
+        causes: u64,
+    },
+    /// The slowest operations do not come first.
+    #[error("{place}: slower than the one before")]
+    Order {
+        /// Where.
+        place: String,
+    },
+}
+
+impl Explanation {
+    /// Checks what the types cannot: schema, sums, order.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate(&self) -> Result<(), ExplanationError> {
+        if self.schema != EXPLAIN_SCHEMA {
+            return Err(ExplanationError::Schema { found: self.schema.clone() });
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            run.validate(&format!("runs[{index}]"))?;
+        }
+        Ok(())
+    }
+}
+
+impl ExplainedRun {
+    fn validate(&self, run: &str) -> Result<(), ExplanationError> {
+        for (index, operation) in self.worst.iter().enumerate() {
+            let place = format!("{run}.worst[{index}]");
+            let (ns, causes) = (operation.ns, operation.causes.ns);
+            if ns != causes {
+                return Err(ExplanationError::Latency { place, ns, causes });
+            }
+            if index > 0 && ns > self.worst[index - 1].ns {
+                return Err(ExplanationError::Order { place });
+            }
+            operation.causes.check(&format!("{place}.causes"))?;
+        }
+        for (index, band) in self.bands.iter().enumerate() {
+            band.causes.check(&format!("{run}.bands[{index}].causes"))?;
+        }
+        for (index, task) in self.tasks.iter().enumerate() {
+            task.causes.check(&format!("{run}.tasks[{index}].causes"))?;
+        }
+        Ok(())
+    }
+}
+
 impl Cause {
     /// A cause without time.
     pub fn new(name: &str) -> Self {
@@ -180,8 +263,19 @@ impl Cause {
 
     /// True if at every node with children their times add up to the node's.
     pub fn adds_up(&self) -> bool {
-        let inside: u64 = self.children.iter().map(|child| child.ns).sum();
-        (self.children.is_empty() || inside == self.ns) && self.children.iter().all(Cause::adds_up)
+        self.check("").is_ok()
+    }
+
+    /// The first node, outermost first, whose children's times do not add up to its own.
+    fn check(&self, place: &str) -> Result<(), ExplanationError> {
+        // A file may say anything: the sum of what it says must not wrap around to the right one.
+        let inside = self.children.iter().try_fold(0u64, |sum, child| sum.checked_add(child.ns));
+        let parts = inside.unwrap_or(u64::MAX);
+        if !self.children.is_empty() && inside != Some(self.ns) {
+            let (place, cause) = (place.to_owned(), self.name.clone());
+            return Err(ExplanationError::Sum { place, cause, whole: self.ns, parts });
+        }
+        self.children.iter().try_for_each(|child| child.check(place))
     }
 }
 
@@ -209,5 +303,52 @@ mod tests {
         assert_eq!(sum.children[0], Cause { ns: 202, count: 2, ..Cause::new("lock lru") });
         sum.ns += 1;
         assert!(!sum.adds_up());
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_named() {
+        let causes = Cause {
+            ns: 3,
+            count: 1,
+            children: vec![leaf("running", 1), leaf("lock lru", 2)],
+            ..Cause::new("mmap-4")
+        };
+        let operation = |ns: u64, causes: &Cause| Operation {
+            ns,
+            causes: causes.clone(),
+            ..Operation::default()
+        };
+        let explanation = |worst: Vec<Operation>| Explanation {
+            schema: EXPLAIN_SCHEMA.to_owned(),
+            version: String::new(),
+            experiment: String::new(),
+            command_line: Vec::new(),
+            host: "sim".to_owned(),
+            seed: 1,
+            runs: vec![ExplainedRun { worst, ..ExplainedRun::default() }],
+        };
+        assert_eq!(explanation(vec![operation(3, &causes)]).validate(), Ok(()));
+        let complaint = |worst| explanation(worst).validate().unwrap_err().to_string();
+        assert_eq!(
+            complaint(vec![operation(4, &causes)]),
+            "runs[0].worst[0]: causes of 3 ns for 4 ns"
+        );
+        let mut wrong = causes.clone();
+        wrong.children[1].children = vec![leaf("running", 5)];
+        assert_eq!(
+            complaint(vec![operation(3, &wrong)]),
+            "runs[0].worst[0].causes: 5 ns inside \"lock lru\" of 2 ns"
+        );
+        let faster = Cause { ns: 2, children: vec![leaf("running", 2)], ..Cause::new("mmap-4") };
+        assert_eq!(
+            complaint(vec![operation(2, &faster), operation(3, &causes)]),
+            "runs[0].worst[1]: slower than the one before"
+        );
+        let mut huge = causes.clone();
+        huge.children[0].ns = u64::MAX;
+        assert!(explanation(vec![operation(3, &huge)]).validate().is_err(), "no wrapping around");
+        let mut other = explanation(Vec::new());
+        other.schema = "highwater.explain/2".to_owned();
+        assert!(other.validate().unwrap_err().to_string().contains("explain/2"));
     }
 }
