@@ -4,6 +4,7 @@ pub mod check;
 pub mod cli;
 pub mod error;
 pub mod experiment;
+pub mod explain;
 pub mod machine_file;
 pub mod policy_file;
 pub mod replay;
