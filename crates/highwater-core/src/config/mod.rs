@@ -5,6 +5,7 @@
 mod machine;
 mod policy;
 mod preset;
+mod throttle;
 mod tunables;
 
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
@@ -12,7 +13,11 @@ pub use policy::{
     AnonStart, BalanceRule, DirtyAtTail, DrainOrder, EventUnit, FallbackRule, FreeFactor,
     HighOrderFree, HighWatermark, HighatomicKind, KswapdModel, LruTopology, MergeRule,
     MinReserveRule, PcpLists, PcpPolicy, PcpSizing, Policy, Proportional, ReclaimPolicy,
-    SlowPathPolicy, ThrottlePolicy, UnmapYoung, WatermarkPolicy, WatermarkTest, ZonelistPolicy,
+    SlowPathPolicy, UnmapYoung, WatermarkPolicy, WatermarkTest, ZonelistPolicy,
 };
 pub use preset::{PRESETS, preset};
+pub use throttle::{
+    DeviceCongestion, IsolatedWait, NoProgressWait, NodePassWait, ProgressWake, RetryWait,
+    ThrottlePolicy,
+};
 pub use tunables::{Thp, Tunables};

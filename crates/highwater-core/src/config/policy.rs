@@ -5,6 +5,8 @@
 
 use alloc::string::String;
 
+use super::ThrottlePolicy;
+
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident,)* }) => {
         $(#[$doc])*
@@ -14,6 +16,7 @@ macro_rules! choice {
         pub enum $name { $($(#[$vdoc])* $variant,)* }
     };
 }
+pub(super) use choice;
 
 choice! {
     /// Which orders per-CPU lists hold, in how many lists (spec 01 §10.1).
@@ -235,20 +238,6 @@ choice! {
         Zone,
         /// One set a node.
         Node,
-    }
-}
-
-choice! {
-    /// How reclaimers are slowed down (spec 02 §16; study 001).
-    ThrottlePolicy {
-        /// congestion_wait on devices that flag congestion (4.5).
-        Congestion45,
-        /// congestion_wait on devices that never do (5.15).
-        Congestion515,
-        /// Waits for writeback, isolation and progress, as the series had it (5.16).
-        Series516,
-        /// The same with the later fixes (6.1).
-        Throttle61,
     }
 }
 

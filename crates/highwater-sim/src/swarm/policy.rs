@@ -40,10 +40,11 @@ fn turn_reclaim(s: &mut Stream, rarity: u64, policy: &mut Policy) {
     turn(s, rarity, &mut p.kswapd, &kswapd);
     turn(s, rarity, &mut p.lru, &[LruTopology::Zone, LruTopology::Node]);
     let throttle = [
-        ThrottlePolicy::Congestion45,
-        ThrottlePolicy::Congestion515,
-        ThrottlePolicy::Series516,
-        ThrottlePolicy::Throttle61,
+        ThrottlePolicy::CONGESTION_45,
+        ThrottlePolicy::CONGESTION_515,
+        ThrottlePolicy::SERIES_516,
+        ThrottlePolicy::THROTTLE_61,
+        ThrottlePolicy::PRIORITISED,
     ];
     turn(s, rarity, &mut p.throttle, &throttle);
     let unmap = [UnmapYoung::MarkAccessed, UnmapYoung::SetReferenced];
