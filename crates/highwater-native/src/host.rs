@@ -171,6 +171,10 @@ impl Host for NativeHost {
     fn sleep_jiffies(&self, jiffies: u64) {
         std::thread::sleep(Duration::from_nanos(jiffies.saturating_mul(NS_PER_JIFFY)));
     }
+
+    fn sleep_ns(&self, ns: u64) {
+        std::thread::sleep(Duration::from_nanos(ns));
+    }
 }
 
 impl Tasks for NativeHost {

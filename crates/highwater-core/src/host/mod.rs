@@ -180,4 +180,10 @@ pub trait Host: Sized {
 
     /// Sleeps for `jiffies` timer ticks, rounded as the kernel's timer wheel does.
     fn sleep_jiffies(&self, jiffies: u64);
+
+    /// Sleeps for a time that timer ticks do not round, as programs do (`nanosleep`). A host without
+    /// fine timers sleeps until the tick after.
+    fn sleep_ns(&self, ns: u64) {
+        self.sleep_jiffies(ns.div_ceil(NS_PER_JIFFY));
+    }
 }

@@ -153,6 +153,10 @@ impl<S: EventSink> Host for Solo<S> {
     fn sleep_jiffies(&self, jiffies: u64) {
         self.now_ns.set(self.now_ns.get() + jiffies * super::NS_PER_JIFFY);
     }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.now_ns.set(self.now_ns.get() + ns);
+    }
 }
 
 /// One caller: whatever it waits for must have happened already.

@@ -148,7 +148,11 @@ impl<H: Devices> Kernel<H> {
         if spec.swap.len() > crate::vm::Pte::MAX_AREAS {
             return Err(Error::Limit("more than 4 swap areas"));
         }
-        for area in &spec.swap {
+        for (index, area) in spec.swap.iter().enumerate() {
+            // Each takes its device from the start.
+            if spec.swap[..index].iter().any(|other| other.device == area.device) {
+                return Err(Error::Limit("two swap areas on one device"));
+            }
             let Some(device) = spec.devices.get(usize::from(area.device.0)) else {
                 return Err(Error::Limit("a swap area on a device that does not exist"));
             };

@@ -256,6 +256,10 @@ impl Host for SimHost {
     fn sleep_jiffies(&self, jiffies: u64) {
         self.sim.sleep_jiffies(jiffies);
     }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.sim.sleep_ns(ns);
+    }
 }
 
 impl SimHost {

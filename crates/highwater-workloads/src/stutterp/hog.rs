@@ -1,9 +1,12 @@
 //! Hogs: anonymous memory written over and over.
 
-use highwater_core::host::{Cx, Devices};
+use highwater_core::host::{Cx, Devices, Host};
 use highwater_core::kernel::{Error, Kernel};
+use highwater_core::vm::Space;
 
 use super::Stop;
+use super::memory::{Memory, Swept};
+use crate::process;
 
 /// What a hog does after a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,23 @@ impl<H: Devices> Hog<'_, H> {
     /// # Errors
     /// If a call fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
-        let _ = cx;
-        todo!()
+        let space = process::start(self.kernel, cx)?;
+        let sweeps = self.sweeps(cx, &space);
+        process::end(self.kernel, cx, &space);
+        sweeps
+    }
+
+    fn sweeps(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<u64, Error> {
+        let mut memory = Memory::map(self.kernel, cx, space, self.pages)?;
+        let mut sweeps = 0;
+        while memory.sweep(self.kernel, cx, space, self.stop)? == Swept::All {
+            sweeps += 1;
+            if let HogHabit::RemapAfter { jiffies } = self.habit {
+                cx.host.sleep_ns(jiffies * highwater_core::host::NS_PER_JIFFY);
+                memory.unmap(self.kernel, cx, space)?;
+                memory = Memory::map(self.kernel, cx, space, self.pages)?;
+            }
+        }
+        Ok(sweeps)
     }
 }

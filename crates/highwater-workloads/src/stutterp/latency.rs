@@ -1,17 +1,25 @@
 //! The latency worker: sleeps, maps, touches, unmaps; its times are the benchmark's samples.
 
-use highwater_core::host::{Cx, Devices};
+use highwater_core::host::{Cx, Devices, Host};
 use highwater_core::kernel::{Error, Kernel};
+use highwater_core::vm::Space;
 
 use super::Stop;
+use super::memory::{Memory, Swept};
+use crate::process;
 
 /// The latency worker.
+///
+/// One operation: sleep, map, store a word in every page, unmap, read the clock. Its sample is the
+/// time since the *previous* reading less the sleep, so that waking up late counts. The operation
+/// under way when the worker is stopped is finished and counts: else the worst stalls, those that
+/// last to the end, would be missing.
 pub struct Latency<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
     /// Size of its mapping.
     pub pages: u32,
-    /// Sleep before each operation; part of the reported time.
+    /// Sleep before each operation; taken off the time between two readings.
     pub sleep_ns: u64,
     /// Name of its operations, for explanations: `mmap-48`.
     pub name: &'a str,
@@ -20,12 +28,52 @@ pub struct Latency<'a, H: Devices> {
 }
 
 impl<H: Devices> Latency<'_, H> {
-    /// Runs until stopped; the time of each operation, nanoseconds.
+    /// Runs until stopped; the time of each operation, nanoseconds. A process that the OOM killer
+    /// chose ends early.
     ///
     /// # Errors
-    /// If a call fails other than by the OOM killer.
+    /// If a call fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<Vec<u64>, Error> {
-        let _ = cx;
-        todo!()
+        let space = process::start(self.kernel, cx)?;
+        let samples = self.operations(cx, &space);
+        process::end(self.kernel, cx, &space);
+        samples
+    }
+
+    fn operations(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<Vec<u64>, Error> {
+        // Looked at by nobody: an operation goes on to its end.
+        let never = Stop::default();
+        let mut samples = Vec::new();
+        let mut last_ns = cx.host.now_ns();
+        while !self.stop.is_set() {
+            cx.host.op_begin();
+            cx.host.sleep_ns(self.sleep_ns);
+            let memory = Memory::map(self.kernel, cx, space, self.pages)?;
+            if memory.sweep(self.kernel, cx, space, &never)? == Swept::Killed {
+                break;
+            }
+            memory.unmap(self.kernel, cx, space)?;
+            let now_ns = cx.host.now_ns();
+            cx.host.op_end(self.name);
+            samples.push(sample(last_ns, now_ns, self.sleep_ns));
+            last_ns = now_ns;
+        }
+        Ok(samples)
+    }
+}
+
+/// Time between two readings less the sleep.
+const fn sample(last_ns: u64, now_ns: u64, sleep_ns: u64) -> u64 {
+    now_ns.saturating_sub(last_ns).saturating_sub(sleep_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sleep_does_not_count_and_nothing_is_negative() {
+        assert_eq!(sample(1_000, 5_001_500, 5_000_000), 500);
+        assert_eq!(sample(1_000, 4_000_000, 5_000_000), 0);
     }
 }

@@ -3,9 +3,14 @@
 //!
 //! Key types: [`Writer`], [`Reader`], [`Hog`], [`Latency`] (the four kinds of workers, each a value
 //! whose `run` is the body of a task), [`Stop`] (ends them), [`Step`] (how many of each, how large).
+//!
+//! A worker is a process with an address space, so that the OOM killer sees it; one that is killed
+//! ends without an error, and its work is missing from then on, as in the benchmark.
 
 mod hog;
 mod latency;
+mod memory;
+mod random;
 mod reader;
 mod step;
 mod stop;

@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
-use highwater_core::host::{Cx, Devices};
+use highwater_core::host::{Cx, Devices, Host};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::page_cache::File;
+use highwater_core::page_cache::{File, OpenFile};
 
 use super::Stop;
+use super::random::Random;
+use crate::process;
+
+/// Bytes of one read.
+const READ_BYTES: u64 = 1 << 20;
+/// Reads from one file before another.
+const READS_PER_FILE: u32 = 16;
 
 /// The reader: a random file, 16 reads of 1 MiB at random offsets, the next file.
 pub struct Reader<'a, H: Devices> {
@@ -21,12 +28,38 @@ pub struct Reader<'a, H: Devices> {
 }
 
 impl<H: Devices> Reader<'_, H> {
-    /// Runs until stopped; bytes read.
+    /// Runs until stopped; bytes read. A process that the OOM killer chose ends early.
     ///
     /// # Errors
-    /// If a read fails.
+    /// If a read fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
-        let _ = cx;
-        todo!()
+        let space = process::start(self.kernel, cx)?;
+        let read = self.read(cx);
+        process::end(self.kernel, cx, &space);
+        read
+    }
+
+    fn read(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
+        let open: Vec<Arc<OpenFile<H>>> =
+            self.files.iter().map(|file| self.kernel.open(cx, file)).collect();
+        let mut random = Random::new(self.seed);
+        let mut read = 0;
+        while !self.stop.is_set() && !open.is_empty() {
+            let open = &open[random.below(open.len() as u64) as usize];
+            let blocks = (open.file.size() / READ_BYTES).max(1);
+            for _ in 0..READS_PER_FILE {
+                let pos = random.below(blocks) * READ_BYTES;
+                match self.kernel.file_read(cx, open, pos, READ_BYTES) {
+                    Ok(bytes) => read += bytes,
+                    Err(Error::Killed) => return Ok(read),
+                    Err(error) => return Err(error),
+                }
+                cx.host.user_point();
+                if self.stop.is_set() {
+                    break;
+                }
+            }
+        }
+        Ok(read)
     }
 }

@@ -24,5 +24,5 @@ pub use netperf::NetperfSection;
 pub(crate) use outcome::snapshot;
 pub use outcome::{Outcome, RunError};
 pub use published::{claims_table, published_tables};
-pub use runner::{Cell, Progress, RunPlan, run};
+pub use runner::{Cell, Progress, RunPlan, run, run_explained};
 pub use unmap::UnmapSection;

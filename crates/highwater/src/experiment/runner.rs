@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::config::Policy;
+use highwater_results::explain::ExplainedRun;
 use highwater_results::{Definition, Document, Run};
 
 use super::file::{Experiment, HostKind, Workload};
@@ -58,9 +59,32 @@ pub fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Document, RunError> {
+    Ok(run_explained(plan, progress, stop)?.0)
+}
+
+/// As [`run`], with where the time went if [`RunPlan::explain`] asks for that: machine by machine,
+/// seed by seed, policy by policy.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_explained(
+    plan: &RunPlan,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<(Document, Vec<ExplainedRun>), RunError> {
     let cells = cells(plan);
-    let outcomes = run_cells(plan, &cells, progress, stop)?;
-    Ok(document(plan, outcomes))
+    let mut outcomes = run_cells(plan, &cells, progress, stop)?;
+    let mut explained = Vec::new();
+    // Policies are innermost in the plan.
+    let labels = plan.policies.iter().map(|(_, label)| label).cycle();
+    for ((outcome, cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
+        if let Some(run) = outcome.explained.take() {
+            let (machine, policy) = (cell.machine.name.clone(), cell.policy.name.clone());
+            let label = label.clone();
+            explained.push(ExplainedRun { machine, policy, label, seed: cell.seed, ..run });
+        }
+    }
+    Ok((document(plan, outcomes), explained))
 }
 
 fn seeds(plan: &RunPlan) -> Vec<u64> {
