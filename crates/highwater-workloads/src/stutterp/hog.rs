@@ -1,6 +1,6 @@
 //! Hogs: anonymous memory written over and over.
 
-use highwater_core::host::{Cx, Devices, Host};
+use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::vm::Space;
 

@@ -1,6 +1,6 @@
 //! The latency worker: sleeps, maps, touches, unmaps; its times are the benchmark's samples.
 
-use highwater_core::host::{Cx, Devices, Host};
+use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::vm::Space;
 

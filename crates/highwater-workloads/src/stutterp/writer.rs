@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater_core::host::{Cx, Devices, Host};
+use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, OpenFile};

@@ -1,0 +1,73 @@
+//! Anonymous memory of a worker.
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::kernel::{Error, Kernel};
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+
+use super::Stop;
+
+/// Pages between two looks at the stop signal: what one page table maps.
+const PIECE: u32 = 512;
+
+/// How a sweep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swept {
+    /// Every page was written.
+    All,
+    /// The worker was stopped on the way.
+    Stopped,
+    /// The OOM killer chose the process.
+    Killed,
+}
+
+/// A private mapping, readable and writable.
+pub(super) struct Memory {
+    start: u32,
+    pages: u32,
+}
+
+impl Memory {
+    pub(super) fn map<H: Devices>(
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        pages: u32,
+    ) -> Result<Self, Error> {
+        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let start = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
+        Ok(Memory { start, pages })
+    }
+
+    /// Stores a word in each page, from the first to the last.
+    pub(super) fn sweep<H: Devices>(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        stop: &Stop,
+    ) -> Result<Swept, Error> {
+        let end = self.start + self.pages;
+        let mut at = self.start;
+        while at < end {
+            if stop.is_set() {
+                return Ok(Swept::Stopped);
+            }
+            let piece = PIECE.min(end - at);
+            match kernel.touch_range(cx, space, at, piece, Access::Write) {
+                Ok(_) => at += piece,
+                Err(Error::Killed) => return Ok(Swept::Killed),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Swept::All)
+    }
+
+    pub(super) fn unmap<H: Devices>(
+        self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+    ) -> Result<(), Error> {
+        kernel.munmap(cx, space, self.start, self.pages)
+    }
+}
