@@ -9,6 +9,7 @@
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
+//! Explanation --explain-> why operations were slow: trees, tables, folded stacks
 //! ```
 //!
 //! ```
@@ -31,6 +32,7 @@
 pub mod compare;
 pub mod duration;
 pub mod evidence;
+pub mod explain;
 pub mod header;
 pub mod histogram;
 pub mod percent;

@@ -1,0 +1,231 @@
+//! The slowest operations: each a sentence that says why, a tree of causes, and who blocked whom.
+//!
+//! ```text
+//! 1. mmap-48 by latency, 12.3 s after the start: 3.21 s
+//!    88.0 % throttled: no progress, 6.0 % waiting for a CPU, 2.4 % running in inactive list
+//!               ns     time      %   times
+//!    3,213,456,789   3.21 s  100.0       1  mmap-48
+//!    3,113,456,789   3.11 s   96.9  32,768    page fault
+//! ```
+//!
+//! At each level the largest comes first; those that hardly matter are added up in one line, so that every level still
+//! adds up to the line above it: nanoseconds by themselves, percentages because they are shared out
+//! ([`apportion`]).
+
+use highwater_results::explain::{Cause, Chain, Operation};
+
+use super::figures::{apportion, grouped, human, percent};
+use super::reasons::reasons;
+
+/// A cause is shown if it took at least this part of the operation, in thousandths ...
+const SHOWN_THOUSANDTHS: u64 = 5;
+/// ... and is among so many largest of its level.
+const SHOWN_MAX: usize = 8;
+/// Reasons in the sentence.
+const REASONS_MAX: usize = 3;
+/// Waits shown with who is to blame.
+const CHAINS_MAX: usize = 5;
+/// Whoever held up, and who held up those: as far as this.
+const LINKS_MAX: usize = 8;
+
+/// One line of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Distance from the root.
+    pub(super) depth: usize,
+    /// What.
+    pub(super) name: String,
+    /// Its time.
+    pub(super) ns: u64,
+    /// Tenths of a percent of the root's time.
+    pub(super) tenths: u64,
+    /// How often; none for lines that stand for several causes.
+    pub(super) count: Option<u64>,
+}
+
+/// The lines of a tree, with what is small added up.
+pub(super) fn lines(root: &Cause) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let least_ns = u128::from(root.ns) * u128::from(SHOWN_THOUSANDTHS);
+    let is_shown = |cause: &Cause| cause.ns > 0 && u128::from(cause.ns) * 1000 >= least_ns;
+    push(root, 0, 1000, &is_shown, &mut lines);
+    lines
+}
+
+fn push(
+    cause: &Cause,
+    depth: usize,
+    tenths: u64,
+    is_shown: &dyn Fn(&Cause) -> bool,
+    lines: &mut Vec<Line>,
+) {
+    // A cause that is nothing but one other is one line with it.
+    let (mut inner, mut name) = (cause, cause.name.clone());
+    while let [only] = inner.children.as_slice() {
+        inner = only;
+        name = format!("{name} > {}", inner.name);
+    }
+    lines.push(Line { depth, name, ns: cause.ns, tenths, count: Some(inner.count) });
+    let mut children: Vec<&Cause> = inner.children.iter().filter(|child| child.ns > 0).collect();
+    children.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+    let nr_large = children.iter().take(SHOWN_MAX).take_while(|child| is_shown(child)).count();
+    // One small cause takes no more room by its own name.
+    let nr_shown = if children.len() == nr_large + 1 { children.len() } else { nr_large };
+    let (shown, small) = children.split_at(nr_shown);
+    let small_ns: u64 = small.iter().map(|child| child.ns).sum();
+    let mut weights: Vec<u64> = shown.iter().map(|child| child.ns).collect();
+    weights.push(small_ns);
+    let shares = apportion(tenths, &weights);
+    if shown.is_empty() {
+        return;
+    }
+    for (child, &share) in shown.iter().zip(&shares) {
+        push(child, depth + 1, share, is_shown, lines);
+    }
+    if !small.is_empty() {
+        let name = format!("other ({} causes)", small.len());
+        let tenths = shares[nr_shown];
+        lines.push(Line { depth: depth + 1, name, ns: small_ns, tenths, count: None });
+    }
+}
+
+/// One operation as text; `rank` from 1.
+pub(super) fn operation(rank: usize, operation: &Operation) -> String {
+    let Operation { name, task, start_ns, ns, causes, chains } = operation;
+    let mut text =
+        format!("{rank}. {name} by {task}, {} after the start: {}\n", human(*start_ns), human(*ns));
+    text += &format!("   {}\n", sentence(causes));
+    text += &table(&lines(causes));
+    if !chains.is_empty() {
+        text += "   longest waits, and who held them up\n";
+    }
+    for chain in chains.iter().take(CHAINS_MAX) {
+        text += &chain_text(chain);
+    }
+    if chains.len() > CHAINS_MAX {
+        text += &format!("   and {} shorter ones\n", chains.len() - CHAINS_MAX);
+    }
+    text
+}
+
+/// The largest reasons in words.
+pub(super) fn sentence(causes: &Cause) -> String {
+    let all = reasons(causes);
+    let weights: Vec<u64> = all.iter().map(|reason| reason.ns).collect();
+    let shares = apportion(1000, &weights);
+    let parts = all.iter().zip(&shares).take(REASONS_MAX);
+    let words: Vec<String> =
+        parts.map(|(reason, &share)| format!("{} % {}", percent(share), reason.name)).collect();
+    words.join(", ")
+}
+
+fn table(lines: &[Line]) -> String {
+    let ns: Vec<String> = lines.iter().map(|line| grouped(line.ns)).collect();
+    let times: Vec<String> =
+        lines.iter().map(|line| line.count.map_or_else(String::new, grouped)).collect();
+    let width =
+        |texts: &[String], least: usize| texts.iter().map(String::len).fold(least, usize::max);
+    let (ns_width, times_width) = (width(&ns, 2), width(&times, 5));
+    let mut text =
+        format!("   {:>ns_width$}  {:>7}      %  {:>times_width$}\n", "ns", "time", "times");
+    for ((line, ns), times) in lines.iter().zip(&ns).zip(&times) {
+        let time = human(line.ns);
+        let percent = percent(line.tenths);
+        let indent = "  ".repeat(line.depth);
+        let name = &line.name;
+        text += &format!(
+            "   {ns:>ns_width$}  {time:>7}  {percent:>5}  {times:>times_width$}  {indent}{name}\n"
+        );
+    }
+    text
+}
+
+fn chain_text(chain: &Chain) -> String {
+    let Chain { start_ns, ns, what, links } = chain;
+    let mut text = format!("   {:>7}  {what}, at {}\n", human(*ns), human(*start_ns));
+    for (depth, link) in links.iter().take(LINKS_MAX).enumerate() {
+        let indent = "  ".repeat(depth);
+        let doing =
+            if link.doing.is_empty() { String::new() } else { format!(", in {}", link.doing) };
+        text += &format!("            {indent}{} {}{doing}\n", link.how, link.task);
+    }
+    if links.len() > LINKS_MAX {
+        text += &format!("            and {} more\n", links.len() - LINKS_MAX);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{cause, leaf, mmap};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_operation_as_text() {
+        let expected = "\
+1. mmap-48 by latency, 12.3 s after the start: 3.21 s
+   88.0 % throttled: no progress, 6.0 % waiting for a CPU, 2.4 % running in inactive list
+              ns     time      %   times
+   3,213,456,789   3.21 s  100.0       1  mmap-48
+   3,113,456,789   3.11 s   96.9  32,768    page fault
+   2,999,456,789   3.00 s   93.4     120      slow allocation > direct reclaim
+   2,828,000,000   2.83 s   88.1      12        throttle > throttled: no progress
+      97,000,000  97.0 ms    3.0     440        inactive list
+      77,000,000  77.0 ms    2.4     440          running
+      20,000,000  20.0 ms    0.6      31          lock lru > running
+      74,456,789  74.5 ms    2.3     120        running
+     114,000,000   114 ms    3.5       9      waiting for a CPU
+      78,900,000  78.9 ms    2.4       4    waiting for a CPU
+      21,100,000  21.1 ms    0.7            other (2 causes)
+   longest waits, and who held them up
+    1.20 s  throttled: no progress, at 13.0 s
+            woken by kswapd0, in balance node > inactive list
+              held by hog/3
+";
+        let text = operation(1, &mmap());
+        assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn nothing_took_no_time() {
+        let lines = lines(&Cause::new("mmap"));
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].ns, 0);
+        assert_eq!(sentence(&Cause::new("mmap")), "");
+    }
+
+    #[test]
+    fn many_equal_causes_leave_some_for_the_last_line() {
+        let children = (0..20).map(|i| leaf(&format!("c{i:02}"), 5, 1)).collect();
+        let lines = lines(&cause("all", 1, children));
+        assert_eq!(lines.len(), 1 + SHOWN_MAX + 1);
+        assert_eq!(lines[SHOWN_MAX + 1].name, "other (12 causes)");
+        assert_eq!(lines[SHOWN_MAX + 1].ns, 60);
+    }
+
+    fn any_cause() -> impl Strategy<Value = Cause> {
+        let leaf =
+            (0u64..1000, "[a-c]").prop_map(|(ns, name)| super::super::tests::leaf(&name, ns, 1));
+        leaf.prop_recursive(4, 60, 12, |inner| {
+            (proptest::collection::vec(inner, 1..12), "[a-c]")
+                .prop_map(|(children, name)| cause(&name, 1, children))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_level_adds_up_to_the_line_above(root in any_cause()) {
+            let lines = lines(&root);
+            prop_assert_eq!(lines[0].ns, root.ns);
+            for (at, line) in lines.iter().enumerate() {
+                let below = lines[at + 1..].iter().take_while(|l| l.depth > line.depth);
+                let inside: Vec<&Line> = below.filter(|l| l.depth == line.depth + 1).collect();
+                if !inside.is_empty() {
+                    prop_assert_eq!(inside.iter().map(|l| l.ns).sum::<u64>(), line.ns);
+                    prop_assert_eq!(inside.iter().map(|l| l.tenths).sum::<u64>(), line.tenths);
+                }
+            }
+        }
+    }
+}
