@@ -13,6 +13,7 @@
 //! | `interrupt` | [`Sim::interrupt`] |
 //! | `yield_now` | synchronise; gives way if the time slice is over |
 //! | `user_point` | the same, once a program is [`USER_AHEAD_NS`] ahead |
+//! | `phase_*`, `op_*` | the ledger, if one is open: [`crate::ledger`] |
 //! | `submit` | the disks: [`crate::disk`] |
 //! | `park`, `unpark` | the engine's |
 
@@ -22,7 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use highwater_core::config::Machine;
-use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Tasks};
+use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Tasks};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::trace::Event;
@@ -38,7 +39,7 @@ use devices::Disk;
 /// How far a program that touches its memory may run ahead of events. What it does meanwhile is to
 /// set young and dirty bits, which others then see so much too early; a touch takes a few
 /// nanoseconds, so that giving way at each of them would cost much more than the touch.
-const USER_AHEAD_NS: u64 = 2000;
+const USER_AHEAD_NS: u64 = 20_000;
 
 /// Receives trace events: virtual time, CPU, event.
 pub type TraceSink = Box<dyn Fn(u64, CpuId, &Event)>;
@@ -240,6 +241,34 @@ impl Host for SimHost {
         if self.has_tracing {
             // By value: then the event is only built if it goes somewhere.
             self.trace_slow(cpu, *event);
+        }
+    }
+
+    #[inline(always)]
+    fn phase_begin(&self, phase: Phase) {
+        if self.sim.is_booking() {
+            self.sim.begin_phase(phase);
+        }
+    }
+
+    #[inline(always)]
+    fn phase_end(&self, phase: Phase) {
+        if self.sim.is_booking() {
+            self.sim.end_phase(phase);
+        }
+    }
+
+    #[inline(always)]
+    fn op_begin(&self) {
+        if self.sim.is_booking() {
+            self.sim.begin_op();
+        }
+    }
+
+    #[inline(always)]
+    fn op_end(&self, name: &str) {
+        if self.sim.is_booking() {
+            self.sim.end_op(name);
         }
     }
 
