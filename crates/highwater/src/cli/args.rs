@@ -29,6 +29,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Run one workload on one machine under one policy
     Run(RunArgs),
+    /// Run an experiment and print where the time of its slowest operations went
+    Explain(ExplainArgs),
     /// Replay a trace of a real kernel's page allocator under policies of your choice
     Replay(ReplayArgs),
     /// Print /proc/zoneinfo of a freshly booted machine
@@ -131,6 +133,49 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
     /// Also write the results to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// `highwater explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Experiment (a name, its number alone, or a file), or a directory that `compare --out` or
+    /// `explain --out` wrote
+    #[arg(value_name = "EXPERIMENT|DIR")]
+    pub experiment: String,
+    /// Slowest operations to show, of each policy
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub worst: usize,
+    /// A short version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Runs of each policy
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub iterations: Option<u32>,
+    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
+    #[arg(long, value_name = "S", value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    /// Simulations at a time; default: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// In virtual time, or on this computer's threads and memory
+    #[arg(long, value_enum, default_value = "sim")]
+    pub host: HostArg,
+    #[command(flatten)]
+    /// The machine instead of the experiment's own.
+    pub machine: MachineArgs,
+    /// Policies instead of the experiment's own; the first is the baseline
+    #[arg(long = "policy", value_name = "NAME|FILE")]
+    pub policies: Vec<String>,
+    /// Write folded stacks for a flame graph to this file; "-": to standard output, instead of the rest
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// Also write explain.json, explain.txt and folded.txt to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Output format

@@ -36,6 +36,22 @@ pub(super) fn workloads() -> Vec<(String, String)> {
 
 /// Runs an experiment.
 pub(super) fn run(args: &CompareArgs) -> Result<Outcome, CliError> {
+    finish(&plan(args)?, args.out.as_deref(), args.format, RowSet::Means)
+}
+
+/// What `compare` runs, with every name resolved.
+pub(super) fn plan(args: &CompareArgs) -> Result<RunPlan, CliError> {
+    let mut experiment = experiment_of(args)?;
+    let host = host_kind(args.host);
+    let machines = machines(&mut experiment, &args.machine, host)?;
+    let policies = policies(&experiment, &args.policies)?;
+    let jobs = args.jobs.map_or_else(default_jobs, usize::from);
+    let seed = args.seed.unwrap_or(DEFAULT_SEED);
+    Ok(RunPlan { experiment, host, machines, policies, seed, jobs, explain: None })
+}
+
+/// The experiment that `compare` was asked for.
+pub(super) fn experiment_of(args: &CompareArgs) -> Result<Experiment, CliError> {
     let mut experiment = load(&args.experiment)?;
     if args.quick {
         experiment = experiment.quick();
@@ -43,28 +59,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, CliError> {
     if let Some(iterations) = args.iterations {
         experiment.iterations = iterations;
     }
-    let host = host_kind(args.host);
-    let machines = machines(&mut experiment, &args.machine, host)?;
-    let policies = policies(&experiment, &args.policies)?;
-    let jobs = args.jobs.map_or_else(default_jobs, usize::from);
-    let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    let plan = RunPlan { experiment, host, machines, policies, seed, jobs, explain: None };
-    finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
+    Ok(experiment)
 }
 
 /// Runs one workload under one policy.
 pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
-    let Some(workload) = WorkloadName::ALL.iter().find(|w| w.name() == args.workload) else {
-        let known: Vec<_> = WorkloadName::ALL.iter().map(|w| w.name()).collect();
-        let known = known.join(", ");
-        return Err(CliError::new(format!(
-            "unknown workload \"{}\"; there is {known}",
-            args.workload
-        )));
-    };
-    let mut experiment = load(workload.default_experiment())?;
-    experiment.name = workload.name().to_owned();
-    experiment.iterations = 1;
+    let mut experiment = experiment_of_workload(&args.workload)?;
     let host = host_kind(args.host);
     if host == HostKind::Sim {
         args.machine.require()?;
@@ -74,6 +74,19 @@ pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
     finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
+}
+
+/// The experiment that `run` makes of a workload.
+pub(super) fn experiment_of_workload(name: &str) -> Result<Experiment, CliError> {
+    let Some(workload) = WorkloadName::ALL.iter().find(|w| w.name() == name) else {
+        let known: Vec<_> = WorkloadName::ALL.iter().map(|w| w.name()).collect();
+        let known = known.join(", ");
+        return Err(CliError::new(format!("unknown workload \"{name}\"; there is {known}")));
+    };
+    let mut experiment = load(workload.default_experiment())?;
+    experiment.name = workload.name().to_owned();
+    experiment.iterations = 1;
+    Ok(experiment)
 }
 
 fn load(name: &str) -> Result<Experiment, CliError> {
@@ -87,7 +100,7 @@ const fn host_kind(arg: HostArg) -> HostKind {
     }
 }
 
-fn default_jobs() -> usize {
+pub(super) fn default_jobs() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -224,15 +237,15 @@ fn tables(plan: &RunPlan, document: &Document, rows: RowSet) -> Result<Vec<Table
 }
 
 /// The command without what does not change its results.
-fn command_line() -> Vec<String> {
+pub(super) fn command_line() -> Vec<String> {
     let mut words = vec!["highwater".to_owned()];
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {
-            "--jobs" | "--out" => {
+            "--jobs" | "--out" | "--folded" => {
                 args.next();
             }
-            w if w.starts_with("--jobs=") || w.starts_with("--out=") => {}
+            w if ["--jobs=", "--out=", "--folded="].iter().any(|o| w.starts_with(o)) => {}
             _ => words.push(word),
         }
     }
@@ -240,7 +253,7 @@ fn command_line() -> Vec<String> {
 }
 
 /// Set when the user asks to stop; asked twice, the process ends at once.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
+pub(super) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     ctrlc::set_handler(move || {
@@ -253,10 +266,10 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
 }
 
 /// Progress on stderr, if that is a terminal.
-struct Bar(ProgressBar);
+pub(super) struct Bar(pub(super) ProgressBar);
 
 impl Bar {
-    fn new() -> Bar {
+    pub(super) fn new() -> Bar {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left") {
             bar.set_style(style);

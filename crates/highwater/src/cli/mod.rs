@@ -6,6 +6,7 @@ mod args;
 mod bench;
 mod check;
 mod compare;
+mod explain;
 mod list;
 mod proc;
 mod replay;
@@ -20,6 +21,7 @@ pub use args::Cli;
 use args::Command;
 
 use crate::error::{InputError, one_line};
+use crate::experiment::Experiment;
 
 /// How a command ended that did what it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,7 @@ fn run(command: Command) -> Result<Outcome, CliError> {
         Command::List(args) => list::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Run(args) => compare::run_one(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Zoneinfo(args) => proc::run(proc::File::Zoneinfo, &args),
         Command::Buddyinfo(args) => proc::run(proc::File::Buddyinfo, &args),
@@ -81,6 +84,15 @@ fn run(command: Command) -> Result<Outcome, CliError> {
         Command::Vmstat(args) => proc::run(proc::File::Vmstat, &args),
         Command::Check(args) => check::run(&args),
         Command::Bench(args) => bench::run(&args),
+    }
+}
+
+/// The experiment that a `compare` or `run` command runs; none for other commands.
+pub(crate) fn experiment_of(cli: &Cli) -> Result<Option<Experiment>, CliError> {
+    match &cli.command {
+        Command::Compare(args) => compare::experiment_of(args).map(Some),
+        Command::Run(args) => compare::experiment_of_workload(&args.workload).map(Some),
+        _ => Ok(None),
     }
 }
 

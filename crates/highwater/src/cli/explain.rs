@@ -1,0 +1,114 @@
+//! `highwater explain`: run an experiment with its time booked by cause, print where the time of the
+//! slowest operations went.
+
+use std::path::Path;
+
+use highwater_report::explain as report;
+use highwater_report::render::Format;
+use highwater_results::explain::{EXPLAIN_FILE, Explanation};
+use highwater_results::store::{Store, StoreError, write_atomically};
+
+use super::args::{CompareArgs, ExplainArgs};
+use super::{CliError, Outcome, compare, print};
+use crate::experiment::RunPlan;
+use crate::explain::{self, source};
+
+/// Where `--folded` prints to stdout.
+const STDOUT: &str = "-";
+
+/// Explains an experiment, or what a directory holds.
+pub(super) fn run(args: &ExplainArgs) -> Result<Outcome, CliError> {
+    let path = Path::new(&args.experiment);
+    let explanation = match source::of(path)? {
+        source::Source::Experiment => measure(plan(args)?, args)?,
+        source::Source::Results(document) => {
+            refuse_options(args)?;
+            measure(source::repeat(&document, path)?, args)?
+        }
+        source::Source::Explained(mut known) => {
+            refuse_options(args)?;
+            known.runs.iter_mut().for_each(|run| run.worst.truncate(args.worst));
+            *known
+        }
+    };
+    if let Some(dir) = &args.out {
+        write(dir, &explanation)?;
+    }
+    match args.folded.as_deref() {
+        Some(file) if file == Path::new(STDOUT) => print(&report::folded(&explanation))?,
+        Some(file) => {
+            write_atomically(file, report::folded(&explanation).as_bytes()).map_err(failed)?;
+            print(&report::render(&explanation, args.format))?;
+        }
+        None => print(&report::render(&explanation, args.format))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// What to run if an experiment was named: as `compare`, once.
+fn plan(args: &ExplainArgs) -> Result<RunPlan, CliError> {
+    compare::plan(&CompareArgs {
+        experiment: args.experiment.clone(),
+        quick: args.quick,
+        iterations: Some(1),
+        seed: args.seed,
+        jobs: args.jobs,
+        host: args.host,
+        machine: args.machine.clone(),
+        policies: args.policies.clone(),
+        out: None,
+        format: args.format,
+    })
+}
+
+/// Runs a plan with its time booked.
+fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
+    plan.experiment.iterations = args.iterations.unwrap_or(1);
+    plan.jobs = args.jobs.map_or_else(compare::default_jobs, usize::from);
+    plan.explain = Some(args.worst);
+    let stop = compare::stop_on_interrupt()?;
+    let bar = compare::Bar::new();
+    let explanation = explain::explain(&plan, compare::command_line(), &bar, &stop)?;
+    bar.0.finish_and_clear();
+    Ok(explanation)
+}
+
+/// A directory says itself what was run.
+fn refuse_options(args: &ExplainArgs) -> Result<(), CliError> {
+    let machine = &args.machine;
+    let names_machine = machine.machine.is_some()
+        || machine.mem.is_some()
+        || machine.cpus.is_some()
+        || !machine.numa.is_empty();
+    let given = [
+        ("--quick", args.quick),
+        ("--seed", args.seed.is_some()),
+        ("--policy", !args.policies.is_empty()),
+        ("--machine, --mem, --cpus, --numa", names_machine),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let dir = &args.experiment;
+            Err(CliError::new(format!("{option}: not with a directory; {dir} says what was run")))
+        }
+    }
+}
+
+/// All that can be kept.
+fn write(dir: &Path, explanation: &Explanation) -> Result<(), CliError> {
+    let store = Store::create(dir).map_err(failed)?;
+    for (name, text) in [
+        (EXPLAIN_FILE, report::json(explanation)),
+        ("explain.txt", report::render(explanation, Format::Terminal)),
+        ("folded.txt", report::folded(explanation)),
+    ] {
+        store.write_text(name, &text).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: StoreError) -> CliError {
+    CliError::new(error.to_string())
+}

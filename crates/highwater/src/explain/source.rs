@@ -1,0 +1,111 @@
+//! What there is to explain: an experiment, the results of a run, or an explanation that is there
+//! already.
+//!
+//! Results say all that is needed to repeat them: machines and policies with every figure, the seed,
+//! and the command line for the rest.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::Parser;
+use highwater_results::Document;
+use highwater_results::explain::{EXPLAIN_FILE, Explanation};
+use highwater_results::store::{DOCUMENT_FILE, read_document};
+
+use crate::cli::{self, CliError};
+use crate::error::{InputError, one_line};
+use crate::experiment::{HostKind, RunPlan};
+use crate::machine_file::MachineFile;
+use crate::policy_file;
+
+/// What a name on the command line stands for.
+pub(crate) enum Source {
+    /// Not a directory: an experiment.
+    Experiment,
+    /// A directory that `compare --out` or `run --out` wrote.
+    Results(Box<Document>),
+    /// One that `explain --out` wrote.
+    Explained(Box<Explanation>),
+}
+
+/// Looks at a name.
+///
+/// # Errors
+/// If it is a directory without results, or they are no good.
+pub(crate) fn of(path: &Path) -> Result<Source, InputError> {
+    if !path.is_dir() {
+        return Ok(Source::Experiment);
+    }
+    let file = path.join(EXPLAIN_FILE);
+    match fs::read_to_string(&file) {
+        Ok(text) => {
+            let name = file.display().to_string();
+            return Ok(Source::Explained(Box::new(parse(&name, &text)?)));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let reason = format!("cannot be read: {error}");
+            return Err(InputError::whole(file.display().to_string(), reason));
+        }
+    }
+    if !path.join(DOCUMENT_FILE).exists() {
+        let reason = format!("neither {EXPLAIN_FILE} nor {DOCUMENT_FILE} in this directory");
+        return Err(InputError::whole(path.display().to_string(), reason));
+    }
+    match read_document(path) {
+        Ok(document) => Ok(Source::Results(Box::new(document))),
+        // The error names its file.
+        Err(error) => Err(InputError::whole(path.display().to_string(), error.to_string())),
+    }
+}
+
+/// An explanation that adds up.
+fn parse(file: &str, text: &str) -> Result<Explanation, InputError> {
+    let explanation: Explanation = serde_json::from_str(text).map_err(|error| InputError {
+        file: file.to_owned(),
+        line: Some(error.line()),
+        field: None,
+        reason: one_line(&error.to_string()),
+    })?;
+    explanation.validate().map_err(|error| InputError::whole(file, error.to_string()))?;
+    Ok(explanation)
+}
+
+/// The run that results are of, to be run again.
+///
+/// # Errors
+/// If they name what is not there any more.
+pub(crate) fn repeat(document: &Document, path: &Path) -> Result<RunPlan, CliError> {
+    let file = path.join(DOCUMENT_FILE).display().to_string();
+    let wrong = |field: &str, reason: String| InputError {
+        file: file.clone(),
+        line: None,
+        field: Some(field.to_owned()),
+        reason,
+    };
+    let command = cli::Cli::try_parse_from(&document.command_line)
+        .map_err(|error| wrong("command_line", one_line(&error.to_string())))?;
+    let Some(experiment) = cli::experiment_of(&command)? else {
+        let reason = "neither compare nor run".to_owned();
+        return Err(wrong("command_line", reason).into());
+    };
+    let is_native = document.host == HostKind::Native.name();
+    let host = if is_native { HostKind::Native } else { HostKind::Sim };
+    let machines = document
+        .machines
+        .iter()
+        .map(|machine| MachineFile::parse(&machine.name, &machine.definition))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut policies = Vec::new();
+    for policy in &document.policies {
+        let label = document.runs.iter().find(|run| run.policy == policy.name);
+        let label = label.map_or_else(|| policy.name.clone(), |run| run.label.clone());
+        policies.push((policy_file::parse(&policy.name, &policy.definition)?, label));
+    }
+    if machines.is_empty() || policies.is_empty() {
+        return Err(wrong("machines, policies", "none to run".to_owned()).into());
+    }
+    let seed = document.seed;
+    Ok(RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None })
+}
