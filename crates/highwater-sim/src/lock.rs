@@ -21,7 +21,7 @@
 //! Private locks ([`LockKind::Private`]) are spin locks that nearly always their own CPU takes:
 //! their uncontended path does not synchronise.
 //!
-//! Everything is on one OS thread; mutual exclusion is the `holder` cell.
+//! Everything is on one OS thread; mutual exclusion is the `is_held` cell.
 
 #![allow(unsafe_code, reason = "a lock hands out references to what it protects")]
 
@@ -33,6 +33,7 @@ use std::rc::Rc;
 use crate::cpu::CpuId;
 use crate::engine::Sim;
 use crate::engine::task::TaskIndex;
+use crate::ledger::NodeKey;
 
 /// How a lock waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +71,20 @@ pub struct LockClass {
     wait_ns_max: Cell<u64>,
     hold_ns: Cell<u64>,
     hold_ns_max: Cell<u64>,
+    longest: RefCell<LongestHold>,
+}
+
+/// Who held a lock longest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LongestHold {
+    /// The task's name; `None` if it was no task.
+    pub task: Option<Rc<str>>,
+    /// What it was doing when it gave the lock up, outermost first; known while a ledger is open.
+    pub doing: Vec<NodeKey>,
 }
 
 /// One row of a lock report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockStats {
     /// The class.
     pub name: &'static str,
@@ -89,11 +100,9 @@ pub struct LockStats {
     pub hold_ns: u64,
     /// Longest hold.
     pub hold_ns_max: u64,
+    /// Whose that was.
+    pub longest: LongestHold,
 }
-
-/// Holder of a free lock. No task: there are stacks for far fewer. Not [`TaskIndex::NONE`] either,
-/// which holds locks outside tasks (while a machine is set up, say).
-const NOBODY: TaskIndex = TaskIndex(u32::MAX - 1);
 
 /// A lock around a `T`.
 pub struct SimLock<T> {
@@ -101,8 +110,10 @@ pub struct SimLock<T> {
     class: Rc<LockClass>,
     /// When the last holder released it; may lie ahead of global time.
     free_at_ns: Cell<u64>,
-    /// The task that is inside, or that the lock was handed to; [`NOBODY`] if it is free.
+    /// The task that is inside, or that the lock was handed to; of a free lock the last one
+    /// ([`TaskIndex::NONE`] for code outside tasks).
     holder: Cell<TaskIndex>,
+    is_held: Cell<bool>,
     /// The class's.
     kind: LockKind,
     taken_at_ns: Cell<u64>,
@@ -136,6 +147,7 @@ impl Sim {
             wait_ns_max: Cell::new(0),
             hold_ns: Cell::new(0),
             hold_ns_max: Cell::new(0),
+            longest: RefCell::default(),
         });
         self.inner.locks.borrow_mut().push(Rc::clone(&class));
         class
@@ -158,6 +170,7 @@ impl LockClass {
             wait_ns_max: self.wait_ns_max.get(),
             hold_ns: self.hold_ns.get(),
             hold_ns_max: self.hold_ns_max.get(),
+            longest: self.longest.borrow().clone(),
         }
     }
 }
@@ -174,7 +187,8 @@ impl<T> SimLock<T> {
             sim: sim.clone(),
             class: Rc::clone(class),
             free_at_ns: Cell::new(0),
-            holder: Cell::new(NOBODY),
+            holder: Cell::new(TaskIndex::NONE),
+            is_held: Cell::new(false),
             kind: class.kind,
             taken_at_ns: Cell::new(0),
             last_cpu: Cell::new(owner),
@@ -230,14 +244,9 @@ impl<T> SimLock<T> {
     /// that of a private lock's owner who ran ahead without synchronising: at `now_ns` the lock
     /// was still free.
     fn is_free_at(&self, now_ns: u64) -> bool {
-        !self.is_held()
+        !self.is_held.get()
             && (self.free_at_ns.get() <= now_ns
                 || (self.kind == LockKind::Private && now_ns < self.taken_at_ns.get()))
-    }
-
-    #[inline(always)]
-    fn is_held(&self) -> bool {
-        self.holder.get() != NOBODY
     }
 
     /// The common case of [`SimLock::lock`]: nothing to wait for, the cache line is here, no tick
@@ -249,7 +258,7 @@ impl<T> SimLock<T> {
         let taken_at_ns = now_ns + class.costs.hot_ns;
         let others_first = self.kind != LockKind::Private && now_ns > inner.horizon_ns.get();
         if others_first
-            || self.is_held()
+            || self.is_held.get()
             || now_ns < self.free_at_ns.get()
             || inner.cpu.get() != self.last_cpu.get()
             || taken_at_ns >= inner.tick_at_ns.get()
@@ -260,6 +269,7 @@ impl<T> SimLock<T> {
             inner.atomic_begin();
         }
         self.holder.set(inner.running.get());
+        self.is_held.set(true);
         inner.local_ns.set(taken_at_ns);
         Some(self.begin_hold(class, taken_at_ns))
     }
@@ -288,6 +298,7 @@ impl<T> SimLock<T> {
             inner.atomic_begin();
         }
         self.holder.set(inner.running.get());
+        self.is_held.set(true);
         let taken_at_ns = inner.charge(self.transfer_ns());
         self.begin_hold(&self.class, taken_at_ns)
     }
@@ -298,11 +309,15 @@ impl<T> SimLock<T> {
         let sim = &self.sim;
         let me = sim.inner.running.get();
         assert!(
-            !sim.inner.teardown.get() || !self.is_held(),
+            !sim.inner.teardown.get() || !self.is_held.get(),
             "{} wanted by a destructor while another unfinished task holds it",
             self.class.name
         );
-        assert_ne!(self.holder.get(), me, "{} taken twice by one task", self.class.name);
+        assert!(
+            !self.is_held.get() || self.holder.get() != me,
+            "{} taken twice by one task",
+            self.class.name
+        );
         // A private lock's taker has not synchronised yet; the holder may be done by then.
         sim.sync();
         let since_ns = sim.now_ns();
@@ -310,7 +325,11 @@ impl<T> SimLock<T> {
         if !waits_asleep {
             sim.inner.atomic_begin();
         }
-        if self.is_held() {
+        let is_booking = sim.is_booking();
+        if is_booking {
+            sim.begin_lock_wait(self.class.name, self.holder.get());
+        }
+        if self.is_held.get() {
             let holder = self.holder.get();
             self.waiters.borrow_mut().push_back(me);
             self.nr_waiters.set(self.nr_waiters.get() + 1);
@@ -325,10 +344,17 @@ impl<T> SimLock<T> {
             // Released, but in this CPU's future: busy until then. Taken at once, so that
             // whoever comes meanwhile queues behind.
             let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
+            if is_booking {
+                sim.book_spin(self.holder.get(), wait_ns);
+            }
             self.holder.set(me);
+            self.is_held.set(true);
             sim.spin_for(wait_ns);
             sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
             sim.sync();
+        }
+        if sim.is_booking() {
+            sim.end_lock_wait(self.class.name);
         }
         // A sleeping lock's taker may have been moved by the wait.
         self.last_cpu.set(sim.cpu());
@@ -355,15 +381,26 @@ impl<T> SimLock<T> {
         let hold_ns = now_ns.saturating_sub(self.taken_at_ns.get());
         class.hold_ns.set(class.hold_ns.get() + hold_ns);
         if hold_ns > class.hold_ns_max.get() {
-            class.hold_ns_max.set(hold_ns);
+            self.is_longest(hold_ns);
         }
         self.free_at_ns.set(now_ns);
-        self.holder.set(NOBODY);
+        self.is_held.set(false);
         if self.nr_waiters.get() > 0 {
             return self.unlock_contended();
         }
         if self.kind != LockKind::Sleep {
             inner.atomic_end(now_ns);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_longest(&self, hold_ns: u64) {
+        self.class.hold_ns_max.set(hold_ns);
+        if !self.sim.inner.teardown.get() {
+            let (task, doing) = self.sim.who_and_what().unzip();
+            *self.class.longest.borrow_mut() =
+                LongestHold { task, doing: doing.unwrap_or_default() };
         }
     }
 
@@ -385,6 +422,7 @@ impl<T> SimLock<T> {
         if let Some(next) = next {
             self.nr_waiters.set(self.nr_waiters.get() - 1);
             self.holder.set(next);
+            self.is_held.set(true);
             if self.kind == LockKind::Sleep {
                 self.sim.lock_grant(next);
             } else {
@@ -424,8 +462,8 @@ impl<T> Deref for LockGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: 1. A guard is made only by `begin_hold`, and until `unlock` `holder` is somebody.
-        // `take_at_once` and `try_lock_slow` make one only while it is nobody, and set it first;
+        // SAFETY: 1. A guard is made only by `begin_hold`, and until `unlock` `is_held` is set.
+        // `take_at_once` and `try_lock_slow` make one only while it is not, and set it first;
         // `take_contended` does the same or returns after `hand_over` named the taker: at most one
         // guard exists. 2. `SimLock` is neither `Send` nor `Sync`, so no other thread is involved.
         // 3. `get_mut` and `into_inner` need the lock unborrowed, while a guard borrows it. 4. At

@@ -8,6 +8,7 @@ pub use highwater_core::host::IpiScope;
 
 use super::CpuId;
 use crate::engine::Sim;
+use crate::ledger::NodeKey;
 
 impl Sim {
     /// Interrupts `targets` (the caller's own CPU is left out), each for `handler_ns`, and waits
@@ -38,7 +39,7 @@ impl Sim {
                 handler_ns,
             );
         }
-        self.charge(cost_ns);
+        self.charge_as(NodeKey::Answers, cost_ns);
         nr_sent
     }
 }

@@ -43,6 +43,7 @@ use super::watch::{Finding, Watch};
 use crate::cpu::sched::{Candidate, Placed, Sched};
 use crate::cpu::{CpuId, SchedParams, Topology};
 use crate::digest::{Digest, DigestPlan};
+use crate::ledger::{BlockedBy, Book};
 
 /// What a simulation is made of.
 #[derive(Clone, Debug)]
@@ -98,6 +99,10 @@ pub(crate) struct Inner {
     pub(crate) resched_at_ns: Cell<u64>,
     /// User time since the task was resumed.
     pub(crate) user_ns: Cell<u64>,
+    /// Time of all ticks, on all CPUs.
+    pub(crate) ticks_ns: Cell<u64>,
+    /// A ledger is open: `State::book` is there.
+    pub(crate) booking: Cell<bool>,
     /// Local clock when the task was resumed.
     resumed_at_ns: Cell<u64>,
     /// Spinlocks that the running task holds.
@@ -126,6 +131,8 @@ pub(crate) struct State {
     limit_ns: u64,
     pub(crate) nr_events: u64,
     pub(crate) watch: Watch,
+    /// Where everybody's time goes, if somebody wants to know.
+    pub(crate) book: Option<Box<Book>>,
 }
 
 impl Engine {
@@ -140,6 +147,7 @@ impl Engine {
             limit_ns: u64::MAX,
             nr_events: 0,
             watch: Watch::new(),
+            book: None,
         };
         let inner = Inner {
             local_ns: Cell::new(0),
@@ -147,6 +155,8 @@ impl Engine {
             tick_at_ns: Cell::new(u64::MAX),
             resched_at_ns: Cell::new(u64::MAX),
             user_ns: Cell::new(0),
+            ticks_ns: Cell::new(0),
+            booking: Cell::new(false),
             resumed_at_ns: Cell::new(0),
             atomic_depth: Cell::new(0),
             running: Cell::new(TaskIndex::NONE),
@@ -290,6 +300,7 @@ impl Inner {
                 },
                 TaskState::Timed | TaskState::Sleeping => {
                     state.tasks[index].wake = Wake::TimedOut;
+                    state.book_ready(index, time_ns, None);
                     let placed = state.place(index, time_ns);
                     if placed == Some(time_ns) {
                         time_ns
@@ -330,6 +341,9 @@ impl Inner {
             self.tick_at_ns.set(cpu.tick_at_ns);
             self.resched_at_ns.set(cpu.resched_at_ns);
         }
+        if let Some(book) = &mut state.book {
+            book.resume(index, self.counts());
+        }
         let (bound_ns, likely_next) = state.queue.peek();
         self.set_horizon(bound_ns);
         if let Some(id) = likely_next {
@@ -358,6 +372,7 @@ impl Inner {
             cpu.local_ns = local_ns;
             cpu.tick_at_ns = self.tick_at_ns.get();
         }
+        self.book_run(state, index);
     }
 
     /// Accounts what the running interrupt has used so far, before it wakes a task that may start
@@ -467,10 +482,13 @@ impl Inner {
         self.leave(state, index);
         self.running.set(TaskIndex::NONE);
         let ended_ns = self.local_ns.get();
+        if let Some(book) = &mut state.book {
+            book.end(index);
+        }
         let joiners = state.tasks.remove(index);
         Self::release_cpu(state, index);
         for joiner in joiners {
-            state.wake(joiner, ended_ns);
+            state.wake(joiner, ended_ns, index);
         }
         state.now_ns = ended_ns;
         self.dispatch(state)
@@ -534,13 +552,15 @@ impl State {
             Placed::Queued { cpu } => {
                 task.cpu = cpu;
                 task.state = TaskState::Queued;
+                self.book_queued(index, now_ns);
                 None
             }
         }
     }
 
-    /// Makes a blocked task runnable at `now_ns`; an event resumes it. False if it was not blocked.
-    pub(crate) fn wake(&mut self, id: TaskId, now_ns: u64) -> bool {
+    /// `waker` makes a blocked task runnable at `now_ns`; an event resumes it. False if it was not
+    /// blocked.
+    pub(crate) fn wake(&mut self, id: TaskId, now_ns: u64, waker: TaskIndex) -> bool {
         let Some(task) = self.tasks.find(id) else {
             return false;
         };
@@ -552,6 +572,7 @@ impl State {
             _ => return false,
         }
         self.tasks[id.index].wake = Wake::Unparked;
+        self.book_ready(id.index, now_ns, Some((BlockedBy::Woke, waker)));
         if let Some(at_ns) = self.place(id.index, now_ns) {
             self.tasks[id.index].state = TaskState::Ready;
             self.queue.insert(id.index.0, at_ns);
@@ -578,7 +599,12 @@ impl State {
         }
         match std::mem::take(&mut self.sched.cpus[task.cpu.idx()].stolen_ns) {
             0 => None,
-            stolen_ns => Some(time_ns + stolen_ns),
+            stolen_ns => {
+                if let Some(book) = &mut self.book {
+                    book.steal(index, stolen_ns);
+                }
+                Some(time_ns + stolen_ns)
+            }
         }
     }
 

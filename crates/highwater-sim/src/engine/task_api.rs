@@ -12,7 +12,7 @@ use super::executor::{Inner, Sim, State, pay_ticks};
 use super::stack::Coroutine;
 use super::task::{Placement, Spawn, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
 use crate::cpu::{CpuId, CpuTimes};
-use crate::ledger::Ledger;
+use crate::ledger::{BlockedBy, END_OF_TASK, NodeKey, Pause};
 
 /// Payload of the unwinding by which [`Sim::exit`] ends a task.
 pub(super) struct ExitTask;
@@ -96,6 +96,7 @@ impl Sim {
         let local_ns = inner.local_ns.get();
         if state.queue.has_before(local_ns) {
             inner.leave(state, me);
+            state.book_pause(me, Pause::GaveWay);
             state.tasks[me].state = TaskState::Ready;
             state.queue.insert(me.0, local_ns);
         } else if inner.atomic_depth.get() == 0 && local_ns >= inner.resched_at_ns.get() {
@@ -109,10 +110,12 @@ impl Sim {
 
     fn to_runqueue(&self, state: &mut State, me: TaskIndex) {
         self.inner.leave(state, me);
+        state.book_pause(me, Pause::Queued);
         let task = &mut state.tasks[me];
         task.state = TaskState::Queued;
         state.sched.requeue(task.cpu, me);
         Inner::release_cpu(state, me);
+        state.book_queued(me, self.inner.local_ns.get());
     }
 }
 
@@ -177,6 +180,7 @@ impl Sim {
         {
             let state = &mut *inner.state.borrow_mut();
             self.begin_wait(state, me);
+            state.book_pause(me, Pause::Wait(NodeKey::Sleep));
             state.tasks[me].state = TaskState::Sleeping;
             // The local clock may be past the deadline.
             state.queue.insert(me.0, deadline_ns.max(inner.local_ns.get()));
@@ -212,7 +216,7 @@ impl Sim {
         self.charge(wakeup_ns);
         let state = &mut *inner.state.borrow_mut();
         inner.account_interrupt(state);
-        let woken = state.wake(id, inner.local_ns.get());
+        let woken = state.wake(id, inner.local_ns.get(), inner.running.get());
         if woken {
             self.after_wake(state);
         } else if state.tasks.find(id).is_some() {
@@ -295,6 +299,7 @@ impl Sim {
                 return Some(Wake::Unparked);
             }
             self.begin_wait(state, me);
+            state.book_pause(me, Pause::Wait(NodeKey::Wait(why)));
             state.tasks.info_mut(me).wait_on = WaitOn::Reason(why);
             match deadline_ns {
                 Some(deadline_ns) => {
@@ -338,19 +343,6 @@ impl Sim {
     }
 }
 
-/// The ledger.
-impl Sim {
-    /// Begins to book the time of every task by cause; what was booked before is forgotten.
-    pub fn open_ledger(&self) {
-        todo!()
-    }
-
-    /// Ends the booking and returns what was booked; empty if nothing was asked for.
-    pub fn close_ledger(&self) -> Ledger {
-        todo!()
-    }
-}
-
 /// Spinning, for locks.
 impl Sim {
     /// Keeps this task's CPU busy until [`Sim::spin_grant`] names the task.
@@ -360,6 +352,7 @@ impl Sim {
         {
             let state = &mut *inner.state.borrow_mut();
             inner.leave(state, me);
+            state.book_pause(me, Pause::Lock);
             state.tasks[me].state = TaskState::Spinning;
             state.tasks.info_mut(me).wait_on = WaitOn::Lock(class, holder);
         }
@@ -379,6 +372,7 @@ impl Sim {
         let state = &mut *self.inner.state.borrow_mut();
         debug_assert_eq!(state.tasks[task].state, TaskState::Spinning);
         state.tasks[task].state = TaskState::Ready;
+        state.book_ready(task, at_ns, Some((BlockedBy::HeldLock, self.inner.running.get())));
         state.queue.insert(task.0, at_ns);
         self.inner.reset_horizon(state);
     }
@@ -390,6 +384,7 @@ impl Sim {
         {
             let state = &mut *inner.state.borrow_mut();
             self.begin_wait(state, me);
+            state.book_pause(me, Pause::Lock);
             state.tasks[me].state = TaskState::LockWait;
             state.tasks.info_mut(me).wait_on = WaitOn::Lock(class, holder);
             Inner::release_cpu(state, me);
@@ -405,7 +400,9 @@ impl Sim {
         let state = &mut *self.inner.state.borrow_mut();
         debug_assert_eq!(state.tasks[task].state, TaskState::LockWait);
         self.inner.account_interrupt(state);
-        if let Some(at_ns) = state.place(task, self.inner.local_ns.get()) {
+        let (now_ns, me) = (self.inner.local_ns.get(), self.inner.running.get());
+        state.book_ready(task, now_ns, Some((BlockedBy::HeldLock, me)));
+        if let Some(at_ns) = state.place(task, now_ns) {
             state.tasks[task].state = TaskState::Ready;
             state.queue.insert(task.0, at_ns);
         }
@@ -436,7 +433,9 @@ impl Inner {
     #[inline(never)]
     fn tick(&self) -> u64 {
         let tick_ns = self.state.borrow().sched.params.tick_ns;
-        let (local_ns, tick_at_ns) = pay_ticks(self.local_ns.get(), self.tick_at_ns.get(), tick_ns);
+        let before_ns = self.local_ns.get();
+        let (local_ns, tick_at_ns) = pay_ticks(before_ns, self.tick_at_ns.get(), tick_ns);
+        self.ticks_ns.set(self.ticks_ns.get() + local_ns - before_ns);
         self.local_ns.set(local_ns);
         self.tick_at_ns.set(tick_at_ns);
         local_ns
@@ -491,7 +490,11 @@ impl Sim {
         let id = state.tasks.add(&spawn, cpu);
         state.queue.reserve_ids(id.index.idx() + 1);
         inner.set_coroutine(id.index, coroutine);
-        state.wake(id, inner.local_ns.get());
+        let now_ns = inner.local_ns.get();
+        if let Some(book) = &mut state.book {
+            book.begin(id.index, &spawn.name, now_ns, Pause::Queued);
+        }
+        state.wake(id, now_ns, inner.running.get());
         self.after_wake(state);
         JoinHandle { sim: self.clone(), id, result }
     }
@@ -601,6 +604,7 @@ impl Sim {
         {
             let state = &mut *inner.state.borrow_mut();
             self.begin_wait(state, me);
+            state.book_pause(me, Pause::Wait(NodeKey::Wait(END_OF_TASK)));
             state.tasks[me].state = TaskState::Parked;
             state.tasks.info_mut(me).wait_on = WaitOn::Exit(task);
             Inner::release_cpu(state, me);

@@ -1,13 +1,15 @@
 //! Trees of causes.
 
+use highwater_core::host::Phase;
+
 /// What a node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeKey {
     /// The root.
     Root,
-    /// A phase, by [`highwater_core::host::Phase`].
-    Phase(highwater_core::host::Phase),
-    /// Waiting for a lock of a class, by name.
+    /// A phase. Its own time is in its leaves.
+    Phase(Phase),
+    /// Waiting for a lock of a class, by name. Its own time is the waiting, spinning or asleep, and the hand-over.
     Lock(&'static str),
     /// Running in the kernel. A leaf.
     Kernel,
@@ -17,11 +19,13 @@ pub enum NodeKey {
     Tick,
     /// Interrupts and work that other CPUs asked for. A leaf.
     Interrupt,
+    /// Waiting until other CPUs have answered an interrupt. A leaf.
+    Answers,
     /// Waiting for something, as the wait names it. A leaf.
     Wait(&'static str),
     /// Sleeping of its own will. A leaf.
     Sleep,
-    /// Runnable, but the CPU has other things to do. A leaf.
+    /// Runnable, but the CPU has other things to do: others run, it wakes up, it switches. A leaf.
     Cpu,
 }
 
@@ -34,39 +38,87 @@ pub struct Node {
     pub parent: u32,
     /// Time of the node itself, its children's apart.
     pub self_ns: u64,
-    /// How often it was entered.
-    pub count: u32,
+    /// How often it was entered (phases, locks) or waited for; 0 for time that is not waited.
+    pub count: u64,
+    /// The child that was made last, and the one made before this one; 0 for none.
+    first_child: u32,
+    next_sibling: u32,
 }
 
 /// Nodes; the first is the root, parents come before children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// The nodes.
-    pub nodes: Vec<Node>,
+    nodes: Vec<Node>,
 }
+
+/// Index of the root.
+pub const ROOT: u32 = 0;
 
 impl Default for Tree {
     fn default() -> Self {
-        Tree { nodes: vec![Node { key: NodeKey::Root, parent: 0, self_ns: 0, count: 1 }] }
+        let mut tree = Tree { nodes: Vec::new() };
+        tree.push(NodeKey::Root, ROOT);
+        tree.nodes[0].count = 1;
+        tree
     }
 }
 
 impl Tree {
+    /// The nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// A node.
+    pub fn node(&self, at: u32) -> &Node {
+        &self.nodes[at as usize]
+    }
+
     /// All the time in it.
     pub fn total_ns(&self) -> u64 {
         self.nodes.iter().map(|node| node.self_ns).sum()
     }
 
+    /// What a node is in, outermost first, itself at the end; the root is left out.
+    pub fn path(&self, node: u32) -> Vec<NodeKey> {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != ROOT {
+            path.push(self.node(at).key);
+            at = self.node(at).parent;
+        }
+        path.reverse();
+        path
+    }
+
     /// The child of a node that stands for `key`, made if there is none.
     pub fn child(&mut self, parent: u32, key: NodeKey) -> u32 {
-        let known = self.nodes.iter().position(|node| node.parent == parent && node.key == key);
-        match known.filter(|&at| at != 0) {
-            Some(at) => at as u32,
-            None => {
-                self.nodes.push(Node { key, parent, self_ns: 0, count: 0 });
-                (self.nodes.len() - 1) as u32
+        let mut at = self.node(parent).first_child;
+        while at != ROOT {
+            let node = self.node(at);
+            if node.key == key {
+                return at;
             }
+            at = node.next_sibling;
         }
+        self.push(key, parent)
+    }
+
+    /// Adds time and entries to a node.
+    pub fn add(&mut self, at: u32, ns: u64, count: u64) {
+        let node = &mut self.nodes[at as usize];
+        node.self_ns += ns;
+        node.count += count;
+    }
+
+    fn push(&mut self, key: NodeKey, parent: u32) -> u32 {
+        let at = self.nodes.len() as u32;
+        let next_sibling = match self.nodes.get_mut(parent as usize) {
+            Some(parent) => std::mem::replace(&mut parent.first_child, at),
+            None => ROOT,
+        };
+        self.nodes.push(Node { key, parent, self_ns: 0, count: 0, first_child: 0, next_sibling });
+        at
     }
 }
 
@@ -77,11 +129,16 @@ mod tests {
     #[test]
     fn children_are_made_once() {
         let mut tree = Tree::default();
-        let lock = tree.child(0, NodeKey::Lock("lru"));
+        let lock = tree.child(ROOT, NodeKey::Lock("lru"));
+        let other = tree.child(ROOT, NodeKey::Lock("zone"));
         let wait = tree.child(lock, NodeKey::Wait("x"));
-        tree.nodes[wait as usize].self_ns = 7;
-        assert_eq!(tree.child(0, NodeKey::Lock("lru")), lock);
+        tree.add(wait, 7, 1);
+        assert_eq!(tree.child(ROOT, NodeKey::Lock("lru")), lock);
+        assert_eq!(tree.child(ROOT, NodeKey::Lock("zone")), other);
+        assert_eq!(tree.child(lock, NodeKey::Wait("x")), wait);
         assert_eq!(tree.total_ns(), 7);
-        assert_eq!(tree.nodes.len(), 3);
+        assert_eq!(tree.nodes().len(), 4);
+        assert_eq!(tree.path(wait), [NodeKey::Lock("lru"), NodeKey::Wait("x")]);
+        assert_eq!(tree.path(ROOT), []);
     }
 }

@@ -1,0 +1,607 @@
+//! The book: each task's tree, where in it the task is, and up to when its time is booked.
+//!
+//! Numbers only: the engine says what happens and when, nothing here asks it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::chain::{History, Links, Longest, Recent, Wait};
+use super::tree::{NodeKey, ROOT, Tree};
+use super::{BlockedBy, Blocker, Ledger, OpCost, OpRecord, TaskRecord};
+use crate::engine::task::TaskIndex;
+
+/// Everything that is booked while a ledger is open.
+#[derive(Default)]
+pub(crate) struct Book {
+    /// Every task, by start.
+    lives: Vec<Life>,
+    /// By [`TaskIndex`]: who has that place in the task table.
+    of: Vec<u32>,
+    ops: Vec<OpRecord>,
+    names: BTreeSet<Rc<str>>,
+    /// The engine's counts of the running task when its time was booked last.
+    counts: Counts,
+}
+
+/// The engine's clock and counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// The running task's clock.
+    pub(crate) now_ns: u64,
+    /// Its user time since it was resumed.
+    pub(crate) user_ns: u64,
+    /// Time of all ticks so far.
+    pub(crate) tick_ns: u64,
+}
+
+/// Why a task does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// It keeps its CPU; events earlier than its clock come first.
+    GaveWay,
+    /// It waits for a CPU.
+    Queued,
+    /// It waits: [`NodeKey::Wait`] or [`NodeKey::Sleep`].
+    Wait(NodeKey),
+    /// It waits for the lock whose node it is at.
+    Lock,
+}
+
+/// A task.
+struct Life {
+    name: Rc<str>,
+    since_ns: u64,
+    /// Its time is booked up to here.
+    booked_ns: u64,
+    tree: Tree,
+    /// Where it is.
+    at: u32,
+    history: History,
+    /// `None` while it runs.
+    pause: Option<Pause>,
+    /// When a waiting task was made runnable.
+    runnable_ns: Option<u64>,
+    timed_out: bool,
+    /// Who held up the wait.
+    held_up_by: Links,
+    /// Who has the CPU that it waits for.
+    cpu_held_by: Links,
+    /// Interrupts took this much since it was made runnable.
+    stolen_ns: u64,
+    /// Who holds the lock that it waits for.
+    lock_holder: TaskIndex,
+    recent: Recent,
+    op: Option<Op>,
+    /// By node: what of it belongs to the running operation.
+    shares: Vec<Share>,
+    nr_ops: u32,
+}
+
+/// An operation that is going on.
+struct Op {
+    start_ns: u64,
+    root: u32,
+    /// Nodes with a share in it.
+    nodes: Vec<u32>,
+    longest: Longest,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Share {
+    /// Number of the operation, from 1.
+    op: u32,
+    count: u32,
+    ns: u64,
+}
+
+/// No task here.
+const NOBODY: u32 = u32::MAX;
+
+/// Tasks come and go.
+impl Book {
+    /// A task exists from now on; it is at rest for `pause`.
+    pub(crate) fn begin(&mut self, task: TaskIndex, name: &Rc<str>, now_ns: u64, pause: Pause) {
+        if self.of.len() <= task.idx() {
+            self.of.resize(task.idx() + 1, NOBODY);
+        }
+        self.of[task.idx()] = self.lives.len() as u32;
+        self.lives.push(Life {
+            name: Rc::clone(name),
+            since_ns: now_ns,
+            booked_ns: now_ns,
+            tree: Tree::default(),
+            at: ROOT,
+            history: History::default(),
+            pause: Some(pause),
+            runnable_ns: None,
+            timed_out: false,
+            held_up_by: Links::NONE,
+            cpu_held_by: Links::NONE,
+            stolen_ns: 0,
+            lock_holder: TaskIndex::NONE,
+            recent: Recent::default(),
+            op: None,
+            shares: Vec::new(),
+            nr_ops: 0,
+        });
+    }
+
+    /// The running task has ended; its time is booked.
+    pub(crate) fn end(&mut self, task: TaskIndex) {
+        if let Some(life) = self.life(task) {
+            life.pause = None;
+            life.op = None;
+            debug_assert!(life.adds_up(), "the life of {} has gaps", life.name);
+        }
+    }
+
+    /// Ends the booking at `now_ns`; tasks that are ahead of that are booked up to where they are.
+    pub(crate) fn close(mut self, now_ns: u64) -> Ledger {
+        for life in &mut self.lives {
+            life.finish_pause(now_ns.max(life.booked_ns));
+            debug_assert!(life.adds_up(), "the life of {} has gaps", life.name);
+        }
+        let record = |life: Life| TaskRecord {
+            name: life.name,
+            since_ns: life.since_ns,
+            until_ns: life.booked_ns,
+            tree: life.tree,
+        };
+        Ledger { ops: self.ops, tasks: self.lives.into_iter().map(record).collect() }
+    }
+
+    fn number(&self, task: TaskIndex) -> Option<u32> {
+        self.of.get(task.idx()).copied().filter(|&number| number != NOBODY)
+    }
+
+    fn life(&mut self, task: TaskIndex) -> Option<&mut Life> {
+        let number = self.number(task)?;
+        self.lives.get_mut(number as usize)
+    }
+}
+
+/// Running.
+impl Book {
+    /// Books what the running task did since it was booked last.
+    pub(crate) fn settle(&mut self, task: TaskIndex, counts: Counts) {
+        self.settle_as(task, counts, None);
+    }
+
+    /// As [`Book::settle`]; the kernel time is that of a leaf.
+    pub(crate) fn settle_as(&mut self, task: TaskIndex, counts: Counts, leaf: Option<NodeKey>) {
+        let before = std::mem::replace(&mut self.counts, counts);
+        let Some(life) = self.life(task) else {
+            return;
+        };
+        debug_assert!(counts.now_ns >= life.booked_ns, "{} goes back in time", life.name);
+        let user_ns = counts.user_ns - before.user_ns;
+        let tick_ns = counts.tick_ns - before.tick_ns;
+        let kernel_ns = counts.now_ns - life.booked_ns - user_ns - tick_ns;
+        life.booked_ns = counts.now_ns;
+        life.book(NodeKey::User, user_ns);
+        life.book(NodeKey::Tick, tick_ns);
+        match (leaf, life.tree.node(life.at).key) {
+            (Some(leaf), _) => life.book(leaf, kernel_ns),
+            // Spinning and the hand-over.
+            (None, NodeKey::Lock(_)) => life.add(life.at, kernel_ns, 0),
+            (None, _) => life.book(NodeKey::Kernel, kernel_ns),
+        }
+    }
+
+    /// The engine counts the running task's user time from 0 again.
+    pub(crate) fn reset_user(&mut self) {
+        self.counts.user_ns = 0;
+    }
+
+    /// The running task, whose time is booked, begins something inside what it does.
+    pub(crate) fn descend(&mut self, task: TaskIndex, key: NodeKey) {
+        if let Some(life) = self.life(task) {
+            let child = life.tree.child(life.at, key);
+            life.add(child, 0, 1);
+            life.go_to(child);
+        }
+    }
+
+    /// It ends that. What began before the ledger was opened is not known and does not end.
+    pub(crate) fn ascend(&mut self, task: TaskIndex, key: NodeKey) {
+        if let Some(life) = self.life(task) {
+            let node = *life.tree.node(life.at);
+            if node.key == key {
+                life.go_to(node.parent);
+            }
+        }
+    }
+
+    /// The running task, whose time is booked, begins an operation.
+    pub(crate) fn begin_op(&mut self, task: TaskIndex) {
+        if let Some(life) = self.life(task) {
+            life.nr_ops += 1;
+            life.op = Some(Op {
+                start_ns: life.booked_ns,
+                root: life.at,
+                nodes: Vec::new(),
+                longest: Longest::default(),
+            });
+        }
+    }
+
+    /// The running task, whose time is booked, has ended its operation.
+    pub(crate) fn end_op(&mut self, task: TaskIndex, name: &str) {
+        let Some(number) = self.number(task) else {
+            return;
+        };
+        let life = &mut self.lives[number as usize];
+        let Some(mut op) = life.op.take() else {
+            return;
+        };
+        let cost = |&node: &u32| {
+            let share = life.shares[node as usize];
+            OpCost { node, count: share.count, ns: share.ns }
+        };
+        let costs: Box<[OpCost]> = op.nodes.iter().map(cost).collect();
+        debug_assert_eq!(
+            costs.iter().map(|cost| cost.ns).sum::<u64>(),
+            life.booked_ns - op.start_ns,
+            "{name} of {} has gaps",
+            life.name
+        );
+        let known = self.names.get(name).map(Rc::clone);
+        let name = known.unwrap_or_else(|| {
+            let name: Rc<str> = name.into();
+            self.names.insert(Rc::clone(&name));
+            name
+        });
+        self.ops.push(OpRecord {
+            name,
+            task: number,
+            start_ns: op.start_ns,
+            end_ns: life.booked_ns,
+            waits: op.longest.records(),
+            root: op.root,
+            costs,
+        });
+    }
+
+    /// What a task is doing, outermost first.
+    pub(crate) fn doing(&self, task: TaskIndex) -> Vec<NodeKey> {
+        self.number(task).map_or_else(Vec::new, |number| {
+            let life = &self.lives[number as usize];
+            life.tree.path(life.at)
+        })
+    }
+}
+
+/// Stopping and going on.
+impl Book {
+    /// The running task, whose time is booked, stops.
+    pub(crate) fn pause(&mut self, task: TaskIndex, pause: Pause) {
+        if let Some(life) = self.life(task) {
+            life.pause = Some(pause);
+            life.runnable_ns = None;
+            life.timed_out = false;
+            life.held_up_by = Links::NONE;
+            life.cpu_held_by = Links::NONE;
+            life.stolen_ns = 0;
+        }
+    }
+
+    /// A waiting task is made runnable, by its timer or by somebody ([`TaskIndex::NONE`] from
+    /// outside).
+    pub(crate) fn ready(
+        &mut self,
+        task: TaskIndex,
+        now_ns: u64,
+        by: Option<(BlockedBy, TaskIndex)>,
+    ) {
+        let Some(since_ns) = self.life(task).map(|life| life.booked_ns) else {
+            return;
+        };
+        let links = by.map_or(Links::NONE, |(how, who)| self.links(how, who, since_ns, now_ns));
+        if let Some(life) = self.life(task) {
+            life.runnable_ns = Some(now_ns);
+            life.timed_out = by.is_none();
+            life.held_up_by = links;
+        }
+    }
+
+    /// A runnable task waits for a CPU that somebody has.
+    pub(crate) fn queue(&mut self, task: TaskIndex, holder: Option<TaskIndex>, now_ns: u64) {
+        let holder = holder.filter(|&holder| holder != task);
+        let links = holder
+            .map_or(Links::NONE, |holder| self.links(BlockedBy::HadCpu, holder, now_ns, now_ns));
+        if let Some(life) = self.life(task) {
+            life.cpu_held_by = links;
+        }
+    }
+
+    /// Interrupts keep a runnable task for longer.
+    pub(crate) fn steal(&mut self, task: TaskIndex, ns: u64) {
+        if let Some(life) = self.life(task) {
+            life.stolen_ns += ns;
+        }
+    }
+
+    /// A task goes on.
+    pub(crate) fn resume(&mut self, task: TaskIndex, counts: Counts) {
+        self.counts = counts;
+        let now_ns = counts.now_ns;
+        if let Some(life) = self.life(task) {
+            debug_assert!(now_ns >= life.booked_ns, "{} goes back in time", life.name);
+            life.finish_pause(now_ns.max(life.booked_ns));
+        }
+    }
+
+    /// The running task is about to wait for a lock.
+    pub(crate) fn want_lock(&mut self, task: TaskIndex, holder: TaskIndex) {
+        if let Some(life) = self.life(task) {
+            life.lock_holder = holder;
+        }
+    }
+
+    /// The running task spins, from where it is booked, until a lock that its last holder has
+    /// released in this task's future is free.
+    pub(crate) fn spin(&mut self, task: TaskIndex, last_holder: TaskIndex, until_ns: u64) {
+        let Some(start_ns) = self.life(task).map(|life| life.booked_ns) else {
+            return;
+        };
+        let links = self.links(BlockedBy::HeldLock, last_holder, start_ns, start_ns);
+        if let Some(life) = self.life(task) {
+            let what = life.at;
+            life.waited(Wait { start_ns, end_ns: until_ns, what, timed_out: false, links });
+        }
+    }
+
+    /// Somebody held up a wait that began at `since_ns`: it and what it was doing until `now_ns`,
+    /// then who held it up.
+    fn links(&mut self, how: BlockedBy, who: TaskIndex, since_ns: u64, now_ns: u64) -> Links {
+        let mut links = Links::NONE;
+        let Some(number) = self.number(who) else {
+            return links;
+        };
+        let life = &mut self.lives[number as usize];
+        // A task that ran ahead is asked for what it did then, not for what it does now.
+        let is_there = life.booked_ns <= now_ns;
+        match life.recent.that_covers(since_ns, now_ns) {
+            Some(wait) => {
+                links.push(Blocker { how, task: number, doing: wait.what });
+                links.extend(&wait.links);
+            }
+            None if is_there && life.pause.is_some() => {
+                let doing = life.paused_at();
+                links.push(Blocker { how, task: number, doing });
+                let (pause, holder) = (life.pause, life.lock_holder);
+                if pause == Some(Pause::Lock)
+                    && let Some(holder) = self.number(holder)
+                {
+                    let doing = self.lives[holder as usize].at;
+                    links.push(Blocker { how: BlockedBy::HeldLock, task: holder, doing });
+                }
+            }
+            None => {
+                let doing = life.history.node_at(now_ns).unwrap_or(life.at);
+                links.push(Blocker { how, task: number, doing });
+            }
+        }
+        links
+    }
+}
+
+impl Life {
+    fn adds_up(&self) -> bool {
+        self.tree.total_ns() == self.booked_ns - self.since_ns
+    }
+
+    fn go_to(&mut self, node: u32) {
+        self.at = node;
+        self.history.push(self.booked_ns, node);
+    }
+
+    /// Adds time to a leaf of the node where the task is.
+    fn book(&mut self, leaf: NodeKey, ns: u64) {
+        if ns > 0 {
+            let leaf = self.tree.child(self.at, leaf);
+            self.add(leaf, ns, 0);
+        }
+    }
+
+    fn add(&mut self, node: u32, ns: u64, count: u32) {
+        self.tree.add(node, ns, u64::from(count));
+        let Some(op) = &mut self.op else {
+            return;
+        };
+        if self.shares.len() <= node as usize {
+            self.shares.resize(self.tree.nodes().len(), Share::default());
+        }
+        let share = &mut self.shares[node as usize];
+        if share.op != self.nr_ops {
+            *share = Share { op: self.nr_ops, count: 0, ns: 0 };
+            op.nodes.push(node);
+        }
+        share.count += count;
+        share.ns += ns;
+    }
+
+    fn waited(&mut self, wait: Wait) {
+        if wait.end_ns > wait.start_ns {
+            self.recent.push(wait);
+            if let Some(op) = &mut self.op {
+                op.longest.push(wait);
+            }
+        }
+    }
+
+    /// Where a task is that does not run.
+    fn paused_at(&mut self) -> u32 {
+        match self.pause {
+            Some(Pause::Queued) => self.tree.child(self.at, NodeKey::Cpu),
+            Some(Pause::Wait(leaf)) if self.runnable_ns.is_none() => self.tree.child(self.at, leaf),
+            _ => self.at,
+        }
+    }
+
+    /// Books the time since the task stopped; it goes on at `now_ns`.
+    fn finish_pause(&mut self, now_ns: u64) {
+        let Some(pause) = self.pause.take() else {
+            return;
+        };
+        let start_ns = self.booked_ns;
+        self.booked_ns = now_ns;
+        let runnable_ns = match pause {
+            Pause::GaveWay | Pause::Queued => start_ns,
+            Pause::Wait(_) | Pause::Lock => {
+                self.runnable_ns.unwrap_or(now_ns).clamp(start_ns, now_ns)
+            }
+        };
+        let (timed_out, links) = (self.timed_out, self.held_up_by);
+        match pause {
+            Pause::GaveWay | Pause::Queued => {}
+            Pause::Wait(leaf) => {
+                let what = self.tree.child(self.at, leaf);
+                self.add(what, runnable_ns - start_ns, 1);
+                self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out, links });
+            }
+            Pause::Lock => {
+                let what = self.at;
+                self.add(what, runnable_ns - start_ns, 0);
+                self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out: false, links });
+            }
+        }
+        let stolen_ns = self.stolen_ns.min(now_ns - runnable_ns);
+        self.book(NodeKey::Interrupt, stolen_ns);
+        let cpu_ns = now_ns - runnable_ns - stolen_ns;
+        if cpu_ns > 0 {
+            let what = self.tree.child(self.at, NodeKey::Cpu);
+            self.add(what, cpu_ns, 1);
+            let (start_ns, links) = (runnable_ns, self.cpu_held_by);
+            self.waited(Wait {
+                start_ns,
+                end_ns: start_ns + cpu_ns,
+                what,
+                timed_out: false,
+                links,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::host::Phase;
+
+    use super::*;
+
+    const A: TaskIndex = TaskIndex(0);
+    const B: TaskIndex = TaskIndex(1);
+
+    fn counts(now_ns: u64, user_ns: u64, tick_ns: u64) -> Counts {
+        Counts { now_ns, user_ns, tick_ns }
+    }
+
+    fn two_tasks() -> Book {
+        let mut book = Book::default();
+        for (task, name) in [(A, "a"), (B, "b")] {
+            book.begin(task, &name.into(), 0, Pause::Queued);
+            book.resume(task, counts(10, 0, 0));
+            book.pause(task, Pause::GaveWay);
+        }
+        book
+    }
+
+    fn spent(tree: &Tree, path: &[NodeKey]) -> u64 {
+        let nodes = 0..tree.nodes().len() as u32;
+        nodes.filter(|&at| tree.path(at) == path).map(|at| tree.node(at).self_ns).sum()
+    }
+
+    #[test]
+    fn running_time_is_split_by_kind_and_a_wait_by_when_it_ended() {
+        let mut book = two_tasks();
+        book.resume(A, counts(10, 0, 0));
+        book.settle(A, counts(20, 10, 0));
+        book.begin_op(A);
+        book.descend(A, NodeKey::Phase(Phase::Fault));
+        book.settle(A, counts(100, 30, 7));
+        book.pause(A, Pause::Wait(NodeKey::Wait("a page lock")));
+        book.reset_user();
+        // B wakes it; its CPU is taken, then interrupts come.
+        book.resume(B, counts(150, 0, 7));
+        book.descend(B, NodeKey::Phase(Phase::Pageout));
+        book.settle(B, counts(160, 0, 7));
+        book.ready(A, 160, Some((BlockedBy::Woke, B)));
+        book.queue(A, Some(B), 160);
+        book.steal(A, 5);
+        book.resume(A, counts(200, 0, 7));
+        book.settle(A, counts(210, 0, 7));
+        book.ascend(A, NodeKey::Phase(Phase::Fault));
+        book.end_op(A, "touch");
+        let ledger = book.close(210);
+        assert_eq!(ledger.first_gap(), None);
+        let (op, fault) = (&ledger.ops[0], NodeKey::Phase(Phase::Fault));
+        assert_eq!((op.start_ns, op.ns()), (20, 190));
+        let tree = ledger.op_tree(op);
+        assert_eq!(tree.total_ns(), 190);
+        let of = |leaf| spent(&tree, &[fault, leaf]);
+        assert_eq!((of(NodeKey::User), of(NodeKey::Tick)), (20, 7));
+        assert_eq!(of(NodeKey::Kernel), 80 - 27 + 10);
+        assert_eq!(of(NodeKey::Wait("a page lock")), 60);
+        assert_eq!((of(NodeKey::Interrupt), of(NodeKey::Cpu)), (5, 35));
+        let waits: Vec<u64> = op.waits.iter().map(|wait| wait.ns).collect();
+        assert_eq!(waits, [60, 35]);
+        let why: Vec<_> = op.waits.iter().map(|wait| wait.chain[0]).collect();
+        assert_eq!(
+            why.iter().map(|b| b.how).collect::<Vec<_>>(),
+            [BlockedBy::Woke, BlockedBy::HadCpu]
+        );
+        for blocker in why {
+            let doing = ledger.doing(blocker.task, blocker.doing);
+            assert_eq!((blocker.task, doing), (1, vec![NodeKey::Phase(Phase::Pageout)]));
+        }
+    }
+
+    #[test]
+    fn a_chain_goes_on_with_who_held_up_the_blocker() {
+        let mut book = two_tasks();
+        let c = TaskIndex(2);
+        book.begin(c, &"c".into(), 0, Pause::GaveWay);
+        // A has the lock and waits for c; B waits for the lock.
+        book.resume(A, counts(10, 0, 0));
+        book.descend(A, NodeKey::Phase(Phase::Write));
+        book.pause(A, Pause::Wait(NodeKey::Wait("a request tag")));
+        book.resume(B, counts(20, 0, 0));
+        book.begin_op(B);
+        book.want_lock(B, A);
+        book.descend(B, NodeKey::Lock("drain"));
+        book.pause(B, Pause::Lock);
+        book.resume(c, counts(90, 0, 0));
+        book.ready(A, 90, Some((BlockedBy::Woke, c)));
+        book.resume(A, counts(90, 0, 0));
+        book.settle(A, counts(100, 0, 0));
+        book.ready(B, 100, Some((BlockedBy::HeldLock, A)));
+        book.resume(B, counts(100, 0, 0));
+        book.settle(B, counts(103, 0, 0));
+        book.ascend(B, NodeKey::Lock("drain"));
+        book.end_op(B, "x");
+        let ledger = book.close(200);
+        assert_eq!(ledger.first_gap(), None);
+        let op = &ledger.ops[0];
+        assert_eq!(spent(&ledger.op_tree(op), &[NodeKey::Lock("drain")]), 83);
+        let chain = &op.waits[0].chain;
+        assert_eq!(chain.len(), 2);
+        assert_eq!((chain[0].how, chain[0].task), (BlockedBy::HeldLock, 0));
+        let doing = ledger.doing(0, chain[0].doing);
+        assert_eq!(doing, [NodeKey::Phase(Phase::Write), NodeKey::Wait("a request tag")]);
+        assert_eq!((chain[1].how, chain[1].task), (BlockedBy::Woke, 2));
+    }
+
+    #[test]
+    fn what_began_before_the_ledger_does_not_end_in_it() {
+        let mut book = two_tasks();
+        book.resume(A, counts(10, 0, 0));
+        book.ascend(A, NodeKey::Phase(Phase::Fault));
+        book.descend(A, NodeKey::Phase(Phase::Read));
+        book.ascend(A, NodeKey::Phase(Phase::Read));
+        book.ascend(A, NodeKey::Phase(Phase::Read));
+        book.end_op(A, "x");
+        assert!(book.doing(A).is_empty());
+        assert_eq!(book.close(50).ops, []);
+    }
+}

@@ -1,0 +1,213 @@
+//! What the engine, locks and the host call while a ledger is open.
+//!
+//! The engine asks `State::book` where it stops, wakes and resumes tasks anyway; what hot paths call
+//! ([`Sim::is_booking`]) is one test of a flag.
+
+use std::rc::Rc;
+
+use highwater_core::host::Phase;
+
+use super::book::Counts;
+use super::{BlockedBy, Book, Ledger, NodeKey, Pause};
+use crate::engine::Sim;
+use crate::engine::executor::{Inner, State};
+use crate::engine::task::{TaskIndex, TaskState, WaitOn};
+
+/// The ledger.
+impl Sim {
+    /// Begins to book the time of every task by cause; what was booked before is forgotten.
+    pub fn open_ledger(&self) {
+        self.sync();
+        let inner = &*self.inner;
+        let state = &mut *inner.state.borrow_mut();
+        let now_ns = inner.local_ns.get().max(state.now_ns);
+        let mut book = Book::default();
+        for task in state.tasks.live() {
+            state.begin_life(&mut book, task, now_ns);
+        }
+        if let Some(me) = inner.current() {
+            book.resume(me, inner.counts());
+        }
+        state.book = Some(Box::new(book));
+        inner.booking.set(true);
+    }
+
+    /// Ends the booking and returns what was booked; empty if nothing was asked for.
+    pub fn close_ledger(&self) -> Ledger {
+        self.sync();
+        let inner = &*self.inner;
+        self.book(|book, me, counts| book.settle(me, counts));
+        inner.booking.set(false);
+        let state = &mut *inner.state.borrow_mut();
+        let now_ns = inner.local_ns.get().max(state.now_ns);
+        state.book.take().map_or_else(Ledger::default, |book| book.close(now_ns))
+    }
+
+    /// True while a ledger is open.
+    #[inline(always)]
+    pub(crate) fn is_booking(&self) -> bool {
+        self.inner.booking.get()
+    }
+
+    /// Tells the book of the running task, if there are both.
+    fn book(&self, tell: impl FnOnce(&mut Book, TaskIndex, Counts)) {
+        let inner = &*self.inner;
+        if let Some(me) = inner.current()
+            && let Some(book) = &mut inner.state.borrow_mut().book
+        {
+            tell(book, me, inner.counts());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin_phase(&self, phase: Phase) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.descend(me, NodeKey::Phase(phase));
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_phase(&self, phase: Phase) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.ascend(me, NodeKey::Phase(phase));
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin_op(&self) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.begin_op(me);
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_op(&self, name: &str) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.end_op(me, name);
+        });
+    }
+
+    /// The running task begins to wait for a lock.
+    pub(crate) fn begin_lock_wait(&self, class: &'static str, holder: TaskIndex) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.want_lock(me, holder);
+            book.descend(me, NodeKey::Lock(class));
+        });
+    }
+
+    /// It is going to spin until a lock is free that its last holder released in the future.
+    pub(crate) fn book_spin(&self, last_holder: TaskIndex, ns: u64) {
+        self.book(|book, me, counts| book.spin(me, last_holder, counts.now_ns + ns));
+    }
+
+    /// It has the lock.
+    pub(crate) fn end_lock_wait(&self, class: &'static str) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.ascend(me, NodeKey::Lock(class));
+        });
+    }
+
+    /// Charges kernel time that is booked to a leaf.
+    pub(crate) fn charge_as(&self, leaf: NodeKey, ns: u64) {
+        if self.is_booking() {
+            self.book(|book, me, counts| book.settle(me, counts));
+        }
+        self.charge(ns);
+        if self.is_booking() {
+            self.book(|book, me, counts| book.settle_as(me, counts, Some(leaf)));
+        }
+    }
+
+    /// The running task's name and, if that is known, what it is doing.
+    pub(crate) fn who_and_what(&self) -> Option<(Rc<str>, Vec<NodeKey>)> {
+        let me = self.inner.current()?;
+        let state = self.inner.state.borrow();
+        let doing = state.book.as_ref().map_or_else(Vec::new, |book| book.doing(me));
+        Some((Rc::clone(&state.tasks.info(me).name), doing))
+    }
+}
+
+impl Inner {
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            now_ns: self.local_ns.get(),
+            user_ns: self.user_ns.get(),
+            tick_ns: self.ticks_ns.get(),
+        }
+    }
+
+    /// The running task's time is booked; the engine counts its user time from 0 then.
+    pub(crate) fn book_run(&self, state: &mut State, me: TaskIndex) {
+        if let Some(book) = &mut state.book {
+            book.settle(me, self.counts());
+            book.reset_user();
+        }
+    }
+}
+
+impl State {
+    /// The running task has left its CPU, or lets others go first.
+    #[inline]
+    pub(crate) fn book_pause(&mut self, me: TaskIndex, pause: Pause) {
+        if let Some(book) = &mut self.book {
+            book.pause(me, pause);
+        }
+    }
+
+    /// A waiting task is made runnable; `None`: by its timer.
+    #[inline]
+    pub(crate) fn book_ready(
+        &mut self,
+        task: TaskIndex,
+        now_ns: u64,
+        by: Option<(BlockedBy, TaskIndex)>,
+    ) {
+        if let Some(book) = &mut self.book {
+            book.ready(task, now_ns, by);
+        }
+    }
+
+    /// A runnable task is in the runqueue of its CPU.
+    #[inline]
+    pub(crate) fn book_queued(&mut self, task: TaskIndex, now_ns: u64) {
+        if let Some(book) = &mut self.book {
+            let cpu = self.tasks[task].cpu;
+            book.queue(task, self.sched.cpus[cpu.idx()].current, now_ns);
+        }
+    }
+
+    /// A task that exists when the ledger is opened.
+    fn begin_life(&self, book: &mut Book, task: TaskIndex, now_ns: u64) {
+        let info = self.tasks.info(task);
+        let pause = match (self.tasks[task].state, &info.wait_on) {
+            (TaskState::Queued, _) => Pause::Queued,
+            (TaskState::Sleeping, _) => Pause::Wait(NodeKey::Sleep),
+            (TaskState::LockWait | TaskState::Spinning, WaitOn::Lock(class, _)) => {
+                Pause::Wait(NodeKey::Lock(class))
+            }
+            (_, WaitOn::Reason(why)) => Pause::Wait(NodeKey::Wait(why)),
+            (_, WaitOn::Exit(_)) => Pause::Wait(NodeKey::Wait(END_OF_TASK)),
+            (TaskState::Parked | TaskState::Timed, _) => Pause::Wait(NodeKey::Wait("something")),
+            _ => Pause::GaveWay,
+        };
+        // One that ran ahead begins where it is.
+        let pending_ns = match self.tasks[task].state {
+            TaskState::Ready => self.queue.time_of(task.0),
+            _ => None,
+        };
+        book.begin(task, &info.name, pending_ns.map_or(now_ns, |at_ns| at_ns.max(now_ns)), pause);
+    }
+}
+
+/// What a task waits for that joins another.
+pub(crate) const END_OF_TASK: &str = "the end of a task";
