@@ -38,6 +38,7 @@ impl<H: Devices> Hog<'_, H> {
     /// # Errors
     /// If a call fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
+        self.stop.enlist(cx);
         let space = process::start(self.kernel, cx)?;
         let sweeps = self.sweeps(cx, &space);
         process::end(self.kernel, cx, &space);

@@ -33,6 +33,7 @@ impl<H: Devices> Reader<'_, H> {
     /// # Errors
     /// If a read fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
+        self.stop.enlist(cx);
         let space = process::start(self.kernel, cx)?;
         let read = self.read(cx);
         process::end(self.kernel, cx, &space);

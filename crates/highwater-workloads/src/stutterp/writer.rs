@@ -42,6 +42,7 @@ impl<H: Devices> Writer<'_, H> {
     /// # Errors
     /// If a write fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
+        self.stop.enlist(cx);
         let space = process::start(self.kernel, cx)?;
         let written = self.write(cx);
         process::end(self.kernel, cx, &space);
