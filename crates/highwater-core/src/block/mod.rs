@@ -11,6 +11,7 @@
 //! From: `page_cache::read`, `writeback::io`, `swap::io` · to: the host's disks.
 
 mod complete;
+mod congestion;
 #[cfg(test)]
 pub(crate) mod manual;
 mod plug;
@@ -18,6 +19,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+pub use congestion::{Congestion, Pool, thresholds as congestion_thresholds};
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};
 

@@ -7,12 +7,17 @@
 //! bounds how many reads may pass a write; with the writers' tags in flight at their own speed, a
 //! write here waits for other writes, and for reads only while readers fill the whole queue.)
 //!
+//! Up to 4.20 each direction had requests of its own instead, as many on every device, and a device
+//! said when they ran short ([`super::congestion`]).
+//!
 //! Devices that are done before submission returns (zram) have no queue: no tag, no plug.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::congestion::{self, Congestion, Flags, LEGACY_REQUESTS, Pool};
 use super::{Bio, BioKind, DeviceId, DeviceSpec};
+use crate::config::DeviceCongestion;
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
@@ -20,8 +25,8 @@ use crate::sync::WaitQueue;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::vmstat::VmEvent;
 
-const ONE_WRITE: u64 = 1 << 32;
-const ALL_MASK: u64 = ONE_WRITE - 1;
+const ONE_SECOND: u64 = 1 << 32;
+const ALL_MASK: u64 = ONE_SECOND - 1;
 /// What pgpgin and pgpgout count a page as: `/proc/vmstat` shows them in KiB.
 const PAGE_KIB: u64 = PAGE_SIZE as u64 / 1024;
 
@@ -31,11 +36,14 @@ pub struct BlockDevice<H: Devices> {
     pub id: DeviceId,
     /// What it is.
     pub spec: DeviceSpec,
-    /// Requests handed to the host and not back: all in the low half, writes in the high one.
+    /// Its flags, if its kernel's queues have them.
+    flags: Option<Flags>,
+    /// Requests handed to the host and not back: all in the low half, those of the second lane in
+    /// the high one.
     in_flight: AtomicU64,
     /// Number of the next request.
     next_id: AtomicU64,
-    /// Submitters waiting for a tag, by [`IoDirection`].
+    /// Submitters waiting for a tag, by [`Lane`].
     tag_wait: [WaitQueue<H>; 2],
     /// Requests that failed since boot.
     nr_errors: AtomicU64,
@@ -45,20 +53,31 @@ pub struct BlockDevice<H: Devices> {
 pub struct BlockLayer<H: Devices> {
     /// By number.
     pub devices: Box<[BlockDevice<H>]>,
+    /// Those that are congested.
+    pub(crate) congestion: Congestion<H>,
+}
+
+/// Requests that compete for the same tags: reads and writes, or [`Pool`]s.
+#[derive(Clone, Copy)]
+enum Lane {
+    First = 0,
+    Second = 1,
 }
 
 impl<H: Devices> BlockLayer<H> {
     /// Queues for devices 0, 1, ...
-    pub fn new(host: &H, specs: &[DeviceSpec]) -> Self {
+    pub fn new(host: &H, specs: &[DeviceSpec], queues: DeviceCongestion) -> Self {
         let device = |(id, spec): (usize, &DeviceSpec)| BlockDevice {
             id: DeviceId(id as u8),
             spec: spec.clone(),
+            flags: congestion::exist(queues).then(Flags::default),
             in_flight: AtomicU64::new(0),
             next_id: AtomicU64::new(0),
             tag_wait: [WaitQueue::new(host), WaitQueue::new(host)],
             nr_errors: AtomicU64::new(0),
         };
-        BlockLayer { devices: specs.iter().enumerate().map(device).collect::<Vec<_>>().into() }
+        let devices = specs.iter().enumerate().map(device).collect::<Vec<_>>().into();
+        BlockLayer { devices, congestion: Congestion::new(host) }
     }
 
     /// A device.
@@ -86,42 +105,80 @@ impl<H: Devices> BlockDevice<H> {
         self.nr_errors.load(Relaxed)
     }
 
-    fn try_tag(&self, direction: IoDirection) -> bool {
+    /// True if the device says that it is congested with requests of a pool.
+    pub fn is_congested(&self, pool: Pool) -> bool {
+        self.flags.as_ref().is_some_and(|flags| flags.is_set(pool))
+    }
+
+    fn lane(&self, request: &IoRequest) -> Lane {
+        let is_first = match self.flags {
+            Some(_) => Pool::of(request) == Pool::Sync,
+            None => request.direction == IoDirection::Read,
+        };
+        if is_first { Lane::First } else { Lane::Second }
+    }
+
+    fn try_tag(&self, lane: Lane) -> bool {
         let depth = self.spec.depth.max(1);
         let take = |state: u64| {
-            let (all, writes) = ((state & ALL_MASK) as u32, (state >> 32) as u32);
-            let is_free = match direction {
-                IoDirection::Read => all < depth,
-                IoDirection::Write => all < depth && writes < tag_limit(depth, direction),
+            let [all, second] = counts(state);
+            let is_free = match (&self.flags, lane) {
+                (Some(_), Lane::First) => all - second < LEGACY_REQUESTS,
+                (Some(_), Lane::Second) => second < LEGACY_REQUESTS,
+                (None, Lane::First) => all < depth,
+                (None, Lane::Second) => {
+                    all < depth && second < tag_limit(depth, IoDirection::Write)
+                }
             };
-            is_free.then_some(state + unit(direction))
+            is_free.then_some(state + unit(lane))
         };
         self.in_flight.fetch_update(SeqCst, Relaxed, take).is_ok()
     }
 
     /// Takes a tag, behind those who wait for one already.
-    fn take_tag(&self, cx: &Cx<'_, H>, direction: IoDirection) {
-        let queue = &self.tag_wait[direction as usize];
-        if !queue.has_waiters() && self.try_tag(direction) {
+    fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
+        let queue = &self.tag_wait[lane as usize];
+        if !queue.has_waiters() && self.try_tag(lane) {
             return;
         }
-        queue.wait(cx, "a request tag", || self.try_tag(direction));
+        queue.wait(cx, "a request tag", || self.try_tag(lane));
     }
 
     /// Gives a tag back: to a reader if one waits, else to a writer. A writer that finds the
-    /// writers' share used up waits on; whoever holds that share wakes it.
-    fn put_tag(&self, cx: &Cx<'_, H>, direction: IoDirection) {
-        self.in_flight.fetch_sub(unit(direction), SeqCst);
+    /// writers' share used up waits on; whoever holds that share wakes it. (Old queues: to the same
+    /// pool.)
+    fn put_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
+        self.in_flight.fetch_sub(unit(lane), SeqCst);
         let [reads, writes] = &self.tag_wait;
-        let first = if reads.has_waiters() { reads } else { writes };
+        let first = match (&self.flags, lane) {
+            (Some(_), lane) => &self.tag_wait[lane as usize],
+            (None, _) if reads.has_waiters() => reads,
+            (None, _) => writes,
+        };
         first.wake_one(cx.host, cx.cpu());
+    }
+
+    /// A tag of a lane was taken or given back: is the device congested now?
+    fn note_tags(&self, cx: &Cx<'_, H>, all: &Congestion<H>, lane: Lane) {
+        let Some(flags) = &self.flags else { return };
+        let [total, second] = counts(self.in_flight.load(SeqCst));
+        let (pool, used) = match lane {
+            Lane::First => (Pool::Sync, total - second),
+            Lane::Second => (Pool::Async, second),
+        };
+        flags.update(cx.host, cx.cpu(), all, pool, used);
     }
 }
 
-const fn unit(direction: IoDirection) -> u64 {
-    match direction {
-        IoDirection::Read => 1,
-        IoDirection::Write => 1 + ONE_WRITE,
+/// All requests, and those of the second lane.
+const fn counts(state: u64) -> [u32; 2] {
+    [(state & ALL_MASK) as u32, (state >> 32) as u32]
+}
+
+const fn unit(lane: Lane) -> u64 {
+    match lane {
+        Lane::First => 1,
+        Lane::Second => 1 + ONE_SECOND,
     }
 }
 
@@ -158,7 +215,9 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn dispatch(&self, cx: &Cx<'_, H>, mut request: IoRequest) {
         let device = self.block.device(request.device);
         if !device.spec.synchronous {
-            device.take_tag(cx, request.direction);
+            let lane = device.lane(&request);
+            device.take_tag(cx, lane);
+            device.note_tags(cx, &self.block.congestion, lane);
         }
         request.id = device.next_id.fetch_add(1, Relaxed);
         if let Some((request, result)) = cx.host.submit(request) {
@@ -177,7 +236,9 @@ impl<H: Devices> Kernel<H> {
             self.end_bio(cx, bio, result);
         }
         if !device.spec.synchronous {
-            device.put_tag(cx, request.direction);
+            let lane = device.lane(&request);
+            device.put_tag(cx, lane);
+            device.note_tags(cx, &self.block.congestion, lane);
         }
     }
 

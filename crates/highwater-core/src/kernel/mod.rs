@@ -115,7 +115,7 @@ impl<H: Devices> Kernel<H> {
         let mut kernel = Kernel {
             lru,
             swap,
-            block: BlockLayer::new(host, &spec.devices),
+            block: BlockLayer::new(host, &spec.devices, mem.policy.reclaim.throttle.devices),
             writeback: writeback.into(),
             dirty: DirtyDomain::new(mem.nr_cpus()),
             reclaim: reclaim.into(),

@@ -6,7 +6,7 @@ use crate::page::{Order, Pfn};
 use crate::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::{NodeId, Zone, ZoneType};
 
 impl<H: Devices> Relief<H> for Kernel<H> {
     fn wake_kswapd(
@@ -50,6 +50,16 @@ impl<H: Devices> Relief<H> for Kernel<H> {
 
     fn can_swap(&self) -> bool {
         self.swap.nr_free() > 0
+    }
+
+    fn wait_for_devices(
+        &self,
+        _: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        jiffies: u64,
+        zone: Option<&Zone<H>>,
+    ) {
+        self.retry_wait(cx, jiffies, zone);
     }
 
     fn out_of_memory(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {

@@ -115,6 +115,10 @@ pub struct LruVec<H: Tasks> {
     pub(crate) refaults: [AtomicU64; 2],
     /// Every dirty page met was under writeback and already marked for reclaim.
     pub(crate) congested: AtomicBool,
+    /// Many dirty pages at the tail: kswapd may write.
+    pub(crate) full_of_dirty: AtomicBool,
+    /// Only pages under writeback at the tail.
+    pub(crate) full_of_writeback: AtomicBool,
 }
 
 impl<H: Tasks> LruVec<H> {
@@ -125,6 +129,8 @@ impl<H: Tasks> LruVec<H> {
             nonresident_age: AtomicU64::new(0),
             refaults: Default::default(),
             congested: AtomicBool::new(false),
+            full_of_dirty: AtomicBool::new(false),
+            full_of_writeback: AtomicBool::new(false),
         }
     }
 
@@ -173,6 +179,14 @@ impl<H: Tasks> Lru<H> {
         match self.topology {
             LruTopology::Node => page.zone_index() / ZoneType::COUNT,
             LruTopology::Zone => page.zone_index(),
+        }
+    }
+
+    /// Index of a zone's lists.
+    pub fn index_of_zone(&self, node: NodeId, zone: ZoneType) -> usize {
+        match self.topology {
+            LruTopology::Node => node.idx(),
+            LruTopology::Zone => node.idx() * ZoneType::COUNT + zone.idx(),
         }
     }
 

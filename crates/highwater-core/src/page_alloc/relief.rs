@@ -6,7 +6,7 @@
 use super::{Gfp, PageAllocator, Request};
 use crate::host::{Cx, Host};
 use crate::page::{Order, Pfn};
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::{NodeId, Zone, ZoneType};
 
 /// How hard compaction tries (spec 01 §11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +94,19 @@ pub trait Relief<H: Host> {
 
     /// True if anonymous pages can be swapped out.
     fn can_swap(&self) -> bool;
+
+    /// Waits between two rounds of reclaim, `jiffies` at most, for devices to catch up, if the
+    /// policy has allocations do that; where `zone` is given, if that zone is congested.
+    fn wait_for_devices(
+        &self,
+        alloc: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        jiffies: u64,
+        zone: Option<&Zone<H>>,
+    ) {
+        let _ = (alloc, jiffies, zone);
+        cx.host.yield_now();
+    }
 
     /// Kills a task; true if one was killed or is dying.
     fn out_of_memory(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool;

@@ -9,8 +9,8 @@ use super::highatomic::ForceUnreserve;
 use super::{
     AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
 };
-use crate::config::SlowPathPolicy;
-use crate::host::{Cx, Host, Lock, TaskFlags};
+use crate::config::{RetryWait, SlowPathPolicy};
+use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
 use crate::page::{MigrateType, Order, Pfn};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::{Mark, NodeMask, Zone, ZoneType};
@@ -19,6 +19,8 @@ use crate::zone::{Mark, NodeMask, Zone, ZoneType};
 const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Compaction attempts per priority (a quarter of it for costly orders).
 const MAX_COMPACT_RETRIES: u32 = 16;
+/// How long a round without progress waits for writes, where it does (up to 5.15).
+const RETRY_WAIT: u64 = HZ / 10;
 
 /// What one trip through the slow path remembers.
 struct State {
@@ -388,7 +390,11 @@ impl<H: Host> PageAllocator<H> {
             state.no_progress_loops += 1;
         }
         let exhausted = state.no_progress_loops > MAX_RECLAIM_RETRIES;
-        if !exhausted && self.could_suffice(relief, req, state.flags) {
+        if !exhausted && let Some(zone) = self.could_suffice(relief, req, state.flags) {
+            if !progress && self.waits_for_writes(relief, zone) {
+                relief.wait_for_devices(self, cx, RETRY_WAIT, None);
+                return true;
+            }
             if cx.flags().contains(TaskFlags::WORKER) {
                 cx.host.sleep_jiffies(1);
             } else {
@@ -400,16 +406,24 @@ impl<H: Host> PageAllocator<H> {
         last_resort && self.unreserve_highatomic(cx, req, ForceUnreserve::Yes)
     }
 
-    /// Would some zone pass its minimum if everything reclaimable were free?
+    /// Up to 5.15: is more than half of what a zone could give waiting to be written (spec 02 §16.1)?
+    fn waits_for_writes<R: Relief<H>>(&self, relief: &R, zone: &Zone<H>) -> bool {
+        if self.policy.reclaim.throttle.retry_wait != RetryWait::WritePending {
+            return false;
+        }
+        let pending = zone.stats.read_exact(ZoneStat::ZoneWritePending as usize);
+        2 * pending > self.reclaimable(zone, relief.can_swap())
+    }
+
+    /// The first zone that would pass its minimum if everything reclaimable were free.
     fn could_suffice<R: Relief<H>>(
         &self,
         relief: &R,
         req: &Request<'_>,
         flags: AllocFlags,
-    ) -> bool {
+    ) -> Option<&Zone<H>> {
         let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
-        req.candidates().any(|(_, entry)| {
-            let zone = self.zone_at(entry);
+        req.candidates().map(|(_, entry)| self.zone_at(entry)).find(|zone| {
             let available = self.reclaimable(zone, relief.can_swap()) + zone.nr_free_pages_exact();
             let min = zone.mark(Mark::Min);
             zone.watermark_ok(rule, req.order, min, req.highest, flags, available)

@@ -3,9 +3,12 @@
 use super::{
     AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
 };
-use crate::host::{Cx, Host, Lock, TaskFlags};
+use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
 use crate::page::{Order, Pfn};
 use crate::zone::ZoneType;
+
+/// How long a round waits for congestion to clear, if the preferred zone is congested.
+const RETRY_WAIT: u64 = HZ / 50;
 
 impl<H: Host> PageAllocator<H> {
     /// 4.3's loop: compaction, reclaim, OOM, as long as there is progress.
@@ -75,9 +78,9 @@ impl<H: Host> PageAllocator<H> {
             let repeat = req.gfp.contains(Gfp::RETRY_MAYFAIL);
             let more = reclaimed_pages < req.order.pages();
             if (progress && req.order <= Order::COSTLY) || (repeat && more) {
-                // A wait of 1/50 s for congestion to clear; nothing is congested here, so it is only
-                // a chance for others to run.
-                cx.host.yield_now();
+                if let Some(first) = req.preferred_entry() {
+                    relief.wait_for_devices(self, cx, RETRY_WAIT, Some(self.zone_at(first)));
+                }
                 continue;
             }
             // Somebody may have freed enough meanwhile: a last look, far above the minimum.

@@ -4,7 +4,7 @@ use super::budget::DEF_PRIORITY;
 use crate::page_alloc::Gfp;
 use crate::zone::{NodeMask, ZoneType};
 
-/// Sums over one node pass.
+/// Sums over one node pass, or one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassSums {
     /// Dirty or under writeback.
@@ -21,6 +21,19 @@ pub struct PassSums {
     pub file_taken: u64,
     /// Pages isolated.
     pub taken: u64,
+}
+
+impl PassSums {
+    /// Adds a batch's.
+    pub(super) fn add(&mut self, batch: &PassSums) {
+        self.dirty += batch.dirty;
+        self.unqueued_dirty += batch.unqueued_dirty;
+        self.congested += batch.congested;
+        self.writeback += batch.writeback;
+        self.immediate += batch.immediate;
+        self.file_taken += batch.file_taken;
+        self.taken += batch.taken;
+    }
 }
 
 /// One reclaim: what for, how hard, how far.

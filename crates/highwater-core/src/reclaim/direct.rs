@@ -102,9 +102,10 @@ impl<H: Devices> Kernel<H> {
             }
             last = Some(entry.node);
             self.shrink_node(cx, entry.node, sc);
+            self.consider_after_node(cx, entry.node, sc);
         }
         if let Some(node) = first {
-            self.consider_throttle(cx, node, sc);
+            self.consider_after_nodes(cx, node, sc);
         }
     }
 

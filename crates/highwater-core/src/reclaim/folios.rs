@@ -17,6 +17,7 @@
 
 use super::Control;
 use super::budget::CLUSTER;
+use crate::block::Pool;
 use crate::config::{AnonStart, DirtyAtTail};
 use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
@@ -121,6 +122,8 @@ fn decide(
 struct Batch<'a, H: Devices> {
     sc: &'a mut Control,
     node: NodeId,
+    /// Index of the lists they come from.
+    vec: usize,
     ignore_references: bool,
     stats: BatchStats,
     trail: Trail<H>,
@@ -132,14 +135,14 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn shrink_pages(
         &self,
         cx: &Cx<'_, H>,
-        node: NodeId,
+        (node, vec): (NodeId, usize),
         sc: &mut Control,
         pages: &mut [Pfn],
         ignore_references: bool,
     ) -> Shrunk {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
-        let mut batch = Batch { sc, node, ignore_references, stats, trail: Trail::default() };
+        let mut batch = Batch { sc, node, vec, ignore_references, stats, trail: Trail::default() };
         let mut freed = [Pfn(0); BATCH];
         let (mut nr_freed, mut kept) = (0, 0);
         for at in 0..pages.len() {
@@ -180,7 +183,9 @@ impl<H: Devices> Kernel<H> {
                 let mut batch = [Pfn(0); BATCH];
                 let batch = &mut batch[..chunk.len()];
                 batch.copy_from_slice(chunk);
-                let shrunk = self.shrink_pages(cx, node_of(chunk[0]), &mut sc, batch, true);
+                let page = self.mem.map.page(chunk[0]);
+                let at = (node_of(chunk[0]), self.lru.index_of(page));
+                let shrunk = self.shrink_pages(cx, at, &mut sc, batch, true);
                 reclaimed += shrunk.reclaimed;
                 for &pfn in &batch[..shrunk.kept] {
                     self.putback_page(cx, pfn);
@@ -207,7 +212,7 @@ impl<H: Devices> Kernel<H> {
         if !batch.sc.may_unmap && page.is_mapped() {
             return Verdict::Keep;
         }
-        self.count_dirty_state(batch, page);
+        self.count_dirty_state(cx, batch, page);
         if page.is(PageFlags::WRITEBACK) {
             return self.under_writeback(batch, page);
         }
@@ -257,24 +262,41 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Step 5. What a lazily freed page holds does not matter.
-    fn count_dirty_state(&self, batch: &mut Batch<'_, H>, page: &Page) {
+    fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, page: &Page) {
         let marks = page.marks();
         if marks.contains(PageFlags::SWAPBACKED) || page.is_anon() {
             return;
         }
         let is_dirty = marks.contains(PageFlags::DIRTY);
         let is_writeback = marks.contains(PageFlags::WRITEBACK);
+        // Devices that say so themselves (up to 4.20).
+        let is_congested = (is_dirty || is_writeback)
+            && self.block.congestion.any(Pool::Async)
+            && self.is_on_congested_device(cx, batch, page);
         let stats = &mut batch.stats;
         stats.dirty += u64::from(is_dirty || is_writeback);
         stats.unqueued_dirty += u64::from(is_dirty && !is_writeback);
-        stats.congested += u64::from(is_writeback && marks.contains(PageFlags::RECLAIM));
+        let is_met_again = is_writeback && marks.contains(PageFlags::RECLAIM);
+        stats.congested += u64::from(is_congested || is_met_again);
+    }
+
+    #[cold]
+    fn is_on_congested_device(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        page: &Page,
+    ) -> bool {
+        let PageOwner::File(id) = page.owner() else { return false };
+        let file = batch.trail.file(self, cx, id);
+        file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
     }
 
     /// Step 6. Reclaim never waits for a page here; it marks it, so that the end of its writeback
     /// brings it to the tail, and slows down as a whole if that is all it meets.
     fn under_writeback(&self, batch: &mut Batch<'_, H>, page: &Page) -> Verdict {
-        let state = &self.reclaim[batch.node.idx()];
-        if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && state.is_writeback.load(Relaxed) {
+        let is_full = self.lru.vecs[batch.vec].full_of_writeback.load(Relaxed);
+        if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full {
             batch.stats.immediate += 1;
         } else {
             page.flag_set::<H>(PageFlags::RECLAIM);
@@ -321,7 +343,7 @@ impl<H: Devices> Kernel<H> {
         if page.is_file_lru() {
             // Only kswapd writes file pages, and only those it met before on a node full of them:
             // flushers do it in better order.
-            let is_kept_dirty = self.reclaim[batch.node.idx()].is_dirty.load(Relaxed);
+            let is_kept_dirty = self.lru.vecs[batch.vec].full_of_dirty.load(Relaxed);
             if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
                 let stats = &self.mem.node(batch.node).stats;
                 stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, 1);

@@ -8,7 +8,7 @@
 use super::budget::CLUSTER;
 use super::folios::{BATCH, BatchStats};
 use super::isolate::{IsolateMode, Isolated};
-use super::{Control, ThrottleReason};
+use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
@@ -45,13 +45,12 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         want: u64,
     ) -> u64 {
-        let mut has_stalled = false;
+        let mut has_waited = false;
         while self.too_many_isolated(cx, node, sc, page_type) {
-            if has_stalled {
+            if !self.throttle_isolated(cx, node, has_waited) {
                 return 0;
             }
-            has_stalled = true;
-            self.reclaim_throttle(cx, node, ThrottleReason::Isolated);
+            has_waited = true;
             if cx.is_dying() {
                 // The task frees its own memory soon; let it go on.
                 return CLUSTER;
@@ -74,7 +73,7 @@ impl<H: Devices> Kernel<H> {
             return 0;
         }
 
-        let shrunk = self.shrink_pages(cx, node, sc, &mut pages[..isolated.taken], false);
+        let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], false);
 
         let stats = shrunk.stats;
         self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], stats.activate);
@@ -92,10 +91,12 @@ impl<H: Devices> Kernel<H> {
             // Nothing but dirty pages that nobody writes: the flushers are behind.
             self.wake_flushers(cx, WriteReason::Vmscan);
         }
-        add_to_pass(sc, &stats, page_type, isolated.taken as u64);
+        let sums = sums_of(&stats, page_type, isolated.taken as u64);
+        sc.sums.add(&sums);
         let (scanned, reclaimed) = (isolated.scanned, shrunk.reclaimed);
         let event = shrink_event(node, sc.priority, page_type, scanned, reclaimed, &stats);
         cx.event(Event::Vmscan(VmscanEvent::LruShrinkInactive(event)));
+        self.throttle_after_batch(cx, vec, sc, &sums);
         shrunk.reclaimed
     }
 
@@ -154,23 +155,21 @@ impl<H: Devices> Kernel<H> {
         let isolated = stats.read(isolated_stat(page_type) as usize);
         let is_too_many = too_many(inactive, isolated, sc.gfp.contains(Gfp::IO | Gfp::FS));
         if !is_too_many {
-            let queue = &self.reclaim[node.idx()].reclaim_wait[ThrottleReason::Isolated as usize];
-            queue.wake_all(cx.host, cx.cpu());
+            self.wake_throttled(cx, node, ThrottleReason::Isolated);
         }
         is_too_many
     }
 }
 
-fn add_to_pass(sc: &mut Control, stats: &BatchStats, page_type: PageType, taken: u64) {
-    let sums = &mut sc.sums;
-    sums.dirty += stats.dirty;
-    sums.unqueued_dirty += stats.unqueued_dirty;
-    sums.congested += stats.congested;
-    sums.writeback += stats.writeback;
-    sums.immediate += stats.immediate;
-    sums.taken += taken;
-    if page_type == PageType::File {
-        sums.file_taken += taken;
+fn sums_of(stats: &BatchStats, page_type: PageType, taken: u64) -> PassSums {
+    PassSums {
+        dirty: stats.dirty,
+        unqueued_dirty: stats.unqueued_dirty,
+        congested: stats.congested,
+        writeback: stats.writeback,
+        immediate: stats.immediate,
+        file_taken: if page_type == PageType::File { taken } else { 0 },
+        taken,
     }
 }
 

@@ -39,10 +39,6 @@ pub struct ReclaimNode<H: Tasks> {
     pub(crate) kswapd_highest: AtomicU8,
     /// Runs without a page since the last success; 16 = hopeless.
     pub(crate) kswapd_failures: AtomicU32,
-    /// Many dirty pages at the tail: kswapd may write.
-    pub(crate) is_dirty: AtomicBool,
-    /// Only pages under writeback at the tail.
-    pub(crate) is_writeback: AtomicBool,
     /// Somebody reclaims the node before allocations leave it (`zone_reclaim_mode`).
     pub(crate) is_node_reclaiming: AtomicBool,
 }
@@ -59,8 +55,6 @@ impl<H: Tasks> ReclaimNode<H> {
             kswapd_order: AtomicU8::new(0),
             kswapd_highest: AtomicU8::new(NONE),
             kswapd_failures: AtomicU32::new(0),
-            is_dirty: AtomicBool::new(false),
-            is_writeback: AtomicBool::new(false),
             is_node_reclaiming: AtomicBool::new(false),
         }
     }
@@ -179,10 +173,11 @@ impl<H: Devices> Kernel<H> {
         let is_balanced = self.node_is_balanced(node, order, highest);
         if is_balanced {
             for vec in self.lru_vecs(node, ZoneType::Device) {
-                self.lru.vecs[vec].congested.store(false, Relaxed);
+                let lists = &self.lru.vecs[vec];
+                lists.congested.store(false, Relaxed);
+                lists.full_of_dirty.store(false, Relaxed);
+                lists.full_of_writeback.store(false, Relaxed);
             }
-            state.is_dirty.store(false, Relaxed);
-            state.is_writeback.store(false, Relaxed);
         }
         is_balanced
     }

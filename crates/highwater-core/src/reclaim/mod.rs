@@ -29,4 +29,4 @@ pub use kswapd::ReclaimNode;
 pub use oom::OomState;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
 pub use suitable::{Suitability, fragmentation_index, suitability};
-pub use throttle::ThrottleReason;
+pub use throttle::{Demand, DemandDomain, ThrottleReason};

@@ -11,7 +11,7 @@
 
 use super::budget::{self, DEF_PRIORITY, ModeInput, ScanPlan};
 use super::suitable::Suitability;
-use super::{Control, PassSums, ThrottleReason};
+use super::{Control, PassSums};
 use crate::config::{BalanceRule, LruTopology};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -44,25 +44,7 @@ impl<H: Devices> Kernel<H> {
             let got = sc.nr_reclaimed - before;
             has_progress |= got != 0;
 
-            let sums = sc.sums;
-            if sc.is_kswapd {
-                if sums.writeback != 0 && sums.writeback == sums.taken {
-                    state.is_writeback.store(true, Relaxed);
-                }
-                if sums.unqueued_dirty == sums.file_taken {
-                    state.is_dirty.store(true, Relaxed);
-                }
-                if sums.immediate != 0 {
-                    self.reclaim_throttle(cx, node, ThrottleReason::Writeback);
-                }
-                if sums.dirty != 0 && sums.dirty == sums.congested {
-                    for vec in self.lru_vecs(node, sc.reclaim_idx) {
-                        self.lru.vecs[vec].congested.store(true, Relaxed);
-                    }
-                }
-            } else if self.is_congested(node, sc.reclaim_idx) {
-                self.reclaim_throttle(cx, node, ThrottleReason::Congested);
-            }
+            self.throttle_after_pass(cx, node, sc);
             if !self.should_continue(node, got, sc) {
                 break;
             }
@@ -70,10 +52,6 @@ impl<H: Devices> Kernel<H> {
         if has_progress {
             state.kswapd_failures.store(0, Relaxed);
         }
-    }
-
-    fn is_congested(&self, node: NodeId, highest: ZoneType) -> bool {
-        self.lru_vecs(node, highest).any(|vec| self.lru.vecs[vec].congested.load(Relaxed))
     }
 
     /// Indexes of the lists that a reclaim on a node looks at.

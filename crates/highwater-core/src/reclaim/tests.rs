@@ -178,7 +178,7 @@ fn dirty_file_pages_get_out_of_the_way_23_12() {
     for &pfn in &clean {
         assert!(s.kernel.isolate_page(&cx, pfn));
     }
-    s.kernel.reclaim[0].is_dirty.store(true, Relaxed);
+    s.kernel.lru.vecs[0].full_of_dirty.store(true, Relaxed);
     let mut sc = control(true);
     assert_eq!(s.shrink(&mut sc, PageType::File), 0);
     assert_eq!(s.stat(NodeStat::VmscanWrite), 32);
@@ -211,7 +211,7 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
         s.kernel.set_page_dirty(&cx, pfn);
         s.kernel.mem.map.page(pfn).flag_set::<Manual>(PageFlags::RECLAIM);
     }
-    s.kernel.reclaim[0].is_dirty.store(true, Relaxed);
+    s.kernel.lru.vecs[0].full_of_dirty.store(true, Relaxed);
     // Read once: not worth writing yet.
     assert_eq!(s.shrink(&mut control(true), PageType::File), 0);
     assert!(s.none_is(&dirty, PageFlags::ACTIVE | PageFlags::REFERENCED));
@@ -235,7 +235,7 @@ fn writeback_at_the_tail_23_13() {
     assert_eq!((sc.sums.congested, sc.sums.immediate), (0, 0));
     let both = PageFlags::RECLAIM | PageFlags::ACTIVE;
     assert!(pages.iter().all(|&pfn| s.flags(pfn).contains(both)));
-    assert!(state.is_writeback.load(Relaxed));
+    assert!(s.kernel.lru.vecs[0].full_of_writeback.load(Relaxed));
     assert!(!s.kernel.lru.vecs[0].congested.load(Relaxed));
     let stats = &s.kernel.mem.node(NODE).stats;
     assert_eq!(stats.read_exact(NodeStat::VmscanImmediateReclaim as usize), 0);
@@ -256,7 +256,7 @@ fn no_file_page_counts_as_all_dirty() {
     let s = Lists::new(&host);
     s.listed_many(ANON, 4);
     s.kernel.shrink_node(&s.cx, NODE, &mut control(true));
-    assert!(s.kernel.reclaim[0].is_dirty.load(Relaxed));
+    assert!(s.kernel.lru.vecs[0].full_of_dirty.load(Relaxed));
 }
 
 #[test]

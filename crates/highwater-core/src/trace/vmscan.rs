@@ -119,6 +119,20 @@ pub enum VmscanEvent {
         /// Why.
         reason: ThrottleReason,
     },
+    /// A reclaimer slept for congestion to clear (up to 5.15).
+    CongestionWait {
+        /// How long at most.
+        usec_timeout: u32,
+        /// How long it was; may be more.
+        usec_delayed: u32,
+    },
+    /// A reclaimer would have slept had something been congested (up to 5.15).
+    WaitIffCongested {
+        /// How long at most.
+        usec_timeout: u32,
+        /// How long it was; may be more.
+        usec_delayed: u32,
+    },
     /// A shrinker is about to run.
     ShrinkSlabStart {
         /// Node.
@@ -207,6 +221,8 @@ impl VmscanEvent {
             VmscanEvent::LruShrinkActive { .. } => "mm_vmscan_lru_shrink_active",
             VmscanEvent::WriteFolio { .. } => "mm_vmscan_write_folio",
             VmscanEvent::Throttled { .. } => "mm_vmscan_throttled",
+            VmscanEvent::CongestionWait { .. } => "writeback_congestion_wait",
+            VmscanEvent::WaitIffCongested { .. } => "writeback_wait_iff_congested",
             VmscanEvent::ShrinkSlabStart { .. } => "mm_shrink_slab_start",
             VmscanEvent::ShrinkSlabEnd { .. } => "mm_shrink_slab_end",
         }
@@ -278,6 +294,12 @@ impl VmscanEvent {
             VmscanEvent::Throttled { nid, usec_timeout, usec_delayed, reason } => {
                 let head = u64::from(nid.0) | (reason as u64) << 16;
                 (27, [head, usec_timeout.into(), usec_delayed.into(), 0, 0, 0, 0])
+            }
+            VmscanEvent::CongestionWait { usec_timeout, usec_delayed } => {
+                (30, [usec_timeout.into(), usec_delayed.into(), 0, 0, 0, 0, 0])
+            }
+            VmscanEvent::WaitIffCongested { usec_timeout, usec_delayed } => {
+                (31, [usec_timeout.into(), usec_delayed.into(), 0, 0, 0, 0, 0])
             }
             VmscanEvent::ShrinkSlabStart {
                 nid,
@@ -373,6 +395,10 @@ impl fmt::Display for VmscanEvent {
                 nid.0,
                 reason.name()
             ),
+            VmscanEvent::CongestionWait { usec_timeout, usec_delayed }
+            | VmscanEvent::WaitIffCongested { usec_timeout, usec_delayed } => {
+                write!(f, "usec_timeout={usec_timeout} usec_delayed={usec_delayed}")
+            }
             VmscanEvent::ShrinkSlabStart {
                 nid,
                 deferred,

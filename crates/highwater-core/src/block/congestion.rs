@@ -1,0 +1,114 @@
+//! Congestion flags (spec 04 §10.4).
+//!
+//! Up to 4.20 a queue had so many requests for a direction and its device was called congested from
+//! nearly all of them in use until clearly fewer were. Later queues (blk-mq) never say so. Which it
+//! is belongs to the policy ([`DeviceCongestion`]), not to the device: it is the kernel's queue.
+//!
+//! What is left out of the old queues: submitters that went on beyond the limit in batches.
+
+use crate::config::DeviceCongestion;
+use crate::host::{CpuId, IoDirection, IoRequest, Tasks};
+use crate::sync::WaitQueue;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+/// Requests of each pool that an old queue took (`BLKDEV_MAX_RQ`).
+pub(super) const LEGACY_REQUESTS: u32 = 128;
+
+/// Which of an old queue's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Somebody waits for them: reads, and writes that say so.
+    Sync = 0,
+    /// Other writes.
+    Async = 1,
+}
+
+impl Pool {
+    /// The pool of a request.
+    pub(super) const fn of(request: &IoRequest) -> Pool {
+        match request.direction {
+            IoDirection::Write if !request.is_sync => Pool::Async,
+            _ => Pool::Sync,
+        }
+    }
+}
+
+/// From how many requests of `nr` on a queue is congested, and below how many it no longer is.
+pub const fn thresholds(nr: u32) -> (u32, u32) {
+    let on = nr - nr / 8 + 1;
+    let on = if on > nr { nr } else { on };
+    let off = nr.saturating_sub(nr / 8 + nr / 16 + 1);
+    (on, if off < 1 { 1 } else { off })
+}
+
+/// How many devices are congested, by [`Pool`], and who waits for that to end.
+#[derive(Debug)]
+pub struct Congestion<H: Tasks> {
+    nr: [AtomicU32; 2],
+    wait: [WaitQueue<H>; 2],
+}
+
+impl<H: Tasks> Congestion<H> {
+    pub(super) fn new(host: &H) -> Self {
+        Congestion { nr: Default::default(), wait: [WaitQueue::new(host), WaitQueue::new(host)] }
+    }
+
+    /// True if some device is congested.
+    pub(crate) fn any(&self, pool: Pool) -> bool {
+        self.nr[pool as usize].load(SeqCst) != 0
+    }
+
+    /// Woken whenever a device no longer is.
+    pub(crate) const fn queue(&self, pool: Pool) -> &WaitQueue<H> {
+        &self.wait[pool as usize]
+    }
+}
+
+/// A device's own flags, by [`Pool`].
+#[derive(Debug, Default)]
+pub(super) struct Flags([AtomicBool; 2]);
+
+impl Flags {
+    /// Called when a request of a pool is taken or given back; `used` of the pool's requests are in
+    /// use now.
+    pub(super) fn update<H: Tasks>(
+        &self,
+        host: &H,
+        cpu: CpuId,
+        all: &Congestion<H>,
+        pool: Pool,
+        used: u32,
+    ) {
+        let (on, off) = thresholds(LEGACY_REQUESTS);
+        let flag = &self.0[pool as usize];
+        if used >= on && !flag.swap(true, SeqCst) {
+            all.nr[pool as usize].fetch_add(1, SeqCst);
+        } else if used < off && flag.load(SeqCst) && flag.swap(false, SeqCst) {
+            all.nr[pool as usize].fetch_sub(1, SeqCst);
+            all.wait[pool as usize].wake_all(host, cpu);
+        }
+    }
+
+    /// True if the device is congested.
+    pub(super) fn is_set(&self, pool: Pool) -> bool {
+        self.0[pool as usize].load(SeqCst)
+    }
+}
+
+/// True if a kernel's queues have these flags at all.
+pub(super) const fn exist(devices: DeviceCongestion) -> bool {
+    matches!(devices, DeviceCongestion::Legacy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_vector_22() {
+        assert_eq!(
+            [128, 256, 64, 31].map(thresholds),
+            [(113, 103), (225, 207), (57, 51), (29, 26)]
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! Waits for devices that are congested, up to 5.15 (spec 02 §16.1, spec 04 §10.4).
+//!
+//! Only a device that clears its flag ends such a wait early. Devices that never set it (all local
+//! ones since 5.0) turn the unconditional wait into a sleep of full length and the conditional one
+//! into nothing.
+//!
+//! Page write-out by reclaim gave way to congested devices too. That had no effect: only kswapd
+//! writes file pages, and kswapd was exempt, as was the swap cache.
+
+use super::events::usec;
+use crate::block::Pool;
+use crate::host::{Cx, Devices, Phase, Probe};
+use crate::kernel::Kernel;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::trace::{Event, VmscanEvent};
+
+impl<H: Devices> Kernel<H> {
+    /// Sleeps until a device that was congested with background writes no longer is, `timeout` ticks
+    /// at most. The trace shows the ticks that passed, so a full sleep shows one more than asked for.
+    pub(super) fn congestion_wait(&self, cx: &Cx<'_, H>, timeout: u64) {
+        let _phase = cx.phase(Phase::Throttle);
+        let start = cx.host.jiffies();
+        self.congestion_sleep(cx, timeout);
+        cx.event(Event::Vmscan(VmscanEvent::CongestionWait {
+            usec_timeout: usec(timeout),
+            usec_delayed: usec(cx.host.jiffies() - start),
+        }));
+    }
+
+    /// The same, if any device is congested now, and, where `vec` is given, the lists with that
+    /// number. If not, others may run.
+    pub(super) fn wait_iff_congested(&self, cx: &Cx<'_, H>, timeout: u64, vec: Option<usize>) {
+        let _phase = cx.phase(Phase::Throttle);
+        let start = cx.host.jiffies();
+        let is_met = vec.is_none_or(|vec| self.lru.vecs[vec].congested.load(Relaxed));
+        if is_met && self.block.congestion.any(Pool::Async) {
+            self.congestion_sleep(cx, timeout);
+        } else {
+            cx.host.yield_now();
+        }
+        cx.event(Event::Vmscan(VmscanEvent::WaitIffCongested {
+            usec_timeout: usec(timeout),
+            usec_delayed: usec(cx.host.jiffies() - start),
+        }));
+    }
+
+    fn congestion_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {
+        self.plug_flush(cx);
+        let queue = self.block.congestion.queue(Pool::Async);
+        queue.sleep_jiffies(cx, "congestion of devices to clear", timeout);
+    }
+
+    /// Sleeps while too many pages are isolated, whatever happens meanwhile (5.15).
+    pub(super) fn isolated_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {
+        let _phase = cx.phase(Phase::Throttle);
+        self.plug_flush(cx);
+        cx.host.sleep_jiffies(timeout);
+    }
+}

@@ -1,0 +1,229 @@
+//! Slowing reclaimers down (spec 02 §16).
+//!
+//! A reclaimer that meets only pages it can do nothing with sleeps until something changes, or for a
+//! while. Which waits there are, how long they last and what ends them is the policy's
+//! ([`ThrottlePolicy`]); the places that ask are the same for all of them:
+//!
+//! | place | asks | waits for |
+//! |---|---|---|
+//! | after a batch | [`Kernel::throttle_after_batch`] | congestion (4.5) |
+//! | before a batch, too many pages isolated | [`Kernel::throttle_isolated`] | congestion (4.5), nothing (5.15), ISOLATED |
+//! | after a node pass | [`Kernel::throttle_after_pass`] | congestion (5.15), WRITEBACK, CONGESTED |
+//! | after a direct reclaimer's node pass, or all of them | [`Kernel::consider_throttle`] | NOPROGRESS |
+//! | between rounds of an allocation | `Relief::wait_for_devices` | congestion (4.5, 5.15) |
+//!
+//! [`congestion`] has the waits for devices, [`events`] those for other reclaimers and the end of
+//! writeback, [`demand`] the account of who takes how much.
+//!
+//! From: [`super::node`], [`super::inactive`], [`super::direct`], `page_cache::dirty` · to: wait
+//! queues, `block::congestion`.
+
+mod congestion;
+mod demand;
+mod events;
+
+pub use demand::{Demand, DemandDomain};
+pub use events::ThrottleReason;
+
+use super::budget::DEF_PRIORITY;
+use super::{Control, PassSums};
+use crate::config::{
+    IsolatedWait, NoProgressWait, NodePassWait, ProgressWake, RetryWait, ThrottlePolicy,
+};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::zone::{NodeId, Zone};
+
+/// Reclaim is not considered stuck before this priority.
+const STUCK_BELOW: u8 = DEF_PRIORITY - 2;
+
+/// What a direct reclaimer's result calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Others that wait for progress may go on.
+    Wake,
+    /// It waits for others' progress.
+    Wait,
+    /// Neither.
+    GoOn,
+}
+
+/// What a direct reclaimer calls for that has reclaimed `reclaimed` pages so far and scanned
+/// `scanned` at this priority (§16.3).
+const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed: u64) -> Outcome {
+    let is_progress = match policy.progress_wake {
+        ProgressWake::Any => reclaimed > 0,
+        ProgressWake::Eighth => reclaimed > scanned >> 3,
+    };
+    let is_stuck = match policy.no_progress {
+        NoProgressWait::Never => return Outcome::GoOn,
+        NoProgressWait::EveryPass | NoProgressWait::Prioritised => priority < STUCK_BELOW,
+        NoProgressWait::LastResort => priority == 1 && reclaimed == 0,
+    };
+    match (is_progress, is_stuck) {
+        (true, _) => Outcome::Wake,
+        (false, true) => Outcome::Wait,
+        (false, false) => Outcome::GoOn,
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    pub(super) fn throttle_policy(&self) -> &ThrottlePolicy {
+        &self.mem.policy.reclaim.throttle
+    }
+
+    /// Draws the conclusions of a batch of `lru.vecs[vec]`, where it is batches that do (4.5).
+    pub(super) fn throttle_after_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: usize,
+        sc: &Control,
+        batch: &PassSums,
+    ) {
+        let policy = self.throttle_policy();
+        if policy.node_pass != NodePassWait::BatchCongestion {
+            return;
+        }
+        let lists = &self.lru.vecs[vec];
+        if batch.writeback != 0 && batch.writeback == batch.taken {
+            lists.full_of_writeback.store(true, Relaxed);
+        }
+        if batch.dirty != 0 && batch.dirty == batch.congested {
+            lists.congested.store(true, Relaxed);
+        }
+        if batch.unqueued_dirty == batch.taken {
+            lists.full_of_dirty.store(true, Relaxed);
+        }
+        let timeout = policy.node_pass_jiffies.into();
+        if batch.immediate != 0 {
+            self.congestion_wait(cx, timeout);
+        }
+        if !sc.is_kswapd {
+            self.wait_iff_congested(cx, timeout, Some(vec));
+        }
+    }
+
+    /// Draws the conclusions of a pass over a node (§12 steps 1 to 3).
+    pub(super) fn throttle_after_pass(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
+        let policy = self.throttle_policy();
+        if policy.node_pass == NodePassWait::BatchCongestion {
+            return;
+        }
+        let timeout = policy.node_pass_jiffies.into();
+        if !sc.is_kswapd {
+            let mut vecs = self.lru_vecs(node, sc.reclaim_idx);
+            if !vecs.any(|vec| self.lru.vecs[vec].congested.load(Relaxed)) {
+                return;
+            }
+            match policy.node_pass {
+                NodePassWait::BatchCongestion => {}
+                NodePassWait::Congestion => self.wait_iff_congested(cx, timeout, None),
+                NodePassWait::Writeback => {
+                    self.reclaim_throttle(cx, node, ThrottleReason::Writeback);
+                }
+                NodePassWait::Congested => {
+                    self.reclaim_throttle(cx, node, ThrottleReason::Congested);
+                }
+            }
+            return;
+        }
+        let sums = &sc.sums;
+        let vecs = || self.lru_vecs(node, sc.reclaim_idx).map(|vec| &self.lru.vecs[vec]);
+        if sums.writeback != 0 && sums.writeback == sums.taken {
+            vecs().for_each(|lists| lists.full_of_writeback.store(true, Relaxed));
+        }
+        if sums.unqueued_dirty == sums.file_taken {
+            vecs().for_each(|lists| lists.full_of_dirty.store(true, Relaxed));
+        }
+        if sums.immediate != 0 {
+            match policy.node_pass {
+                NodePassWait::BatchCongestion => {}
+                NodePassWait::Congestion => self.congestion_wait(cx, timeout),
+                NodePassWait::Writeback | NodePassWait::Congested => {
+                    self.reclaim_throttle(cx, node, ThrottleReason::Writeback);
+                }
+            }
+        }
+        if sums.dirty != 0 && sums.dirty == sums.congested {
+            vecs().for_each(|lists| lists.congested.store(true, Relaxed));
+        }
+    }
+
+    /// A direct reclaimer found too many pages isolated; true if it should look again, false if it
+    /// should do without this batch. `has_waited`: this is not the first time.
+    pub(super) fn throttle_isolated(&self, cx: &Cx<'_, H>, node: NodeId, has_waited: bool) -> bool {
+        let policy = self.throttle_policy();
+        let timeout = policy.isolated_jiffies.into();
+        match policy.isolated {
+            IsolatedWait::Congestion => self.congestion_wait(cx, timeout),
+            IsolatedWait::Sleep | IsolatedWait::Event if has_waited => return false,
+            IsolatedWait::Sleep => self.isolated_sleep(cx, timeout),
+            IsolatedWait::Event => self.reclaim_throttle(cx, node, ThrottleReason::Isolated),
+        }
+        true
+    }
+
+    /// After a direct reclaimer's pass over a node: if it does well the others go on, if it gets
+    /// nowhere it waits (`consider_reclaim_throttle`). kswapd never comes here.
+    fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
+        match outcome(self.throttle_policy(), sc.priority, sc.nr_scanned, sc.nr_reclaimed) {
+            Outcome::Wake => self.wake_throttled(cx, node, ThrottleReason::NoProgress),
+            Outcome::Wait => self.reclaim_throttle(cx, node, ThrottleReason::NoProgress),
+            Outcome::GoOn => {}
+        }
+    }
+
+    /// A direct reclaimer passed over one node.
+    pub(super) fn consider_after_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
+        match self.throttle_policy().no_progress {
+            NoProgressWait::EveryPass | NoProgressWait::Prioritised => {
+                self.consider_throttle(cx, node, sc);
+            }
+            NoProgressWait::Never | NoProgressWait::LastResort => {}
+        }
+    }
+
+    /// A direct reclaimer passed over all nodes of its zonelist, of which `first` is the first.
+    pub(super) fn consider_after_nodes(&self, cx: &Cx<'_, H>, first: NodeId, sc: &Control) {
+        if self.throttle_policy().no_progress == NoProgressWait::LastResort {
+            self.consider_throttle(cx, first, sc);
+        }
+    }
+
+    /// Between two rounds of an allocation (§16.1): waits for devices, if the policy has
+    /// allocations do so, and, where `zone` is given, if that is congested.
+    pub(crate) fn retry_wait(&self, cx: &Cx<'_, H>, jiffies: u64, zone: Option<&Zone<H>>) {
+        match (self.throttle_policy().retry_wait, zone) {
+            (RetryWait::WritePending, None) => self.congestion_wait(cx, jiffies),
+            (RetryWait::Congested, Some(zone)) => {
+                let vec = self.lru.index_of_zone(zone.node, zone.zone);
+                self.wait_iff_congested(cx, jiffies, Some(vec));
+            }
+            _ => cx.host.yield_now(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn efficiency_23_16() {
+        let series = &ThrottlePolicy::SERIES_516;
+        assert_eq!(outcome(series, 12, 800, 100), Outcome::GoOn);
+        assert_eq!(outcome(series, 12, 800, 101), Outcome::Wake);
+        assert_eq!(outcome(series, 10, 800, 100), Outcome::GoOn, "below 10");
+        assert_eq!(outcome(series, 9, 800, 100), Outcome::Wait, "some progress is not enough");
+        let first = &ThrottlePolicy::series(3);
+        assert_eq!(outcome(first, 9, 800, 1), Outcome::Wake, "before commit 8 it is");
+        assert_eq!(outcome(first, 9, 800, 0), Outcome::Wait);
+        let later = &ThrottlePolicy::THROTTLE_61;
+        assert_eq!(outcome(later, 9, 800, 100), Outcome::GoOn);
+        assert_eq!(outcome(later, 1, 800, 0), Outcome::Wait);
+        assert_eq!(outcome(later, 1, 800, 1), Outcome::GoOn);
+        assert_eq!(outcome(later, 0, 800, 0), Outcome::GoOn);
+        assert_eq!(outcome(&ThrottlePolicy::CONGESTION_515, 1, 800, 0), Outcome::GoOn);
+    }
+}
