@@ -1,8 +1,8 @@
 //! Disks: how long a transfer takes, and in which order transfers are served (spec 04 §10.2, §10.3).
 //!
 //! Key types: [`DiskSpec`] (a disk as a machine has it), [`DiskModel`] (how long one transfer
-//! takes: [`Ssd`], [`Hdd`], [`Ram`], and [`Faulty`] around any of them), [`DiskQueue`] (what waits,
-//! in which order it is served, when the next is done).
+//! takes: [`Ssd`], [`Hdd`], [`Ram`], and [`Limited`] and [`Faulty`] around any of them),
+//! [`DiskQueue`] (what waits, in which order it is served, when the next is done).
 //!
 //! ```text
 //! submit --> waiting --(a channel is free; the scheduler chooses)--> in service --(time)--> done
@@ -17,6 +17,7 @@
 
 mod faulty;
 mod hdd;
+mod limited;
 mod queue;
 mod ram;
 mod spec;
@@ -24,6 +25,7 @@ mod ssd;
 
 pub use faulty::{Faulty, FaultySpec};
 pub use hdd::{Hdd, HddSpec};
+pub use limited::{Limited, RateLimit};
 pub use queue::{DiskQueue, DiskStats, Finished, Scheduler};
 pub use ram::Ram;
 pub use spec::{DiskKind, DiskSpec};

@@ -2,7 +2,10 @@
 
 use highwater_core::block::DeviceSpec;
 
-use super::{DiskModel, DiskQueue, Faulty, FaultySpec, Hdd, HddSpec, Ram, Scheduler, Ssd, SsdSpec};
+use super::{
+    DiskModel, DiskQueue, Faulty, FaultySpec, Hdd, HddSpec, Limited, Ram, RateLimit, Scheduler,
+    Ssd, SsdSpec,
+};
 
 /// Largest request the block layer merges to: 1280 KiB (spec 04 §10.1), in pages.
 const REQUEST_PAGES_MAX: u32 = 320;
@@ -41,6 +44,8 @@ pub struct DiskSpec {
     pub rotational: bool,
     /// Pages under writeback must not change.
     pub stable_writes: bool,
+    /// How fast its owner lets it be; none: as fast as it can.
+    pub limit: Option<RateLimit>,
     /// What goes wrong; none: nothing.
     pub faults: Option<FaultySpec>,
 }
@@ -68,6 +73,7 @@ impl DiskSpec {
             scheduler,
             rotational: matches!(kind, DiskKind::Hdd(_)),
             stable_writes: false,
+            limit: None,
             faults: None,
         }
     }
@@ -115,6 +121,10 @@ impl DiskSpec {
             DiskKind::Ssd(spec) => Box::new(Ssd::new(spec, seed, index)),
             DiskKind::Hdd(spec) => Box::new(Hdd::new(spec, self.nr_pages, seed, index)),
             DiskKind::Ram => Box::new(Ram),
+        };
+        let model = match self.limit {
+            None => model,
+            Some(limit) => Box::new(Limited::new(model, limit)),
         };
         let model = match &self.faults {
             None => model,
