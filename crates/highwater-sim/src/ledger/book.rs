@@ -522,12 +522,14 @@ mod tests {
         book.settle(A, counts(100, 30, 7));
         book.pause(A, Pause::Wait(NodeKey::Wait("a page lock")));
         book.reset_user();
-        // B wakes it; its CPU is taken, then interrupts come.
-        book.resume(B, counts(150, 0, 7));
-        book.descend(B, NodeKey::Phase(Phase::Pageout));
-        book.settle(B, counts(160, 0, 7));
-        book.ready(A, 160, Some((BlockedBy::Woke, B)));
-        book.queue(A, Some(B), 160);
+        // C wakes it; its CPU is taken, then interrupts come.
+        let c = TaskIndex(2);
+        book.begin(c, &"c".into(), 150, Pause::GaveWay);
+        book.resume(c, counts(150, 0, 7));
+        book.descend(c, NodeKey::Phase(Phase::Pageout));
+        book.settle(c, counts(160, 0, 7));
+        book.ready(A, 160, Some((BlockedBy::Woke, c)));
+        book.queue(A, Some(c), 160);
         book.steal(A, 5);
         book.resume(A, counts(200, 0, 7));
         book.settle(A, counts(210, 0, 7));
@@ -553,7 +555,7 @@ mod tests {
         );
         for blocker in why {
             let doing = ledger.doing(blocker.task, blocker.doing);
-            assert_eq!((blocker.task, doing), (1, vec![NodeKey::Phase(Phase::Pageout)]));
+            assert_eq!((blocker.task, doing), (2, vec![NodeKey::Phase(Phase::Pageout)]));
         }
     }
 

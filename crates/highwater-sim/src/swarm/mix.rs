@@ -16,6 +16,11 @@ macro_rules! operations {
             pub const ALL: &'static [Op] = &[$(Op::$variant,)*];
             /// How often each is chosen if nothing is unusual.
             const USUAL: &'static [u32] = &[$($usual,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Op::$variant => stringify!($variant),)* }
+            }
         }
     };
 }

@@ -17,6 +17,7 @@ use crate::cost::CostModel;
 use crate::digest::{Digest, DigestPlan};
 use crate::engine::{JoinHandle, Outcome, Placement};
 use crate::host::{SimHost, TraceSink, Tracing};
+use crate::ledger::Ledger;
 use crate::machine::{MachineConfig, SimMachine};
 
 const SECOND: u64 = 1_000_000_000;
@@ -35,6 +36,8 @@ pub struct Run {
     pub digest: Option<Digest>,
     /// What it did, or what is wrong.
     pub result: Result<Summary, Failure>,
+    /// Where everybody's time went, if that was asked for.
+    pub ledger: Ledger,
 }
 
 /// What happened in a run, to see what a swarm covers.
@@ -93,6 +96,20 @@ impl fmt::Display for Summary {
 
 /// Runs the options once.
 pub fn run(options: &Options, digest: DigestPlan, sink: Option<TraceSink>) -> Run {
+    run_with(options, digest, sink, false)
+}
+
+/// Runs the options once and books everybody's time.
+pub fn run_booked(options: &Options, digest: DigestPlan) -> Run {
+    run_with(options, digest, None, true)
+}
+
+fn run_with(
+    options: &Options,
+    digest: DigestPlan,
+    sink: Option<TraceSink>,
+    is_booked: bool,
+) -> Run {
     let config = MachineConfig {
         disks: options.disks.clone(),
         swap: options.swap.clone(),
@@ -107,12 +124,22 @@ pub fn run(options: &Options, digest: DigestPlan, sink: Option<TraceSink>) -> Ru
     };
     let machine = match SimMachine::boot(config) {
         Ok(machine) => machine,
-        Err(error) => return Run { digest: None, result: Err(Failure::Boot(error.to_string())) },
+        Err(error) => {
+            let result = Err(Failure::Boot(error.to_string()));
+            return Run { digest: None, result, ledger: Ledger::default() };
+        }
     };
+    if is_booked {
+        machine.sim().open_ledger();
+    }
     let shared = Shared::new(options, machine.clone());
     let mut director = Director { machine, shared, now_ns: 0, nr_audits: 0 };
-    let result = director.direct();
-    Run { digest: Some(director.machine.digest()), result }
+    let mut result = director.direct();
+    let ledger = director.machine.sim().close_ledger();
+    if let (Ok(_), Some(gap)) = (&result, ledger.first_gap()) {
+        result = Err(Failure::Ledger(gap));
+    }
+    Run { digest: Some(director.machine.digest()), result, ledger }
 }
 
 /// Stands outside the simulation and lets it go on step by step.

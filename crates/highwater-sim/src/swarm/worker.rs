@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
-use highwater_core::host::{Cx, IoError, TaskFlags};
+use highwater_core::host::{Cx, Host, IoError, TaskFlags};
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_cache::OpenFile;
@@ -120,7 +120,10 @@ impl Worker<'_, '_> {
         self.shared.spend(10);
         let tally = &self.shared.tally;
         count(&tally.nr_ops);
-        match self.act(op) {
+        self.cx.host.op_begin();
+        let result = self.act(op);
+        self.cx.host.op_end(op.name());
+        match result {
             Ok(()) | Err(Error::Fault | Error::Invalid) => {}
             Err(Error::NoMemory) => count(&self.shared.tally.nr_no_memory),
             Err(Error::Killed) => {
