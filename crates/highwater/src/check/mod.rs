@@ -6,14 +6,16 @@
 //! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
 //! | `scenario` | key counters of every step of a small program | within max(10 %, distance of the real runs, 256) |
 //! | a trace | refills, drains, hottest block of the replay under 6.1 | within the limits of [`trace`] |
-//! | others | nothing yet | counted as not checked |
+//! | `stutterp` | shapes: shares and ratios of counters and throttled waits | within the limits of [`stutterp`] |
 //!
 //! Whether a figure agrees is decided by [`Limit`] alone.
 
 pub mod ab_trace;
 mod captured;
+mod machine;
 pub mod scenario;
 pub mod static_machine;
+pub mod stutterp;
 pub mod trace;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ use crate::error::InputError;
 
 /// The kind of file whose figures are counters.
 const SCENARIO: &str = "scenario";
+/// The kind of file whose figures are shares and ratios.
+const STUTTERP: &str = "stutterp";
 
 /// How near a figure has to be to the real one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -43,6 +47,8 @@ pub enum Limit {
     },
     /// Within this distance.
     Distance(f64),
+    /// Shares in percent, within so many percentage points.
+    Points(f64),
 }
 
 impl Limit {
@@ -58,7 +64,7 @@ impl Limit {
                 let distance = real.abs_diff(model);
                 distance <= events || distance as f64 <= real as f64 * share
             }
-            Limit::Distance(most) => real.abs_diff(model) as f64 <= most,
+            Limit::Distance(most) | Limit::Points(most) => real.abs_diff(model) as f64 <= most,
         }
     }
 
@@ -71,6 +77,7 @@ impl Limit {
                 format!("within {} % or {events} events", share * 100.0)
             }
             Limit::Distance(most) => format!("within {most:.0}"),
+            Limit::Points(most) => format!("within {most:.0} points"),
         }
     }
 }
@@ -134,7 +141,11 @@ impl FileResult {
 
     /// What its figures are called.
     fn unit(&self) -> &'static str {
-        if self.kind == SCENARIO { "counters" } else { "fields" }
+        match self.kind.as_str() {
+            SCENARIO => "counters",
+            STUTTERP => "shapes",
+            _ => "fields",
+        }
     }
 
     /// Figures that agree.
@@ -312,11 +323,7 @@ fn check_file(path: &Path) -> Result<FileResult, InputError> {
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),
         Reference::Scenario(captured) => scenario::check(&file, captured),
-        Reference::Stutterp(_) => Ok(not_checked(
-            &file,
-            reference.kind(),
-            "needs dirty throttling, which this version does not model",
-        )),
+        Reference::Stutterp(captured) => stutterp::check(&file, captured),
     }
 }
 

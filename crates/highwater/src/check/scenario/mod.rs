@@ -7,7 +7,6 @@
 //!
 //! Nothing here knows a file: program, sizes, machine and policy come from its fields.
 
-mod machine;
 mod simulate;
 
 use highwater_core::config::Policy;

@@ -13,7 +13,8 @@ use highwater_sim::engine::Placement;
 use highwater_sim::machine::SimMachine;
 use highwater_workloads::scenario::{Ground, Moment, Scenario};
 
-use super::{Step, machine};
+use super::super::machine::{self, System};
+use super::Step;
 use crate::error::InputError;
 use crate::experiment::snapshot;
 
@@ -47,11 +48,20 @@ fn run(
     seed: u64,
 ) -> Result<Vec<Step>, InputError> {
     let failed = |reason: String| InputError::whole(file, reason);
-    let mut config = machine::config(file, captured, policy)?;
+    let system = System {
+        file,
+        name: &captured.name,
+        cpus: captured.cpus,
+        nodes: captured.nodes.as_deref().unwrap_or_default(),
+        zones: &captured.zones,
+        gauges: captured.runs.first().map(|run| run.start_gauges.clone()).unwrap_or_default(),
+        disk_limit: None,
+    };
+    let mut config = machine::config(&system, policy)?;
     config.seed = seed;
     let mut machine = SimMachine::boot(config).map_err(|error| failed(error.to_string()))?;
-    machine::adopt_sizes(&machine.kernel, captured);
-    let baseline = machine::baseline(captured);
+    machine::adopt_sizes(&machine.kernel, &captured.zones);
+    let baseline = machine::baseline(&system);
     let readings: Rc<RefCell<Vec<(String, Counters)>>> = Rc::default();
     let (seen, program, phys_pages) = (Rc::clone(&readings), *program, captured.phys_pages);
     let task = machine.spawn_task("program", Placement::Anywhere, move |cx, kernel| {

@@ -8,12 +8,12 @@ use highwater_core::host::Devices;
 use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
-use highwater_results::import::linux61::Scenario as Captured;
-use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
+use highwater_results::import::linux61::{Node, Zone};
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit};
 use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, ZoneFree};
 
-use super::super::captured::captured_machine;
+use super::captured::captured_machine;
 use crate::error::InputError;
 use crate::machine_file::MachineFile;
 
@@ -23,7 +23,7 @@ const EMULATOR: &str = "captured-vm";
 pub(super) const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
 /// Sizes of the captured machines' disks (reference/linux-6.1/README.md), in pages.
-const DATA_PAGES: u64 = 3 << 18;
+pub(super) const DATA_PAGES: u64 = 3 << 18;
 const SWAP_PAGES: u32 = 2 << 18;
 /// Both are flagged rotational, and neither turns: about 0.2 to 1 GB/s, and wherever on the disk a
 /// request goes, what the emulator takes for it. The captured times say how much: writing back what
@@ -35,36 +35,51 @@ const DISK: HddSpec = HddSpec {
     bytes_per_s: 500_000_000,
 };
 
+/// What a file says of its machine.
+pub(super) struct System<'a> {
+    /// The file.
+    pub(super) file: &'a str,
+    /// Name of the machine.
+    pub(super) name: &'a str,
+    /// CPUs.
+    pub(super) cpus: u32,
+    /// Nodes; empty: one with all CPUs.
+    pub(super) nodes: &'a [Node],
+    /// Zones with memory.
+    pub(super) zones: &'a [Zone],
+    /// Levels before the work; what is missing is taken from the zones.
+    pub(super) gauges: BTreeMap<String, i64>,
+    /// Bytes a second that each disk is limited to.
+    pub(super) disk_limit: Option<u64>,
+}
+
 /// What to boot.
-pub(super) fn config(
-    file: &str,
-    captured: &Captured,
-    policy: &Policy,
-) -> Result<MachineConfig, InputError> {
+pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConfig, InputError> {
     let costs = MachineFile::load(EMULATOR)?
         .costs()
         .map_err(|reason| InputError::whole(EMULATOR, reason))?;
-    let nodes = captured.nodes.as_deref().unwrap_or_default();
-    let shape = captured_machine(&captured.name, captured.cpus, nodes, &captured.zones);
+    let shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
     shape.validate().map_err(|error| InputError {
-        file: file.to_owned(),
+        file: system.file.to_owned(),
         line: None,
         field: Some(error.field),
         reason: error.reason,
     })?;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
-    config.disks = vec![
-        DiskSpec::new("data", DiskKind::Hdd(DISK), DATA_PAGES),
-        DiskSpec::new("swap", DiskKind::Hdd(DISK), u64::from(SWAP_PAGES)),
-    ];
+    let disk = |name: &str, pages: u64| {
+        let mut disk = DiskSpec::new(name, DiskKind::Hdd(DISK), pages);
+        disk.limit = system.disk_limit.map(RateLimit::new);
+        disk
+    };
+    config.disks = vec![disk("data", DATA_PAGES), disk("swap", u64::from(SWAP_PAGES))];
     config.swap = vec![SwapSpec { device: SWAP, pages: SWAP_PAGES, priority: -2 }];
     Ok(config)
 }
 
 /// Watermarks, reserves and list sizes as captured: they were computed from what each zone managed
 /// when Linux did its sums, which these files do not have.
-pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, captured: &Captured) {
-    for real in &captured.zones {
+pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, zones: &[Zone]) {
+    for real in zones {
         let kind = ZoneType::ALL[real.zone.index()];
         let Some(zone) = kernel.mem.zone(NodeId(real.node as u16), kind) else { continue };
         zone.set_marks(&Marks {
@@ -85,18 +100,15 @@ pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, captured: &Captured) {
     kernel.mem.refresh_reserves();
 }
 
-/// What was in memory before the first step.
-pub(super) fn baseline(captured: &Captured) -> Baseline {
-    let empty = BTreeMap::new();
-    let gauges = captured.runs.first().map_or(&empty, |run| &run.start_gauges);
+/// What was in memory before the work.
+pub(super) fn baseline(system: &System<'_>) -> Baseline {
     let of_zones = |name: &str| -> i64 {
-        captured.zones.iter().filter_map(|zone| zone.baseline.get(name)).sum()
+        system.zones.iter().filter_map(|zone| zone.baseline.get(name)).sum()
     };
-    // The level at the start of the first run; where that is missing, the zones' own.
     let level = |name: &str| -> u64 {
-        gauges.get(name).copied().unwrap_or_else(|| of_zones(name)).max(0) as u64
+        system.gauges.get(name).copied().unwrap_or_else(|| of_zones(name)).max(0) as u64
     };
-    let free = |zone: &highwater_results::import::linux61::Zone| ZoneFree {
+    let free = |zone: &Zone| ZoneFree {
         node: NodeId(zone.node as u16),
         zone: ZoneType::ALL[zone.zone.index()],
         free: zone.free,
@@ -108,7 +120,7 @@ pub(super) fn baseline(captured: &Captured) -> Baseline {
     let all = if shmem == 0 { swappable } else { shmem };
     let active = level("nr_active_anon").min(all);
     Baseline {
-        zones: captured.zones.iter().map(free).collect(),
+        zones: system.zones.iter().map(free).collect(),
         inactive_anon: all.saturating_sub(active),
         active_anon: active,
     }
