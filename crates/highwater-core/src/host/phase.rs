@@ -29,22 +29,36 @@ phases! {
     Fault = "page fault",
     /// Reading a page back from swap.
     SwapIn = "swap in",
-    /// Mapping and changing areas.
+    /// Mapping memory.
     Mmap = "mmap",
     /// Unmapping.
     Munmap = "munmap",
+    /// Locking pages, and unlocking them.
+    Mlock = "mlock",
+    /// Advice about memory or files.
+    Advise = "advice",
     /// Reading a file.
     Read = "read",
+    /// Reading pages before somebody asks for them, and the one that somebody asked for with them.
+    Readahead = "read ahead",
     /// Writing a file into the page cache.
     Write = "write",
     /// Holding up a writer of dirty pages.
     BalanceDirty = "balance dirty pages",
-    /// Waiting for a file's writeback.
+    /// Writing a file's dirty pages and waiting for them.
     Fsync = "fsync",
+    /// Writing everybody's dirty pages and waiting for them.
+    Sync = "sync",
+    /// Cutting and deleting files.
+    Truncate = "truncate",
+    /// Dropping clean caches.
+    DropCaches = "drop caches",
     /// Allocation without the pages at hand.
     AllocSlow = "slow allocation",
-    /// Direct reclaim.
+    /// Reclaim by a task that allocates.
     DirectReclaim = "direct reclaim",
+    /// Reclaim of one node rather than allocating from another.
+    NodeReclaim = "node reclaim",
     /// A pass of kswapd over its node.
     BalanceNode = "balance node",
     /// Taking pages off a list.
@@ -69,7 +83,7 @@ phases! {
     OomKill = "OOM killer",
     /// Writing dirty pages of files.
     Writeback = "writeback",
-    /// Draining per-CPU lists.
+    /// Emptying per-CPU lists and batches.
     Drain = "drain",
     /// The end of a process.
     Exit = "exit",

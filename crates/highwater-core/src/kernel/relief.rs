@@ -1,7 +1,7 @@
 //! The kernel as the page allocator's [`Relief`].
 
 use super::Kernel;
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, Phase};
 use crate::page::{Order, Pfn};
 use crate::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
@@ -22,6 +22,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
     }
 
     fn reclaim(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64 {
+        let _phase = cx.phase(Phase::DirectReclaim);
         self.try_to_free_pages(cx, req)
     }
 
@@ -45,6 +46,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         node: NodeId,
         req: &Request<'_>,
     ) -> NodeReclaim {
+        let _phase = cx.phase(Phase::NodeReclaim);
         self.node_reclaim_for(cx, node, req)
     }
 
@@ -63,6 +65,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
     }
 
     fn out_of_memory(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
+        let _phase = cx.phase(Phase::OomKill);
         self.oom_kill(cx, req)
     }
 }

@@ -19,7 +19,7 @@
 
 use super::LockedLru;
 use super::mlock::MlockOp;
-use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock};
+use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock, Phase};
 use crate::kernel::Kernel;
 use crate::page::{Page, PageFlags, Pfn};
 use crate::page_alloc::PageAllocator;
@@ -281,6 +281,7 @@ impl<H: Devices> Kernel<H> {
 
     #[inline(never)]
     fn drain_cpu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
+        let _phase = cx.phase(Phase::Drain);
         let batches = &self.lru.batches[cpu.idx()];
         let (first, rest) = (1 << BatchKind::Add as u8, !(1 << BatchKind::Add as u8));
         if batches.pending.load(Relaxed) & first != 0 {

@@ -4,7 +4,7 @@
 use super::pcp::Pcp;
 use super::{Buddy, PageAllocator};
 use crate::config::DrainOrder;
-use crate::host::{CpuId, Cx, Host, Lock, Probe};
+use crate::host::{CpuId, Cx, Host, Lock, Phase, Probe};
 use crate::page::{MigrateType, Order, PageList, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
@@ -82,6 +82,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// If another drain runs: returns at once when all zones are meant, waits for it otherwise.
     pub fn drain_all(&self, cx: &Cx<'_, H>, only: Option<&Zone<H>>) {
+        let _phase = cx.phase(Phase::Drain);
         let _guard = match only {
             None => match self.drain_lock.try_lock(cx.cpu()) {
                 Some(guard) => guard,

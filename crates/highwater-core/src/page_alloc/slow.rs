@@ -10,7 +10,7 @@ use super::{
     AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
 };
 use crate::config::{RetryWait, SlowPathPolicy};
-use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
+use crate::host::{Cx, HZ, Host, Lock, Phase, TaskFlags};
 use crate::page::{MigrateType, Order, Pfn};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::{Mark, NodeMask, Zone, ZoneType};
@@ -50,6 +50,7 @@ impl<H: Host> PageAllocator<H> {
         relief: &R,
         mut req: Request<'_>,
     ) -> Option<Pfn> {
+        let _phase = cx.phase(Phase::AllocSlow);
         if self.policy.slow_path == SlowPathPolicy::V43 {
             return self.alloc_slow_v43(cx, relief, req);
         }
@@ -349,6 +350,7 @@ impl<H: Host> PageAllocator<H> {
         if req.order == Order::ZERO {
             return (CompactResult::Skipped, None);
         }
+        let _phase = cx.phase(Phase::Compact);
         let (result, captured) = with_memalloc(cx, || relief.compact(self, cx, req, priority));
         // A deferred attempt counts as a stall, but not in 4.3.
         let v43 = self.policy.slow_path == SlowPathPolicy::V43;

@@ -2,7 +2,7 @@
 
 use super::readahead::RA_PAGES;
 use super::{OpenFile, ReadMode};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE};
 use crate::writeback::WriteReason;
@@ -27,6 +27,7 @@ pub enum Advice {
 impl<H: Devices> Kernel<H> {
     /// Applies advice to bytes `pos..pos+len` (`len` 0 = to the end).
     pub fn fadvise(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, pos: u64, len: u64, advice: Advice) {
+        let _phase = cx.phase(Phase::Advise);
         cx.charge(Cost::Syscall, 1);
         let end = if len == 0 { u64::MAX } else { pos.saturating_add(len) };
         match advice {

@@ -6,7 +6,7 @@
 
 use super::lookup::{AddError, FILE_GFP, PageBatch};
 use super::{File, OpenFile};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 
@@ -31,6 +31,7 @@ impl<H: Devices> Kernel<H> {
         pos: u64,
         len: u64,
     ) -> Result<u64, Error> {
+        let _phase = cx.phase(Phase::Read);
         cx.charge(Cost::Syscall, 1);
         let wanted = pos.saturating_add(len);
         let mut batch = PageBatch::default();

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use super::lookup::{AddError, FILE_GFP};
 use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind};
-use crate::host::{Cx, Devices, Lock};
+use crate::host::{Cx, Devices, Lock, Phase};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
@@ -318,6 +318,7 @@ impl<H: Devices> Kernel<H> {
     /// Reads the absent pages of a window, up to the end of the file, without waiting (§6.3): one
     /// bio for each run of them. Ends early where there is no memory.
     fn submit_window(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window) {
+        let _phase = cx.phase(Phase::Readahead);
         let end = u64::from(window.start) + u64::from(window.size);
         let mark = (window.async_size != 0).then(|| end.saturating_sub(window.async_size.into()));
         let end = end.min(file.size_pages()).min(file.spec.max_pages.into()) as u32;

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 
 use super::lookup::PageBatch;
 use super::{Entry, File};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{PAGE_SHIFT, PageFlags, Pfn};
@@ -26,6 +26,7 @@ type Next = Option<u32>;
 impl<H: Devices> Kernel<H> {
     /// Cuts a file to `pages` pages: later pages are unmapped and dropped, dirty or not.
     pub fn truncate(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u32) {
+        let _phase = cx.phase(Phase::Truncate);
         let _rwsem = file.rwsem.write(cx);
         file.size.fetch_min(u64::from(pages) << PAGE_SHIFT, Relaxed);
         self.truncate_pages(cx, file, pages);
@@ -33,6 +34,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Deletes a file: truncates it and drops it from the table.
     pub fn delete_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
+        let _phase = cx.phase(Phase::Truncate);
         let _rwsem = file.rwsem.write(cx);
         file.size.store(0, Relaxed);
         // No page is added after this: who adds one looks under the same lock.
@@ -191,6 +193,7 @@ impl<H: Devices> Kernel<H> {
 
     /// `drop_caches`: bit 0 invalidates every file's pages, bit 1 shrinks slab.
     pub fn drop_caches(&self, cx: &Cx<'_, H>, what: u8) {
+        let _phase = cx.phase(Phase::DropCaches);
         if what & 1 != 0 {
             self.lru_add_drain_all(cx);
             for file in self.all_files(cx) {

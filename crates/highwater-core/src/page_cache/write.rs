@@ -7,7 +7,7 @@
 use alloc::sync::Arc;
 
 use super::{File, OpenFile};
-use crate::host::{Cost, Cx, Devices, IoError, Probe};
+use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
@@ -59,6 +59,7 @@ impl<H: Devices> Kernel<H> {
         pos: u64,
         len: u64,
     ) -> Result<u64, Error> {
+        let _phase = cx.phase(Phase::Write);
         cx.charge(Cost::Syscall, 1);
         let file = &open.file;
         let _writer = file.rwsem.write(cx);
@@ -143,6 +144,7 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If a page could not be written since the last call that said so.
     pub fn fsync(&self, cx: &Cx<'_, H>, open: &OpenFile<H>) -> Result<(), Error> {
+        let _phase = cx.phase(Phase::Fsync);
         cx.charge(Cost::Syscall, 1);
         let (file, all) = (&open.file, (0, u32::MAX));
         self.write_file_pages(cx, file, all, u64::MAX, WriteReason::Sync);

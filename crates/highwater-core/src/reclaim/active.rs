@@ -10,7 +10,7 @@ use super::Control;
 use super::budget::{CLUSTER, inactive_is_low};
 use super::folios::BATCH;
 use crate::config::{BalanceRule, LruTopology};
-use crate::host::{Cx, Devices, Probe};
+use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::{PageFlags, Pfn};
@@ -30,6 +30,7 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         want: u64,
     ) {
+        let _phase = cx.phase(Phase::ShrinkActive);
         self.lru_add_drain(cx);
         let mut pages = [Pfn(0); BATCH];
         let list = LruKind::new(page_type, true);

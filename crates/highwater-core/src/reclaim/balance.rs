@@ -7,7 +7,7 @@
 
 use super::Control;
 use super::budget::{CLUSTER, DEF_PRIORITY, compact_gap};
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
 use crate::page::{Order, PAGEBLOCK_ORDER};
 use crate::page_alloc::Gfp;
@@ -57,6 +57,7 @@ impl<H: Devices> Kernel<H> {
         order: u8,
         highest: ZoneType,
     ) -> u8 {
+        let _phase = cx.phase(Phase::BalanceNode);
         self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
         let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, highest);
         sc.is_kswapd = true;

@@ -10,7 +10,7 @@
 use super::Control;
 use super::budget::{CLUSTER, DEF_PRIORITY, compact_gap};
 use super::suitable::Suitability;
-use crate::host::{Cx, Devices, HZ, Probe, TaskFlags};
+use crate::host::{Cx, Devices, HZ, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp, NodeReclaim, Request};
@@ -143,6 +143,7 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         self.mem.events.add(cx.cpu(), VmEvent::PgscanDirectThrottle, 1);
+        let _phase = cx.phase(Phase::Throttle);
         let queue = &self.reclaim[node.idx()].pfmemalloc_wait;
         let why = "reserves to recover";
         let recovered = || self.allows_direct_reclaim(cx, node);

@@ -19,7 +19,7 @@ use super::Control;
 use super::budget::CLUSTER;
 use crate::block::Pool;
 use crate::config::{AnonStart, DirtyAtTail};
-use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
+use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
 use crate::page::{Page, PageFlags, PageOwner, Pfn};
@@ -363,6 +363,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Step 13c: writes one page.
     fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Option<Verdict> {
+        let _phase = cx.phase(Phase::Pageout);
         let page = self.mem.map.page(pfn);
         let users = 2 + u32::from(page.is(PageFlags::PRIVATE));
         if page.refcount() != users {

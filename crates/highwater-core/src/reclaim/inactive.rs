@@ -9,7 +9,7 @@ use super::budget::CLUSTER;
 use super::folios::{BATCH, BatchStats};
 use super::isolate::{IsolateMode, Isolated};
 use super::{Control, PassSums, ThrottleReason};
-use crate::host::{Cx, Devices, Probe};
+use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::Pfn;
@@ -45,6 +45,7 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         want: u64,
     ) -> u64 {
+        let _phase = cx.phase(Phase::ShrinkInactive);
         let mut has_waited = false;
         while self.too_many_isolated(cx, node, sc, page_type) {
             if !self.throttle_isolated(cx, node, has_waited) {

@@ -7,7 +7,7 @@
 //! flag, so nobody else moves it.
 
 use crate::config::BalanceRule;
-use crate::host::{Cost, Cx, Devices, Probe};
+use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, age_clock};
 use crate::page::{Page, PageFlags, PageList, Pfn};
@@ -46,6 +46,7 @@ impl<H: Devices> Kernel<H> {
         mode: IsolateMode,
         out: &mut [Pfn],
     ) -> Isolated {
+        let _phase = cx.phase(Phase::Isolate);
         let map: &[Page] = &self.mem.map;
         let highest = mode.highest.idx();
         let mut aside = PageList::default();
@@ -116,6 +117,7 @@ impl<H: Devices> Kernel<H> {
         pages: [&[Pfn]; 2],
         rotated: [u64; 2],
     ) -> [u64; 2] {
+        let _phase = cx.phase(Phase::PutBack);
         let map: &[Page] = &self.mem.map;
         let (mut free, mut unevictable) = (PageList::default(), PageList::default());
         let mut moved = [0; 2];

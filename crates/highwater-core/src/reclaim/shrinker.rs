@@ -10,7 +10,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::host::{Cost, Cx, Devices, Probe, Tasks};
+use crate::host::{Cost, Cx, Devices, Phase, Probe, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -133,6 +133,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Asks every shrinker for its share at a priority; the pages that came back with it.
     pub(crate) fn shrink_slab(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId, priority: u8) -> u64 {
+        let _phase = cx.phase(Phase::ShrinkSlab);
         let all = self.shrinkers.list.iter().zip(&self.shrinkers.deferred);
         all.map(|(shrinker, deferred)| {
             let node = if shrinker.is_node_aware() { node } else { NodeId(0) };

@@ -18,7 +18,7 @@ use core::ops::Range;
 
 use super::zap::Zap;
 use super::{Area, AreaFlags, Backing, Gather, PageTable, Rss, Space};
-use crate::host::{Cost, Cx, Devices, Probe};
+use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::BatchKind;
 use crate::page::{PageFlags, Pfn};
@@ -83,6 +83,7 @@ impl<H: Devices> Kernel<H> {
         pages: u32,
         advice: Advice,
     ) -> Result<(), Error> {
+        let _phase = cx.phase(Phase::Advise);
         cx.charge(Cost::Syscall, 1);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
         self.enter_space(cx, space);

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Area, AreaFlags, Backing, Space, SpaceTables};
-use crate::host::{Cost, Cx, Devices, Lock, Probe, Tasks};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Tasks};
 use crate::kernel::{Error, Kernel};
 use crate::swap::VmaSwapState;
 use crate::sync::order::LockClass;
@@ -79,6 +79,7 @@ impl<H: Devices> Kernel<H> {
         flags: AreaFlags,
         backing: Backing<H>,
     ) -> Result<u32, Error> {
+        let _phase = cx.phase(Phase::Mmap);
         cx.charge(Cost::Syscall, 1);
         self.enter_space(cx, space);
         self.check_mapping(pages, align, flags, &backing)?;

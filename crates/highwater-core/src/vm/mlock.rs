@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Access, Area, AreaFlags, Space};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 
 impl<H: Devices> Kernel<H> {
@@ -23,6 +23,7 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         pages: u32,
     ) -> Result<(), Error> {
+        let _phase = cx.phase(Phase::Mlock);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
         self.change_locked(cx, space, (start, end), true)?;
         self.populate(cx, space, start, end)
@@ -39,6 +40,7 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         pages: u32,
     ) -> Result<(), Error> {
+        let _phase = cx.phase(Phase::Mlock);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
         self.change_locked(cx, space, (start, end), false)
     }

@@ -23,7 +23,7 @@ use core::ops::{Bound, ControlFlow};
 
 use super::zap::{Tally, Zap};
 use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Rss, Space};
-use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PageFlags, PageOwner, Pfn, SpaceId};
 use crate::page_cache::{File, MapRange};
@@ -267,6 +267,7 @@ impl<H: Devices> Kernel<H> {
     /// Unmaps a locked page everywhere for reclaim; true if nothing maps it any more. Flushes are
     /// collected until [`Kernel::flush_unmapped`].
     pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn, trail: &mut Trail<H>) -> bool {
+        let _phase = cx.phase(Phase::Unmap);
         let page = self.mem.map.page(pfn);
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, pfn, trail, |place| {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::tables::Level;
 use super::{Area, PageTable, SpaceTables, SpaceTask};
-use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
+use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Phase, Tasks};
 use crate::kernel::{Error, Kernel};
 use crate::page::{Order, PageFlags, Pfn, SpaceId};
 use crate::page_alloc::Gfp;
@@ -175,6 +175,7 @@ impl<H: Devices> Kernel<H> {
     /// Ends an address space: everything is unmapped in one go, tables freed, the number retired.
     /// Nobody else uses it any more.
     pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
+        let _phase = cx.phase(Phase::Exit);
         self.enter_space(cx, space);
         self.unmap_space(cx, space);
         self.leave_dirtied(cx);

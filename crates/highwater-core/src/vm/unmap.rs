@@ -16,7 +16,7 @@ use super::space::TableKind;
 use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
 use super::zap::Zap;
 use super::{Area, AreaFlags, Gather, Space};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::page::Pfn;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -49,6 +49,7 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         pages: u32,
     ) -> Result<(), Error> {
+        let _phase = cx.phase(Phase::Munmap);
         cx.charge(Cost::Syscall, 1);
         let end = start.checked_add(pages).filter(|&end| pages > 0 && end <= Space::<H>::TOP);
         let end = end.ok_or(Error::Invalid)?;

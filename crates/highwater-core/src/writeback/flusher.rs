@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use super::{Rates, RecentCount, limits};
 use crate::block::DeviceId;
-use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
+use crate::host::{Cx, Devices, HZ, Lock, Phase, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_cache::{File, Mark};
 use crate::sync::WaitQueue;
@@ -374,6 +374,7 @@ impl<H: Devices> Kernel<H> {
     /// sync(): writes everything dirty and waits for it. (The kernel has its flushers do the
     /// writing; here the caller does, who waits for it anyway.)
     pub fn sync_all(&self, cx: &Cx<'_, H>) {
+        let _phase = cx.phase(Phase::Sync);
         self.wake_flushers(cx, WriteReason::Sync);
         let files: Vec<_> = self.files.lock(cx.cpu()).values().cloned().collect();
         for file in &files {

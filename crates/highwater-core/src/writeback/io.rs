@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::WriteReason;
 use crate::block::{Bio, BioKind};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{PageFlags, PageOwner, Pfn};
 use crate::page_cache::{File, Mark};
@@ -69,6 +69,7 @@ impl<H: Devices> Kernel<H> {
         nr: u64,
         reason: WriteReason,
     ) -> Written {
+        let _phase = cx.phase(Phase::Writeback);
         let is_sync = reason == WriteReason::Sync;
         // Pages dirtied while a sync goes on are not its business, or it might never end.
         let mark = if is_sync {

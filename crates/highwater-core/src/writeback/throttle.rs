@@ -19,7 +19,7 @@ use super::position::Position;
 use super::rate::{self, Rates, Sample};
 use super::share::{self, RecentCount};
 use super::{DirtiedPages, Writeback};
-use crate::host::{CpuId, Cx, Devices, HZ, Lock, TaskFlags};
+use crate::host::{CpuId, Cx, Devices, HZ, Lock, Phase, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page_cache::File;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -176,6 +176,7 @@ impl<H: Devices> Kernel<H> {
 
     #[cold]
     fn balance(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
+        let _phase = cx.phase(Phase::BalanceDirty);
         let task = &cx.dirtied;
         let negligible = limits::negligible_writeback(self.mem.nr_cpus() as u64);
         if self.dirty.cpu_pages.load(Relaxed) == 0 {

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{Access, Fault, Pass, Step};
-use crate::host::{Cost, Cx, Devices, Lock, Probe, TaskFlags};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, TaskFlags};
 use crate::kernel::{Error, Kernel};
 use crate::page::{Order, Pfn};
 use crate::page_alloc::Gfp;
@@ -21,6 +21,7 @@ impl<H: Devices> Kernel<H> {
         vpn: u32,
         access: Access,
     ) -> Result<Fault, Error> {
+        let _phase = cx.phase(Phase::Fault);
         cx.charge(Cost::FaultEntry, 1);
         self.fault_in(cx, space, vpn, access)
     }

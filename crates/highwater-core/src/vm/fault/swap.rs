@@ -2,7 +2,7 @@
 
 use super::{Pass, Step};
 use crate::config::AnonStart;
-use crate::host::{Cost, Devices, IoError, Probe};
+use crate::host::{Cost, Devices, IoError, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::BatchKind;
 use crate::page::{PageFlags, PageOwner, Pfn};
@@ -20,6 +20,7 @@ impl<H: Devices> Kernel<H> {
         old: Pte,
         slot: Slot,
     ) -> Result<Step, Error> {
+        let _phase = pass.cx.phase(Phase::SwapIn);
         let cx = pass.cx;
         cx.charge(Cost::SwapFault, 1);
         let Some((pfn, is_cached)) = self.find_swapped(pass, slot) else {
