@@ -1,0 +1,242 @@
+//! How reclaimers are slowed down, policy by policy, on a machine that has something to throttle:
+//! programs that want twice the memory beside writers, on disks that cannot keep up.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use highwater_core::block::DeviceId;
+use highwater_core::config::{Machine, preset};
+use highwater_core::page_cache::FileSpec;
+use highwater_core::reclaim::ThrottleReason;
+use highwater_core::swap::SwapSpec;
+use highwater_core::trace::{Event, VmscanEvent};
+use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vmstat::VmEvent;
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
+use highwater_sim::engine::Placement;
+use highwater_sim::machine::{MachineConfig, SimMachine};
+
+const PAGE: u64 = 4096;
+const MILLISECOND: u64 = 1_000_000;
+const LIMIT_NS: u64 = 3600 * 1_000_000_000;
+const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const HOG_PAGES: u32 = 4000;
+
+/// One wait, µs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Congestion { timeout: u32, delayed: u32 },
+    IfCongested { timeout: u32, delayed: u32 },
+    Throttled { reason: ThrottleReason, timeout: u32, delayed: u32 },
+}
+
+/// What a run showed.
+struct Seen {
+    waits: Vec<Wait>,
+    machine: SimMachine,
+}
+
+impl Seen {
+    /// Timeouts and delays of the waits for a reason.
+    fn throttled(&self, wanted: ThrottleReason) -> Vec<(u32, u32)> {
+        let of = |wait: &Wait| match *wait {
+            Wait::Throttled { reason, timeout, delayed } if reason == wanted => {
+                Some((timeout, delayed))
+            }
+            _ => None,
+        };
+        self.waits.iter().filter_map(of).collect()
+    }
+
+    fn congestion_waits(&self) -> Vec<(u32, u32)> {
+        let of = |wait: &Wait| match *wait {
+            Wait::Congestion { timeout, delayed } => Some((timeout, delayed)),
+            _ => None,
+        };
+        self.waits.iter().filter_map(of).collect()
+    }
+
+    fn conditional_waits(&self) -> Vec<(u32, u32)> {
+        let of = |wait: &Wait| match *wait {
+            Wait::IfCongested { timeout, delayed } => Some((timeout, delayed)),
+            _ => None,
+        };
+        self.waits.iter().filter_map(of).collect()
+    }
+
+    fn event(&self, event: VmEvent) -> u64 {
+        self.machine.kernel.mem.events.read(event)
+    }
+}
+
+/// One for files, one for swap.
+fn disks(bytes_per_s: u64) -> Vec<DiskSpec> {
+    let spec = HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s };
+    ["data", "swap"].map(|name| DiskSpec::new(name, DiskKind::Hdd(spec), 4 << 18)).into()
+}
+
+/// 64 MiB and four CPUs. Eight programs of 16 MiB go over their memory, four write files, for
+/// fifteen virtual seconds; `change` may change the configuration.
+fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
+    let mut machine =
+        Machine::from_sizes("test", &[(64 << 20, (0..4).collect())]).expect("machine");
+    // Most of the memory may be dirty: the tails of the lists are.
+    machine.tunables.dirty_ratio = 70;
+    machine.tunables.dirty_background_ratio = 40;
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let mut config = MachineConfig::new(machine, costs, preset(policy).expect("preset"));
+    config.disks = disks(20_000_000);
+    config.swap = vec![SwapSpec { device: DeviceId(1), pages: 256 << 8, priority: -2 }];
+    let waits = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&waits);
+    config.tracing.sink = Some(Box::new(move |_, _, event: &Event| {
+        let Event::Vmscan(event) = *event else { return };
+        seen.borrow_mut().push(match event {
+            VmscanEvent::CongestionWait { usec_timeout, usec_delayed } => {
+                Wait::Congestion { timeout: usec_timeout, delayed: usec_delayed }
+            }
+            VmscanEvent::WaitIffCongested { usec_timeout, usec_delayed } => {
+                Wait::IfCongested { timeout: usec_timeout, delayed: usec_delayed }
+            }
+            VmscanEvent::Throttled { usec_timeout, usec_delayed, reason, .. } => {
+                Wait::Throttled { reason, timeout: usec_timeout, delayed: usec_delayed }
+            }
+            _ => return,
+        });
+    }));
+    change(&mut config);
+    let mut machine = SimMachine::boot(config).expect("boot");
+    let is_over = Rc::new(Cell::new(false));
+    for _ in 0..8 {
+        let is_over = Rc::clone(&is_over);
+        machine.spawn_task("hog", Placement::Anywhere, move |cx, kernel| {
+            let space = kernel.create_space(cx).expect("space");
+            space.add_task(cx);
+            let start = kernel.mmap(cx, &space, HOG_PAGES, 1, RW, Backing::Anon).expect("map");
+            let mut at = 0;
+            while !is_over.get() {
+                kernel.touch_range(cx, &space, start + at, 100, Access::Write).expect("memory");
+                at = (at + 100) % HOG_PAGES;
+            }
+            kernel.exit_space(cx, &space);
+            space.remove_task(cx);
+        });
+    }
+    for number in 0..4u64 {
+        let is_over = Rc::clone(&is_over);
+        machine.spawn_task("writer", Placement::Anywhere, move |cx, kernel| {
+            let spec = FileSpec {
+                device: DeviceId(0),
+                device_start: number * 20_000,
+                max_pages: 20_000,
+                size: 0,
+                has_writepage: false,
+                throttle_first: false,
+            };
+            let open = kernel.open(cx, &kernel.create_file(cx, spec));
+            let mut at = 0;
+            while !is_over.get() {
+                kernel.file_write(cx, &open, at * PAGE, 16 * PAGE).expect("room");
+                at = (at + 16 * 37) % 19_000;
+            }
+        });
+    }
+    machine.spawn_task("clock", Placement::Anywhere, move |cx, _| {
+        cx.host.sim().sleep_ns(15_000 * MILLISECOND);
+        is_over.set(true);
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let waits = waits.take();
+    Seen { waits, machine }
+}
+
+/// Delays of full ticks, never longer than the timeout.
+fn are_clamped_ticks(waits: &[(u32, u32)], longest: u32) {
+    for &(timeout, delayed) in waits {
+        assert_eq!(timeout, longest);
+        assert!(delayed <= timeout && delayed % 4000 == 0, "{delayed}");
+    }
+}
+
+/// Spec 02 §16.1, vector 17.
+#[test]
+fn a_congestion_wait_is_never_shortened() {
+    let seen = run("congestion-wait-5.15", |_| {});
+    let waits = seen.congestion_waits();
+    assert!(waits.len() > 5, "{}", waits.len());
+    for &(timeout, delayed) in &waits {
+        assert_eq!(timeout, 100_000);
+        assert!(delayed >= 104_000 && delayed % 4000 == 0, "{delayed}");
+    }
+    let conditional = seen.conditional_waits();
+    assert!(conditional.len() > 20, "{}", conditional.len());
+    // What delay there is, is that of others who ran.
+    let at_once = conditional.iter().filter(|(_, delayed)| *delayed == 0).count();
+    assert!(at_once * 10 >= conditional.len() * 9, "{at_once} of {}", conditional.len());
+    let any = seen.waits.iter().any(|wait| matches!(wait, Wait::Throttled { .. }));
+    assert!(!any, "no event of the series");
+}
+
+#[test]
+fn a_congested_device_that_says_so_is_waited_for() {
+    let seen = run("5.16", |config| {
+        config.policy.reclaim.throttle = preset("4.6").expect("preset").reclaim.throttle;
+        config.disks = disks(100_000_000);
+    });
+    let waits = [seen.congestion_waits(), seen.conditional_waits()].concat();
+    assert!(waits.iter().any(|&(_, delayed)| delayed >= 104_000), "nothing cleared in time");
+    let woken = waits.iter().filter(|&&(_, delayed)| (1..100_000).contains(&delayed)).count();
+    assert!(woken > 0, "a queue that drained ends the wait");
+}
+
+/// Spec 02 §16.3, §16.4.
+#[test]
+fn the_series_waits_for_events() {
+    let seen = run("events-5.16", |_| {});
+    assert!(seen.congestion_waits().is_empty() && seen.conditional_waits().is_empty());
+    let writeback = seen.throttled(ThrottleReason::Writeback);
+    are_clamped_ticks(&writeback, 100_000);
+    assert!(writeback.iter().any(|(_, delayed)| *delayed < 100_000), "woken at the bar");
+    let isolated = seen.throttled(ThrottleReason::Isolated);
+    are_clamped_ticks(&isolated, 20_000);
+    let progress = seen.throttled(ThrottleReason::NoProgress);
+    are_clamped_ticks(&progress, 500_000);
+    assert!(progress.iter().any(|(_, delayed)| *delayed > 100_000), "{progress:?}");
+    assert!(progress.iter().any(|(_, delayed)| *delayed < 500_000), "{progress:?}");
+    assert!(seen.throttled(ThrottleReason::Congested).is_empty());
+}
+
+/// The steps of the series differ in what they say they do.
+#[test]
+fn the_steps_of_the_series() {
+    let first = run("series-1", |_| {});
+    are_clamped_ticks(&first.throttled(ThrottleReason::Writeback), 100_000);
+    assert!(first.throttled(ThrottleReason::Isolated).is_empty());
+    assert!(first.throttled(ThrottleReason::NoProgress).is_empty());
+    assert!(first.conditional_waits().is_empty(), "the function is gone");
+    let third = run("series-3", |_| {});
+    are_clamped_ticks(&third.throttled(ThrottleReason::Isolated), 100_000);
+    let progress = third.throttled(ThrottleReason::NoProgress);
+    are_clamped_ticks(&progress, 100_000);
+    assert!(!progress.is_empty());
+    let fifth = run("series-5", |_| {});
+    assert!(fifth.congestion_waits().is_empty(), "nobody waits for congestion any more");
+}
+
+/// 6.1: a tick, as a last resort, and only if half of what could be reclaimed is being written.
+#[test]
+fn later_waits_are_short() {
+    let seen = run("events-6.1", |_| {});
+    are_clamped_ticks(&seen.throttled(ThrottleReason::NoProgress), 4000);
+    are_clamped_ticks(&seen.throttled(ThrottleReason::Congested), 4000);
+    are_clamped_ticks(&seen.throttled(ThrottleReason::Writeback), 100_000);
+}
+
+/// What the study is about: without sleeping, reclaimers scan.
+#[test]
+fn who_sleeps_does_not_scan() {
+    let scanned = |policy| run(policy, |_| {}).event(VmEvent::PgscanDirect);
+    let (before, after) = (scanned("congestion-wait-5.15"), scanned("events-5.16"));
+    assert!(after < before, "{after} and {before}");
+}
