@@ -341,9 +341,7 @@ impl Inner {
             self.tick_at_ns.set(cpu.tick_at_ns);
             self.resched_at_ns.set(cpu.resched_at_ns);
         }
-        if let Some(book) = &mut state.book {
-            book.resume(index, self.counts());
-        }
+        self.book_resume(state, index);
         let (bound_ns, likely_next) = state.queue.peek();
         self.set_horizon(bound_ns);
         if let Some(id) = likely_next {
@@ -600,9 +598,7 @@ impl State {
         match std::mem::take(&mut self.sched.cpus[task.cpu.idx()].stolen_ns) {
             0 => None,
             stolen_ns => {
-                if let Some(book) = &mut self.book {
-                    book.steal(index, stolen_ns);
-                }
+                self.book_stolen(index, stolen_ns);
                 Some(time_ns + stolen_ns)
             }
         }

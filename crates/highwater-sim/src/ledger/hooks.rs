@@ -147,42 +147,70 @@ impl Inner {
     }
 
     /// The running task's time is booked; the engine counts its user time from 0 then.
+    #[inline(always)]
     pub(crate) fn book_run(&self, state: &mut State, me: TaskIndex) {
-        if let Some(book) = &mut state.book {
-            book.settle(me, self.counts());
-            book.reset_user();
+        if self.booking.get() {
+            state.tell(|book| {
+                book.settle(me, self.counts());
+                book.reset_user();
+            });
+        }
+    }
+
+    /// A task goes on, now.
+    #[inline(always)]
+    pub(crate) fn book_resume(&self, state: &mut State, me: TaskIndex) {
+        if self.booking.get() {
+            state.tell(|book| book.resume(me, self.counts()));
         }
     }
 }
 
 impl State {
-    /// The running task has left its CPU, or lets others go first.
-    #[inline]
-    pub(crate) fn book_pause(&mut self, me: TaskIndex, pause: Pause) {
+    /// Out of the way of those who book nothing.
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, what: impl FnOnce(&mut Book)) {
         if let Some(book) = &mut self.book {
-            book.pause(me, pause);
+            what(book);
+        }
+    }
+
+    /// The running task has left its CPU, or lets others go first.
+    #[inline(always)]
+    pub(crate) fn book_pause(&mut self, me: TaskIndex, pause: Pause) {
+        if self.book.is_some() {
+            self.tell(|book| book.pause(me, pause));
         }
     }
 
     /// A waiting task is made runnable; `None`: by its timer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn book_ready(
         &mut self,
         task: TaskIndex,
         now_ns: u64,
         by: Option<(BlockedBy, TaskIndex)>,
     ) {
-        if let Some(book) = &mut self.book {
-            book.ready(task, now_ns, by);
+        if self.book.is_some() {
+            self.tell(|book| book.ready(task, now_ns, by));
         }
     }
 
     /// A runnable task is in the runqueue of its CPU.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn book_queued(&mut self, task: TaskIndex, now_ns: u64) {
-        if let Some(book) = &mut self.book {
-            let cpu = self.tasks[task].cpu;
-            book.queue(task, self.sched.cpus[cpu.idx()].current, now_ns);
+        if self.book.is_some() {
+            let holder = self.sched.cpus[self.tasks[task].cpu.idx()].current;
+            self.tell(|book| book.queue(task, holder, now_ns));
+        }
+    }
+
+    /// Interrupts keep a runnable task for longer.
+    #[inline(always)]
+    pub(crate) fn book_stolen(&mut self, task: TaskIndex, ns: u64) {
+        if self.book.is_some() {
+            self.tell(|book| book.steal(task, ns));
         }
     }
 
