@@ -26,6 +26,8 @@ pub struct NativeOptions {
     pub pin_threads: bool,
     /// Count takings, contention and waiting of every lock.
     pub lock_statistics: bool,
+    /// With that: time every hold too, at the price of two looks at the clock.
+    pub lock_hold_times: bool,
     /// Order per-CPU locks by fences even if the kernel has `membarrier`.
     pub without_membarrier: bool,
 }
@@ -53,6 +55,7 @@ pub struct NativeHost {
     booted: Instant,
     /// One per lock, if locks are counted.
     meters: Option<Mutex<Vec<Arc<LockMeter>>>>,
+    times_holds: bool,
 }
 
 impl NativeHost {
@@ -75,6 +78,7 @@ impl NativeHost {
             barrier,
             booted: Instant::now(),
             meters: options.lock_statistics.then(Mutex::default),
+            times_holds: options.lock_hold_times,
         })
     }
 
@@ -122,7 +126,10 @@ impl NativeHost {
 
     fn new_meter(&self, class: LockClass) -> Option<Arc<LockMeter>> {
         let meters = self.meters.as_ref()?;
-        let meter = Arc::new(LockMeter::new(class));
+        let meter = Arc::new(match self.times_holds {
+            false => LockMeter::new(class),
+            true => LockMeter::with_hold_times(class),
+        });
         meters.lock().unwrap_or_else(|p| p.into_inner()).push(Arc::clone(&meter));
         Some(meter)
     }
@@ -240,5 +247,26 @@ mod tests {
         let takings = report.map(|(class, counts)| (class, counts.takings));
         assert!(takings.contains(&(LockClass::Zone, 6)));
         assert!(takings.contains(&(LockClass::Pcp, 4)));
+    }
+
+    #[test]
+    fn every_way_into_a_lock_is_timed_if_asked() {
+        let options =
+            NativeOptions { lock_statistics: true, lock_hold_times: true, ..Default::default() };
+        let host = host(options);
+        let pcp = host.new_cpu_lock(LockClass::Pcp, CpuId(1), ());
+        let hold = |cpu| {
+            let _guard = pcp.lock(cpu);
+            std::thread::sleep(core::time::Duration::from_millis(2));
+        };
+        let held = || host.lock_report().unwrap()[LockClass::Pcp as usize].1.clone();
+        hold(CpuId(0));
+        let as_other = held();
+        let _lease = host.enter(CpuId(1)).unwrap();
+        hold(CpuId(1));
+        let as_owner = held();
+        assert!(as_other.hold_ns >= 2_000_000, "{as_other:?}");
+        assert!(as_owner.hold_ns >= as_other.hold_ns + 2_000_000, "{as_owner:?}");
+        assert!(as_owner.hold_ns_max >= 2_000_000 && !as_owner.worst_holder.is_empty());
     }
 }

@@ -299,7 +299,8 @@ impl<T> CpuLock<T> {
     /// The lock was taken just now; clearing `flag` gives it back.
     #[inline(always)]
     fn guard<'a>(&'a self, flag: &'a AtomicBool) -> CpuGuard<'a, T> {
-        CpuGuard { value: self.value.get_mut(), _release: Release(flag, PhantomData) }
+        let _release = Release { flag, meter: &self.meter, on: PhantomData };
+        CpuGuard { value: self.value.get_mut(), _release }
     }
 }
 
@@ -338,12 +339,17 @@ pub struct CpuGuard<'a, T> {
 }
 
 /// Clears the flag that let the holder in; stays on the thread that took the lock.
-struct Release<'a>(&'a AtomicBool, PhantomData<*mut ()>);
+struct Release<'a> {
+    flag: &'a AtomicBool,
+    meter: &'a Meter,
+    on: PhantomData<*mut ()>,
+}
 
 impl Drop for Release<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.meter.released();
+        self.flag.store(false, Ordering::Release);
     }
 }
 

@@ -1,11 +1,12 @@
-//! What locks can tell about themselves, as lock_stat does.
+//! What locks can tell about themselves, as lock_stat does, in real time.
 //!
 //! A lock has a [`LockMeter`] only if the host was made with lock statistics; without one the cost
-//! is a test of a pointer in the lock's own cache line. Counts are written by the holder of the
-//! lock, so they need no locked instruction either.
+//! is a test in the lock's own cache line when it is taken and when it is given back. Counts are
+//! written by the holder of the lock, so they need no locked instruction either. Timing holds takes
+//! two looks at the clock for each and has to be asked for apart.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use highwater_core::sync::bump;
@@ -18,10 +19,24 @@ pub struct LockMeter {
     takings: AtomicU64,
     contended: AtomicU64,
     wait_ns: AtomicU64,
+    wait_ns_max: AtomicU64,
+    holds: Option<Holds>,
+}
+
+/// How long a lock is held.
+#[derive(Debug)]
+struct Holds {
+    epoch: Instant,
+    /// When the holder took the lock, since `epoch`.
+    since_ns: AtomicU64,
+    ns: AtomicU64,
+    ns_max: AtomicU64,
+    /// Name of the thread with the longest hold. Nobody waits for it but who asks.
+    longest: Mutex<String>,
 }
 
 /// Counts of one lock or of a class of locks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockReport {
     /// How often it was taken.
     pub takings: u64,
@@ -29,13 +44,35 @@ pub struct LockReport {
     pub contended: u64,
     /// Time spent waiting.
     pub wait_ns: u64,
+    /// Longest wait.
+    pub wait_ns_max: u64,
+    /// Time it was held; 0 if that is not timed.
+    pub hold_ns: u64,
+    /// Longest hold.
+    pub hold_ns_max: u64,
+    /// Name of the thread that held it longest; empty if that is not known.
+    pub worst_holder: String,
 }
 
 impl LockMeter {
     /// Nothing counted yet.
     pub fn new(class: LockClass) -> LockMeter {
         let zero = || AtomicU64::new(0);
-        LockMeter { class, takings: zero(), contended: zero(), wait_ns: zero() }
+        let (takings, contended) = (zero(), zero());
+        LockMeter { class, takings, contended, wait_ns: zero(), wait_ns_max: zero(), holds: None }
+    }
+
+    /// The same; holds are timed.
+    pub fn with_hold_times(class: LockClass) -> LockMeter {
+        let zero = || AtomicU64::new(0);
+        let holds = Holds {
+            epoch: Instant::now(),
+            since_ns: zero(),
+            ns: zero(),
+            ns_max: zero(),
+            longest: Mutex::default(),
+        };
+        LockMeter { holds: Some(holds), ..LockMeter::new(class) }
     }
 
     /// The class of the lock.
@@ -45,10 +82,47 @@ impl LockMeter {
 
     /// What was counted so far.
     pub fn counts(&self) -> LockReport {
-        LockReport {
+        let mut report = LockReport {
             takings: self.takings.load(Relaxed),
             contended: self.contended.load(Relaxed),
             wait_ns: self.wait_ns.load(Relaxed),
+            wait_ns_max: self.wait_ns_max.load(Relaxed),
+            ..LockReport::default()
+        };
+        if let Some(holds) = &self.holds {
+            report.hold_ns = holds.ns.load(Relaxed);
+            report.hold_ns_max = holds.ns_max.load(Relaxed);
+            report.worst_holder.clone_from(&holds.longest());
+        }
+        report
+    }
+}
+
+impl Holds {
+    fn longest(&self) -> std::sync::MutexGuard<'_, String> {
+        // A name is whole whatever happened to who wrote it.
+        self.longest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    #[cold]
+    fn begin(&self) {
+        self.since_ns.store(self.now_ns(), Relaxed);
+    }
+
+    #[cold]
+    fn end(&self) {
+        let ns = self.now_ns().saturating_sub(self.since_ns.load(Relaxed));
+        bump(&self.ns, ns);
+        if ns > self.ns_max.load(Relaxed) {
+            self.ns_max.store(ns, Relaxed);
+            let thread = std::thread::current();
+            let mut longest = self.longest();
+            longest.clear();
+            longest.push_str(thread.name().unwrap_or("a thread without a name"));
         }
     }
 }
@@ -58,6 +132,12 @@ impl core::ops::AddAssign for LockReport {
         self.takings += other.takings;
         self.contended += other.contended;
         self.wait_ns += other.wait_ns;
+        self.wait_ns_max = self.wait_ns_max.max(other.wait_ns_max);
+        self.hold_ns += other.hold_ns;
+        if other.hold_ns_max > self.hold_ns_max {
+            self.hold_ns_max = other.hold_ns_max;
+            self.worst_holder = other.worst_holder;
+        }
     }
 }
 
@@ -70,6 +150,19 @@ impl Meter {
     pub(super) fn taken(&self) {
         if let Some(meter) = &self.0 {
             bump(&meter.takings, 1);
+            if let Some(holds) = &meter.holds {
+                holds.begin();
+            }
+        }
+    }
+
+    /// The caller, who holds the lock, is about to give it back.
+    #[inline(always)]
+    pub(super) fn released(&self) {
+        if let Some(meter) = &self.0
+            && let Some(holds) = &meter.holds
+        {
+            holds.end();
         }
     }
 }
@@ -85,8 +178,12 @@ impl Waited {
     /// The wait is over and the caller holds the lock.
     pub(super) fn end(self, meter: &Meter) {
         if let (Some(start), Some(meter)) = (self.0, &meter.0) {
+            let ns = start.elapsed().as_nanos() as u64;
             bump(&meter.contended, 1);
-            bump(&meter.wait_ns, start.elapsed().as_nanos() as u64);
+            bump(&meter.wait_ns, ns);
+            if ns > meter.wait_ns_max.load(Relaxed) {
+                meter.wait_ns_max.store(ns, Relaxed);
+            }
         }
     }
 }

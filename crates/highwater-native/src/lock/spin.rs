@@ -96,7 +96,8 @@ impl<T> SpinLock<T> {
     /// The lock was taken just now.
     #[inline(always)]
     fn guard(&self) -> SpinGuard<'_, T> {
-        SpinGuard { value: self.value.get_mut(), _release: Release(&self.held, PhantomData) }
+        let _release = Release { held: &self.held, meter: &self.meter, on: PhantomData };
+        SpinGuard { value: self.value.get_mut(), _release }
     }
 }
 
@@ -131,12 +132,17 @@ pub struct SpinGuard<'a, T> {
 }
 
 /// Releases on drop, on the thread that took the lock.
-struct Release<'a>(&'a AtomicBool, PhantomData<*mut ()>);
+struct Release<'a> {
+    held: &'a AtomicBool,
+    meter: &'a Meter,
+    on: PhantomData<*mut ()>,
+}
 
 impl Drop for Release<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.meter.released();
+        self.held.store(false, Ordering::Release);
     }
 }
 
@@ -205,6 +211,26 @@ mod tests {
         });
         let seen = meter.counts();
         assert_eq!((seen.takings, seen.contended), (2, 1));
-        assert!(seen.wait_ns > 1_000_000, "{seen:?}");
+        assert!(seen.wait_ns > 1_000_000 && seen.wait_ns_max == seen.wait_ns, "{seen:?}");
+        assert_eq!((seen.hold_ns, seen.worst_holder.as_str()), (0, ""), "not asked for");
+    }
+
+    #[test]
+    fn holds_are_timed_if_asked() {
+        let class = highwater_core::sync::order::LockClass::Zone;
+        let meter = Arc::new(LockMeter::with_hold_times(class));
+        let lock = SpinLock::with_meter((), Some(Arc::clone(&meter)));
+        let slow = || {
+            let _guard = lock.take();
+            std::thread::sleep(core::time::Duration::from_millis(20));
+        };
+        std::thread::scope(|s| {
+            let thread = std::thread::Builder::new().name("slow".to_owned());
+            thread.spawn_scoped(s, slow).expect("a thread").join().expect("it ends");
+            drop(lock.take());
+        });
+        let seen = meter.counts();
+        assert_eq!((seen.takings, seen.worst_holder.as_str()), (2, "slow"));
+        assert!(seen.hold_ns_max >= 20_000_000 && seen.hold_ns >= seen.hold_ns_max, "{seen:?}");
     }
 }
