@@ -97,12 +97,19 @@ impl<H: Tasks, R: Relief<H>> Sender<'_, H, R> {
         let mut bytes = 0;
         let source: Vec<u8> = (0..(phase.size + PATTERN_PERIOD) as u64).map(stream_byte).collect();
         let mut items = Vec::new();
+        let name = format!("send-{}", phase.size);
         loop {
             let done = match phase.stop {
                 Stop::Bytes(limit) => bytes >= limit,
                 Stop::Time { ns } => cx.host.now_ns() - start_ns >= ns,
             };
-            if done || !self.flow.reserve(cx, phase.size) {
+            if done {
+                return Ok(());
+            }
+            if phase.measured {
+                cx.host.op_begin();
+            }
+            if !self.flow.reserve(cx, phase.size) {
                 return Ok(());
             }
             cx.host.charge(Cost::Syscall, 1);
@@ -130,6 +137,9 @@ impl<H: Tasks, R: Relief<H>> Sender<'_, H, R> {
                 }
             }
             self.flow.send(cx, &mut items);
+            if phase.measured {
+                cx.host.op_end(&name);
+            }
         }
     }
 

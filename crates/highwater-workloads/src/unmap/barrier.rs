@@ -22,6 +22,11 @@ impl<H: Tasks> Barrier<H> {
         Barrier { parties: parties as u64, arrived, is_open, queue }
     }
 
+    /// How many tasks meet here.
+    pub fn parties(&self) -> u64 {
+        self.parties
+    }
+
     /// The caller gave up: the others need not wait for it, now or later.
     pub fn open(&self, cx: &Cx<'_, H>) {
         self.is_open.store(true, Ordering::SeqCst);

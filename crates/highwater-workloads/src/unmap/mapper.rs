@@ -57,8 +57,8 @@ impl<H: Devices> Mapper<'_, H> {
             self.kernel.fadvise(cx, &open, 0, 0, Advice::DontNeed);
             // Into the cache without a use, so that the pages start inactive and unreferenced.
             self.kernel.fadvise(cx, &open, 0, 0, Advice::WillNeed);
-            let (first_ns, first_wait_ns) = self.timed(cx, &space)?;
-            let (again_ns, again_wait_ns) = self.timed(cx, &space)?;
+            let (first_ns, first_wait_ns) = self.timed(cx, &space, "first")?;
+            let (again_ns, again_wait_ns) = self.timed(cx, &space, "again")?;
             times.push(RoundTimes {
                 first_ns,
                 again_ns,
@@ -71,13 +71,21 @@ impl<H: Devices> Mapper<'_, H> {
 
     /// Maps and reads the file, meets the others, unmaps: how long that took, and what everybody
     /// waited for the LRU lock meanwhile.
-    fn timed(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<(u64, u64), UnmapError> {
+    fn timed(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        what: &str,
+    ) -> Result<(u64, u64), UnmapError> {
         let start = self.map_and_read(cx, space)?;
+        let name = format!("{what}-{}", self.barrier.parties());
         let waits = || self.lru_waits.map_or(0, |read| read());
         self.barrier.wait(cx);
         let waits_before = waits();
         let before = cx.host.now_ns();
+        cx.host.op_begin();
         self.unmap(cx, space, start)?;
+        cx.host.op_end(&name);
         let took = cx.host.now_ns() - before;
         self.barrier.wait(cx);
         Ok((took, waits() - waits_before))

@@ -1,11 +1,392 @@
 //! From a host's ledger to the rows of an explanation.
+//!
+//! Trees of node keys become trees of names: a phase is called what it is, time that is no phase's is a leaf with a name
+//! of its own (`running`, `waiting for a CPU`, `throttled: no progress`). What a lock's node took itself is its leaf
+//! `waiting`, so that trees with and without interrupts in between add up alike.
 
-use highwater_results::explain::{ExplainedRun, LockRow};
-use highwater_sim::ledger::Ledger;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use highwater_core::host::Phase;
+use highwater_core::sync::order::LockClass;
+use highwater_native::NativeHost;
+use highwater_native::lock::LockReport;
+use highwater_results::explain::{
+    Band, Cause, Chain, ExplainedRun, Link, LockRow, Operation, TaskTime,
+};
+use highwater_sim::engine::Sim;
+use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
+use highwater_sim::lock::LockStats;
+
+/// Percentiles between which operations are added up; all of them come first.
+const BANDS: [(f64, f64); 5] =
+    [(0.0, 100.0), (0.0, 50.0), (50.0, 90.0), (90.0, 99.0), (99.0, 100.0)];
 
 /// Rows of what was booked: the `worst` slowest operations, all operations in bands, all tasks. Machine,
 /// policy, label and seed are left for the caller to fill in.
-pub(crate) fn explained(ledger: &Ledger, locks: Vec<LockRow>, worst: usize) -> ExplainedRun {
-    let _ = (ledger, locks, worst);
-    todo!()
+fn explained(ledger: &Ledger, locks: Vec<LockRow>, worst: usize) -> ExplainedRun {
+    let mut slowest: Vec<&OpRecord> = ledger.ops.iter().collect();
+    slowest.sort_by_key(|op| (Reverse(op.ns()), op.start_ns, op.task));
+    slowest.truncate(worst);
+    ExplainedRun {
+        worst: slowest.into_iter().map(|op| operation(ledger, op)).collect(),
+        bands: bands(ledger),
+        tasks: tasks(ledger),
+        locks,
+        ..ExplainedRun::default()
+    }
+}
+
+/// Begins to book a simulated run if it is to be explained.
+pub(crate) fn open(sim: &Sim, explain: Option<usize>) {
+    if explain.is_some() {
+        sim.open_ledger();
+    }
+}
+
+/// What was booked since [`open`], if anything.
+pub(crate) fn close(sim: &Sim, explain: Option<usize>) -> Option<ExplainedRun> {
+    let worst = explain?;
+    Some(explained(&sim.close_ledger(), lock_rows(&sim.lock_stats()), worst))
+}
+
+/// What a native machine knows: its locks.
+pub(crate) fn close_native(host: &NativeHost, explain: Option<usize>) -> Option<ExplainedRun> {
+    explain?;
+    let locks = native_lock_rows(host.lock_report().as_ref().map(<[_; _]>::as_slice));
+    Some(ExplainedRun { locks, ..ExplainedRun::default() })
+}
+
+/// The table of simulated locks.
+fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
+    let row = |stats: &LockStats| LockRow {
+        class: stats.name.to_owned(),
+        taken: stats.nr_taken,
+        contended: stats.nr_contended,
+        wait_ns: stats.wait_ns,
+        wait_ns_max: stats.wait_ns_max,
+        hold_ns: stats.hold_ns,
+        hold_ns_max: stats.hold_ns_max,
+        worst_holder: match &stats.longest.task {
+            None => String::new(),
+            Some(task) if stats.longest.doing.is_empty() => task.to_string(),
+            Some(task) => format!("{task}: {}", place(&stats.longest.doing)),
+        },
+    };
+    stats.iter().map(row).collect()
+}
+
+/// The table of a native machine's locks, in real time; empty if they did not count.
+fn native_lock_rows(report: Option<&[(LockClass, LockReport)]>) -> Vec<LockRow> {
+    let row = |(class, report): &(LockClass, LockReport)| LockRow {
+        class: class.name().to_owned(),
+        taken: report.takings,
+        contended: report.contended,
+        wait_ns: report.wait_ns,
+        wait_ns_max: report.wait_ns_max,
+        hold_ns: report.hold_ns,
+        hold_ns_max: report.hold_ns_max,
+        worst_holder: report.worst_holder.clone(),
+    };
+    report.unwrap_or_default().iter().map(row).collect()
+}
+
+fn operation(ledger: &Ledger, op: &OpRecord) -> Operation {
+    let chains = op.waits.iter().map(|wait| chain(ledger, op.task, wait));
+    Operation {
+        name: op.name.to_string(),
+        task: ledger.tasks[op.task as usize].name.to_string(),
+        start_ns: op.start_ns,
+        ns: op.ns(),
+        causes: causes(&op.name, &ledger.op_tree(op)),
+        chains: chains.collect(),
+    }
+}
+
+/// Operations of each name, by latency.
+fn bands(ledger: &Ledger) -> Vec<Band> {
+    let mut by_name: BTreeMap<&str, Vec<&OpRecord>> = BTreeMap::new();
+    for op in &ledger.ops {
+        by_name.entry(&op.name).or_default().push(op);
+    }
+    let mut bands = Vec::new();
+    for (name, mut ops) in by_name {
+        ops.sort_by_key(|op| op.ns());
+        // Rounded down: however few there are, the slowest is in the slowest band.
+        let rank = |percentile: f64| (percentile / 100.0 * ops.len() as f64) as usize;
+        for (from, to) in BANDS {
+            let of_band = &ops[rank(from)..rank(to)];
+            if of_band.is_empty() {
+                continue;
+            }
+            let mut sum = Cause::new(name);
+            of_band.iter().for_each(|op| add(&mut sum, &ledger.op_tree(op)));
+            sum.sort();
+            let count = of_band.len() as u64;
+            bands.push(Band { operation: name.to_owned(), from, to, count, causes: sum });
+        }
+    }
+    bands
+}
+
+/// Everything that tasks did, tasks of one kind together.
+fn tasks(ledger: &Ledger) -> Vec<TaskTime> {
+    let mut kinds: BTreeMap<&str, (u64, Cause)> = BTreeMap::new();
+    for task in &ledger.tasks {
+        let name = kind(&task.name);
+        let (count, sum) = kinds.entry(name).or_insert_with(|| (0, Cause::new(name)));
+        *count += 1;
+        add(sum, &task.tree);
+    }
+    let row = |(kind, (count, mut causes)): (&str, (u64, Cause))| {
+        causes.sort();
+        TaskTime { kind: kind.to_owned(), count, causes }
+    };
+    kinds.into_iter().map(row).collect()
+}
+
+/// Tasks that differ in a number only are of one kind: `kswapd0`, `hog/3`, `irq/0/2`.
+fn kind(name: &str) -> &str {
+    let stem = name.split('/').next().unwrap_or(name);
+    match stem.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "" => stem,
+        kind => kind,
+    }
+}
+
+fn causes(name: &str, tree: &Tree) -> Cause {
+    let mut cause = Cause::new(name);
+    add(&mut cause, tree);
+    cause.sort();
+    cause
+}
+
+/// Adds a tree to a cause that stands for its root.
+fn add(sum: &mut Cause, tree: &Tree) {
+    // Children come after their parents: sums go up from the back.
+    let nodes = tree.nodes();
+    let mut total_ns: Vec<u64> = nodes.iter().map(|node| node.self_ns).collect();
+    let mut children = vec![Vec::new(); nodes.len()];
+    for (at, node) in nodes.iter().enumerate().skip(1).rev() {
+        total_ns[node.parent as usize] += total_ns[at];
+        children[node.parent as usize].push(at);
+    }
+    add_node(sum, tree, 0, &total_ns, &children);
+}
+
+fn add_node(cause: &mut Cause, tree: &Tree, at: usize, total_ns: &[u64], children: &[Vec<usize>]) {
+    let node = &tree.nodes()[at];
+    let (is_leaf, count) = (is_leaf(node.key), node.count);
+    cause.ns += total_ns[at];
+    cause.count += count;
+    if !is_leaf && node.self_ns > 0 {
+        let own = child(cause, if at == 0 { RUNNING } else { WAITING });
+        own.ns += node.self_ns;
+        own.count += count;
+    }
+    for &inner in children[at].iter().filter(|&&inner| total_ns[inner] > 0) {
+        let entered = tree.nodes()[inner].count;
+        let inside = child(cause, &name(tree.path(inner as u32).as_slice()));
+        if entered == 0 {
+            // Time that is not waited: as often as what it is the time of.
+            inside.count += count;
+        }
+        add_node(inside, tree, inner, total_ns, children);
+    }
+}
+
+fn child<'a>(cause: &'a mut Cause, name: &str) -> &'a mut Cause {
+    let at = cause.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
+        cause.children.push(Cause::new(name));
+        cause.children.len() - 1
+    });
+    &mut cause.children[at]
+}
+
+const RUNNING: &str = "running";
+const WAITING: &str = "waiting";
+
+const fn is_leaf(key: NodeKey) -> bool {
+    !matches!(key, NodeKey::Root | NodeKey::Phase(_) | NodeKey::Lock(_))
+}
+
+/// What the last of a path of nodes is called there.
+fn name(path: &[NodeKey]) -> String {
+    let Some((&last, before)) = path.split_last() else {
+        return String::new();
+    };
+    let phase = match before.last() {
+        Some(&NodeKey::Phase(phase)) => Some(phase),
+        _ => None,
+    };
+    match (last, phase) {
+        (NodeKey::Root, _) => String::new(),
+        (NodeKey::Phase(phase), _) => phase.name().to_owned(),
+        (NodeKey::Lock(class), _) => format!("lock {class}"),
+        (NodeKey::Kernel, _) => RUNNING.to_owned(),
+        (NodeKey::User, _) => "user".to_owned(),
+        (NodeKey::Tick, _) => "timer ticks".to_owned(),
+        (NodeKey::Interrupt, _) => "interrupts".to_owned(),
+        (NodeKey::Answers, _) => "waiting for other CPUs to answer".to_owned(),
+        (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
+        (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
+        (NodeKey::Wait(why), _) => format!("waiting: {why}"),
+        (NodeKey::Sleep, Some(Phase::Throttle)) => "throttled: for a time".to_owned(),
+        (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),
+        (NodeKey::Sleep, _) => "sleeping".to_owned(),
+    }
+}
+
+/// `balance node > inactive list`.
+fn place(path: &[NodeKey]) -> String {
+    let names: Vec<String> = (1..=path.len()).map(|end| name(&path[..end])).collect();
+    names.join(" > ")
+}
+
+fn chain(ledger: &Ledger, task: u32, wait: &WaitRecord) -> Chain {
+    let path = ledger.doing(task, wait.what);
+    let ending = match path.last() {
+        Some(NodeKey::Wait(_)) if wait.timed_out => " (timed out)",
+        _ => "",
+    };
+    let link = |blocker: &highwater_sim::ledger::Blocker| Link {
+        how: match blocker.how {
+            BlockedBy::HeldLock => "held by",
+            BlockedBy::Woke => "woken by",
+            BlockedBy::HadCpu => "ran there",
+        }
+        .to_owned(),
+        task: ledger.tasks[blocker.task as usize].name.to_string(),
+        doing: place(&ledger.doing(blocker.task, blocker.doing)),
+    };
+    Chain {
+        start_ns: wait.start_ns,
+        ns: wait.ns,
+        what: format!("{}{ending}", name(&path)),
+        links: wait.chain.iter().map(link).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::{Machine, preset};
+    use highwater_core::host::Host;
+    use highwater_core::vm::{Access, AreaFlags, Backing};
+    use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
+    use highwater_sim::cost::{CostModel, CostTable};
+    use highwater_sim::engine::Placement;
+    use highwater_sim::machine::{MachineConfig, SimMachine};
+
+    use super::*;
+
+    /// Four programs on two CPUs that map, touch and unmap.
+    fn run() -> (Ledger, Vec<LockStats>) {
+        let shape = Machine::from_sizes("small", &[(64 << 20, vec![0, 1])]).expect("machine");
+        let costs = CostModel::new(&CostTable::spec_defaults());
+        let config = MachineConfig::new(shape, costs, preset("6.1").expect("preset"));
+        let mut machine = SimMachine::boot(config).expect("boot");
+        machine.sim().open_ledger();
+        for task in 0..4 {
+            machine.spawn_task(format!("mapper/{task}"), Placement::Anywhere, move |cx, kernel| {
+                let space = kernel.create_space(cx).expect("space");
+                space.add_task(cx);
+                let flags = AreaFlags::READ | AreaFlags::WRITE;
+                for round in 1..=25 {
+                    cx.host.op_begin();
+                    let pages = 20 * round;
+                    let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon);
+                    let start = start.expect("room");
+                    kernel.touch_range(cx, &space, start, pages, Access::Write).expect("memory");
+                    kernel.munmap(cx, &space, start, pages).expect("it is there");
+                    cx.host.op_end(if task == 0 { "first" } else { "other" });
+                }
+                kernel.exit_space(cx, &space);
+                space.remove_task(cx);
+            });
+        }
+        machine.run().expect("run");
+        (machine.sim().close_ledger(), machine.sim().lock_stats())
+    }
+
+    #[test]
+    fn what_a_run_leaves_adds_up_and_every_operation_is_in_its_band() {
+        let (ledger, stats) = run();
+        assert_eq!(ledger.first_gap(), None);
+        let run = explained(&ledger, lock_rows(&stats), 10);
+        assert_eq!(run.worst.len(), 10);
+        assert_eq!(run.worst[0].ns, ledger.ops.iter().map(OpRecord::ns).max().expect("ops"));
+        let parts: Vec<&str> = run.worst[0].causes.children.iter().map(|c| &*c.name).collect();
+        assert!(["page fault", "user"].iter().all(|name| parts.contains(name)), "{parts:?}");
+
+        let all_of = |name: &str| {
+            let mut counts = Vec::new();
+            for band in run.bands.iter().filter(|band| band.operation == name) {
+                counts.push((band.from, band.to, band.count));
+            }
+            counts
+        };
+        let parts = [(0.0, 50.0, 12), (50.0, 90.0, 10), (90.0, 99.0, 2), (99.0, 100.0, 1)];
+        assert_eq!(all_of("first")[0], (0.0, 100.0, 25));
+        assert_eq!(all_of("first")[1..], parts);
+        assert_eq!(all_of("other")[0], (0.0, 100.0, 75));
+        let sum_ns: u64 =
+            ledger.ops.iter().filter(|op| &*op.name == "other").map(|op| op.ns()).sum();
+        let band = run.bands.iter().find(|band| band.operation == "other").expect("a band");
+        assert_eq!((band.causes.ns, band.causes.count), (sum_ns, 75));
+
+        let mappers = run.tasks.iter().find(|task| task.kind == "mapper").expect("mappers");
+        assert_eq!(mappers.count, 4);
+        assert!(run.tasks.iter().any(|task| task.kind == "kswapd"));
+        let zone = run
+            .locks
+            .iter()
+            .find(|row| row.class == LockClass::Zone.name())
+            .expect("the zone locks");
+        assert!(zone.taken > 0 && zone.worst_holder.starts_with("mapper/"), "{zone:?}");
+
+        let explanation = Explanation {
+            schema: EXPLAIN_SCHEMA.to_owned(),
+            version: String::new(),
+            experiment: "test".to_owned(),
+            command_line: Vec::new(),
+            host: "sim".to_owned(),
+            seed: 1,
+            runs: vec![run],
+        };
+        assert_eq!(explanation.validate(), Ok(()));
+    }
+
+    #[test]
+    fn tasks_that_differ_in_a_number_are_of_one_kind() {
+        let names = ["hog/3", "irq/0/12", "kswapd0", "latency", "7"];
+        assert_eq!(names.map(kind), ["hog", "irq", "kswapd", "latency", "7"]);
+    }
+
+    #[test]
+    fn a_wait_is_called_by_what_it_is_for() {
+        let throttled = [NodeKey::Phase(Phase::Throttle), NodeKey::Wait("no progress")];
+        assert_eq!(name(&throttled), "throttled: no progress");
+        assert_eq!(place(&throttled), "throttle > throttled: no progress");
+        let paused = [NodeKey::Phase(Phase::BalanceDirty), NodeKey::Sleep];
+        assert_eq!(name(&paused), "throttled: dirty pages");
+        assert_eq!(name(&[NodeKey::Wait("a page lock")]), "waiting: a page lock");
+        assert_eq!(place(&[]), "");
+    }
+
+    #[test]
+    fn locks_with_and_without_other_time_add_up_alike() {
+        let lock = |has_interrupt: bool| {
+            let mut tree = Tree::default();
+            let at = tree.child(0, NodeKey::Lock("lru"));
+            tree.add(at, 10, 1);
+            if has_interrupt {
+                let inside = tree.child(at, NodeKey::Interrupt);
+                tree.add(inside, 5, 0);
+            }
+            causes("x", &tree)
+        };
+        let mut sum = lock(false);
+        sum.merge(&lock(true));
+        assert!(sum.adds_up() && sum.ns == 25, "{sum:?}");
+    }
 }

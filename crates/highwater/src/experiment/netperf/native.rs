@@ -11,11 +11,18 @@ use highwater_workloads::netperf::{Flow, Receiver, Sender};
 use super::super::outcome::{Outcome, RunError, audit, snapshot};
 use super::super::runner::Cell;
 use super::{NetperfSection, hottest, throughput};
+use crate::explain::ledger;
 
 /// Maps the memory, boots it, and runs sender and receiver as threads.
 pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, RunError> {
     let machine = &cell.machine.machine;
-    let native = NativeMachine::boot(machine, cell.policy, &NativeOptions::default())
+    let timed = cell.explain.is_some();
+    let options = NativeOptions {
+        lock_statistics: timed,
+        lock_hold_times: timed,
+        ..NativeOptions::default()
+    };
+    let native = NativeMachine::boot(machine, cell.policy, &options)
         .map_err(|error| RunError::Native(error.to_string()))?;
     let memory = &native.alloc;
     let before = snapshot(memory);
@@ -41,10 +48,11 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
     let (sent, received) = (sent?, received?);
     let elapsed_ns = start.elapsed().as_nanos() as u64;
 
+    let explained = ledger::close_native(&native.host, cell.explain);
     let counters = Counters::difference(&before, &snapshot(memory));
     audit(&native.host, memory)?;
     let samples = throughput(&plan, &sent, &received);
     let histograms = vec![hottest(&sent.uses)];
     let times = Times { elapsed_ns, ..Times::default() };
-    Ok(Outcome { samples, histograms, counters, times, digest: 0, explained: None })
+    Ok(Outcome { samples, histograms, counters, times, digest: 0, explained })
 }

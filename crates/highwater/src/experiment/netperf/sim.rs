@@ -15,6 +15,7 @@ use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 use super::super::outcome::{Outcome, RunError, audit, snapshot};
 use super::super::runner::Cell;
 use super::{NetperfSection, hottest, throughput};
+use crate::explain::ledger;
 
 /// Interrupts and other small work that steals a CPU now and then: about one a millisecond, three
 /// microseconds each, both exponential. A guess of an idle server's housekeeping; it is what makes
@@ -33,6 +34,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
     let memory = boot(&*host, machine, cell.policy)
         .map_err(|reason| RunError::Machine { name: cell.machine.name.clone(), reason })?;
     let memory = Rc::new(memory);
+    ledger::open(&sim, cell.explain);
     let before = snapshot(&memory);
 
     let plan = Rc::new(section.plan());
@@ -50,6 +52,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
             Receiver { memory, flow, plan }.run(cx)
         });
     engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
+    let explained = ledger::close(&sim, cell.explain);
 
     let lost = || RunError::Stuck("a task left no result".to_owned());
     let (sent, sender_times) = sender.take().ok_or_else(lost)?;
@@ -65,7 +68,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
     audit(&*host, &memory)?;
     let samples = throughput(&plan, &sent, &received);
     let histograms = vec![hottest(&sent.uses)];
-    Ok(Outcome { samples, histograms, counters, times, digest, explained: None })
+    Ok(Outcome { samples, histograms, counters, times, digest, explained })
 }
 
 type Parts<'a> =

@@ -17,6 +17,7 @@ use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, aftermath};
 use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
 use super::super::runner::Cell;
 use super::{UnmapSection, Unmapped, difference, pages_of, samples};
+use crate::explain::ledger;
 
 const DATA: DeviceId = DeviceId(0);
 /// Requests the disk takes; it is done with each at once.
@@ -47,7 +48,9 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     };
     let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
     let machine = with_more_cpus(shape, NativeKernel::daemon_cpus(1));
-    let options = NativeOptions { lock_statistics: true, ..NativeOptions::default() };
+    let lock_hold_times = cell.explain.is_some();
+    let options =
+        NativeOptions { lock_statistics: true, lock_hold_times, ..NativeOptions::default() };
     let native = NativeKernel::boot(&machine, cell.policy, &options, &spec)
         .map_err(|error| failed(error.to_string()))?;
     let before = snapshot(&native.kernel.mem);
@@ -57,10 +60,11 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
         .map_err(|error| failed(error.to_string()))?;
     let (unmapped, after) = parts?;
     let times = Times { elapsed_ns: start.elapsed().as_nanos() as u64, ..Times::default() };
+    let explained = ledger::close_native(&native.host, cell.explain);
     let counters = difference(&before, &snapshot(&native.kernel.mem));
     audit_kernel(&native.kernel, &Cx::new(&native.host, CpuId(0)))?;
     let samples = samples(&unmapped, &after);
-    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0, explained: None })
+    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0, explained })
 }
 
 /// The machine with CPUs for the daemons, all on the first node.

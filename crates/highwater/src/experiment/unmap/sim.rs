@@ -19,6 +19,7 @@ use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, UnmapError, afterm
 use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
 use super::super::runner::Cell;
 use super::{UnmapSection, Unmapped, difference, pages_of, samples};
+use crate::explain::ledger;
 
 /// Ten seconds.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
@@ -44,6 +45,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     let name = &cell.machine.name;
     let mut machine = SimMachine::boot(config)
         .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
+    ledger::open(machine.sim(), cell.explain);
     let before = snapshot(&machine.kernel.mem);
 
     let mut next_page = 0;
@@ -75,6 +77,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     let after = finished(&task, &mut times)??;
 
     times.elapsed_ns = machine.sim().now_ns();
+    let explained = ledger::close(machine.sim(), cell.explain);
     let counters = difference(&before, &snapshot(&machine.kernel.mem));
     let digest = machine.digest().value();
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
@@ -85,7 +88,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     run_to_end(&mut machine)?;
     auditor.take().ok_or_else(|| RunError::Stuck("the audit left no result".to_owned()))??;
     let samples = samples(&unmapped, &after);
-    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest, explained: None })
+    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest, explained })
 }
 
 /// Lets `processes` processes unmap at once, one on each CPU as far as there are CPUs.
