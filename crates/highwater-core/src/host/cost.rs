@@ -106,4 +106,8 @@ costs! {
     SwapSlot = "swap_slot",
     /// One object of a shrinker.
     ShrinkObject = "shrink_object",
+    /// Counting one page in its task's account of memory (policy `prioritised`).
+    DemandPage = "demand_page",
+    /// Settling such an account with the sums of all (policy `prioritised`).
+    DemandSettle = "demand_settle",
 }

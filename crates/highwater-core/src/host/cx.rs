@@ -7,6 +7,7 @@ use bitflags::bitflags;
 
 use super::{Cost, CpuId, Host};
 use crate::block::Plug;
+use crate::reclaim::Demand;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::trace::Event;
 use crate::vm::UnmapBatch;
@@ -82,6 +83,8 @@ pub struct Cx<'h, H: Host> {
     pub(crate) unmap_batch: UnmapBatch,
     /// Dirty pages the task made and was not held up for yet.
     pub(crate) dirtied: DirtiedPages,
+    /// Pages the task took and gave back.
+    pub(crate) demand: Demand,
 }
 
 /// Flags that others set on a task: the OOM killer's, a fatal signal's.
@@ -113,6 +116,7 @@ impl<'h, H: Host> Cx<'h, H> {
             plug: Plug::default(),
             unmap_batch: UnmapBatch::default(),
             dirtied: DirtiedPages::default(),
+            demand: Demand::default(),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::lru::{Lru, WorkingsetShrinker};
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
-use crate::reclaim::{OomState, ReclaimNode, Shrinkers};
+use crate::reclaim::{DemandDomain, OomState, ReclaimNode, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
@@ -54,6 +54,8 @@ pub struct Kernel<H: Devices> {
     pub(crate) dirty: DirtyDomain,
     /// Reclaim's state, by node.
     pub reclaim: Box<[ReclaimNode<H>]>,
+    /// Who takes how much memory.
+    pub(crate) demand: DemandDomain,
     /// Caches that can shrink.
     pub shrinkers: Shrinkers<H>,
     /// The OOM killer.
@@ -119,6 +121,7 @@ impl<H: Devices> Kernel<H> {
             writeback: writeback.into(),
             dirty: DirtyDomain::new(mem.nr_cpus()),
             reclaim: reclaim.into(),
+            demand: DemandDomain::default(),
             shrinkers: Shrinkers::default(),
             oom: OomState::new(host),
             files: host.new_lock(LockClass::Table, BTreeMap::new()),

@@ -91,6 +91,7 @@ impl<H: Devices> Kernel<H> {
     /// A page without references and off the lists forgets what it was.
     #[inline]
     pub(crate) fn retire(&self, cx: &Cx<'_, H>, page: &Page) {
+        cx.demand.give();
         let marks = page.marks();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
         debug_assert!(!marks.intersects(busy), "a page in use is freed: {marks:?}");

@@ -43,6 +43,7 @@ impl<H: Devices> Kernel<H> {
             sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
             let got = sc.nr_reclaimed - before;
             has_progress |= got != 0;
+            self.count_reclaimed(got);
 
             self.throttle_after_pass(cx, node, sc);
             if !self.should_continue(node, got, sc) {

@@ -1,19 +1,220 @@
-//! Who takes how much memory.
+//! Who takes how much memory: the account behind the `prioritised` policy
+//! (docs: decision 0006).
+//!
+//! A task's *balance* is the pages it took for programs and files less the pages it gave back,
+//! whichever way: by unmapping, truncating, exiting, or by reclaiming them. Who maps memory and gives
+//! all of it back has none; who keeps what it takes while others have to reclaim for it has much; who
+//! reclaims as much as it takes owes nothing. Balances are forgotten by half whenever reclaim has gone
+//! through a part of the machine's memory: the clock is work, not time, so a slow disk or a small
+//! machine do not change what counts as lately.
+//!
+//! How long a task waits depends on its balance against the typical one, which is the balance that
+//! the holder of a page taken lately has on average (sum of squares over sum). Sums are kept, not
+//! recomputed: nobody ever looks at all tasks.
+//!
+//! Cost: two counts in the task for each page's life, and, when a task is about to be throttled, a
+//! handful of shared words ([`Cost::DemandPage`], [`Cost::DemandSettle`]).
+//!
+//! Synchronisation: a task's own account in its [`Cx`]; the sums in single words that may be a few
+//! updates apart from each other. They fade, so errors do too.
 
-use crate::host::{Cx, Devices};
+use core::cell::Cell;
+
+use crate::config::NoProgressWait;
+use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
+use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Balances are weighed in units of this many pages (a batch of reclaim), so that squares fit.
+const UNIT_SHIFT: u32 = 5;
+/// Balances halve when reclaim has freed this part of the machine's memory.
+const HALF_LIFE_PART: u64 = 4;
 
 /// A task's account.
 #[derive(Debug, Default)]
-pub struct Demand {}
+pub struct Demand {
+    /// Pages taken since the account was settled.
+    taken: Cell<u64>,
+    /// Pages given back since.
+    given: Cell<u64>,
+    /// The balance then, and the half-life it was; none: never settled.
+    settled: Cell<Option<(i64, u64)>>,
+}
 
-/// What all tasks' accounts add up to.
+impl Demand {
+    /// The task took a page for a program or a file.
+    #[inline(always)]
+    pub(crate) fn take(&self) {
+        self.taken.set(self.taken.get() + 1);
+    }
+
+    /// The task gave one back.
+    #[inline(always)]
+    pub(crate) fn give(&self) {
+        self.given.set(self.given.get() + 1);
+    }
+}
+
+/// What all tasks' balances add up to.
 #[derive(Debug, Default)]
-pub struct DemandDomain {}
+pub struct DemandDomain {
+    /// Pages reclaimed since boot.
+    reclaimed: AtomicU64,
+    /// Half-lives that the sums were faded for.
+    faded: AtomicU64,
+    /// Sum of the weights.
+    sum: AtomicI64,
+    /// Sum of their squares.
+    squares: AtomicI64,
+}
+
+/// A balance after some half-lives in which the task took `net` pages more than it gave, evenly.
+const fn aged(balance: i64, half_lives: u64, net: i64) -> i64 {
+    let left = if half_lives < 63 { balance >> half_lives } else { 0 };
+    // Of what came evenly over k half-lives, 1/k each, the sum of 1/k * 2^-i is left.
+    left + if half_lives > 1 { 2 * net / half_lives as i64 } else { net }
+}
+
+/// What a balance counts: nothing if the task gave more than it took.
+const fn weight(balance: i64) -> i64 {
+    if balance > 0 { balance >> UNIT_SHIFT } else { 0 }
+}
+
+/// How many of `longest` ticks a task waits whose balance has this weight, at least one.
+fn share(longest: u64, weight: i64, sum: i64, squares: i64) -> u64 {
+    if squares <= 0 || sum <= 0 {
+        return longest;
+    }
+    let ticks = u128::from(longest) * weight.unsigned_abs() as u128 * sum.unsigned_abs() as u128;
+    let ticks = ticks / u128::from(squares.unsigned_abs());
+    u64::try_from(ticks).unwrap_or(longest).clamp(1, longest.max(1))
+}
+
+impl DemandDomain {
+    /// The half-life it is now; sums are faded for it.
+    fn now(&self, half_life: u64) -> u64 {
+        let now = self.reclaimed.load(Relaxed) / half_life.max(1);
+        let before = self.faded.load(Relaxed);
+        let is_due = now > before;
+        if is_due && self.faded.compare_exchange(before, now, Relaxed, Relaxed).is_ok() {
+            let steps = (now - before).min(31) as u32;
+            let fade = |word: &AtomicI64, by: u32| {
+                let _ = word.fetch_update(Relaxed, Relaxed, |sum| Some(sum.max(0) >> by));
+            };
+            fade(&self.sum, steps);
+            fade(&self.squares, 2 * steps);
+        }
+        now
+    }
+
+    /// Brings a task's account up to date; its weight.
+    fn settle(&self, task: &Demand, half_life: u64) -> i64 {
+        let now = self.now(half_life);
+        let net = task.taken.take() as i64 - task.given.take() as i64;
+        let (balance, since) = task.settled.get().unwrap_or((0, now));
+        let half_lives = now.saturating_sub(since);
+        let before = weight(aged(balance, half_lives, 0));
+        let balance = aged(balance, half_lives, net);
+        task.settled.set(Some((balance, now)));
+        let after = weight(balance);
+        if after != before {
+            self.sum.fetch_add(after - before, Relaxed);
+            self.squares.fetch_add(after * after - before * before, Relaxed);
+        }
+        after
+    }
+}
 
 impl<H: Devices> Kernel<H> {
+    fn is_prioritised(&self) -> bool {
+        self.throttle_policy().no_progress == NoProgressWait::Prioritised
+    }
+
+    /// Reclaim freed pages.
+    pub(in crate::reclaim) fn count_reclaimed(&self, pages: u64) {
+        if pages != 0 && self.is_prioritised() {
+            self.demand.reclaimed.fetch_add(pages, Relaxed);
+        }
+    }
+
     /// How long the caller may be made to wait at most, of `longest` ticks.
-    pub(super) fn prioritised_timeout(&self, _: &Cx<'_, H>, longest: u64) -> u64 {
-        longest
+    pub(super) fn prioritised_timeout(&self, cx: &Cx<'_, H>, longest: u64) -> u64 {
+        if !self.is_prioritised() || cx.flags().contains(TaskFlags::KSWAPD) {
+            return longest;
+        }
+        let task = &cx.demand;
+        cx.charge(Cost::DemandPage, (task.taken.get() + task.given.get()) as u32);
+        cx.charge(Cost::DemandSettle, 1);
+        let managed: u64 = self.mem.populated_zones().map(|zone| zone.managed()).sum();
+        let half_life = managed / HALF_LIFE_PART;
+        let weight = self.demand.settle(task, half_life);
+        let (sum, squares) = (self.demand.sum.load(Relaxed), self.demand.squares.load(Relaxed));
+        share(longest, weight, sum, squares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF_LIFE: u64 = 10_000;
+
+    fn draw(domain: &DemandDomain, task: &Demand, taken: u64, given: u64) -> i64 {
+        task.taken.set(taken);
+        task.given.set(given);
+        domain.settle(task, HALF_LIFE)
+    }
+
+    fn ticks(domain: &DemandDomain, weight: i64) -> u64 {
+        share(125, weight, domain.sum.load(Relaxed), domain.squares.load(Relaxed))
+    }
+
+    #[test]
+    fn equals_wait_in_full_and_who_gives_back_does_not() {
+        let domain = DemandDomain::default();
+        assert_eq!(share(125, 0, 0, 0), 125, "nothing is known yet");
+        let hogs: [Demand; 4] = Default::default();
+        for hog in &hogs {
+            draw(&domain, hog, 32_000, 0);
+        }
+        let weights = hogs.each_ref().map(|hog| draw(&domain, hog, 0, 0));
+        assert_eq!(weights, [1000; 4]);
+        assert_eq!(ticks(&domain, 1000), 125);
+        // One that takes as much as they do and gives it back.
+        let guest = Demand::default();
+        let half_way = draw(&domain, &guest, 3200, 0);
+        assert!((12..=13).contains(&ticks(&domain, half_way)), "{}", ticks(&domain, half_way));
+        let done = draw(&domain, &guest, 28_800, 32_000);
+        assert_eq!((done, ticks(&domain, done)), (0, 1));
+        assert_eq!(domain.sum.load(Relaxed), 4000);
+        assert_eq!(domain.squares.load(Relaxed), 4_000_000);
+    }
+
+    #[test]
+    fn the_largest_sets_the_measure() {
+        let domain = DemandDomain::default();
+        let (large, small): (Demand, [Demand; 9]) = Default::default();
+        let large = draw(&domain, &large, 320_000, 0);
+        let small = small.each_ref().map(|task| draw(&domain, task, 32_000, 0))[0];
+        assert_eq!(ticks(&domain, large), 125);
+        // Sum 19 000, squares 109 000 000: the holder of a page has 5736 on average.
+        assert_eq!(ticks(&domain, small), 21);
+    }
+
+    #[test]
+    fn balances_fade_with_reclaim() {
+        let domain = DemandDomain::default();
+        let (one, other): (Demand, Demand) = Default::default();
+        draw(&domain, &one, 64_000, 0);
+        draw(&domain, &other, 64_000, 0);
+        domain.reclaimed.store(2 * HALF_LIFE, Relaxed);
+        assert_eq!(draw(&domain, &one, 0, 0), 500);
+        assert_eq!(domain.sum.load(Relaxed), 1000, "the other's too");
+        assert_eq!(domain.squares.load(Relaxed), 500_000);
+        // Taken over ten half-lives, not just now.
+        domain.reclaimed.store(12 * HALF_LIFE, Relaxed);
+        let weight = draw(&domain, &other, 320_000, 0);
+        assert_eq!(weight, (64_000 / 4096 + 320_000 * 2 / 12) / 32);
+        assert_eq!((aged(-64, 1, 0), aged(5, 100, 0)), (-32, 0), "debts of reclaim's too");
     }
 }
