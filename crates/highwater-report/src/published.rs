@@ -165,6 +165,32 @@ pub fn published_change(
     Some(percent::change(rules.direction(statistic), base, value))
 }
 
+/// Our figure of a published row; none if we have no such thing.
+pub fn our_value(
+    metric: &Metric,
+    table: &PublishedTable,
+    row: &PublishedRow,
+    run: &Run,
+) -> Option<f64> {
+    match table.kind {
+        PublishedKind::Compare => {
+            let statistic = Rules::parse_label(&row.stat)?;
+            let rules = rules_of(table, Some(metric))?;
+            rules.value(statistic, &Sorted::new(&run.values(&row.op), rules.better))
+        }
+        PublishedKind::Vmstat => vmstat::figure(&row.label, &vmstat::Figures::of(run)),
+        PublishedKind::Duration => match row.label.rsplit(' ').next() {
+            Some("User") => Some(run.times.user_s()),
+            Some("System") => Some(run.times.system_s()),
+            Some("Elapsed") => Some(run.times.elapsed_s()),
+            _ => None,
+        },
+        PublishedKind::FtraceTimes => {
+            run.counters.contains(&row.label).then(|| run.counters.get(&row.label) as f64)
+        }
+    }
+}
+
 fn our_change(
     metric: &Metric,
     table: &PublishedTable,
@@ -172,39 +198,14 @@ fn our_change(
     baseline: &Pairing<'_>,
     pair: &Pairing<'_>,
 ) -> Option<f64> {
-    match table.kind {
-        PublishedKind::Compare => {
-            let statistic = Rules::parse_label(&row.stat)?;
-            let rules = rules_of(table, Some(metric))?;
-            let value = |run: &Run| {
-                rules.value(statistic, &Sorted::new(&run.values(&row.op), rules.better))
-            };
-            Some(percent::change(
-                rules.direction(statistic),
-                value(baseline.run)?,
-                value(pair.run)?,
-            ))
-        }
-        PublishedKind::Vmstat => {
-            let value = |run: &Run| vmstat::figure(&row.label, &vmstat::Figures::of(run));
-            percent::growth(value(baseline.run)?, value(pair.run)?)
-        }
-        PublishedKind::Duration => {
-            let value = |run: &Run| match row.label.rsplit(' ').next() {
-                Some("User") => Some(run.times.user_s()),
-                Some("System") => Some(run.times.system_s()),
-                Some("Elapsed") => Some(run.times.elapsed_s()),
-                _ => None,
-            };
-            percent::growth(value(baseline.run)?, value(pair.run)?)
-        }
-        PublishedKind::FtraceTimes => {
-            let recorded = |run: &Run| {
-                run.counters.contains(&row.label).then(|| run.counters.get(&row.label) as f64)
-            };
-            percent::growth(recorded(baseline.run)?, recorded(pair.run)?)
-        }
+    let before = our_value(metric, table, row, baseline.run)?;
+    let after = our_value(metric, table, row, pair.run)?;
+    if table.kind != PublishedKind::Compare {
+        return percent::growth(before, after);
     }
+    let statistic = Rules::parse_label(&row.stat)?;
+    let rules = rules_of(table, Some(metric))?;
+    Some(percent::change(rules.direction(statistic), before, after))
 }
 
 /// The rules by which the published table was made; its direction wins over the metric's.

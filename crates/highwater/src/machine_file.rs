@@ -52,6 +52,9 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("netperf-1-socket", include_str!("../../../machines/netperf-1-socket.toml")),
     ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
     ("small-vm", include_str!("../../../machines/small-vm.toml")),
+    ("stutterp-1g", include_str!("../../../machines/stutterp-1g.toml")),
+    ("stutterp-256m", include_str!("../../../machines/stutterp-256m.toml")),
+    ("stutterp-8g", include_str!("../../../machines/stutterp-8g.toml")),
 ];
 
 /// Most memory that a machine here may reach up to: a descriptor takes 16 bytes per page.

@@ -7,15 +7,17 @@ use std::thread;
 use highwater_report::compare::{Options, RowSet, comparison};
 use highwater_report::render::{Format, json};
 use highwater_report::{Table, duration, evidence, vmstat};
-use highwater_results::Document;
+use highwater_results::published::PublishedError;
 use highwater_results::store::Store;
+use highwater_results::{Document, TableKind};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, HostArg, MachineArgs, RunArgs};
 use super::{CliError, Outcome, print};
 use crate::error::InputError;
 use crate::experiment::{
-    self, Experiment, HostKind, MachineEntry, Progress, RunPlan, WorkloadName, published_tables,
+    self, Experiment, HostKind, MachineEntry, Progress, RunPlan, STUTTERP_ROWS, Workload,
+    WorkloadName, headline_table, published_tables, stalls_table,
 };
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
@@ -36,7 +38,7 @@ pub(super) fn workloads() -> Vec<(String, String)> {
 
 /// Runs an experiment.
 pub(super) fn run(args: &CompareArgs) -> Result<Outcome, CliError> {
-    finish(&plan(args)?, args.out.as_deref(), args.format, RowSet::Means)
+    finish(&plan(args)?, args.out.as_deref(), args.format)
 }
 
 /// What `compare` runs, with every name resolved.
@@ -55,6 +57,10 @@ pub(super) fn experiment_of(args: &CompareArgs) -> Result<Experiment, CliError> 
     let mut experiment = load(&args.experiment)?;
     if args.quick {
         experiment = experiment.quick();
+    } else if args.full {
+        let name = experiment.name.clone();
+        let refused = || CliError::new(format!("--full: {name} has no larger version"));
+        experiment = experiment.full().ok_or_else(refused)?;
     }
     if let Some(iterations) = args.iterations {
         experiment.iterations = iterations;
@@ -73,7 +79,7 @@ pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
     let policies = policies(&experiment, std::slice::from_ref(&args.policy))?;
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
-    finish(&plan, args.out.as_deref(), args.format, RowSet::Means)
+    finish(&plan, args.out.as_deref(), args.format)
 }
 
 /// The experiment that `run` makes of a workload.
@@ -188,7 +194,6 @@ fn finish(
     plan: &RunPlan,
     out: Option<&std::path::Path>,
     format: Format,
-    rows: RowSet,
 ) -> Result<Outcome, CliError> {
     let stop = stop_on_interrupt()?;
     let bar = Bar::new();
@@ -197,7 +202,7 @@ fn finish(
     bar.0.finish_and_clear();
     document.command_line = command_line();
     document.validate().map_err(|error| CliError::new(error.to_string()))?;
-    let tables = tables(plan, &document, rows)?;
+    let tables = tables(plan, &document)?;
     let text = match format {
         Format::Json => json::document(&document, &tables),
         _ => format.renderer().tables(&tables),
@@ -215,25 +220,45 @@ fn finish(
 }
 
 /// Everything to show: per machine the comparison, the published figures, what else was counted.
-fn tables(plan: &RunPlan, document: &Document, rows: RowSet) -> Result<Vec<Table>, CliError> {
-    let options = Options { rows, ..Options::default() };
-    let style = options.style;
+fn tables(plan: &RunPlan, document: &Document) -> Result<Vec<Table>, CliError> {
+    let is_stutterp = matches!(plan.experiment.workload, Workload::Stutterp(_));
+    let style = Options::default().style;
     let mut tables = Vec::new();
     for (machine, runs) in document.by_machine() {
+        let experiment = &plan.experiment;
+        let mut headline = None;
         for metric in &document.metrics {
-            tables.push(comparison(metric, &runs, &options));
-            let published = published_tables(&plan.experiment, metric, machine, &runs);
-            tables.extend(published.map_err(|error| CliError::new(error.to_string()))?);
-            if runs.len() > 1 && plan.experiment.iterations > 1 {
+            let rows = match metric.table {
+                TableKind::VariableTime if is_stutterp => {
+                    RowSet::Only(STUTTERP_ROWS.map(str::to_owned).to_vec())
+                }
+                _ => RowSet::Means,
+            };
+            tables.push(comparison(metric, &runs, &Options { rows, style }));
+            if is_stutterp && metric.table != TableKind::VariableTime {
+                continue;
+            }
+            tables.extend(published(published_tables(experiment, metric, machine, &runs))?);
+            headline = published(headline_table(experiment, metric, machine, &runs))?.or(headline);
+            if runs.len() > 1 && experiment.iterations > 1 {
                 tables.push(evidence::evidence(metric, &runs, style));
             }
         }
-        let claims = experiment::claims_table(&plan.experiment, machine, &runs);
-        tables.extend(claims.map_err(|error| CliError::new(error.to_string()))?);
+        tables.extend(published(experiment::claims_table(experiment, machine, &runs))?);
         tables.push(duration::duration(&runs, style));
-        tables.push(vmstat::brief(&runs, style));
+        if is_stutterp {
+            tables.push(vmstat::vmstat(&runs, style));
+            tables.extend(published(stalls_table(experiment, machine, &runs))?);
+        } else {
+            tables.push(vmstat::brief(&runs, style));
+        }
+        tables.extend(headline);
     }
     Ok(tables)
+}
+
+fn published<T>(result: Result<T, PublishedError>) -> Result<T, CliError> {
+    result.map_err(|error| CliError::new(error.to_string()))
 }
 
 /// The command without what does not change its results.

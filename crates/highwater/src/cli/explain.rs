@@ -50,6 +50,7 @@ fn plan(args: &ExplainArgs) -> Result<RunPlan, CliError> {
     compare::plan(&CompareArgs {
         experiment: args.experiment.clone(),
         quick: args.quick,
+        full: false,
         iterations: Some(1),
         seed: args.seed,
         jobs: args.jobs,

@@ -5,11 +5,17 @@ use std::path::Path;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::beside::{Beside, StallEntry};
 use super::netperf::{NetperfQuick, NetperfSection};
+use super::stutterp::{StutterpChange, StutterpSection};
 use super::unmap::{UnmapQuick, UnmapSection};
 
 /// The experiments that come with the program: file name and text.
 const EMBEDDED: &[(&str, &str)] = &[
+    (
+        "001-reclaim-throttle.toml",
+        include_str!("../../../../experiments/001-reclaim-throttle.toml"),
+    ),
     ("002-pcp-high-order.toml", include_str!("../../../../experiments/002-pcp-high-order.toml")),
     ("003-unmap-accessed.toml", include_str!("../../../../experiments/003-unmap-accessed.toml")),
 ];
@@ -82,7 +88,9 @@ pub struct Experiment {
     /// What runs, with its parameters.
     pub workload: Workload,
     /// What `--quick` changes.
-    quick: QuickSection,
+    quick: ChangeSection,
+    /// What `--full` changes; none: there is no larger version.
+    full: Option<ChangeSection>,
 }
 
 /// The file as it is written.
@@ -100,7 +108,9 @@ struct Raw {
     machines: Vec<MachineEntry>,
     netperf_tcp: Option<NetperfSection>,
     unmap: Option<UnmapSection>,
-    quick: QuickSection,
+    stutterp: Option<StutterpSection>,
+    quick: ChangeSection,
+    full: Option<ChangeSection>,
 }
 
 /// A workload with its parameters.
@@ -108,6 +118,8 @@ struct Raw {
 pub enum Workload {
     /// [`super::netperf`].
     NetperfTcp(NetperfSection),
+    /// [`super::stutterp`].
+    Stutterp(StutterpSection),
     /// [`super::unmap`].
     Unmap(UnmapSection),
 }
@@ -117,6 +129,7 @@ impl Workload {
     pub const fn name(&self) -> WorkloadName {
         match self {
             Workload::NetperfTcp(_) => WorkloadName::NetperfTcp,
+            Workload::Stutterp(_) => WorkloadName::Stutterp,
             Workload::Unmap(_) => WorkloadName::Unmap,
         }
     }
@@ -125,7 +138,7 @@ impl Workload {
     pub fn cpus_needed(&self) -> usize {
         match self {
             Workload::NetperfTcp(n) => usize::from(n.sender_cpu.max(n.receiver_cpu)) + 1,
-            Workload::Unmap(_) => 1,
+            Workload::Stutterp(_) | Workload::Unmap(_) => 1,
         }
     }
 }
@@ -136,19 +149,25 @@ impl Workload {
 pub enum WorkloadName {
     /// [`highwater_workloads::netperf`].
     NetperfTcp,
+    /// [`highwater_workloads::stutterp`].
+    Stutterp,
     /// [`highwater_workloads::unmap`].
     Unmap,
 }
 
 impl WorkloadName {
     /// Every workload.
-    pub const ALL: &'static [WorkloadName] = &[WorkloadName::NetperfTcp, WorkloadName::Unmap];
+    pub const ALL: &'static [WorkloadName] =
+        &[WorkloadName::NetperfTcp, WorkloadName::Stutterp, WorkloadName::Unmap];
 
     /// One line about it.
     pub const fn about(self) -> &'static str {
         match self {
             WorkloadName::NetperfTcp => {
                 "netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another"
+            }
+            WorkloadName::Stutterp => {
+                "latency of mapping memory while writers fill the page cache and hogs the rest"
             }
             WorkloadName::Unmap => {
                 "processes unmap young file pages; then a stream of file data, and the pages again"
@@ -160,6 +179,7 @@ impl WorkloadName {
     pub const fn default_experiment(self) -> &'static str {
         match self {
             WorkloadName::NetperfTcp => "002-pcp-high-order",
+            WorkloadName::Stutterp => "001-reclaim-throttle",
             WorkloadName::Unmap => "003-unmap-accessed",
         }
     }
@@ -168,6 +188,7 @@ impl WorkloadName {
     pub const fn name(self) -> &'static str {
         match self {
             WorkloadName::NetperfTcp => "netperf-tcp",
+            WorkloadName::Stutterp => "stutterp",
             WorkloadName::Unmap => "unmap",
         }
     }
@@ -197,6 +218,12 @@ pub struct MachineEntry {
     /// Published single figures to set beside ours.
     #[serde(default)]
     pub claims: Vec<ClaimEntry>,
+    /// What the study is about, figure by figure.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
+    /// Published delays of throttled tasks.
+    #[serde(default)]
+    pub stalls: Vec<StallEntry>,
 }
 
 /// A published figure and what of ours it is about.
@@ -230,14 +257,18 @@ pub struct NativeShape {
     pub cpus: u16,
 }
 
-/// What `--quick` changes.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// What `--quick` or `--full` changes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct QuickSection {
+struct ChangeSection {
     /// Seeds per policy and machine.
     iterations: u32,
+    /// Machines in the place of the others, in their order.
+    #[serde(default)]
+    machines: Vec<String>,
     netperf_tcp: Option<NetperfQuick>,
     unmap: Option<UnmapQuick>,
+    stutterp: Option<StutterpChange>,
 }
 
 /// A number of bytes written as `256K`, `8G`, or plainly.
@@ -311,15 +342,24 @@ impl Experiment {
 
     /// The first field that cannot be, and why.
     fn problem(&self) -> Option<(&'static str, &'static str)> {
-        if self.iterations == 0 || self.quick.iterations == 0 {
+        let changes = [Some(&self.quick), self.full.as_ref()];
+        let stutterp = changes.map(|change| change.and_then(|c| c.stutterp.as_ref()));
+        if self.iterations == 0 || changes.iter().flatten().any(|c| c.iterations == 0) {
             Some(("iterations", "must be at least 1"))
         } else if self.policies.is_empty() {
             Some(("[[policy]]", "an experiment needs at least one policy"))
         } else if self.machines.is_empty() {
             Some(("[[machine]]", "an experiment needs at least one machine"))
+        } else if changes
+            .iter()
+            .flatten()
+            .any(|c| !c.machines.is_empty() && c.machines.len() != self.machines.len())
+        {
+            Some(("machines", "one for each machine of the experiment"))
         } else {
             match &self.workload {
                 Workload::NetperfTcp(n) => n.problem(self.quick.netperf_tcp.as_ref()),
+                Workload::Stutterp(s) => s.problem(&stutterp),
                 Workload::Unmap(u) => u.problem(self.quick.unmap.as_ref()),
             }
         }
@@ -327,13 +367,27 @@ impl Experiment {
 
     /// The experiment as `--quick` runs it.
     #[must_use]
-    pub fn quick(mut self) -> Experiment {
-        self.iterations = self.quick.iterations;
+    pub fn quick(self) -> Experiment {
+        let change = self.quick.clone();
+        self.changed(change)
+    }
+
+    /// The experiment as `--full` runs it; none if it has no larger version.
+    #[must_use]
+    pub fn full(self) -> Option<Experiment> {
+        let change = self.full.clone()?;
+        Some(self.changed(change))
+    }
+
+    fn changed(mut self, change: ChangeSection) -> Experiment {
+        self.iterations = change.iterations;
+        for (machine, name) in self.machines.iter_mut().zip(change.machines) {
+            machine.name = name;
+        }
         match &mut self.workload {
-            Workload::NetperfTcp(n) => {
-                self.quick.netperf_tcp.iter().for_each(|quick| n.apply(quick));
-            }
-            Workload::Unmap(u) => self.quick.unmap.iter().for_each(|quick| u.apply(quick)),
+            Workload::NetperfTcp(n) => change.netperf_tcp.iter().for_each(|c| n.apply(c)),
+            Workload::Stutterp(s) => change.stutterp.iter().for_each(|c| s.apply(c)),
+            Workload::Unmap(u) => change.unmap.iter().for_each(|c| u.apply(c)),
         }
         self
     }
@@ -346,6 +400,7 @@ impl Raw {
             WorkloadName::NetperfTcp => {
                 Workload::NetperfTcp(self.netperf_tcp.ok_or("netperf-tcp")?)
             }
+            WorkloadName::Stutterp => Workload::Stutterp(self.stutterp.ok_or("stutterp")?),
             WorkloadName::Unmap => Workload::Unmap(self.unmap.ok_or("unmap")?),
         };
         Ok(Experiment {
@@ -357,6 +412,7 @@ impl Raw {
             machines: self.machines,
             workload,
             quick: self.quick,
+            full: self.full,
         })
     }
 }
@@ -375,7 +431,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_line_and_field() {
-        let (file, good) = EMBEDDED[0];
+        let (file, good) = EMBEDDED[1];
         let error = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");
             Experiment::parse(file, &good.replacen(from, to, 1)).unwrap_err().to_string()

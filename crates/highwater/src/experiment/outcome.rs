@@ -5,7 +5,7 @@ use highwater_core::config::MachineError;
 use highwater_core::host::{CpuId, Cx, Devices, Host};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
-use highwater_results::explain::ExplainedRun;
+use highwater_results::explain::{Band, ExplainedRun};
 use highwater_results::{Counters, Histogram, Times};
 use highwater_workloads::netperf::NetperfError;
 use highwater_workloads::unmap::UnmapError;
@@ -31,6 +31,9 @@ pub enum RunError {
     /// The workload failed.
     #[error("unmap: {0}")]
     Unmap(#[from] UnmapError),
+    /// The workload failed.
+    #[error("stutterp: {0}")]
+    Stutterp(highwater_core::kernel::Error),
     /// The simulation got stuck or a task panicked.
     #[error("simulation: {0}")]
     Stuck(String),
@@ -60,6 +63,81 @@ pub struct Outcome {
     pub digest: u64,
     /// Where the time went, if that was asked for.
     pub explained: Option<ExplainedRun>,
+}
+
+impl Outcome {
+    /// Adds the outcome of the cell's next unit of work.
+    pub(super) fn append(&mut self, other: Outcome) {
+        self.samples.extend(other.samples);
+        for histogram in other.histograms {
+            add_histogram(&mut self.histograms, histogram);
+        }
+        self.counters.merge(&other.counters);
+        self.times.user_ns += other.times.user_ns;
+        self.times.system_ns += other.times.system_ns;
+        self.times.elapsed_ns += other.times.elapsed_ns;
+        self.digest = self.digest.rotate_left(1) ^ other.digest;
+        self.explained = match (self.explained.take(), other.explained) {
+            (Some(mine), Some(theirs)) => Some(both(mine, theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+}
+
+/// Adds a histogram to that of the same event and context, or to the list.
+pub(super) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
+    let same =
+        |h: &&mut Histogram| h.event == new.event && h.context == new.context && h.name == new.name;
+    match all.iter_mut().find(same) {
+        Some(mine) => mine.merge(&new),
+        None => all.push(new),
+    }
+}
+
+/// What two units of work of a cell booked: as many of the slowest operations as the longer list has;
+/// tasks and locks of a kind together.
+fn both(mut mine: ExplainedRun, theirs: ExplainedRun) -> ExplainedRun {
+    let nr_worst = mine.worst.len().max(theirs.worst.len());
+    mine.worst.extend(theirs.worst);
+    mine.worst.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
+    mine.worst.truncate(nr_worst);
+    for band in theirs.bands {
+        let same =
+            |b: &&mut Band| (&b.operation, b.from, b.to) == (&band.operation, band.from, band.to);
+        match mine.bands.iter_mut().find(same) {
+            Some(known) => {
+                known.count += band.count;
+                known.causes.merge(&band.causes);
+            }
+            None => mine.bands.push(band),
+        }
+    }
+    for task in theirs.tasks {
+        match mine.tasks.iter_mut().find(|known| known.kind == task.kind) {
+            Some(known) => {
+                known.count += task.count;
+                known.causes.merge(&task.causes);
+            }
+            None => mine.tasks.push(task),
+        }
+    }
+    for lock in theirs.locks {
+        match mine.locks.iter_mut().find(|known| known.class == lock.class) {
+            Some(known) => {
+                known.taken += lock.taken;
+                known.contended += lock.contended;
+                known.wait_ns += lock.wait_ns;
+                known.wait_ns_max = known.wait_ns_max.max(lock.wait_ns_max);
+                known.hold_ns += lock.hold_ns;
+                if lock.hold_ns_max > known.hold_ns_max {
+                    known.hold_ns_max = lock.hold_ns_max;
+                    known.worst_holder = lock.worst_holder;
+                }
+            }
+            None => mine.locks.push(lock),
+        }
+    }
+    mine
 }
 
 /// All counters of a machine, by name, as `/proc/vmstat` shows them.

@@ -9,7 +9,7 @@ use highwater_results::explain::ExplainedRun;
 use highwater_results::{Definition, Document, Run};
 
 use super::file::{Experiment, HostKind, Workload};
-use super::outcome::{Outcome, RunError};
+use super::outcome::{Outcome, RunError, add_histogram};
 use crate::machine_file::MachineFile;
 
 /// What to run, with every name resolved.
@@ -44,9 +44,9 @@ pub struct Cell<'a> {
     pub explain: Option<usize>,
 }
 
-/// Told about every finished cell.
+/// Told about every finished unit of work: a cell, or a part of one.
 pub trait Progress: Sync {
-    /// `done` of `total` cells are finished.
+    /// `done` of `total` units are finished.
     fn cell_done(&self, done: usize, total: usize);
 }
 
@@ -105,48 +105,65 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     cells
 }
 
+/// Units of work of the cells: which cell, which part of it.
+fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
+    let parts = |cell: &Cell<'_>| match &plan.experiment.workload {
+        Workload::NetperfTcp(_) | Workload::Unmap(_) => 1,
+        Workload::Stutterp(section) => section.parts(cell),
+    };
+    let of_cell = |(at, cell)| (0..parts(cell)).map(move |part| (at, part));
+    cells.iter().enumerate().flat_map(of_cell).collect()
+}
+
+fn run_unit(plan: &RunPlan, cell: &Cell<'_>, part: usize) -> Result<Outcome, RunError> {
+    match &plan.experiment.workload {
+        Workload::NetperfTcp(section) => section.run(cell, plan.host),
+        Workload::Stutterp(section) => section.run(cell, plan.host, part),
+        Workload::Unmap(section) => section.run(cell, plan.host),
+    }
+}
+
+/// Runs every cell; their outcomes in plan order.
 fn run_cells(
     plan: &RunPlan,
     cells: &[Cell<'_>],
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Vec<Outcome>, RunError> {
+    let units = units(plan, cells);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let slots: Vec<Mutex<Option<Result<Outcome, RunError>>>> =
-        cells.iter().map(|_| Mutex::new(None)).collect();
+        units.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(cell) = cells.get(index) else { return };
+            let Some(&(cell, part)) = units.get(index) else { return };
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = match &plan.experiment.workload {
-                Workload::NetperfTcp(section) => section.run(cell, plan.host),
-                Workload::Unmap(section) => section.run(cell, plan.host),
-            };
+            let result = run_unit(plan, &cells[cell], part);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = slots[index].lock() {
                 *slot = Some(result);
             }
-            progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, cells.len());
+            progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, units.len());
         }
     };
     // Threads of native runs must not compete with another cell for the processors.
     let jobs = if plan.host == HostKind::Native { 1 } else { plan.jobs.max(1) };
     thread::scope(|scope| {
-        for _ in 1..jobs.min(cells.len()) {
+        for _ in 1..jobs.min(units.len()) {
             scope.spawn(work);
         }
         work();
     });
     // In plan order, so that the error reported does not depend on timing more than it must.
-    let mut outcomes = Vec::new();
-    for slot in slots {
+    let mut outcomes: Vec<Outcome> = cells.iter().map(|_| Outcome::default()).collect();
+    for (slot, (cell, _)) in slots.into_iter().zip(units) {
         match slot.into_inner().ok().flatten() {
-            Some(result) => outcomes.push(result?),
+            Some(result) => outcomes[cell].append(result?),
             None if stop.load(Ordering::Relaxed) => return Err(RunError::Interrupted),
             None => continue,
         }
@@ -160,6 +177,9 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     let mut document = Document::new(version, &experiment.name, plan.host.name(), plan.seed);
     document.metrics = match &experiment.workload {
         Workload::NetperfTcp(section) => section.metrics(),
+        Workload::Stutterp(section) => {
+            section.metrics(plan.machines.iter().map(|machine| machine.machine.nr_cpus()))
+        }
         Workload::Unmap(section) => section.metrics(),
     };
     document.machines = plan.machines.iter().map(MachineFile::definition).collect();
@@ -172,6 +192,8 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
             definition: crate::policy_file::to_toml(policy),
         })
         .collect();
+    // Delays of all seeds together say more; page frames of another boot are other frames.
+    let pools = matches!(experiment.workload, Workload::Stutterp(_));
     let mut outcomes = outcomes.into_iter();
     for machine in &plan.machines {
         let of = |(policy, label): &(Policy, String)| Run::new(&machine.name, &policy.name, label);
@@ -180,7 +202,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
             for run in &mut runs {
                 run.seeds.push(seed);
                 if let Some(outcome) = outcomes.next() {
-                    add(run, iteration, seed, outcome);
+                    add(run, iteration, seed, outcome, pools);
                 }
             }
         }
@@ -189,7 +211,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     document
 }
 
-fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome) {
+fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histograms: bool) {
     for (operation, value) in &outcome.samples {
         run.push(operation, iteration, seed, *value);
     }
@@ -197,8 +219,8 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome) {
     run.times.user_ns += outcome.times.user_ns;
     run.times.system_ns += outcome.times.system_ns;
     run.times.elapsed_ns += outcome.times.elapsed_ns;
-    if iteration == 0 {
-        run.histograms = outcome.histograms;
+    if pools_histograms || iteration == 0 {
+        outcome.histograms.into_iter().for_each(|new| add_histogram(&mut run.histograms, new));
     }
     if outcome.digest != 0 {
         run.notes.push(format!("seed {seed}: digest {:016x}", outcome.digest));

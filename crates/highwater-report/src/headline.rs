@@ -1,0 +1,185 @@
+//! What a study is about, figure by figure: before and after, ours and theirs, and whether they agree.
+//!
+//! Key types: [`Figure`] (a published row), [`Verdict`] (whether our change goes the same way, and how far). Values are
+//! those of the tables; a published figure is a reference, never an input.
+//!
+//! Changes are compared as ratios of after to before, on a logarithmic scale: halving and doubling are equally large. A
+//! published change of less than [`EQUAL_PERCENT`] says "about equal".
+
+use highwater_results::{Metric, PublishedTable, Run, published::PublishedRow};
+
+use crate::published::{Pairing, our_value};
+use crate::table::{Cell, Layout, Table, percent_text};
+
+/// Published changes below this are no changes; ours must stay within twice this then.
+pub const EQUAL_PERCENT: f64 = 10.0;
+/// Decimals of values.
+const DECIMALS: u8 = 2;
+
+/// A published figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure<'a> {
+    /// Its table.
+    pub table: &'a PublishedTable,
+    /// Its row.
+    pub row: &'a PublishedRow,
+}
+
+/// How our change compares with the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It goes the same way.
+    pub is_same_way: bool,
+    /// And is between half and twice as large.
+    pub is_same_size: bool,
+}
+
+impl Verdict {
+    /// Compares two changes, each (before, after); none if a value is not positive.
+    pub fn new(ours: (f64, f64), theirs: (f64, f64)) -> Option<Verdict> {
+        let (ours, theirs) = (log_ratio(ours)?, log_ratio(theirs)?);
+        let equal = (1.0 + EQUAL_PERCENT / 100.0).ln();
+        Some(if theirs.abs() < equal {
+            let is_equal = ours.abs() < 2.0 * equal;
+            Verdict { is_same_way: is_equal, is_same_size: is_equal }
+        } else {
+            let share = ours / theirs;
+            Verdict { is_same_way: share > 0.0, is_same_size: (0.5..=2.0).contains(&share) }
+        })
+    }
+}
+
+fn log_ratio((before, after): (f64, f64)) -> Option<f64> {
+    (before > 0.0 && after > 0.0).then(|| (after / before).ln())
+}
+
+/// One row per figure and run other than the first, which is the baseline.
+pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Table {
+    let columns =
+        ["before", "after", "change", "theirs before", "after", "change", "direction", "within 2x"];
+    let columns = columns.iter().map(|&column| column.to_owned()).collect();
+    let title = "What the study found, and what we find".to_owned();
+    let mut table = Table::new(title, &["figure", "run"], columns, Layout::Fitted);
+    let Some((baseline, others)) = pairs.split_first() else { return table };
+    let (mut nr_judged, mut nr_same_way, mut nr_same_size) = (0, 0, 0);
+    for figure in figures {
+        for pair in others {
+            let published = |column: usize| figure.row.values.get(column).copied();
+            let ours = |run: &Run| our_value(metric, figure.table, figure.row, run);
+            let theirs = (published(baseline.column), published(pair.column));
+            let ours = (ours(baseline.run), ours(pair.run));
+            let both = |(before, after): (Option<f64>, Option<f64>)| Some((before?, after?));
+            let verdict = both(ours).zip(both(theirs));
+            let verdict = verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs));
+            let mut cells = half(ours).to_vec();
+            cells.extend(half(theirs));
+            cells.extend(match verdict {
+                None => [Cell::Missing, Cell::Missing],
+                Some(verdict) => {
+                    nr_judged += 1;
+                    nr_same_way += u32::from(verdict.is_same_way);
+                    nr_same_size += u32::from(verdict.is_same_size);
+                    let word = |is_right| Cell::text(if is_right { "yes" } else { "NO" });
+                    [word(verdict.is_same_way), word(verdict.is_same_size)]
+                }
+            });
+            table.push(&[&label(figure), &pair.run.label], cells);
+        }
+    }
+    table.notes.push(format!(
+        "{nr_same_way} of {nr_judged} directions as published, {nr_same_size} of {nr_judged} sizes within a factor of 2"
+    ));
+    table.notes.push(format!(
+        "the size of a change is the logarithm of after / before; published changes below {EQUAL_PERCENT:.0} % count as \
+         none, and ours must stay below twice that"
+    ));
+    table
+}
+
+/// Before, after and change in percent.
+fn half((before, after): (Option<f64>, Option<f64>)) -> [Cell; 3] {
+    let number =
+        |value: Option<f64>| value.map_or(Cell::Missing, |value| Cell::number(value, DECIMALS));
+    let change = before.zip(after).and_then(|(a, b)| crate::percent::growth(a, b));
+    let change = change.map_or(Cell::Missing, |change| Cell::text(percent_text(Some(change))));
+    [number(before), number(after), change]
+}
+
+fn label(figure: &Figure<'_>) -> String {
+    let row = figure.row;
+    if row.label.is_empty() { format!("{} {}", row.stat, row.op) } else { row.label.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_results::{Better, Published, TableKind};
+
+    fn verdict(ours: (f64, f64), theirs: (f64, f64)) -> (bool, bool) {
+        let verdict = Verdict::new(ours, theirs).unwrap();
+        (verdict.is_same_way, verdict.is_same_size)
+    }
+
+    #[test]
+    fn changes_are_judged_as_ratios() {
+        // To a ninth: to a third is half of that, to an 81st twice.
+        let theirs = (900.0, 100.0);
+        assert_eq!(verdict((90.0, 10.0), theirs), (true, true));
+        assert_eq!(verdict((3.1, 1.0), theirs), (true, true));
+        assert_eq!(verdict((2.9, 1.0), theirs), (true, false));
+        assert_eq!(verdict((80.0, 1.0), theirs), (true, true));
+        assert_eq!(verdict((82.0, 1.0), theirs), (true, false));
+        assert_eq!(verdict((1.0, 9.0), theirs), (false, false));
+        assert_eq!(verdict((5.0, 5.0), theirs), (false, false));
+        assert_eq!(Verdict::new((0.0, 1.0), theirs), None);
+    }
+
+    #[test]
+    fn about_equal_is_a_finding_too() {
+        let theirs = (164_284.0, 153_608.0);
+        assert_eq!(verdict((100.0, 110.0), theirs), (true, true));
+        assert_eq!(verdict((100.0, 90.0), theirs), (true, true));
+        assert_eq!(verdict((100.0, 130.0), theirs), (false, false));
+    }
+
+    #[test]
+    fn figures_of_several_tables_stand_in_one() {
+        let known = Published::load().unwrap();
+        let metric = Metric::new("stutterp", "ms", Better::Lower, TableKind::VariableTime);
+        let (mut a, mut b) = (Run::new("m", "a", "a"), Run::new("m", "b", "b"));
+        a.counters.set("pgscan_direct", 1000);
+        b.counters.set("pgscan_direct", 500);
+        a.push("mmap-4", 0, 1, 10.0);
+        b.push("mmap-4", 0, 1, 20.0);
+        let rows =
+            [("001.vmstat", "Direct pages scanned", ""), ("001.stutterp", "Amean", "mmap-4")];
+        let figures: Vec<Figure<'_>> = rows
+            .iter()
+            .map(|(table, row, operation)| {
+                let table = known.table(table).unwrap();
+                Figure { table, row: table.row(row, operation).unwrap() }
+            })
+            .collect();
+        let pairs = [Pairing { run: &a, column: 0 }, Pairing { run: &b, column: 1 }];
+        let table = headline(&metric, &pairs, &figures);
+        let texts = |row: usize| -> Vec<String> {
+            table.rows[row].cells.iter().map(Cell::value_text).collect()
+        };
+        assert_eq!(
+            texts(0),
+            [
+                "1000.00",
+                "500.00",
+                "-50.00%",
+                "1056608451.00",
+                "503594991.00",
+                "-52.34%",
+                "yes",
+                "yes"
+            ]
+        );
+        assert_eq!(texts(1)[..3], ["10.00", "20.00", "100.00%"]);
+        assert_eq!(texts(1)[6..], ["yes", "NO"]);
+        assert!(table.notes[0].starts_with("2 of 2 directions"));
+    }
+}

@@ -1,0 +1,207 @@
+//! stutterp as an experiment's workload (study 001).
+//!
+//! A cell runs every step of the ladder, each on a freshly booted machine: the benchmark drops the
+//! caches and makes a new file system between steps. Steps are units of work of their own, so that
+//! one cell keeps several processors busy; their results are added up in the ladder's order.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `sim` | one step on the simulated machine |
+//! | `stalls` | the delays of throttled tasks, counted as they are traced |
+
+mod sim;
+mod stalls;
+
+use highwater_core::page::PAGE_SIZE;
+use highwater_results::{Better, Metric, TableKind};
+use highwater_workloads::stutterp::{Sizes, Step};
+use serde::Deserialize;
+
+use super::file::{Bytes, HostKind};
+use super::outcome::{Outcome, RunError};
+use super::runner::Cell;
+
+/// Rows of the study's table, in its order.
+pub(crate) const ROWS: [&str; 4] = ["Amean", "Stddev", "Max-90", "Max"];
+/// First step of a ladder, as mmtests has it.
+const WORKERS_MIN: u32 = 4;
+/// The last one, by CPU.
+const WORKERS_PER_CPU: u32 = 4;
+/// Most workers of a step.
+const WORKERS_MAX: u32 = 4096;
+/// Longest step or warm-up: ten hours.
+const SECONDS_MAX: f64 = 36_000.0;
+
+/// How many files each writer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesPerWriter {
+    /// As many as there are writers: what mmtests' job file says.
+    AsConfigured,
+    /// One: what the study's text says.
+    AsDescribed,
+}
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StutterpSection {
+    /// Numbers of workers; none: mmtests' ladder from 4 to four times the CPUs.
+    #[serde(default)]
+    pub ladder: Vec<u32>,
+    /// How long the latency worker runs in each step.
+    pub seconds: f64,
+    /// How long the writers run before that.
+    pub warm_up: f64,
+    /// Percent of memory that may be dirty; the sizes of files and mappings follow from it.
+    pub dirty_ratio: u64,
+    /// Readers: 0 or 1.
+    pub readers: u32,
+    /// Files of each writer.
+    pub files_per_writer: FilesPerWriter,
+    /// Bytes of one write.
+    pub block: Bytes,
+    /// What sizes of files and mappings are rounded down to.
+    pub grain: Bytes,
+    /// What the latency worker maps, a fraction of memory.
+    pub mapping: f64,
+    /// How long it sleeps before each operation.
+    pub pause_ms: f64,
+}
+
+/// What `--quick` and `--full` change.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct StutterpChange {
+    ladder: Option<Vec<u32>>,
+    seconds: Option<f64>,
+    warm_up: Option<f64>,
+    block: Option<Bytes>,
+    grain: Option<Bytes>,
+}
+
+impl StutterpSection {
+    /// The first field that cannot be, and why.
+    pub(super) fn problem(
+        &self,
+        changes: &[Option<&StutterpChange>],
+    ) -> Option<(&'static str, &'static str)> {
+        let changed = changes.iter().flatten().map(|change| {
+            let mut section = self.clone();
+            section.apply(change);
+            section
+        });
+        std::iter::once(self.clone()).chain(changed).find_map(|section| section.own_problem())
+    }
+
+    fn own_problem(&self) -> Option<(&'static str, &'static str)> {
+        let workers = 1..=WORKERS_MAX;
+        let time = |seconds: f64| (0.0..=SECONDS_MAX).contains(&seconds);
+        let page = PAGE_SIZE as u64;
+        if !self.ladder.iter().all(|n| workers.contains(n)) {
+            Some(("ladder", "each number is between 1 and 4096"))
+        } else if !self.ladder.is_sorted_by(|a, b| a < b) {
+            Some(("ladder", "each number is larger than the one before"))
+        } else if !time(self.seconds) || self.seconds == 0.0 {
+            Some(("seconds", "must be above 0 and at most 36000"))
+        } else if !time(self.warm_up) {
+            Some(("warm-up", "must be between 0 and 36000 seconds"))
+        } else if !(1..=100).contains(&self.dirty_ratio) {
+            Some(("dirty-ratio", "must be between 1 and 100 percent"))
+        } else if self.readers > 1 {
+            Some(("readers", "must be 0 or 1"))
+        } else if self.block.0 < page || self.block.0 % page != 0 {
+            Some(("block", "must be a number of 4 KiB pages"))
+        } else if self.grain.0 < page || self.grain.0 % page != 0 {
+            Some(("grain", "must be a number of 4 KiB pages"))
+        } else if !(self.mapping > 0.0 && self.mapping <= 1.0) {
+            Some(("mapping", "must be above 0 and at most 1"))
+        } else if !(0.0..=10_000.0).contains(&self.pause_ms) {
+            Some(("pause-ms", "must be between 0 and 10000"))
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: &StutterpChange) {
+        let StutterpChange { ladder, seconds, warm_up, block, grain } = change.clone();
+        self.ladder = ladder.unwrap_or(std::mem::take(&mut self.ladder));
+        self.seconds = seconds.unwrap_or(self.seconds);
+        self.warm_up = warm_up.unwrap_or(self.warm_up);
+        self.block = block.unwrap_or(self.block);
+        self.grain = grain.unwrap_or(self.grain);
+    }
+
+    /// Numbers of workers on a machine.
+    fn ladder(&self, nr_cpus: usize) -> Vec<u32> {
+        if !self.ladder.is_empty() {
+            return self.ladder.clone();
+        }
+        let last = u32::try_from(nr_cpus).unwrap_or(WORKERS_MAX).saturating_mul(WORKERS_PER_CPU);
+        Step::ladder(WORKERS_MIN, last.clamp(WORKERS_MIN, WORKERS_MAX))
+    }
+
+    /// The step with so many workers on a machine of so many pages.
+    fn step(&self, workers: u32, memory_pages: u64) -> Step {
+        let bytes = memory_pages * PAGE_SIZE as u64;
+        let sizes = Sizes::with_grain(bytes, self.dirty_ratio, self.grain.0);
+        Step::new(workers, self.readers, sizes)
+    }
+
+    /// Pages that the latency worker maps.
+    fn mapping_pages(&self, memory_pages: u64) -> u32 {
+        let pages = (self.mapping * memory_pages as f64) as u64;
+        u32::try_from(pages).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// The tables to make of runs on machines of so many CPUs.
+    pub(super) fn metrics(&self, nr_cpus: impl Iterator<Item = usize>) -> Vec<Metric> {
+        let mut workers: Vec<u32> = nr_cpus.flat_map(|n| self.ladder(n)).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        let of_each = |stem: &str| -> Vec<String> {
+            let total = |n: &u32| self.step(*n, 0).workers;
+            workers.iter().map(|n| format!("{stem}-{}", total(n))).collect()
+        };
+        let metric = |name, unit, better, stem, decimals| {
+            let mut metric = Metric::new(name, unit, better, TableKind::Single);
+            metric.operations = of_each(stem);
+            metric.decimals = decimals;
+            metric
+        };
+        let (lower, higher) = (Better::Lower, Better::Higher);
+        let latency = metric("stutterp", "milliseconds", lower, "mmap", 4);
+        let sweeps = "times that a hog wrote all of its memory";
+        let kernel = "CPU seconds of kernel threads and interrupts";
+        vec![
+            Metric { table: TableKind::VariableTime, ..latency },
+            metric("sweeps", sweeps, higher, "sweeps", 1),
+            metric("written", "MiB that writers wrote", higher, "written", 1),
+            metric("kernel threads", kernel, lower, "kernel", 2),
+        ]
+    }
+
+    /// How many units of work a cell is.
+    pub(super) fn parts(&self, cell: &Cell<'_>) -> usize {
+        self.ladder(cell.machine.machine.nr_cpus()).len()
+    }
+
+    /// Runs one step of a cell.
+    pub(super) fn run(
+        &self,
+        cell: &Cell<'_>,
+        host: HostKind,
+        part: usize,
+    ) -> Result<Outcome, RunError> {
+        let ladder = self.ladder(cell.machine.machine.nr_cpus());
+        let Some(&workers) = ladder.get(part) else { return Ok(Outcome::default()) };
+        match host {
+            HostKind::Sim => sim::run(cell, self, workers),
+            HostKind::Native => {
+                let reason =
+                    "stutterp takes minutes of a machine to itself; it runs in virtual time only";
+                Err(RunError::Native(reason.to_owned()))
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One step on the simulated machine.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use highwater_core::Kernel;
+use highwater_core::block::DeviceId;
+use highwater_core::host::{Cx, HZ, Host};
+use highwater_core::kernel::Error;
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::swap::SwapSpec;
+use highwater_results::Times;
+use highwater_sim::disk::DiskSpec;
+use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
+use highwater_sim::host::{SimHost, Tracing};
+use highwater_sim::machine::{MachineConfig, SimKernel, SimMachine};
+use highwater_workloads::stutterp::{
+    Hog, HogHabit, Latency, Reader, Step, Stop, Writer, WriterHabit,
+};
+
+use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
+use super::super::runner::Cell;
+use super::stalls::Stalls;
+use super::{FilesPerWriter, StutterpSection};
+
+/// The disk of files and swap.
+const DISK: DeviceId = DeviceId(0);
+/// Ten seconds.
+const SETTLE_JIFFIES: u64 = 10 * HZ;
+/// The reader's files (spec 05 §1.3): 32 of 100 MiB on a machine of 8 GiB.
+const READER_FILES: u64 = 32;
+/// What one of them is of memory.
+const READER_SHARE: u64 = 80;
+
+type Timed<T> = (T, TaskTimes);
+type Worker<T> = JoinHandle<Timed<Result<T, Error>>>;
+type Files = Vec<Arc<File<SimHost>>>;
+
+/// What a step leaves.
+struct Ended {
+    latencies_ns: Vec<u64>,
+    sweeps: u64,
+    written: u64,
+    times: Times,
+    counters: highwater_results::Counters,
+}
+
+/// Boots a machine and runs the step with `workers` workers.
+pub(super) fn run(
+    cell: &Cell<'_>,
+    section: &StutterpSection,
+    workers: u32,
+) -> Result<Outcome, RunError> {
+    let shape = &cell.machine.machine;
+    let memory_pages: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
+    let step = section.step(workers, memory_pages);
+    let disk = Disk::new(cell, section, &step, memory_pages)?;
+    let costs = cell.machine.costs().map_err(RunError::Costs)?;
+    let mut config = MachineConfig::new(shape.clone(), costs, cell.policy.clone());
+    config.disks = disk.disks;
+    config.swap = disk.swap;
+    // Steps are different runs, the same ones under every policy.
+    config.seed = cell.seed ^ u64::from(workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let seed = config.seed;
+    let stalls = Stalls::default();
+    config.tracing = Tracing { digest: false, sink: Some(stalls.sink()) };
+    let name = &cell.machine.name;
+    let mut machine = SimMachine::boot(config)
+        .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
+    stalls.watch(machine.sim());
+
+    let plan = Plan {
+        step,
+        files: make_files(&machine, section, &step, disk.first_page),
+        section: section.clone(),
+        mapping_pages: section.mapping_pages(memory_pages),
+        seed,
+    };
+    let (parts, before) = (SimKernel::clone(&machine), snapshot(&machine.kernel.mem));
+    let driver = machine.spawn_task("stutterp", Placement::Anywhere, move |cx, kernel| {
+        let ended = drive(&parts, cx, plan)?;
+        let counters = highwater_results::Counters::difference(&before, &snapshot(&kernel.mem));
+        Ok::<_, RunError>(Ended { counters, ..ended })
+    });
+    run_to_end(&mut machine)?;
+    let ended = driver.take().ok_or_else(|| lost("driver"))??;
+    let digest = machine.digest().value();
+    let rest_ns = other_cpu_time(&machine, ended.times);
+    audit(&mut machine)?;
+
+    let mut samples: Vec<(String, f64)> = Vec::with_capacity(ended.latencies_ns.len() + 3);
+    let mmap = operation(&step);
+    samples.extend(ended.latencies_ns.iter().map(|&ns| (mmap.clone(), ns as f64 / 1e6)));
+    let total = step.workers;
+    samples.push((format!("sweeps-{total}"), ended.sweeps as f64 / f64::from(step.hogs)));
+    samples.push((format!("written-{total}"), ended.written as f64 / f64::from(1 << 20)));
+    samples.push((format!("kernel-{total}"), rest_ns as f64 / 1e9));
+    Ok(Outcome {
+        samples,
+        histograms: stalls.histograms(),
+        counters: ended.counters,
+        times: ended.times,
+        digest,
+        explained: None,
+    })
+}
+
+/// Name of the step's operations.
+fn operation(step: &Step) -> String {
+    format!("mmap-{}", step.workers)
+}
+
+/// CPU time of kernel threads and interrupts: what the benchmark's tasks did not have.
+fn other_cpu_time(machine: &SimMachine, times: Times) -> u64 {
+    let sim = machine.sim();
+    let cpus = (0..sim.nr_cpus() as u16).map(highwater_core::host::CpuId);
+    let all: u64 = cpus.map(|cpu| sim.cpu_times(cpu)).map(|t| t.user_ns + t.system_ns).sum();
+    all.saturating_sub(times.user_ns + times.system_ns)
+}
+
+/// Disks and swap of a step.
+struct Disk {
+    disks: Vec<DiskSpec>,
+    swap: Vec<SwapSpec>,
+    /// First page that files may have.
+    first_page: u64,
+}
+
+impl Disk {
+    /// The machine's own, or one drive with room for everything if it has none.
+    fn new(
+        cell: &Cell<'_>,
+        section: &StutterpSection,
+        step: &Step,
+        memory_pages: u64,
+    ) -> Result<Self, RunError> {
+        let needed = file_pages(section, step, memory_pages);
+        if cell.machine.disks().is_empty() {
+            let swap_pages = u32::try_from(2 * memory_pages).unwrap_or(u32::MAX);
+            let first_page = u64::from(swap_pages);
+            let swap = vec![SwapSpec { device: DISK, pages: swap_pages, priority: 0 }];
+            let disks = vec![DiskSpec::sata_ssd("disk", first_page + needed)];
+            return Ok(Disk { disks, swap, first_page });
+        }
+        let mut disks = cell.machine.disks().to_vec();
+        let swap = cell.machine.swap().to_vec();
+        let area = swap.iter().find(|area| area.device == DISK);
+        let first_page = area.map_or(0, |area| u64::from(area.pages));
+        let disk = &mut disks[usize::from(DISK.0)];
+        if first_page + needed > disk.nr_pages {
+            let (name, missing) = (&cell.machine.name, first_page + needed - disk.nr_pages);
+            return Err(RunError::Stuck(format!(
+                "machine {name}: disk {} lacks {} MiB for the files of {} workers",
+                disk.name,
+                missing >> 8,
+                step.workers
+            )));
+        }
+        Ok(Disk { disks, swap, first_page })
+    }
+}
+
+const fn pages(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE_SIZE as u64)
+}
+
+/// Pages of each of the reader's files.
+const fn reader_pages(memory_pages: u64) -> u64 {
+    let pages = memory_pages / READER_SHARE;
+    if pages == 0 { 1 } else { pages }
+}
+
+fn nr_files(section: &StutterpSection, step: &Step) -> u32 {
+    step.files_per_writer(section.files_per_writer == FilesPerWriter::AsDescribed)
+}
+
+fn file_pages(section: &StutterpSection, step: &Step, memory_pages: u64) -> u64 {
+    let of_writers = u64::from(step.writers) * u64::from(nr_files(section, step));
+    let of_reader = u64::from(step.readers) * READER_FILES * reader_pages(memory_pages);
+    of_writers * pages(step.file_bytes).max(1) + of_reader
+}
+
+/// Everybody's files: the writers', one list each, and the reader's.
+struct AllFiles {
+    writers: Vec<Files>,
+    reader: Files,
+}
+
+fn make_files(
+    machine: &SimKernel,
+    section: &StutterpSection,
+    step: &Step,
+    first_page: u64,
+) -> AllFiles {
+    let mut next_page = first_page;
+    let mut make = |pages: u64| {
+        let spec = FileSpec {
+            device: DISK,
+            device_start: next_page,
+            max_pages: u32::try_from(pages).unwrap_or(u32::MAX),
+            // Preallocated, not written.
+            size: pages * PAGE_SIZE as u64,
+            // A new XFS: whether reclaim may write single pages is the kernel version's to say.
+            has_writepage: false,
+            throttle_first: true,
+        };
+        next_page += pages;
+        machine.kernel.create_file(&machine.outside(), spec)
+    };
+    let memory_pages: u64 = machine.kernel.mem.populated_zones().map(|z| z.managed()).sum();
+    let (per_writer, size) = (nr_files(section, step), pages(step.file_bytes).max(1));
+    let writers =
+        (0..step.writers).map(|_| (0..per_writer).map(|_| make(size)).collect()).collect();
+    let nr_read = u64::from(step.readers) * READER_FILES;
+    let reader = (0..nr_read).map(|_| make(reader_pages(memory_pages))).collect();
+    AllFiles { writers, reader }
+}
+
+/// What the driver does.
+struct Plan {
+    step: Step,
+    files: AllFiles,
+    section: StutterpSection,
+    mapping_pages: u32,
+    seed: u64,
+}
+
+/// The benchmark's shell script: starts the workers, waits, stops them kind by kind.
+fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended, RunError> {
+    let Plan { step, files, section, mapping_pages, seed } = plan;
+    let mut times = Times::default();
+    let (of_files, of_hogs, of_latency): (Rc<Stop>, Rc<Stop>, Rc<Stop>) = Default::default();
+    let block_bytes = section.block.0.min(step.file_bytes.max(PAGE_SIZE as u64));
+    let writers: Vec<Worker<u64>> = (0u64..)
+        .zip(files.writers)
+        .map(|(n, files)| {
+            let stop = Rc::clone(&of_files);
+            spawn(machine, format!("writer/{n}"), move |cx, kernel| {
+                let (files, habit) = (&files[..], WriterHabit::OncePerPass);
+                let seed = seed.wrapping_add(n + 1);
+                Writer { kernel, files, block_bytes, habit, seed, stop: &stop }.run(cx)
+            })
+        })
+        .collect();
+    let readers: Vec<Worker<u64>> = (0..step.readers)
+        .map(|_| {
+            let (stop, files) = (Rc::clone(&of_files), files.reader.clone());
+            spawn(machine, "reader".to_owned(), move |cx, kernel| {
+                Reader { kernel, files: &files, seed, stop: &stop }.run(cx)
+            })
+        })
+        .collect();
+    cx.host.sleep_ns(nanoseconds(section.warm_up));
+    let hogs: Vec<Worker<u64>> = (0..step.hogs)
+        .map(|n| {
+            let stop = Rc::clone(&of_hogs);
+            let pages = u32::try_from(pages(step.hog_bytes)).unwrap_or(u32::MAX).max(1);
+            spawn(machine, format!("hog/{n}"), move |cx, kernel| {
+                Hog { kernel, pages, habit: HogHabit::SweepOn, stop: &stop }.run(cx)
+            })
+        })
+        .collect();
+    let latency: Worker<Vec<u64>> = {
+        let (stop, name) = (Rc::clone(&of_latency), operation(&step));
+        let sleep_ns = nanoseconds(section.pause_ms / 1e3);
+        spawn(machine, "latency".to_owned(), move |cx, kernel| {
+            let (pages, name) = (mapping_pages, name.as_str());
+            Latency { kernel, pages, sleep_ns, name, stop: &stop }.run(cx)
+        })
+    };
+    cx.host.sleep_ns(nanoseconds(section.seconds));
+    of_files.set();
+    let written = finished(writers, &mut times)?;
+    finished(readers, &mut times)?;
+    of_hogs.set();
+    let sweeps = finished(hogs, &mut times)?;
+    of_latency.set();
+    let latencies_ns = join(latency, &mut times)?;
+    times.elapsed_ns = cx.host.now_ns();
+    Ok(Ended { latencies_ns, sweeps, written, times, counters: Default::default() })
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+/// Starts a worker; it tells at its end what CPU time it used.
+fn spawn<T: 'static>(
+    machine: &SimKernel,
+    name: String,
+    body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> Result<T, Error> + 'static,
+) -> Worker<T> {
+    machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| {
+        let result = body(cx, kernel);
+        let sim = cx.host.sim();
+        sim.sync();
+        let times = sim.current().and_then(|me| sim.task_times(me)).unwrap_or_default();
+        (result, times)
+    })
+}
+
+/// Waits for workers of a kind; the sum of what they did.
+fn finished(workers: Vec<Worker<u64>>, times: &mut Times) -> Result<u64, RunError> {
+    workers.into_iter().map(|worker| join(worker, times)).sum()
+}
+
+/// Waits for a worker; its times are added up.
+fn join<T>(worker: Worker<T>, times: &mut Times) -> Result<T, RunError> {
+    let (result, used) = worker.join().ok_or_else(|| lost("worker"))?;
+    times.user_ns += used.user_ns;
+    times.system_ns += used.system_ns;
+    result.map_err(RunError::Stutterp)
+}
+
+fn lost(who: &str) -> RunError {
+    RunError::Stuck(format!("a {who} left no result"))
+}
+
+fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
+    machine.run().map_err(|error| RunError::Stuck(error.to_string()))
+}
+
+/// The benchmark deletes its files; when all is quiet, everything is in its place.
+fn audit(machine: &mut SimMachine) -> Result<(), RunError> {
+    let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
+        for file in kernel.all_files(cx) {
+            kernel.delete_file(cx, &file);
+        }
+        // Flushers, kswapd and the disk end what they are doing.
+        cx.host.sleep_jiffies(SETTLE_JIFFIES);
+        audit_kernel(kernel, cx)
+    });
+    run_to_end(machine)?;
+    auditor.take().ok_or_else(|| lost("auditor"))?
+}
