@@ -160,6 +160,13 @@ impl Sim {
 }
 
 impl LockClass {
+    /// From now on the longest wait and hold are those that are still to come.
+    pub(crate) fn forget_longest(&self) {
+        self.wait_ns_max.set(0);
+        self.hold_ns_max.set(0);
+        self.longest.take();
+    }
+
     /// The counters so far.
     pub fn stats(&self) -> LockStats {
         LockStats {

@@ -15,7 +15,8 @@ use crate::engine::task::{TaskIndex, TaskState, WaitOn};
 
 /// The ledger.
 impl Sim {
-    /// Begins to book the time of every task by cause; what was booked before is forgotten.
+    /// Begins to book the time of every task by cause; what was booked before is forgotten, and so
+    /// are the longest waits and holds of locks.
     pub fn open_ledger(&self) {
         self.sync();
         let inner = &*self.inner;
@@ -30,6 +31,7 @@ impl Sim {
         }
         state.book = Some(Box::new(book));
         inner.booking.set(true);
+        inner.locks.borrow().iter().for_each(|class| class.forget_longest());
     }
 
     /// Ends the booking and returns what was booked; empty if nothing was asked for.
