@@ -23,6 +23,7 @@ use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
 use super::super::runner::Cell;
 use super::stalls::Stalls;
 use super::{FilesPerWriter, StutterpSection};
+use crate::explain::ledger;
 
 /// The disk of files and swap.
 const DISK: DeviceId = DeviceId(0);
@@ -69,6 +70,7 @@ pub(super) fn run(
     let mut machine = SimMachine::boot(config)
         .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
     stalls.watch(machine.sim());
+    ledger::open(machine.sim(), cell.explain);
 
     let plan = Plan {
         step,
@@ -85,6 +87,7 @@ pub(super) fn run(
     });
     run_to_end(&mut machine)?;
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
+    let explained = ledger::close(machine.sim(), cell.explain);
     let digest = machine.digest().value();
     let rest_ns = other_cpu_time(&machine, ended.times);
     audit(&mut machine)?;
@@ -102,7 +105,7 @@ pub(super) fn run(
         counters: ended.counters,
         times: ended.times,
         digest,
-        explained: None,
+        explained,
     })
 }
 
