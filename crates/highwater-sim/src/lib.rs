@@ -9,6 +9,7 @@
 //! | [`engine`] | virtual time, ordered events, tasks, the two clocks |
 //! | [`cpu`] | scheduling, interrupts, cache warmth |
 //! | [`lock`] | locks that contend in virtual time, and their statistics |
+//! | [`ledger`] | where the time of tasks and operations goes, and who held up whom |
 //! | [`cost`] | what operations cost on a machine |
 //! | [`disk`] | disks: how long transfers take, in which order they are served |
 //! | [`host`] | all of it as the core's `Host` |
