@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use highwater_core::block::{Bio, BioKind, DeviceId};
+use highwater_core::block::{Bio, BioKind, BioVector, DeviceId};
 use highwater_core::config::Machine;
 use highwater_core::host::{
     Cost, CpuId, CpuSet, Cx, Devices, Host, IoDirection, IoError, IoRequest, IpiScope, Tasks,
@@ -69,7 +69,7 @@ fn request(id: u64, device: u8, direction: IoDirection, start: u64, pages: &[u64
     let device = DeviceId(device);
     let pages: Vec<Pfn> = pages.iter().map(|&pfn| Pfn(pfn as u32)).collect();
     let nr_pages = pages.len() as u32;
-    let bio = Bio { device, kind, start, pages, is_sync: true };
+    let bio = Bio { device, kind, start, pages, is_sync: true, vector: BioVector::Inline };
     IoRequest { id, device, direction, start, nr_pages, is_sync: true, bios: vec![bio] }
 }
 

@@ -13,6 +13,7 @@ impl<H: Devices> Kernel<H> {
     /// Ends one bio: unlocks what was read, ends writeback of what was written.
     pub(super) fn end_bio(&self, cx: &Cx<'_, H>, bio: &Bio, result: Result<(), IoError>) {
         cx.charge(Cost::BioEndPage, bio.pages.len() as u32);
+        self.put_bio_vector(cx, bio.vector);
         match bio.kind.direction() {
             IoDirection::Read => self.end_read(cx, bio, result.is_ok()),
             IoDirection::Write => self.end_write(cx, bio, result.is_ok()),

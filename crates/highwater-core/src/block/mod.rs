@@ -18,10 +18,12 @@ mod plug;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 pub use congestion::{Congestion, Pool, thresholds as congestion_thresholds};
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};
+pub use vectors::{BioVector, BioVectors};
 
 use alloc::vec::Vec;
 
@@ -87,4 +89,6 @@ pub struct Bio {
     pub pages: Vec<Pfn>,
     /// Somebody waits for it.
     pub is_sync: bool,
+    /// Memory that it takes.
+    pub vector: BioVector,
 }

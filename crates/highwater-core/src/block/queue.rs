@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::congestion::{self, Congestion, Flags, LEGACY_REQUESTS, Pool};
-use super::{Bio, BioKind, DeviceId, DeviceSpec};
+use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec};
 use crate::config::DeviceCongestion;
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
 use crate::kernel::Kernel;
@@ -53,6 +53,8 @@ pub struct BlockDevice<H: Devices> {
 pub struct BlockLayer<H: Devices> {
     /// By number.
     pub devices: Box<[BlockDevice<H>]>,
+    /// Memory of write bios.
+    pub(super) vectors: BioVectors<H>,
     /// Those that are congested.
     pub(crate) congestion: Congestion<H>,
 }
@@ -77,7 +79,7 @@ impl<H: Devices> BlockLayer<H> {
             nr_errors: AtomicU64::new(0),
         };
         let devices = specs.iter().enumerate().map(device).collect::<Vec<_>>().into();
-        BlockLayer { devices, congestion: Congestion::new(host) }
+        BlockLayer { devices, vectors: BioVectors::new(host), congestion: Congestion::new(host) }
     }
 
     /// A device.
@@ -186,6 +188,7 @@ impl<H: Devices> Kernel<H> {
     /// Submits a bio, or adds it to the open plug. May sleep for a tag.
     pub fn submit_bio(&self, cx: &Cx<'_, H>, mut bio: Bio) {
         self.count_bio(cx, &bio);
+        self.trim_bio_vectors(cx);
         let device = self.block.device(bio.device);
         let max_pages = device.spec.max_request_pages.max(1);
         loop {
@@ -263,7 +266,8 @@ fn split(bio: &mut Bio, max_pages: u32) -> Option<Bio> {
     }
     let pages = bio.pages.split_off(max_pages as usize);
     let start = bio.start + u64::from(max_pages);
-    Some(Bio { start, pages, ..*bio })
+    // One bio keeps the memory for both.
+    Some(Bio { start, pages, vector: BioVector::Inline, ..*bio })
 }
 
 /// A request of one bio, not numbered yet.

@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use super::manual::{DISK, Manual, kernel};
-use super::{Bio, BioKind, DeviceId, DeviceSpec};
+use super::{Bio, BioKind, BioVector, DeviceId, DeviceSpec};
 use crate::Kernel;
 use crate::host::{CpuId, Cx, IoDirection, IoError};
 use crate::page::{Order, PageFlags, Pfn};
@@ -25,7 +25,7 @@ fn pages(kernel: &Kernel<Manual>, cx: &Cx<'_, Manual>, nr: usize) -> Vec<Pfn> {
 
 fn read(device: u8, start: u64, pages: &[Pfn]) -> Bio {
     let (device, kind) = (DeviceId(device), BioKind::FileRead);
-    Bio { device, kind, start, pages: pages.to_vec(), is_sync: true }
+    Bio { device, kind, start, pages: pages.to_vec(), is_sync: true, vector: BioVector::Inline }
 }
 
 #[test]

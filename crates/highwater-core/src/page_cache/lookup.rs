@@ -8,7 +8,7 @@
 
 use super::node_memory::Objects;
 use super::{Entry, File, Mark};
-use crate::block::{Bio, BioKind};
+use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::Shadow;
@@ -428,6 +428,7 @@ impl<H: Devices> Kernel<H> {
             start: file.device_page(page.index()),
             pages: alloc::vec![pfn],
             is_sync: true,
+            vector: BioVector::Inline,
         };
         self.submit_bio(cx, bio);
         self.wait_on_locked(cx, pfn);

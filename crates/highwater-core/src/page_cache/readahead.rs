@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use super::lookup::{AddError, FILE_GFP};
 use super::{File, OpenFile, ReadMode, Tree};
-use crate::block::{Bio, BioKind};
+use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices, Lock, Phase};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
@@ -365,7 +365,8 @@ impl<H: Devices> Kernel<H> {
         }
         let start = file.device_page(end - run.len() as u32);
         let (device, pages) = (file.spec.device, core::mem::take(run));
-        let bio = Bio { device, kind: BioKind::FileRead, start, pages, is_sync: true };
+        let (kind, vector) = (BioKind::FileRead, BioVector::Inline);
+        let bio = Bio { device, kind, start, pages, is_sync: true, vector };
         self.submit_bio(cx, bio);
     }
 }

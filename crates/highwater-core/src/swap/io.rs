@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::Slot;
-use crate::block::{Bio, BioKind};
+use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Pfn;
@@ -46,6 +46,7 @@ impl<H: Devices> Kernel<H> {
             start: slot.offset.into(),
             pages: vec![pfn],
             is_sync: kind == BioKind::SwapRead,
+            vector: BioVector::Inline,
         };
         self.submit_bio(cx, bio);
     }

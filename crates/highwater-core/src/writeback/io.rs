@@ -195,7 +195,8 @@ impl<H: Devices> Kernel<H> {
         let mut pages = Vec::with_capacity(BATCH);
         pages.push(pfn);
         let is_sync = filling.is_sync;
-        filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, is_sync });
+        let vector = self.bio_vector(cx, spec);
+        filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, is_sync, vector });
     }
 
     fn send(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>) {
@@ -217,7 +218,8 @@ impl<H: Devices> Kernel<H> {
         self.unlock_page(cx, pfn);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
         let pages = alloc::vec![pfn];
-        self.submit_bio(cx, Bio { device, kind, start, pages, is_sync: false });
+        let vector = self.bio_vector(cx, &file.spec);
+        self.submit_bio(cx, Bio { device, kind, start, pages, is_sync: false, vector });
         PageWrite::Started
     }
 
