@@ -36,7 +36,9 @@ fn collect(cause: &Cause, inside: Option<&str>, sums: &mut BTreeMap<String, u64>
     let is_lock = cause.name.starts_with(LOCK);
     if cause.children.is_empty() || is_lock {
         let name = match inside {
-            Some(phase) if cause.name == RUNNING => format!("{RUNNING} in {phase}"),
+            Some(phase) if cause.name == RUNNING && !phase.is_empty() => {
+                format!("{RUNNING} in {phase}")
+            }
             _ => cause.name.clone(),
         };
         *sums.entry(name).or_default() += cause.ns;
