@@ -34,6 +34,8 @@ const SLEEP_NS: u64 = 5_000_000;
 const HOG_SLEEP_JIFFIES: u64 = HZ / 2;
 /// Ten seconds.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
+/// Most seconds that the disks get to end what they have.
+const QUIET_SECONDS_MAX: u32 = 3600;
 /// Kernel threads that reclaim are called this and the node's number.
 const KSWAPD: &str = "kswapd";
 
@@ -98,8 +100,15 @@ fn run(
     let counters = clock.take().ok_or_else(|| failed("the clock was lost".to_owned()))?;
 
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
-        // Flushers and kswapd end what they are doing.
+        // Flushers and kswapd end what they are doing, and slow disks what is left in their queues.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
+        let is_busy = || kernel.block.devices.iter().any(|device| device.in_flight() > 0);
+        for _ in 0..QUIET_SECONDS_MAX {
+            if !is_busy() {
+                break;
+            }
+            cx.host.sleep_jiffies(HZ);
+        }
         check_kernel(kernel, cx).map(drop).map_err(|error| error.to_string())
     });
     machine.run().map_err(|error| failed(error.to_string()))?;
