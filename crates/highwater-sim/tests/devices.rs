@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use highwater_core::block::{Bio, BioKind, BioVector, DeviceId};
+use highwater_core::block::{Bio, BioKind, BioVector, DeviceId, WriteClass};
 use highwater_core::config::Machine;
 use highwater_core::host::{
     Cost, CpuId, CpuSet, Cx, Devices, Host, IoDirection, IoError, IoRequest, IpiScope, Tasks,
@@ -70,7 +70,16 @@ fn request(id: u64, device: u8, direction: IoDirection, start: u64, pages: &[u64
     let pages: Vec<Pfn> = pages.iter().map(|&pfn| Pfn(pfn as u32)).collect();
     let nr_pages = pages.len() as u32;
     let bio = Bio { device, kind, start, pages, is_sync: true, vector: BioVector::Inline };
-    IoRequest { id, device, direction, start, nr_pages, is_sync: true, bios: vec![bio] }
+    IoRequest {
+        id,
+        device,
+        direction,
+        start,
+        nr_pages,
+        is_sync: true,
+        write_class: WriteClass::Free,
+        bios: vec![bio],
+    }
 }
 
 #[test]

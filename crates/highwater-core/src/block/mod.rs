@@ -19,11 +19,13 @@ mod queue;
 #[cfg(test)]
 mod tests;
 mod vectors;
+mod wbt;
 
 pub use congestion::{Congestion, Pool, thresholds as congestion_thresholds};
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};
 pub use vectors::{BioVector, BioVectors};
+pub use wbt::WriteClass;
 
 use alloc::vec::Vec;
 

@@ -16,7 +16,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::congestion::{self, Congestion, Flags, LEGACY_REQUESTS, Pool};
-use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec};
+use super::wbt::WriteThrottle;
+use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec, WriteClass};
 use crate::config::DeviceCongestion;
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
 use crate::kernel::Kernel;
@@ -45,6 +46,8 @@ pub struct BlockDevice<H: Devices> {
     next_id: AtomicU64,
     /// Submitters waiting for a tag, by [`Lane`].
     tag_wait: [WaitQueue<H>; 2],
+    /// Writes in flight, if its kernel's queues bound them.
+    pub(super) write_throttle: Option<WriteThrottle<H>>,
     /// Requests that failed since boot.
     nr_errors: AtomicU64,
 }
@@ -68,7 +71,13 @@ enum Lane {
 
 impl<H: Devices> BlockLayer<H> {
     /// Queues for devices 0, 1, ...
-    pub fn new(host: &H, specs: &[DeviceSpec], queues: DeviceCongestion) -> Self {
+    pub fn new(
+        host: &H,
+        specs: &[DeviceSpec],
+        queues: DeviceCongestion,
+        throttles_writes: bool,
+    ) -> Self {
+        let throttles_writes = throttles_writes && !congestion::exist(queues);
         let device = |(id, spec): (usize, &DeviceSpec)| BlockDevice {
             id: DeviceId(id as u8),
             spec: spec.clone(),
@@ -76,6 +85,7 @@ impl<H: Devices> BlockLayer<H> {
             in_flight: AtomicU64::new(0),
             next_id: AtomicU64::new(0),
             tag_wait: [WaitQueue::new(host), WaitQueue::new(host)],
+            write_throttle: throttles_writes.then(|| WriteThrottle::new(host)),
             nr_errors: AtomicU64::new(0),
         };
         let devices = specs.iter().enumerate().map(device).collect::<Vec<_>>().into();
@@ -218,6 +228,9 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn dispatch(&self, cx: &Cx<'_, H>, mut request: IoRequest) {
         let device = self.block.device(request.device);
         if !device.spec.synchronous {
+            if let Some(throttle) = &device.write_throttle {
+                throttle.enter(cx, device.spec.depth, &mut request);
+            }
             let lane = device.lane(&request);
             device.take_tag(cx, lane);
             device.note_tags(cx, &self.block.congestion, lane);
@@ -242,6 +255,9 @@ impl<H: Devices> Kernel<H> {
             let lane = device.lane(&request);
             device.put_tag(cx, lane);
             device.note_tags(cx, &self.block.congestion, lane);
+            if let Some(throttle) = &device.write_throttle {
+                throttle.leave(cx, request.write_class);
+            }
         }
     }
 
@@ -279,6 +295,7 @@ fn request_of(bio: Bio) -> IoRequest {
         start: bio.start,
         nr_pages: bio.pages.len() as u32,
         is_sync: bio.is_sync,
+        write_class: WriteClass::Free,
         bios: alloc::vec![bio],
     }
 }

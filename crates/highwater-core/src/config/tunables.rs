@@ -62,6 +62,8 @@ pub struct Tunables {
     pub min_unmapped_ratio: u64,
     /// `vm.min_slab_ratio`, percent of managed pages per zone.
     pub min_slab_ratio: u64,
+    /// Block queues bound the writes in flight (`queue/wbt_lat_usec` is not 0).
+    pub wbt: bool,
     /// Cpusets are in use (a task's allowed nodes are enforced).
     pub cpusets: bool,
 }
@@ -123,6 +125,7 @@ impl Default for Tunables {
             page_cluster: 3,
             min_unmapped_ratio: 1,
             min_slab_ratio: 5,
+            wbt: true,
             cpusets: false,
         }
     }

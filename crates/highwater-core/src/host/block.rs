@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Tasks;
-use crate::block::{Bio, DeviceId};
+use crate::block::{Bio, DeviceId, WriteClass};
 
 /// Which way the data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +49,8 @@ pub struct IoRequest {
     pub nr_pages: u32,
     /// Somebody waits for it (reads, fsync), as opposed to background writeback.
     pub is_sync: bool,
+    /// Which writes in flight it counts as.
+    pub write_class: WriteClass,
     /// Its parts, in device order.
     pub bios: Vec<Bio>,
 }

@@ -117,7 +117,12 @@ impl<H: Devices> Kernel<H> {
         let mut kernel = Kernel {
             lru,
             swap,
-            block: BlockLayer::new(host, &spec.devices, mem.policy.reclaim.throttle.devices),
+            block: BlockLayer::new(
+                host,
+                &spec.devices,
+                mem.policy.reclaim.throttle.devices,
+                mem.tunables.wbt,
+            ),
             writeback: writeback.into(),
             dirty: DirtyDomain::new(mem.nr_cpus()),
             reclaim: reclaim.into(),

@@ -287,7 +287,7 @@ impl Side {
 
 #[cfg(test)]
 mod tests {
-    use highwater_core::block::DeviceId;
+    use highwater_core::block::{DeviceId, WriteClass};
     use highwater_core::host::IoDirection::{Read, Write};
 
     use super::super::{Hdd, HddSpec, Service, Ssd, SsdSpec};
@@ -295,7 +295,16 @@ mod tests {
 
     fn request(id: u64, direction: IoDirection, start: u64) -> IoRequest {
         let device = DeviceId(0);
-        IoRequest { id, device, direction, start, nr_pages: 1, is_sync: true, bios: Vec::new() }
+        IoRequest {
+            id,
+            device,
+            direction,
+            start,
+            nr_pages: 1,
+            is_sync: true,
+            write_class: WriteClass::Free,
+            bios: Vec::new(),
+        }
     }
 
     /// One channel, 1000 ns each.

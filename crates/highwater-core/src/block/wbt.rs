@@ -1,0 +1,141 @@
+//! Writeback throttling (blk-wbt; spec 04 §10.2): buffered writes in flight are few, so that reads
+//! find the device nearly free, and pages wait as dirty ones that reclaim may still meet rather than
+//! under writeback.
+//!
+//! | who writes | requests in flight |
+//! |---|---|
+//! | flushers | a quarter of the depth (16 at most): 4 |
+//! | others (swapping out in direct reclaim) | half of it: 8 |
+//! | kswapd, those who wait for the write | all of it: 16; kswapd's are counted apart |
+//! | anybody, while writers are held up | all of it |
+//!
+//! The last line: for a second after a task slept in `balance_dirty_pages` on account of the device,
+//! its writes are what tasks wait for. (The spec does not have it; the kernel has since 4.10.) Not
+//! modelled: limits that shrink while reads take longer than a target.
+//!
+//! Queues of kernels before 4.10 know nothing of this; nor do devices without a queue.
+
+use super::{BioKind, BlockDevice};
+use crate::host::{Cx, Devices, HZ, IoDirection, IoRequest, TaskFlags};
+use crate::sync::WaitQueue;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// Requests that count, at most.
+const DEPTH_MAX: u32 = 16;
+/// Ticks for which a held-up writer counts.
+const RECENT: u64 = HZ;
+
+/// Which count a request is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WriteClass {
+    /// None: it is not throttled.
+    #[default]
+    Free,
+    /// Writes.
+    Other,
+    /// kswapd's writes.
+    Kswapd,
+}
+
+/// Requests of each class in flight, and who waits to add one.
+pub(super) struct WriteThrottle<H: Devices> {
+    in_flight: [AtomicU32; 2],
+    wait: [WaitQueue<H>; 2],
+    /// Tick at which a writer was held up last, plus one; 0 = never.
+    held_up_at: AtomicU64,
+}
+
+/// What a request is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Urgency {
+    Background,
+    Normal,
+    Urgent,
+}
+
+/// Requests that may be in flight.
+const fn limit(depth: u32, urgency: Urgency) -> u32 {
+    let depth = if depth < DEPTH_MAX { depth } else { DEPTH_MAX };
+    let part = match urgency {
+        Urgency::Background => depth.div_ceil(4),
+        Urgency::Normal => depth.div_ceil(2),
+        Urgency::Urgent => depth,
+    };
+    if part == 0 { 1 } else { part }
+}
+
+impl<H: Devices> WriteThrottle<H> {
+    pub(super) fn new(host: &H) -> Self {
+        WriteThrottle {
+            in_flight: [AtomicU32::new(0), AtomicU32::new(0)],
+            wait: [WaitQueue::new(host), WaitQueue::new(host)],
+            held_up_at: AtomicU64::new(0),
+        }
+    }
+
+    fn is_recent(&self, now: u64) -> bool {
+        let held_up_at = self.held_up_at.load(Relaxed);
+        held_up_at != 0 && now < held_up_at - 1 + RECENT
+    }
+
+    /// Waits until the request may go on; it is counted then.
+    pub(super) fn enter(&self, cx: &Cx<'_, H>, depth: u32, request: &mut IoRequest) {
+        if request.direction == IoDirection::Read {
+            return;
+        }
+        let is_kswapd = cx.flags().contains(TaskFlags::KSWAPD);
+        let is_swap = request.bios.first().is_some_and(|bio| bio.kind == BioKind::SwapWrite);
+        let urgency = if request.is_sync || is_kswapd || self.is_recent(cx.host.jiffies()) {
+            Urgency::Urgent
+        } else if is_swap {
+            Urgency::Normal
+        } else {
+            Urgency::Background
+        };
+        let (class, index) =
+            if is_kswapd { (WriteClass::Kswapd, 1) } else { (WriteClass::Other, 0) };
+        let most = limit(depth, urgency);
+        let may_go = || {
+            let more = |nr: u32| (nr < most).then_some(nr + 1);
+            self.in_flight[index].fetch_update(SeqCst, Relaxed, more).is_ok()
+        };
+        let queue = &self.wait[index];
+        if queue.has_waiters() || !may_go() {
+            queue.wait(cx, "writes in flight to be fewer", may_go);
+        }
+        request.write_class = class;
+    }
+
+    /// A request that was counted is done: the next may go on.
+    pub(super) fn leave(&self, cx: &Cx<'_, H>, class: WriteClass) {
+        let index = match class {
+            WriteClass::Free => return,
+            WriteClass::Other => 0,
+            WriteClass::Kswapd => 1,
+        };
+        self.in_flight[index].fetch_sub(1, SeqCst);
+        self.wait[index].wake_one(cx.host, cx.cpu());
+    }
+}
+
+impl<H: Devices> BlockDevice<H> {
+    /// A writer is held up because of what the device has to write.
+    pub(crate) fn note_held_up(&self, now: u64) {
+        if let Some(throttle) = &self.write_throttle {
+            throttle.held_up_at.store(now + 1, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_by_depth() {
+        let all = [Urgency::Background, Urgency::Normal, Urgency::Urgent];
+        assert_eq!(all.map(|urgency| limit(64, urgency)), [4, 8, 16]);
+        assert_eq!(all.map(|urgency| limit(2, urgency)), [1, 1, 2]);
+        assert_eq!(all.map(|urgency| limit(0, urgency)), [1, 1, 1]);
+    }
+}
