@@ -17,6 +17,17 @@ const SHOWN_THOUSANDTHS: u64 = 10;
 /// ... and is among so many largest.
 const SHOWN_MAX: usize = 10;
 
+/// How daemons wait for something to do.
+const IDLE: &[&str] = &[
+    "sleeping",
+    "waiting: a transfer to be done",
+    "waiting: dirty pages to write",
+    "waiting: kswapd has nothing to do",
+    "waiting: the OOM reaper has nothing to do",
+];
+/// Tasks that wait like that for so many thousandths of their time get no rows.
+const IDLE_THOUSANDTHS: u128 = 990;
+
 /// What one policy did of one kind.
 #[derive(Clone, Debug, Default)]
 struct Part {
@@ -83,7 +94,7 @@ pub fn tasks(policies: &[(String, Vec<&ExplainedRun>)]) -> Option<Table> {
             kinds.push(&task.kind);
         }
     }
-    let groups: Vec<(String, Vec<Part>)> = kinds
+    let mut groups: Vec<(String, Vec<Part>)> = kinds
         .into_iter()
         .map(|kind| {
             let same = |task: &&TaskTime| task.kind == kind;
@@ -98,8 +109,28 @@ pub fn tasks(policies: &[(String, Vec<&ExplainedRun>)]) -> Option<Table> {
             (kind.to_owned(), parts.collect())
         })
         .collect();
-    (!groups.is_empty()).then(|| {
-        table("what tasks did with their time", "kind", "tasks", Per::Run, policies, groups)
+    let nr_kinds = groups.len();
+    let idle: Vec<String> =
+        groups.iter().filter(|(_, parts)| is_idle(parts)).map(|(kind, _)| kind.clone()).collect();
+    groups.retain(|(kind, _)| !idle.contains(kind));
+    if nr_kinds == 0 {
+        return None;
+    }
+    let what = "what tasks did with their time";
+    let mut table = table(what, "kind", "tasks", Per::Run, policies, groups);
+    if !idle.is_empty() {
+        table.notes.push(format!("next to nothing was done by {}", idle.join(", ")));
+    }
+    Some(table)
+}
+
+/// True if tasks only waited for something to do, nearly all the time.
+fn is_idle(parts: &[Part]) -> bool {
+    parts.iter().all(|part| {
+        let all = reasons(&part.causes);
+        let idle = all.iter().filter(|reason| IDLE.contains(&reason.name.as_str()));
+        let idle_ns: u64 = idle.map(|reason| reason.ns).sum();
+        u128::from(idle_ns) * 1000 >= u128::from(part.causes.ns) * IDLE_THOUSANDTHS
     })
 }
 
@@ -147,6 +178,7 @@ fn table(
     }
     let mut table = Table::new(title, &[group_label, "cause"], columns, Layout::Fitted);
     for (name, parts) in &groups {
+        let first = table.rows.len();
         group(&mut table, name, counted, parts, &|part| {
             // Thousandths of the unit, rounded to the nearest.
             let ns = u128::from(part.causes.ns) * 1000;
@@ -157,6 +189,8 @@ fn table(
                 };
             u64::try_from((ns + by / 2) / by).unwrap_or(u64::MAX)
         });
+        // Said once is enough.
+        table.rows.iter_mut().skip(first + 1).for_each(|row| row.labels[0].clear());
     }
     table
 }
@@ -288,13 +322,13 @@ mod tests {
 mmap-48: where the time went (mean, ms, and percent)
 band        cause                   6.1-before      %  6.1-after      %    change
 all         operations                     200               100
-all         all causes                  30.000  100.0     10.000  100.0   -20.000
-all         throttled: no progress      20.000   66.7      2.500   25.0   -17.500
-all         running in page fault       10.000   33.3      7.500   75.0    -2.500
+            all causes                  30.000  100.0     10.000  100.0   -20.000
+            throttled: no progress      20.000   66.7      2.500   25.0   -17.500
+            running in page fault       10.000   33.3      7.500   75.0    -2.500
 slowest 1 % operations                       2                 1
-slowest 1 % all causes                1000.000  100.0    100.000  100.0  -900.000
-slowest 1 % throttled: no progress     990.000   99.0     90.000   90.0  -900.000
-slowest 1 % running in page fault       10.000    1.0     10.000   10.0    +0.000
+            all causes                1000.000  100.0    100.000  100.0  -900.000
+            throttled: no progress     990.000   99.0     90.000   90.0  -900.000
+            running in page fault       10.000    1.0     10.000   10.0    +0.000
 ";
         let text = terminal(&tables[0]);
         assert_eq!(text, expected, "\n{text}");
@@ -310,9 +344,10 @@ slowest 1 % running in page fault       10.000    1.0     10.000   10.0    +0.00
             "{text}"
         );
         assert!(
-            table.row(&["hog", "tasks"]).is_some() && table.row(&["kswapd", "sleeping"]).is_some(),
+            table.row(&["hog", "tasks"]).is_some() && table.row(&["kswapd", "tasks"]).is_none(),
             "{text}"
         );
+        assert_eq!(table.notes, ["next to nothing was done by kswapd"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod bands;
 mod figures;
 pub mod folded;
+mod glossary;
 pub mod locks;
 mod reasons;
 pub mod tree;
@@ -89,9 +90,11 @@ impl<'a> Group<'a> {
         };
         let seeds: Vec<String> = self.runs.iter().map(|run| run.seed.to_string()).collect();
         let word = if seeds.len() == 1 { "seed" } else { "seeds" };
-        let what = if nr_worst == 1 { "the slowest" } else { "the slowest" };
         let (label, machine, seeds) = (self.label, self.machine, seeds.join(", "));
-        format!("{label} on {machine}, {word} {seeds}: {what} {nr_worst}{of}")
+        if nr_worst == 0 {
+            return format!("{label} on {machine}, {word} {seeds}: no operation was timed");
+        }
+        format!("{label} on {machine}, {word} {seeds}: the slowest {nr_worst}{of}")
     }
 
     /// The operations as text.
@@ -148,7 +151,9 @@ fn text(explanation: &Explanation) -> String {
             text.push('\n');
         }
     }
-    text + &Format::Terminal.renderer().tables(&tables(&groups))
+    text += &Format::Terminal.renderer().tables(&tables(&groups));
+    let words = glossary::glossary(explanation, |word| text.contains(word));
+    if words.is_empty() { text } else { format!("{text}\n{words}") }
 }
 
 fn markdown(explanation: &Explanation) -> String {
@@ -289,15 +294,17 @@ pub(crate) mod tests {
             start_ns: 12_345_000_000,
             ns: causes.ns,
             causes,
-            chains: vec![Chain {
-                start_ns: 13_000_000_000,
-                ns: 1_200_000_000,
-                what: "throttled: no progress".to_owned(),
-                links: vec![
-                    link("woken by", "kswapd0", "balance node > inactive list"),
-                    link("held by", "hog/3", ""),
-                ],
-            }],
+            chains: [(13_000_000_000, 1_200_000_000), (14_500_000_000, 900_000_000)]
+                .map(|(start_ns, ns)| Chain {
+                    start_ns,
+                    ns,
+                    what: "throttled: no progress".to_owned(),
+                    links: vec![
+                        link("woken by", "kswapd0", "balance node > inactive list"),
+                        link("held by", "hog/3", ""),
+                    ],
+                })
+                .to_vec(),
         }
     }
 
@@ -386,7 +393,7 @@ pub(crate) mod tests {
             heads,
             [
                 "== 6.1-before on server, seed 1: the slowest 1 of 200 operations",
-                "== 6.1-after on server, seed 1: the slowest 0 of 100 operations"
+                "== 6.1-after on server, seed 1: no operation was timed"
             ]
         );
         for part in ["1. mmap-48 by latency", "mmap-48: where", "what tasks did", "locks (us)"] {

@@ -21,8 +21,12 @@ use super::reasons::reasons;
 const SHOWN_THOUSANDTHS: u64 = 5;
 /// ... and is among so many largest of its level.
 const SHOWN_MAX: usize = 8;
-/// Reasons in the sentence.
+/// Reasons in the sentence ...
 const REASONS_MAX: usize = 3;
+/// ... that are at least so many tenths of a percent.
+const REASON_TENTHS: u64 = 5;
+/// What a cause does itself: with nothing else in it, its own name says it.
+const OWN: [&str; 2] = ["running", "waiting"];
 /// Waits shown with who is to blame.
 const CHAINS_MAX: usize = 5;
 /// Whoever held up, and who held up those: as far as this.
@@ -63,7 +67,9 @@ fn push(
     let (mut inner, mut name) = (cause, cause.name.clone());
     while let [only] = inner.children.as_slice() {
         inner = only;
-        name = format!("{name} > {}", inner.name);
+        if !OWN.contains(&inner.name.as_str()) {
+            name = format!("{name} > {}", inner.name);
+        }
     }
     lines.push(Line { depth, name, ns: cause.ns, tenths, count: Some(inner.count) });
     let mut children: Vec<&Cause> = inner.children.iter().filter(|child| child.ns > 0).collect();
@@ -99,13 +105,32 @@ pub(super) fn operation(rank: usize, operation: &Operation) -> String {
     if !chains.is_empty() {
         text += "   longest waits, and who held them up\n";
     }
-    for chain in chains.iter().take(CHAINS_MAX) {
-        text += &chain_text(chain);
+    let alike = alike(chains);
+    for chains in alike.iter().take(CHAINS_MAX) {
+        text += &chain_text(chains);
     }
-    if chains.len() > CHAINS_MAX {
-        text += &format!("   and {} shorter ones\n", chains.len() - CHAINS_MAX);
+    let nr_left: usize = alike.iter().skip(CHAINS_MAX).map(Vec::len).sum();
+    if nr_left > 0 {
+        text += &format!("   and {nr_left} shorter ones\n");
     }
     text
+}
+
+/// Waits for the same thing that the same tasks held up in the same way go together, where the longest is.
+fn alike(chains: &[Chain]) -> Vec<Vec<&Chain>> {
+    let mut groups: Vec<Vec<&Chain>> = Vec::new();
+    for chain in chains {
+        let same = |group: &&mut Vec<&Chain>| {
+            group
+                .first()
+                .is_some_and(|first| first.what == chain.what && first.links == chain.links)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(chain),
+            None => groups.push(vec![chain]),
+        }
+    }
+    groups
 }
 
 /// The largest reasons in words.
@@ -114,6 +139,7 @@ pub(super) fn sentence(causes: &Cause) -> String {
     let weights: Vec<u64> = all.iter().map(|reason| reason.ns).collect();
     let shares = apportion(1000, &weights);
     let parts = all.iter().zip(&shares).take(REASONS_MAX);
+    let parts = parts.filter(|&(_, &share)| share >= REASON_TENTHS);
     let words: Vec<String> =
         parts.map(|(reason, &share)| format!("{} % {}", percent(share), reason.name)).collect();
     words.join(", ")
@@ -140,9 +166,19 @@ fn table(lines: &[Line]) -> String {
     text
 }
 
-fn chain_text(chain: &Chain) -> String {
-    let Chain { start_ns, ns, what, links } = chain;
-    let mut text = format!("   {:>7}  {what}, at {}\n", human(*ns), human(*start_ns));
+fn chain_text(chains: &[&Chain]) -> String {
+    let Some((Chain { start_ns, ns, what, links }, others)) = chains.split_first() else {
+        return String::new();
+    };
+    let also = match others {
+        [] => String::new(),
+        [other] => format!(" (and again for {})", human(other.ns)),
+        others => {
+            let sum: u64 = others.iter().map(|chain| chain.ns).sum();
+            format!(" (and {} times more, {} together)", others.len(), human(sum))
+        }
+    };
+    let mut text = format!("   {:>7}  {what}, at {}{also}\n", human(*ns), human(*start_ns));
     for (depth, link) in links.iter().take(LINKS_MAX).enumerate() {
         let indent = "  ".repeat(depth);
         let doing =
@@ -173,13 +209,13 @@ mod tests {
    2,828,000,000   2.83 s   88.1      12        throttle > throttled: no progress
       97,000,000  97.0 ms    3.0     440        inactive list
       77,000,000  77.0 ms    2.4     440          running
-      20,000,000  20.0 ms    0.6      31          lock lru > running
+      20,000,000  20.0 ms    0.6      31          lock lru
       74,456,789  74.5 ms    2.3     120        running
      114,000,000   114 ms    3.5       9      waiting for a CPU
       78,900,000  78.9 ms    2.4       4    waiting for a CPU
       21,100,000  21.1 ms    0.7            other (2 causes)
    longest waits, and who held them up
-    1.20 s  throttled: no progress, at 13.0 s
+    1.20 s  throttled: no progress, at 13.0 s (and again for 900 ms)
             woken by kswapd0, in balance node > inactive list
               held by hog/3
 ";

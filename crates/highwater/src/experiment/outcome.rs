@@ -94,13 +94,11 @@ pub(super) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
     }
 }
 
-/// What two units of work of a cell booked: as many of the slowest operations as the longer list has;
-/// tasks and locks of a kind together.
+/// What two units of work of a cell booked: the slowest operations of both (who asked for fewer cuts
+/// the list), tasks and locks of a kind together.
 fn both(mut mine: ExplainedRun, theirs: ExplainedRun) -> ExplainedRun {
-    let nr_worst = mine.worst.len().max(theirs.worst.len());
     mine.worst.extend(theirs.worst);
     mine.worst.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
-    mine.worst.truncate(nr_worst);
     for band in theirs.bands {
         let same =
             |b: &&mut Band| (&b.operation, b.from, b.to) == (&band.operation, band.from, band.to);

@@ -78,7 +78,9 @@ pub fn run_explained(
     // Policies are innermost in the plan.
     let labels = plan.policies.iter().map(|(_, label)| label).cycle();
     for ((outcome, cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
-        if let Some(run) = outcome.explained.take() {
+        if let Some(mut run) = outcome.explained.take() {
+            // Units of work have so many each.
+            run.worst.truncate(plan.explain.unwrap_or(0));
             let (machine, policy) = (cell.machine.name.clone(), cell.policy.name.clone());
             let label = label.clone();
             explained.push(ExplainedRun { machine, policy, label, seed: cell.seed, ..run });

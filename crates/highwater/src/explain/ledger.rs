@@ -231,7 +231,7 @@ fn name(path: &[NodeKey]) -> String {
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
         (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
-        (NodeKey::Sleep, Some(Phase::Throttle)) => "throttled: for a time".to_owned(),
+        (NodeKey::Sleep, Some(Phase::Throttle)) => "throttled: a fixed time".to_owned(),
         (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),
         (NodeKey::Sleep, _) => "sleeping".to_owned(),
     }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod check;
+mod explain;
 mod proc;
 mod replay;
 

@@ -1,0 +1,118 @@
+//! What causes mean, for readers who do not know the kernel by heart.
+//!
+//! Causes go by name; a name that is not here is left to speak for itself.
+
+use std::collections::BTreeSet;
+
+use highwater_results::explain::{Cause, Explanation};
+
+/// Beginning of a cause's name, and what it means.
+const WORDS: &[(&str, &str)] = &[
+    ("slow allocation", "no free page above the watermark: the task has to find one itself"),
+    ("direct reclaim", "the allocating task frees pages of others before it gets its own"),
+    ("node reclaim", "the same, on one node only"),
+    ("balance node", "kswapd frees pages ahead of need"),
+    ("inactive list", "pages at the end of their list are looked at one by one"),
+    ("active list", "pages used lately move towards the inactive list"),
+    ("isolate", "pages are taken off their list, under the list's lock"),
+    ("page out", "a dirty page is written so that it can be freed"),
+    ("try to unmap", "a page is taken out of every page table that maps it"),
+    ("shrink slab", "kernel objects are asked to go"),
+    ("balance dirty pages", "a writer pauses because too much is dirty"),
+    ("drain", "pages gathered per CPU go where they belong"),
+    ("throttled: dirty pages", "the writer's pause: the disk writes less than it dirties"),
+    (
+        "throttled: writeback of pages",
+        "reclaim met only pages that are being written; it sleeps until some are done",
+    ),
+    (
+        "throttled: isolated pages",
+        "too many pages are off their lists already; it sleeps until some are back",
+    ),
+    (
+        "throttled: progress of reclaim",
+        "reclaim got nowhere; it sleeps until somebody makes progress",
+    ),
+    (
+        "throttled: congestion of reclaim",
+        "all dirty pages met were being written already; it sleeps a tick",
+    ),
+    (
+        "throttled: congestion of devices",
+        "it sleeps until a disk says that it is less busy, which new ones never do",
+    ),
+    (
+        "throttled: a fixed time",
+        "too many pages are off their lists already; it sleeps, whatever happens",
+    ),
+    (
+        "throttled: reserves",
+        "free memory is so low that only reclaim itself may have more; it sleeps until kswapd has freed some",
+    ),
+    ("waiting: a request tag", "the disk's queue is full"),
+    ("waiting: writes in flight", "the disk has as many writes as it is given at once"),
+    (
+        "waiting: memory for a bio",
+        "what is to be written needs a page of memory itself, and there is none",
+    ),
+    ("waiting: a page's input", "a page is being read"),
+    ("waiting: a page's writeback", "a page is being written"),
+    ("waiting: a page lock", "somebody else is at work on the page"),
+    ("waiting for a CPU", "it could run, but the CPU has another task"),
+    (
+        "waiting for other CPUs",
+        "they were asked to forget page table entries and have not said so yet",
+    ),
+    ("lock lruvec->lru_lock", "the lock of a node's page lists"),
+    ("lock zone->lock", "the lock of a zone's free pages"),
+    ("lock pcp->lock", "the lock of a CPU's own free pages"),
+    ("lock ptlock", "the lock of one page table"),
+    ("lock xa_lock", "the lock of a file's pages"),
+    ("lock swap_info->lock", "the lock of a swap area's slots"),
+    ("lock lru_pvecs->lock", "the lock of a CPU's pages on their way to the lists"),
+];
+
+/// What the causes of the slowest operations mean, those that the text of an explanation shows; empty without any.
+pub(super) fn glossary(explanation: &Explanation, is_shown: impl Fn(&str) -> bool) -> String {
+    let mut names = BTreeSet::new();
+    for operation in explanation.runs.iter().flat_map(|run| &run.worst) {
+        collect(&operation.causes, &mut names);
+    }
+    let is_there = |word: &str| names.iter().any(|name| name.starts_with(word)) && is_shown(word);
+    let used: Vec<_> = WORDS.iter().filter(|(word, _)| is_there(word)).collect();
+    let width = used.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
+    let lines = used.iter().map(|(word, meaning)| format!("  {word:width$}  {meaning}\n"));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("in other words\n{lines}") }
+}
+
+fn collect<'a>(cause: &'a Cause, names: &mut BTreeSet<&'a str>) {
+    names.insert(&cause.name);
+    cause.children.iter().for_each(|child| collect(child, names));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::explanation;
+    use super::*;
+
+    #[test]
+    fn only_what_is_shown_is_explained() {
+        let all = glossary(&explanation(), |_| true);
+        let words: Vec<&str> =
+            all.lines().map(|line| line.split("  ").nth(1).unwrap_or("")).collect();
+        assert_eq!(
+            words[1..],
+            ["slow allocation", "direct reclaim", "inactive list", "waiting for a CPU"]
+        );
+        assert_eq!(glossary(&explanation(), |_| false), "");
+    }
+
+    #[test]
+    fn no_word_hides_another() {
+        for (at, (word, _)) in WORDS.iter().enumerate() {
+            let twice = WORDS[at + 1..].iter().any(|(other, _)| other.starts_with(word));
+            assert!(!twice, "{word}");
+        }
+    }
+}
