@@ -33,7 +33,7 @@ pub enum RowSet {
     Brief,
     /// The means.
     Means,
-    /// Rows with these labels.
+    /// Rows with these labels, in this order.
     Only(Vec<String>),
 }
 
@@ -66,7 +66,10 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     let labels = runs.iter().map(|run| run.label.clone()).collect();
     let mut table = Table::new(title(metric, runs), &["statistic", "operation"], labels, layout);
     let shown = rules.rows().into_iter().filter(|&statistic| options.rows.shows(&rules, statistic));
-    let shown: Vec<Statistic> = shown.collect();
+    let mut shown: Vec<Statistic> = shown.collect();
+    if let RowSet::Only(labels) = &options.rows {
+        shown.sort_by_key(|&s| labels.iter().position(|label| *label == rules.label(s)));
+    }
     let row = |statistic: Statistic, index: usize| -> Vec<Cell> {
         (0..runs.len())
             .map(|run| cell(&rules, statistic, metric.decimals, &samples, index, run))
@@ -291,7 +294,7 @@ mod tests {
             labels(RowSet::Brief),
             "Min 1st-qrtle 2nd-qrtle 3rd-qrtle Max-90 Max-99 Max Amean"
         );
-        assert_eq!(labels(RowSet::Only(vec!["Max".into(), "Min".into()])), "Min Max");
+        assert_eq!(labels(RowSet::Only(vec!["Max".into(), "Min".into()])), "Max Min");
         assert_eq!(labels(RowSet::Full).split(' ').count(), 20);
     }
 

@@ -4,6 +4,8 @@
 //! the t-test and of the Mann-Whitney test, the share of sample pairs in which the run is better, and in how many
 //! seeds its mean is better. Samples of one seed are not independent of each other, so with few seeds the last column
 //! is the one to trust.
+//!
+//! [`by_seed`] judges the same changes by seeds, and figures that a single huge sample cannot move beside the mean.
 
 use highwater_results::{Better, Metric, Run};
 
@@ -12,6 +14,7 @@ use crate::percent;
 use crate::rules::Rules;
 use crate::significance::t_test;
 use crate::stats::bootstrap::{Bootstrap, Interval};
+use crate::stats::paired::{Paired, Robust, SeedPair};
 use crate::stats::{Sorted, mann_whitney};
 use crate::style::Style;
 use crate::table::{Cell, Layout, Table, percent_text};
@@ -46,6 +49,77 @@ pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
         ));
     }
     table
+}
+
+/// The figures of [`by_seed`].
+const FIGURES: [(&str, Robust); 4] = [
+    ("mean", Robust::Mean),
+    ("best 90%", Robust::BestMean(90)),
+    ("median", Robust::Percentile(50)),
+    ("Max-90", Robust::Percentile(90)),
+];
+
+/// Judges changes against the first run by seeds: intervals of the mean and of figures that huge samples do not move.
+pub fn by_seed(metric: &Metric, runs: &[&Run], style: Style) -> Table {
+    let rules = Rules::of(metric, style);
+    let columns =
+        FIGURES.iter().flat_map(|(name, _)| [(*name).to_owned(), "95% interval".to_owned()]);
+    let name = format!("Evidence by seed: {}", title(metric, runs));
+    let labels = ["operation", "run"];
+    let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted);
+    let Some((baseline, others)) = runs.split_first() else { return table };
+    let mut nr_seeds = 0;
+    for operation in &operations(metric, runs) {
+        for run in others {
+            let seeds = seed_pairs(&rules, operation, baseline, run);
+            nr_seeds = nr_seeds.max(seeds.len());
+            let figures = FIGURES.map(|(_, figure)| figure);
+            let change = |a, b| percent::change(rules.better, a, b);
+            let changes = Paired::default().changes(&seeds, &figures, change);
+            let cells = changes.into_iter().flat_map(|change| match change {
+                None => [Cell::Missing, Cell::Missing],
+                Some(change) => [
+                    Cell::text(percent_text(Some(change.point))),
+                    Cell::Interval { low: change.low, high: change.high },
+                ],
+            });
+            table.push(&[operation, &run.label], cells.collect());
+        }
+    }
+    table.notes.push(format!(
+        "changes against {}, positive is better; paired bootstrap: seeds are drawn, the same for both runs, then samples \
+         within each",
+        baseline.label
+    ));
+    table.notes.push(
+        "a stall of minutes decides a mean: where its interval holds 0 and the others' do not, what is typical changed; \
+         where the others' hold 0 too, nothing is shown"
+            .to_owned(),
+    );
+    if nr_seeds == 1 {
+        table.notes.push(
+            "one seed: the intervals know nothing of others; --iterations 5 or more tells"
+                .to_owned(),
+        );
+    }
+    table
+}
+
+/// The samples of each seed that both runs have, best first.
+fn seed_pairs(rules: &Rules, operation: &str, baseline: &Run, run: &Run) -> Vec<SeedPair> {
+    let of_seed = |run: &Run, seed: u64| -> Vec<f64> {
+        let samples = run.samples.iter().filter(|s| s.seed == seed && s.operation == operation);
+        let values: Vec<f64> = samples.map(|sample| sample.value).collect();
+        Sorted::new(&values, rules.better).best_first().to_vec()
+    };
+    let mut seeds = run.seeds.clone();
+    seeds.sort_unstable();
+    seeds.dedup();
+    seeds
+        .into_iter()
+        .map(|seed| SeedPair { before: of_seed(baseline, seed), after: of_seed(run, seed) })
+        .filter(|pair| !pair.before.is_empty() && !pair.after.is_empty())
+        .collect()
 }
 
 fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
@@ -153,6 +227,26 @@ mod tests {
             let sign = if better == Better::Higher { 1.0 } else { -1.0 };
             assert!(low < high && low * sign > 0.0 && high * sign > 0.0, "{low} {high}");
         }
+    }
+
+    #[test]
+    fn seeds_judge_the_mean_and_what_outliers_do_not_move() {
+        let metric = Metric::new("stutterp", "ms", Better::Lower, TableKind::VariableTime);
+        let (a, mut b) = (run("a", 0.0), run("b", -20.0));
+        b.push("64", 4, 3, 300_000.0);
+        let table = by_seed(&metric, &[&a, &b], Style::Y2021);
+        let row = table.row(&["64", "b"]).unwrap();
+        let interval = |at: usize| match row.cells[at] {
+            Cell::Interval { low, high } => (low, high),
+            ref other => panic!("{other:?}"),
+        };
+        assert!(interval(1).0 < -1000.0 && interval(1).1 > 0.0, "{:?}", interval(1));
+        let (low, high) = interval(5);
+        assert!(low > 15.0 && high < 25.0, "{low} {high}");
+        assert_eq!(table.notes.len(), 2);
+        let mut once = a.clone();
+        once.seeds = vec![1];
+        assert_eq!(by_seed(&metric, &[&a, &once], Style::Y2021).notes.len(), 3);
     }
 
     #[test]

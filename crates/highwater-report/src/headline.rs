@@ -25,6 +25,15 @@ pub struct Figure<'a> {
     pub row: &'a PublishedRow,
 }
 
+impl<'a> Figure<'a> {
+    /// The row of a table: by its statistic and operation, or by its label where `operation` is empty.
+    pub fn find(table: &'a PublishedTable, row: &str, operation: &str) -> Option<Self> {
+        let row =
+            if operation.is_empty() { table.labelled(row) } else { table.row(row, operation) };
+        Some(Figure { table, row: row? })
+    }
+}
+
 /// How our change compares with the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -156,8 +165,7 @@ mod tests {
         let figures: Vec<Figure<'_>> = rows
             .iter()
             .map(|(table, row, operation)| {
-                let table = known.table(table).unwrap();
-                Figure { table, row: table.row(row, operation).unwrap() }
+                Figure::find(known.table(table).unwrap(), row, operation).unwrap()
             })
             .collect();
         let pairs = [Pairing { run: &a, column: 0 }, Pairing { run: &b, column: 1 }];

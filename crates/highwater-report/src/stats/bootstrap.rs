@@ -158,9 +158,13 @@ fn means_without_one(values: &[f64], mean: f64) -> impl Iterator<Item = f64> {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): 64 bits of state, enough for resampling.
-struct SplitMix64(u64);
+pub(super) struct SplitMix64(u64);
 
 impl SplitMix64 {
+    pub(super) const fn new(seed: u64) -> Self {
+        SplitMix64(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -169,7 +173,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         ((u128::from(self.next()) * limit as u128) >> 64) as usize
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod bootstrap;
 pub mod mann_whitney;
+pub mod paired;
 pub mod quantile;
 pub mod summary;
 pub mod ttest;

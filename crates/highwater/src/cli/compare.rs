@@ -243,6 +243,9 @@ fn tables(plan: &RunPlan, document: &Document) -> Result<Vec<Table>, CliError> {
             if runs.len() > 1 && experiment.iterations > 1 {
                 tables.push(evidence::evidence(metric, &runs, style));
             }
+            if runs.len() > 1 && metric.table == TableKind::VariableTime {
+                tables.push(evidence::by_seed(metric, &runs, style));
+            }
         }
         tables.extend(published(experiment::claims_table(experiment, machine, &runs))?);
         tables.push(duration::duration(&runs, style));

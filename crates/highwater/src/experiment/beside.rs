@@ -50,17 +50,13 @@ pub fn headline_table(
     let mut figures = Vec::new();
     for beside in wanted {
         let table = known.table(&beside.table)?;
-        let row = if beside.operation.is_empty() {
-            table.labelled(&beside.row)
-        } else {
-            table.row(&beside.row, &beside.operation)
-        };
-        let row = row.ok_or_else(|| PublishedError::Unknown {
+        let figure = Figure::find(table, &beside.row, &beside.operation);
+        let figure = figure.ok_or_else(|| PublishedError::Unknown {
             what: "row",
             id: format!("{} {} {}", beside.table, beside.row, beside.operation),
             known: table.id.clone(),
         })?;
-        figures.push(Figure { table, row });
+        figures.push(figure);
     }
     // Only columns that were published.
     let nr_columns = figures.iter().map(|f| f.table.columns.len()).min().unwrap_or(0);

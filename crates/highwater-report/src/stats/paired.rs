@@ -1,0 +1,286 @@
+//! A bootstrap that knows of seeds: how far a change would move if other seeds had been run.
+//!
+//! Samples of one seed depend on each other (one stall of a machine delays many), and the same seed runs under every
+//! policy. So seeds are drawn first, the same ones for both runs, then samples within each drawn seed. The interval is
+//! that of plain percentiles: a correction for skew would hang on the few samples that make it.
+//!
+//! Key types: [`Paired`] (how), [`SeedPair`] (the samples of one seed), [`Robust`] (the figures that are compared).
+
+use super::bootstrap::SplitMix64;
+use super::quantile::interpolated;
+
+/// Draws that all intervals of one comparison may cost; large sample sets get fewer resamples.
+const DRAWS_MAX: usize = 16_000_000;
+/// Fewest resamples, however large the sample sets.
+const RESAMPLES_MIN: usize = 200;
+
+/// How to bootstrap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paired {
+    /// Resamples to draw.
+    pub nr_resamples: usize,
+    /// Share of replicates inside an interval: 0.95.
+    pub confidence: f64,
+    /// Seed of the generator.
+    pub seed: u64,
+}
+
+/// The samples of one seed under both policies, best first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeedPair {
+    /// The baseline's.
+    pub before: Vec<f64>,
+    /// The other run's.
+    pub after: Vec<f64>,
+}
+
+/// A figure of a sample set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Robust {
+    /// Arithmetic mean: one sample can decide it.
+    Mean,
+    /// Mean of the best samples, this share of them in percent.
+    BestMean(u8),
+    /// The sample below which this share of them lies, in percent; not between two samples.
+    Percentile(u8),
+}
+
+/// A change and the limits between which it is believed to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChangeInterval {
+    /// The change of the samples themselves.
+    pub point: f64,
+    /// Lower limit.
+    pub low: f64,
+    /// Upper limit.
+    pub high: f64,
+}
+
+impl Default for Paired {
+    fn default() -> Self {
+        Paired { nr_resamples: 1000, confidence: 0.95, seed: 0x5061_6972_6564_3031 }
+    }
+}
+
+impl Paired {
+    /// The change of each figure, `change(before, after)`, with its interval; none for a figure without value, or if
+    /// no seed has samples of both runs.
+    pub fn changes(
+        &self,
+        seeds: &[SeedPair],
+        figures: &[Robust],
+        change: impl Fn(f64, f64) -> f64,
+    ) -> Vec<Option<ChangeInterval>> {
+        let seeds: Vec<&SeedPair> =
+            seeds.iter().filter(|s| !s.before.is_empty() && !s.after.is_empty()).collect();
+        if seeds.is_empty() {
+            return vec![None; figures.len()];
+        }
+        let mut before = Pool::new(seeds.iter().map(|seed| &seed.before[..]));
+        let mut after = Pool::new(seeds.iter().map(|seed| &seed.after[..]));
+        before.take_all();
+        after.take_all();
+        let points: Vec<f64> =
+            figures.iter().map(|&f| change(before.figure(f), after.figure(f))).collect();
+        let nr_samples = before.values.len() + after.values.len();
+        let affordable = (DRAWS_MAX / nr_samples).max(RESAMPLES_MIN);
+        let mut random = SplitMix64::new(self.seed);
+        let mut replicates: Vec<Vec<f64>> = vec![Vec::new(); figures.len()];
+        for _ in 0..self.nr_resamples.min(affordable) {
+            let mut times = vec![0; seeds.len()];
+            for _ in 0..seeds.len() {
+                times[random.below(seeds.len())] += 1;
+            }
+            before.draw(&times, &mut random);
+            after.draw(&times, &mut random);
+            for (&figure, replicates) in figures.iter().zip(&mut replicates) {
+                replicates.push(change(before.figure(figure), after.figure(figure)));
+            }
+        }
+        let tail = (1.0 - self.confidence) / 2.0;
+        let interval = |(point, mut replicates): (f64, Vec<f64>)| {
+            replicates.retain(|replicate| replicate.is_finite());
+            replicates.sort_by(f64::total_cmp);
+            let low = interpolated(&replicates, tail)?;
+            let high = interpolated(&replicates, 1.0 - tail)?;
+            point.is_finite().then_some(ChangeInterval { point, low, high })
+        };
+        points.into_iter().zip(replicates).map(interval).collect()
+    }
+}
+
+/// All samples of a run, best first, and how often each is in the present resample.
+struct Pool {
+    values: Vec<f64>,
+    /// By seed: where its samples are in `values`.
+    of_seed: Vec<Vec<u32>>,
+    times: Vec<u32>,
+    nr_taken: u64,
+}
+
+impl Pool {
+    /// Of samples that are ordered within each seed, all in the same direction.
+    fn new<'a>(seeds: impl Iterator<Item = &'a [f64]>) -> Self {
+        let mut all: Vec<(f64, usize)> = Vec::new();
+        let mut of_seed = Vec::new();
+        let mut falls = false;
+        for (seed, values) in seeds.enumerate() {
+            falls |= values.first() > values.last();
+            all.extend(values.iter().map(|&value| (value, seed)));
+            of_seed.push(Vec::with_capacity(values.len()));
+        }
+        all.sort_by(|a, b| if falls { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) });
+        for (at, (_, seed)) in all.iter().enumerate() {
+            of_seed[*seed].push(at as u32);
+        }
+        let values: Vec<f64> = all.into_iter().map(|(value, _)| value).collect();
+        Pool { times: vec![0; values.len()], values, of_seed, nr_taken: 0 }
+    }
+
+    /// Each sample once.
+    fn take_all(&mut self) {
+        self.times.fill(1);
+        self.nr_taken = self.values.len() as u64;
+    }
+
+    /// As many samples of each seed as it has, so many times, drawn from its own.
+    fn draw(&mut self, times: &[usize], random: &mut SplitMix64) {
+        self.times.fill(0);
+        self.nr_taken = 0;
+        for (samples, &times) in self.of_seed.iter().zip(times) {
+            for _ in 0..times * samples.len() {
+                self.times[samples[random.below(samples.len())] as usize] += 1;
+            }
+            self.nr_taken += (times * samples.len()) as u64;
+        }
+    }
+
+    fn figure(&self, figure: Robust) -> f64 {
+        match figure {
+            Robust::Mean => self.best_mean(self.nr_taken),
+            Robust::BestMean(percent) => self.best_mean(self.share(percent)),
+            Robust::Percentile(percent) => self.nth(self.share(percent)),
+        }
+    }
+
+    /// As mmtests counts: at least one, rounded down.
+    fn share(&self, percent: u8) -> u64 {
+        (self.nr_taken * u64::from(percent) / 100).max(1)
+    }
+
+    fn best_mean(&self, nr: u64) -> f64 {
+        let (mut left, mut sum) = (nr, 0.0);
+        for (&value, &times) in self.values.iter().zip(&self.times) {
+            let taken = left.min(u64::from(times));
+            sum += value * taken as f64;
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+        }
+        sum / nr as f64
+    }
+
+    fn nth(&self, nr: u64) -> f64 {
+        let mut left = nr;
+        for (&value, &times) in self.values.iter().zip(&self.times) {
+            if left <= u64::from(times) {
+                return value;
+            }
+            left -= u64::from(times);
+        }
+        f64::NAN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Robust; 4] =
+        [Robust::Mean, Robust::BestMean(90), Robust::Percentile(50), Robust::Percentile(90)];
+
+    fn percent(before: f64, after: f64) -> f64 {
+        100.0 - 100.0 * after / before
+    }
+
+    /// Seeds that differ by ten percent; the second run is a fifth faster in each.
+    fn seeds(n: u32) -> Vec<SeedPair> {
+        (0..n)
+            .map(|seed| {
+                let of = |scale: f64| -> Vec<f64> {
+                    (0..200).map(|i| scale * (100.0 + f64::from(seed * 10 + i % 5))).collect()
+                };
+                let sorted = |mut values: Vec<f64>| {
+                    values.sort_by(f64::total_cmp);
+                    values
+                };
+                SeedPair { before: sorted(of(1.0)), after: sorted(of(0.8)) }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn points_are_the_figures_of_mmtests() {
+        let pool = |values: &[f64]| {
+            let mut pool = Pool::new([values].into_iter());
+            pool.take_all();
+            pool
+        };
+        // Spec 05 §7, vector 1.
+        let a = pool(&[20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0, 129.0]);
+        let figures = ALL.map(|figure| a.figure(figure));
+        assert_eq!(figures, [34.5, 24.0, 24.0, 28.0]);
+        assert_eq!(pool(&[3.0]).figure(Robust::Percentile(50)), 3.0);
+    }
+
+    #[test]
+    fn what_seeds_have_in_common_does_not_blur_the_change() {
+        let seeds = seeds(8);
+        let changes = Paired::default().changes(&seeds, &ALL, percent);
+        for change in changes {
+            let change = change.unwrap();
+            assert!((change.point - 20.0).abs() < 0.5, "{change:?}");
+            // Unpaired, seeds that range from 100 to 170 would leave ten percent open.
+            assert!(change.low > 18.0 && change.high < 22.0, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn one_huge_sample_moves_the_mean_and_nothing_else() {
+        let mut seeds = seeds(5);
+        seeds[2].after.pop();
+        seeds[2].after.push(300_000.0);
+        let changes = Paired::default().changes(&seeds, &ALL, percent);
+        let [mean, trimmed, median, max90] = changes[..] else { panic!() };
+        let mean = mean.unwrap();
+        assert!(mean.point < -100.0 && mean.low < mean.point && mean.high > 0.0, "{mean:?}");
+        for robust in [trimmed, median, max90] {
+            let robust = robust.unwrap();
+            assert!(robust.low > 15.0 && robust.high < 25.0, "{robust:?}");
+        }
+    }
+
+    #[test]
+    fn larger_values_can_be_the_better_ones() {
+        let mut seeds = seeds(3);
+        for seed in &mut seeds {
+            seed.before.reverse();
+            seed.after.reverse();
+        }
+        let best = |pool: &Pool| pool.figure(Robust::BestMean(1));
+        let mut pool = Pool::new(seeds.iter().map(|seed| &seed.before[..]));
+        pool.take_all();
+        assert_eq!(best(&pool), 124.0);
+    }
+
+    #[test]
+    fn same_seed_same_interval_and_nothing_of_nothing() {
+        let seeds = seeds(3);
+        let paired = Paired { nr_resamples: 100, ..Paired::default() };
+        assert_eq!(paired.changes(&seeds, &ALL, percent), paired.changes(&seeds, &ALL, percent));
+        assert_eq!(paired.changes(&[], &ALL, percent), vec![None; 4]);
+        let lonely = [SeedPair { before: vec![1.0], after: vec![] }];
+        assert_eq!(paired.changes(&lonely, &ALL, percent), vec![None; 4]);
+    }
+}
