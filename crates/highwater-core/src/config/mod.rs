@@ -18,6 +18,6 @@ pub use policy::{
 pub use preset::{PRESETS, preset};
 pub use throttle::{
     DeviceCongestion, IsolatedWait, NoProgressWait, NodePassWait, ProgressWake, RetryWait,
-    ThrottlePolicy,
+    SleepShare, ThrottlePolicy, WakeCount,
 };
 pub use tunables::{Thp, Tunables};

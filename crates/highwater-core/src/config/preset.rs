@@ -35,7 +35,9 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("only-no-retry-wait", "5.15 and of study 001 only that allocations do not wait"),
     ("events-5.16", "5.16 by another name: all of study 001 (its after)"),
     ("events-6.1", "5.16 with 6.1's throttling: short waits, as a last resort"),
-    ("prioritised", "5.16, but who made reclaim necessary waits for progress longest"),
+    ("prioritised", "5.16, but who made reclaim necessary waits longest"),
+    ("prioritised-shares", "of prioritised only the lengths of waits"),
+    ("prioritised-wakes", "of prioritised only the number of tasks that progress wakes"),
 ];
 
 /// The preset of a name, none if there is no such preset.
@@ -124,6 +126,12 @@ fn study_001(name: &str) -> Option<ThrottlePolicy> {
         "events-5.16" => after,
         "events-6.1" => ThrottlePolicy::THROTTLE_61,
         "prioritised" => ThrottlePolicy::PRIORITISED,
+        "prioritised-shares" => {
+            ThrottlePolicy { sleep_share: ThrottlePolicy::PRIORITISED.sleep_share, ..after }
+        }
+        "prioritised-wakes" => {
+            ThrottlePolicy { progress_wakes: ThrottlePolicy::PRIORITISED.progress_wakes, ..after }
+        }
         _ => return None,
     })
 }
@@ -269,7 +277,7 @@ mod tests {
                 found += 1;
             }
         }
-        assert_eq!(found, 16);
+        assert_eq!(found, 18);
         assert_eq!(base.reclaim.throttle, preset("series-8").unwrap().reclaim.throttle);
         assert_eq!(base.reclaim.proportional, Proportional::Once515);
         for not_one in ["series-0", "series-9", "series-08", "series-+8"] {

@@ -44,9 +44,17 @@ choice! {
         EveryPass,
         /// Direct reclaimers that got nothing down to priority 1, for the first node (6.1).
         LastResort,
-        /// As `every-pass`, but for a time that grows with the task's share of the demand that made
-        /// reclaim necessary, less its share of what reclaim brought.
-        Prioritised,
+    }
+}
+
+choice! {
+    /// Whether all direct reclaimers may have to wait as long (decision 0006).
+    SleepShare {
+        /// They do.
+        Equal,
+        /// Who took fewer pages than is usual, less what it gave back and reclaimed, waits for that
+        /// part of the time, one tick at least. For every reason.
+        Demand,
     }
 }
 
@@ -57,6 +65,16 @@ choice! {
         Any,
         /// It reclaimed more than an eighth of what it scanned.
         Eighth,
+    }
+}
+
+choice! {
+    /// How many of those that wait for progress one reclaimer's progress wakes (decision 0006).
+    WakeCount {
+        /// All.
+        All,
+        /// One for each batch of pages that it reclaimed; who may wait shortest first.
+        PerBatch,
     }
 }
 
@@ -104,6 +122,10 @@ pub struct ThrottlePolicy {
     pub no_progress_jiffies: u16,
     /// What ends the wait for progress.
     pub progress_wake: ProgressWake,
+    /// For how many that is.
+    pub progress_wakes: WakeCount,
+    /// How the times are shared out.
+    pub sleep_share: SleepShare,
     /// Waits for progress and on a congested node are left out unless more than half of what the
     /// node could give is waiting to be written (6.1).
     pub skip_unless_pending: bool,
@@ -140,6 +162,8 @@ impl ThrottlePolicy {
         no_progress: NoProgressWait::Never,
         no_progress_jiffies: TENTH,
         progress_wake: ProgressWake::Any,
+        progress_wakes: WakeCount::All,
+        sleep_share: SleepShare::Equal,
         skip_unless_pending: false,
         retry_wait: RetryWait::WritePending,
         devices: DeviceCongestion::BlkMqDead,
@@ -157,9 +181,13 @@ impl ThrottlePolicy {
         ..Self::SERIES_516
     };
 
-    /// The series, but who made reclaim necessary waits longest.
-    pub const PRIORITISED: ThrottlePolicy =
-        ThrottlePolicy { no_progress: NoProgressWait::Prioritised, ..Self::SERIES_516 };
+    /// The series, but who made reclaim necessary waits longest, and progress wakes no more tasks
+    /// than it has pages for.
+    pub const PRIORITISED: ThrottlePolicy = ThrottlePolicy {
+        progress_wakes: WakeCount::PerBatch,
+        sleep_share: SleepShare::Demand,
+        ..Self::SERIES_516
+    };
 
     /// The first `steps` commits of the series, from 0 to 8 (spec 02 §16.2). Commit 4 changes a
     /// failure that this file system model does not have; commit 6 only the ISOLATED time.

@@ -7,6 +7,7 @@
 //! From: `page_alloc::slow` (wake), the host (body) · to: [`super::balance`].
 
 use super::budget::MAX_FAILURES;
+use super::throttle::WAIT_CLASSES;
 use crate::host::{Cx, Devices, HZ, Probe, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
@@ -29,6 +30,8 @@ pub struct ReclaimNode<H: Tasks> {
     pub(crate) pfmemalloc_wait: WaitQueue<H>,
     /// Throttled reclaimers, by reason.
     pub(crate) reclaim_wait: [WaitQueue<H>; 4],
+    /// Those that wait for progress by how long they may at most, shortest first (`prioritised`).
+    pub(crate) progress_wait: [WaitQueue<H>; WAIT_CLASSES],
     /// Tasks throttled for writeback.
     pub(crate) nr_writeback_throttled: AtomicU32,
     /// `nr_throttled_written` when the first of them came.
@@ -50,6 +53,7 @@ impl<H: Tasks> ReclaimNode<H> {
             kswapd_wait: WaitQueue::new(host),
             pfmemalloc_wait: WaitQueue::new(host),
             reclaim_wait: core::array::from_fn(|_| WaitQueue::new(host)),
+            progress_wait: core::array::from_fn(|_| WaitQueue::new(host)),
             nr_writeback_throttled: AtomicU32::new(0),
             nr_reclaim_start: AtomicU64::new(0),
             kswapd_order: AtomicU8::new(0),

@@ -20,7 +20,7 @@
 
 use core::cell::Cell;
 
-use crate::config::NoProgressWait;
+use crate::config::SleepShare;
 use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -29,6 +29,16 @@ use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 const UNIT_SHIFT: u32 = 5;
 /// Balances halve when reclaim has freed this part of the machine's memory.
 const HALF_LIFE_PART: u64 = 4;
+
+/// Queues of sleepers by how long they may sleep.
+pub(in crate::reclaim) const WAIT_CLASSES: usize = 8;
+
+/// The queue of who may sleep for `timeout` ticks of `longest`.
+pub(super) const fn wait_class(timeout: u64, longest: u64) -> usize {
+    let longest = if longest == 0 { 1 } else { longest };
+    let class = (timeout * WAIT_CLASSES as u64 / longest) as usize;
+    if class < WAIT_CLASSES { class } else { WAIT_CLASSES - 1 }
+}
 
 /// A task's account.
 #[derive(Debug, Default)]
@@ -126,20 +136,20 @@ impl DemandDomain {
 }
 
 impl<H: Devices> Kernel<H> {
-    fn is_prioritised(&self) -> bool {
-        self.throttle_policy().no_progress == NoProgressWait::Prioritised
+    fn keeps_accounts(&self) -> bool {
+        self.throttle_policy().sleep_share == SleepShare::Demand
     }
 
     /// Reclaim freed pages.
     pub(in crate::reclaim) fn count_reclaimed(&self, pages: u64) {
-        if pages != 0 && self.is_prioritised() {
+        if pages != 0 && self.keeps_accounts() {
             self.demand.reclaimed.fetch_add(pages, Relaxed);
         }
     }
 
     /// How long the caller may be made to wait at most, of `longest` ticks.
-    pub(super) fn prioritised_timeout(&self, cx: &Cx<'_, H>, longest: u64) -> u64 {
-        if !self.is_prioritised() || cx.flags().contains(TaskFlags::KSWAPD) {
+    pub(super) fn shared_timeout(&self, cx: &Cx<'_, H>, longest: u64) -> u64 {
+        if !self.keeps_accounts() || cx.flags().contains(TaskFlags::KSWAPD) {
             return longest;
         }
         let task = &cx.demand;

@@ -13,9 +13,12 @@
 //!
 //! Synchronisation: single words and the queues' own locks. Ends of writeback come from interrupts.
 
+use super::demand::wait_class;
+use crate::config::WakeCount;
 use crate::host::{Cx, Devices, NS_PER_JIFFY, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::reclaim::budget::{CLUSTER, MAX_FAILURES};
+use crate::sync::WaitQueue;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::trace::{Event, VmscanEvent};
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -99,7 +102,8 @@ impl<H: Devices> Kernel<H> {
             state.nr_reclaim_start.store(written, Relaxed);
         }
         self.plug_flush(cx);
-        let left = state.reclaim_wait[reason as usize].sleep_jiffies(cx, reason.why(), timeout);
+        let queue = self.throttle_queue(node, reason, timeout);
+        let left = queue.sleep_jiffies(cx, reason.why(), timeout);
         if is_writeback {
             state.nr_writeback_throttled.fetch_sub(1, AcqRel);
         }
@@ -111,6 +115,31 @@ impl<H: Devices> Kernel<H> {
         }));
     }
 
+    /// Where who may sleep for `timeout` ticks does.
+    fn throttle_queue(&self, node: NodeId, reason: ThrottleReason, timeout: u64) -> &WaitQueue<H> {
+        let state = &self.reclaim[node.idx()];
+        let policy = self.throttle_policy();
+        if reason == ThrottleReason::NoProgress && policy.progress_wakes == WakeCount::PerBatch {
+            let longest = policy.no_progress_jiffies.into();
+            return &state.progress_wait[wait_class(timeout, longest)];
+        }
+        &state.reclaim_wait[reason as usize]
+    }
+
+    /// A direct reclaimer got pages with little effort: others that wait for that go on. All of them,
+    /// or, where waits have an order, as many as there are batches, who may wait shortest first.
+    pub(super) fn wake_for_progress(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
+        if self.throttle_policy().progress_wakes == WakeCount::All {
+            return self.wake_throttled(cx, node, ThrottleReason::NoProgress);
+        }
+        let mut left = (pages / CLUSTER).max(1);
+        for queue in &self.reclaim[node.idx()].progress_wait {
+            let nr = u64::from(queue.len()).min(left);
+            (0..nr).for_each(|_| queue.wake_one(cx.host, cx.cpu()));
+            left -= nr;
+        }
+    }
+
     /// How long the caller sleeps for a reason at most, ticks.
     fn throttle_timeout(&self, cx: &Cx<'_, H>, reason: ThrottleReason) -> u64 {
         let policy = self.throttle_policy();
@@ -120,7 +149,7 @@ impl<H: Devices> Kernel<H> {
             ThrottleReason::NoProgress => policy.no_progress_jiffies,
             ThrottleReason::Congested => policy.congested_jiffies,
         };
-        self.prioritised_timeout(cx, longest.into())
+        self.shared_timeout(cx, longest.into())
     }
 
     /// True if a sleep for progress is not worth it: the node is hopeless, or little of what it

@@ -22,6 +22,7 @@ mod congestion;
 mod demand;
 mod events;
 
+pub(super) use demand::WAIT_CLASSES;
 pub use demand::{Demand, DemandDomain};
 pub use events::ThrottleReason;
 
@@ -58,7 +59,7 @@ const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed:
     };
     let is_stuck = match policy.no_progress {
         NoProgressWait::Never => return Outcome::GoOn,
-        NoProgressWait::EveryPass | NoProgressWait::Prioritised => priority < STUCK_BELOW,
+        NoProgressWait::EveryPass => priority < STUCK_BELOW,
         NoProgressWait::LastResort => priority == 1 && reclaimed == 0,
     };
     match (is_progress, is_stuck) {
@@ -168,7 +169,7 @@ impl<H: Devices> Kernel<H> {
     /// nowhere it waits (`consider_reclaim_throttle`). kswapd never comes here.
     fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
         match outcome(self.throttle_policy(), sc.priority, sc.nr_scanned, sc.nr_reclaimed) {
-            Outcome::Wake => self.wake_throttled(cx, node, ThrottleReason::NoProgress),
+            Outcome::Wake => self.wake_for_progress(cx, node, sc.nr_reclaimed),
             Outcome::Wait => self.reclaim_throttle(cx, node, ThrottleReason::NoProgress),
             Outcome::GoOn => {}
         }
@@ -176,11 +177,8 @@ impl<H: Devices> Kernel<H> {
 
     /// A direct reclaimer passed over one node.
     pub(super) fn consider_after_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
-        match self.throttle_policy().no_progress {
-            NoProgressWait::EveryPass | NoProgressWait::Prioritised => {
-                self.consider_throttle(cx, node, sc);
-            }
-            NoProgressWait::Never | NoProgressWait::LastResort => {}
+        if self.throttle_policy().no_progress == NoProgressWait::EveryPass {
+            self.consider_throttle(cx, node, sc);
         }
     }
 
