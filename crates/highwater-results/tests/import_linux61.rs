@@ -295,6 +295,23 @@ fn captures_that_contradict_themselves() {
     refused(STUTTERP, "/seconds", json!(0), "seconds", "not a duration");
     refused(STUTTERP, "/disk_bytes_per_s", json!(0), "disk_bytes_per_s", "never answers");
     refused(STUTTERP, "/latency_ms/0", json!(-1.5), "latency_ms[0]", "not a duration");
+    refused(STUTTERP, "/file_bytes_each", json!(0), "file_bytes_each", "not between a page");
+    refused(
+        STUTTERP,
+        "/hog_bytes_each",
+        json!(1_u64 << 50),
+        "hog_bytes_each",
+        "not between a page",
+    );
+    refused(STUTTERP, "/latency_bytes", json!(4095), "latency_bytes", "not between a page");
+    refused(STUTTERP, "/counters", json!({}), "counters", "no counter");
+    refused(
+        STUTTERP,
+        "/throttled/1/usec_delayed",
+        json!(20_001),
+        "throttled[1].usec_delayed",
+        "above the timeout",
+    );
 }
 
 // --- JSON of another shape ---

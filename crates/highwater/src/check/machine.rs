@@ -15,7 +15,7 @@ use highwater_workloads::scenario::{Baseline, ZoneFree};
 
 use super::captured::captured_machine;
 use crate::error::InputError;
-use crate::machine_file::MachineFile;
+use crate::machine_file::{MachineFile, check_size};
 
 /// The machine that tells what operations cost in the emulator.
 const EMULATOR: &str = "captured-vm";
@@ -64,6 +64,12 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         line: None,
         field: Some(error.field),
         reason: error.reason,
+    })?;
+    check_size(&shape).map_err(|reason| InputError {
+        file: system.file.to_owned(),
+        line: None,
+        field: Some("zones".to_owned()),
+        reason,
     })?;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
     let disk = |name: &str, pages: u64| {

@@ -99,6 +99,69 @@ fn a_scenario_that_cannot_be_names_its_field() {
     assert!(label.contains("runs"), "{label}");
 }
 
+const STUTTERP: &str = "reference/linux-6.1/stutterp/workers-12.json";
+
+#[test]
+fn the_shape_of_a_chaotic_run() {
+    let output = highwater(&["check", STUTTERP]);
+    // Whether all agree is told by the exit status, as for other files.
+    assert!(matches!(output.status.code(), Some(0 | 1)));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "stutterp: ",
+        " shapes agree",
+        "direct reclaim: pages scanned per page reclaimed: Linux 28.68, model ",
+        "kswapd: pages scanned per page reclaimed: Linux 2.66, model ",
+        "throttled waits: share of ISOLATED: Linux 100.0 %, model ",
+        "ISOLATED waits: share that returned at once: Linux 51.1 %, model ",
+        "ISOLATED waits: share that timed out: Linux 4.3 %, model ",
+        "throttled waits: share of kswapd: Linux 0.0 %, model ",
+        "# judged: the shapes above, of 3 runs together",
+        "# pgscan_direct: Linux 1476123, model ",
+        "# latency largest in ms: Linux 21531, model ",
+        "# throttled ISOLATED, 0 of 20000 us: Linux 24, model ",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // 9 of 11 today; what differs is in the book.
+    let report = json(&["check", STUTTERP, "--min-agreement", "70", "--format", "json"]);
+    assert_eq!(report["nr_figures"], 11);
+    assert_eq!(report["files"][0]["kind"], "stutterp");
+}
+
+#[test]
+fn a_stutterp_that_cannot_be_names_its_field() {
+    let text = std::fs::read_to_string(root().join(STUTTERP)).unwrap();
+    let good: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let complaint = |field: &str, value: serde_json::Value| {
+        let mut bad = good.clone();
+        bad[field] = value;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bad.json");
+        std::fs::write(&path, bad.to_string()).unwrap();
+        let output = highwater(&["check", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{field}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("bad.json") && text.contains(&format!("{field}: ")), "{text}");
+        text
+    };
+    for (field, value, reason) in [
+        ("seconds", serde_json::json!(1e9), "more than 600"),
+        ("seconds", serde_json::json!(-1), "not a duration"),
+        ("workers", serde_json::json!(3), "less than writers"),
+        ("disk_bytes_per_s", serde_json::json!(0), "never answers"),
+        ("file_bytes_each", serde_json::json!(1_u64 << 39), "do not fit the disk"),
+        ("hog_bytes_each", serde_json::json!(7), "not between a page"),
+        ("latency_bytes", serde_json::json!("much"), "invalid type"),
+        ("zones", serde_json::json!([]), "without memory"),
+        ("throttled", serde_json::json!(5), "invalid type"),
+    ] {
+        let text = complaint(field, value);
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
 #[test]
 fn a_wrong_figure_is_found_and_named() {
     let file = root().join("reference/linux-6.1/static/static-1024-2.json");

@@ -20,6 +20,9 @@ const NR_ZONES: usize = 5;
 const LOCAL_DISTANCE: u32 = 10;
 const DISTANCE_MAX: u32 = 254;
 
+/// Largest file or mapping of a worker: 1 TiB.
+const MAPPING_BYTES_MAX: u64 = 1 << 40;
+
 /// Number of parameters of each known scenario.
 const SCENARIOS: [(&str, usize); 8] = [
     ("cyclic", 2),
@@ -139,6 +142,16 @@ impl Stutterp {
         if self.disk_bytes_per_s == 0 {
             return Err(document.error("disk_bytes_per_s", "0: such a disk never answers"));
         }
+        if self.writers > 0 {
+            mapping(document, "file_bytes_each", self.file_bytes_each)?;
+        }
+        if self.hogs > 0 {
+            mapping(document, "hog_bytes_each", self.hog_bytes_each)?;
+        }
+        mapping(document, "latency_bytes", self.latency_bytes)?;
+        if self.counters.is_empty() {
+            return Err(document.error("counters", "no counter"));
+        }
         for (i, ms) in self.latency_ms.iter().enumerate() {
             if !ms.is_finite() || *ms < 0.0 {
                 return Err(
@@ -152,10 +165,26 @@ impl Stutterp {
 }
 
 fn throttled(document: &Document<'_>, field: &str, bars: &[Throttled]) -> Checked {
-    match bars.iter().position(|bar| bar.reason.is_empty()) {
-        Some(i) => Err(document.error(format!("{field}[{i}].reason"), "empty")),
-        None => Ok(()),
+    for (i, bar) in bars.iter().enumerate() {
+        if bar.reason.is_empty() {
+            return Err(document.error(format!("{field}[{i}].reason"), "empty"));
+        }
+        let Throttled { usec_timeout, usec_delayed, .. } = *bar;
+        if usec_delayed > usec_timeout {
+            let problem = format!("{usec_delayed} is above the timeout of {usec_timeout}");
+            return Err(document.error(format!("{field}[{i}].usec_delayed"), problem));
+        }
     }
+    Ok(())
+}
+
+/// The size of a file or mapping that a worker has.
+fn mapping(document: &Document<'_>, field: &str, bytes: u64) -> Checked {
+    if (PAGE_SIZE..=MAPPING_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    let problem = format!("{bytes} is not between a page ({PAGE_SIZE}) and {MAPPING_BYTES_MAX}");
+    Err(document.error(field, problem))
 }
 
 fn page_size(document: &Document<'_>, size: u64) -> Checked {
