@@ -11,8 +11,8 @@
 //! | shares of many events, such as anonymous pages of those scanned | within 10 percentage points |
 //! | shares of few waits: by reason, at once, timed out | within 10 points, or what chance makes of so few |
 //!
-//! The factor is that of the studies' own repeats, whose counters differ by that much from run to
-//! run. Of `n` waits a share `p` has a standard error of `sqrt(p (1 - p) / n)`; waits come in bursts, of
+//! The factor is what the benchmark itself varies by from run to run, as its author reports it (spec 05
+//! §5: worst stalls of 24 and 12 s in one test). Of `n` waits a share `p` has a standard error of `sqrt(p (1 - p) / n)`; waits come in bursts, of
 //! which the members are alike, so it is doubled, and two of that are allowed. No tolerance is of a
 //! particular figure.
 //!
