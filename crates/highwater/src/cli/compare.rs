@@ -118,14 +118,17 @@ fn machines(
 ) -> Result<Vec<MachineFile>, CliError> {
     let machines = match (args.resolve()?, host) {
         (Some(machine), _) => vec![machine],
-        (None, HostKind::Sim) => experiment
-            .machines
-            .iter()
-            .map(|entry| {
-                MachineFile::load(&entry.name)
-                    .map_err(|error| of_experiment(experiment, "machine", error))
-            })
-            .collect::<Result<_, _>>()?,
+        (None, HostKind::Sim) => {
+            let mut loaded = Vec::new();
+            for at in 0..experiment.machines.len() {
+                let machine = MachineFile::load(&experiment.machines[at].name)
+                    .map_err(|error| of_experiment(experiment, "machine", error))?;
+                // A file's machine has a name of its own.
+                experiment.machines[at].name.clone_from(&machine.name);
+                loaded.push(machine);
+            }
+            loaded
+        }
         (None, HostKind::Native) => {
             let shape = &experiment.native;
             let mem = Some(format!("{}K", shape.memory.0 >> 10));

@@ -76,8 +76,13 @@ pub(super) struct StutterpChange {
     ladder: Option<Vec<u32>>,
     seconds: Option<f64>,
     warm_up: Option<f64>,
+    dirty_ratio: Option<u64>,
+    readers: Option<u32>,
+    files_per_writer: Option<FilesPerWriter>,
     block: Option<Bytes>,
     grain: Option<Bytes>,
+    mapping: Option<f64>,
+    pause_ms: Option<f64>,
 }
 
 impl StutterpSection {
@@ -124,12 +129,18 @@ impl StutterpSection {
     }
 
     pub(super) fn apply(&mut self, change: &StutterpChange) {
-        let StutterpChange { ladder, seconds, warm_up, block, grain } = change.clone();
-        self.ladder = ladder.unwrap_or(std::mem::take(&mut self.ladder));
-        self.seconds = seconds.unwrap_or(self.seconds);
-        self.warm_up = warm_up.unwrap_or(self.warm_up);
-        self.block = block.unwrap_or(self.block);
-        self.grain = grain.unwrap_or(self.grain);
+        if let Some(ladder) = &change.ladder {
+            self.ladder.clone_from(ladder);
+        }
+        self.seconds = change.seconds.unwrap_or(self.seconds);
+        self.warm_up = change.warm_up.unwrap_or(self.warm_up);
+        self.dirty_ratio = change.dirty_ratio.unwrap_or(self.dirty_ratio);
+        self.readers = change.readers.unwrap_or(self.readers);
+        self.files_per_writer = change.files_per_writer.unwrap_or(self.files_per_writer);
+        self.block = change.block.unwrap_or(self.block);
+        self.grain = change.grain.unwrap_or(self.grain);
+        self.mapping = change.mapping.unwrap_or(self.mapping);
+        self.pause_ms = change.pause_ms.unwrap_or(self.pause_ms);
     }
 
     /// Numbers of workers on a machine.
