@@ -138,6 +138,13 @@ pub trait Host: Sized {
         let _ = pfn;
     }
 
+    /// The running CPU takes the descriptor of frame `pfn` off a list: its cache line comes from the
+    /// CPU that did so last. Real machines see to that themselves.
+    #[inline(always)]
+    fn descriptor_use(&self, pfn: Pfn) {
+        let _ = pfn;
+    }
+
     /// Has the CPUs in `targets` that are in `scope` do `count` operations of a kind now, and waits
     /// for them (an inter-processor interrupt; the caller's own CPU is left out). Real machines have
     /// no other CPU's state to change and do nothing.

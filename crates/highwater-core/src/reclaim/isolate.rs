@@ -62,6 +62,7 @@ impl<H: Devices> Kernel<H> {
             && let Some(pfn) = from.pop_tail(map)
         {
             let page = &map[pfn.idx()];
+            cx.host.descriptor_use(pfn);
             let state = page.state();
             let zone = state.zone_type_index();
             result.scanned += 1;

@@ -63,6 +63,10 @@ pub struct SimHost {
     disks: Vec<Disk>,
     lock_classes: [Rc<LockClass>; CoreLockClass::COUNT],
     warmth: RefCell<CacheWarmth>,
+    /// By frame: the CPU whose cache has its descriptor.
+    descriptors: Box<[Cell<u16>]>,
+    /// What it costs to get one from another CPU, of the same node or not.
+    line_ns: [u64; 2],
     /// First frame and node of each range of memory, by frame.
     node_ranges: Vec<(u64, u16)>,
     tracing: Tracing,
@@ -113,6 +117,10 @@ impl SimHost {
             socket_of_node,
             nr_frames as usize,
         );
+        // As a lock's line: what taking it costs more than one that is at hand.
+        let line = costs.lock(CoreLockClass::Lru);
+        let line_ns = [line.same_node_ns, line.cross_node_ns]
+            .map(|ns| ns.saturating_sub(line.hot_ns));
         SimHost {
             sim: sim.clone(),
             meters: std::array::from_fn(|at| Meter {
@@ -123,6 +131,8 @@ impl SimHost {
             disks: Vec::new(),
             lock_classes,
             warmth: RefCell::new(warmth),
+            descriptors: (0..nr_frames).map(|_| Cell::new(0)).collect(),
+            line_ns,
             node_ranges,
             has_tracing: tracing.digest || tracing.sink.is_some(),
             tracing,
@@ -227,6 +237,16 @@ impl Host for SimHost {
 
     fn frame_dma(&self, pfn: Pfn) {
         self.warmth.borrow_mut().forget(pfn.get() as usize);
+    }
+
+    #[inline(always)]
+    fn descriptor_use(&self, pfn: Pfn) {
+        let cpu = self.sim.cpu();
+        let last = CpuId(self.descriptors[pfn.get() as usize].replace(cpu.0));
+        if last != cpu {
+            let is_far = self.sim.node_of(cpu) != self.sim.node_of(last);
+            self.sim.charge(self.line_ns[usize::from(is_far)]);
+        }
     }
 
     fn interrupt(&self, targets: &CpuSet, scope: IpiScope, work: Cost, count: u32) {
