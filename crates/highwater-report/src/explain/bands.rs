@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use highwater_results::explain::{Band, Cause, ExplainedRun, TaskTime};
+use highwater_results::explain::{Band, Cause, TaskTime};
 
+use super::Column;
 use super::figures::{Unit, apportion, percent, thousandths};
 use super::reasons::{Reason, reasons};
 use crate::table::{Cell, Layout, Table};
@@ -45,7 +46,7 @@ enum Per {
 }
 
 /// Tables of the operations of policies on one machine; each policy with all its seeds.
-pub fn operations(policies: &[(String, Vec<&ExplainedRun>)]) -> Vec<Table> {
+pub fn operations(policies: &[Column<'_>]) -> Vec<Table> {
     let bands = || policies.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.bands);
     let mut names: Vec<&str> = Vec::new();
     for band in bands() {
@@ -86,7 +87,7 @@ pub fn operations(policies: &[(String, Vec<&ExplainedRun>)]) -> Vec<Table> {
 }
 
 /// The table of what tasks did over the whole run.
-pub fn tasks(policies: &[(String, Vec<&ExplainedRun>)]) -> Option<Table> {
+pub fn tasks(policies: &[Column<'_>]) -> Option<Table> {
     let tasks = || policies.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.tasks);
     let mut kinds: Vec<&str> = Vec::new();
     for task in tasks() {
@@ -150,7 +151,7 @@ fn table(
     group_label: &str,
     counted: &str,
     per: Per,
-    policies: &[(String, Vec<&ExplainedRun>)],
+    policies: &[Column<'_>],
     groups: Vec<(String, Vec<Part>)>,
 ) -> Table {
     let value_ns = |part: &Part| match per {
@@ -306,11 +307,13 @@ fn push(table: &mut Table, group: &str, cause: &str, cells: impl Iterator<Item =
 
 #[cfg(test)]
 mod tests {
+    use highwater_results::explain::ExplainedRun;
+
     use super::super::tests::{cause, explanation, leaf};
     use super::*;
     use crate::render::terminal;
 
-    fn policies(runs: &[ExplainedRun]) -> Vec<(String, Vec<&ExplainedRun>)> {
+    fn policies(runs: &[ExplainedRun]) -> Vec<Column<'_>> {
         runs.iter().map(|run| (run.label.clone(), vec![run])).collect()
     }
 

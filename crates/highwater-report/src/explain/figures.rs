@@ -44,7 +44,7 @@ pub(super) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -128,8 +128,8 @@ mod tests {
             if whole > 0 {
                 prop_assert_eq!(shares.iter().sum::<u64>(), units);
                 for (&share, &weight) in shares.iter().zip(&weights) {
-                    let exact = u128::from(units) * u128::from(weight) / whole;
-                    prop_assert!(u128::from(share) == exact || u128::from(share) == exact + 1);
+                    let exact = u128::from(units) * u128::from(weight);
+                    prop_assert!((u128::from(share) * whole).abs_diff(exact) < whole);
                 }
             }
         }

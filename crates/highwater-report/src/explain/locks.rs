@@ -2,13 +2,14 @@
 
 use highwater_results::explain::{ExplainedRun, LockRow};
 
+use super::Column;
 use crate::table::{Cell, Layout, Table};
 
 /// Values that people compare with lock_stat's are in its unit.
 const UNIT_NS: f64 = 1000.0;
 
 /// Locks of policies on one machine, those waited for longest first; each policy with all its seeds.
-pub fn locks(policies: &[(String, Vec<&ExplainedRun>)]) -> Option<Table> {
+pub fn locks(policies: &[Column<'_>]) -> Option<Table> {
     let columns = [
         "taken",
         "contended",

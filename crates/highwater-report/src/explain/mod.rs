@@ -72,7 +72,7 @@ impl<'a> Group<'a> {
     fn worst(&self) -> Vec<&'a Operation> {
         let nr_kept = self.runs.iter().map(|run| run.worst.len()).max().unwrap_or(0);
         let mut all: Vec<&Operation> = self.runs.iter().flat_map(|run| &run.worst).collect();
-        all.sort_by(|a, b| b.ns.cmp(&a.ns));
+        all.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
         all.truncate(nr_kept);
         all
     }
@@ -104,9 +104,12 @@ impl<'a> Group<'a> {
     }
 }
 
+/// A policy's heading and its runs, one for each seed: a column of a machine's tables.
+pub type Column<'a> = (String, Vec<&'a ExplainedRun>);
+
 /// Groups of one machine as columns.
-fn by_machine<'a>(groups: &'a [Group<'a>]) -> Vec<(&'a str, Vec<(String, Vec<&'a ExplainedRun>)>)> {
-    let mut machines: Vec<(&str, Vec<(String, Vec<&ExplainedRun>)>)> = Vec::new();
+fn by_machine<'a>(groups: &'a [Group<'a>]) -> Vec<(&'a str, Vec<Column<'a>>)> {
+    let mut machines: Vec<(&str, Vec<Column<'_>>)> = Vec::new();
     for group in groups {
         let column = (group.label.to_owned(), group.runs.clone());
         match machines.iter_mut().find(|(machine, _)| *machine == group.machine) {
