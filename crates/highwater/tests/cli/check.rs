@@ -116,7 +116,7 @@ fn the_shape_of_a_chaotic_run() {
         "ISOLATED waits: share that returned at once: Linux 51.1 %, model ",
         "ISOLATED waits: share that timed out: Linux 4.3 %, model ",
         "throttled waits: share of kswapd: Linux 0.0 %, model ",
-        "# judged: the shapes above, of 3 runs together",
+        "# judged: the shapes above, of 12 runs together",
         "# pgscan_direct: Linux 1476123, model ",
         "# latency largest in ms: Linux 21531, model ",
         "# throttled ISOLATED, 0 of 20000 us: Linux 24, model ",

@@ -101,11 +101,12 @@ fn pooled(runs: &[Observed], q: &Quotient) -> Option<f64> {
     (by > 0.0).then(|| total(q.of) / by)
 }
 
-/// A value and what the single runs had.
+/// A value, and between what the single runs lie.
 fn with_runs(value: Option<f64>, runs: &[Option<f64>], text: &dyn Fn(f64) -> String) -> String {
-    let of = |value: &Option<f64>| value.map_or_else(|| "none".to_owned(), text);
-    let each: Vec<String> = runs.iter().map(of).collect();
-    format!("{} ({})", of(&value), each.join(", "))
+    let Some(value) = value else { return "none".to_owned() };
+    let each = || runs.iter().flatten().copied();
+    let (low, high) = (each().fold(value, f64::min), each().fold(value, f64::max));
+    format!("{} ({} to {})", text(value), text(low), text(high))
 }
 
 /// Everything judged.
@@ -158,12 +159,12 @@ fn share(
     }
 }
 
-/// Percentage points by which a share among `n` may differ.
-fn points(share: f64, n: u64) -> f64 {
+/// Percentage points by which the shares of two sets of waits may differ; each is how many of how many.
+fn points((real_of, real): (u64, u64), (model_of, model): (u64, u64)) -> f64 {
     // One of each kind more than were seen: none of a few does not mean never.
-    let n = n as f64;
-    let p = (share * n + 1.0) / (n + 2.0);
-    (100.0 * ERRORS * (p * (1.0 - p) / n.max(1.0)).sqrt()).max(POINTS)
+    let p = (real_of + model_of + 1) as f64 / (real + model + 2) as f64;
+    let variance = |n: u64| p * (1.0 - p) / n.max(1) as f64;
+    (100.0 * ERRORS * (variance(real) + variance(model)).sqrt()).max(POINTS)
 }
 
 /// Waits whose key passes a test.
@@ -179,15 +180,13 @@ fn share_of_waits(
     of: &dyn Fn(&Bar) -> bool,
     by: &dyn Fn(&Bar) -> bool,
 ) -> Figure {
-    let quotient = |of: u64, by: u64| (by > 0).then(|| of as f64 / by as f64);
-    let (real_of, real_by) = (count(&real.direct, of), count(&real.direct, by));
+    let quotient = |(of, by): (u64, u64)| (by > 0).then(|| of as f64 / by as f64);
+    let real = (count(&real.direct, of), count(&real.direct, by));
     let each: Vec<(u64, u64)> =
         runs.iter().map(|run| (count(&run.direct, of), count(&run.direct, by))).collect();
     let sums = each.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    let real = quotient(real_of, real_by);
-    let allowed = points(real.unwrap_or(0.0), real_by);
-    let each: Vec<Option<f64>> = each.iter().map(|&(of, by)| quotient(of, by)).collect();
-    share(field, real, quotient(sums.0, sums.1), &each, allowed)
+    let each: Vec<Option<f64>> = each.into_iter().map(quotient).collect();
+    share(field, quotient(real), quotient(sums), &each, points(real, sums))
 }
 
 /// Shares of throttled waits.
@@ -214,16 +213,16 @@ fn waits(real: &Observed, runs: &[Observed]) -> Vec<Figure> {
         }
     }
     // kswapd among all who were throttled.
-    let kswapd = |run: &Observed| run.kswapd.values().sum::<u64>();
-    let all = |run: &Observed| kswapd(run) + run.direct.values().sum::<u64>();
-    let quotient = |of: u64, by: u64| (by > 0).then(|| of as f64 / by as f64);
-    let real_share = quotient(kswapd(real), all(real));
-    let each: Vec<Option<f64>> = runs.iter().map(|run| quotient(kswapd(run), all(run))).collect();
-    let total = |part: &dyn Fn(&Observed) -> u64| runs.iter().map(part).sum::<u64>();
-    let model_share = quotient(total(&kswapd), total(&all));
-    let allowed = points(real_share.unwrap_or(0.0), all(real));
+    let kswapd = |run: &Observed| {
+        let waits = run.kswapd.values().sum::<u64>();
+        (waits, waits + run.direct.values().sum::<u64>())
+    };
+    let quotient = |(of, by): (u64, u64)| (by > 0).then(|| of as f64 / by as f64);
+    let (real, each): (_, Vec<_>) = (kswapd(real), runs.iter().map(kswapd).collect());
+    let sums = each.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let each: Vec<Option<f64>> = each.into_iter().map(quotient).collect();
     let field = "throttled waits: share of kswapd".to_owned();
-    figures.push(share(field, real_share, model_share, &each, allowed));
+    figures.push(share(field, quotient(real), quotient(sums), &each, points(real, sums)));
     figures
 }
 
@@ -236,7 +235,7 @@ fn short(reason: &str) -> &str {
 pub(super) fn notes(real: &Observed, runs: &[Observed], seconds: f64) -> Vec<String> {
     let nr_runs = runs.len() as f64;
     let mut notes = vec![format!(
-        "judged: the shapes above, of {} runs together (in brackets one by one); reported from here on",
+        "judged: the shapes above, of {} runs together (in brackets: one by one); reported: the rest, means of a run",
         runs.len()
     )];
     for key in COUNTERS {
@@ -248,11 +247,17 @@ pub(super) fn notes(real: &Observed, runs: &[Observed], seconds: f64) -> Vec<Str
         }
     }
     let model: Vec<f64> = runs.iter().flat_map(|run| run.latency_ms.iter().copied()).collect();
-    let each: Vec<String> = runs.iter().map(|run| run.latency_ms.len().to_string()).collect();
+    let per_run = |count: f64| count / nr_runs;
+    let waits = |run: &Observed| run.direct.values().chain(run.kswapd.values()).sum::<u64>();
     notes.push(format!(
-        "latency operations in {seconds} s: Linux {}, model {}",
+        "throttled waits: Linux {}, model {:.1}",
+        waits(real),
+        per_run(runs.iter().map(waits).sum::<u64>() as f64)
+    ));
+    notes.push(format!(
+        "latency operations in {seconds} s: Linux {}, model {:.1}",
         real.latency_ms.len(),
-        each.join(", ")
+        per_run(model.len() as f64)
     ));
     for (name, part) in [("median", 0.5), ("90 %", 0.9), ("largest", 1.0)] {
         let (real, model) = (quantile(&real.latency_ms, part), quantile(&model, part));
@@ -317,7 +322,7 @@ mod tests {
             let figure = figure(&figures, "direct reclaim").clone();
             (figure.model, figure.agrees)
         };
-        assert_eq!(ratio(2000), ("15.00 (40.00, 6.67)".to_owned(), true));
+        assert_eq!(ratio(2000), ("15.00 (6.67 to 40.00)".to_owned(), true));
         assert!(!ratio(1990).1);
         // kswapd did nothing anywhere.
         assert!(figure(&figures(&real, &runs(0)), "kswapd: pages").agrees);
@@ -325,12 +330,14 @@ mod tests {
 
     #[test]
     fn few_waits_may_differ_by_chance() {
-        // 24 of 47, twice twice the error of 7.3 points.
-        assert!((points(24.0 / 47.0, 47) - 29.17).abs() < 0.1, "{}", points(24.0 / 47.0, 47));
-        // 2 of 47.
-        assert!((points(2.0 / 47.0, 47) - 14.0).abs() < 0.5, "{}", points(2.0 / 47.0, 47));
-        assert!((points(1.0, 10_000) - POINTS).abs() < f64::EPSILON);
-        assert!(points(0.0, 0) > 100.0, "nothing is known of what did not happen");
+        // Four times the error of 7.2 points, and next to nothing for the many.
+        let half = points((24, 47), (50_000, 100_000));
+        assert!((half - 29.2).abs() < 0.1, "{half}");
+        // The fewer there are on either side, the less they say.
+        assert!((points((24, 47), (25, 47)) - 41.2).abs() < 0.1);
+        assert!((points((0, 47), (2, 11)) - 29.2).abs() < 0.1);
+        assert!((points((10_000, 10_000), (30_000, 30_000)) - POINTS).abs() < f64::EPSILON);
+        assert!(points((0, 0), (0, 5)) > 100.0, "nothing is known of what did not happen");
     }
 
     #[test]
@@ -347,7 +354,7 @@ mod tests {
             [observed(&[], &[("ISOLATED", 20_000, 0, 240), ("ISOLATED", 20_000, 12_000, 230)])];
         assert!(figures(&real, &same).iter().all(|figure| figure.agrees));
         let other =
-            [observed(&[], &[("ISOLATED", 20_000, 20_000, 10), ("NOPROGRESS", 4000, 0, 40)])];
+            [observed(&[], &[("ISOLATED", 20_000, 20_000, 60), ("NOPROGRESS", 4000, 0, 140)])];
         let figures = figures(&real, &other);
         for field in ["share of ISOLATED", "share of NOPROGRESS", "timed out", "at once"] {
             assert!(!figure(&figures, field).agrees, "{field}");
