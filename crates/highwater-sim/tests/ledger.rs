@@ -236,7 +236,7 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
     for kind in ["Kernel", "User", "Tick", "Interrupt", "Cpu", "lock"] {
         assert!(times.get(kind).is_some_and(|&ns| ns > 0), "{kind} of {times:#?}");
     }
-    for why in ["a page's input", "a request tag"] {
+    for why in ["a page's input", "writes in flight to be fewer"] {
         let wait = format!("{:?}", NodeKey::Wait(why));
         assert!(times.get(&wait).is_some_and(|&ns| ns > 0), "{why} of {times:#?}");
     }

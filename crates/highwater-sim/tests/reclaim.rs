@@ -166,7 +166,11 @@ fn kswapd_reads_along() {
 #[test]
 fn reclaimers_sleep_in_whole_ticks() {
     let setup = Setup { memory_mib: 48, cpus: 4, swap_mib: 256, disk_bytes_per_s: 10_000_000 };
-    let (mut machine, throttles, _) = setup.boot_with(|config| config.disks[1].depth = 256);
+    // A deep queue that takes all of it: many pages are under writeback at once.
+    let (mut machine, throttles, _) = setup.boot_with(|config| {
+        config.disks[1].depth = 256;
+        config.machine.tunables.wbt = false;
+    });
     let mut hogs = Vec::new();
     for _ in 0..8 {
         hogs.push(machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
