@@ -29,6 +29,7 @@ use crate::page_cache::FileSpec;
 use crate::sync::WaitQueue;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::order::LockClass;
+use crate::vmstat::NodeStat;
 
 /// Empty slabs of this size that are kept (`min_partial`: half the logarithm of 4096).
 const KEPT_MAX: usize = 6;
@@ -156,6 +157,7 @@ impl<H: Devices> Kernel<H> {
         while self.block.vectors.nr_kept.load(Relaxed) > KEPT_MAX {
             let Some(pfn) = self.kept_vector(cx) else { return };
             self.mem.map.page(pfn).init_flags(PageFlags::empty());
+            self.count_vector(cx, pfn, -1);
             let freed = self.mem.free(cx, pfn, Order::ZERO);
             debug_assert!(freed.is_ok(), "a vector that is not ours: {freed:?}");
         }
@@ -174,7 +176,15 @@ impl<H: Devices> Kernel<H> {
         let node = self.mem.cpu_node(cx.cpu());
         let pfn = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None)?;
         self.mem.map.page(pfn).init_flags(PageFlags::PINNED);
+        self.count_vector(cx, pfn, 1);
         Some(BioVector::Page(pfn))
+    }
+
+    fn count_vector(&self, cx: &Cx<'_, H>, pfn: Pfn, delta: i64) {
+        if let Some(zone) = self.mem.zone_of(pfn) {
+            let stats = &self.mem.node(zone.node).stats;
+            stats.add(cx.cpu(), NodeStat::SlabUnreclaimable as usize, delta);
+        }
     }
 
     fn reserved_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> Option<BioVector> {
