@@ -1,15 +1,17 @@
-//! Who takes how much memory: the account behind the `prioritised` policy
-//! (docs: decision 0006).
+//! Who takes how much memory: the account behind the `prioritised` policy (decision 0006).
 //!
 //! A task's *balance* is the pages it took for programs and files less the pages it gave back,
-//! whichever way: by unmapping, truncating, exiting, or by reclaiming them. Who maps memory and gives
-//! all of it back has none; who keeps what it takes while others have to reclaim for it has much; who
-//! reclaims as much as it takes owes nothing. Balances are forgotten by half whenever reclaim has gone
-//! through a part of the machine's memory: the clock is work, not time, so a slow disk or a small
-//! machine do not change what counts as lately.
+//! whichever way: by unmapping, truncating, exiting, or by reclaiming them. Who keeps what it takes
+//! while others have to reclaim for it has much; who reclaims as much as it takes owes nothing. Its
+//! *trust* is the most that it gave back at a stretch lately: a task that maps memory for a while and
+//! gives it back will do so again, and what it holds up to then does not make reclaim necessary in
+//! the long run. Balance less trust is what a task is made to wait for.
 //!
-//! How long a task waits depends on its balance against the typical one, which is the balance that
-//! the holder of a page taken lately has on average (sum of squares over sum). Sums are kept, not
+//! Both are forgotten by half whenever reclaim has gone through a part of the machine's memory: the
+//! clock is work, not time, so a slow disk or a small machine do not change what counts as lately.
+//!
+//! How long a task waits depends on its weight against the typical one, which is the weight that the
+//! holder of a page taken lately has on average (sum of squares over sum). Sums are kept, not
 //! recomputed: nobody ever looks at all tasks.
 //!
 //! Cost: two counts in the task for each page's life, and, when a task is about to be throttled, a
@@ -47,8 +49,21 @@ pub struct Demand {
     taken: Cell<u64>,
     /// Pages given back since.
     given: Cell<u64>,
-    /// The balance then, and the half-life it was; none: never settled.
-    settled: Cell<Option<(i64, u64)>>,
+    /// Pages given back since it took one.
+    stretch: Cell<u64>,
+    /// Longest such stretch since.
+    longest: Cell<u64>,
+    /// What it was then; none: never settled.
+    settled: Cell<Option<Settled>>,
+}
+
+/// A task's account when it was settled.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    balance: i64,
+    trust: i64,
+    /// Half-lives since boot.
+    at: u64,
 }
 
 impl Demand {
@@ -56,12 +71,20 @@ impl Demand {
     #[inline(always)]
     pub(crate) fn take(&self) {
         self.taken.set(self.taken.get() + 1);
+        if self.stretch.get() != 0 {
+            self.end_stretch();
+        }
     }
 
     /// The task gave one back.
     #[inline(always)]
     pub(crate) fn give(&self) {
         self.given.set(self.given.get() + 1);
+        self.stretch.set(self.stretch.get() + 1);
+    }
+
+    fn end_stretch(&self) {
+        self.longest.set(self.longest.get().max(self.stretch.take()));
     }
 }
 
@@ -80,14 +103,18 @@ pub struct DemandDomain {
 
 /// A balance after some half-lives in which the task took `net` pages more than it gave, evenly.
 const fn aged(balance: i64, half_lives: u64, net: i64) -> i64 {
-    let left = if half_lives < 63 { balance >> half_lives } else { 0 };
+    let left = faded(balance, half_lives);
     // Of what came evenly over k half-lives, 1/k each, the sum of 1/k * 2^-i is left.
     left + if half_lives > 1 { 2 * net / half_lives as i64 } else { net }
 }
 
-/// What a balance counts: nothing if the task gave more than it took.
-const fn weight(balance: i64) -> i64 {
-    if balance > 0 { balance >> UNIT_SHIFT } else { 0 }
+const fn faded(amount: i64, half_lives: u64) -> i64 {
+    if half_lives < 63 { amount >> half_lives } else { 0 }
+}
+
+/// What a task waits for: nothing if it gave more than it took, or is trusted to give it back.
+const fn weight(balance: i64, trust: i64) -> i64 {
+    if balance > trust { (balance - trust) >> UNIT_SHIFT } else { 0 }
 }
 
 /// How many of `longest` ticks a task waits whose balance has this weight, at least one.
@@ -121,12 +148,16 @@ impl DemandDomain {
     fn settle(&self, task: &Demand, half_life: u64) -> i64 {
         let now = self.now(half_life);
         let net = task.taken.take() as i64 - task.given.take() as i64;
-        let (balance, since) = task.settled.get().unwrap_or((0, now));
-        let half_lives = now.saturating_sub(since);
-        let before = weight(aged(balance, half_lives, 0));
-        let balance = aged(balance, half_lives, net);
-        task.settled.set(Some((balance, now)));
-        let after = weight(balance);
+        task.end_stretch();
+        let fresh = Settled { balance: 0, trust: 0, at: now };
+        let last = task.settled.get().unwrap_or(fresh);
+        let half_lives = now.saturating_sub(last.at);
+        let kept = faded(last.trust, half_lives);
+        let before = weight(faded(last.balance, half_lives), kept);
+        let balance = aged(last.balance, half_lives, net);
+        let trust = kept.max(task.longest.take() as i64);
+        task.settled.set(Some(Settled { balance, trust, at: now }));
+        let after = weight(balance, trust);
         if after != before {
             self.sum.fetch_add(after - before, Relaxed);
             self.squares.fetch_add(after * after - before * before, Relaxed);
@@ -172,6 +203,7 @@ mod tests {
     fn draw(domain: &DemandDomain, task: &Demand, taken: u64, given: u64) -> i64 {
         task.taken.set(taken);
         task.given.set(given);
+        task.stretch.set(given);
         domain.settle(task, HALF_LIFE)
     }
 
@@ -196,6 +228,10 @@ mod tests {
         assert!((12..=13).contains(&ticks(&domain, half_way)), "{}", ticks(&domain, half_way));
         let done = draw(&domain, &guest, 28_800, 32_000);
         assert_eq!((done, ticks(&domain, done)), (0, 1));
+        // It is trusted to do that again, but not to take more.
+        assert_eq!(draw(&domain, &guest, 32_000, 0), 0);
+        assert_eq!(draw(&domain, &guest, 32, 0), 1);
+        draw(&domain, &guest, 0, 32_032);
         assert_eq!(domain.sum.load(Relaxed), 4000);
         assert_eq!(domain.squares.load(Relaxed), 4_000_000);
     }
@@ -226,5 +262,21 @@ mod tests {
         let weight = draw(&domain, &other, 320_000, 0);
         assert_eq!(weight, (64_000 / 4096 + 320_000 * 2 / 12) / 32);
         assert_eq!((aged(-64, 1, 0), aged(5, 100, 0)), (-32, 0), "debts of reclaim's too");
+    }
+
+    #[test]
+    fn trust_fades_too() {
+        let domain = DemandDomain::default();
+        let task = Demand::default();
+        draw(&domain, &task, 3200, 3200);
+        assert_eq!(draw(&domain, &task, 3200, 0), 0);
+        domain.reclaimed.store(HALF_LIFE, Relaxed);
+        // Half of the trust and half of the balance: it has kept them.
+        assert_eq!(draw(&domain, &task, 3200, 0), 100);
+        // Stretches end where it takes a page.
+        (0..5).for_each(|_| task.give());
+        task.take();
+        (0..3).for_each(|_| task.give());
+        assert_eq!((task.longest.get(), task.stretch.get()), (5, 3));
     }
 }
