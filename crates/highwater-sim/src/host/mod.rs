@@ -119,8 +119,8 @@ impl SimHost {
         );
         // As a lock's line: what taking it costs more than one that is at hand.
         let line = costs.lock(CoreLockClass::Lru);
-        let line_ns = [line.same_node_ns, line.cross_node_ns]
-            .map(|ns| ns.saturating_sub(line.hot_ns));
+        let line_ns =
+            [line.same_node_ns, line.cross_node_ns].map(|ns| ns.saturating_sub(line.hot_ns));
         SimHost {
             sim: sim.clone(),
             meters: std::array::from_fn(|at| Meter {

@@ -67,6 +67,9 @@ pub struct StutterpSection {
     pub mapping: f64,
     /// How long it sleeps before each operation.
     pub pause_ms: f64,
+    /// What the rest of the system holds for good, a fraction of memory: slab, stacks, daemons.
+    #[serde(default)]
+    pub resident: f64,
 }
 
 /// What `--quick` and `--full` change.
@@ -83,6 +86,7 @@ pub(super) struct StutterpChange {
     grain: Option<Bytes>,
     mapping: Option<f64>,
     pause_ms: Option<f64>,
+    resident: Option<f64>,
 }
 
 impl StutterpSection {
@@ -115,14 +119,16 @@ impl StutterpSection {
             Some(("dirty-ratio", "must be between 1 and 100 percent"))
         } else if self.readers > 1 {
             Some(("readers", "must be 0 or 1"))
-        } else if self.block.0 < page || self.block.0 % page != 0 {
+        } else if self.block.0 < page || !self.block.0.is_multiple_of(page) {
             Some(("block", "must be a number of 4 KiB pages"))
-        } else if self.grain.0 < page || self.grain.0 % page != 0 {
+        } else if self.grain.0 < page || !self.grain.0.is_multiple_of(page) {
             Some(("grain", "must be a number of 4 KiB pages"))
         } else if !(self.mapping > 0.0 && self.mapping <= 1.0) {
             Some(("mapping", "must be above 0 and at most 1"))
         } else if !(0.0..=10_000.0).contains(&self.pause_ms) {
             Some(("pause-ms", "must be between 0 and 10000"))
+        } else if !(0.0..=0.5).contains(&self.resident) {
+            Some(("resident", "must be between 0 and 0.5"))
         } else {
             None
         }
@@ -141,6 +147,7 @@ impl StutterpSection {
         self.grain = change.grain.unwrap_or(self.grain);
         self.mapping = change.mapping.unwrap_or(self.mapping);
         self.pause_ms = change.pause_ms.unwrap_or(self.pause_ms);
+        self.resident = change.resident.unwrap_or(self.resident);
     }
 
     /// Numbers of workers on a machine.

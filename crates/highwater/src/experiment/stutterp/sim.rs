@@ -7,7 +7,8 @@ use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, HZ, Host};
 use highwater_core::kernel::Error;
-use highwater_core::page::PAGE_SIZE;
+use highwater_core::page::{Order, PAGE_SIZE, PageFlags};
+use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{File, FileSpec};
 use highwater_core::swap::SwapSpec;
 use highwater_results::Times;
@@ -77,6 +78,7 @@ pub(super) fn run(
         files: make_files(&machine, section, &step, disk.first_page),
         section: section.clone(),
         mapping_pages: section.mapping_pages(memory_pages),
+        resident_pages: (section.resident * memory_pages as f64) as u64,
         seed,
     };
     let (parts, before) = (SimKernel::clone(&machine), snapshot(&machine.kernel.mem));
@@ -226,12 +228,14 @@ struct Plan {
     files: AllFiles,
     section: StutterpSection,
     mapping_pages: u32,
+    resident_pages: u64,
     seed: u64,
 }
 
 /// The benchmark's shell script: starts the workers, waits, stops them kind by kind.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended, RunError> {
-    let Plan { step, files, section, mapping_pages, seed } = plan;
+    let Plan { step, files, section, mapping_pages, resident_pages, seed } = plan;
+    hold(machine, cx, resident_pages);
     let mut times = Times::default();
     let (of_files, of_hogs, of_latency): (Rc<Stop>, Rc<Stop>, Rc<Stop>) = Default::default();
     let block_bytes = section.block.0.min(step.file_bytes.max(PAGE_SIZE as u64));
@@ -282,6 +286,17 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
     let latencies_ns = join(latency, &mut times)?;
     times.elapsed_ns = cx.host.now_ns();
     Ok(Ended { latencies_ns, sweeps, written, times, counters: Default::default() })
+}
+
+/// Takes pages that nobody gives back: the rest of the system.
+fn hold(machine: &SimKernel, cx: &Cx<'_, SimHost>, pages: u64) {
+    let kernel = &machine.kernel;
+    let node = kernel.mem.cpu_node(cx.cpu());
+    for _ in 0..pages {
+        let page = kernel.mem.alloc(cx, &**kernel, Gfp::GFP_KERNEL, Order::ZERO, node, None);
+        let Some(pfn) = page else { break };
+        kernel.mem.map.page(pfn).flag_set::<SimHost>(PageFlags::PINNED);
+    }
 }
 
 fn nanoseconds(seconds: f64) -> u64 {
