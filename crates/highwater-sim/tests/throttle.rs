@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
+use highwater_core::host::Host;
 use highwater_core::page_cache::FileSpec;
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
@@ -15,12 +16,16 @@ use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
 use highwater_sim::engine::Placement;
+use highwater_sim::ledger::NodeKey;
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const MILLISECOND: u64 = 1_000_000;
 const LIMIT_NS: u64 = 3600 * 1_000_000_000;
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+/// What a throttled reclaimer waits for.
+const THROTTLES: [&str; 3] =
+    ["progress of reclaim", "isolated pages", "writeback of pages at the tail"];
 const HOG_PAGES: u32 = 4000;
 
 /// One wait, µs.
@@ -34,6 +39,10 @@ enum Wait {
 /// What a run showed.
 struct Seen {
     waits: Vec<Wait>,
+    /// How often the guest mapped and unmapped.
+    nr_visits: u64,
+    /// How long it was throttled for that, ns.
+    guest_throttled_ns: u64,
     machine: SimMachine,
 }
 
@@ -77,7 +86,7 @@ fn disks(bytes_per_s: u64) -> Vec<DiskSpec> {
 }
 
 /// 64 MiB and four CPUs. Eight programs of 16 MiB go over their memory, four write files, for
-/// fifteen virtual seconds; `change` may change the configuration.
+/// fifteen virtual seconds; a guest maps and unmaps one MiB. `change` may change the configuration.
 fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     let mut machine =
         Machine::from_sizes("test", &[(64 << 20, (0..4).collect())]).expect("machine");
@@ -142,13 +151,43 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
             }
         });
     }
+    let is_guest_over = Rc::clone(&is_over);
+    machine.spawn_task("guest", Placement::Anywhere, move |cx, kernel| {
+        let space = kernel.create_space(cx).expect("space");
+        space.add_task(cx);
+        while !is_guest_over.get() {
+            cx.host.sim().sleep_ns(5 * MILLISECOND);
+            cx.host.op_begin();
+            let start = kernel.mmap(cx, &space, 256, 1, RW, Backing::Anon).expect("map");
+            kernel.touch_range(cx, &space, start, 256, Access::Write).expect("memory");
+            kernel.munmap(cx, &space, start, 256).expect("unmap");
+            cx.host.op_end("visit");
+        }
+        kernel.exit_space(cx, &space);
+        space.remove_task(cx);
+    });
     machine.spawn_task("clock", Placement::Anywhere, move |cx, _| {
         cx.host.sim().sleep_ns(15_000 * MILLISECOND);
         is_over.set(true);
     });
+    machine.sim().open_ledger();
     machine.run_within(LIMIT_NS).expect("run");
-    let waits = waits.take();
-    Seen { waits, machine }
+    let ledger = machine.sim().close_ledger();
+    let throttled_ns = |op| {
+        let tree = ledger.op_tree(op);
+        let is_throttle = |key| match key {
+            NodeKey::Wait(why) => THROTTLES.contains(&why),
+            _ => false,
+        };
+        tree.nodes()
+            .iter()
+            .filter(|node| is_throttle(node.key))
+            .map(|node| node.self_ns)
+            .sum::<u64>()
+    };
+    let guest_throttled_ns = ledger.ops.iter().map(throttled_ns).sum();
+    let (waits, nr_visits) = (waits.take(), ledger.ops.len() as u64);
+    Seen { waits, nr_visits, guest_throttled_ns, machine }
 }
 
 /// Delays of full ticks, never longer than the timeout.
@@ -239,4 +278,20 @@ fn who_sleeps_does_not_scan() {
     let scanned = |policy| run(policy, |_| {}).event(VmEvent::PgscanDirect);
     let (before, after) = (scanned("congestion-wait-5.15"), scanned("events-5.16"));
     assert!(after < before, "{after} and {before}");
+}
+
+/// Decision 0006.
+#[test]
+fn who_gives_back_what_it_takes_does_not_wait_for_the_others() {
+    let (equal, prioritised) = (run("events-5.16", |_| {}), run("prioritised", |_| {}));
+    let waits = prioritised.throttled(ThrottleReason::NoProgress);
+    for &(timeout, delayed) in &waits {
+        assert!((4000..=500_000).contains(&timeout) && timeout % 4000 == 0, "{timeout}");
+        assert!(delayed <= timeout && delayed % 4000 == 0, "{delayed} of {timeout}");
+    }
+    assert!(waits.iter().any(|(timeout, _)| *timeout == 500_000), "the hogs' share");
+    assert!(waits.iter().any(|(timeout, _)| *timeout == 4000), "the guest's share");
+    let per_visit = |seen: &Seen| seen.guest_throttled_ns / seen.nr_visits;
+    let (of_equal, of_prioritised) = (per_visit(&equal), per_visit(&prioritised));
+    assert!(of_prioritised * 2 < of_equal, "{of_prioritised} and {of_equal}");
 }
