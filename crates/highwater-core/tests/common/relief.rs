@@ -9,7 +9,7 @@ use highwater_core::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use highwater_core::vmstat::VmEvent;
-use highwater_core::zone::{NodeId, ZoneType};
+use highwater_core::zone::{NodeId, Zone, ZoneType};
 
 use super::{Alloc, Host};
 
@@ -48,6 +48,8 @@ pub struct Fake {
     pub victim: Cell<bool>,
     /// Anonymous pages count as reclaimable.
     pub swap: Cell<bool>,
+    /// Waits for devices: ticks, and whether only if the zone is congested.
+    pub waits: RefCell<Vec<(u64, bool)>>,
     /// So many calls mean that the request loops for ever.
     pub limit: Cell<usize>,
 }
@@ -65,6 +67,7 @@ impl Default for Fake {
             kills: Cell::new(false),
             victim: Cell::new(false),
             swap: Cell::new(false),
+            waits: RefCell::default(),
             limit: Cell::new(1000),
         }
     }
@@ -152,6 +155,16 @@ impl Relief<Host> for Fake {
 
     fn can_swap(&self) -> bool {
         self.swap.get()
+    }
+
+    fn wait_for_devices(
+        &self,
+        _: &PageAllocator<Host>,
+        _: &Cx<'_, Host>,
+        jiffies: u64,
+        zone: Option<&Zone<Host>>,
+    ) {
+        self.waits.borrow_mut().push((jiffies, zone.is_some()));
     }
 
     fn out_of_memory(

@@ -5,7 +5,7 @@ use highwater_core::host::{CpuId, Cx, NS_PER_JIFFY, TaskFlags};
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::CompactPriority::{Async, SyncFull, SyncLight};
 use highwater_core::page_alloc::{CompactResult, Gfp, Relief};
-use highwater_core::vmstat::VmEvent;
+use highwater_core::vmstat::{VmEvent, ZoneStat};
 use highwater_core::zone::{NodeId, ZoneType};
 
 use crate::common::relief::{Call, Fake};
@@ -169,6 +169,29 @@ fn reclaimable_pages_make_another_round_worth_it() {
     assert_eq!(rounds_with(ZoneStat::ZoneInactiveAnon, false), 1);
     assert_eq!(rounds_with(ZoneStat::ZoneActiveAnon, true), 17);
     assert_eq!(rounds_with(ZoneStat::ZoneUnevictable, true), 1);
+}
+
+/// Spec 02 §16.1: up to 5.15 a round without progress waits while more than half of what a zone that
+/// would do could give is waiting to be written.
+#[test]
+fn rounds_without_progress_wait_for_writes() {
+    let waits = |preset: &str, pending: i64, plan: &[u64]| {
+        let s = Stage::at_min(preset);
+        let zone = only_zone(&s.alloc);
+        zone.stats.add(CpuId(0), ZoneStat::ZoneInactiveFile as usize, 1000);
+        zone.stats.add(CpuId(0), ZoneStat::ZoneWritePending as usize, pending);
+        let relief = Fake::default();
+        relief.plan.borrow_mut().extend(plan);
+        s.fails(&relief, KERNEL, 0);
+        relief.waits.take()
+    };
+    let before = "congestion-wait-5.15";
+    assert_eq!(waits(before, 501, &[]), [(25, false); 16], "one between any two rounds");
+    assert_eq!(waits(before, 500, &[]), []);
+    assert_eq!(waits(before, 501, &[32, 32]), [(25, false); 16], "none after progress");
+    assert_eq!(waits("events-5.16", 501, &[]), []);
+    assert_eq!(waits("series-4", 501, &[]), [(25, false); 16]);
+    assert_eq!(waits("series-5", 501, &[]), []);
 }
 
 #[test]

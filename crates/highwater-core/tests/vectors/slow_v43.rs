@@ -39,6 +39,18 @@ fn progress_means_another_round() {
     );
 }
 
+/// Spec 02 §16.1.
+#[test]
+fn a_round_with_progress_waits_if_the_zone_is_congested() {
+    let host = host();
+    let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 16), 1), &policy("4.3"));
+    fake_free(only_zone(&alloc), 0);
+    let relief = Fake::default();
+    relief.plan.borrow_mut().extend([32, 32]);
+    assert_eq!(alloc.alloc(&cx, &relief, KERNEL, Order(0), NodeId(0), None), None);
+    assert_eq!(relief.waits.take(), [(5, true); 2]);
+}
+
 #[test]
 fn noretry_ends_with_a_last_compaction() {
     let expected = [Call::Compact(Async), Call::Reclaim, Call::Compact(SyncLight)];
