@@ -2,7 +2,8 @@
 //! the rest (mmtests; spec 05 §1.3).
 //!
 //! Key types: [`Writer`], [`Reader`], [`Hog`], [`Latency`] (the four kinds of workers, each a value
-//! whose `run` is the body of a task), [`Stop`] (ends them), [`Step`] (how many of each, how large).
+//! whose `run` is the body of a task), [`Stop`] (ends them), [`Step`] (how many of each, how
+//! large), [`worker_seed`] (what a worker draws from).
 //!
 //! A worker is a process with an address space, so that the OOM killer sees it; one that is killed
 //! ends without an error, and its work is missing from then on, as in the benchmark.
@@ -18,6 +19,7 @@ mod writer;
 
 pub use hog::{Hog, HogHabit};
 pub use latency::Latency;
+pub use random::{Chooser, worker_seed};
 pub use reader::Reader;
 pub use step::{Sizes, Step};
 pub use stop::Stop;

@@ -1,15 +1,37 @@
 //! Random choices of workers.
 
+/// Workers that choose at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chooser {
+    /// A writer.
+    Writer = 1,
+    /// A reader.
+    Reader = 2,
+}
+
+/// The seed of a run's worker number `number` of a kind. Neighbouring seeds of runs, kinds and numbers
+/// give unrelated ones: were they added up, worker 1 of one run would draw what worker 0 of the next
+/// draws, and runs that statistics takes for independent would be the same but for one worker.
+pub const fn worker_seed(run_seed: u64, kind: Chooser, number: u32) -> u64 {
+    mix(mix(mix(run_seed) ^ kind as u64) ^ number as u64)
+}
+
+/// One step of SplitMix64: each number has another one, and all bits of it matter.
+const fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 /// Uniform numbers from a seed: 64-bit xorshift, as the captured programs have it. The seed goes
 /// through a mixing step, so that neighbouring seeds give unrelated sequences.
 pub(super) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Random((z ^ (z >> 31)) | 1)
+    /// Any seed will do: the generator's only useless state, 0, does not come up.
+    pub(super) const fn new(seed: u64) -> Self {
+        Random(mix(seed) | 1)
     }
 
     /// Below `n`, which is not 0.
@@ -30,6 +52,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -44,5 +68,38 @@ mod tests {
         assert_ne!(sorted, order(2));
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..100));
+    }
+
+    #[test]
+    fn mixing_has_known_answers() {
+        assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(mix(0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn no_two_workers_of_neighbouring_runs_draw_the_same() {
+        let mut seeds = BTreeSet::new();
+        let mut first_draws = BTreeSet::new();
+        let runs = (0..20).chain([u64::MAX - 1, u64::MAX]);
+        for run in runs.clone() {
+            for number in 0..30 {
+                for kind in [Chooser::Writer, Chooser::Reader] {
+                    let seed = worker_seed(run, kind, number);
+                    seeds.insert(seed);
+                    first_draws.insert(Random::new(seed).below(u64::MAX));
+                }
+            }
+        }
+        assert_eq!((seeds.len(), first_draws.len()), (22 * 60, 22 * 60));
+    }
+
+    #[test]
+    fn any_seed_gives_numbers_that_change() {
+        // The last one is what the mixing step turns into 0.
+        for seed in [0, 1, u64::MAX, 0x9e37_79b9_7f4a_7c15_u64.wrapping_neg()] {
+            let mut random = Random::new(seed);
+            let drawn: BTreeSet<u64> = (0..100).map(|_| random.below(u64::MAX)).collect();
+            assert_eq!(drawn.len(), 100, "{seed}");
+        }
     }
 }

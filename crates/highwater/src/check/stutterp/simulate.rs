@@ -17,7 +17,9 @@ use highwater_results::import::linux61::Stutterp as Captured;
 use highwater_sim::engine::{JoinHandle, Placement, Sim};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::SimMachine;
-use highwater_workloads::stutterp::{Hog, HogHabit, Latency, Stop, Writer, WriterHabit};
+use highwater_workloads::stutterp::{
+    Chooser, Hog, HogHabit, Latency, Stop, Writer, WriterHabit, worker_seed,
+};
 
 use super::super::machine::{self, System};
 use super::Observed;
@@ -196,8 +198,7 @@ impl Workers {
             let files: [Arc<File<SimHost>>; 1] =
                 [machine.kernel.create_file(&machine.outside(), spec)];
             let stop = Arc::clone(stop);
-            // Any number, another one for each.
-            let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number.into());
+            let seed = worker_seed(seed, Chooser::Writer, number);
             machine.spawn_task(
                 format!("writer/{number}"),
                 Placement::Anywhere,

@@ -17,7 +17,7 @@ use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{MachineConfig, SimKernel, SimMachine};
 use highwater_workloads::stutterp::{
-    Hog, HogHabit, Latency, Reader, Step, Stop, Writer, WriterHabit,
+    Chooser, Hog, HogHabit, Latency, Reader, Step, Stop, Writer, WriterHabit, worker_seed,
 };
 
 use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
@@ -239,21 +239,22 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
     let mut times = Times::default();
     let (of_files, of_hogs, of_latency): (Rc<Stop>, Rc<Stop>, Rc<Stop>) = Default::default();
     let block_bytes = section.block.0.min(step.file_bytes.max(PAGE_SIZE as u64));
-    let writers: Vec<Worker<u64>> = (0u64..)
+    let writers: Vec<Worker<u64>> = (0u32..)
         .zip(files.writers)
         .map(|(n, files)| {
             let stop = Rc::clone(&of_files);
             spawn(machine, format!("writer/{n}"), move |cx, kernel| {
                 let (files, habit) = (&files[..], WriterHabit::OncePerPass);
-                let seed = seed.wrapping_add(n + 1);
+                let seed = worker_seed(seed, Chooser::Writer, n);
                 Writer { kernel, files, block_bytes, habit, seed, stop: &stop }.run(cx)
             })
         })
         .collect();
     let readers: Vec<Worker<u64>> = (0..step.readers)
-        .map(|_| {
+        .map(|n| {
             let (stop, files) = (Rc::clone(&of_files), files.reader.clone());
             spawn(machine, "reader".to_owned(), move |cx, kernel| {
+                let seed = worker_seed(seed, Chooser::Reader, n);
                 Reader { kernel, files: &files, seed, stop: &stop }.run(cx)
             })
         })
