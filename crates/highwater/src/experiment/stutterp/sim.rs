@@ -58,12 +58,22 @@ pub(super) fn run(
     let memory_pages: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
     let step = section.step(workers, memory_pages);
     let disk = Disk::new(cell, section, &step, memory_pages)?;
+    run_on(disk, cell, section, step, memory_pages)
+}
+
+fn run_on(
+    disk: Disk,
+    cell: &Cell<'_>,
+    section: &StutterpSection,
+    step: Step,
+    memory_pages: u64,
+) -> Result<Outcome, RunError> {
     let costs = cell.machine.costs().map_err(RunError::Costs)?;
-    let mut config = MachineConfig::new(shape.clone(), costs, cell.policy.clone());
+    let mut config = MachineConfig::new(cell.machine.machine.clone(), costs, cell.policy.clone());
     config.disks = disk.disks;
     config.swap = disk.swap;
     // Steps are different runs, the same ones under every policy.
-    config.seed = cell.seed ^ u64::from(workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    config.seed = cell.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seed = config.seed;
     let stalls = Stalls::default();
     config.tracing = Tracing { digest: false, sink: Some(stalls.sink()) };
@@ -232,11 +242,11 @@ struct Plan {
     seed: u64,
 }
 
-/// The benchmark's shell script: starts the workers, waits, stops them kind by kind.
+/// The benchmark's shell script: starts the workers, waits, stops them kind by kind. A worker that
+/// failed is told of at the end: one that is left running runs for ever.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended, RunError> {
     let Plan { step, files, section, mapping_pages, resident_pages, seed } = plan;
     hold(machine, cx, resident_pages);
-    let mut times = Times::default();
     let (of_files, of_hogs, of_latency): (Rc<Stop>, Rc<Stop>, Rc<Stop>) = Default::default();
     let block_bytes = section.block.0.min(step.file_bytes.max(PAGE_SIZE as u64));
     let writers: Vec<Worker<u64>> = (0u32..)
@@ -278,13 +288,15 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
         })
     };
     cx.host.sleep_ns(nanoseconds(section.seconds));
+    let mut ends = Ends::default();
     of_files.set();
-    let written = finished(writers, &mut times)?;
-    finished(readers, &mut times)?;
+    let written = ends.add_up(writers);
+    ends.add_up(readers);
     of_hogs.set();
-    let sweeps = finished(hogs, &mut times)?;
+    let sweeps = ends.add_up(hogs);
     of_latency.set();
-    let latencies_ns = join(latency, &mut times)?;
+    let latencies_ns = ends.of(latency);
+    let mut times = ends.times()?;
     times.elapsed_ns = cx.host.now_ns();
     Ok(Ended { latencies_ns, sweeps, written, times, counters: Default::default() })
 }
@@ -319,17 +331,38 @@ fn spawn<T: 'static>(
     })
 }
 
-/// Waits for workers of a kind; the sum of what they did.
-fn finished(workers: Vec<Worker<u64>>, times: &mut Times) -> Result<u64, RunError> {
-    workers.into_iter().map(|worker| join(worker, times)).sum()
+/// What workers told when they ended.
+#[derive(Default)]
+struct Ends {
+    times: Times,
+    /// The first one's that failed.
+    error: Option<RunError>,
 }
 
-/// Waits for a worker; its times are added up.
-fn join<T>(worker: Worker<T>, times: &mut Times) -> Result<T, RunError> {
-    let (result, used) = worker.join().ok_or_else(|| lost("worker"))?;
-    times.user_ns += used.user_ns;
-    times.system_ns += used.system_ns;
-    result.map_err(RunError::Stutterp)
+impl Ends {
+    /// Waits for all workers of a kind; the sum of what they did.
+    fn add_up(&mut self, workers: Vec<Worker<u64>>) -> u64 {
+        workers.into_iter().map(|worker| self.of(worker)).sum()
+    }
+
+    /// Waits for a worker; what it did, nothing if it failed.
+    fn of<T: Default>(&mut self, worker: Worker<T>) -> T {
+        let Some((result, used)) = worker.join() else {
+            self.error.get_or_insert(lost("worker"));
+            return T::default();
+        };
+        self.times.user_ns += used.user_ns;
+        self.times.system_ns += used.system_ns;
+        result.unwrap_or_else(|error| {
+            self.error.get_or_insert(RunError::Stutterp(error));
+            T::default()
+        })
+    }
+
+    /// Times of all of them, if none failed.
+    fn times(self) -> Result<Times, RunError> {
+        self.error.map_or(Ok(self.times), Err)
+    }
 }
 
 fn lost(who: &str) -> RunError {
@@ -352,4 +385,49 @@ fn audit(machine: &mut SimMachine) -> Result<(), RunError> {
     });
     run_to_end(machine)?;
     auditor.take().ok_or_else(|| lost("auditor"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::preset;
+    use highwater_sim::disk::{FaultySpec, PerDirection};
+
+    use super::*;
+    use crate::experiment::file::Bytes;
+    use crate::machine_file::MachineFile;
+
+    const MACHINE: &str = r#"
+        name = "tiny"
+        [[node]]
+        memory = "48M"
+        cpus = "0-1"
+    "#;
+
+    #[test]
+    fn a_worker_that_fails_fails_the_run_and_the_others_end() {
+        let machine = MachineFile::parse("tiny.toml", MACHINE).unwrap();
+        let policy = preset("events-5.16").unwrap();
+        let cell = Cell { machine: &machine, policy: &policy, seed: 1, explain: None };
+        let section = StutterpSection {
+            ladder: vec![4],
+            seconds: 2.0,
+            warm_up: 0.2,
+            dirty_ratio: 20,
+            readers: 1,
+            files_per_writer: FilesPerWriter::AsConfigured,
+            block: Bytes(16 << 10),
+            grain: Bytes(16 << 10),
+            mapping: 0.015_625,
+            pause_ms: 5.0,
+            resident: 0.0,
+        };
+        let memory_pages = 48 << 8;
+        let step = section.step(4, memory_pages);
+        let mut disk = Disk::new(&cell, &section, &step, memory_pages).unwrap();
+        let errors = PerDirection { read: 1.0, write: 0.0 };
+        disk.disks[0].faults = Some(FaultySpec { errors, ..FaultySpec::default() });
+        // The reader's first read, if no hog was faster.
+        let error = run_on(disk, &cell, &section, step, memory_pages).unwrap_err();
+        assert!(matches!(error, RunError::Stutterp(_)), "{error}");
+    }
 }
