@@ -24,7 +24,7 @@ use highwater_workloads::stutterp::{
 use super::super::machine::{self, System};
 use super::Observed;
 use crate::error::InputError;
-use crate::experiment::snapshot;
+use crate::experiment::{KSWAPD, snapshot, stall_context};
 
 /// Chaos has many outcomes, and a few say little about them: some runs throttle nobody.
 const SEEDS: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -38,8 +38,6 @@ const HOG_SLEEP_JIFFIES: u64 = HZ / 2;
 const SETTLE_JIFFIES: u64 = 10 * HZ;
 /// Most seconds that the disks get to end what they have.
 const QUIET_SECONDS_MAX: u32 = 3600;
-/// Kernel threads that reclaim are called this and the node's number.
-const KSWAPD: &str = "kswapd";
 
 type Worker<T> = JoinHandle<Result<T, Error>>;
 
@@ -162,12 +160,9 @@ impl Watch {
             if !is_on.get() {
                 return;
             }
-            let task = sim.get().and_then(|sim| sim.task_name(sim.current()?));
+            let is_kswapd = sim.get().is_some_and(|sim| stall_context(sim) == KSWAPD);
             let mut seen = seen.borrow_mut();
-            let bars = match task {
-                Some(name) if name.starts_with(KSWAPD) => &mut seen.kswapd,
-                _ => &mut seen.direct,
-            };
+            let bars = if is_kswapd { &mut seen.kswapd } else { &mut seen.direct };
             let key = (reason.name().to_owned(), usec_timeout.into(), usec_delayed.into());
             *bars.entry(key).or_default() += 1;
         })

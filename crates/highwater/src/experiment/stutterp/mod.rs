@@ -12,6 +12,8 @@
 mod sim;
 mod stalls;
 
+pub(crate) use stalls::{KSWAPD, context as stall_context};
+
 use highwater_core::page::PAGE_SIZE;
 use highwater_results::{Better, Metric, TableKind};
 use highwater_workloads::stutterp::{Sizes, Step};

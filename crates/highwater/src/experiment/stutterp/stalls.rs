@@ -15,10 +15,10 @@ use highwater_sim::host::TraceSink;
 /// The events.
 const EVENTS: [&str; 3] =
     ["mm_vmscan_throttled", "writeback_congestion_wait", "writeback_wait_iff_congested"];
-/// Contexts: the only kernel threads that are throttled are kswapd's.
+/// Context of the kernel threads that reclaim; they are called this and their node's number.
 pub(crate) const KSWAPD: &str = "kswapd";
-/// All other tasks.
-pub(crate) const DIRECT: &str = "direct reclaim";
+/// Context of all other tasks, flushers that need memory among them.
+const DIRECT: &str = "direct reclaim";
 
 /// Event, context and text.
 type Key = (&'static str, &'static str, String);
@@ -46,11 +46,7 @@ impl Stalls {
     fn see(&self, event: &Event) {
         let name = event.name();
         let Some(name) = EVENTS.iter().find(|&&known| known == name) else { return };
-        let sim = self.sim.get();
-        let is_kernel = sim
-            .and_then(|sim| sim.current().map(|task| sim.is_kernel_thread(task)))
-            .unwrap_or(false);
-        let context = if is_kernel { KSWAPD } else { DIRECT };
+        let context = self.sim.get().map_or(DIRECT, context);
         let key = (*name, context, text(&event.to_string()));
         *self.counts.borrow_mut().entry(key).or_default() += 1;
     }
@@ -74,6 +70,20 @@ impl Stalls {
     }
 }
 
+/// In which context the running task is throttled.
+pub(crate) fn context(sim: &Sim) -> &'static str {
+    let name = sim.current().filter(|&task| sim.is_kernel_thread(task));
+    let name = name.and_then(|task| sim.task_name(task));
+    name.map_or(DIRECT, |name| context_of_thread(&name))
+}
+
+/// The same of a kernel thread by its name.
+fn context_of_thread(name: &str) -> &'static str {
+    let number = name.strip_prefix(KSWAPD);
+    let is_kswapd = number.is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_kswapd { KSWAPD } else { DIRECT }
+}
+
 /// An event's text without its name and its node.
 fn text(event: &str) -> String {
     let fields = event.split_once(": ").map_or(event, |(_, fields)| fields);
@@ -88,6 +98,13 @@ mod tests {
     use highwater_core::zone::NodeId;
 
     use super::*;
+
+    #[test]
+    fn kernel_threads_other_than_kswapd_reclaim_directly() {
+        assert_eq!(["kswapd0", "kswapd12"].map(context_of_thread), [KSWAPD; 2]);
+        let others = ["flusher/0", "kswapd/file", "writer/1", "kcompactd0"];
+        assert_eq!(others.map(context_of_thread), [DIRECT; 4]);
+    }
 
     #[test]
     fn delays_are_counted_by_text_without_the_node() {
