@@ -7,7 +7,7 @@ use highwater_core::Kernel;
 use highwater_core::audit::{KernelReport, check_kernel};
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
-use highwater_core::host::{Cx, IoError};
+use highwater_core::host::{Cx, IoError, Phase};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::FileSpec;
 use highwater_core::swap::SwapSpec;
@@ -17,6 +17,7 @@ use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
 use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::SimHost;
+use highwater_sim::ledger::{NodeKey, Tree};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
@@ -112,7 +113,14 @@ fn out_of_memory_with_everybody_in_the_kernel() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let hogs = names.map(|name| spawn_hog(&machine, name, 20_000, 2));
     let free_before = machine.kernel.mem.nr_free_pages();
+    machine.sim().open_ledger();
     run(&mut machine);
+    let ledger = machine.sim().close_ledger();
+    let waits_for_killer = [NodeKey::Phase(Phase::OomKill), NodeKey::Sleep];
+    let has_waited = |tree: &Tree| {
+        (0..tree.nodes().len() as u32).any(|node| tree.path(node).ends_with(&waits_for_killer))
+    };
+    assert!(ledger.tasks.iter().any(|task| has_waited(&task.tree)), "for another's kill");
     let results = hogs.map(|hog| hog.take().expect("ended"));
     let nr_killed = results.iter().filter(|result| **result == Err(Error::Killed)).count() as u64;
     // One of them fits.

@@ -210,7 +210,7 @@ impl<H: Host> PageAllocator<H> {
         match self.oom_lock.try_lock(cx.cpu()) {
             None => {
                 progress = true;
-                cx.host.sleep_jiffies(1);
+                wait_for_killer(cx);
             }
             Some(_guard) => {
                 // Somebody may have freed enough meanwhile: a last look, far above the minimum.
@@ -500,6 +500,12 @@ impl<H: Host> PageAllocator<H> {
     pub(super) fn nodes_with_memory(&self) -> NodeMask {
         self.populated_zones().fold(NodeMask::EMPTY, |mask, zone| mask.with(zone.node))
     }
+}
+
+/// Somebody else kills: looks again after a tick.
+pub(super) fn wait_for_killer<H: Host>(cx: &Cx<'_, H>) {
+    let _phase = cx.phase(Phase::OomKill);
+    cx.host.sleep_jiffies(1);
 }
 
 /// Runs relief with PF_MEMALLOC set. Other flags may change meanwhile (a killer marks its victim).

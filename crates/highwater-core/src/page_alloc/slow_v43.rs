@@ -1,5 +1,6 @@
 //! The slow path of 4.3 (spec 01 §11.7): no retry counters, congestion waits between rounds.
 
+use super::slow::wait_for_killer;
 use super::{
     AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
 };
@@ -103,7 +104,7 @@ impl<H: Host> PageAllocator<H> {
     /// As in later kernels THISNODE does not kill (the rules of 4.3 do not say).
     fn kill_v43<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
         let Some(_guard) = self.oom_lock.try_lock(cx.cpu()) else {
-            cx.host.sleep_jiffies(1);
+            wait_for_killer(cx);
             return true;
         };
         if req.gfp.contains(Gfp::NOFAIL) {

@@ -26,6 +26,10 @@ const WORDS: &[(&str, &str)] = &[
         "reclaim met only pages that are being written; it sleeps until some are done",
     ),
     (
+        "throttled: isolated pages (fixed time)",
+        "too many pages are off their lists already; it sleeps, whatever happens",
+    ),
+    (
         "throttled: isolated pages",
         "too many pages are off their lists already; it sleeps until some are back",
     ),
@@ -42,10 +46,6 @@ const WORDS: &[(&str, &str)] = &[
         "it sleeps until a disk says that it is less busy, which new ones never do",
     ),
     (
-        "throttled: a fixed time",
-        "too many pages are off their lists already; it sleeps, whatever happens",
-    ),
-    (
         "throttled: reserves",
         "free memory is so low that only reclaim itself may have more; it sleeps until kswapd has freed some",
     ),
@@ -58,6 +58,10 @@ const WORDS: &[(&str, &str)] = &[
     ("waiting: a page's input", "a page is being read"),
     ("waiting: a page's writeback", "a page is being written"),
     ("waiting: a page lock", "somebody else is at work on the page"),
+    (
+        "waiting for the OOM killer",
+        "somebody else chooses a task to kill; it looks again after a tick",
+    ),
     ("waiting for a CPU", "it could run, but the CPU has another task"),
     (
         "waiting for other CPUs",
@@ -78,8 +82,10 @@ pub(super) fn glossary(explanation: &Explanation, is_shown: impl Fn(&str) -> boo
     for operation in explanation.runs.iter().flat_map(|run| &run.worst) {
         collect(&operation.causes, &mut names);
     }
-    let is_there = |word: &str| names.iter().any(|name| name.starts_with(word)) && is_shown(word);
-    let used: Vec<_> = WORDS.iter().filter(|(word, _)| is_there(word)).collect();
+    let of_name = |name: &&str| WORDS.iter().position(|(word, _)| name.starts_with(word));
+    let there: BTreeSet<usize> = names.iter().filter_map(of_name).collect();
+    let used: Vec<_> =
+        there.into_iter().map(|at| WORDS[at]).filter(|(word, _)| is_shown(word)).collect();
     let width = used.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
     let lines = used.iter().map(|(word, meaning)| format!("  {word:width$}  {meaning}\n"));
     let lines: String = lines.collect();

@@ -205,6 +205,7 @@ fn child<'a>(cause: &'a mut Cause, name: &str) -> &'a mut Cause {
 
 const RUNNING: &str = "running";
 const WAITING: &str = "waiting";
+const THROTTLED_FIXED: &str = "throttled: isolated pages (fixed time)";
 
 const fn is_leaf(key: NodeKey) -> bool {
     !matches!(key, NodeKey::Root | NodeKey::Phase(_) | NodeKey::Lock(_))
@@ -231,8 +232,10 @@ fn name(path: &[NodeKey]) -> String {
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
         (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
-        (NodeKey::Sleep, Some(Phase::Throttle)) => "throttled: a fixed time".to_owned(),
+        // The only throttling that nobody can end (5.15); later kernels wait for the same as an event.
+        (NodeKey::Sleep, Some(Phase::Throttle)) => THROTTLED_FIXED.to_owned(),
         (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),
+        (NodeKey::Sleep, Some(Phase::OomKill)) => "waiting for the OOM killer".to_owned(),
         (NodeKey::Sleep, _) => "sleeping".to_owned(),
     }
 }
@@ -369,6 +372,10 @@ mod tests {
         assert_eq!(place(&throttled), "throttle > throttled: no progress");
         let paused = [NodeKey::Phase(Phase::BalanceDirty), NodeKey::Sleep];
         assert_eq!(name(&paused), "throttled: dirty pages");
+        let isolated = [NodeKey::Phase(Phase::Throttle), NodeKey::Sleep];
+        assert_eq!(name(&isolated), "throttled: isolated pages (fixed time)");
+        let killed = [NodeKey::Phase(Phase::OomKill), NodeKey::Sleep];
+        assert_eq!(name(&killed), "waiting for the OOM killer");
         assert_eq!(name(&[NodeKey::Wait("a page lock")]), "waiting: a page lock");
         assert_eq!(place(&[]), "");
     }
