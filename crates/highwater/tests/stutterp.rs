@@ -197,6 +197,12 @@ fn mistakes_are_named() {
     assert!(complaint("seconds = 1.0", "seconds = 0.0").contains("seconds: must be above 0"));
     assert!(complaint("readers = 1", "readers = 2").contains("readers: must be 0 or 1"));
     assert!(complaint("ladder = [4]", "ladder = [5, 4]").contains("ladder: each number"));
+    let lines = |ladder: &str| complaint("ladder = [4, 5]", &format!("ladder = [{ladder}]"));
+    let line = 1 + EXPERIMENT.lines().position(|l| l == "ladder = [4, 5]").expect("a line");
+    for too_small in ["3, 5", "1, 2, 3", "4, 4", "4, 4097"] {
+        let complaint = lines(too_small);
+        assert!(complaint.contains(&format!("001.toml:{line}: ladder: each")), "{complaint}");
+    }
     assert!(complaint("block = \"16K\"", "block = \"1K\"").contains("block: must be"));
     assert!(complaint("Direct pages scanned", "Direct pages lost").contains("001.vmstat Direct"));
 }

@@ -329,21 +329,37 @@ impl Experiment {
             invalid(1, format!("[{section}]: missing; the parameters of the workload"))
         })?;
         match experiment.problem() {
-            Some((field, reason)) => {
-                let line = text
-                    .lines()
-                    .position(|l| l.trim_start().starts_with(field))
-                    .map_or(1, |i| i + 1);
-                Err(invalid(line, format!("{field}: {reason}")))
+            Some((section, field, reason)) => {
+                Err(invalid(line_of(text, section, field), format!("{field}: {reason}")))
             }
             None => Ok(experiment),
         }
     }
 
-    /// The first field that cannot be, and why.
-    fn problem(&self) -> Option<(&'static str, &'static str)> {
+    /// The first field that cannot be, the section where it may be, and why.
+    fn problem(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        let anywhere = |(field, reason)| ("", field, reason);
+        if let Some(problem) = self.shape_problem() {
+            return Some(anywhere(problem));
+        }
+        match &self.workload {
+            Workload::NetperfTcp(n) => n.problem(self.quick.netperf_tcp.as_ref()).map(anywhere),
+            Workload::Unmap(u) => u.problem(self.quick.unmap.as_ref()).map(anywhere),
+            Workload::Stutterp(s) => {
+                let quick = self.quick.stutterp.as_ref();
+                let full = self.full.as_ref().and_then(|full| full.stutterp.as_ref());
+                [("[stutterp]", None), ("[quick.stutterp]", quick), ("[full.stutterp]", full)]
+                    .into_iter()
+                    .find_map(|(section, change)| {
+                        s.problem(change).map(|(field, reason)| (section, field, reason))
+                    })
+            }
+        }
+    }
+
+    /// The same of what all workloads have.
+    fn shape_problem(&self) -> Option<(&'static str, &'static str)> {
         let changes = [Some(&self.quick), self.full.as_ref()];
-        let stutterp = changes.map(|change| change.and_then(|c| c.stutterp.as_ref()));
         if self.iterations == 0 || changes.iter().flatten().any(|c| c.iterations == 0) {
             Some(("iterations", "must be at least 1"))
         } else if self.policies.is_empty() {
@@ -357,11 +373,7 @@ impl Experiment {
         {
             Some(("machines", "one for each machine of the experiment"))
         } else {
-            match &self.workload {
-                Workload::NetperfTcp(n) => n.problem(self.quick.netperf_tcp.as_ref()),
-                Workload::Stutterp(s) => s.problem(&stutterp),
-                Workload::Unmap(u) => u.problem(self.quick.unmap.as_ref()),
-            }
+            None
         }
     }
 
@@ -417,6 +429,17 @@ impl Raw {
     }
 }
 
+/// The line of a field, from 1: in its section if that has it, else wherever it comes first.
+fn line_of(text: &str, section: &str, field: &str) -> usize {
+    let starts = |(_, line): &(usize, &str)| line.trim_start().starts_with(field);
+    let lines = || text.lines().enumerate();
+    let mut of_section = lines()
+        .skip_while(|(_, line)| section.is_empty() || line.trim() != section)
+        .skip(1)
+        .take_while(|(_, line)| !line.trim_start().starts_with('['));
+    of_section.find(starts).or_else(|| lines().find(starts)).map_or(1, |(at, _)| at + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -441,5 +464,13 @@ mod tests {
         assert!(error("\"256M\"", "\"256Q\"").contains("256Q"));
         let same = error("receiver-cpu = 1", "receiver-cpu = 0");
         assert!(same.contains("receiver-cpu: sender and receiver"), "{same}");
+    }
+
+    #[test]
+    fn a_field_is_looked_for_in_its_own_section_first() {
+        let text = "a = 1\n[one]\nb = 1\n[two]\nb = 2\na = 3\n";
+        assert_eq!(line_of(text, "[two]", "b"), 5);
+        assert_eq!(line_of(text, "[one]", "a"), 1);
+        assert_eq!((line_of(text, "", "b"), line_of(text, "[two]", "c")), (3, 1));
     }
 }

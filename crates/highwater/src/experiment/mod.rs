@@ -29,6 +29,6 @@ pub(crate) use outcome::snapshot;
 pub use outcome::{Outcome, RunError};
 pub use published::{claims_table, published_tables};
 pub use runner::{Cell, Progress, RunPlan, run, run_explained};
-pub(crate) use stutterp::{KSWAPD, ROWS as STUTTERP_ROWS, stall_context};
 pub use stutterp::StutterpSection;
+pub(crate) use stutterp::{KSWAPD, ROWS as STUTTERP_ROWS, stall_context};
 pub use unmap::UnmapSection;

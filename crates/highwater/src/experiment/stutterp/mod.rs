@@ -29,6 +29,8 @@ pub(crate) const ROWS: [&str; 4] = ["Amean", "Stddev", "Max-90", "Max"];
 const WORKERS_MIN: u32 = 4;
 /// The last one, by CPU.
 const WORKERS_PER_CPU: u32 = 4;
+/// Workers of the smallest step without a reader: a writer, a hog, the latency worker.
+const WORKERS_NEEDED: u32 = 3;
 /// Most workers of a step.
 const WORKERS_MAX: u32 = 4096;
 /// Longest step or warm-up: ten hours.
@@ -95,22 +97,22 @@ impl StutterpSection {
     /// The first field that cannot be, and why.
     pub(super) fn problem(
         &self,
-        changes: &[Option<&StutterpChange>],
+        change: Option<&StutterpChange>,
     ) -> Option<(&'static str, &'static str)> {
-        let changed = changes.iter().flatten().map(|change| {
-            let mut section = self.clone();
-            section.apply(change);
-            section
-        });
-        std::iter::once(self.clone()).chain(changed).find_map(|section| section.own_problem())
+        let mut section = self.clone();
+        change.iter().for_each(|change| section.apply(change));
+        section.own_problem()
     }
 
     fn own_problem(&self) -> Option<(&'static str, &'static str)> {
-        let workers = 1..=WORKERS_MAX;
+        // With fewer, a step would be the same as the next one.
+        let workers = WORKERS_NEEDED + self.readers..=WORKERS_MAX;
         let time = |seconds: f64| (0.0..=SECONDS_MAX).contains(&seconds);
         let page = PAGE_SIZE as u64;
-        if !self.ladder.iter().all(|n| workers.contains(n)) {
-            Some(("ladder", "each number is between 1 and 4096"))
+        if self.readers > 1 {
+            Some(("readers", "must be 0 or 1"))
+        } else if !self.ladder.iter().all(|n| workers.contains(n)) {
+            Some(("ladder", "each number is at least 3, with a reader 4, and at most 4096"))
         } else if !self.ladder.is_sorted_by(|a, b| a < b) {
             Some(("ladder", "each number is larger than the one before"))
         } else if !time(self.seconds) || self.seconds == 0.0 {
@@ -119,8 +121,6 @@ impl StutterpSection {
             Some(("warm-up", "must be between 0 and 36000 seconds"))
         } else if !(1..=100).contains(&self.dirty_ratio) {
             Some(("dirty-ratio", "must be between 1 and 100 percent"))
-        } else if self.readers > 1 {
-            Some(("readers", "must be 0 or 1"))
         } else if self.block.0 < page || !self.block.0.is_multiple_of(page) {
             Some(("block", "must be a number of 4 KiB pages"))
         } else if self.grain.0 < page || !self.grain.0.is_multiple_of(page) {
@@ -179,10 +179,8 @@ impl StutterpSection {
         let mut workers: Vec<u32> = nr_cpus.flat_map(|n| self.ladder(n)).collect();
         workers.sort_unstable();
         workers.dedup();
-        let of_each = |stem: &str| -> Vec<String> {
-            let total = |n: &u32| self.step(*n, 0).workers;
-            workers.iter().map(|n| format!("{stem}-{}", total(n))).collect()
-        };
+        let of_each =
+            |stem: &str| -> Vec<String> { workers.iter().map(|n| format!("{stem}-{n}")).collect() };
         let metric = |name, unit, better, stem, decimals| {
             let mut metric = Metric::new(name, unit, better, TableKind::Single);
             metric.operations = of_each(stem);
