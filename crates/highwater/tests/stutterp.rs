@@ -29,7 +29,6 @@ name = "001-tiny"
 title = "a small version"
 workload = "stutterp"
 iterations = 2
-native = { memory = "64M", cpus = 2 }
 
 [[policy]]
 name = "congestion-wait-5.15"
@@ -51,8 +50,8 @@ stalls = [{ policy = "events-5.16", histogram = "001.patched.direct.writeback" }
 [stutterp]
 seconds = 1.0
 warm-up = 0.5
-dirty-ratio = 20
 readers = 1
+reader-files = 20
 files-per-writer = "as-configured"
 block = "16K"
 grain = "16K"
@@ -195,6 +194,7 @@ fn mistakes_are_named() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     assert!(complaint("seconds = 1.0", "seconds = 0.0").contains("seconds: must be above 0"));
+    assert!(complaint("reader-files = 20", "reader-files = 0").contains("reader-files: must be"));
     assert!(complaint("readers = 1", "readers = 2").contains("readers: must be 0 or 1"));
     assert!(complaint("ladder = [4]", "ladder = [5, 4]").contains("ladder: each number"));
     let lines = |ladder: &str| complaint("ladder = [4, 5]", &format!("ladder = [{ladder}]"));

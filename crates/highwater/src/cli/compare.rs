@@ -116,6 +116,9 @@ fn machines(
     args: &MachineArgs,
     host: HostKind,
 ) -> Result<Vec<MachineFile>, CliError> {
+    if let (HostKind::Native, Some(reason)) = (host, experiment.workload.native_refusal()) {
+        return Err(CliError::new(format!("--host native: {reason}")));
+    }
     let machines = match (args.resolve()?, host) {
         (Some(machine), _) => vec![machine],
         (None, HostKind::Sim) => {
@@ -130,11 +133,15 @@ fn machines(
             loaded
         }
         (None, HostKind::Native) => {
-            let shape = &experiment.native;
+            let name = &experiment.name;
+            let Some(shape) = &experiment.native else {
+                let what = "the experiment has no shape for native runs; give --mem and --cpus";
+                return Err(CliError::new(format!("experiment {name}: native: {what}")));
+            };
             let mem = Some(format!("{}K", shape.memory.0 >> 10));
             let arg = MachineArg { mem, cpus: Some(shape.cpus), ..MachineArg::default() };
             let Some(mut machine) = arg.resolve()? else {
-                return Err(CliError::new("the experiment has no shape for native runs"));
+                return Err(CliError::new(format!("experiment {name}: native: no memory")));
             };
             "native".clone_into(&mut machine.name);
             vec![machine]

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::beside::{Beside, StallEntry};
 use super::netperf::{NetperfQuick, NetperfSection};
-use super::stutterp::{StutterpChange, StutterpSection};
+use super::stutterp::{NOT_NATIVE, StutterpChange, StutterpSection};
 use super::unmap::{UnmapQuick, UnmapSection};
 
 /// The experiments that come with the program: file name and text.
@@ -79,8 +79,8 @@ pub struct Experiment {
     pub title: String,
     /// Seeds per policy and machine.
     pub iterations: u32,
-    /// Shape of native runs.
-    pub native: NativeShape,
+    /// Shape of native runs; none: the user says which.
+    pub native: Option<NativeShape>,
     /// Policies, the baseline first.
     pub policies: Vec<PolicyEntry>,
     /// Machines.
@@ -101,7 +101,7 @@ struct Raw {
     title: String,
     workload: WorkloadName,
     iterations: u32,
-    native: NativeShape,
+    native: Option<NativeShape>,
     #[serde(rename = "policy")]
     policies: Vec<PolicyEntry>,
     #[serde(rename = "machine")]
@@ -131,6 +131,14 @@ impl Workload {
             Workload::NetperfTcp(_) => WorkloadName::NetperfTcp,
             Workload::Stutterp(_) => WorkloadName::Stutterp,
             Workload::Unmap(_) => WorkloadName::Unmap,
+        }
+    }
+
+    /// Why it does not run natively; none: it does.
+    pub const fn native_refusal(&self) -> Option<&'static str> {
+        match self {
+            Workload::NetperfTcp(_) | Workload::Unmap(_) => None,
+            Workload::Stutterp(_) => Some(NOT_NATIVE),
         }
     }
 

@@ -14,6 +14,7 @@ mod stalls;
 
 pub(crate) use stalls::{KSWAPD, context as stall_context};
 
+use highwater_core::config::Tunables;
 use highwater_core::page::PAGE_SIZE;
 use highwater_results::{Better, Metric, TableKind};
 use highwater_workloads::stutterp::{Sizes, Step};
@@ -33,6 +34,13 @@ const WORKERS_PER_CPU: u32 = 4;
 const WORKERS_NEEDED: u32 = 3;
 /// Most workers of a step.
 const WORKERS_MAX: u32 = 4096;
+/// Files of the reader, as mmtests has it (spec 05 §1.3).
+const READER_FILES: u32 = 32;
+/// Most of them.
+const READER_FILES_MAX: u32 = 4096;
+/// Why there are no native runs.
+pub(crate) const NOT_NATIVE: &str =
+    "stutterp takes minutes of a machine to itself; it runs in virtual time only";
 /// Longest step or warm-up: ten hours.
 const SECONDS_MAX: f64 = 36_000.0;
 
@@ -57,10 +65,11 @@ pub struct StutterpSection {
     pub seconds: f64,
     /// How long the writers run before that.
     pub warm_up: f64,
-    /// Percent of memory that may be dirty; the sizes of files and mappings follow from it.
-    pub dirty_ratio: u64,
     /// Readers: 0 or 1.
     pub readers: u32,
+    /// Files of the reader.
+    #[serde(default = "reader_files")]
+    pub reader_files: u32,
     /// Files of each writer.
     pub files_per_writer: FilesPerWriter,
     /// Bytes of one write.
@@ -76,6 +85,10 @@ pub struct StutterpSection {
     pub resident: f64,
 }
 
+const fn reader_files() -> u32 {
+    READER_FILES
+}
+
 /// What `--quick` and `--full` change.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -83,8 +96,8 @@ pub(super) struct StutterpChange {
     ladder: Option<Vec<u32>>,
     seconds: Option<f64>,
     warm_up: Option<f64>,
-    dirty_ratio: Option<u64>,
     readers: Option<u32>,
+    reader_files: Option<u32>,
     files_per_writer: Option<FilesPerWriter>,
     block: Option<Bytes>,
     grain: Option<Bytes>,
@@ -119,8 +132,8 @@ impl StutterpSection {
             Some(("seconds", "must be above 0 and at most 36000"))
         } else if !time(self.warm_up) {
             Some(("warm-up", "must be between 0 and 36000 seconds"))
-        } else if !(1..=100).contains(&self.dirty_ratio) {
-            Some(("dirty-ratio", "must be between 1 and 100 percent"))
+        } else if !(1..=READER_FILES_MAX).contains(&self.reader_files) {
+            Some(("reader-files", "must be between 1 and 4096"))
         } else if self.block.0 < page || !self.block.0.is_multiple_of(page) {
             Some(("block", "must be a number of 4 KiB pages"))
         } else if self.grain.0 < page || !self.grain.0.is_multiple_of(page) {
@@ -142,8 +155,8 @@ impl StutterpSection {
         }
         self.seconds = change.seconds.unwrap_or(self.seconds);
         self.warm_up = change.warm_up.unwrap_or(self.warm_up);
-        self.dirty_ratio = change.dirty_ratio.unwrap_or(self.dirty_ratio);
         self.readers = change.readers.unwrap_or(self.readers);
+        self.reader_files = change.reader_files.unwrap_or(self.reader_files);
         self.files_per_writer = change.files_per_writer.unwrap_or(self.files_per_writer);
         self.block = change.block.unwrap_or(self.block);
         self.grain = change.grain.unwrap_or(self.grain);
@@ -161,10 +174,11 @@ impl StutterpSection {
         Step::ladder(WORKERS_MIN, last.clamp(WORKERS_MIN, WORKERS_MAX))
     }
 
-    /// The step with so many workers on a machine of so many pages.
-    fn step(&self, workers: u32, memory_pages: u64) -> Step {
+    /// The step with so many workers on a machine of so many pages. The sizes of files and mappings
+    /// follow from what of its memory may be dirty, as the benchmark asks its kernel.
+    fn step(&self, workers: u32, memory_pages: u64, tunables: &Tunables) -> Step {
         let bytes = memory_pages * PAGE_SIZE as u64;
-        let sizes = Sizes::with_grain(bytes, self.dirty_ratio, self.grain.0);
+        let sizes = Sizes::with_grain(bytes, dirty_percent(tunables, bytes), self.grain.0);
         Step::new(workers, self.readers, sizes)
     }
 
@@ -215,11 +229,31 @@ impl StutterpSection {
         let Some(&workers) = ladder.get(part) else { return Ok(Outcome::default()) };
         match host {
             HostKind::Sim => sim::run(cell, self, workers),
-            HostKind::Native => {
-                let reason =
-                    "stutterp takes minutes of a machine to itself; it runs in virtual time only";
-                Err(RunError::Native(reason.to_owned()))
-            }
+            HostKind::Native => Err(RunError::Native(NOT_NATIVE.to_owned())),
         }
+    }
+}
+
+/// Percent of memory that may be dirty.
+fn dirty_percent(tunables: &Tunables, memory_bytes: u64) -> u64 {
+    match tunables.dirty_bytes {
+        0 => tunables.dirty_ratio,
+        bytes => (u128::from(bytes) * 100 / u128::from(memory_bytes.max(1))).min(100) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_dirty_is_the_kernels_to_say() {
+        let tunables =
+            |dirty_ratio, dirty_bytes| Tunables { dirty_ratio, dirty_bytes, ..Tunables::default() };
+        assert_eq!(dirty_percent(&Tunables::default(), 8 << 30), 20);
+        assert_eq!(dirty_percent(&tunables(40, 0), 8 << 30), 40);
+        // Bytes make the kernel forget the ratio.
+        assert_eq!(dirty_percent(&tunables(40, 1 << 30), 8 << 30), 12);
+        assert_eq!(dirty_percent(&tunables(40, 16 << 30), 8 << 30), 100);
     }
 }

@@ -30,9 +30,7 @@ use crate::explain::ledger;
 const DISK: DeviceId = DeviceId(0);
 /// Ten seconds.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
-/// The reader's files (spec 05 §1.3): 32 of 100 MiB on a machine of 8 GiB.
-const READER_FILES: u64 = 32;
-/// What one of them is of memory.
+/// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB (spec 05 §1.3).
 const READER_SHARE: u64 = 80;
 
 type Timed<T> = (T, TaskTimes);
@@ -56,7 +54,7 @@ pub(super) fn run(
 ) -> Result<Outcome, RunError> {
     let shape = &cell.machine.machine;
     let memory_pages: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
-    let step = section.step(workers, memory_pages);
+    let step = section.step(workers, memory_pages, &shape.tunables);
     let disk = Disk::new(cell, section, &step, memory_pages)?;
     run_on(disk, cell, section, step, memory_pages)
 }
@@ -190,9 +188,14 @@ fn nr_files(section: &StutterpSection, step: &Step) -> u32 {
     step.files_per_writer(section.files_per_writer == FilesPerWriter::AsDescribed)
 }
 
+/// Files of the reader, if there is one.
+fn nr_read(section: &StutterpSection, step: &Step) -> u64 {
+    u64::from(step.readers) * u64::from(section.reader_files)
+}
+
 fn file_pages(section: &StutterpSection, step: &Step, memory_pages: u64) -> u64 {
     let of_writers = u64::from(step.writers) * u64::from(nr_files(section, step));
-    let of_reader = u64::from(step.readers) * READER_FILES * reader_pages(memory_pages);
+    let of_reader = nr_read(section, step) * reader_pages(memory_pages);
     of_writers * pages(step.file_bytes).max(1) + of_reader
 }
 
@@ -227,8 +230,7 @@ fn make_files(
     let (per_writer, size) = (nr_files(section, step), pages(step.file_bytes).max(1));
     let writers =
         (0..step.writers).map(|_| (0..per_writer).map(|_| make(size)).collect()).collect();
-    let nr_read = u64::from(step.readers) * READER_FILES;
-    let reader = (0..nr_read).map(|_| make(reader_pages(memory_pages))).collect();
+    let reader = (0..nr_read(section, step)).map(|_| make(reader_pages(memory_pages))).collect();
     AllFiles { writers, reader }
 }
 
@@ -412,8 +414,8 @@ mod tests {
             ladder: vec![4],
             seconds: 2.0,
             warm_up: 0.2,
-            dirty_ratio: 20,
             readers: 1,
+            reader_files: 2,
             files_per_writer: FilesPerWriter::AsConfigured,
             block: Bytes(16 << 10),
             grain: Bytes(16 << 10),
@@ -422,7 +424,7 @@ mod tests {
             resident: 0.0,
         };
         let memory_pages = 48 << 8;
-        let step = section.step(4, memory_pages);
+        let step = section.step(4, memory_pages, &machine.machine.tunables);
         let mut disk = Disk::new(&cell, &section, &step, memory_pages).unwrap();
         let errors = PerDirection { read: 1.0, write: 0.0 };
         disk.disks[0].faults = Some(FaultySpec { errors, ..FaultySpec::default() });
