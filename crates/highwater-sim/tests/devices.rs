@@ -8,6 +8,7 @@ use highwater_core::block::{Bio, BioKind, BioVector, DeviceId, WriteClass};
 use highwater_core::config::Machine;
 use highwater_core::host::{
     Cost, CpuId, CpuSet, Cx, Devices, Host, IoDirection, IoError, IoRequest, IpiScope, Tasks,
+    Urgency,
 };
 use highwater_core::page::{Order, Pfn};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -69,14 +70,14 @@ fn request(id: u64, device: u8, direction: IoDirection, start: u64, pages: &[u64
     let device = DeviceId(device);
     let pages: Vec<Pfn> = pages.iter().map(|&pfn| Pfn(pfn as u32)).collect();
     let nr_pages = pages.len() as u32;
-    let bio = Bio { device, kind, start, pages, is_sync: true, vector: BioVector::Inline };
+    let bio = Bio { device, kind, start, pages, urgency: Urgency::Sync, vector: BioVector::Inline };
     IoRequest {
         id,
         device,
         direction,
         start,
         nr_pages,
-        is_sync: true,
+        urgency: Urgency::Sync,
         write_class: WriteClass::Free,
         bios: vec![bio],
     }

@@ -7,7 +7,7 @@
 //! What is left out of the old queues: submitters that went on beyond the limit in batches.
 
 use crate::config::DeviceCongestion;
-use crate::host::{CpuId, IoDirection, IoRequest, Tasks};
+use crate::host::{CpuId, IoDirection, IoRequest, Tasks, Urgency};
 use crate::sync::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
@@ -27,7 +27,7 @@ impl Pool {
     /// The pool of a request.
     pub(super) const fn of(request: &IoRequest) -> Pool {
         match request.direction {
-            IoDirection::Write if !request.is_sync => Pool::Async,
+            IoDirection::Write if !matches!(request.urgency, Urgency::Sync) => Pool::Async,
             _ => Pool::Sync,
         }
     }

@@ -29,7 +29,7 @@ pub use wbt::WriteClass;
 
 use alloc::vec::Vec;
 
-use crate::host::IoDirection;
+use crate::host::{IoDirection, Urgency};
 use crate::page::Pfn;
 
 /// Number of a block device.
@@ -89,8 +89,8 @@ pub struct Bio {
     pub start: u64,
     /// The frames, in device order.
     pub pages: Vec<Pfn>,
-    /// Somebody waits for it.
-    pub is_sync: bool,
+    /// What for.
+    pub urgency: Urgency,
     /// Memory that it takes.
     pub vector: BioVector,
 }

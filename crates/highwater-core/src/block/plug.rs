@@ -40,7 +40,7 @@ impl Plug {
         match requests.last_mut() {
             Some(request) if continues(request, &bio, max_pages) => {
                 request.nr_pages += bio.pages.len() as u32;
-                request.is_sync |= bio.is_sync;
+                request.urgency = request.urgency.max(bio.urgency);
                 request.bios.push(bio);
                 None
             }

@@ -147,12 +147,10 @@ impl<H: Devices> BlockDevice<H> {
         self.in_flight.fetch_update(SeqCst, Relaxed, take).is_ok()
     }
 
-    /// Takes a tag, behind those who wait for one already.
+    /// Takes a tag. Who finds others waiting looks once and joins them; who comes in between a tag's
+    /// return and the next in line has it.
     fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
         let queue = &self.tag_wait[lane as usize];
-        if !queue.has_waiters() && self.try_tag(lane) {
-            return;
-        }
         queue.wait(cx, "a request tag", || self.try_tag(lane));
     }
 
@@ -294,7 +292,7 @@ fn request_of(bio: Bio) -> IoRequest {
         direction: bio.kind.direction(),
         start: bio.start,
         nr_pages: bio.pages.len() as u32,
-        is_sync: bio.is_sync,
+        urgency: bio.urgency,
         write_class: WriteClass::Free,
         bios: alloc::vec![bio],
     }

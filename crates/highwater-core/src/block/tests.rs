@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::manual::{DISK, Manual, kernel};
 use super::{Bio, BioKind, BioVector, DeviceId, DeviceSpec};
 use crate::Kernel;
-use crate::host::{CpuId, Cx, IoDirection, IoError};
+use crate::host::{CpuId, Cx, IoDirection, IoError, Urgency};
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::vmstat::VmEvent;
@@ -25,7 +25,14 @@ fn pages(kernel: &Kernel<Manual>, cx: &Cx<'_, Manual>, nr: usize) -> Vec<Pfn> {
 
 fn read(device: u8, start: u64, pages: &[Pfn]) -> Bio {
     let (device, kind) = (DeviceId(device), BioKind::FileRead);
-    Bio { device, kind, start, pages: pages.to_vec(), is_sync: true, vector: BioVector::Inline }
+    Bio {
+        device,
+        kind,
+        start,
+        pages: pages.to_vec(),
+        urgency: Urgency::Sync,
+        vector: BioVector::Inline,
+    }
 }
 
 #[test]

@@ -2,12 +2,15 @@
 //! find the device nearly free, and pages wait as dirty ones that reclaim may still meet rather than
 //! under writeback.
 //!
-//! | who writes | requests in flight |
+//! | what is written | requests in flight |
 //! |---|---|
-//! | flushers | a quarter of the depth (16 at most): 4 |
-//! | others (swapping out in direct reclaim) | half of it: 8 |
-//! | kswapd, those who wait for the write | all of it: 16; kswapd's are counted apart |
-//! | anybody, while writers are held up | all of it |
+//! | [`Urgency::Background`] | a quarter of the depth (16 at most): 4 |
+//! | [`Urgency::Normal`] | half of it: 8 |
+//! | kswapd's pages, [`Urgency::Sync`] | all of it: 16; kswapd's are counted apart |
+//! | anything, while writers are held up | all of it |
+//!
+//! Requests go on in the order in which they came: one that has to wait holds up those behind it,
+//! whatever their bounds.
 //!
 //! The last line: for a second after a task slept in `balance_dirty_pages` on account of the device,
 //! its writes are what tasks wait for. (The spec does not have it; the kernel has since 4.10.) Not
@@ -15,8 +18,8 @@
 //!
 //! Queues of kernels before 4.10 know nothing of this; nor do devices without a queue.
 
-use super::{BioKind, BlockDevice};
-use crate::host::{Cx, Devices, HZ, IoDirection, IoRequest, TaskFlags};
+use super::BlockDevice;
+use crate::host::{Cx, Devices, HZ, IoDirection, IoRequest, TaskFlags, Urgency};
 use crate::sync::WaitQueue;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -45,21 +48,13 @@ pub(super) struct WriteThrottle<H: Devices> {
     held_up_at: AtomicU64,
 }
 
-/// What a request is written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Urgency {
-    Background,
-    Normal,
-    Urgent,
-}
-
 /// Requests that may be in flight.
 const fn limit(depth: u32, urgency: Urgency) -> u32 {
     let depth = if depth < DEPTH_MAX { depth } else { DEPTH_MAX };
     let part = match urgency {
         Urgency::Background => depth.div_ceil(4),
         Urgency::Normal => depth.div_ceil(2),
-        Urgency::Urgent => depth,
+        Urgency::Sync => depth,
     };
     if part == 0 { 1 } else { part }
 }
@@ -84,25 +79,16 @@ impl<H: Devices> WriteThrottle<H> {
             return;
         }
         let is_kswapd = cx.flags().contains(TaskFlags::KSWAPD);
-        let is_swap = request.bios.first().is_some_and(|bio| bio.kind == BioKind::SwapWrite);
-        let urgency = if request.is_sync || is_kswapd || self.is_recent(cx.host.jiffies()) {
-            Urgency::Urgent
-        } else if is_swap {
-            Urgency::Normal
-        } else {
-            Urgency::Background
-        };
         let (class, index) =
             if is_kswapd { (WriteClass::Kswapd, 1) } else { (WriteClass::Other, 0) };
-        let most = limit(depth, urgency);
         let may_go = || {
+            // Asked anew: writers may be held up while it waits.
+            let is_urgent = is_kswapd || self.is_recent(cx.host.jiffies());
+            let most = limit(depth, if is_urgent { Urgency::Sync } else { request.urgency });
             let more = |nr: u32| (nr < most).then_some(nr + 1);
             self.in_flight[index].fetch_update(SeqCst, Relaxed, more).is_ok()
         };
-        let queue = &self.wait[index];
-        if queue.has_waiters() || !may_go() {
-            queue.wait(cx, "writes in flight to be fewer", may_go);
-        }
+        self.wait[index].wait_in_turn(cx, "writes in flight to be fewer", may_go);
         request.write_class = class;
     }
 
@@ -114,7 +100,7 @@ impl<H: Devices> WriteThrottle<H> {
             WriteClass::Kswapd => 1,
         };
         self.in_flight[index].fetch_sub(1, SeqCst);
-        self.wait[index].wake_one(cx.host, cx.cpu());
+        self.wait[index].prompt(cx.host, cx.cpu());
     }
 }
 
@@ -133,7 +119,7 @@ mod tests {
 
     #[test]
     fn limits_by_depth() {
-        let all = [Urgency::Background, Urgency::Normal, Urgency::Urgent];
+        let all = [Urgency::Background, Urgency::Normal, Urgency::Sync];
         assert_eq!(all.map(|urgency| limit(64, urgency)), [4, 8, 16]);
         assert_eq!(all.map(|urgency| limit(2, urgency)), [1, 1, 2]);
         assert_eq!(all.map(|urgency| limit(0, urgency)), [1, 1, 1]);

@@ -34,6 +34,18 @@ impl core::fmt::Display for IoError {
 
 impl core::error::Error for IoError {}
 
+/// What a transfer is for, the least urgent first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Written because there are many dirty pages, or old ones.
+    Background,
+    /// Somebody asked for it and does not wait: reclaim that wants pages clean, swapping out.
+    #[default]
+    Normal,
+    /// Somebody waits for it: reads, fsync.
+    Sync,
+}
+
 /// One transfer: contiguous on the device, scattered in memory.
 #[derive(Debug)]
 pub struct IoRequest {
@@ -47,8 +59,8 @@ pub struct IoRequest {
     pub start: u64,
     /// Pages.
     pub nr_pages: u32,
-    /// Somebody waits for it (reads, fsync), as opposed to background writeback.
-    pub is_sync: bool,
+    /// What for: of its parts, the most urgent one's.
+    pub urgency: Urgency,
     /// Which writes in flight it counts as.
     pub write_class: WriteClass,
     /// Its parts, in device order.

@@ -15,7 +15,7 @@ mod phase;
 mod solo;
 mod task;
 
-pub use block::{Devices, IoDirection, IoError, IoRequest};
+pub use block::{Devices, IoDirection, IoError, IoRequest, Urgency};
 pub use cost::Cost;
 pub use cpu_set::{AtomicCpuSet, CpuSet};
 pub use cx::{Cx, Probe, Signals, TaskFlags};
@@ -170,6 +170,13 @@ pub trait Host: Sized {
     /// A program begins an operation whose time somebody may want explained. They do not nest.
     #[inline(always)]
     fn op_begin(&self) {}
+
+    /// Sleeps as [`Host::sleep_ns`], then an operation begins: when the time is over, whether or not the
+    /// task runs then, so that waking up late is part of the operation, where the host can tell.
+    fn sleep_and_op_begin(&self, ns: u64) {
+        self.sleep_ns(ns);
+        self.op_begin();
+    }
 
     /// It ends; `name` is what it was.
     #[inline(always)]

@@ -199,7 +199,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A new page goes onto its list (`folio_add_lru`).
+    /// A page that the caller took goes onto its list (`folio_add_lru`).
     #[inline]
     pub fn lru_add(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         cx.demand.take();

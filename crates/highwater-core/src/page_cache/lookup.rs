@@ -9,7 +9,7 @@
 use super::node_memory::Objects;
 use super::{Entry, File, Mark};
 use crate::block::{Bio, BioKind, BioVector};
-use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe};
+use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::{Error, Kernel};
 use crate::lru::Shadow;
 use crate::page::{Order, PageFlags, PageOwner, Pfn};
@@ -427,7 +427,7 @@ impl<H: Devices> Kernel<H> {
             kind: BioKind::FileRead,
             start: file.device_page(page.index()),
             pages: alloc::vec![pfn],
-            is_sync: true,
+            urgency: Urgency::Sync,
             vector: BioVector::Inline,
         };
         self.submit_bio(cx, bio);

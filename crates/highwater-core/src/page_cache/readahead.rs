@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use super::lookup::{AddError, FILE_GFP};
 use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind, BioVector};
-use crate::host::{Cx, Devices, Lock, Phase};
+use crate::host::{Cx, Devices, Lock, Phase, Urgency};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
@@ -366,7 +366,7 @@ impl<H: Devices> Kernel<H> {
         let start = file.device_page(end - run.len() as u32);
         let (device, pages) = (file.spec.device, core::mem::take(run));
         let (kind, vector) = (BioKind::FileRead, BioVector::Inline);
-        let bio = Bio { device, kind, start, pages, is_sync: true, vector };
+        let bio = Bio { device, kind, start, pages, urgency: Urgency::Sync, vector };
         self.submit_bio(cx, bio);
     }
 }

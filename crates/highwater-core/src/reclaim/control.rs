@@ -81,6 +81,8 @@ pub struct Control {
     pub nr_scanned: u64,
     /// Pages freed.
     pub nr_reclaimed: u64,
+    /// Of those, pages for which sleepers were woken already.
+    pub nr_announced: u64,
     /// Sums of the pass.
     pub sums: PassSums,
 }
@@ -110,6 +112,7 @@ impl Control {
             rotation: [(0, 0); 2],
             nr_scanned: 0,
             nr_reclaimed: 0,
+            nr_announced: 0,
             sums: PassSums::default(),
         }
     }

@@ -9,7 +9,7 @@
 use crate::config::BalanceRule;
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::lru::{LruKind, age_clock};
+use crate::lru::{BatchKind, LruKind, age_clock};
 use crate::page::{Page, PageFlags, PageList, Pfn};
 use crate::vmstat::VmEvent;
 use crate::zone::ZoneType;
@@ -186,7 +186,8 @@ impl<H: Devices> Kernel<H> {
     /// Puts an isolated page back on the list its flags name, with this CPU's add batch, and drops
     /// the isolation's reference.
     pub(crate) fn putback_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.lru_add(cx, pfn);
+        // Not `lru_add`: nobody took a page.
+        self.lru_batch(cx, BatchKind::Add, pfn);
         self.put_page(cx, pfn);
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::Slot;
 use crate::block::{Bio, BioKind, BioVector};
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, Urgency};
 use crate::kernel::Kernel;
 use crate::page::Pfn;
 
@@ -45,7 +45,7 @@ impl<H: Devices> Kernel<H> {
             kind,
             start: slot.offset.into(),
             pages: vec![pfn],
-            is_sync: kind == BioKind::SwapRead,
+            urgency: if kind == BioKind::SwapRead { Urgency::Sync } else { Urgency::Normal },
             vector: BioVector::Inline,
         };
         self.submit_bio(cx, bio);

@@ -138,6 +138,38 @@ impl<H: Tasks> WaitQueue<H> {
         }
     }
 
+    /// Waits until `ready`, behind those who wait already: only who came first is asked, and asked
+    /// again at each [`WaitQueue::prompt`]. Uninterruptible.
+    pub fn wait_in_turn(&self, cx: &Cx<'_, H>, why: &'static str, mut ready: impl FnMut() -> bool) {
+        if !self.has_waiters() && ready() {
+            return;
+        }
+        let ticket = self.enter(cx);
+        while !(self.is_first(cx, ticket) && ready()) {
+            cx.host.park(why);
+        }
+        self.leave(cx, ticket);
+        // There may be room for the next one too.
+        self.prompt(cx.host, cx.cpu());
+    }
+
+    /// True if the holder of a ticket is the first.
+    fn is_first(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
+        self.waiters.lock(cx.cpu()).queue.front().is_some_and(|(first, _)| *first == ticket)
+    }
+
+    /// Has the first of those who [wait in turn](WaitQueue::wait_in_turn) look again. It stays the
+    /// first if it is not ready.
+    pub fn prompt(&self, host: &H, cpu: CpuId) {
+        if !self.has_waiters() {
+            return;
+        }
+        let first = self.waiters.lock(cpu).queue.front().map(|(_, task)| task.clone());
+        if let Some(task) = first {
+            host.unpark(&task);
+        }
+    }
+
     /// Sleeps until woken, for `timeout` timer ticks at most; the ticks that were left.
     pub fn sleep_jiffies(&self, cx: &Cx<'_, H>, why: &'static str, timeout: u64) -> u64 {
         let ticket = self.enter(cx);

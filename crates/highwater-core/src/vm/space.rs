@@ -188,6 +188,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(pgd) = pgd {
             self.free_table_frame(cx, space, pgd, TableKind::Top);
         }
+        self.close_account(cx);
     }
 }
 

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use super::{Rates, RecentCount, limits};
 use crate::block::DeviceId;
-use crate::host::{Cx, Devices, HZ, Lock, Phase, TaskFlags, Tasks};
+use crate::host::{Cx, Devices, HZ, Lock, Phase, TaskFlags, Tasks, Urgency};
 use crate::kernel::Kernel;
 use crate::page_cache::{File, Mark};
 use crate::sync::WaitQueue;
@@ -44,6 +44,18 @@ pub enum WriteReason {
     Periodic,
     /// fadvise.
     Foreground,
+}
+
+impl WriteReason {
+    /// How urgent such writes are to the device: the flushers' own accord is background, what others
+    /// ask them for is not (spec 04 §8.1, §10.2).
+    pub(super) const fn urgency(self) -> Urgency {
+        match self {
+            WriteReason::Background | WriteReason::Periodic => Urgency::Background,
+            WriteReason::Vmscan | WriteReason::Foreground => Urgency::Normal,
+            WriteReason::Sync => Urgency::Sync,
+        }
+    }
 }
 
 /// A device's dirty files (`struct bdi_writeback`).

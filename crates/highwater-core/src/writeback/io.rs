@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::WriteReason;
 use crate::block::{Bio, BioKind};
-use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::page::{PageFlags, PageOwner, Pfn};
 use crate::page_cache::{File, Mark};
@@ -42,8 +42,8 @@ pub(super) struct Written {
 struct Filling<'a, H: Devices> {
     file: &'a Arc<File<H>>,
     bio: Option<Bio>,
-    /// Somebody waits: pages under writeback are waited for and written again.
-    is_sync: bool,
+    /// Under [`Urgency::Sync`] pages under writeback are waited for and written again.
+    urgency: Urgency,
 }
 
 impl<H: Devices> Kernel<H> {
@@ -70,16 +70,16 @@ impl<H: Devices> Kernel<H> {
         reason: WriteReason,
     ) -> Written {
         let _phase = cx.phase(Phase::Writeback);
-        let is_sync = reason == WriteReason::Sync;
+        let urgency = reason.urgency();
         // Pages dirtied while a sync goes on are not its business, or it might never end.
-        let mark = if is_sync {
+        let mark = if urgency == Urgency::Sync {
             tag_dirty(cx, file, (start, end));
             Mark::ToWrite
         } else {
             Mark::Dirty
         };
         let mut out = Written { pages: 0, next: start };
-        let mut filling = Filling { file, bio: None, is_sync };
+        let mut filling = Filling { file, bio: None, urgency };
         self.writeback_of(file).begin_sample(cx);
         self.plug_start(cx);
         while out.pages < nr {
@@ -149,7 +149,7 @@ impl<H: Devices> Kernel<H> {
             self.send(cx, filling);
             self.lock_page(cx, pfn);
         }
-        if page.is(PageFlags::WRITEBACK) && filling.is_sync {
+        if page.is(PageFlags::WRITEBACK) && filling.urgency == Urgency::Sync {
             self.send(cx, filling);
             self.wait_on_writeback(cx, pfn);
         }
@@ -194,9 +194,9 @@ impl<H: Devices> Kernel<H> {
         let kind = BioKind::FileWrite;
         let mut pages = Vec::with_capacity(BATCH);
         pages.push(pfn);
-        let is_sync = filling.is_sync;
+        let urgency = filling.urgency;
         let vector = self.bio_vector(cx, spec);
-        filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, is_sync, vector });
+        filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, urgency, vector });
     }
 
     fn send(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>) {
@@ -219,7 +219,8 @@ impl<H: Devices> Kernel<H> {
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
         let pages = alloc::vec![pfn];
         let vector = self.bio_vector(cx, &file.spec);
-        self.submit_bio(cx, Bio { device, kind, start, pages, is_sync: false, vector });
+        let urgency = Urgency::Normal;
+        self.submit_bio(cx, Bio { device, kind, start, pages, urgency, vector });
         PageWrite::Started
     }
 

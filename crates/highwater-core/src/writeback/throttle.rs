@@ -205,7 +205,7 @@ impl<H: Devices> Kernel<H> {
             let pauses = Pauses::new(longest, task_rate, rates.rate(), rates.bandwidth());
             let Some(length) = pause_due(task, &mut now, task_rate, &pauses) else { return };
             self.plug_flush(cx);
-            self.block.device(wb.device).note_held_up(now);
+            self.block.device(wb.device).note_held_up(cx.host.jiffies());
             cx.host.sleep_jiffies(length);
             task.paused_when.set(Some(now + length));
             task.nr.set(0);

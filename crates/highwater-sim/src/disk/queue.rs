@@ -289,6 +289,7 @@ impl Side {
 mod tests {
     use highwater_core::block::{DeviceId, WriteClass};
     use highwater_core::host::IoDirection::{Read, Write};
+    use highwater_core::host::Urgency;
 
     use super::super::{Hdd, HddSpec, Service, Ssd, SsdSpec};
     use super::*;
@@ -301,7 +302,7 @@ mod tests {
             direction,
             start,
             nr_pages: 1,
-            is_sync: true,
+            urgency: Urgency::Sync,
             write_class: WriteClass::Free,
             bios: Vec::new(),
         }

@@ -19,6 +19,7 @@ impl<H: Devices> Kernel<H> {
     /// at most. The trace shows the ticks that passed, so a full sleep shows one more than asked for.
     pub(super) fn congestion_wait(&self, cx: &Cx<'_, H>, timeout: u64) {
         let _phase = cx.phase(Phase::Throttle);
+        self.plug_flush(cx);
         let start = cx.host.jiffies();
         self.congestion_sleep(cx, timeout);
         cx.event(Event::Vmscan(VmscanEvent::CongestionWait {
@@ -31,6 +32,7 @@ impl<H: Devices> Kernel<H> {
     /// number. If not, others may run.
     pub(super) fn wait_iff_congested(&self, cx: &Cx<'_, H>, timeout: u64, vec: Option<usize>) {
         let _phase = cx.phase(Phase::Throttle);
+        self.plug_flush(cx);
         let start = cx.host.jiffies();
         let is_met = vec.is_none_or(|vec| self.lru.vecs[vec].congested.load(Relaxed));
         if is_met && self.block.congestion.any(Pool::Async) {
@@ -45,7 +47,6 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn congestion_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {
-        self.plug_flush(cx);
         let queue = self.block.congestion.queue(Pool::Async);
         queue.sleep_jiffies(cx, "congestion of devices to clear", timeout);
     }

@@ -144,6 +144,16 @@ impl DemandDomain {
         now
     }
 
+    /// A task ends: nothing of it is in the sums any more.
+    fn close(&self, task: &Demand, half_life: u64) {
+        let now = self.now(half_life);
+        let Some(last) = task.settled.take() else { return };
+        let half_lives = now.saturating_sub(last.at);
+        let before = weight(faded(last.balance, half_lives), faded(last.trust, half_lives));
+        self.sum.fetch_sub(before, Relaxed);
+        self.squares.fetch_sub(before * before, Relaxed);
+    }
+
     /// Brings a task's account up to date; its weight.
     fn settle(&self, task: &Demand, half_life: u64) -> i64 {
         let now = self.now(half_life);
@@ -178,6 +188,19 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// The caller exits and has given back all it had, or had it taken.
+    pub(crate) fn close_account(&self, cx: &Cx<'_, H>) {
+        if self.keeps_accounts() {
+            self.demand.close(&cx.demand, self.half_life());
+        }
+    }
+
+    /// Pages that are reclaimed while a balance halves.
+    fn half_life(&self) -> u64 {
+        let managed: u64 = self.mem.populated_zones().map(|zone| zone.managed()).sum();
+        managed / HALF_LIFE_PART
+    }
+
     /// How long the caller may be made to wait at most, of `longest` ticks.
     pub(super) fn shared_timeout(&self, cx: &Cx<'_, H>, longest: u64) -> u64 {
         if !self.keeps_accounts() || cx.flags().contains(TaskFlags::KSWAPD) {
@@ -186,9 +209,7 @@ impl<H: Devices> Kernel<H> {
         let task = &cx.demand;
         cx.charge(Cost::DemandPage, (task.taken.get() + task.given.get()) as u32);
         cx.charge(Cost::DemandSettle, 1);
-        let managed: u64 = self.mem.populated_zones().map(|zone| zone.managed()).sum();
-        let half_life = managed / HALF_LIFE_PART;
-        let weight = self.demand.settle(task, half_life);
+        let weight = self.demand.settle(task, self.half_life());
         let (sum, squares) = (self.demand.sum.load(Relaxed), self.demand.squares.load(Relaxed));
         share(longest, weight, sum, squares)
     }
@@ -262,6 +283,20 @@ mod tests {
         let weight = draw(&domain, &other, 320_000, 0);
         assert_eq!(weight, (64_000 / 4096 + 320_000 * 2 / 12) / 32);
         assert_eq!((aged(-64, 1, 0), aged(5, 100, 0)), (-32, 0), "debts of reclaim's too");
+    }
+
+    #[test]
+    fn who_exits_leaves_the_sums() {
+        let domain = DemandDomain::default();
+        let (one, other): (Demand, Demand) = Default::default();
+        draw(&domain, &one, 64_000, 0);
+        draw(&domain, &other, 32_000, 0);
+        domain.close(&one, HALF_LIFE);
+        assert_eq!(domain.sum.load(Relaxed), 1000);
+        assert_eq!(domain.squares.load(Relaxed), 1_000_000);
+        // Once: it has no account any more.
+        domain.close(&one, HALF_LIFE);
+        assert_eq!(domain.sum.load(Relaxed), 1000);
     }
 
     #[test]

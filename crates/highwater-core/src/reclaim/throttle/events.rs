@@ -64,7 +64,7 @@ const fn enough_written(written: u64, at_start: u64, sleepers: u32) -> bool {
     written.saturating_sub(at_start) > CLUSTER * sleepers as u64
 }
 
-/// True if waiting would be for nothing: less than half of what is reclaimable is being written.
+/// True if waiting would be for nothing: no more than half of what is reclaimable is being written.
 const fn too_little_pending(write_pending: u64, reclaimable: u64) -> bool {
     2 * write_pending <= reclaimable
 }
@@ -95,13 +95,14 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let timeout = self.throttle_timeout(cx, reason);
+        // First, as it may sleep for a tag: who is counted below is about to wait.
+        self.plug_flush(cx);
         let state = &self.reclaim[node.idx()];
         let is_writeback = reason == ThrottleReason::Writeback;
         if is_writeback && state.nr_writeback_throttled.fetch_add(1, AcqRel) == 0 {
             let written = self.mem.node(node).stats.read(NodeStat::ThrottledWritten as usize);
             state.nr_reclaim_start.store(written, Relaxed);
         }
-        self.plug_flush(cx);
         let queue = self.throttle_queue(node, reason, timeout);
         let left = queue.sleep_jiffies(cx, reason.why(), timeout);
         if is_writeback {
@@ -126,13 +127,14 @@ impl<H: Devices> Kernel<H> {
         &state.reclaim_wait[reason as usize]
     }
 
-    /// A direct reclaimer got pages with little effort: others that wait for that go on. All of them,
-    /// or, where waits have an order, as many as there are batches, who may wait shortest first.
+    /// A direct reclaimer got pages with little effort, `pages` of them since it last said so: others
+    /// that wait for that go on. All of them, or, where waits have an order, as many as there are
+    /// batches, who may wait shortest first.
     pub(super) fn wake_for_progress(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
         if self.throttle_policy().progress_wakes == WakeCount::All {
             return self.wake_throttled(cx, node, ThrottleReason::NoProgress);
         }
-        let mut left = (pages / CLUSTER).max(1);
+        let mut left = pages.div_ceil(CLUSTER);
         for queue in &self.reclaim[node.idx()].progress_wait {
             let nr = u64::from(queue.len()).min(left);
             (0..nr).for_each(|_| queue.wake_one(cx.host, cx.cpu()));

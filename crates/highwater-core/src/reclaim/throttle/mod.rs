@@ -167,23 +167,27 @@ impl<H: Devices> Kernel<H> {
 
     /// After a direct reclaimer's pass over a node: if it does well the others go on, if it gets
     /// nowhere it waits (`consider_reclaim_throttle`). kswapd never comes here.
-    fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
+    fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         match outcome(self.throttle_policy(), sc.priority, sc.nr_scanned, sc.nr_reclaimed) {
-            Outcome::Wake => self.wake_for_progress(cx, node, sc.nr_reclaimed),
+            Outcome::Wake => {
+                let news = sc.nr_reclaimed - sc.nr_announced;
+                sc.nr_announced = sc.nr_reclaimed;
+                self.wake_for_progress(cx, node, news);
+            }
             Outcome::Wait => self.reclaim_throttle(cx, node, ThrottleReason::NoProgress),
             Outcome::GoOn => {}
         }
     }
 
     /// A direct reclaimer passed over one node.
-    pub(super) fn consider_after_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
+    pub(super) fn consider_after_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         if self.throttle_policy().no_progress == NoProgressWait::EveryPass {
             self.consider_throttle(cx, node, sc);
         }
     }
 
     /// A direct reclaimer passed over all nodes of its zonelist, of which `first` is the first.
-    pub(super) fn consider_after_nodes(&self, cx: &Cx<'_, H>, first: NodeId, sc: &Control) {
+    pub(super) fn consider_after_nodes(&self, cx: &Cx<'_, H>, first: NodeId, sc: &mut Control) {
         if self.throttle_policy().no_progress == NoProgressWait::LastResort {
             self.consider_throttle(cx, first, sc);
         }
