@@ -69,6 +69,8 @@ pub struct Operation {
     pub ns: u64,
     /// Where that went; `causes.ns == ns`.
     pub causes: Cause,
+    /// How many waits it had in all.
+    pub waits: u64,
     /// The longest single waits, the longest first, each with what it waited for.
     pub chains: Vec<Chain>,
 }
@@ -99,6 +101,9 @@ pub struct Chain {
     pub what: String,
     /// Who held it up, then who held up those, and so on.
     pub links: Vec<Link>,
+    /// It went on further than it was followed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_cut: bool,
 }
 
 /// Somebody who held up somebody.
@@ -277,6 +282,11 @@ impl Cause {
         }
         self.children.iter().try_for_each(|child| child.check(place))
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "for serde")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use highwater_sim::cpu::CpuId;
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
 use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
 use highwater_sim::host::SimHost;
-use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, Tree};
+use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree};
 use highwater_sim::lock::{LockCosts, LockKind, SimLock};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
@@ -208,8 +208,7 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
 
     assert!(ledger.ops.len() > 500);
     for op in &ledger.ops {
-        let tree = ledger.op_tree(op);
-        assert_eq!(tree.total_ns(), op.end_ns - op.start_ns, "{} at {}", op.name, op.start_ns);
+        assert_eq!(op.tree.total_ns(), op.end_ns - op.start_ns, "{} at {}", op.name, op.start_ns);
         for wait in &op.waits {
             assert!(wait.start_ns >= op.start_ns && wait.start_ns + wait.ns <= op.end_ns);
         }
@@ -221,7 +220,7 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
     // Nothing of what there is to book is missing.
     let mut times: BTreeMap<String, u64> = BTreeMap::new();
     for op in &ledger.ops {
-        for node in ledger.op_tree(op).nodes() {
+        for node in op.tree.nodes() {
             let kind = match node.key {
                 NodeKey::Lock(_) => "lock".to_owned(),
                 NodeKey::Phase(_) | NodeKey::Root => {
@@ -249,11 +248,54 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
     assert!(chains().any(|chain| chain.len() >= 3));
     let phases = |phase| {
         let has = |tree: &Tree| spent_under(tree, phase) > 0;
-        ledger.ops.iter().any(|op| has(&ledger.op_tree(op)))
+        ledger.ops.iter().any(|op| has(&op.tree))
     };
     for phase in [Phase::Fault, Phase::DirectReclaim, Phase::Throttle, Phase::SwapIn] {
         assert!(phases(phase), "{}", phase.name());
     }
+}
+
+#[test]
+fn an_operation_after_a_sleep_begins_when_that_is_over() {
+    let mut machine = boot();
+    machine.sim().open_ledger();
+    let mut sleepers = Vec::new();
+    for nr in 0..6_u64 {
+        let sleeper =
+            machine.spawn_task(format!("sleeper/{nr}"), Placement::Anywhere, move |cx, _| {
+                let mut samples = Vec::new();
+                let mut last_ns = cx.host.now_ns();
+                for _ in 0..50 {
+                    cx.host.sleep_and_op_begin(5_000_000);
+                    cx.host.sim().compute(3_000_000);
+                    let now_ns = cx.host.now_ns();
+                    cx.host.op_end(&format!("nap-{nr}"));
+                    samples.push(now_ns - last_ns - 5_000_000);
+                    last_ns = now_ns;
+                }
+                samples
+            });
+        sleepers.push(sleeper);
+    }
+    machine.run_within(3600 * SECOND).expect("run");
+    let ledger = machine.sim().close_ledger();
+    assert_eq!(ledger.first_gap(), None);
+    assert_eq!(ledger.ops.len(), 300);
+    for op in &ledger.ops {
+        assert_eq!(spent(&op.tree, |key| key == NodeKey::Sleep), 0);
+        assert!(op.ns() >= 3_000_000);
+    }
+    for (nr, sleeper) in sleepers.iter().enumerate() {
+        let samples = sleeper.take().expect("ended");
+        let name = format!("nap-{nr}");
+        let of_task = ledger.ops.iter().filter(|op| *op.name == *name);
+        let mut latencies: Vec<(u64, u64)> = of_task.map(|op| (op.start_ns, op.ns())).collect();
+        latencies.sort_unstable();
+        let latencies: Vec<u64> = latencies.into_iter().map(|(_, ns)| ns).collect();
+        assert_eq!(latencies, samples, "what the program measures");
+    }
+    let waited = |op: &OpRecord| spent(&op.tree, |key| key == NodeKey::Cpu) > 1_000_000;
+    assert!(ledger.ops.iter().any(waited), "six on two CPUs: some wake up late");
 }
 
 /// Time inside a phase.

@@ -16,7 +16,7 @@ use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
 use highwater_sim::engine::Placement;
-use highwater_sim::ledger::NodeKey;
+use highwater_sim::ledger::{NodeKey, OpRecord};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
@@ -173,13 +173,13 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     machine.sim().open_ledger();
     machine.run_within(LIMIT_NS).expect("run");
     let ledger = machine.sim().close_ledger();
-    let throttled_ns = |op| {
-        let tree = ledger.op_tree(op);
+    let throttled_ns = |op: &OpRecord| {
         let is_throttle = |key| match key {
             NodeKey::Wait(why) => THROTTLES.contains(&why),
             _ => false,
         };
-        tree.nodes()
+        op.tree
+            .nodes()
             .iter()
             .filter(|node| is_throttle(node.key))
             .map(|node| node.self_ns)

@@ -297,6 +297,7 @@ pub(crate) mod tests {
             start_ns: 12_345_000_000,
             ns: causes.ns,
             causes,
+            waits: 36,
             chains: [(13_000_000_000, 1_200_000_000), (14_500_000_000, 900_000_000)]
                 .map(|(start_ns, ns)| Chain {
                     start_ns,
@@ -306,6 +307,7 @@ pub(crate) mod tests {
                         link("woken by", "kswapd0", "balance node > inactive list"),
                         link("held by", "hog/3", ""),
                     ],
+                    is_cut: false,
                 })
                 .to_vec(),
         }

@@ -29,8 +29,6 @@ const REASON_TENTHS: u64 = 5;
 const OWN: [&str; 2] = ["running", "waiting"];
 /// Waits shown with who is to blame.
 const CHAINS_MAX: usize = 5;
-/// Whoever held up, and who held up those: as far as this.
-const LINKS_MAX: usize = 8;
 
 /// One line of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,23 +95,35 @@ fn push(
 
 /// One operation as text; `rank` from 1.
 pub(super) fn operation(rank: usize, operation: &Operation) -> String {
-    let Operation { name, task, start_ns, ns, causes, chains } = operation;
+    let Operation { name, task, start_ns, ns, causes, waits, chains } = operation;
     let mut text =
         format!("{rank}. {name} by {task}, {} after the start: {}\n", human(*start_ns), human(*ns));
     text += &format!("   {}\n", sentence(causes));
     text += &table(&lines(causes));
-    if !chains.is_empty() {
-        text += "   longest waits, and who held them up\n";
-    }
+    text += &chains_heading(chains.len() as u64, *waits);
     let alike = alike(chains);
     for chains in alike.iter().take(CHAINS_MAX) {
         text += &chain_text(chains);
     }
     let nr_left: usize = alike.iter().skip(CHAINS_MAX).map(Vec::len).sum();
     if nr_left > 0 {
-        text += &format!("   and {nr_left} shorter ones\n");
+        let (all, are) = (chains.len(), if nr_left == 1 { "is" } else { "are" });
+        text += &format!("   {nr_left} of these {all} {are} left out\n");
     }
     text
+}
+
+/// Of how many waits those that follow are the longest.
+fn chains_heading(shown: u64, all: u64) -> String {
+    match shown {
+        0 => String::new(),
+        1 if all <= 1 => "   its only wait, and who held it up\n".to_owned(),
+        shown if shown >= all => format!("   its {shown} waits, and who held them up\n"),
+        1 => format!("   the longest of {} waits, and who held it up\n", grouped(all)),
+        shown => {
+            format!("   the {shown} longest of {} waits, and who held them up\n", grouped(all))
+        }
+    }
 }
 
 /// Waits for the same thing that the same tasks held up in the same way go together, where the longest is.
@@ -123,7 +133,7 @@ fn alike(chains: &[Chain]) -> Vec<Vec<&Chain>> {
         let same = |group: &&mut Vec<&Chain>| {
             group
                 .first()
-                .is_some_and(|first| first.what == chain.what && first.links == chain.links)
+                .is_some_and(|first| (&first.what, &first.links) == (&chain.what, &chain.links))
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.push(chain),
@@ -167,26 +177,27 @@ fn table(lines: &[Line]) -> String {
 }
 
 fn chain_text(chains: &[&Chain]) -> String {
-    let Some((Chain { start_ns, ns, what, links }, others)) = chains.split_first() else {
+    let Some((Chain { start_ns, ns, what, links, is_cut }, others)) = chains.split_first() else {
         return String::new();
     };
     let also = match others {
         [] => String::new(),
-        [other] => format!(" (and again for {})", human(other.ns)),
+        [other] => format!(" (and one like it, {})", human(other.ns)),
         others => {
             let sum: u64 = others.iter().map(|chain| chain.ns).sum();
-            format!(" (and {} times more, {} together)", others.len(), human(sum))
+            format!(" (and {} like it, {} together)", others.len(), human(sum))
         }
     };
     let mut text = format!("   {:>7}  {what}, at {}{also}\n", human(*ns), human(*start_ns));
-    for (depth, link) in links.iter().take(LINKS_MAX).enumerate() {
+    for (depth, link) in links.iter().enumerate() {
         let indent = "  ".repeat(depth);
         let doing =
             if link.doing.is_empty() { String::new() } else { format!(", in {}", link.doing) };
         text += &format!("            {indent}{} {}{doing}\n", link.how, link.task);
     }
-    if links.len() > LINKS_MAX {
-        text += &format!("            and {} more\n", links.len() - LINKS_MAX);
+    if *is_cut {
+        let indent = "  ".repeat(links.len());
+        text += &format!("            {indent}and so on: not followed any further\n");
     }
     text
 }
@@ -214,13 +225,32 @@ mod tests {
      114,000,000   114 ms    3.5       9      waiting for a CPU
       78,900,000  78.9 ms    2.4       4    waiting for a CPU
       21,100,000  21.1 ms    0.7            other (2 causes)
-   longest waits, and who held them up
-    1.20 s  throttled: no progress, at 13.0 s (and again for 900 ms)
+   the 2 longest of 36 waits, and who held them up
+    1.20 s  throttled: no progress, at 13.0 s (and one like it, 900 ms)
             woken by kswapd0, in balance node > inactive list
               held by hog/3
 ";
         let text = operation(1, &mmap());
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn waits_that_are_not_shown_are_counted() {
+        let mut mmap = mmap();
+        let first = mmap.chains[0].clone();
+        mmap.chains =
+            (0..8).map(|at| Chain { what: format!("wait {at}"), ..first.clone() }).collect();
+        mmap.chains[0].is_cut = true;
+        let text = operation(1, &mmap);
+        let shown = text.lines().skip_while(|line| !line.contains("who held")).collect::<Vec<_>>();
+        assert_eq!(shown[0].trim(), "the 8 longest of 36 waits, and who held them up");
+        assert_eq!(shown[4].trim(), "and so on: not followed any further");
+        assert_eq!(shown.last().map(|line| line.trim()), Some("3 of these 8 are left out"));
+        mmap.chains.truncate(6);
+        assert!(operation(1, &mmap).ends_with("   1 of these 6 is left out\n"));
+        assert_eq!(chains_heading(0, 0), "");
+        assert_eq!(chains_heading(1, 1).trim(), "its only wait, and who held it up");
+        assert_eq!(chains_heading(3, 3).trim(), "its 3 waits, and who held them up");
     }
 
     #[test]

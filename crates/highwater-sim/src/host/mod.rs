@@ -285,6 +285,14 @@ impl Host for SimHost {
         }
     }
 
+    fn sleep_and_op_begin(&self, ns: u64) {
+        if self.sim.is_booking() {
+            self.sim.sleep_and_begin_op(ns);
+        } else {
+            self.sim.sleep_ns(ns);
+        }
+    }
+
     #[inline(always)]
     fn op_end(&self, name: &str) {
         if self.sim.is_booking() {

@@ -1,13 +1,14 @@
-//! The book: each task's tree, where in it the task is, and up to when its time is booked.
+//! The book: what the engine says about tasks, and who held up whom.
 //!
 //! Numbers only: the engine says what happens and when, nothing here asks it.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::chain::{History, Links, Longest, Recent, Wait};
-use super::tree::{NodeKey, ROOT, Tree};
-use super::{BlockedBy, Blocker, Ledger, OpCost, OpRecord, TaskRecord};
+use super::chain::{Links, Wait};
+use super::life::Life;
+use super::ops::{Ops, OpsEnd};
+use super::tree::NodeKey;
+use super::{BlockedBy, Blocker, Ledger, TaskRecord};
 use crate::engine::task::TaskIndex;
 
 /// Everything that is booked while a ledger is open.
@@ -17,8 +18,7 @@ pub(crate) struct Book {
     lives: Vec<Life>,
     /// By [`TaskIndex`]: who has that place in the task table.
     of: Vec<u32>,
-    ops: Vec<OpRecord>,
-    names: BTreeSet<Rc<str>>,
+    ops: Ops,
     /// The engine's counts of the running task when its time was booked last.
     counts: Counts,
 }
@@ -47,83 +47,23 @@ pub(crate) enum Pause {
     Lock,
 }
 
-/// A task.
-struct Life {
-    name: Rc<str>,
-    since_ns: u64,
-    /// Its time is booked up to here.
-    booked_ns: u64,
-    tree: Tree,
-    /// Where it is.
-    at: u32,
-    history: History,
-    /// `None` while it runs.
-    pause: Option<Pause>,
-    /// When a waiting task was made runnable.
-    runnable_ns: Option<u64>,
-    timed_out: bool,
-    /// Who held up the wait.
-    held_up_by: Links,
-    /// Who has the CPU that it waits for.
-    cpu_held_by: Links,
-    /// Interrupts took this much since it was made runnable.
-    stolen_ns: u64,
-    /// Who holds the lock that it waits for.
-    lock_holder: TaskIndex,
-    recent: Recent,
-    op: Option<Op>,
-    /// By node: what of it belongs to the running operation.
-    shares: Vec<Share>,
-    nr_ops: u32,
-}
-
-/// An operation that is going on.
-struct Op {
-    start_ns: u64,
-    root: u32,
-    /// Nodes with a share in it.
-    nodes: Vec<u32>,
-    longest: Longest,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Share {
-    /// Number of the operation, from 1.
-    op: u32,
-    count: u32,
-    ns: u64,
-}
-
 /// No task here.
 const NOBODY: u32 = u32::MAX;
 
 /// Tasks come and go.
 impl Book {
+    /// A book that keeps the `nr_kept` slowest operations whole.
+    pub(crate) fn new(nr_kept: usize) -> Self {
+        Book { ops: Ops::new(nr_kept), ..Book::default() }
+    }
+
     /// A task exists from now on; it is at rest for `pause`.
     pub(crate) fn begin(&mut self, task: TaskIndex, name: &Rc<str>, now_ns: u64, pause: Pause) {
         if self.of.len() <= task.idx() {
             self.of.resize(task.idx() + 1, NOBODY);
         }
         self.of[task.idx()] = self.lives.len() as u32;
-        self.lives.push(Life {
-            name: Rc::clone(name),
-            since_ns: now_ns,
-            booked_ns: now_ns,
-            tree: Tree::default(),
-            at: ROOT,
-            history: History::default(),
-            pause: Some(pause),
-            runnable_ns: None,
-            timed_out: false,
-            held_up_by: Links::NONE,
-            cpu_held_by: Links::NONE,
-            stolen_ns: 0,
-            lock_holder: TaskIndex::NONE,
-            recent: Recent::default(),
-            op: None,
-            shares: Vec::new(),
-            nr_ops: 0,
-        });
+        self.lives.push(Life::new(name, now_ns, pause));
     }
 
     /// The running task has ended; its time is booked.
@@ -147,7 +87,9 @@ impl Book {
             until_ns: life.booked_ns,
             tree: life.tree,
         };
-        Ledger { ops: self.ops, tasks: self.lives.into_iter().map(record).collect() }
+        let tasks = self.lives.into_iter().map(record).collect();
+        let OpsEnd { slowest, latencies, gap } = self.ops.close();
+        Ledger { ops: slowest, latencies, tasks, gap }
     }
 
     fn number(&self, task: TaskIndex) -> Option<u32> {
@@ -215,13 +157,23 @@ impl Book {
     /// The running task, whose time is booked, begins an operation.
     pub(crate) fn begin_op(&mut self, task: TaskIndex) {
         if let Some(life) = self.life(task) {
-            life.nr_ops += 1;
-            life.op = Some(Op {
-                start_ns: life.booked_ns,
-                root: life.at,
-                nodes: Vec::new(),
-                longest: Longest::default(),
-            });
+            life.begin_op(life.booked_ns);
+        }
+    }
+
+    /// It begins one when the sleep that it now begins is over.
+    pub(crate) fn begin_op_after_sleep(&mut self, task: TaskIndex) {
+        if let Some(life) = self.life(task) {
+            life.is_op_due = true;
+        }
+    }
+
+    /// The sleep is over; if it was none, the operation begins now.
+    pub(crate) fn sleep_is_over(&mut self, task: TaskIndex) {
+        if let Some(life) = self.life(task)
+            && life.is_op_due
+        {
+            life.begin_op(life.booked_ns);
         }
     }
 
@@ -231,35 +183,10 @@ impl Book {
             return;
         };
         let life = &mut self.lives[number as usize];
-        let Some(mut op) = life.op.take() else {
-            return;
-        };
-        let cost = |&node: &u32| {
-            let share = life.shares[node as usize];
-            OpCost { node, count: share.count, ns: share.ns }
-        };
-        let costs: Box<[OpCost]> = op.nodes.iter().map(cost).collect();
-        debug_assert_eq!(
-            costs.iter().map(|cost| cost.ns).sum::<u64>(),
-            life.booked_ns - op.start_ns,
-            "{name} of {} has gaps",
-            life.name
-        );
-        let known = self.names.get(name).map(Rc::clone);
-        let name = known.unwrap_or_else(|| {
-            let name: Rc<str> = name.into();
-            self.names.insert(Rc::clone(&name));
-            name
-        });
-        self.ops.push(OpRecord {
-            name,
-            task: number,
-            start_ns: op.start_ns,
-            end_ns: life.booked_ns,
-            waits: op.longest.records(),
-            root: op.root,
-            costs,
-        });
+        if let Some(op) = life.end_op() {
+            debug_assert_eq!(op.booked_ns(), op.ns(), "{name} of {} has gaps", life.name);
+            self.ops.push(name, number, &life.tree, op);
+        }
     }
 
     /// What a task is doing, outermost first.
@@ -386,108 +313,11 @@ impl Book {
     }
 }
 
-impl Life {
-    fn adds_up(&self) -> bool {
-        self.tree.total_ns() == self.booked_ns - self.since_ns
-    }
-
-    fn go_to(&mut self, node: u32) {
-        self.at = node;
-        self.history.push(self.booked_ns, node);
-    }
-
-    /// Adds time to a leaf of the node where the task is.
-    fn book(&mut self, leaf: NodeKey, ns: u64) {
-        if ns > 0 {
-            let leaf = self.tree.child(self.at, leaf);
-            self.add(leaf, ns, 0);
-        }
-    }
-
-    fn add(&mut self, node: u32, ns: u64, count: u32) {
-        self.tree.add(node, ns, u64::from(count));
-        let Some(op) = &mut self.op else {
-            return;
-        };
-        if self.shares.len() <= node as usize {
-            self.shares.resize(self.tree.nodes().len(), Share::default());
-        }
-        let share = &mut self.shares[node as usize];
-        if share.op != self.nr_ops {
-            *share = Share { op: self.nr_ops, count: 0, ns: 0 };
-            op.nodes.push(node);
-        }
-        share.count += count;
-        share.ns += ns;
-    }
-
-    fn waited(&mut self, wait: Wait) {
-        if wait.end_ns > wait.start_ns {
-            self.recent.push(wait);
-            if let Some(op) = &mut self.op {
-                op.longest.push(wait);
-            }
-        }
-    }
-
-    /// Where a task is that does not run.
-    fn paused_at(&mut self) -> u32 {
-        match self.pause {
-            Some(Pause::Queued) => self.tree.child(self.at, NodeKey::Cpu),
-            Some(Pause::Wait(leaf)) if self.runnable_ns.is_none() => self.tree.child(self.at, leaf),
-            _ => self.at,
-        }
-    }
-
-    /// Books the time since the task stopped; it goes on at `now_ns`.
-    fn finish_pause(&mut self, now_ns: u64) {
-        let Some(pause) = self.pause.take() else {
-            return;
-        };
-        let start_ns = self.booked_ns;
-        self.booked_ns = now_ns;
-        let runnable_ns = match pause {
-            Pause::GaveWay | Pause::Queued => start_ns,
-            Pause::Wait(_) | Pause::Lock => {
-                self.runnable_ns.unwrap_or(now_ns).clamp(start_ns, now_ns)
-            }
-        };
-        let (timed_out, links) = (self.timed_out, self.held_up_by);
-        match pause {
-            Pause::GaveWay | Pause::Queued => {}
-            Pause::Wait(leaf) => {
-                let what = self.tree.child(self.at, leaf);
-                self.add(what, runnable_ns - start_ns, 1);
-                self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out, links });
-            }
-            Pause::Lock => {
-                let what = self.at;
-                self.add(what, runnable_ns - start_ns, 0);
-                self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out: false, links });
-            }
-        }
-        let stolen_ns = self.stolen_ns.min(now_ns - runnable_ns);
-        self.book(NodeKey::Interrupt, stolen_ns);
-        let cpu_ns = now_ns - runnable_ns - stolen_ns;
-        if cpu_ns > 0 {
-            let what = self.tree.child(self.at, NodeKey::Cpu);
-            self.add(what, cpu_ns, 1);
-            let (start_ns, links) = (runnable_ns, self.cpu_held_by);
-            self.waited(Wait {
-                start_ns,
-                end_ns: start_ns + cpu_ns,
-                what,
-                timed_out: false,
-                links,
-            });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use highwater_core::host::Phase;
 
+    use super::super::Tree;
     use super::*;
 
     const A: TaskIndex = TaskIndex(0);
@@ -498,7 +328,7 @@ mod tests {
     }
 
     fn two_tasks() -> Book {
-        let mut book = Book::default();
+        let mut book = Book::new(usize::MAX);
         for (task, name) in [(A, "a"), (B, "b")] {
             book.begin(task, &name.into(), 0, Pause::Queued);
             book.resume(task, counts(10, 0, 0));
@@ -539,9 +369,9 @@ mod tests {
         assert_eq!(ledger.first_gap(), None);
         let (op, fault) = (&ledger.ops[0], NodeKey::Phase(Phase::Fault));
         assert_eq!((op.start_ns, op.ns()), (20, 190));
-        let tree = ledger.op_tree(op);
+        let tree = &op.tree;
         assert_eq!(tree.total_ns(), 190);
-        let of = |leaf| spent(&tree, &[fault, leaf]);
+        let of = |leaf| spent(tree, &[fault, leaf]);
         assert_eq!((of(NodeKey::User), of(NodeKey::Tick)), (20, 7));
         assert_eq!(of(NodeKey::Kernel), 80 - 27 + 10);
         assert_eq!(of(NodeKey::Wait("a page lock")), 60);
@@ -585,7 +415,7 @@ mod tests {
         let ledger = book.close(200);
         assert_eq!(ledger.first_gap(), None);
         let op = &ledger.ops[0];
-        assert_eq!(spent(&ledger.op_tree(op), &[NodeKey::Lock("drain")]), 83);
+        assert_eq!(spent(&op.tree, &[NodeKey::Lock("drain")]), 83);
         let chain = &op.waits[0].chain;
         assert_eq!(chain.len(), 2);
         assert_eq!((chain[0].how, chain[0].task), (BlockedBy::HeldLock, 0));

@@ -20,11 +20,16 @@ const HISTORY_MAX: usize = 32;
 pub(super) struct Links {
     all: [Blocker; LINKS_MAX],
     len: usize,
+    /// There were more.
+    is_cut: bool,
 }
 
 impl Links {
-    pub(super) const NONE: Links =
-        Links { all: [Blocker { how: BlockedBy::Woke, task: 0, doing: 0 }; LINKS_MAX], len: 0 };
+    pub(super) const NONE: Links = Links {
+        all: [Blocker { how: BlockedBy::Woke, task: 0, doing: 0 }; LINKS_MAX],
+        len: 0,
+        is_cut: false,
+    };
 
     pub(super) fn as_slice(&self) -> &[Blocker] {
         &self.all[..self.len]
@@ -34,11 +39,14 @@ impl Links {
         if self.len < LINKS_MAX {
             self.all[self.len] = blocker;
             self.len += 1;
+        } else {
+            self.is_cut = true;
         }
     }
 
     pub(super) fn extend(&mut self, links: &Links) {
         links.as_slice().iter().for_each(|&blocker| self.push(blocker));
+        self.is_cut |= links.is_cut;
     }
 }
 
@@ -69,6 +77,7 @@ impl Wait {
             what: self.what,
             timed_out: self.timed_out,
             chain: self.links.as_slice().to_vec(),
+            is_chain_cut: self.links.is_cut,
         }
     }
 }
@@ -100,25 +109,34 @@ impl Recent {
 
 /// The longest waits of an operation.
 #[derive(Debug, Default)]
-pub(super) struct Longest(Vec<Wait>);
+pub(super) struct Longest {
+    waits: Vec<Wait>,
+    nr_all: u64,
+}
 
 impl Longest {
     pub(super) fn push(&mut self, wait: Wait) {
-        if self.0.len() < LONGEST_MAX {
-            return self.0.push(wait);
+        self.nr_all += 1;
+        if self.waits.len() < LONGEST_MAX {
+            return self.waits.push(wait);
         }
         // The last of the shortest, so that of equals the earliest stay.
-        if let Some(least) = self.0.iter_mut().rev().min_by_key(|old| old.ns())
+        if let Some(least) = self.waits.iter_mut().rev().min_by_key(|old| old.ns())
             && least.ns() < wait.ns()
         {
             *least = wait;
         }
     }
 
+    /// How many waits there were, those that are not kept among them.
+    pub(super) fn nr_all(&self) -> u64 {
+        self.nr_all
+    }
+
     /// The longest first.
-    pub(super) fn records(&mut self) -> Vec<WaitRecord> {
-        self.0.sort_by_key(|wait| (std::cmp::Reverse(wait.ns()), wait.start_ns));
-        self.0.drain(..).map(|wait| wait.record()).collect()
+    pub(super) fn records(mut self) -> Vec<WaitRecord> {
+        self.waits.sort_by_key(|wait| (std::cmp::Reverse(wait.ns()), wait.start_ns));
+        self.waits.iter().map(Wait::record).collect()
     }
 }
 
@@ -171,9 +189,23 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_that_was_cut_says_so() {
+        let blocker = Blocker { how: BlockedBy::Woke, task: 1, doing: 0 };
+        let mut links = Links::NONE;
+        (0..LINKS_MAX).for_each(|_| links.push(blocker));
+        assert!(!Wait { links, ..wait(0, 1) }.record().is_chain_cut);
+        let mut longer = Links::NONE;
+        longer.push(blocker);
+        longer.extend(&links);
+        let record = Wait { links: longer, ..wait(0, 1) }.record();
+        assert_eq!((record.chain.len(), record.is_chain_cut), (LINKS_MAX, true));
+    }
+
+    #[test]
     fn an_operation_keeps_its_longest_waits() {
         let mut longest = Longest::default();
         (0..20).for_each(|at| longest.push(wait(at, at + at % 10)));
+        assert_eq!(longest.nr_all(), 20);
         let lengths: Vec<u64> = longest.records().iter().map(|wait| wait.ns).collect();
         assert_eq!(lengths, [9, 9, 8, 8, 7, 7, 6, 6]);
     }

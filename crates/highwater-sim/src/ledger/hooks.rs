@@ -18,11 +18,17 @@ impl Sim {
     /// Begins to book the time of every task by cause; what was booked before is forgotten, and so
     /// are the longest waits and holds of locks.
     pub fn open_ledger(&self) {
+        self.open_ledger_of(usize::MAX);
+    }
+
+    /// As [`Sim::open_ledger`]; only the `nr_kept` slowest operations are kept whole, so that a long run's ledger
+    /// takes no more room than a short one's.
+    pub fn open_ledger_of(&self, nr_kept: usize) {
         self.sync();
         let inner = &*self.inner;
         let state = &mut *inner.state.borrow_mut();
         let now_ns = inner.local_ns.get().max(state.now_ns);
-        let mut book = Book::default();
+        let mut book = Book::new(nr_kept);
         for task in state.tasks.live() {
             state.begin_life(&mut book, task, now_ns);
         }
@@ -85,6 +91,19 @@ impl Sim {
         self.book(|book, me, counts| {
             book.settle(me, counts);
             book.begin_op(me);
+        });
+    }
+
+    /// Sleeps; an operation begins when the time is over.
+    pub(crate) fn sleep_and_begin_op(&self, ns: u64) {
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.begin_op_after_sleep(me);
+        });
+        self.sleep_ns(ns);
+        self.book(|book, me, counts| {
+            book.settle(me, counts);
+            book.sleep_is_over(me);
         });
     }
 

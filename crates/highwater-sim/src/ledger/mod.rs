@@ -17,19 +17,25 @@
 //! | module | is |
 //! |---|---|
 //! | [`tree`] | trees of causes |
-//! | `book` | one task's time, over numbers |
+//! | `book` | what the engine says, over numbers |
+//! | `life` | one task's time |
+//! | [`Latencies`], `ops` | operations that are over |
 //! | `chain` | waits, and who held up whom |
 //! | `hooks` | what the engine, locks and the host call |
 
 mod book;
 mod chain;
 mod hooks;
+mod life;
+mod ops;
 pub mod tree;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub(crate) use book::{Book, Pause};
 pub(crate) use hooks::END_OF_TASK;
+pub use ops::Latencies;
 pub use tree::{Node, NodeKey, Tree};
 
 /// One operation of a task.
@@ -43,19 +49,12 @@ pub struct OpRecord {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// Where its time went.
+    pub tree: Tree,
     /// Its longest waits, the longest first.
     pub waits: Vec<WaitRecord>,
-    /// The node of the task's tree in which it began.
-    root: u32,
-    costs: Box<[OpCost]>,
-}
-
-/// What of a node of its task's tree belongs to an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OpCost {
-    node: u32,
-    count: u32,
-    ns: u64,
+    /// How many waits it had in all.
+    pub nr_waits: u64,
 }
 
 /// One wait of an operation.
@@ -71,6 +70,8 @@ pub struct WaitRecord {
     pub timed_out: bool,
     /// Who held it up, who held up those, and so on.
     pub chain: Vec<Blocker>,
+    /// The chain went on further than it was followed.
+    pub is_chain_cut: bool,
 }
 
 /// Somebody who held up somebody else.
@@ -111,10 +112,14 @@ pub struct TaskRecord {
 /// What was booked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Operations in the order in which they ended.
+    /// The slowest operations, as many as were asked for, the slowest first.
     pub ops: Vec<OpRecord>,
+    /// All operations, by name.
+    pub latencies: BTreeMap<Rc<str>, Latencies>,
     /// Every task, by start.
     pub tasks: Vec<TaskRecord>,
+    /// The first operation whose times did not add up.
+    gap: Option<String>,
 }
 
 impl OpRecord {
@@ -125,17 +130,6 @@ impl OpRecord {
 }
 
 impl Ledger {
-    /// Where the time of an operation went.
-    pub fn op_tree(&self, op: &OpRecord) -> Tree {
-        let of_task = &self.tasks[op.task as usize].tree;
-        let mut tree = Tree::default();
-        for cost in &op.costs {
-            let at = graft(&mut tree, of_task, op.root, cost.node);
-            tree.add(at, cost.ns, u64::from(cost.count));
-        }
-        tree
-    }
-
     /// What somebody was doing, outermost first.
     pub fn doing(&self, task: u32, node: u32) -> Vec<NodeKey> {
         self.tasks[task as usize].tree.path(node)
@@ -143,26 +137,11 @@ impl Ledger {
 
     /// The first operation or task whose times do not add up, if there is one.
     pub fn first_gap(&self) -> Option<String> {
-        let gap = |what: &str, spent_ns: u64, ns: u64| {
-            (spent_ns != ns).then(|| format!("{what}: {spent_ns} of {ns} ns are booked"))
+        let of_task = |task: &TaskRecord| {
+            let (booked_ns, ns) = (task.tree.total_ns(), task.until_ns - task.since_ns);
+            let name = &task.name;
+            (booked_ns != ns).then(|| format!("{name}: {booked_ns} of {ns} ns are booked"))
         };
-        let of_ops = self.ops.iter().find_map(|op| {
-            let name = format!("{} at {}", op.name, op.start_ns);
-            gap(&name, op.costs.iter().map(|cost| cost.ns).sum(), op.ns())
-        });
-        of_ops.or_else(|| {
-            self.tasks.iter().find_map(|task| {
-                gap(&task.name, task.tree.total_ns(), task.until_ns - task.since_ns)
-            })
-        })
+        self.gap.clone().or_else(|| self.tasks.iter().find_map(of_task))
     }
-}
-
-/// The node of `tree` that stands for `node` of another tree, seen from that one's `root`.
-fn graft(tree: &mut Tree, from: &Tree, root: u32, node: u32) -> u32 {
-    if node == root || node == tree::ROOT {
-        return tree::ROOT;
-    }
-    let parent = graft(tree, from, root, from.node(node).parent);
-    tree.child(parent, from.node(node).key)
 }

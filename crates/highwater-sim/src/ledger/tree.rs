@@ -56,14 +56,20 @@ pub const ROOT: u32 = 0;
 
 impl Default for Tree {
     fn default() -> Self {
-        let mut tree = Tree { nodes: Vec::new() };
-        tree.push(NodeKey::Root, ROOT);
+        let mut tree = Tree::empty();
         tree.nodes[0].count = 1;
         tree
     }
 }
 
 impl Tree {
+    /// A root that nothing stands for yet.
+    pub fn empty() -> Tree {
+        let mut tree = Tree { nodes: Vec::new() };
+        tree.push(NodeKey::Root, ROOT);
+        tree
+    }
+
     /// The nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -111,6 +117,29 @@ impl Tree {
         node.count += count;
     }
 
+    /// The node that stands for `node` of another tree, seen from that one's `root`; made if there is none.
+    pub fn graft(&mut self, from: &Tree, root: u32, node: u32) -> u32 {
+        if node == root || node == ROOT {
+            return ROOT;
+        }
+        let parent = self.graft(from, root, from.node(node).parent);
+        self.child(parent, from.node(node).key)
+    }
+
+    /// Adds another tree, of every figure what `part` says.
+    pub fn merge(&mut self, other: &Tree, part: impl Fn(u64) -> u64) {
+        // Parents come before children.
+        let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());
+        for (at, node) in other.nodes.iter().enumerate() {
+            let mine = match at {
+                0 => ROOT,
+                _ => self.child(here[node.parent as usize], node.key),
+            };
+            self.add(mine, part(node.self_ns), part(node.count));
+            here.push(mine);
+        }
+    }
+
     fn push(&mut self, key: NodeKey, parent: u32) -> u32 {
         let at = self.nodes.len() as u32;
         let next_sibling = match self.nodes.get_mut(parent as usize) {
@@ -125,6 +154,21 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_is_added_node_by_node() {
+        let mut one = Tree::default();
+        let fault = one.child(ROOT, NodeKey::Lock("lru"));
+        one.add(fault, 10, 4);
+        let mut sum = Tree::empty();
+        sum.child(ROOT, NodeKey::User);
+        sum.merge(&one, |figure| figure);
+        sum.merge(&one, |figure| figure / 2);
+        assert_eq!(sum.node(ROOT).count, 1);
+        let lock = sum.child(ROOT, NodeKey::Lock("lru"));
+        assert_eq!((sum.node(lock).self_ns, sum.node(lock).count), (15, 6));
+        assert_eq!((sum.nodes().len(), sum.total_ns()), (3, 15));
+    }
 
     #[test]
     fn children_are_made_once() {

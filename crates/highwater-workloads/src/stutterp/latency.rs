@@ -11,7 +11,8 @@ use crate::process;
 /// The latency worker.
 ///
 /// One operation: sleep, map, store a word in every page, unmap, read the clock. Its sample is the
-/// time since the *previous* reading less the sleep, so that waking up late counts. The operation
+/// time since the *previous* reading less the sleep, so that waking up late counts; for explanations too it
+/// begins when the sleep is over, whoever runs then. The operation
 /// under way when the worker is stopped is finished and counts: else the worst stalls, those that
 /// last to the end, would be missing.
 pub struct Latency<'a, H: Devices> {
@@ -46,8 +47,7 @@ impl<H: Devices> Latency<'_, H> {
         let mut samples = Vec::new();
         let mut last_ns = cx.host.now_ns();
         while !self.stop.is_set() {
-            cx.host.op_begin();
-            cx.host.sleep_ns(self.sleep_ns);
+            cx.host.sleep_and_op_begin(self.sleep_ns);
             let memory = Memory::map(self.kernel, cx, space, self.pages)?;
             if memory.sweep(self.kernel, cx, space, &never)? == Swept::Killed {
                 break;

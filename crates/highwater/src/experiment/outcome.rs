@@ -43,6 +43,9 @@ pub enum RunError {
     /// The memory is not consistent after the run.
     #[error("audit after the run: {0}")]
     Audit(String),
+    /// Time without a cause.
+    #[error("the ledger: {0}")]
+    Ledger(String),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

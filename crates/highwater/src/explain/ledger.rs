@@ -4,7 +4,6 @@
 //! of its own (`running`, `waiting for a CPU`, `throttled: no progress`). What a lock's node took itself is its leaf
 //! `waiting`, so that trees with and without interrupts in between add up alike.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use highwater_core::host::Phase;
@@ -18,18 +17,17 @@ use highwater_sim::engine::Sim;
 use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
 use highwater_sim::lock::LockStats;
 
+use crate::experiment::RunError;
+
 /// Percentiles between which operations are added up; all of them come first.
 const BANDS: [(f64, f64); 5] =
     [(0.0, 100.0), (0.0, 50.0), (50.0, 90.0), (90.0, 99.0), (99.0, 100.0)];
 
-/// Rows of what was booked: the `worst` slowest operations, all operations in bands, all tasks. Machine,
-/// policy, label and seed are left for the caller to fill in.
-fn explained(ledger: &Ledger, locks: Vec<LockRow>, worst: usize) -> ExplainedRun {
-    let mut slowest: Vec<&OpRecord> = ledger.ops.iter().collect();
-    slowest.sort_by_key(|op| (Reverse(op.ns()), op.start_ns, op.task));
-    slowest.truncate(worst);
+/// Rows of what was booked: the slowest operations, all operations in bands, all tasks. Machine, policy, label
+/// and seed are left for the caller to fill in.
+fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
     ExplainedRun {
-        worst: slowest.into_iter().map(|op| operation(ledger, op)).collect(),
+        worst: ledger.ops.iter().map(|op| operation(ledger, op)).collect(),
         bands: bands(ledger),
         tasks: tasks(ledger),
         locks,
@@ -37,17 +35,26 @@ fn explained(ledger: &Ledger, locks: Vec<LockRow>, worst: usize) -> ExplainedRun
     }
 }
 
-/// Begins to book a simulated run if it is to be explained.
+/// Begins to book a simulated run if it is to be explained; so many of its slowest operations.
 pub(crate) fn open(sim: &Sim, explain: Option<usize>) {
-    if explain.is_some() {
-        sim.open_ledger();
+    if let Some(worst) = explain {
+        sim.open_ledger_of(worst);
     }
 }
 
 /// What was booked since [`open`], if anything.
-pub(crate) fn close(sim: &Sim, explain: Option<usize>) -> Option<ExplainedRun> {
-    let worst = explain?;
-    Some(explained(&sim.close_ledger(), lock_rows(&sim.lock_stats()), worst))
+///
+/// # Errors
+/// If the time of some operation, shown or not, or of some task has no cause.
+pub(crate) fn close(sim: &Sim, explain: Option<usize>) -> Result<Option<ExplainedRun>, RunError> {
+    if explain.is_none() {
+        return Ok(None);
+    }
+    let ledger = sim.close_ledger();
+    match ledger.first_gap() {
+        Some(gap) => Err(RunError::Ledger(gap)),
+        None => Ok(Some(explained(&ledger, lock_rows(&sim.lock_stats())))),
+    }
 }
 
 /// What a native machine knows: its locks.
@@ -98,32 +105,27 @@ fn operation(ledger: &Ledger, op: &OpRecord) -> Operation {
         task: ledger.tasks[op.task as usize].name.to_string(),
         start_ns: op.start_ns,
         ns: op.ns(),
-        causes: causes(&op.name, &ledger.op_tree(op)),
+        causes: causes(&op.name, &op.tree),
+        waits: op.nr_waits,
         chains: chains.collect(),
     }
 }
 
 /// Operations of each name, by latency.
 fn bands(ledger: &Ledger) -> Vec<Band> {
-    let mut by_name: BTreeMap<&str, Vec<&OpRecord>> = BTreeMap::new();
-    for op in &ledger.ops {
-        by_name.entry(&op.name).or_default().push(op);
-    }
     let mut bands = Vec::new();
-    for (name, mut ops) in by_name {
-        ops.sort_by_key(|op| op.ns());
+    for (name, latencies) in &ledger.latencies {
+        let nr = latencies.count();
         // Rounded down: however few there are, the slowest is in the slowest band.
-        let rank = |percentile: f64| (percentile / 100.0 * ops.len() as f64) as usize;
+        let rank = |percentile: f64| (percentile / 100.0 * nr as f64) as u64;
         for (from, to) in BANDS {
-            let of_band = &ops[rank(from)..rank(to)];
-            if of_band.is_empty() {
+            let (first, end) = (rank(from), rank(to));
+            if first == end {
                 continue;
             }
-            let mut sum = Cause::new(name);
-            of_band.iter().for_each(|op| add(&mut sum, &ledger.op_tree(op)));
-            sum.sort();
-            let count = of_band.len() as u64;
-            bands.push(Band { operation: name.to_owned(), from, to, count, causes: sum });
+            let causes = causes(name, &latencies.between(first, end));
+            let (operation, count) = (name.to_string(), end - first);
+            bands.push(Band { operation, from, to, count, causes });
         }
     }
     bands
@@ -267,6 +269,7 @@ fn chain(ledger: &Ledger, task: u32, wait: &WaitRecord) -> Chain {
         ns: wait.ns,
         what: format!("{}{ending}", name(&path)),
         links: wait.chain.iter().map(link).collect(),
+        is_cut: wait.is_chain_cut,
     }
 }
 
@@ -283,12 +286,12 @@ mod tests {
     use super::*;
 
     /// Four programs on two CPUs that map, touch and unmap.
-    fn run() -> (Ledger, Vec<LockStats>) {
+    fn run(nr_kept: usize) -> (Ledger, Vec<LockStats>) {
         let shape = Machine::from_sizes("small", &[(64 << 20, vec![0, 1])]).expect("machine");
         let costs = CostModel::new(&CostTable::spec_defaults());
         let config = MachineConfig::new(shape, costs, preset("6.1").expect("preset"));
         let mut machine = SimMachine::boot(config).expect("boot");
-        machine.sim().open_ledger();
+        machine.sim().open_ledger_of(nr_kept);
         for task in 0..4 {
             machine.spawn_task(format!("mapper/{task}"), Placement::Anywhere, move |cx, kernel| {
                 let space = kernel.create_space(cx).expect("space");
@@ -313,10 +316,10 @@ mod tests {
 
     #[test]
     fn what_a_run_leaves_adds_up_and_every_operation_is_in_its_band() {
-        let (ledger, stats) = run();
+        let (ledger, stats) = run(usize::MAX);
         assert_eq!(ledger.first_gap(), None);
-        let run = explained(&ledger, lock_rows(&stats), 10);
-        assert_eq!(run.worst.len(), 10);
+        let run = explained(&ledger, lock_rows(&stats));
+        assert_eq!(run.worst.len(), 100);
         assert_eq!(run.worst[0].ns, ledger.ops.iter().map(OpRecord::ns).max().expect("ops"));
         let parts: Vec<&str> = run.worst[0].causes.children.iter().map(|c| &*c.name).collect();
         assert!(["page fault", "user"].iter().all(|name| parts.contains(name)), "{parts:?}");
@@ -357,6 +360,13 @@ mod tests {
             runs: vec![run],
         };
         assert_eq!(explanation.validate(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_kept_is_added_up_all_the_same() {
+        let (all, few) = (run(usize::MAX).0, run(3).0);
+        assert_eq!(all.ops[..3], few.ops[..]);
+        assert_eq!(bands(&all), bands(&few));
     }
 
     #[test]

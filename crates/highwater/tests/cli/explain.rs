@@ -95,7 +95,7 @@ fn the_text_says_why() {
         "== 6.1-mark-accessed on little-core, seed 1: the slowest 2 of ",
         "1. again-8 by unmap/",
         "lock lruvec->lru_lock",
-        "longest waits, and who held them up",
+        " waits, and who held them up",
         "again-8: where the time went (mean, ms, and percent)",
         "what tasks did with their time",
         "locks (us)",
@@ -176,7 +176,7 @@ fn what_cannot_be_explained_is_said_in_one_line() {
         "schema": "highwater.explain/1", "version": "", "experiment": "e", "command_line": [],
         "host": "sim", "seed": 1, "runs": [{
             "machine": "m", "policy": "p", "label": "p", "seed": 1, "bands": [], "tasks": [], "locks": [],
-            "worst": [{"name": "op", "task": "t", "start_ns": 0, "ns": 5, "causes": cause(4), "chains": []}]
+            "worst": [{"name": "op", "task": "t", "start_ns": 0, "ns": 5, "causes": cause(4), "waits": 0, "chains": []}]
         }]
     });
     std::fs::write(&file, document.to_string()).unwrap();

@@ -52,7 +52,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
             Receiver { memory, flow, plan }.run(cx)
         });
     engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
-    let explained = ledger::close(&sim, cell.explain);
+    let explained = ledger::close(&sim, cell.explain)?;
 
     let lost = || RunError::Stuck("a task left no result".to_owned());
     let (sent, sender_times) = sender.take().ok_or_else(lost)?;

@@ -97,7 +97,7 @@ fn run_on(
     });
     run_to_end(&mut machine)?;
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
-    let explained = ledger::close(machine.sim(), cell.explain);
+    let explained = ledger::close(machine.sim(), cell.explain)?;
     let digest = machine.digest().value();
     let rest_ns = other_cpu_time(&machine, ended.times);
     audit(&mut machine)?;

@@ -77,7 +77,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     let after = finished(&task, &mut times)??;
 
     times.elapsed_ns = machine.sim().now_ns();
-    let explained = ledger::close(machine.sim(), cell.explain);
+    let explained = ledger::close(machine.sim(), cell.explain)?;
     let counters = difference(&before, &snapshot(&machine.kernel.mem));
     let digest = machine.digest().value();
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {

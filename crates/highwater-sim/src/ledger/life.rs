@@ -1,0 +1,251 @@
+//! One task's time: its tree, where in it the task is, and up to when it is booked.
+//!
+//! What of the tree belongs to the running operation is counted beside it, node by node: an operation that
+//! begins costs nothing, and one that ends costs what it touched.
+
+use std::rc::Rc;
+
+use super::WaitRecord;
+use super::book::Pause;
+use super::chain::{History, Links, Longest, Recent, Wait};
+use super::tree::{NodeKey, ROOT, Tree};
+use crate::engine::task::TaskIndex;
+
+/// A task.
+pub(super) struct Life {
+    pub(super) name: Rc<str>,
+    pub(super) since_ns: u64,
+    /// Its time is booked up to here.
+    pub(super) booked_ns: u64,
+    pub(super) tree: Tree,
+    /// Where it is.
+    pub(super) at: u32,
+    pub(super) history: History,
+    /// `None` while it runs.
+    pub(super) pause: Option<Pause>,
+    /// When a waiting task was made runnable.
+    pub(super) runnable_ns: Option<u64>,
+    pub(super) timed_out: bool,
+    /// Who held up the wait.
+    pub(super) held_up_by: Links,
+    /// Who has the CPU that it waits for.
+    pub(super) cpu_held_by: Links,
+    /// Interrupts took this much since it was made runnable.
+    pub(super) stolen_ns: u64,
+    /// Who holds the lock that it waits for.
+    pub(super) lock_holder: TaskIndex,
+    pub(super) recent: Recent,
+    pub(super) op: Option<Op>,
+    /// An operation begins when the task's sleep is over.
+    pub(super) is_op_due: bool,
+    /// By node: what of it belongs to the running operation.
+    shares: Vec<Share>,
+    nr_ops: u32,
+}
+
+/// An operation that is going on.
+pub(super) struct Op {
+    start_ns: u64,
+    root: u32,
+    /// Nodes with a share in it.
+    nodes: Vec<u32>,
+    longest: Longest,
+}
+
+/// An operation that is over.
+pub(super) struct OpEnd {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    /// The node of the task's tree in which it began.
+    pub(super) root: u32,
+    pub(super) costs: Vec<OpCost>,
+    longest: Longest,
+}
+
+/// What of a node of its task's tree belongs to an operation.
+#[derive(Clone, Copy)]
+pub(super) struct OpCost {
+    node: u32,
+    count: u32,
+    ns: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Share {
+    /// Number of the operation, from 1.
+    op: u32,
+    count: u32,
+    ns: u64,
+}
+
+impl OpEnd {
+    /// Its latency.
+    pub(super) fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+
+    /// What of it has a cause.
+    pub(super) fn booked_ns(&self) -> u64 {
+        self.costs.iter().map(|cost| cost.ns).sum()
+    }
+
+    /// Adds it to a tree whose root stands for the operation; `of_task` is its task's.
+    pub(super) fn add_to(&self, tree: &mut Tree, of_task: &Tree) {
+        tree.add(ROOT, 0, 1);
+        for cost in &self.costs {
+            let at = tree.graft(of_task, self.root, cost.node);
+            tree.add(at, cost.ns, u64::from(cost.count));
+        }
+    }
+
+    /// Its longest waits, the longest first, and how many waits there were in all.
+    pub(super) fn waits(self) -> (Vec<WaitRecord>, u64) {
+        let nr_waits = self.longest.nr_all();
+        (self.longest.records(), nr_waits)
+    }
+}
+
+impl Life {
+    /// A task that is at rest for `pause`.
+    pub(super) fn new(name: &Rc<str>, now_ns: u64, pause: Pause) -> Self {
+        Life {
+            name: Rc::clone(name),
+            since_ns: now_ns,
+            booked_ns: now_ns,
+            tree: Tree::default(),
+            at: ROOT,
+            history: History::default(),
+            pause: Some(pause),
+            runnable_ns: None,
+            timed_out: false,
+            held_up_by: Links::NONE,
+            cpu_held_by: Links::NONE,
+            stolen_ns: 0,
+            lock_holder: TaskIndex::NONE,
+            recent: Recent::default(),
+            op: None,
+            is_op_due: false,
+            shares: Vec::new(),
+            nr_ops: 0,
+        }
+    }
+
+    /// An operation begins at `start_ns`, up to when all is booked.
+    pub(super) fn begin_op(&mut self, start_ns: u64) {
+        self.is_op_due = false;
+        self.nr_ops += 1;
+        let (nodes, longest) = (Vec::new(), Longest::default());
+        self.op = Some(Op { start_ns, root: self.at, nodes, longest });
+    }
+
+    /// It has ended, now.
+    pub(super) fn end_op(&mut self) -> Option<OpEnd> {
+        let op = self.op.take()?;
+        let cost = |&node: &u32| {
+            let share = self.shares[node as usize];
+            OpCost { node, count: share.count, ns: share.ns }
+        };
+        let costs = op.nodes.iter().map(cost).collect();
+        let Op { start_ns, root, longest, .. } = op;
+        Some(OpEnd { start_ns, end_ns: self.booked_ns, root, costs, longest })
+    }
+
+    pub(super) fn adds_up(&self) -> bool {
+        self.tree.total_ns() == self.booked_ns - self.since_ns
+    }
+
+    pub(super) fn go_to(&mut self, node: u32) {
+        self.at = node;
+        self.history.push(self.booked_ns, node);
+    }
+
+    /// Adds time to a leaf of the node where the task is.
+    pub(super) fn book(&mut self, leaf: NodeKey, ns: u64) {
+        if ns > 0 {
+            let leaf = self.tree.child(self.at, leaf);
+            self.add(leaf, ns, 0);
+        }
+    }
+
+    pub(super) fn add(&mut self, node: u32, ns: u64, count: u32) {
+        self.tree.add(node, ns, u64::from(count));
+        let Some(op) = &mut self.op else {
+            return;
+        };
+        if self.shares.len() <= node as usize {
+            self.shares.resize(self.tree.nodes().len(), Share::default());
+        }
+        let share = &mut self.shares[node as usize];
+        if share.op != self.nr_ops {
+            *share = Share { op: self.nr_ops, count: 0, ns: 0 };
+            op.nodes.push(node);
+        }
+        share.count += count;
+        share.ns += ns;
+    }
+
+    pub(super) fn waited(&mut self, wait: Wait) {
+        if wait.end_ns > wait.start_ns {
+            self.recent.push(wait);
+            if let Some(op) = &mut self.op {
+                op.longest.push(wait);
+            }
+        }
+    }
+
+    /// Where a task is that does not run.
+    pub(super) fn paused_at(&mut self) -> u32 {
+        match self.pause {
+            Some(Pause::Queued) => self.tree.child(self.at, NodeKey::Cpu),
+            Some(Pause::Wait(leaf)) if self.runnable_ns.is_none() => self.tree.child(self.at, leaf),
+            _ => self.at,
+        }
+    }
+
+    /// Books the time since the task stopped; it goes on at `now_ns`.
+    pub(super) fn finish_pause(&mut self, now_ns: u64) {
+        let Some(pause) = self.pause.take() else {
+            return;
+        };
+        let start_ns = self.booked_ns;
+        self.booked_ns = now_ns;
+        let runnable_ns = match pause {
+            Pause::GaveWay | Pause::Queued => start_ns,
+            Pause::Wait(_) | Pause::Lock => {
+                self.runnable_ns.unwrap_or(now_ns).clamp(start_ns, now_ns)
+            }
+        };
+        let (timed_out, links) = (self.timed_out, self.held_up_by);
+        match pause {
+            Pause::GaveWay | Pause::Queued => {}
+            Pause::Wait(leaf) => {
+                let what = self.tree.child(self.at, leaf);
+                self.add(what, runnable_ns - start_ns, 1);
+                self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out, links });
+                if self.is_op_due {
+                    self.begin_op(runnable_ns);
+                }
+            }
+            Pause::Lock => {
+                let what = self.at;
+                self.add(what, runnable_ns - start_ns, 0);
+                self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out: false, links });
+            }
+        }
+        let stolen_ns = self.stolen_ns.min(now_ns - runnable_ns);
+        self.book(NodeKey::Interrupt, stolen_ns);
+        let cpu_ns = now_ns - runnable_ns - stolen_ns;
+        if cpu_ns > 0 {
+            let what = self.tree.child(self.at, NodeKey::Cpu);
+            self.add(what, cpu_ns, 1);
+            let (start_ns, links) = (runnable_ns, self.cpu_held_by);
+            self.waited(Wait {
+                start_ns,
+                end_ns: start_ns + cpu_ns,
+                what,
+                timed_out: false,
+                links,
+            });
+        }
+    }
+}
