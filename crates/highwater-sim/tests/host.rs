@@ -1,12 +1,13 @@
 //! The core's allocator on the simulated machine.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Host, Lock, Tasks};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief};
+use highwater_core::sync::WaitQueue;
 use highwater_core::sync::order::LockClass;
 use highwater_core::zone::{NodeId, boot::boot};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -166,4 +167,42 @@ fn tasks_wait_for_each_other_through_the_hosts_interface() {
     engine.run().expect("run");
     assert_eq!(*received.borrow(), (0..100).collect::<Vec<_>>());
     assert!(engine.sim().now_ns() > 0);
+}
+
+/// Who waits in turn goes on in the order of arrival, also behind one whose bound is lower, and
+/// several at a time if there is room for them.
+#[test]
+fn waiters_go_on_in_turn() {
+    const BOUNDS: [u32; 6] = [1, 1, 3, 3, 3, 3];
+    let machine = machine();
+    let mut engine = Engine::new(&engine_config(&machine, &costs()));
+    let host = Rc::new(SimHost::new(engine.sim(), &machine, costs(), Tracing::default()));
+    let queue = Rc::new(WaitQueue::new(&*host));
+    let inside = Rc::new(Cell::new(0));
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    for (number, bound) in BOUNDS.into_iter().enumerate() {
+        let (host, queue) = (Rc::clone(&host), Rc::clone(&queue));
+        let (inside, seen) = (Rc::clone(&inside), Rc::clone(&seen));
+        let cpu = CpuId((number % 4) as u16);
+        engine.spawn(Spawn::new(format!("waiter {number}")).pinned(cpu), move |_| {
+            let cx = Cx::new(&*host, cpu);
+            // They come one after another, all before the first has left.
+            host.sleep_ns(1000 * (number as u64 + 1));
+            queue.wait_in_turn(&cx, "room", || {
+                let has_room = inside.get() < bound;
+                inside.set(inside.get() + u32::from(has_room));
+                has_room
+            });
+            seen.borrow_mut().push((number, inside.get()));
+            host.sleep_ns(1_000_000);
+            inside.set(inside.get() - 1);
+            queue.prompt(&*host, cpu);
+        });
+    }
+    engine.run().expect("run");
+    // The second waits for the first alone; two more go with it; the rest as those leave.
+    let numbers: Vec<usize> = seen.borrow().iter().map(|&(number, _)| number).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(seen.borrow().iter().map(|&(_, nr)| nr).max(), Some(3));
+    assert_eq!((inside.get(), queue.len()), (0, 0));
 }
