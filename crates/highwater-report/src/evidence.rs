@@ -3,37 +3,45 @@
 //! For every operation and run: the change of the mean with its bootstrap interval (BCa, 95 %), the probabilities of
 //! the t-test and of the Mann-Whitney test, the share of sample pairs in which the run is better, and in how many
 //! seeds its mean is better. Samples of one seed are not independent of each other, so with few seeds the last column
-//! is the one to trust.
-//!
-//! [`by_seed`] judges the same changes by seeds, and figures that a single huge sample cannot move beside the mean.
+//! is the one to trust. Where a run has as many samples as it happened to give, one stall moves many of them: there
+//! the interval is left to [`by_seed`](crate::by_seed).
 
-use highwater_results::{Better, Metric, Run};
+use highwater_results::{Better, Metric, Run, TableKind};
 
+use crate::by_seed::BySeed;
 use crate::compare::{SampleSets, operations, title};
 use crate::percent;
 use crate::rules::Rules;
 use crate::significance::t_test;
 use crate::stats::bootstrap::{Bootstrap, Interval};
-use crate::stats::paired::{Paired, Robust, SeedPair};
 use crate::stats::{Sorted, mann_whitney};
 use crate::style::Style;
 use crate::table::{Cell, Layout, Table, percent_text};
+
+/// Heading of the intervals.
+const INTERVAL: &str = "95% interval";
 
 /// Judges every change against the first run.
 pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let rules = Rules::of(metric, style);
     let operations = operations(metric, runs);
     let samples = SampleSets::collect(metric, runs, &operations);
-    let columns = ["change", "95% interval", "p (t)", "p (rank)", "pairs better", "seeds better"];
-    let columns = columns.iter().map(|&column| column.to_owned()).collect();
+    let has_interval = metric.table != TableKind::VariableTime;
+    let columns = ["change", INTERVAL, "p (t)", "p (rank)", "pairs better", "seeds better"];
+    let columns = columns.iter().filter(|&&column| has_interval || column != INTERVAL);
+    let columns = columns.map(|&column| column.to_owned()).collect();
     let name = format!("Evidence: {}", title(metric, runs));
     let mut table = Table::new(name, &["operation", "run"], columns, Layout::Fitted);
+    let by_seed: Vec<BySeed<'_>> = runs.iter().map(|run| BySeed::of(run)).collect();
     for (index, operation) in operations.iter().enumerate() {
         for (position, run) in runs.iter().enumerate().skip(1) {
             let cells = match (samples.get(index, 0), samples.get(index, position)) {
                 (Some(baseline), Some(set)) => {
                     let mut cells = judge(&rules, baseline, set);
-                    cells.push(seeds_better(&rules, operation, runs[0], run));
+                    if has_interval {
+                        cells.insert(1, interval_cell(&rules, baseline, set));
+                    }
+                    cells.push(seeds_better(&rules, operation, &by_seed[0], &by_seed[position]));
                     cells
                 }
                 _ => vec![Cell::Missing; table.columns.len()],
@@ -42,84 +50,18 @@ pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
         }
     }
     if let Some(baseline) = runs.first() {
+        let (interval, too_sure) = if has_interval {
+            ("interval: bootstrap (BCa) of the mean; ", "and the interval too narrow ")
+        } else {
+            ("", "")
+        };
         table.notes.push(format!(
-            "changes against {}, positive is better; interval: bootstrap (BCa) of the mean; p: two-sided, and too \
-             small where samples of one seed depend on each other",
+            "changes against {}, positive is better; {interval}p: two-sided; p is too small {too_sure}where samples of \
+             one seed depend on each other",
             baseline.label
         ));
     }
     table
-}
-
-/// The figures of [`by_seed`].
-const FIGURES: [(&str, Robust); 4] = [
-    ("mean", Robust::Mean),
-    ("best 90%", Robust::BestMean(90)),
-    ("median", Robust::Percentile(50)),
-    ("Max-90", Robust::Percentile(90)),
-];
-
-/// Judges changes against the first run by seeds: intervals of the mean and of figures that huge samples do not move.
-pub fn by_seed(metric: &Metric, runs: &[&Run], style: Style) -> Table {
-    let rules = Rules::of(metric, style);
-    let columns =
-        FIGURES.iter().flat_map(|(name, _)| [(*name).to_owned(), "95% interval".to_owned()]);
-    let name = format!("Evidence by seed: {}", title(metric, runs));
-    let labels = ["operation", "run"];
-    let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted);
-    let Some((baseline, others)) = runs.split_first() else { return table };
-    let mut nr_seeds = 0;
-    for operation in &operations(metric, runs) {
-        for run in others {
-            let seeds = seed_pairs(&rules, operation, baseline, run);
-            nr_seeds = nr_seeds.max(seeds.len());
-            let figures = FIGURES.map(|(_, figure)| figure);
-            let change = |a, b| percent::change(rules.better, a, b);
-            let changes = Paired::default().changes(&seeds, &figures, change);
-            let cells = changes.into_iter().flat_map(|change| match change {
-                None => [Cell::Missing, Cell::Missing],
-                Some(change) => [
-                    Cell::text(percent_text(Some(change.point))),
-                    Cell::Interval { low: change.low, high: change.high },
-                ],
-            });
-            table.push(&[operation, &run.label], cells.collect());
-        }
-    }
-    table.notes.push(format!(
-        "changes against {}, positive is better; paired bootstrap: seeds are drawn, the same for both runs, then samples \
-         within each",
-        baseline.label
-    ));
-    table.notes.push(
-        "a stall of minutes decides a mean: where its interval holds 0 and the others' do not, what is typical changed; \
-         where the others' hold 0 too, nothing is shown"
-            .to_owned(),
-    );
-    if nr_seeds == 1 {
-        table.notes.push(
-            "one seed: the intervals know nothing of others; --iterations 5 or more tells"
-                .to_owned(),
-        );
-    }
-    table
-}
-
-/// The samples of each seed that both runs have, best first.
-fn seed_pairs(rules: &Rules, operation: &str, baseline: &Run, run: &Run) -> Vec<SeedPair> {
-    let of_seed = |run: &Run, seed: u64| -> Vec<f64> {
-        let samples = run.samples.iter().filter(|s| s.seed == seed && s.operation == operation);
-        let values: Vec<f64> = samples.map(|sample| sample.value).collect();
-        Sorted::new(&values, rules.better).best_first().to_vec()
-    };
-    let mut seeds = run.seeds.clone();
-    seeds.sort_unstable();
-    seeds.dedup();
-    seeds
-        .into_iter()
-        .map(|seed| SeedPair { before: of_seed(baseline, seed), after: of_seed(run, seed) })
-        .filter(|pair| !pair.before.is_empty() && !pair.after.is_empty())
-        .collect()
 }
 
 fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
@@ -136,14 +78,15 @@ fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
     let enough = baseline.len() > 1 && run.len() > 1;
     vec![
         or_missing(change.map(|change| percent_text(Some(change)))),
-        change_interval(rules, baseline, run).map_or(Cell::Missing, |interval| Cell::Interval {
-            low: interval.bca.0,
-            high: interval.bca.1,
-        }),
         or_missing(enough.then(|| probability(t_test(rules, baseline, run).p))),
         or_missing(ranks.map(|ranks| probability(ranks.p))),
         or_missing(pairs_better.map(|share| format!("{share:.0}%"))),
     ]
+}
+
+fn interval_cell(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Cell {
+    let interval = change_interval(rules, baseline, run).map(|interval| interval.bca);
+    interval.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high })
 }
 
 /// Bootstrap interval of the percent change of the mean that the table shows.
@@ -162,20 +105,10 @@ pub fn change_interval(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option
 }
 
 /// In how many of the seeds that both runs have the mean is better: `4/5`.
-fn seeds_better(rules: &Rules, operation: &str, baseline: &Run, run: &Run) -> Cell {
-    let seed_mean = |run: &Run, seed: u64| {
-        let of_seed = run
-            .samples
-            .iter()
-            .filter(|sample| sample.seed == seed && sample.operation == operation);
-        rules.mean(&of_seed.map(|sample| sample.value).collect::<Vec<_>>())
-    };
-    let mut seeds = run.seeds.clone();
-    seeds.sort_unstable();
-    seeds.dedup();
-    let changes: Vec<f64> = seeds
-        .into_iter()
-        .filter_map(|seed| seed_mean(baseline, seed).zip(seed_mean(run, seed)))
+fn seeds_better(rules: &Rules, operation: &str, baseline: &BySeed<'_>, run: &BySeed<'_>) -> Cell {
+    let changes: Vec<f64> = baseline
+        .pairs(run, operation)
+        .filter_map(|(a, b)| rules.mean(a).zip(rules.mean(b)))
         .map(|(a, b)| percent::change(rules.better, a, b))
         .collect();
     if changes.is_empty() {
@@ -230,23 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn seeds_judge_the_mean_and_what_outliers_do_not_move() {
-        let metric = Metric::new("stutterp", "ms", Better::Lower, TableKind::VariableTime);
-        let (a, mut b) = (run("a", 0.0), run("b", -20.0));
-        b.push("64", 4, 3, 300_000.0);
-        let table = by_seed(&metric, &[&a, &b], Style::Y2021);
-        let row = table.row(&["64", "b"]).unwrap();
-        let interval = |at: usize| match row.cells[at] {
-            Cell::Interval { low, high } => (low, high),
-            ref other => panic!("{other:?}"),
-        };
-        assert!(interval(1).0 < -1000.0 && interval(1).1 > 0.0, "{:?}", interval(1));
-        let (low, high) = interval(5);
-        assert!(low > 15.0 && high < 25.0, "{low} {high}");
-        assert_eq!(table.notes.len(), 2);
-        let mut once = a.clone();
-        once.seeds = vec![1];
-        assert_eq!(by_seed(&metric, &[&a, &once], Style::Y2021).notes.len(), 3);
+    fn where_samples_hang_together_there_is_no_interval() {
+        let metric = |table| Metric::new("t", "ms", Better::Lower, table);
+        let (a, b) = (run("a", 0.0), run("b", 10.0));
+        let table = |kind| evidence(&metric(kind), &[&a, &b], Style::Y2021);
+        let (with, without) = (table(TableKind::Multi), table(TableKind::VariableTime));
+        assert_eq!((with.columns.len(), without.columns.len()), (6, 5));
+        assert!(with.notes[0].contains("p is too small and the interval too narrow where"));
+        assert!(without.notes[0].contains("p is too small where"));
+        assert_eq!(without.rows[0].cells[4].value_text(), "0/3");
     }
 
     #[test]

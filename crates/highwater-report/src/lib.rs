@@ -6,6 +6,7 @@
 //! ```text
 //! Document --compare----> the benchmark's table (mmtests' rows, percentages and asterisks)
 //!          --evidence---> the same changes judged by distribution-free tests
+//!          --by_seed----> and seed by seed, with CPU time and counters
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
@@ -29,6 +30,7 @@
 //! The first run is always the baseline; [`Document::by_machine`](highwater_results::Document::by_machine) gives the
 //! groups that can be compared. Rules and their numbers follow spec 05 §2, in three [`Style`]s.
 
+pub mod by_seed;
 pub mod compare;
 pub mod duration;
 pub mod evidence;

@@ -1,10 +1,10 @@
 //! The whole report of a document: every table, machine by machine, in reading order.
 
-use highwater_results::Document;
+use highwater_results::{Document, TableKind};
 
 use crate::compare::{Options, comparison};
 use crate::table::Table;
-use crate::{duration, evidence, histogram, ratio, vmstat};
+use crate::{by_seed, duration, evidence, histogram, ratio, vmstat};
 
 /// Which parts to include; the comparison tables always are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +32,9 @@ pub fn tables(document: &Document, parts: &Parts) -> Vec<Table> {
             tables.push(comparison(metric, &runs, &parts.options));
             if parts.evidence && runs.len() > 1 {
                 tables.push(evidence::evidence(metric, &runs, style));
+                if metric.table == TableKind::VariableTime {
+                    tables.push(by_seed::samples(metric, &runs, style));
+                }
             }
             if parts.ratios {
                 tables.push(ratio::ratios(metric, &runs, style));

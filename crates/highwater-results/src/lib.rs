@@ -31,6 +31,6 @@ pub mod store;
 pub use counter::Counters;
 pub use histogram::Histogram;
 pub use published::{Published, PublishedTable};
-pub use run::{Definition, Document, DocumentError, Run, SCHEMA, Times};
+pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Metric, Sample, TableKind};
 pub use store::{Store, StoreError};

@@ -72,12 +72,26 @@ pub struct Run {
     /// Counter differences over the run, summed over the seeds.
     #[serde(default)]
     pub counters: Counters,
+    /// Times and counters of each seed; older files have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_seed: Vec<SeedTotals>,
     /// Histograms, summed over the seeds.
     #[serde(default)]
     pub histograms: Vec<Histogram>,
     /// Remarks for the reader: what was cut short, what is not modelled.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// What one seed of a run adds up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedTotals {
+    /// The seed.
+    pub seed: u64,
+    /// CPU and elapsed time.
+    pub times: Times,
+    /// Counter differences; those that stood still are left out.
+    pub counters: Counters,
 }
 
 /// Time spent by a run, in virtual time for the sim host.
@@ -230,6 +244,7 @@ impl Run {
         self.times.user_ns += other.times.user_ns;
         self.times.system_ns += other.times.system_ns;
         self.times.elapsed_ns += other.times.elapsed_ns;
+        self.per_seed.extend(other.per_seed);
         for histogram in other.histograms {
             let same = |mine: &&mut Histogram| {
                 mine.name == histogram.name
@@ -305,6 +320,17 @@ mod tests {
         let back: Document =
             serde_json::from_str(&serde_json::to_string(&document).unwrap()).unwrap();
         assert_eq!(back, document);
+    }
+
+    #[test]
+    fn totals_of_seeds_are_kept_and_old_files_have_none() {
+        let mut run = document().runs.remove(0);
+        let old = serde_json::to_string(&run).unwrap();
+        assert!(!old.contains("per_seed"));
+        assert_eq!(serde_json::from_str::<Run>(&old).unwrap().per_seed, []);
+        run.per_seed.push(SeedTotals { seed: 7, ..SeedTotals::default() });
+        let back: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+        assert_eq!(back, run);
     }
 
     #[test]

@@ -9,10 +9,15 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::quantile::interpolated;
 use super::summary::amean;
 
-/// Draws (resamples × samples) that one interval may cost; large sample sets get fewer resamples.
-const DRAWS_MAX: usize = 8_000_000;
+/// Draws (resamples × samples) that one comparison may cost; large sample sets get fewer resamples.
+const DRAWS_MAX: usize = 16_000_000;
 /// Fewest resamples, however large the sample sets.
 const RESAMPLES_MIN: usize = 200;
+
+/// Resamples of so many samples: as many as wanted, or as many as are affordable.
+pub(super) fn resamples(wanted: usize, nr_samples: usize) -> usize {
+    wanted.min((DRAWS_MAX / nr_samples.max(1)).max(RESAMPLES_MIN))
+}
 
 /// How to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +60,7 @@ impl Bootstrap {
         let point = statistic(values)?;
         let mut random = SplitMix64(self.seed);
         let mut drawn = vec![0.0; values.len()];
-        let replicates = (0..self.nr_resamples_for(values.len())).filter_map(|_| {
+        let replicates = (0..resamples(self.nr_resamples, values.len())).filter_map(|_| {
             drawn.fill_with(|| values[random.below(values.len())]);
             statistic(&drawn)
         });
@@ -87,7 +92,7 @@ impl Bootstrap {
             let sum: f64 = (0..values.len()).map(|_| values[random.below(values.len())]).sum();
             sum / values.len() as f64
         };
-        let replicates: Vec<f64> = (0..self.nr_resamples_for(a.len() + b.len()))
+        let replicates: Vec<f64> = (0..resamples(self.nr_resamples, a.len() + b.len()))
             .map(|_| change(drawn_mean(a), drawn_mean(b)))
             .collect();
         let left_out_a: Vec<f64> =
@@ -97,11 +102,6 @@ impl Bootstrap {
         let mut influences = influence(&left_out_a);
         influences.extend(influence(&left_out_b));
         self.interval(change(mean_a, mean_b), replicates, &influences)
-    }
-
-    fn nr_resamples_for(&self, nr_samples: usize) -> usize {
-        let affordable = (DRAWS_MAX / nr_samples.max(1)).max(RESAMPLES_MIN);
-        self.nr_resamples.min(affordable)
     }
 
     fn interval(
@@ -188,6 +188,12 @@ mod tests {
         let mut random = SplitMix64(1_234_567);
         assert_eq!(random.next(), 6_457_827_717_110_365_317);
         assert_eq!(random.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn large_sets_get_fewer_resamples() {
+        assert_eq!([0, 100, 16_000, 1 << 40].map(|n| resamples(2000, n)), [2000, 2000, 1000, 200]);
+        assert_eq!(resamples(100, 1 << 40), 100);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! * [`ttest`]: the two-sample t-test of style 2021, and Welch's.
 //! * [`mann_whitney`]: the rank test, exact for small samples.
 //! * [`bootstrap`]: percentile and BCa confidence intervals with a generator of its own.
+//! * [`paired`]: the same for runs of the same seeds, drawn seed by seed.
 //!
 //! A statistic that the samples do not define is `None`, never a made-up number.
 

@@ -6,13 +6,8 @@
 //!
 //! Key types: [`Paired`] (how), [`SeedPair`] (the samples of one seed), [`Robust`] (the figures that are compared).
 
-use super::bootstrap::SplitMix64;
+use super::bootstrap::{SplitMix64, resamples};
 use super::quantile::interpolated;
-
-/// Draws that all intervals of one comparison may cost; large sample sets get fewer resamples.
-const DRAWS_MAX: usize = 16_000_000;
-/// Fewest resamples, however large the sample sets.
-const RESAMPLES_MIN: usize = 200;
 
 /// How to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,10 +45,8 @@ pub enum Robust {
 pub struct ChangeInterval {
     /// The change of the samples themselves.
     pub point: f64,
-    /// Lower limit.
-    pub low: f64,
-    /// Upper limit.
-    pub high: f64,
+    /// The limits; none where there is nothing to draw from.
+    pub limits: Option<(f64, f64)>,
 }
 
 impl Default for Paired {
@@ -83,30 +76,61 @@ impl Paired {
         let points: Vec<f64> =
             figures.iter().map(|&f| change(before.figure(f), after.figure(f))).collect();
         let nr_samples = before.values.len() + after.values.len();
-        let affordable = (DRAWS_MAX / nr_samples).max(RESAMPLES_MIN);
         let mut random = SplitMix64::new(self.seed);
         let mut replicates: Vec<Vec<f64>> = vec![Vec::new(); figures.len()];
-        for _ in 0..self.nr_resamples.min(affordable) {
-            let mut times = vec![0; seeds.len()];
-            for _ in 0..seeds.len() {
-                times[random.below(seeds.len())] += 1;
-            }
+        for _ in 0..resamples(self.nr_resamples, nr_samples) {
+            let times = draw_seeds(seeds.len(), &mut random);
             before.draw(&times, &mut random);
             after.draw(&times, &mut random);
             for (&figure, replicates) in figures.iter().zip(&mut replicates) {
                 replicates.push(change(before.figure(figure), after.figure(figure)));
             }
         }
-        let tail = (1.0 - self.confidence) / 2.0;
-        let interval = |(point, mut replicates): (f64, Vec<f64>)| {
-            replicates.retain(|replicate| replicate.is_finite());
-            replicates.sort_by(f64::total_cmp);
-            let low = interpolated(&replicates, tail)?;
-            let high = interpolated(&replicates, 1.0 - tail)?;
-            point.is_finite().then_some(ChangeInterval { point, low, high })
-        };
-        points.into_iter().zip(replicates).map(interval).collect()
+        points.into_iter().zip(replicates).map(|(point, r)| self.interval(point, r)).collect()
     }
+
+    /// The change of the mean of what is one number per seed, before and after: only seeds are drawn. None without
+    /// seeds or if the change has no value; no limits if there is but one seed.
+    pub fn change_of_means(
+        &self,
+        seeds: &[(f64, f64)],
+        change: impl Fn(f64, f64) -> f64,
+    ) -> Option<ChangeInterval> {
+        let n = seeds.len() as f64;
+        let of_drawn = |times: &[usize]| {
+            let (mut before, mut after) = (0.0, 0.0);
+            for (seed, &times) in seeds.iter().zip(times) {
+                before += seed.0 * times as f64;
+                after += seed.1 * times as f64;
+            }
+            change(before / n, after / n)
+        };
+        let point = of_drawn(&vec![1; seeds.len()]);
+        let mut random = SplitMix64::new(self.seed);
+        let nr_replicates = if seeds.len() > 1 { self.nr_resamples } else { 0 };
+        let replicates =
+            (0..nr_replicates).map(|_| of_drawn(&draw_seeds(seeds.len(), &mut random))).collect();
+        self.interval(point, replicates)
+    }
+
+    /// Percentiles of the replicates around a point.
+    fn interval(&self, point: f64, mut replicates: Vec<f64>) -> Option<ChangeInterval> {
+        replicates.retain(|replicate| replicate.is_finite());
+        replicates.sort_by(f64::total_cmp);
+        let tail = (1.0 - self.confidence) / 2.0;
+        let limit = |share: f64| interpolated(&replicates, share);
+        let limits = limit(tail).zip(limit(1.0 - tail));
+        point.is_finite().then_some(ChangeInterval { point, limits })
+    }
+}
+
+/// How often each seed is drawn if as many are drawn as there are.
+fn draw_seeds(nr_seeds: usize, random: &mut SplitMix64) -> Vec<usize> {
+    let mut times = vec![0; nr_seeds];
+    for _ in 0..nr_seeds {
+        times[random.below(nr_seeds)] += 1;
+    }
+    times
 }
 
 /// All samples of a run, best first, and how often each is in the present resample.
@@ -242,7 +266,8 @@ mod tests {
             let change = change.unwrap();
             assert!((change.point - 20.0).abs() < 0.5, "{change:?}");
             // Unpaired, seeds that range from 100 to 170 would leave ten percent open.
-            assert!(change.low > 18.0 && change.high < 22.0, "{change:?}");
+            let (low, high) = change.limits.unwrap();
+            assert!(low > 18.0 && high < 22.0, "{change:?}");
         }
     }
 
@@ -254,10 +279,11 @@ mod tests {
         let changes = Paired::default().changes(&seeds, &ALL, percent);
         let [mean, trimmed, median, max90] = changes[..] else { panic!() };
         let mean = mean.unwrap();
-        assert!(mean.point < -100.0 && mean.low < mean.point && mean.high > 0.0, "{mean:?}");
+        let (low, high) = mean.limits.unwrap();
+        assert!(mean.point < -100.0 && low < mean.point && high > 0.0, "{mean:?}");
         for robust in [trimmed, median, max90] {
-            let robust = robust.unwrap();
-            assert!(robust.low > 15.0 && robust.high < 25.0, "{robust:?}");
+            let (low, high) = robust.unwrap().limits.unwrap();
+            assert!(low > 15.0 && high < 25.0, "{robust:?}");
         }
     }
 
@@ -272,6 +298,20 @@ mod tests {
         let mut pool = Pool::new(seeds.iter().map(|seed| &seed.before[..]));
         pool.take_all();
         assert_eq!(best(&pool), 124.0);
+    }
+
+    #[test]
+    fn one_number_per_seed() {
+        let paired = Paired::default();
+        let seeds: Vec<(f64, f64)> = (1..=8).map(|n| (f64::from(n), f64::from(n) / 2.0)).collect();
+        let change = paired.change_of_means(&seeds, percent).unwrap();
+        assert_eq!((change.point, change.limits), (50.0, Some((50.0, 50.0))));
+        let noisy: Vec<(f64, f64)> =
+            (0..8).map(|n| (10.0, if n % 2 == 0 { 9.0 } else { 11.5 })).collect();
+        let (low, high) = paired.change_of_means(&noisy, percent).unwrap().limits.unwrap();
+        assert!(low < 0.0 && high > 0.0, "{low} {high}");
+        assert_eq!(paired.change_of_means(&seeds[..1], percent).unwrap().limits, None);
+        assert_eq!(paired.change_of_means(&[], percent), None);
     }
 
     #[test]

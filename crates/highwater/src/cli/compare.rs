@@ -6,7 +6,7 @@ use std::thread;
 
 use highwater_report::compare::{Options, RowSet, comparison};
 use highwater_report::render::{Format, json};
-use highwater_report::{Table, duration, evidence, vmstat};
+use highwater_report::{Table, by_seed, duration, evidence, vmstat};
 use highwater_results::published::PublishedError;
 use highwater_results::store::Store;
 use highwater_results::{Document, TableKind};
@@ -254,12 +254,14 @@ fn tables(plan: &RunPlan, document: &Document) -> Result<Vec<Table>, CliError> {
                 tables.push(evidence::evidence(metric, &runs, style));
             }
             if runs.len() > 1 && metric.table == TableKind::VariableTime {
-                tables.push(evidence::by_seed(metric, &runs, style));
+                tables.push(by_seed::samples(metric, &runs, style));
             }
         }
         tables.extend(published(experiment::claims_table(experiment, machine, &runs))?);
         tables.push(duration::duration(&runs, style));
         if is_stutterp {
+            let totals = by_seed::totals(&runs);
+            tables.extend(Some(totals).filter(|table| !table.rows.is_empty()));
             tables.push(vmstat::vmstat(&runs, style));
             tables.extend(published(stalls_table(experiment, machine, &runs))?);
         } else {

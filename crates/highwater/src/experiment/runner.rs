@@ -6,7 +6,7 @@ use std::thread;
 
 use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
-use highwater_results::{Definition, Document, Run};
+use highwater_results::{Definition, Document, Run, SeedTotals};
 
 use super::file::{Experiment, HostKind, Workload};
 use super::outcome::{Outcome, RunError, add_histogram};
@@ -217,6 +217,9 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
     for (operation, value) in &outcome.samples {
         run.push(operation, iteration, seed, *value);
     }
+    let moved = outcome.counters.iter().filter(|(_, change)| *change != 0);
+    let counters = moved.collect();
+    run.per_seed.push(SeedTotals { seed, times: outcome.times, counters });
     run.counters.merge(&outcome.counters);
     run.times.user_ns += outcome.times.user_ns;
     run.times.system_ns += outcome.times.system_ns;
