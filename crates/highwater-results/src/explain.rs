@@ -11,6 +11,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::Definition;
+
 /// Value of [`Explanation::schema`] that this version writes and reads.
 pub const EXPLAIN_SCHEMA: &str = "highwater.explain/1";
 /// File name of an explanation in a result directory.
@@ -31,6 +33,10 @@ pub struct Explanation {
     pub host: String,
     /// The first seed.
     pub seed: u64,
+    /// Machines, in order of use, with all their settings.
+    pub machines: Vec<Definition>,
+    /// Policies, the baseline first, with all their settings.
+    pub policies: Vec<Definition>,
     /// Machine by machine, policy by policy.
     pub runs: Vec<ExplainedRun>,
 }
@@ -220,6 +226,31 @@ impl Explanation {
 }
 
 impl ExplainedRun {
+    /// Adds what another run, or another part of the same, booked: the slowest operations of both, of which the
+    /// caller keeps as many as it wants; bands, tasks and locks of one name go together.
+    pub fn merge(&mut self, other: ExplainedRun) {
+        self.worst.extend(other.worst);
+        self.worst.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
+        for band in other.bands {
+            match self.bands.iter_mut().find(|mine| mine.is_like(&band)) {
+                Some(mine) => mine.merge(&band),
+                None => self.bands.push(band),
+            }
+        }
+        for task in other.tasks {
+            match self.tasks.iter_mut().find(|mine| mine.kind == task.kind) {
+                Some(mine) => mine.merge(&task),
+                None => self.tasks.push(task),
+            }
+        }
+        for lock in other.locks {
+            match self.locks.iter_mut().find(|mine| mine.class == lock.class) {
+                Some(mine) => mine.merge(&lock),
+                None => self.locks.push(lock),
+            }
+        }
+    }
+
     fn validate(&self, run: &str) -> Result<(), ExplanationError> {
         for (index, operation) in self.worst.iter().enumerate() {
             let place = format!("{run}.worst[{index}]");
@@ -239,6 +270,41 @@ impl ExplainedRun {
             task.causes.check(&format!("{run}.tasks[{index}].causes"))?;
         }
         Ok(())
+    }
+}
+
+impl Band {
+    /// True if they are of the same operations and percentiles.
+    fn is_like(&self, other: &Band) -> bool {
+        let key = |band: &Band| (band.from.to_bits(), band.to.to_bits());
+        self.operation == other.operation && key(self) == key(other)
+    }
+
+    fn merge(&mut self, other: &Band) {
+        self.count += other.count;
+        self.causes.merge(&other.causes);
+    }
+}
+
+impl TaskTime {
+    fn merge(&mut self, other: &TaskTime) {
+        self.count += other.count;
+        self.causes.merge(&other.causes);
+    }
+}
+
+impl LockRow {
+    /// Adds a row of the same class.
+    fn merge(&mut self, other: &LockRow) {
+        self.taken += other.taken;
+        self.contended += other.contended;
+        self.wait_ns += other.wait_ns;
+        self.wait_ns_max = self.wait_ns_max.max(other.wait_ns_max);
+        self.hold_ns += other.hold_ns;
+        if other.hold_ns_max > self.hold_ns_max {
+            self.hold_ns_max = other.hold_ns_max;
+            self.worst_holder.clone_from(&other.worst_holder);
+        }
     }
 }
 
@@ -316,6 +382,42 @@ mod tests {
     }
 
     #[test]
+    fn two_runs_are_added_row_by_row() {
+        let run = |ns: u64, kind: &str, holder: &str| ExplainedRun {
+            worst: vec![Operation { ns, ..Operation::default() }],
+            bands: vec![Band {
+                operation: "mmap-4".to_owned(),
+                to: 100.0,
+                count: 1,
+                causes: leaf("mmap-4", ns),
+                ..Band::default()
+            }],
+            tasks: vec![TaskTime { kind: kind.to_owned(), count: 1, causes: leaf(kind, ns) }],
+            locks: vec![LockRow {
+                class: "lru".to_owned(),
+                taken: ns,
+                wait_ns_max: ns,
+                hold_ns_max: ns,
+                worst_holder: holder.to_owned(),
+                ..LockRow::default()
+            }],
+            ..ExplainedRun::default()
+        };
+        let mut sum = run(3, "hog", "first");
+        sum.merge(run(5, "hog", "second"));
+        sum.merge(run(4, "writer", "third"));
+        let worst: Vec<u64> = sum.worst.iter().map(|operation| operation.ns).collect();
+        assert_eq!(worst, [5, 4, 3]);
+        assert_eq!((sum.bands.len(), sum.bands[0].count, sum.bands[0].causes.ns), (1, 3, 12));
+        let tasks: Vec<_> =
+            sum.tasks.iter().map(|t| (t.kind.as_str(), t.count, t.causes.ns)).collect();
+        assert_eq!(tasks, [("hog", 2, 8), ("writer", 1, 4)]);
+        let [lock] = &sum.locks[..] else { panic!("{:?}", sum.locks) };
+        assert_eq!((lock.taken, lock.wait_ns_max, lock.hold_ns_max), (12, 5, 5));
+        assert_eq!(lock.worst_holder, "second");
+    }
+
+    #[test]
     fn what_does_not_add_up_is_named() {
         let causes = Cause {
             ns: 3,
@@ -335,6 +437,8 @@ mod tests {
             command_line: Vec::new(),
             host: "sim".to_owned(),
             seed: 1,
+            machines: Vec::new(),
+            policies: Vec::new(),
             runs: vec![ExplainedRun { worst, ..ExplainedRun::default() }],
         };
         assert_eq!(explanation(vec![operation(3, &causes)]).validate(), Ok(()));

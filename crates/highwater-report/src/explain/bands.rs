@@ -45,9 +45,9 @@ enum Per {
     Run,
 }
 
-/// Tables of the operations of policies on one machine; each policy with all its seeds.
+/// Tables of the operations of policies on one machine.
 pub fn operations(policies: &[Column<'_>]) -> Vec<Table> {
-    let bands = || policies.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.bands);
+    let bands = || policies.iter().flat_map(|(_, run)| &run.bands);
     let mut names: Vec<&str> = Vec::new();
     for band in bands() {
         if !names.contains(&band.operation.as_str()) {
@@ -61,16 +61,10 @@ pub fn operations(policies: &[Column<'_>]) -> Vec<Table> {
         let edges: BTreeSet<(u64, std::cmp::Reverse<u64>)> =
             bands().filter(same).map(|b| (edge(b.from), std::cmp::Reverse(edge(b.to)))).collect();
         let groups = edges.into_iter().map(|(from, std::cmp::Reverse(to))| {
-            let is_in = |band: &&&Band| (edge(band.from), edge(band.to)) == (from, to);
-            let parts = policies.iter().map(|(_, runs)| {
-                let mut part = Part::default();
-                for band in
-                    runs.iter().flat_map(|run| &run.bands).filter(same).filter(|b| is_in(&b))
-                {
-                    part.count += band.count;
-                    part.causes.merge(&band.causes);
-                }
-                part
+            let is_it = |band: &&Band| same(band) && (edge(band.from), edge(band.to)) == (from, to);
+            let parts = policies.iter().map(|(_, run)| match run.bands.iter().find(is_it) {
+                Some(band) => Part { count: band.count, causes: band.causes.clone() },
+                None => Part::default(),
             });
             (band_name(from, to), parts.collect())
         });
@@ -88,7 +82,7 @@ pub fn operations(policies: &[Column<'_>]) -> Vec<Table> {
 
 /// The table of what tasks did over the whole run.
 pub fn tasks(policies: &[Column<'_>]) -> Option<Table> {
-    let tasks = || policies.iter().flat_map(|(_, runs)| runs).flat_map(|run| &run.tasks);
+    let tasks = || policies.iter().flat_map(|(_, run)| &run.tasks);
     let mut kinds: Vec<&str> = Vec::new();
     for task in tasks() {
         if !kinds.contains(&task.kind.as_str()) {
@@ -99,13 +93,9 @@ pub fn tasks(policies: &[Column<'_>]) -> Option<Table> {
         .into_iter()
         .map(|kind| {
             let same = |task: &&TaskTime| task.kind == kind;
-            let parts = policies.iter().map(|(_, runs)| {
-                let mut part = Part::default();
-                for task in runs.iter().flat_map(|run| &run.tasks).filter(same) {
-                    part.count += task.count;
-                    part.causes.merge(&task.causes);
-                }
-                part
+            let parts = policies.iter().map(|(_, run)| match run.tasks.iter().find(same) {
+                Some(task) => Part { count: task.count, causes: task.causes.clone() },
+                None => Part::default(),
             });
             (kind.to_owned(), parts.collect())
         })
@@ -307,6 +297,8 @@ fn push(table: &mut Table, group: &str, cause: &str, cells: impl Iterator<Item =
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use highwater_results::explain::ExplainedRun;
 
     use super::super::tests::{cause, explanation, leaf};
@@ -314,7 +306,7 @@ mod tests {
     use crate::render::terminal;
 
     fn policies(runs: &[ExplainedRun]) -> Vec<Column<'_>> {
-        runs.iter().map(|run| (run.label.clone(), vec![run])).collect()
+        runs.iter().map(|run| (run.label.clone(), Cow::Borrowed(run))).collect()
     }
 
     #[test]

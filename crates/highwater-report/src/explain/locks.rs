@@ -1,6 +1,9 @@
 //! The table that lock_stat prints: who was waited for, how long, and who held it longest.
 
-use highwater_results::explain::{ExplainedRun, LockRow};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use highwater_results::explain::{Explanation, LockRow};
 
 use super::Column;
 use crate::table::{Cell, Layout, Table};
@@ -8,8 +11,17 @@ use crate::table::{Cell, Layout, Table};
 /// Values that people compare with lock_stat's are in its unit.
 const UNIT_NS: f64 = 1000.0;
 
-/// Locks of policies on one machine, those waited for longest first; each policy with all its seeds.
-pub fn locks(policies: &[Column<'_>]) -> Option<Table> {
+/// Which classes a table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classes {
+    /// Those that somebody waited for under some policy; how many others there were is said below.
+    Waited,
+    /// All that were taken.
+    Taken,
+}
+
+/// Locks of policies on one machine, those waited for longest first.
+pub fn locks(policies: &[Column<'_>], classes: Classes) -> Option<Table> {
     let columns = [
         "taken",
         "contended",
@@ -25,46 +37,74 @@ pub fn locks(policies: &[Column<'_>]) -> Option<Table> {
     let columns = columns.map(str::to_owned).to_vec();
     let title = "locks (us)";
     let mut table = Table::new(title, &["policy", "class"], columns, Layout::Fitted);
-    let mut nr_idle = 0;
-    for (label, runs) in policies {
-        let mut rows = merged(runs);
-        let nr_classes = rows.len();
-        rows.retain(|row| row.contended > 0);
-        nr_idle += nr_classes - rows.len();
+    let all = || policies.iter().flat_map(|(_, run)| &run.locks).filter(|row| row.taken > 0);
+    let names = |wanted: fn(&LockRow) -> bool| {
+        all().filter(|row| wanted(row)).map(|row| row.class.as_str()).collect::<BTreeSet<&str>>()
+    };
+    let taken = names(|_| true);
+    let waited = names(|row| row.contended > 0);
+    let shown = if classes == Classes::Taken { &taken } else { &waited };
+    for (label, run) in policies {
+        let of_policy = run.locks.iter().filter(|row| row.taken > 0);
+        let mut rows: Vec<&LockRow> =
+            of_policy.filter(|row| shown.contains(row.class.as_str())).collect();
+        rows.sort_by_key(|row| (Reverse((row.wait_ns, row.hold_ns)), &row.class));
         for row in rows {
-            table.push(&[label, &row.class], cells(&row));
+            table.push(&[label, &row.class], cells(row));
         }
     }
-    if table.rows.is_empty() && nr_idle == 0 {
+    if taken.is_empty() {
         return None;
     }
-    if nr_idle > 0 {
-        let lines = if nr_idle == 1 { "class was" } else { "classes were" };
-        table.notes.push(format!("{nr_idle} {lines} never waited for"));
+    match taken.len() - waited.len() {
+        _ if classes == Classes::Taken => {}
+        0 => {}
+        1 => table.notes.push("1 class of locks was taken and never waited for".to_owned()),
+        nr => table.notes.push(format!("{nr} classes of locks were taken and never waited for")),
     }
     Some(table)
 }
 
-/// The classes of several seeds, those waited for longest first.
-pub(super) fn merged(runs: &[&ExplainedRun]) -> Vec<LockRow> {
-    let mut rows: Vec<LockRow> = Vec::new();
-    for other in runs.iter().flat_map(|run| &run.locks) {
-        let Some(row) = rows.iter_mut().find(|row| row.class == other.class) else {
-            rows.push(other.clone());
-            continue;
-        };
-        row.taken += other.taken;
-        row.contended += other.contended;
-        row.wait_ns += other.wait_ns;
-        row.wait_ns_max = row.wait_ns_max.max(other.wait_ns_max);
-        row.hold_ns += other.hold_ns;
-        if other.hold_ns_max > row.hold_ns_max {
-            row.hold_ns_max = other.hold_ns_max;
-            row.worst_holder.clone_from(&other.worst_holder);
+/// Every class that a run took, as numbers: nothing is rounded, added up or left out.
+pub(super) fn rows(explanation: &Explanation) -> Table {
+    let columns = [
+        "taken",
+        "contended",
+        "wait ns",
+        "wait ns max",
+        "hold ns",
+        "hold ns max",
+        "longest holder",
+    ];
+    let columns = columns.map(str::to_owned).to_vec();
+    let labels = ["machine", "policy", "seed", "class"];
+    let mut table = Table::new("locks", &labels, columns, Layout::Fitted);
+    for run in &explanation.runs {
+        let seed = run.seed.to_string();
+        for row in run.locks.iter().filter(|row| row.taken > 0) {
+            let numbers = [
+                row.taken,
+                row.contended,
+                row.wait_ns,
+                row.wait_ns_max,
+                row.hold_ns,
+                row.hold_ns_max,
+            ];
+            // Exact below 2^53.
+            let mut cells: Vec<Cell> =
+                numbers.iter().map(|&number| Cell::number(number as f64, 0)).collect();
+            cells.push(holder(row));
+            table.push(&[&run.machine, &run.label, &seed, &row.class], cells);
         }
     }
-    rows.sort_by(|a, b| b.wait_ns.cmp(&a.wait_ns).then_with(|| a.class.cmp(&b.class)));
-    rows
+    table
+}
+
+fn holder(row: &LockRow) -> Cell {
+    match row.worst_holder.as_str() {
+        "" => Cell::Missing,
+        holder => Cell::text(holder.to_owned()),
+    }
 }
 
 fn cells(row: &LockRow) -> Vec<Cell> {
@@ -81,16 +121,14 @@ fn cells(row: &LockRow) -> Vec<Cell> {
         us(row.hold_ns, 0),
         mean(row.hold_ns, row.taken),
         us(row.hold_ns_max, 2),
-        if row.worst_holder.is_empty() {
-            Cell::Missing
-        } else {
-            Cell::text(row.worst_holder.clone())
-        },
+        holder(row),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::super::tests::explanation;
     use super::*;
     use crate::render::terminal;
@@ -98,14 +136,13 @@ mod tests {
     #[test]
     fn those_waited_for_longest_come_first() {
         let explanation = explanation();
-        let runs: Vec<_> = explanation.runs.iter().map(|r| (r.label.clone(), vec![r])).collect();
-        let table = locks(&runs[..1]).unwrap();
+        let table = locks(&columns(&explanation)[..1], Classes::Waited).unwrap();
         let expected = "\
 locks (us)
 policy     class     taken  contended     %  wait total  wait mean  wait max  hold total  hold mean  hold max                     longest holder
 6.1-before lru         400        100  25.0        5000      50.00    900.00        8000      20.00    950.00  kswapd0 in node pass > isolate
 6.1-before zone       1000         10   1.0          50       5.00     12.00        2000       2.00     30.00                                  -
-# 1 class was never waited for
+# 1 class of locks was taken and never waited for
 ";
         let text = terminal(&table);
         let squeezed = |text: &str| {
@@ -115,20 +152,34 @@ policy     class     taken  contended     %  wait total  wait mean  wait max  ho
         assert_eq!(squeezed(&text), squeezed(expected), "\n{text}");
     }
 
+    fn columns(explanation: &Explanation) -> Vec<Column<'_>> {
+        let runs = explanation.runs.iter();
+        runs.map(|run| (run.label.clone(), Cow::Borrowed(run))).collect()
+    }
+
     #[test]
-    fn seeds_are_added_up() {
-        let explanation = explanation();
-        let run = &explanation.runs[0];
-        let rows = merged(&[run, run]);
-        assert_eq!(
-            (rows[0].class.as_str(), rows[0].taken, rows[0].wait_ns),
-            ("lru", 800, 10_000_000)
-        );
-        assert_eq!(rows[0].hold_ns_max, 950_000);
+    fn a_class_is_counted_once_whatever_the_number_of_policies() {
+        let mut explanation = explanation();
+        explanation.runs[1].locks[0].contended = 0;
+        let table = locks(&columns(&explanation), Classes::Waited).unwrap();
+        assert_eq!(table.notes, ["1 class of locks was taken and never waited for"]);
+        assert_eq!(table.rows.len(), 4, "waited for under one policy: shown for both");
+        let table = locks(&columns(&explanation), Classes::Taken).unwrap();
+        assert_eq!((table.rows.len(), table.notes.len()), (6, 0));
+    }
+
+    #[test]
+    fn as_numbers_all_are_there() {
+        let mut explanation = explanation();
+        explanation.runs[1].locks[2].taken = 0;
+        let table = rows(&explanation);
+        assert_eq!(table.rows.len(), 5, "none that nobody took");
+        assert_eq!(table.rows[2].labels, ["server", "6.1-before", "1", "i_pages"]);
+        assert_eq!(table.rows[0].cells[4].value_text(), "2000000");
     }
 
     #[test]
     fn no_locks_no_table() {
-        assert!(locks(&[]).is_none());
+        assert!(locks(&[], Classes::Taken).is_none());
     }
 }

@@ -12,11 +12,14 @@ pub mod locks;
 mod reasons;
 pub mod tree;
 
+use std::borrow::Cow;
+
 use highwater_results::explain::{Cause, ExplainedRun, Explanation, Operation};
 use serde::Serialize;
 
 pub use figures::human;
 pub use folded::folded;
+use locks::Classes;
 
 use crate::render::Format;
 use crate::table::{Cell, Layout, Table};
@@ -68,11 +71,15 @@ fn groups(explanation: &Explanation) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// The slowest operations of all seeds, as many as each seed kept.
-    fn worst(&self) -> Vec<&'a Operation> {
+    /// The slowest operations of all seeds with theirs, as many as each seed kept.
+    fn worst(&self) -> Vec<(u64, &'a Operation)> {
         let nr_kept = self.runs.iter().map(|run| run.worst.len()).max().unwrap_or(0);
-        let mut all: Vec<&Operation> = self.runs.iter().flat_map(|run| &run.worst).collect();
-        all.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
+        let of_run = |run: &&'a ExplainedRun| {
+            let seed = run.seed;
+            run.worst.iter().map(move |operation| (seed, operation))
+        };
+        let mut all: Vec<(u64, &Operation)> = self.runs.iter().flat_map(of_run).collect();
+        all.sort_by_key(|(_, operation)| std::cmp::Reverse(operation.ns));
         all.truncate(nr_kept);
         all
     }
@@ -97,21 +104,41 @@ impl<'a> Group<'a> {
         format!("{label} on {machine}, {word} {seeds}: the slowest {nr_worst}{of}")
     }
 
-    /// The operations as text.
+    /// The operations as text; with their seeds if there are several.
     fn trees(&self) -> Vec<String> {
-        let worst = self.worst();
-        worst.iter().enumerate().map(|(at, worst)| tree::operation(at + 1, worst)).collect()
+        let is_one = self.runs.len() == 1;
+        let text = |(at, (seed, operation)): (usize, (u64, &Operation))| {
+            tree::operation(at + 1, operation, (!is_one).then_some(seed))
+        };
+        self.worst().into_iter().enumerate().map(text).collect()
+    }
+
+    /// All seeds together, but for the slowest operations.
+    fn sum(&self) -> Cow<'a, ExplainedRun> {
+        let [first, others @ ..] = self.runs.as_slice() else {
+            return Cow::Owned(ExplainedRun::default());
+        };
+        if others.is_empty() {
+            return Cow::Borrowed(first);
+        }
+        let mut sum = ExplainedRun::default();
+        for run in &self.runs {
+            let ExplainedRun { bands, tasks, locks, .. } = run;
+            let (bands, tasks, locks) = (bands.clone(), tasks.clone(), locks.clone());
+            sum.merge(ExplainedRun { bands, tasks, locks, ..ExplainedRun::default() });
+        }
+        Cow::Owned(sum)
     }
 }
 
-/// A policy's heading and its runs, one for each seed: a column of a machine's tables.
-pub type Column<'a> = (String, Vec<&'a ExplainedRun>);
+/// A policy's heading and its run, or all its seeds together: a column of a machine's tables.
+pub type Column<'a> = (String, Cow<'a, ExplainedRun>);
 
 /// Groups of one machine as columns.
 fn by_machine<'a>(groups: &'a [Group<'a>]) -> Vec<(&'a str, Vec<Column<'a>>)> {
     let mut machines: Vec<(&str, Vec<Column<'_>>)> = Vec::new();
     for group in groups {
-        let column = (group.label.to_owned(), group.runs.clone());
+        let column = (group.label.to_owned(), group.sum());
         match machines.iter_mut().find(|(machine, _)| *machine == group.machine) {
             Some((_, columns)) => columns.push(column),
             None => machines.push((group.machine, vec![column])),
@@ -121,13 +148,22 @@ fn by_machine<'a>(groups: &'a [Group<'a>]) -> Vec<(&'a str, Vec<Column<'a>>)> {
 }
 
 /// The tables of every machine.
-fn tables(groups: &[Group<'_>]) -> Vec<Table> {
+fn tables(explanation: &Explanation, groups: &[Group<'_>]) -> Vec<Table> {
     let machines = by_machine(groups);
+    let nr_seeds = groups.iter().map(|group| group.runs.len()).max().unwrap_or(0);
+    // In virtual time a lock that nobody waits for costs what it always costs; in real time all of them are measured.
+    let classes = if explanation.host == "sim" { Classes::Waited } else { Classes::Taken };
     let mut tables = Vec::new();
     for (machine, columns) in &machines {
         let mut of_machine = bands::operations(columns);
+        if nr_seeds > 1 {
+            let note = format!(
+                "{nr_seeds} seeds: each has percentiles of its own; a band is the sum of theirs"
+            );
+            of_machine.iter_mut().for_each(|table| table.notes.push(note.clone()));
+        }
         of_machine.extend(bands::tasks(columns));
-        of_machine.extend(locks::locks(columns));
+        of_machine.extend(locks::locks(columns, classes));
         if machines.len() > 1 {
             of_machine
                 .iter_mut()
@@ -154,7 +190,7 @@ fn text(explanation: &Explanation) -> String {
             text.push('\n');
         }
     }
-    text += &Format::Terminal.renderer().tables(&tables(&groups));
+    text += &Format::Terminal.renderer().tables(&tables(explanation, &groups));
     let words = glossary::glossary(explanation, |word| text.contains(word));
     if words.is_empty() { text } else { format!("{text}\n{words}") }
 }
@@ -167,7 +203,7 @@ fn markdown(explanation: &Explanation) -> String {
         text +=
             &format!("### {}\n\n```text\n{}```\n\n", group.heading(trees.len()), trees.join("\n"));
     }
-    text + &Format::Markdown.renderer().tables(&tables(&groups))
+    text + &Format::Markdown.renderer().tables(&tables(explanation, &groups))
 }
 
 /// Every cause as a row.
@@ -217,10 +253,7 @@ fn rows(explanation: &Explanation) -> Vec<Table> {
             });
         }
     }
-    let mut tables = vec![worst, bands, tasks];
-    let groups = groups(explanation);
-    tables.extend(by_machine(&groups).iter().filter_map(|(_, columns)| locks::locks(columns)));
-    tables
+    vec![worst, bands, tasks, locks::rows(explanation)]
 }
 
 fn numbers(cause: &Cause) -> Vec<Cell> {
@@ -373,6 +406,8 @@ pub(crate) mod tests {
             command_line: vec!["highwater".to_owned(), "explain".to_owned(), "001".to_owned()],
             host: "sim".to_owned(),
             seed: 1,
+            machines: Vec::new(),
+            policies: Vec::new(),
             runs: vec![
                 run(
                     "6.1-before",
@@ -412,6 +447,8 @@ pub(crate) mod tests {
         let row = "slowest operations,server,6.1-before,1,1,mmap-48,latency,12345000000,\
                    mmap-48 > page fault > waiting for a CPU,114000000,9\n";
         assert!(csv.contains(row), "{csv}");
+        let row = "locks,server,6.1-after,1,i_pages,5,0,0,0,100,50,";
+        assert!(csv.contains(row), "{csv}");
     }
 
     #[test]
@@ -426,7 +463,14 @@ pub(crate) mod tests {
         assert_eq!(groups.len(), 2);
         let worst = groups[0].worst();
         assert_eq!(worst.len(), 1, "as many as each seed kept");
-        assert_eq!(worst[0].ns, mmap().ns + 1);
+        assert_eq!((worst[0].0, worst[0].1.ns), (2, mmap().ns + 1));
         assert!(groups[0].heading(1).contains("seeds 1, 2: the slowest 1 of 400"));
+        assert!(
+            groups[0].trees()[0].starts_with("1. mmap-48 by latency with seed 2, 12.3 s after")
+        );
+        let sum = groups[0].sum();
+        assert_eq!((sum.bands[0].count, sum.locks[1].taken, sum.tasks[0].count), (400, 800, 48));
+        let tables = tables(&explanation, &groups);
+        assert_eq!(tables[0].notes.len(), 1);
     }
 }

@@ -93,11 +93,12 @@ fn push(
     }
 }
 
-/// One operation as text; `rank` from 1.
-pub(super) fn operation(rank: usize, operation: &Operation) -> String {
+/// One operation as text; `rank` from 1. The seed is said where there are several.
+pub(super) fn operation(rank: usize, operation: &Operation, seed: Option<u64>) -> String {
     let Operation { name, task, start_ns, ns, causes, waits, chains } = operation;
-    let mut text =
-        format!("{rank}. {name} by {task}, {} after the start: {}\n", human(*start_ns), human(*ns));
+    let seed = seed.map_or_else(String::new, |seed| format!(" with seed {seed}"));
+    let (start, took) = (human(*start_ns), human(*ns));
+    let mut text = format!("{rank}. {name} by {task}{seed}, {start} after the start: {took}\n");
     text += &format!("   {}\n", sentence(causes));
     text += &table(&lines(causes));
     text += &chains_heading(chains.len() as u64, *waits);
@@ -230,7 +231,7 @@ mod tests {
             woken by kswapd0, in balance node > inactive list
               held by hog/3
 ";
-        let text = operation(1, &mmap());
+        let text = operation(1, &mmap(), None);
         assert_eq!(text, expected, "\n{text}");
     }
 
@@ -241,13 +242,13 @@ mod tests {
         mmap.chains =
             (0..8).map(|at| Chain { what: format!("wait {at}"), ..first.clone() }).collect();
         mmap.chains[0].is_cut = true;
-        let text = operation(1, &mmap);
+        let text = operation(1, &mmap, None);
         let shown = text.lines().skip_while(|line| !line.contains("who held")).collect::<Vec<_>>();
         assert_eq!(shown[0].trim(), "the 8 longest of 36 waits, and who held them up");
         assert_eq!(shown[4].trim(), "and so on: not followed any further");
         assert_eq!(shown.last().map(|line| line.trim()), Some("3 of these 8 are left out"));
         mmap.chains.truncate(6);
-        assert!(operation(1, &mmap).ends_with("   1 of these 6 is left out\n"));
+        assert!(operation(1, &mmap, None).ends_with("   1 of these 6 is left out\n"));
         assert_eq!(chains_heading(0, 0), "");
         assert_eq!(chains_heading(1, 1).trim(), "its only wait, and who held it up");
         assert_eq!(chains_heading(3, 3).trim(), "its 3 waits, and who held them up");

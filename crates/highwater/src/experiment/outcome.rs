@@ -5,7 +5,7 @@ use highwater_core::config::MachineError;
 use highwater_core::host::{CpuId, Cx, Devices, Host};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
-use highwater_results::explain::{Band, ExplainedRun};
+use highwater_results::explain::ExplainedRun;
 use highwater_results::{Counters, Histogram, Times};
 use highwater_workloads::netperf::NetperfError;
 use highwater_workloads::unmap::UnmapError;
@@ -81,7 +81,11 @@ impl Outcome {
         self.times.elapsed_ns += other.times.elapsed_ns;
         self.digest = self.digest.rotate_left(1) ^ other.digest;
         self.explained = match (self.explained.take(), other.explained) {
-            (Some(mine), Some(theirs)) => Some(both(mine, theirs)),
+            (Some(mut mine), Some(theirs)) => {
+                // Who asked for fewer of the slowest cuts the list.
+                mine.merge(theirs);
+                Some(mine)
+            }
             (mine, theirs) => mine.or(theirs),
         };
     }
@@ -95,50 +99,6 @@ pub(super) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
         Some(mine) => mine.merge(&new),
         None => all.push(new),
     }
-}
-
-/// What two units of work of a cell booked: the slowest operations of both (who asked for fewer cuts
-/// the list), tasks and locks of a kind together.
-fn both(mut mine: ExplainedRun, theirs: ExplainedRun) -> ExplainedRun {
-    mine.worst.extend(theirs.worst);
-    mine.worst.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
-    for band in theirs.bands {
-        let same =
-            |b: &&mut Band| (&b.operation, b.from, b.to) == (&band.operation, band.from, band.to);
-        match mine.bands.iter_mut().find(same) {
-            Some(known) => {
-                known.count += band.count;
-                known.causes.merge(&band.causes);
-            }
-            None => mine.bands.push(band),
-        }
-    }
-    for task in theirs.tasks {
-        match mine.tasks.iter_mut().find(|known| known.kind == task.kind) {
-            Some(known) => {
-                known.count += task.count;
-                known.causes.merge(&task.causes);
-            }
-            None => mine.tasks.push(task),
-        }
-    }
-    for lock in theirs.locks {
-        match mine.locks.iter_mut().find(|known| known.class == lock.class) {
-            Some(known) => {
-                known.taken += lock.taken;
-                known.contended += lock.contended;
-                known.wait_ns += lock.wait_ns;
-                known.wait_ns_max = known.wait_ns_max.max(lock.wait_ns_max);
-                known.hold_ns += lock.hold_ns;
-                if lock.hold_ns_max > known.hold_ns_max {
-                    known.hold_ns_max = lock.hold_ns_max;
-                    known.worst_holder = lock.worst_holder;
-                }
-            }
-            None => mine.locks.push(lock),
-        }
-    }
-    mine
 }
 
 /// All counters of a machine, by name, as `/proc/vmstat` shows them.

@@ -64,7 +64,7 @@ pub(crate) fn close_native(host: &NativeHost, explain: Option<usize>) -> Option<
     Some(ExplainedRun { locks, ..ExplainedRun::default() })
 }
 
-/// The table of simulated locks.
+/// The table of simulated locks, those that somebody took.
 fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
     let row = |stats: &LockStats| LockRow {
         class: stats.name.to_owned(),
@@ -80,7 +80,7 @@ fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
             Some(task) => format!("{task}: {}", place(&stats.longest.doing)),
         },
     };
-    stats.iter().map(row).collect()
+    stats.iter().filter(|stats| stats.nr_taken > 0).map(row).collect()
 }
 
 /// The table of a native machine's locks, in real time; empty if they did not count.
@@ -95,7 +95,8 @@ fn native_lock_rows(report: Option<&[(LockClass, LockReport)]>) -> Vec<LockRow> 
         hold_ns_max: report.hold_ns_max,
         worst_holder: report.worst_holder.clone(),
     };
-    report.unwrap_or_default().iter().map(row).collect()
+    let taken = report.unwrap_or_default().iter().filter(|(_, report)| report.takings > 0);
+    taken.map(row).collect()
 }
 
 fn operation(ledger: &Ledger, op: &OpRecord) -> Operation {
@@ -357,6 +358,8 @@ mod tests {
             command_line: Vec::new(),
             host: "sim".to_owned(),
             seed: 1,
+            machines: Vec::new(),
+            policies: Vec::new(),
             runs: vec![run],
         };
         assert_eq!(explanation.validate(), Ok(()));

@@ -41,6 +41,8 @@ pub(crate) fn explain(
         command_line,
         host: document.host,
         seed: document.seed,
+        machines: document.machines,
+        policies: document.policies,
         runs,
     };
     explanation.validate().map_err(|error| CliError::new(format!("the ledger: {error}")))?;
