@@ -166,9 +166,9 @@ pub struct ExplainArgs {
     /// Simulations at a time; default: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// In virtual time, or on this computer's threads and memory
-    #[arg(long, value_enum, default_value = "sim")]
-    pub host: HostArg,
+    /// In virtual time (sim, unless told), or on this computer's threads and memory
+    #[arg(long, value_enum)]
+    pub host: Option<HostArg>,
     #[command(flatten)]
     /// The machine instead of the experiment's own.
     pub machine: MachineArgs,

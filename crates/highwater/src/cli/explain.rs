@@ -8,7 +8,7 @@ use highwater_report::render::Format;
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{Store, StoreError, write_atomically};
 
-use super::args::{CompareArgs, ExplainArgs};
+use super::args::{CompareArgs, ExplainArgs, HostArg};
 use super::{CliError, Outcome, compare, print};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
@@ -19,14 +19,19 @@ const STDOUT: &str = "-";
 /// Explains an experiment, or what a directory holds.
 pub(super) fn run(args: &ExplainArgs) -> Result<Outcome, CliError> {
     let path = Path::new(&args.experiment);
-    let explanation = match source::of(path)? {
+    let explanation = match source::of(&args.experiment)? {
         source::Source::Experiment => measure(plan(args)?, args)?,
         source::Source::Results(document) => {
-            refuse_options(args)?;
-            measure(source::repeat(&document, path)?, args)?
+            refuse_options(args, &[])?;
+            let mut plan = source::repeat(&document, path)?;
+            plan.experiment.iterations = iterations(args);
+            plan.jobs = args.jobs.map_or_else(compare::default_jobs, usize::from);
+            measure(plan, args)?
         }
         source::Source::Explained(mut known) => {
-            refuse_options(args)?;
+            let of_a_run =
+                [("--iterations", args.iterations.is_some()), ("--jobs", args.jobs.is_some())];
+            refuse_options(args, &of_a_run)?;
             known.runs.iter_mut().for_each(|run| run.worst.truncate(args.worst));
             *known
         }
@@ -45,16 +50,16 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// What to run if an experiment was named: as `compare`, once.
+/// What to run if an experiment was named: as `compare`.
 fn plan(args: &ExplainArgs) -> Result<RunPlan, CliError> {
     compare::plan(&CompareArgs {
         experiment: args.experiment.clone(),
         quick: args.quick,
         full: false,
-        iterations: Some(1),
+        iterations: Some(iterations(args)),
         seed: args.seed,
         jobs: args.jobs,
-        host: args.host,
+        host: args.host.unwrap_or(HostArg::Sim),
         machine: args.machine.clone(),
         policies: args.policies.clone(),
         out: None,
@@ -62,10 +67,13 @@ fn plan(args: &ExplainArgs) -> Result<RunPlan, CliError> {
     })
 }
 
+/// Once, unless told: one slow operation has one story.
+fn iterations(args: &ExplainArgs) -> u32 {
+    args.iterations.unwrap_or(1)
+}
+
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
-    plan.experiment.iterations = args.iterations.unwrap_or(1);
-    plan.jobs = args.jobs.map_or_else(compare::default_jobs, usize::from);
     plan.explain = Some(args.worst);
     let stop = compare::stop_on_interrupt()?;
     let bar = compare::Bar::new();
@@ -74,20 +82,21 @@ fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliErro
     Ok(explanation)
 }
 
-/// A directory says itself what was run.
-fn refuse_options(args: &ExplainArgs) -> Result<(), CliError> {
+/// A directory says itself what was run; `more` are options that this one has no use for either.
+fn refuse_options(args: &ExplainArgs, more: &[(&str, bool)]) -> Result<(), CliError> {
     let machine = &args.machine;
-    let names_machine = machine.machine.is_some()
-        || machine.mem.is_some()
-        || machine.cpus.is_some()
-        || !machine.numa.is_empty();
     let given = [
         ("--quick", args.quick),
         ("--seed", args.seed.is_some()),
+        ("--host", args.host.is_some()),
         ("--policy", !args.policies.is_empty()),
-        ("--machine, --mem, --cpus, --numa", names_machine),
+        ("--machine", machine.machine.is_some()),
+        ("--mem", machine.mem.is_some()),
+        ("--cpus", machine.cpus.is_some()),
+        ("--numa", !machine.numa.is_empty()),
+        ("--numa-distance", !machine.numa_distance.is_empty()),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
+    match given.iter().chain(more).find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((option, _)) => {
             let dir = &args.experiment;

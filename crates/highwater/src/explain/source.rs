@@ -1,8 +1,9 @@
 //! What there is to explain: an experiment, the results of a run, or an explanation that is there
 //! already.
 //!
-//! Results say all that is needed to repeat them: machines and policies with every figure, the seed,
-//! and the command line for the rest.
+//! Results hold the machines and policies with every figure, and the seed: what those names mean today does
+//! not matter. Which experiment it was, how long and how large, is in the command line: an experiment that was
+//! a file is read again from there, and has to be what it was.
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use highwater_results::store::{DOCUMENT_FILE, read_document};
 
 use crate::cli::{self, CliError};
 use crate::error::{InputError, one_line};
-use crate::experiment::{HostKind, RunPlan};
+use crate::experiment::{self, Experiment, HostKind, RunPlan};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 
@@ -29,12 +30,16 @@ pub(crate) enum Source {
     Explained(Box<Explanation>),
 }
 
-/// Looks at a name.
+/// Looks at a name. That of an experiment means the experiment, whatever lies around.
 ///
 /// # Errors
 /// If it is a directory without results, or they are no good.
-pub(crate) fn of(path: &Path) -> Result<Source, InputError> {
-    if !path.is_dir() {
+pub(crate) fn of(name: &str) -> Result<Source, InputError> {
+    let path = Path::new(name);
+    let is_known = |experiment: &Experiment| {
+        experiment.name == name || experiment.name.split('-').next() == Some(name)
+    };
+    if !path.is_dir() || experiment::embedded().unwrap_or_default().iter().any(is_known) {
         return Ok(Source::Experiment);
     }
     let file = path.join(EXPLAIN_FILE);

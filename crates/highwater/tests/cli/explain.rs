@@ -1,6 +1,7 @@
 //! Explain: every nanosecond of every operation, whatever was asked to be shown.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -125,6 +126,11 @@ fn a_run_is_repeated_from_what_it_left_behind() {
     let repeated = json(&["explain", results, "--format", "json", "--out", explained]);
     assert_eq!(direct["runs"], repeated["runs"]);
     assert_eq!(direct["seed"], 7);
+    for of in ["machines", "policies"] {
+        let definition = direct[of][0]["definition"].as_str().unwrap();
+        assert!(definition.lines().count() > 5, "{of}: {definition}");
+        assert_eq!(direct[of], repeated[of]);
+    }
 
     assert_eq!(files(Path::new(explained)), ["explain.json", "explain.txt", "folded.txt"]);
     let text = std::fs::read_to_string(Path::new(explained).join("explain.txt")).unwrap();
@@ -132,8 +138,10 @@ fn a_run_is_repeated_from_what_it_left_behind() {
     assert_eq!(json(&["explain", explained, "--format", "json"]), repeated);
     let fewer = json(&["explain", explained, "--worst", "1", "--format", "json"]);
     assert_eq!(fewer["runs"][0]["worst"].as_array().unwrap().len(), 1);
+    let csv = stdout(&["explain", explained, "--format", "csv"]);
     assert!(
-        stdout(&["explain", explained, "--format", "csv"]).contains("slowest operations,big-core,")
+        csv.contains("slowest operations,big-core,") && csv.contains("locks,big-core,"),
+        "{csv}"
     );
     assert!(stdout(&["explain", explained, "--format", "markdown"]).contains("```text\n1. "));
 }
@@ -174,7 +182,7 @@ fn what_cannot_be_explained_is_said_in_one_line() {
     let cause = |ns: u64| serde_json::json!({"name": "x", "ns": ns, "count": 1});
     let document = serde_json::json!({
         "schema": "highwater.explain/1", "version": "", "experiment": "e", "command_line": [],
-        "host": "sim", "seed": 1, "runs": [{
+        "host": "sim", "seed": 1, "machines": [], "policies": [], "runs": [{
             "machine": "m", "policy": "p", "label": "p", "seed": 1, "bands": [], "tasks": [], "locks": [],
             "worst": [{"name": "op", "task": "t", "start_ns": 0, "ns": 5, "causes": cause(4), "waits": 0, "chains": []}]
         }]
@@ -189,5 +197,48 @@ fn what_cannot_be_explained_is_said_in_one_line() {
     let worst = complaint(&["explain", "003", "--worst", "0"]);
     assert!(worst.contains("--worst"), "{worst}");
     stdout(&["compare", "003", "--quick", "--machine", "big-core", "--out", dir]);
-    assert!(complaint(&["explain", dir, "--seed", "3"]).contains("--seed: not with a directory"));
+    let refused = |option: &str, value: &str| {
+        let text = complaint(&["explain", dir, option, value]);
+        assert!(text.contains(&format!("{option}: not with a directory")), "{text}");
+    };
+    for (option, value) in [
+        ("--seed", "3"),
+        ("--host", "sim"),
+        ("--policy", "6.1"),
+        ("--machine", "big-core"),
+        ("--numa-distance", "0,1=21"),
+    ] {
+        refused(option, value);
+    }
+    let explained = temporary.path().join("again");
+    let explained = explained.to_str().unwrap();
+    stdout(&["explain", dir, "--iterations", "2", "--jobs", "1", "--out", explained]);
+    for option in ["--iterations", "--jobs", "--seed"] {
+        let text = complaint(&["explain", explained, option, "2"]);
+        assert!(text.contains(&format!("{option}: not with a directory")), "{text}");
+    }
+    let text = stdout(&["explain", explained, "--worst", "1"]);
+    assert!(text.contains(", seeds 1, 2: the slowest 1 of "), "{text}");
+    assert!(text.contains(" with seed "), "{text}");
+    assert!(text.contains("# 2 seeds: each has percentiles of its own"), "{text}");
+}
+
+#[test]
+fn a_directory_does_not_hide_an_experiment() {
+    let temporary = tempfile::tempdir().unwrap();
+    std::fs::create_dir(temporary.path().join("003")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .args(["explain", "003", "--quick", "--machine", "big-core", "--policy", "6.1"])
+        .current_dir(temporary.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// On the host, takings and holds are the point: all classes are shown.
+#[test]
+fn native_locks_are_all_there() {
+    let text = stdout(&["explain", "003", "--quick", "--host", "native", "--policy", "6.1"]);
+    assert!(text.contains("locks (us)") && !text.contains("never waited for"), "{text}");
+    assert!(text.contains("zone->lock"), "{text}");
 }
