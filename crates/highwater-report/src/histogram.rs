@@ -33,14 +33,29 @@ pub fn table(run: &Run, histogram: &Histogram, nr_keys: usize) -> Table {
     table
 }
 
-/// The keys of one event side by side for several runs: all keys in order of text, missing where a run has none.
+/// Every event in every context, in the order in which runs have them.
+pub fn all_side_by_side(runs: &[&Run]) -> Vec<Table> {
+    let mut kinds: Vec<(&str, &str)> = Vec::new();
+    for histogram in runs.iter().flat_map(|run| &run.histograms) {
+        let kind = (histogram.event.as_str(), histogram.context.as_str());
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.into_iter().map(|(event, context)| side_by_side(event, context, runs)).collect()
+}
+
+/// The keys of one event side by side for several runs: all keys in order, numbers in them by size, missing where a run
+/// has none.
 pub fn side_by_side(event: &str, context: &str, runs: &[&Run]) -> Table {
     let columns = runs.iter().map(|run| run.label.clone()).collect();
     let mut table = Table::new(format!("{event} ({context})"), &["key"], columns, Layout::Fitted);
     let of_run: Vec<Option<&Histogram>> =
         runs.iter().map(|run| run.histogram(event, context)).collect();
-    let keys: std::collections::BTreeSet<&String> =
+    let mut keys: Vec<&String> =
         of_run.iter().flatten().flat_map(|histogram| histogram.buckets.keys()).collect();
+    keys.sort_by_cached_key(|key| (parts(key), *key));
+    keys.dedup();
     for key in keys {
         let count = |histogram: &Option<&Histogram>| {
             let count = histogram.and_then(|histogram| histogram.buckets.get(key));
@@ -55,6 +70,20 @@ pub fn side_by_side(event: &str, context: &str, runs: &[&Run]) -> Table {
     let totals = totals.collect();
     table.push(&["total"], totals);
     table
+}
+
+/// A key's words and the numbers between them.
+fn parts(key: &str) -> Vec<(&str, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = key;
+    while !rest.is_empty() {
+        let word = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let number = &rest[word..];
+        let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        parts.push((&rest[..word], number[..digits].parse().unwrap_or(u64::MAX)));
+        rest = &number[digits..];
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -99,5 +128,30 @@ mod tests {
         let table = side_by_side("mm_vmscan_throttled", "kswapd", &[&a, &b]);
         assert_eq!(table.rows.len(), 4);
         assert_eq!(table.row(&["total"]).unwrap().cells, [Cell::number(6.0, 0), Cell::Missing]);
+        let delays = table.rows.iter().filter_map(|row| row.labels[0].split(' ').nth(1));
+        assert!(delays.eq(["usect_delayed=0", "usect_delayed=4000", "usect_delayed=100000"]));
+    }
+
+    #[test]
+    fn each_event_and_context_is_one_table() {
+        let (mut a, mut b) = (Run::new("m", "a", "a"), Run::new("m", "b", "b"));
+        a.histograms.push(spec_vector_14());
+        b.histograms.push(spec_vector_14());
+        b.histograms.push(Histogram::new("throttled", "mm_vmscan_throttled", "direct reclaim"));
+        let tables = all_side_by_side(&[&a, &b]);
+        let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+        assert_eq!(
+            titles,
+            ["mm_vmscan_throttled (kswapd)", "mm_vmscan_throttled (direct reclaim)"]
+        );
+        let totals = &tables[0].row(&["total"]).unwrap().cells;
+        assert_eq!(totals, &[Cell::number(6.0, 0), Cell::number(6.0, 0)]);
+    }
+
+    #[test]
+    fn numbers_in_keys_are_ordered_by_size() {
+        let mut keys = ["9", "10", "a2 b", "a10 b", "a2 c", "", "x99999999999999999999999"];
+        keys.sort_by_key(|key| parts(key));
+        assert_eq!(keys, ["", "9", "10", "a2 b", "a2 c", "a10 b", "x99999999999999999999999"]);
     }
 }

@@ -167,7 +167,10 @@ pub fn table(runs: &[(&Run, Vec<&PublishedHistogram>)]) -> Table {
             table.notes.push(format!("{}: {seconds:.0} task-seconds asleep in all", run.label));
         }
     }
-    table.notes.push("at once: delay 0; full: the whole timeout or longer".to_owned());
+    table.notes.push(
+        "at once: delay 0; full: the whole timeout or longer; --histograms prints every delay"
+            .to_owned(),
+    );
     table
 }
 

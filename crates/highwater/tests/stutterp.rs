@@ -130,8 +130,10 @@ fn jobs_do_not_change_a_byte() {
 fn everything_that_the_study_shows_is_printed() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let path = write(dir.path(), EXPERIMENT);
-    let text = stdout(&["compare", &path]);
+    let text = stdout(&["compare", &path, "--histograms"]);
     for part in [
+        "mm_vmscan_throttled (direct reclaim)",
+        "reason=VMSCAN_THROTTLE_",
         "Amean  mmap-4 ",
         "Max-90 mmap-8 ",
         "Duration System ",
@@ -162,6 +164,10 @@ fn quick_and_full_are_other_runs() {
     // With a reader there are four workers at least, and an odd one is a hog.
     assert_eq!(operations(&full["runs"][0]), ["mmap-4", "mmap-5"]);
     assert_eq!(full["runs"][0]["seeds"].as_array().map(Vec::len), Some(1));
+    let refused = highwater(&["compare", "002", "--histograms"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(complaint.contains("--histograms: netperf-tcp counts no delays"), "{complaint}");
     let refused = highwater(&["compare", "002", "--full"]);
     assert_eq!(refused.status.code(), Some(2));
     let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -26,7 +26,7 @@ pub enum Command {
     /// List what can be named: experiments, machines, policies, workloads
     List(ListArgs),
     /// Run a study's policies with the same seeds and compare them
-    Compare(CompareArgs),
+    Compare(CompareCommand),
     /// Run one workload on one machine under one policy
     Run(RunArgs),
     /// Run an experiment and print where the time of its slowest operations went
@@ -72,6 +72,17 @@ pub enum ListKind {
 }
 
 /// `highwater compare`.
+#[derive(Debug, Args)]
+pub struct CompareCommand {
+    #[command(flatten)]
+    /// What to run.
+    pub plan: CompareArgs,
+    /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
+    #[arg(long)]
+    pub histograms: bool,
+}
+
+/// What `highwater compare` runs.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// Experiment: a name, its number alone, or a file
@@ -135,6 +146,9 @@ pub struct RunArgs {
     /// In virtual time, or on this computer's threads and memory
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
+    /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
+    #[arg(long)]
+    pub histograms: bool,
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -6,13 +6,13 @@ use std::thread;
 
 use highwater_report::compare::{Options, RowSet, comparison};
 use highwater_report::render::{Format, json};
-use highwater_report::{Table, by_seed, duration, evidence, vmstat};
+use highwater_report::{Table, by_seed, duration, evidence, histogram, vmstat};
 use highwater_results::published::PublishedError;
 use highwater_results::store::Store;
 use highwater_results::{Document, TableKind};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::{CompareArgs, HostArg, MachineArgs, RunArgs};
+use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs};
 use super::{CliError, Outcome, print};
 use crate::error::InputError;
 use crate::experiment::{
@@ -37,8 +37,9 @@ pub(super) fn workloads() -> Vec<(String, String)> {
 }
 
 /// Runs an experiment.
-pub(super) fn run(args: &CompareArgs) -> Result<Outcome, CliError> {
-    finish(&plan(args)?, args.out.as_deref(), args.format)
+pub(super) fn run(args: &CompareCommand) -> Result<Outcome, CliError> {
+    let CompareCommand { plan: args, histograms } = args;
+    finish(&plan(args)?, *histograms, args.out.as_deref(), args.format)
 }
 
 /// What `compare` runs, with every name resolved.
@@ -79,7 +80,7 @@ pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
     let policies = policies(&experiment, std::slice::from_ref(&args.policy))?;
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
-    finish(&plan, args.out.as_deref(), args.format)
+    finish(&plan, args.histograms, args.out.as_deref(), args.format)
 }
 
 /// The experiment that `run` makes of a workload.
@@ -202,9 +203,15 @@ fn policies(
 
 fn finish(
     plan: &RunPlan,
+    histograms: bool,
     out: Option<&std::path::Path>,
     format: Format,
 ) -> Result<Outcome, CliError> {
+    let workload = &plan.experiment.workload;
+    if histograms && !matches!(workload, Workload::Stutterp(_)) {
+        let name = workload.name().name();
+        return Err(CliError::new(format!("--histograms: {name} counts no delays")));
+    }
     let stop = stop_on_interrupt()?;
     let bar = Bar::new();
     let mut document =
@@ -212,7 +219,7 @@ fn finish(
     bar.0.finish_and_clear();
     document.command_line = command_line();
     document.validate().map_err(|error| CliError::new(error.to_string()))?;
-    let tables = tables(plan, &document)?;
+    let tables = tables(plan, &document, histograms)?;
     let text = match format {
         Format::Json => json::document(&document, &tables),
         _ => format.renderer().tables(&tables),
@@ -230,7 +237,7 @@ fn finish(
 }
 
 /// Everything to show: per machine the comparison, the published figures, what else was counted.
-fn tables(plan: &RunPlan, document: &Document) -> Result<Vec<Table>, CliError> {
+fn tables(plan: &RunPlan, document: &Document, histograms: bool) -> Result<Vec<Table>, CliError> {
     let is_stutterp = matches!(plan.experiment.workload, Workload::Stutterp(_));
     let style = Options::default().style;
     let mut tables = Vec::new();
@@ -266,6 +273,9 @@ fn tables(plan: &RunPlan, document: &Document) -> Result<Vec<Table>, CliError> {
             tables.extend(published(stalls_table(experiment, machine, &runs))?);
         } else {
             tables.push(vmstat::brief(&runs, style));
+        }
+        if histograms {
+            tables.extend(histogram::all_side_by_side(&runs));
         }
         tables.extend(headline);
     }

@@ -90,7 +90,7 @@ fn run(command: Command) -> Result<Outcome, CliError> {
 /// The experiment that a `compare` or `run` command runs; none for other commands.
 pub(crate) fn experiment_of(cli: &Cli) -> Result<Option<Experiment>, CliError> {
     match &cli.command {
-        Command::Compare(args) => compare::experiment_of(args).map(Some),
+        Command::Compare(args) => compare::experiment_of(&args.plan).map(Some),
         Command::Run(args) => compare::experiment_of_workload(&args.workload).map(Some),
         _ => Ok(None),
     }
