@@ -92,7 +92,7 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
                     [word(verdict.is_same_way), word(verdict.is_same_size)]
                 }
             });
-            table.push(&[&label(figure), &pair.run.label], cells);
+            table.push(&[&label(figure, figures), &pair.run.label], cells);
         }
     }
     table.notes.push(format!(
@@ -114,9 +114,14 @@ fn half((before, after): (Option<f64>, Option<f64>)) -> [Cell; 3] {
     [number(before), number(after), change]
 }
 
-fn label(figure: &Figure<'_>) -> String {
-    let row = figure.row;
-    if row.label.is_empty() { format!("{} {}", row.stat, row.op) } else { row.label.clone() }
+/// Name of a figure; with its table's where several tables have it.
+fn label(figure: &Figure<'_>, figures: &[Figure<'_>]) -> String {
+    let name = |row: &PublishedRow| {
+        if row.label.is_empty() { format!("{} {}", row.stat, row.op) } else { row.label.clone() }
+    };
+    let (own, table) = (name(figure.row), &figure.table.id);
+    let is_shared = figures.iter().any(|f| f.table.id != *table && name(f.row) == own);
+    if is_shared { format!("{own} ({table})") } else { own }
 }
 
 #[cfg(test)]
@@ -189,5 +194,22 @@ mod tests {
         assert_eq!(texts(1)[..3], ["10.00", "20.00", "100.00%"]);
         assert_eq!(texts(1)[6..], ["yes", "NO"]);
         assert!(table.notes[0].starts_with("2 of 2 directions"));
+    }
+
+    #[test]
+    fn a_figure_of_two_tables_names_them() {
+        let known = Published::load().unwrap();
+        let figure = |table: &str, operation: &str| {
+            Figure::find(known.table(table).unwrap(), "Amean", operation).unwrap()
+        };
+        let figures = [
+            figure("001.stutterp", "mmap-4"),
+            figure("001.stutterp-1socket", "mmap-4"),
+            figure("001.stutterp", "mmap-48"),
+        ];
+        let labels = figures.map(|one| label(&one, &figures));
+        let expected =
+            ["Amean mmap-4 (001.stutterp)", "Amean mmap-4 (001.stutterp-1socket)", "Amean mmap-48"];
+        assert_eq!(labels, expected);
     }
 }

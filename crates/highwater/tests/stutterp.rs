@@ -40,7 +40,7 @@ label = "5.16-after"
 
 [[machine]]
 name = "MACHINE"
-published = "001.stutterp"
+published = ["001.stutterp", "001.stutterp-1socket"]
 beside = [
     { table = "001.vmstat", row = "Direct pages scanned" },
     { table = "001.stutterp", row = "Amean", operation = "mmap-4" },
@@ -136,6 +136,8 @@ fn everything_that_the_study_shows_is_printed() {
         "reason=VMSCAN_THROTTLE_",
         "Amean  mmap-4 ",
         "Max-90 mmap-8 ",
+        "Beside the published table 001.stutterp (",
+        "Beside the published table 001.stutterp-1socket (",
         "Duration System ",
         "Ops Percentage direct scans ",
         "Ops AutoNUMA cost ",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use super::beside::{Beside, StallEntry};
@@ -218,8 +218,9 @@ pub struct PolicyEntry {
 pub struct MachineEntry {
     /// Name or file.
     pub name: String,
-    /// Published table to set beside ours.
-    pub published: Option<String>,
+    /// Published tables to set beside ours: one, or a list.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub published: Vec<String>,
     /// Published histograms of hottest frames, by policy.
     #[serde(default)]
     pub hottest: Vec<String>,
@@ -249,6 +250,20 @@ pub struct ClaimEntry {
     /// What our mean is multiplied by to get the published unit.
     #[serde(default = "one")]
     pub factor: f64,
+}
+
+/// A text alone, or a list of them.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected the name of a published table, or a list of names")]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match OneOrMore::deserialize(deserializer)? {
+        OneOrMore::One(name) => vec![name],
+        OneOrMore::More(names) => names,
+    })
 }
 
 const fn one() -> f64 {
@@ -472,6 +487,20 @@ mod tests {
         assert!(error("\"256M\"", "\"256Q\"").contains("256Q"));
         let same = error("receiver-cpu = 1", "receiver-cpu = 0");
         assert!(same.contains("receiver-cpu: sender and receiver"), "{same}");
+    }
+
+    #[test]
+    fn one_published_table_or_several() {
+        let (file, good) = EMBEDDED[1];
+        let of = |published: &str| {
+            let from = good.lines().find(|line| line.starts_with("published = ")).unwrap();
+            let text = good.replacen(from, &format!("published = {published}"), 1);
+            Experiment::parse(file, &text).map(|e| e.machines[0].published.clone())
+        };
+        assert_eq!(of("\"a\"").unwrap(), ["a"]);
+        assert_eq!(of("[\"a\", \"b\"]").unwrap(), ["a", "b"]);
+        let error = of("7").unwrap_err().to_string();
+        assert!(error.contains("name of a published table"), "{error}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn published_tables(
     let mut tables = Vec::new();
     let entry = experiment.machines.iter().find(|m| m.name == machine);
     let column = |run: &Run| experiment.policies.iter().position(|p| p.name == run.policy);
-    if let Some(id) = entry.and_then(|e| e.published.as_ref()) {
+    for id in entry.map_or(&[][..], |e| &e.published) {
         let table = known.table(id)?;
         let pairs: Vec<_> =
             runs.iter().filter_map(|&run| Some(Pairing { run, column: column(run)? })).collect();
