@@ -17,3 +17,4 @@ mod process;
 pub mod scenario;
 pub mod stutterp;
 pub mod unmap;
+mod xorshift;

@@ -10,6 +10,7 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use super::files::called;
 use super::{Ground, Scenario, ScenarioError};
 use crate::process;
+use crate::xorshift::Xorshift;
 
 /// A moment at which the counters are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +19,6 @@ pub enum Moment<'a> {
     Start,
     /// A step is over.
     Step(&'a str),
-}
-
-/// Uniform random numbers as the captured programs drew them.
-struct Xorshift(u64);
-
-impl Xorshift {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
 }
 
 /// One run of a program.
@@ -112,7 +101,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
         memory.touch_all(self)?;
         self.start();
         let nr_touches = (touches * f64::from(memory.pages)) as u64;
-        let mut random = Xorshift(self.ground.seed);
+        let mut random = Xorshift::new(self.ground.seed);
         for _ in 0..nr_touches {
             memory.touch(self, random.below(u64::from(memory.pages)) as u32)?;
         }
@@ -138,7 +127,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
         let pages = self.ground.pages(file);
         let file = self.ground.make_file(self.cx, pages)?;
         self.start();
-        let mut random = Xorshift(self.ground.seed);
+        let mut random = Xorshift::new(self.ground.seed);
         let (kernel, cx, page) = (self.ground.kernel, self.cx, PAGE_SIZE as u64);
         for _ in 0..(writes * pages as f64) as u64 {
             let pos = random.below(pages) * page;

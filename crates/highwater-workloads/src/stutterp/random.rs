@@ -1,5 +1,7 @@
 //! Random choices of workers.
 
+use crate::xorshift::Xorshift;
+
 /// Workers that choose at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chooser {
@@ -24,22 +26,19 @@ const fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Uniform numbers from a seed: 64-bit xorshift, as the captured programs have it. The seed goes
-/// through a mixing step, so that neighbouring seeds give unrelated sequences.
-pub(super) struct Random(u64);
+/// Uniform numbers from a seed. The seed goes through a mixing step, so that neighbouring seeds give
+/// unrelated sequences.
+pub(super) struct Random(Xorshift);
 
 impl Random {
     /// Any seed will do: the generator's only useless state, 0, does not come up.
     pub(super) const fn new(seed: u64) -> Self {
-        Random(mix(seed) | 1)
+        Random(Xorshift::new(mix(seed) | 1))
     }
 
     /// Below `n`, which is not 0.
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
+        self.0.below(n)
     }
 
     /// Puts a list into random order (Fisher and Yates).
