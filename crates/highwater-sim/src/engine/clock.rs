@@ -44,6 +44,22 @@ pub const fn wheel_expiry_ns(now_ns: u64, timeout: u64) -> u64 {
     wheel_expiry(jiffies_of(now_ns), timeout) * NS_PER_JIFFY
 }
 
+/// Ticks that a busy CPU owes: advances the clock by their cost until the next tick is ahead.
+/// Returns the new clock and when the next tick falls.
+#[inline]
+pub(crate) fn pay_ticks(mut local_ns: u64, mut tick_at_ns: u64, tick_ns: u64) -> (u64, u64) {
+    // A tick longer than half a jiffy would never let the CPU catch up.
+    let tick_ns = tick_ns.min(NS_PER_JIFFY / 2);
+    if tick_ns == 0 {
+        return (local_ns, next_tick_ns(local_ns));
+    }
+    while local_ns >= tick_at_ns {
+        local_ns += tick_ns;
+        tick_at_ns += NS_PER_JIFFY;
+    }
+    (local_ns, tick_at_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! The engine: virtual time, an ordered event queue, tasks as coroutines.
 //!
 //! [`queue`] orders events, [`stack`] switches between coroutines, [`executor`] ties them together
-//! and keeps the clocks, `task_api` is what a running task calls ([`Sim`]). [`clock`] rounds
+//! and keeps the clocks, `state` finds woken tasks a CPU, `task_api` and `spawn` are what a running
+//! task calls ([`Sim`]). [`clock`] rounds
 //! jiffy timeouts as the kernel's timer wheel does.
 //!
 //! One simulation lives on one OS thread and shares nothing with others.
@@ -10,14 +11,16 @@ pub mod clock;
 pub mod error;
 pub mod executor;
 pub mod queue;
+mod spawn;
 #[allow(unsafe_code, reason = "stack switching needs it; the surface is documented there")]
 pub mod stack;
+pub(crate) mod state;
 pub mod task;
 mod task_api;
 mod watch;
 
 pub use error::{RunError, StuckTask};
 pub use executor::{Engine, EngineConfig, Outcome, Sim};
+pub use spawn::JoinHandle;
 pub use stack::StackClass;
 pub use task::{Placement, Role, Spawn, TaskId, TaskTimes, Wake};
-pub use task_api::JoinHandle;

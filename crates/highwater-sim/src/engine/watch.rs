@@ -5,7 +5,7 @@
 //! event left is a deadlock and needs no watch.
 
 use super::error::StuckTask;
-use super::executor::State;
+use super::state::State;
 use super::task::{Role, TaskState, WaitOn};
 
 /// Virtual time for which no program may get further while none of them waits for a time: several

@@ -10,7 +10,8 @@ use highwater_core::host::Phase;
 use super::book::Counts;
 use super::{BlockedBy, Book, Ledger, NodeKey, Pause};
 use crate::engine::Sim;
-use crate::engine::executor::{Inner, State};
+use crate::engine::executor::Inner;
+use crate::engine::state::State;
 use crate::engine::task::{TaskIndex, TaskState, WaitOn};
 
 /// The ledger.

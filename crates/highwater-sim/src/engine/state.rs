@@ -1,0 +1,109 @@
+//! What only slow paths touch, and what becomes of tasks that are woken: a CPU now, or a place in a runqueue.
+
+use super::queue::Queue;
+use super::task::{Placement, TaskId, TaskIndex, TaskState, TaskTable, Wake};
+use super::watch::Watch;
+use crate::cpu::sched::{Candidate, Placed, Sched};
+use crate::digest::Digest;
+use crate::ledger::{BlockedBy, Book};
+
+/// What only slow paths touch.
+pub(crate) struct State {
+    pub(crate) queue: Queue,
+    pub(crate) tasks: TaskTable,
+    pub(crate) sched: Sched,
+    pub(crate) digest: Digest,
+    /// Time of the last event.
+    pub(crate) now_ns: u64,
+    pub(super) limit_ns: u64,
+    pub(crate) nr_events: u64,
+    pub(crate) watch: Watch,
+    /// Where everybody's time goes, if somebody wants to know.
+    pub(crate) book: Option<Box<Book>>,
+}
+
+impl State {
+    /// Gives a woken task a CPU. Returns when it starts; `None` if it waits in a runqueue.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
+        if let Placement::Interrupt(_) = self.tasks[index].placement {
+            return Some(now_ns);
+        }
+        self.place_on_cpu(index, now_ns)
+    }
+
+    #[inline]
+    fn place_on_cpu(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
+        let candidate = Self::candidate(&self.tasks, index);
+        let task = &mut self.tasks[index];
+        match self.sched.place(candidate, now_ns) {
+            Placed::Starts { cpu, at_ns } => {
+                task.cpu = cpu;
+                Some(at_ns)
+            }
+            Placed::Queued { cpu } => {
+                task.cpu = cpu;
+                task.state = TaskState::Queued;
+                self.book_queued(index, now_ns);
+                None
+            }
+        }
+    }
+
+    /// `waker` makes a blocked task runnable at `now_ns`; an event resumes it. False if it was not
+    /// blocked.
+    #[inline]
+    pub(crate) fn wake(&mut self, id: TaskId, now_ns: u64, waker: TaskIndex) -> bool {
+        let Some(task) = self.tasks.find(id) else {
+            return false;
+        };
+        match task.state {
+            TaskState::Timed => {
+                self.queue.cancel(id.index.0);
+            }
+            TaskState::Parked => {}
+            _ => return false,
+        }
+        self.tasks[id.index].wake = Wake::Unparked;
+        self.book_ready(id.index, now_ns, Some((BlockedBy::Woke, waker)));
+        if let Some(at_ns) = self.place(id.index, now_ns) {
+            self.tasks[id.index].state = TaskState::Ready;
+            self.queue.insert(id.index.0, at_ns);
+        }
+        true
+    }
+
+    /// If a task that is about to start could do so now, returns when; else queues its event.
+    #[inline]
+    pub(super) fn start_or_queue(&mut self, index: TaskIndex, at_ns: Option<u64>) -> Option<u64> {
+        let at_ns = at_ns?;
+        if !self.queue.has_before(at_ns.saturating_add(1)) && at_ns <= self.limit_ns {
+            return Some(at_ns);
+        }
+        self.tasks[index].state = TaskState::Ready;
+        self.queue.insert(index.0, at_ns);
+        None
+    }
+
+    /// Interrupts took time from this task's CPU: when it can go on, if later than `time_ns`.
+    #[inline]
+    pub(super) fn pay_stolen(&mut self, index: TaskIndex, time_ns: u64) -> Option<u64> {
+        let task = &self.tasks[index];
+        if let Placement::Interrupt(_) = task.placement {
+            return None;
+        }
+        match std::mem::take(&mut self.sched.cpus[task.cpu.idx()].stolen_ns) {
+            0 => None,
+            stolen_ns => {
+                self.book_stolen(index, stolen_ns);
+                Some(time_ns + stolen_ns)
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn candidate(tasks: &TaskTable, index: TaskIndex) -> Candidate {
+        let task = &tasks[index];
+        Candidate { task: index, placement: task.placement, last_cpu: task.cpu }
+    }
+}
