@@ -19,7 +19,7 @@ const SHOWN_THOUSANDTHS: u64 = 10;
 const SHOWN_MAX: usize = 10;
 
 /// How daemons wait for something to do.
-const IDLE: &[&str] = &[
+pub const IDLE: &[&str] = &[
     "sleeping",
     "waiting: a transfer to be done",
     "waiting: dirty pages to write",

@@ -76,6 +76,11 @@ const WORDS: &[(&str, &str)] = &[
     ("lock lru_pvecs->lock", "the lock of a CPU's pages on their way to the lists"),
 ];
 
+/// Beginnings of the names of causes that are explained.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    WORDS.iter().map(|&(word, _)| word)
+}
+
 /// What the causes of the slowest operations mean, those that the text of an explanation shows; empty without any.
 pub(super) fn glossary(explanation: &Explanation, is_shown: impl Fn(&str) -> bool) -> String {
     let mut names = BTreeSet::new();

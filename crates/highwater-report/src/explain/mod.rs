@@ -7,7 +7,7 @@
 pub mod bands;
 mod figures;
 pub mod folded;
-mod glossary;
+pub mod glossary;
 pub mod locks;
 mod reasons;
 pub mod tree;

@@ -279,6 +279,7 @@ mod tests {
     use highwater_core::config::{Machine, preset};
     use highwater_core::host::Host;
     use highwater_core::vm::{Access, AreaFlags, Backing};
+    use highwater_report::explain::{bands, glossary};
     use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
     use highwater_sim::cost::{CostModel, CostTable};
     use highwater_sim::engine::Placement;
@@ -369,7 +370,7 @@ mod tests {
     fn what_is_not_kept_is_added_up_all_the_same() {
         let (all, few) = (run(usize::MAX).0, run(3).0);
         assert_eq!(all.ops[..3], few.ops[..]);
-        assert_eq!(bands(&all), bands(&few));
+        assert_eq!(super::bands(&all), super::bands(&few));
     }
 
     #[test]
@@ -391,6 +392,57 @@ mod tests {
         assert_eq!(name(&killed), "waiting for the OOM killer");
         assert_eq!(name(&[NodeKey::Wait("a page lock")]), "waiting: a page lock");
         assert_eq!(place(&[]), "");
+    }
+
+    /// The text of every file of a crate.
+    fn sources(of: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(of).expect("readable") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else {
+                *text += &std::fs::read_to_string(&path).expect("text");
+            }
+        }
+    }
+
+    /// Reports know some causes by name: names that nobody gives any more would be dead words there.
+    #[test]
+    fn reports_know_only_causes_that_there_are() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut text = String::new();
+        ["highwater-core/src", "highwater-sim/src"]
+            .iter()
+            .for_each(|dir| sources(&crates.join(dir), &mut text));
+        let leaves = [
+            NodeKey::Kernel,
+            NodeKey::User,
+            NodeKey::Tick,
+            NodeKey::Interrupt,
+            NodeKey::Answers,
+            NodeKey::Cpu,
+            NodeKey::Sleep,
+        ];
+        let mut names: Vec<String> = leaves.map(|leaf| name(&[leaf])).to_vec();
+        names.extend(Phase::ALL.iter().map(|phase| phase.name().to_owned()));
+        names.extend(Phase::ALL.iter().map(|&p| name(&[NodeKey::Phase(p), NodeKey::Sleep])));
+        names.extend(LockClass::ALL.iter().map(|class| name(&[NodeKey::Lock(class.name())])));
+        let is_known = |cause: &str, is_whole: bool| {
+            let reason =
+                ["throttled: ", "waiting: "].iter().find_map(|kind| cause.strip_prefix(kind));
+            let end = if is_whole { "\"" } else { "" };
+            reason.is_some_and(|reason| text.contains(&format!("\"{reason}{end}")))
+                || names
+                    .iter()
+                    .any(|name| if is_whole { name == cause } else { name.starts_with(cause) })
+        };
+        for word in glossary::words() {
+            assert!(is_known(word, false), "{word}");
+        }
+        for &cause in bands::IDLE {
+            assert!(is_known(cause, true), "{cause}");
+        }
+        assert!(!is_known("waiting: a page's outpu", false) && !is_known("sleep", true));
     }
 
     #[test]
