@@ -244,7 +244,7 @@ struct Plan {
     seed: u64,
 }
 
-/// The benchmark's shell script: starts the workers, waits, stops them. A worker that
+/// The benchmark's shell script: starts the workers, waits, stops them kind by kind. A worker that
 /// failed is told of at the end: one that is left running runs for ever.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended, RunError> {
     let Plan { step, files, section, mapping_pages, resident_pages, seed } = plan;
@@ -291,14 +291,14 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
     };
     cx.host.sleep_ns(nanoseconds(section.seconds));
     let mut ends = Ends::default();
-    // In this order, but nobody waits for one kind to end before the next is told: a writer that
-    // looks for memory ends once hogs gave theirs back.
+    // As mmtests' script does: writers are told and waited for, then hogs, while the latency worker
+    // goes on.
     of_files.set();
-    of_hogs.set();
-    of_latency.set();
     let written = ends.add_up(writers);
     ends.add_up(readers);
+    of_hogs.set();
     let sweeps = ends.add_up(hogs);
+    of_latency.set();
     let latencies_ns = ends.of(latency);
     let mut times = ends.times()?;
     times.elapsed_ns = cx.host.now_ns();
