@@ -147,8 +147,7 @@ impl<H: Devices> BlockDevice<H> {
         self.in_flight.fetch_update(SeqCst, Relaxed, take).is_ok()
     }
 
-    /// Takes a tag. Who finds others waiting looks once and joins them; who comes in between a tag's
-    /// return and the next in line has it.
+    /// Takes a tag if one is free, even where others wait; else joins them, looks again, and sleeps.
     fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
         let queue = &self.tag_wait[lane as usize];
         queue.wait(cx, "a request tag", || self.try_tag(lane));

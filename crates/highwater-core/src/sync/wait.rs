@@ -159,7 +159,7 @@ impl<H: Tasks> WaitQueue<H> {
     }
 
     /// Has the first of those who [wait in turn](WaitQueue::wait_in_turn) look again. It stays the
-    /// first if it is not ready.
+    /// first if it is not ready. Only for queues whose waiters all wait in turn.
     pub fn prompt(&self, host: &H, cpu: CpuId) {
         if !self.has_waiters() {
             return;

@@ -454,12 +454,12 @@ impl Raw {
 
 /// The line of a field, from 1: in its section if that has it, else wherever it comes first.
 fn line_of(text: &str, section: &str, field: &str) -> usize {
-    let starts = |(_, line): &(usize, &str)| line.trim_start().starts_with(field);
+    let before = |line: &str, end: char| line.split(end).next().unwrap_or(line).trim().to_owned();
+    let starts = |(_, line): &(usize, &str)| before(line, '=') == field || before(line, '#') == field;
     let lines = || text.lines().enumerate();
-    let mut of_section = lines()
-        .skip_while(|(_, line)| section.is_empty() || line.trim() != section)
-        .skip(1)
-        .take_while(|(_, line)| !line.trim_start().starts_with('['));
+    let from = lines().find(|(_, line)| before(line, '#') == section).map_or(0, |(at, _)| at + 1);
+    let mut of_section =
+        lines().skip(from).take_while(|(_, line)| !line.trim_start().starts_with('['));
     of_section.find(starts).or_else(|| lines().find(starts)).map_or(1, |(at, _)| at + 1)
 }
 
