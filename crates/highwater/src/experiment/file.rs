@@ -455,7 +455,8 @@ impl Raw {
 /// The line of a field, from 1: in its section if that has it, else wherever it comes first.
 fn line_of(text: &str, section: &str, field: &str) -> usize {
     let before = |line: &str, end: char| line.split(end).next().unwrap_or(line).trim().to_owned();
-    let starts = |(_, line): &(usize, &str)| before(line, '=') == field || before(line, '#') == field;
+    let starts =
+        |(_, line): &(usize, &str)| before(line, '=') == field || before(line, '#') == field;
     let lines = || text.lines().enumerate();
     let from = lines().find(|(_, line)| before(line, '#') == section).map_or(0, |(at, _)| at + 1);
     let mut of_section =
