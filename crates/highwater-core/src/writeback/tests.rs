@@ -320,6 +320,28 @@ fn files_take_turns_and_go_on_where_they_were() {
 }
 
 #[test]
+fn how_many_writes_are_in_flight_depends_on_what_for() {
+    let bounds = [
+        (WriteReason::Background, 4),
+        (WriteReason::Periodic, 4),
+        (WriteReason::Vmscan, 8),
+        (WriteReason::Foreground, 8),
+        (WriteReason::Sync, 16),
+    ];
+    for (reason, most) in bounds {
+        let test = Test::new(DeviceSpec { depth: 4096, ..DISK });
+        let cx = test.task();
+        let open = test.file(&cx, 100);
+        // Every other page: twenty requests, of which the first have to be done for the last to go.
+        (0..20).for_each(|n| test.write_page(&cx, &open, 2 * n));
+        test.kernel.write_file_pages(&cx, &open.file, ALL, u64::MAX, reason);
+        let device = test.kernel.writeback[0].device;
+        assert_eq!(test.kernel.block.device(device).in_flight(), most, "{reason:?}");
+        test.end_all();
+    }
+}
+
+#[test]
 fn writers_are_held_up_over_the_limit() {
     let test = Test::new(DeviceSpec { depth: 4096, ..DISK });
     let cx = test.task();
