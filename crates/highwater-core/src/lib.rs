@@ -33,8 +33,8 @@
 //! use highwater_core::config::{Machine, preset};
 //! use highwater_core::host::{CpuId, Cx, Solo};
 //! use highwater_core::page::Order;
-//! use highwater_core::page_alloc::{Gfp, NoRelief};
-//! use highwater_core::zone::{NodeId, boot::boot};
+//! use highwater_core::page_alloc::{Gfp, NoRelief, boot};
+//! use highwater_core::zone::NodeId;
 //!
 //! let host = Solo::default();
 //! let machine = Machine::from_sizes("small", &[(1 << 30, vec![0, 1])])?;
@@ -50,22 +50,27 @@
 
 extern crate alloc;
 
-pub mod audit;
-pub mod block;
-pub mod config;
-pub mod host;
-pub mod kernel;
-pub mod lru;
-pub mod page;
-pub mod page_alloc;
-pub mod page_cache;
-pub mod reclaim;
-pub mod swap;
+// In the order of the floors, lowest first (`highwater`'s `tests/tidy.rs` holds them to it).
+pub mod units;
 pub mod sync;
 pub mod trace;
-pub mod vm;
+pub mod host;
+pub mod wait;
+pub mod config;
+pub mod page;
 pub mod vmstat;
-pub mod writeback;
 pub mod zone;
+pub mod page_alloc;
+pub mod block;
+pub mod lru;
+pub mod page_cache;
+pub mod swap;
+pub mod vm;
+pub mod writeback;
+pub mod reclaim;
+pub mod syscall;
+pub mod kernel;
+pub mod proc;
+pub mod audit;
 
 pub use kernel::Kernel;

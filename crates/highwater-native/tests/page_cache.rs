@@ -15,7 +15,8 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, TaskFlags};
 use highwater_core::kernel::{Daemon, Error, KernelSpec};
-use highwater_core::page_cache::{Advice, File, FileSpec, OpenFile};
+use highwater_core::syscall::FileAdvice;
+use highwater_core::page_cache::{File, FileSpec, OpenFile};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::{NodeId, boot::boot};
@@ -154,7 +155,7 @@ impl Worker<'_> {
             900..980 => {
                 let at = self.below(u64::from(self.pages)) * PAGE;
                 let len = self.below(200) * PAGE;
-                self.kernel.fadvise(&self.cx, &open, at, len, Advice::DontNeed);
+                self.kernel.fadvise(&self.cx, &open, at, len, FileAdvice::DontNeed);
             }
             980..990 => self.kernel.drop_caches(&self.cx, 3),
             990..998 => {

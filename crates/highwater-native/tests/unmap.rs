@@ -18,7 +18,8 @@ use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_cache::{File, FileSpec, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
+use highwater_core::syscall::MemoryAdvice;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 
@@ -173,7 +174,7 @@ impl Thread<'_, '_> {
             }
             1 => kernel.munmap(cx, space, start, pages.min(40)),
             2..4 => {
-                let advice = [Advice::DontNeed, Advice::Free, Advice::Cold, Advice::PageOut];
+                let advice = [MemoryAdvice::DontNeed, MemoryAdvice::Free, MemoryAdvice::Cold, MemoryAdvice::PageOut];
                 kernel.madvise(cx, space, start, pages, advice[self.below(4) as usize])
             }
             4 => {

@@ -12,7 +12,8 @@ use highwater_core::host::Cx;
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{self, FileSpec, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
+use highwater_core::syscall::MemoryAdvice;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -151,12 +152,12 @@ impl Worker<'_, '_> {
             (3..12, Some((start, pages, _))) => self.touch(start, pages),
             (12, Some((start, pages, _))) => {
                 let advice = [
-                    Advice::DontNeed,
-                    Advice::Cold,
-                    Advice::PageOut,
-                    Advice::Sequential,
-                    Advice::Random,
-                    Advice::Normal,
+                    MemoryAdvice::DontNeed,
+                    MemoryAdvice::Cold,
+                    MemoryAdvice::PageOut,
+                    MemoryAdvice::Sequential,
+                    MemoryAdvice::Random,
+                    MemoryAdvice::Normal,
                 ][self.random.below(6) as usize];
                 let (first, nr) = self.range(pages, 500);
                 kernel.madvise(cx, &space, start + first, nr, advice)
@@ -180,7 +181,7 @@ impl Worker<'_, '_> {
             (18, _) => {
                 let (first, nr) = self.range(region, 3000);
                 let (at, len) = (u64::from(first) * PAGE, u64::from(nr) * PAGE);
-                kernel.fadvise(cx, &self.open, at, len, page_cache::Advice::DontNeed);
+                kernel.fadvise(cx, &self.open, at, len, page_cache::MemoryAdvice::DontNeed);
                 Ok(())
             }
             _ => match self.random.below(8) {

@@ -9,7 +9,8 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, IoError, TaskFlags};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{Advice, File, FileSpec, OpenFile};
+use highwater_core::syscall::FileAdvice;
+use highwater_core::page_cache::{File, FileSpec, OpenFile};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::NodeId;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -182,7 +183,7 @@ fn dropping_pages_races_with_readers() {
     machine.spawn_task("dropper", Placement::Anywhere, move |cx, kernel| {
         let open = kernel.open(cx, &other);
         while left.get() > 0 {
-            kernel.fadvise(cx, &open, 0, 0, Advice::DontNeed);
+            kernel.fadvise(cx, &open, 0, 0, FileAdvice::DontNeed);
             kernel.drop_caches(cx, 3);
             cx.host.sim().sleep_ns(200_000);
         }

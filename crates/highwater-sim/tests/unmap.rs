@@ -13,7 +13,8 @@ use highwater_core::host::{Cost, CpuId, Cx};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{self, File, FileSpec, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
+use highwater_core::syscall::MemoryAdvice;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
@@ -113,13 +114,13 @@ impl Thread<'_, '_> {
             }
             (10 | 11, Some((start, pages))) => {
                 let advice = [
-                    Advice::DontNeed,
-                    Advice::Free,
-                    Advice::Free,
-                    Advice::Cold,
-                    Advice::PageOut,
-                    Advice::Sequential,
-                    Advice::Normal,
+                    MemoryAdvice::DontNeed,
+                    MemoryAdvice::Free,
+                    MemoryAdvice::Free,
+                    MemoryAdvice::Cold,
+                    MemoryAdvice::PageOut,
+                    MemoryAdvice::Sequential,
+                    MemoryAdvice::Normal,
                 ][self.random.below(7) as usize];
                 kernel.madvise(cx, space, start, pages, advice)
             }
@@ -243,7 +244,7 @@ fn unmap_512(costs: CostModel, rule: UnmapYoung) -> PerPage {
     let program = machine.spawn_task("program", Placement::Pinned(CpuId(0)), |cx, kernel| {
         let space = kernel.create_space(cx).expect("space");
         let open = kernel.open(cx, &kernel.create_file(cx, file_spec(512)));
-        kernel.fadvise(cx, &open, 0, 0, page_cache::Advice::WillNeed);
+        kernel.fadvise(cx, &open, 0, 0, page_cache::MemoryAdvice::WillNeed);
         let activating = || cx.host.charged_ns(Cost::MarkActivate);
         let [_, second] = [(); 2].map(|()| {
             let flags = AreaFlags::READ | AreaFlags::SHARED;

@@ -19,8 +19,10 @@ use crate::page_alloc::Gfp;
 use crate::page_cache::{FileSpec, Mark, OpenFile};
 use crate::swap::{Slot, SwapSpec};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Access, Advice, AreaFlags, Backing, PageTable, Pte, Space};
-use crate::zone::{NodeId, ZoneType, boot::boot};
+use crate::syscall::MemoryAdvice;
+use crate::vm::{Access, AreaFlags, Backing, PageTable, Pte, Space};
+use crate::page_alloc::boot;
+use crate::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
@@ -84,7 +86,7 @@ fn stage(host: &Solo) -> Stage<'_> {
     // Out and gone from memory: the first look finds them dirty, the second one clean.
     k.lru_add_drain_all(&cx);
     for _ in 0..2 {
-        k.madvise(&cx, &space, anon, 100, Advice::PageOut).unwrap();
+        k.madvise(&cx, &space, anon, 100, MemoryAdvice::PageOut).unwrap();
     }
     touch(anon + 30, Access::Read);
     k.munmap(&cx, &space, anon + 60, 10).unwrap();

@@ -12,7 +12,8 @@ use crate::page::{MigrateType, Order, PageWord, Pfn};
 use crate::page_alloc::{Gfp, NoRelief, PageAllocator};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::ZoneStat;
-use crate::zone::{NodeId, Zone, ZoneType, boot::boot};
+use crate::page_alloc::boot;
+use crate::zone::{NodeId, Zone, ZoneType};
 
 const CPU: CpuId = CpuId(0);
 

@@ -8,7 +8,7 @@
 
 use crate::config::DeviceCongestion;
 use crate::host::{CpuId, IoDirection, IoRequest, Tasks, Urgency};
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 /// Requests of each pool that an old queue took (`BLKDEV_MAX_RQ`).

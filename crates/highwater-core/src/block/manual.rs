@@ -16,7 +16,7 @@ use crate::page::{Order, Pfn};
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::trace::Event;
-use crate::zone::boot::boot;
+use crate::page_alloc::boot;
 
 /// [`Solo`] with devices that keep requests. Who sleeps is awake again when the oldest is done.
 #[derive(Default)]

@@ -21,20 +21,14 @@ mod tests;
 mod vectors;
 mod wbt;
 
+pub use complete::Completion;
 pub use congestion::{Congestion, Pool, thresholds as congestion_thresholds};
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};
-pub use vectors::{BioVector, BioVectors};
-pub use wbt::WriteClass;
-
-use alloc::vec::Vec;
-
-use crate::host::{IoDirection, Urgency};
-use crate::page::Pfn;
-
-/// Number of a block device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceId(pub u8);
+pub use crate::host::{Bio, BioKind, BioVector, WriteClass};
+pub use crate::units::DeviceId;
+pub use vectors::BioVectors;
+pub(crate) use vectors::Writer;
 
 /// What the kernel knows of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,44 +47,4 @@ pub struct DeviceSpec {
     pub synchronous: bool,
     /// Pages under writeback must not change (checksums).
     pub stable_writes: bool,
-}
-
-/// Whose I/O it is: decides what the end of it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BioKind {
-    /// File pages are read: they are locked, and unlocked when done.
-    FileRead,
-    /// File pages are written: they are under writeback until done.
-    FileWrite,
-    /// Swap pages are read.
-    SwapRead,
-    /// Swap pages are written.
-    SwapWrite,
-}
-
-impl BioKind {
-    /// Which way the data goes.
-    pub const fn direction(self) -> IoDirection {
-        match self {
-            BioKind::FileRead | BioKind::SwapRead => IoDirection::Read,
-            BioKind::FileWrite | BioKind::SwapWrite => IoDirection::Write,
-        }
-    }
-}
-
-/// Pages that are contiguous on one device.
-#[derive(Debug)]
-pub struct Bio {
-    /// The device.
-    pub device: DeviceId,
-    /// Whose it is.
-    pub kind: BioKind,
-    /// First page on the device.
-    pub start: u64,
-    /// The frames, in device order.
-    pub pages: Vec<Pfn>,
-    /// What for.
-    pub urgency: Urgency,
-    /// Memory that it takes.
-    pub vector: BioVector,
 }

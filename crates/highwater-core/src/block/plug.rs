@@ -5,7 +5,7 @@ use core::cell::{Cell, RefCell};
 use alloc::vec::Vec;
 
 use super::{Bio, BioKind, DeviceId};
-use crate::host::{Cx, Devices, IoRequest};
+use crate::host::{Cx, Devices, IoRequest, TaskLocal};
 use crate::kernel::Kernel;
 
 /// Requests a plug holds before it is flushed, if they all go to one device.
@@ -26,6 +26,8 @@ pub struct Plug {
     /// Requests in order of submission; they get their numbers when they are sent.
     requests: RefCell<Vec<IoRequest>>,
 }
+
+impl TaskLocal for Plug {}
 
 impl Plug {
     /// True if bios are collected now.
@@ -83,22 +85,24 @@ fn continues(request: &IoRequest, bio: &Bio, max_pages: u32) -> bool {
 impl<H: Devices> Kernel<H> {
     /// Opens a plug: bios are collected until the matching [`Kernel::plug_finish`].
     pub fn plug_start(&self, cx: &Cx<'_, H>) {
-        cx.plug.depth.set(cx.plug.depth.get() + 1);
+        let plug = cx.local::<Plug>();
+        plug.depth.set(plug.depth.get() + 1);
     }
 
     /// Closes a plug; closing the outermost one submits what was collected.
     pub fn plug_finish(&self, cx: &Cx<'_, H>) {
-        let depth = cx.plug.depth.get();
+        let plug = cx.local::<Plug>();
+        let depth = plug.depth.get();
         debug_assert!(depth > 0, "closed a plug that was not open");
         if depth == 1 {
             self.plug_flush(cx);
         }
-        cx.plug.depth.set(depth - 1);
+        plug.depth.set(depth - 1);
     }
 
     /// Submits what the task collected (called before it sleeps).
     pub fn plug_flush(&self, cx: &Cx<'_, H>) {
-        for request in cx.plug.take() {
+        for request in cx.local::<Plug>().take() {
             self.dispatch(cx, request);
         }
     }

@@ -17,12 +17,12 @@ use alloc::vec::Vec;
 
 use super::congestion::{self, Congestion, Flags, LEGACY_REQUESTS, Pool};
 use super::wbt::WriteThrottle;
-use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec, WriteClass};
+use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec, Plug, WriteClass};
 use crate::config::DeviceCongestion;
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::vmstat::VmEvent;
 
@@ -210,14 +210,15 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn queue_bio(&self, cx: &Cx<'_, H>, bio: Bio, max_pages: u32) {
-        if !cx.plug.is_open() || self.block.device(bio.device).spec.synchronous {
+        let plug = cx.local::<Plug>();
+        if !plug.is_open() || self.block.device(bio.device).spec.synchronous {
             return self.dispatch(cx, request_of(bio));
         }
-        if let Some(bio) = cx.plug.merge(bio, max_pages) {
-            if cx.plug.is_full() {
+        if let Some(bio) = plug.merge(bio, max_pages) {
+            if plug.is_full() {
                 self.plug_flush(cx);
             }
-            cx.plug.push(request_of(bio));
+            plug.push(request_of(bio));
         }
     }
 

@@ -21,12 +21,12 @@
 
 use alloc::vec::Vec;
 
+use super::BioVector;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
-use crate::page_cache::FileSpec;
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::NodeStat;
@@ -44,11 +44,6 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
-    /// Filesystems that throttle a writer before each page are those with iomap.
-    pub(crate) const fn of(spec: &FileSpec) -> Self {
-        if spec.throttle_first { Writer::Iomap } else { Writer::BufferHeads }
-    }
-
     const fn gfp(self) -> Gfp {
         match self {
             Writer::BufferHeads => Gfp::GFP_NOIO,
@@ -63,18 +58,6 @@ impl Writer {
             Writer::Iomap => 32,
         }
     }
-}
-
-/// Where a bio's list of pages lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BioVector {
-    /// In the bio: it is short.
-    #[default]
-    Inline,
-    /// In a page of its own.
-    Page(Pfn),
-    /// In one of the reserve, by whose.
-    Reserve(usize),
 }
 
 /// Vectors that are not in use.
@@ -108,8 +91,7 @@ impl<H: Devices> BioVectors<H> {
 
 impl<H: Devices> Kernel<H> {
     /// Memory for a bio that a file's pages are written with. May reclaim; no lock is held.
-    pub(crate) fn bio_vector(&self, cx: &Cx<'_, H>, spec: &FileSpec) -> BioVector {
-        let writer = Writer::of(spec);
+    pub(crate) fn bio_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> BioVector {
         if let Some(pfn) = self.kept_vector(cx) {
             return BioVector::Page(pfn);
         }
@@ -203,24 +185,12 @@ mod tests {
 
     use super::super::manual::{DISK, Manual, kernel};
     use super::*;
-    use crate::block::DeviceId;
     use crate::host::CpuId;
-
-    fn spec(is_xfs: bool) -> FileSpec {
-        FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: 16,
-            size: 0,
-            has_writepage: !is_xfs,
-            throttle_first: is_xfs,
-        }
-    }
 
     #[test]
     fn who_writes_decides_what_may_be_waited_for() {
-        assert_eq!(Writer::of(&spec(false)).gfp(), Gfp::GFP_NOIO);
-        assert_eq!(Writer::of(&spec(true)).gfp(), Gfp::GFP_NOFS);
+        assert_eq!(Writer::BufferHeads.gfp(), Gfp::GFP_NOIO);
+        assert_eq!(Writer::Iomap.gfp(), Gfp::GFP_NOFS);
     }
 
     #[test]
@@ -229,13 +199,13 @@ mod tests {
         let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
         let free = || kernel.mem.nr_free_pages() as i64;
         let before = free();
-        let taken: Vec<_> = (0..10).map(|_| kernel.bio_vector(&cx, &spec(false))).collect();
+        let taken: Vec<_> = (0..10).map(|_| kernel.bio_vector(&cx, Writer::BufferHeads)).collect();
         assert!(taken.iter().all(|vector| matches!(vector, BioVector::Page(_))));
         taken.into_iter().for_each(|vector| kernel.put_bio_vector(&cx, vector));
         kernel.trim_bio_vectors(&cx);
         kernel.mem.drain_all(&cx, None);
         assert_eq!(before - free(), KEPT_MAX as i64);
-        assert!(matches!(kernel.bio_vector(&cx, &spec(true)), BioVector::Page(_)));
+        assert!(matches!(kernel.bio_vector(&cx, Writer::Iomap), BioVector::Page(_)));
         kernel.mem.drain_all(&cx, None);
         assert_eq!(before - free(), KEPT_MAX as i64, "one of those");
     }

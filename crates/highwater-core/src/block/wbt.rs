@@ -18,27 +18,15 @@
 //!
 //! Queues of kernels before 4.10 know nothing of this; nor do devices without a queue.
 
-use super::BlockDevice;
+use super::{BlockDevice, WriteClass};
 use crate::host::{Cx, Devices, HZ, IoDirection, IoRequest, TaskFlags, Urgency};
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Requests that count, at most.
 const DEPTH_MAX: u32 = 16;
 /// Ticks for which a held-up writer counts.
 const RECENT: u64 = HZ;
-
-/// Which count a request is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum WriteClass {
-    /// None: it is not throttled.
-    #[default]
-    Free,
-    /// Writes.
-    Other,
-    /// kswapd's writes.
-    Kswapd,
-}
 
 /// Requests of each class in flight, and who waits to add one.
 pub(super) struct WriteThrottle<H: Devices> {

@@ -5,14 +5,11 @@ use core::cell::Cell;
 
 use bitflags::bitflags;
 
-use super::{Cost, CpuId, Host};
-use crate::block::Plug;
-use crate::reclaim::Demand;
+use super::local::Locals;
+use super::{Cost, Host};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::trace::Event;
-use crate::vm::UnmapBatch;
-use crate::writeback::DirtiedPages;
-use crate::zone::NodeMask;
+use crate::units::{CpuId, NodeMask};
 
 bitflags! {
     /// State of the running task that allocation decisions read (spec 01 §4).
@@ -77,14 +74,8 @@ pub struct Cx<'h, H: Host> {
     flags: Cell<TaskFlags>,
     mems_allowed: Cell<NodeMask>,
     signals: Arc<Signals>,
-    /// Bios the task collects.
-    pub(crate) plug: Plug,
-    /// What reclaim on behalf of the task collects.
-    pub(crate) unmap_batch: UnmapBatch,
-    /// Dirty pages the task made and was not held up for yet.
-    pub(crate) dirtied: DirtiedPages,
-    /// Pages the task took and gave back.
-    pub(crate) demand: Demand,
+    /// What subsystems keep with the task.
+    pub(super) locals: Locals,
 }
 
 /// Flags that others set on a task: the OOM killer's, a fatal signal's.
@@ -113,10 +104,7 @@ impl<'h, H: Host> Cx<'h, H> {
             flags: Cell::new(TaskFlags::empty()),
             mems_allowed: Cell::new(NodeMask::ALL),
             signals: Arc::new(Signals::default()),
-            plug: Plug::default(),
-            unmap_batch: UnmapBatch::default(),
-            dirtied: DirtiedPages::default(),
-            demand: Demand::default(),
+            locals: Locals::default(),
         }
     }
 

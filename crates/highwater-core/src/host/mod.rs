@@ -7,44 +7,31 @@
 //!
 //! Key types: [`Host`], [`Lock`], [`Cx`] (who runs where), [`Cost`] (charge points).
 
-mod block;
 mod cost;
-mod cpu_set;
 mod cx;
+mod io;
+mod local;
 mod phase;
 mod solo;
 mod task;
 
-pub use block::{Devices, IoDirection, IoError, IoRequest, Urgency};
 pub use cost::Cost;
-pub use cpu_set::{AtomicCpuSet, CpuSet};
 pub use cx::{Cx, Probe, Signals, TaskFlags};
+pub use io::{Bio, BioKind, BioVector, Devices, IoRequest, WriteClass};
+pub use local::TaskLocal;
 pub use phase::{Phase, PhaseScope};
 pub use solo::{EventSink, Solo, SoloLock};
 pub use task::Tasks;
 
 use core::ops::DerefMut;
 
-use crate::page::{Order, Pfn};
+pub use crate::units::{
+    AtomicCpuSet, CpuId, CpuSet, HZ, IoDirection, IoError, NS_PER_JIFFY, Urgency,
+};
+
 use crate::sync::order::LockClass;
 use crate::trace::Event;
-
-/// Jiffies per second (CONFIG_HZ of the reference kernels).
-pub const HZ: u64 = 250;
-/// Nanoseconds per jiffy.
-pub const NS_PER_JIFFY: u64 = 1_000_000_000 / HZ;
-
-/// Index of a logical CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct CpuId(pub u16);
-
-impl CpuId {
-    /// The index as `usize`.
-    #[inline(always)]
-    pub const fn idx(self) -> usize {
-        self.0 as usize
-    }
-}
+use crate::units::{Order, Pfn};
 
 /// Mutual exclusion around a `T`.
 ///

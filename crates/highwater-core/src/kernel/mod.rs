@@ -5,10 +5,10 @@
 //! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper) are
 //! functions here that a host runs in tasks of its own: [`Kernel::daemons`].
 
-mod error;
+mod dirty;
 mod relief;
 
-pub use error::Error;
+pub use crate::units::Error;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
 use crate::host::{Cx, Devices};
-use crate::lru::{Lru, WorkingsetShrinker};
+use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
-use crate::reclaim::{DemandDomain, OomState, ReclaimNode, Shrinkers};
+use crate::reclaim::{DemandDomain, OomState, ReclaimNode, ShadowShrinker, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
@@ -141,7 +141,7 @@ impl<H: Devices> Kernel<H> {
             is_stopping: AtomicBool::new(false),
             mem,
         };
-        kernel.register_shrinker(Box::new(WorkingsetShrinker));
+        kernel.register_shrinker(Box::new(ShadowShrinker));
         Ok(kernel)
     }
 
@@ -153,7 +153,7 @@ impl<H: Devices> Kernel<H> {
         if spec.devices.len() > 256 {
             return Err(Error::Limit("more than 256 devices"));
         }
-        if spec.swap.len() > crate::vm::Pte::MAX_AREAS {
+        if spec.swap.len() > crate::swap::Slot::MAX_AREAS {
             return Err(Error::Limit("more than 4 swap areas"));
         }
         for (index, area) in spec.swap.iter().enumerate() {
@@ -167,7 +167,7 @@ impl<H: Devices> Kernel<H> {
             if area.pages < 2 || u64::from(area.pages) > device.pages {
                 return Err(Error::Limit("a swap area that does not fit its device"));
             }
-            if area.pages - 1 > crate::vm::Pte::MAX_OFFSET {
+            if area.pages - 1 > crate::swap::Slot::MAX_OFFSET {
                 return Err(Error::Limit("a swap area of more than 256 GiB"));
             }
         }

@@ -17,7 +17,7 @@
 //! interrupts need no other. `pending` says without the lock whether there is anything to drain; a
 //! remote reader may see an old value, and miss an entry that was added at the same time.
 
-use super::LockedLru;
+use super::{LockedLru, Takings};
 use super::mlock::MlockOp;
 use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock, Phase};
 use crate::kernel::Kernel;
@@ -202,7 +202,7 @@ impl<H: Devices> Kernel<H> {
     /// A page that the caller took goes onto its list (`folio_add_lru`).
     #[inline]
     pub fn lru_add(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        cx.demand.take();
+        cx.local::<Takings>().take(1);
         self.lru_batch(cx, BatchKind::Add, pfn);
     }
 

@@ -17,6 +17,7 @@ mod list;
 mod locked;
 mod mlock;
 mod release;
+mod takings;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -27,4 +28,5 @@ pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
 pub(crate) use locked::LockedLru;
 pub(crate) use workingset::age as age_clock;
-pub use workingset::{Shadow, WorkingsetShrinker};
+pub use takings::Takings;
+pub use workingset::Shadow;

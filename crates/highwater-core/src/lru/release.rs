@@ -2,6 +2,7 @@
 //!
 //! Taking a page off its list is charged as a move, while the lock is held.
 
+use super::Takings;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Page, PageFlags, PageList, Pfn};
@@ -91,7 +92,7 @@ impl<H: Devices> Kernel<H> {
     /// A page without references and off the lists forgets what it was.
     #[inline]
     pub(crate) fn retire(&self, cx: &Cx<'_, H>, page: &Page) {
-        cx.demand.give();
+        cx.local::<Takings>().give(1);
         let marks = page.marks();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
         debug_assert!(!marks.intersects(busy), "a page in use is freed: {marks:?}");

@@ -14,7 +14,8 @@ use crate::page_alloc::{Gfp, NoRelief};
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::vmstat::VmEvent;
-use crate::zone::{NodeId, ZoneType, boot::boot};
+use crate::page_alloc::boot;
+use crate::zone::{NodeId, ZoneType};
 
 /// Flags of an anonymous page.
 pub(crate) const ANON: PageFlags = PageFlags::SWAPBACKED;

@@ -12,7 +12,7 @@ use crate::config::BalanceRule;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{PageFlags, Pfn};
-use crate::reclaim::{Shrinker, Shrunk};
+use crate::page_alloc::Relief;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::bump;
 use crate::vmstat::NodeStat;
@@ -94,7 +94,7 @@ impl<H: Devices> Kernel<H> {
         count(NodeStat::WorkingsetRefaultAnon);
 
         let distance = shadow.distance(vec.nonresident_age.load(Relaxed));
-        let has_swap = counts_anon && self.swap.nr_free() > 0;
+        let has_swap = counts_anon && self.can_swap();
         if distance > workingset_size(page_type, has_swap, |list| vec.size(list)) {
             return;
         }
@@ -177,34 +177,6 @@ fn workingset_size(page_type: PageType, has_swap: bool, size: impl Fn(LruKind) -
 /// Costs, halved once they exceed a quarter of the evictable pages.
 const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
     if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
-}
-
-/// Frees tree nodes that hold nothing but shadows (`workingset_nodes`): as many as there are beyond
-/// one for every eight pages of the node. They cost nothing to recreate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WorkingsetShrinker;
-
-/// Pages of a node for each shadow-only tree node that may stay.
-const PAGES_PER_SHADOW_NODE: u64 = 8;
-
-impl<H: Devices> Shrinker<H> for WorkingsetShrinker {
-    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
-        let present: u64 = kernel.mem.zones_of(node).map(|zone| zone.present).sum();
-        kernel.shadow_nodes(cx, node).saturating_sub(present / PAGES_PER_SHADOW_NODE)
-    }
-
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
-        let (freed, pages) = kernel.drop_shadow_nodes(cx, node, nr);
-        Some(Shrunk { scanned: nr, freed, pages })
-    }
-
-    fn seeks(&self) -> u64 {
-        0
-    }
-
-    fn is_node_aware(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

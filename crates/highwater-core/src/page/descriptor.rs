@@ -22,7 +22,7 @@ use bitflags::bitflags;
 
 use super::{MigrateType, Order, Pfn};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::zone::{NodeId, ZoneType};
+use crate::units::{NodeId, ZoneType};
 
 bitflags! {
     /// Flag bits of a page word.
@@ -88,6 +88,12 @@ impl PageState {
     pub fn zone_index(self) -> usize {
         let node = (self.0 >> NODE_SHIFT) & 0x3ff;
         node as usize * ZoneType::COUNT + self.zone_type_index()
+    }
+
+    /// The frame's node.
+    #[inline(always)]
+    pub fn node(self) -> NodeId {
+        NodeId(((self.0 >> NODE_SHIFT) & 0x3ff) as u16)
     }
 
     /// Index of the frame's zone type.
@@ -172,6 +178,12 @@ impl Page {
     #[inline(always)]
     pub fn zone_index(&self) -> usize {
         self.state().zone_index()
+    }
+
+    /// The frame's node.
+    #[inline(always)]
+    pub fn node(&self) -> NodeId {
+        self.state().node()
     }
 
     /// Replaces flags, order and cached type; zone and node stay.

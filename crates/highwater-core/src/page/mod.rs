@@ -6,12 +6,11 @@
 
 mod descriptor;
 mod list;
-mod pfn;
 pub mod usage;
 
 pub use descriptor::{Page, PageMap, PageState, PageWord};
 pub use list::PageList;
-pub use pfn::{
+pub use crate::units::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

@@ -1,7 +1,7 @@
 //! Emptying per-CPU lists: bulk drains, `drain_all`, the decay of remote pages (spec 01 §10.5 to
 //! §10.7, study 002).
 
-use super::pcp::Pcp;
+use super::Pcp;
 use super::{Buddy, PageAllocator};
 use crate::config::DrainOrder;
 use crate::host::{CpuId, Cx, Host, Lock, Phase, Probe};

@@ -98,7 +98,7 @@ mod tests {
     use crate::host::{CpuId, Solo};
     use crate::page_alloc::NoRelief;
     use crate::sync::order::LockClass;
-    use crate::zone::boot::boot;
+    use crate::page_alloc::boot;
 
     /// Everything that can be seen from outside after a run.
     type Seen = (Vec<Option<Pfn>>, Vec<(CpuId, Event)>, Vec<u64>, Vec<u64>, Vec<u64>);

@@ -10,6 +10,7 @@
 //! Synchronisation: per-CPU lists behind their own lock, taken by *trylock* from the fast path;
 //! free lists behind the zone lock; per-CPU lock before zone lock; counters and marks lock-free.
 
+mod boot;
 mod buddy;
 mod bulk_free;
 mod fallback;
@@ -26,12 +27,14 @@ mod slow;
 mod slow_v43;
 mod zonelist_cache;
 
+pub use crate::zone::{AllocFlags, Pcp};
+pub use boot::boot;
 pub use buddy::{Buddy, Capture};
 pub use free::FreeError;
 pub use gfp::Gfp;
-pub use pcp::{Pcp, PcpShape};
+pub use pcp::PcpShape;
 pub use relief::{CompactPriority, CompactResult, NoRelief, NodeReclaim, Relief};
-pub use request::{AllocFlags, Request};
+pub use request::Request;
 pub use restore::{Block, RestoreError, ZoneState};
 pub use zonelist_cache::ZonelistCache;
 
@@ -49,7 +52,7 @@ use crate::zone::{FreeArea, Node, NodeId, Zone, ZoneType};
 /// Pages one direct reclaim aims at (`SWAP_CLUSTER_MAX`).
 pub const DIRECT_RECLAIM_TARGET: u64 = 32;
 
-/// All memory of a machine. Built by [`crate::zone::boot`].
+/// All memory of a machine. Built by [`boot()`].
 pub struct PageAllocator<H: Host> {
     /// The page array.
     pub map: PageMap,

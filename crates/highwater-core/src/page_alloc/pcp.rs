@@ -9,45 +9,19 @@
 //! | refill, bulk drain | pcp, then zone |
 //! | drain of another CPU's lists | that pcp, then zone |
 
-use super::{AllocFlags, PageAllocator};
+use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Page, PageList, PageWord, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Page, PageWord, Pfn};
 use crate::vmstat::VmEvent;
 use crate::zone::{CpuZone, Zone, ZoneFlags};
 
-/// Most lists any policy has.
-pub(super) const PCP_LISTS_MAX: usize = 15;
 /// Index of the first list of order 9.
 const HUGE_LIST: usize = 12;
 /// Doublings of a drain under [`FreeFactor::Capped`].
 const FREE_FACTOR_MAX: u8 = 5;
 
-/// One CPU's lists of one zone.
-#[derive(Debug)]
-pub struct Pcp {
-    pub(crate) lists: [PageList; PCP_LISTS_MAX],
-    pub(crate) count: u32,
-    pub(super) free_factor: u8,
-}
-
-impl Default for Pcp {
-    fn default() -> Self {
-        Pcp { lists: [PageList::default(); PCP_LISTS_MAX], count: 0, free_factor: 0 }
-    }
-}
-
 impl Pcp {
-    /// Pages on all lists.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Every list, by index.
-    pub fn lists(&self) -> &[PageList] {
-        &self.lists
-    }
-
     /// Pages to drain when the lists hold `count` and the limit is `limit` (§10.4). Grows the
     /// factor as a side effect: repeated drains double.
     pub(super) fn nr_to_free(

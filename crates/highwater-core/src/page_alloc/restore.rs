@@ -284,7 +284,7 @@ mod tests {
     use crate::config::{Machine, preset};
     use crate::host::Solo;
     use crate::page_alloc::{Gfp, NoRelief};
-    use crate::zone::boot::boot;
+    use crate::page_alloc::boot;
     use crate::zone::{NodeId, ZoneType};
 
     fn block(pfn: u32, order: u8) -> Block {

@@ -20,13 +20,11 @@
 
 use alloc::sync::Arc;
 
-use super::{File, Mark};
+use super::{DirtyAccount, File, Mappings, Mark};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{PageFlags, PageOwner, Pfn};
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
-use crate::writeback::Writeback;
 
 impl<H: Devices> Kernel<H> {
     /// A file page (or a swap cache page) becomes dirty; true if it was clean. Counts it, marks it
@@ -56,13 +54,9 @@ impl<H: Devices> Kernel<H> {
         }
         self.count_dirty(cx, pfn, 1);
         self.count_node(cx, pfn, NodeStat::Dirtied, 1);
-        let device = self.writeback_of(file);
-        device.nr_reclaimable.fetch_add(1, Relaxed);
-        device.nr_dirtied.fetch_add(1, Relaxed);
-        cx.dirtied.nr.set(cx.dirtied.nr.get() + 1);
-        self.dirty.count_dirtied(cx.cpu());
+        self.page_dirtied(cx, file);
         self.mark_page(cx, file, page.index(), Mark::Dirty, true);
-        self.queue_dirty_file(cx, file);
+        self.file_dirtied(cx, file);
         true
     }
 
@@ -72,7 +66,7 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(pfn);
         if !page.flag_test_set::<H>(PageFlags::DIRTY) {
             self.count_dirty(cx, pfn, 1);
-            self.writeback_of(file).nr_reclaimable.fetch_add(1, Relaxed);
+            self.page_redirtied(file);
         }
     }
 
@@ -93,7 +87,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn clean_file_page(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pfn: Pfn) -> bool {
         let page = self.mem.map.page(pfn);
         debug_assert!(page.is(PageFlags::LOCKED), "cleaned a page that was not locked");
-        if page.is_mapped() && self.page_mkclean(cx, pfn) {
+        if page.is_mapped() && self.clean_mappings(cx, pfn) {
             self.dirty_file_page(cx, file, pfn);
         }
         let was_dirty = page.flag_test_clear::<H>(PageFlags::DIRTY);
@@ -112,7 +106,7 @@ impl<H: Devices> Kernel<H> {
 
     fn count_cleaned(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) {
         self.count_dirty(cx, pfn, -1);
-        self.writeback_of(file).nr_reclaimable.fetch_sub(1, Relaxed);
+        self.page_cleaned(file);
     }
 
     /// Writeback of a page begins (file or swap).
@@ -136,7 +130,7 @@ impl<H: Devices> Kernel<H> {
                 tree.mark(index, Mark::Dirty, false);
             }
             drop(tree);
-            self.writeback_of(file).nr_writeback.fetch_add(1, Relaxed);
+            self.write_started(file);
         } else {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
@@ -160,14 +154,7 @@ impl<H: Devices> Kernel<H> {
             let nr = run.len() as u64;
             self.count_writeback(cx, run[0], -(nr as i64));
             self.count_node(cx, run[0], NodeStat::Written, nr as i64);
-            if let Some(file) = file {
-                let device = self.writeback_of(file);
-                device.nr_writeback.fetch_sub(nr, Relaxed);
-                self.count_written(cx, device, nr);
-            }
-            if let Some(zone) = self.mem.zone_of(run[0]) {
-                self.account_writeback_end(cx, zone.node, nr);
-            }
+            self.write_done(cx, file, self.mem.map.page(run[0]).node(), nr);
         }
     }
 
@@ -193,10 +180,6 @@ impl<H: Devices> Kernel<H> {
             PageOwner::File(id) => self.file(cx, id),
             _ => None,
         }
-    }
-
-    pub(crate) fn writeback_of(&self, file: &File<H>) -> &Writeback<H> {
-        &self.writeback[usize::from(file.spec.device.0)]
     }
 
     fn count_dirty(&self, cx: &Cx<'_, H>, pfn: Pfn, by: i64) {

@@ -5,11 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{ReadAhead, Tree};
-use crate::block::DeviceId;
+use crate::block::{DeviceId, Writer};
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE, SpaceId};
-use crate::sync::RwSem;
+use crate::wait::RwSem;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 
@@ -28,6 +28,13 @@ pub struct FileSpec {
     pub has_writepage: bool,
     /// Throttle a writer before each page (XFS) instead of after it.
     pub throttle_first: bool,
+}
+
+impl FileSpec {
+    /// Filesystems that throttle a writer before each page are those with iomap.
+    pub(crate) const fn bio_writer(&self) -> Writer {
+        if self.throttle_first { Writer::Iomap } else { Writer::BufferHeads }
+    }
 }
 
 /// A range of a file that an address space maps.

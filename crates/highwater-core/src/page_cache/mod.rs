@@ -30,12 +30,13 @@
 //!
 //! From: `syscall`, `vm::fault` · to: `lru`, `block`.
 
+mod complete;
 mod dirty;
-mod fadvise;
 mod file;
 mod lookup;
 mod node;
 mod node_memory;
+mod owners;
 mod page_lock;
 mod read;
 mod readahead;
@@ -43,12 +44,12 @@ mod readahead;
 mod tests;
 mod tree;
 mod truncate;
-mod write;
 
-pub use fadvise::Advice;
 pub use file::{File, FileSpec, MapRange, OpenFile, ReadMode};
 pub use lookup::{AddError, FILE_GFP};
 pub use node_memory::{NodeMemory, ObjectId, Objects};
+pub use owners::{DirtyAccount, Mappings};
 pub use page_lock::PageWaits;
+pub(crate) use readahead::RA_PAGES;
 pub use readahead::{ReadAhead, Window};
 pub use tree::{Entry, Mark, NodeInfo, Stored, Tree};

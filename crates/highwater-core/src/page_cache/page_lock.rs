@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::host::{Cx, Devices, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{PageFlags, Pfn};
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 
 /// Wait queues shared by all pages, by hash of the frame.
 pub struct PageWaits<H: Tasks> {

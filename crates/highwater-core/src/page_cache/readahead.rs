@@ -24,7 +24,7 @@ use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 
 /// Largest window of a descriptor without advice, pages: 128 KiB.
-pub(super) const RA_PAGES: u32 = 32;
+pub(crate) const RA_PAGES: u32 = 32;
 /// Forced reading goes in pieces of 2 MiB.
 const FORCED_CHUNK: u32 = (2 << 20) / PAGE_SIZE as u32;
 /// Net misses of faults after which a file is taken for randomly used.
@@ -247,7 +247,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reads `nr` pages whatever the state says, and leaves it alone (random advice, WILLNEED).
-    pub(super) fn readahead_forced(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, index: u32, nr: u32) {
+    pub(crate) fn readahead_forced(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, index: u32, nr: u32) {
         let ra_pages = open.readahead.lock(cx.cpu()).ra_pages;
         let end = index.saturating_add(nr.min(self.io_pages(&open.file).max(ra_pages)));
         let mut start = index;

@@ -4,7 +4,8 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Advice, Entry, File, FileSpec, OpenFile};
+use crate::syscall::FileAdvice;
+use super::{Entry, File, FileSpec, OpenFile};
 use crate::Kernel;
 use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel};
@@ -230,14 +231,14 @@ fn dont_need_drops_what_is_clean_and_unused() {
     let (file, open) = stage.file(100 * PAGE);
     stage.read(&open, 0, 100);
     let held = stage.kernel.find_get_page(&cx, &file, 40).expect("a cached page");
-    stage.kernel.fadvise(&cx, &open, 10 * PAGE, 50 * PAGE, Advice::DontNeed);
+    stage.kernel.fadvise(&cx, &open, 10 * PAGE, 50 * PAGE, FileAdvice::DontNeed);
     assert_eq!(file.nr_pages(), 51);
     let cached = |index| stage.page(&file, index).is_some();
     assert!(cached(9) && !cached(10) && cached(40) && !cached(59) && cached(60));
     stage.kernel.lru_add_drain_all(&cx);
     assert!(!stage.flags(&file, 40).intersects(REFERENCED | ACTIVE), "soon met by reclaim");
     stage.kernel.put_page(&cx, held);
-    stage.kernel.fadvise(&cx, &open, 0, 0, Advice::DontNeed);
+    stage.kernel.fadvise(&cx, &open, 0, 0, FileAdvice::DontNeed);
     assert_eq!((file.nr_pages(), stage.node(NodeStat::FilePages)), (0, 0));
     assert_eq!(stage.node(NodeStat::InactiveFile) + stage.node(NodeStat::ActiveFile), 0);
 }
@@ -247,12 +248,12 @@ fn advice_changes_windows() {
     let stage = Stage::new();
     let cx = stage.cx();
     let (file, open) = stage.file(1000 * PAGE);
-    stage.kernel.fadvise(&cx, &open, 0, 0, Advice::Random);
+    stage.kernel.fadvise(&cx, &open, 0, 0, FileAdvice::Random);
     stage.read(&open, 100, 3);
     assert_eq!(file.nr_pages(), 3);
-    stage.kernel.fadvise(&cx, &open, 200 * PAGE, 700 * PAGE, Advice::WillNeed);
+    stage.kernel.fadvise(&cx, &open, 200 * PAGE, 700 * PAGE, FileAdvice::WillNeed);
     assert_eq!((file.nr_pages(), stage.host.sizes()), (323, [(1200, 320)].into()));
-    stage.kernel.fadvise(&cx, &open, 0, 0, Advice::Sequential);
+    stage.kernel.fadvise(&cx, &open, 0, 0, FileAdvice::Sequential);
     stage.read(&open, 0, 1);
     assert_eq!(open.readahead.lock(CpuId(0)).ra_pages, 64);
     assert_eq!(file.nr_pages(), 327);

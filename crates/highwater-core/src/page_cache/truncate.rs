@@ -1,4 +1,4 @@
-//! Truncation, invalidation, drop_caches (spec 04 §5).
+//! Truncation and invalidation (spec 04 §5).
 //!
 //! | | dirty | under writeback | mapped | locked | shadows |
 //! |---|---|---|---|---|---|
@@ -11,14 +11,12 @@
 use alloc::sync::Arc;
 
 use super::lookup::PageBatch;
-use super::{Entry, File};
+use super::{DirtyAccount, Entry, File, Mappings};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{PAGE_SHIFT, PageFlags, Pfn};
-use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vmstat::VmEvent;
 
 /// Where a walk over a file's pages goes on; none = it is done.
 type Next = Option<u32>;
@@ -42,7 +40,7 @@ impl<H: Devices> Kernel<H> {
         file.is_deleted.store(true, Relaxed);
         drop(xa);
         self.truncate_pages(cx, file, 0);
-        self.forget_dirty_file(cx, file);
+        self.file_deleted(cx, file);
         self.files.lock(cx.cpu()).remove(&file.id.0);
     }
 
@@ -74,7 +72,7 @@ impl<H: Devices> Kernel<H> {
         }
         for &pfn in pages {
             if self.mem.map.page(pfn).is_mapped() {
-                self.unmap_file_page(cx, pfn);
+                self.unmap_everywhere(cx, pfn);
             }
             self.cancel_dirty(cx, file, pfn);
         }
@@ -188,34 +186,6 @@ impl<H: Devices> Kernel<H> {
             drop(xa);
             let Some(next) = base.checked_add(64) else { return };
             from = next;
-        }
-    }
-
-    /// `drop_caches`: bit 0 invalidates every file's pages, bit 1 shrinks slab.
-    pub fn drop_caches(&self, cx: &Cx<'_, H>, what: u8) {
-        let _phase = cx.phase(Phase::DropCaches);
-        if what & 1 != 0 {
-            self.lru_add_drain_all(cx);
-            for file in self.all_files(cx) {
-                self.invalidate(cx, &file, 0, u32::MAX);
-            }
-            self.mem.events.add(cx.cpu(), VmEvent::DropPagecache, 1);
-        }
-        if what & 2 != 0 {
-            self.drop_slab(cx);
-            self.mem.events.add(cx.cpu(), VmEvent::DropSlab, 1);
-        }
-    }
-
-    /// Shrinks all caches again and again while that is worth it, asking for more each time.
-    fn drop_slab(&self, cx: &Cx<'_, H>) {
-        for shift in 0..u64::BITS {
-            let nodes = self.mem.nodes().iter();
-            let freed: u64 =
-                nodes.map(|node| self.shrink_slab(cx, Gfp::GFP_KERNEL, node.id, 0)).sum();
-            if freed >> shift <= 1 {
-                return;
-            }
         }
     }
 }

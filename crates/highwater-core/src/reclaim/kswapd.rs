@@ -11,7 +11,7 @@ use super::throttle::WAIT_CLASSES;
 use crate::host::{Cx, Devices, HZ, Probe, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::trace::{Event, VmscanEvent};
 use crate::vmstat::VmEvent;

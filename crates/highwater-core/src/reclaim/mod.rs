@@ -17,6 +17,7 @@ mod isolate;
 mod kswapd;
 mod node;
 mod oom;
+mod shadow_shrinker;
 mod shrinker;
 mod suitable;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use control::{Control, PassSums};
 pub use isolate::{IsolateMode, Isolated};
 pub use kswapd::ReclaimNode;
 pub use oom::OomState;
+pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
 pub use suitable::{Suitability, fragmentation_index, suitability};
-pub use throttle::{Demand, DemandDomain, ThrottleReason};
+pub use throttle::{Account, DemandDomain, ThrottleReason};

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, Request};
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::order::LockClass;
 use crate::vm::Space;

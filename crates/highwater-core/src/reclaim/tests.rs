@@ -20,7 +20,8 @@ use crate::page_cache::{Entry, File, FileSpec, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::order::LockClass;
-use crate::vm::{Access, Advice, AreaFlags, Backing, Space};
+use crate::syscall::MemoryAdvice;
+use crate::vm::{Access, AreaFlags, Backing, Space};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::{NodeId, ZoneType, watermark::Marks};
 
@@ -323,7 +324,7 @@ fn lazily_freed_pages_are_dropped() {
     let s = Stage::new();
     let cx = s.cx();
     let (space, start) = s.touched_space(&cx, 32);
-    s.kernel.madvise(&cx, &space, start, 32, Advice::Free).unwrap();
+    s.kernel.madvise(&cx, &space, start, 32, MemoryAdvice::Free).unwrap();
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.size(LruKind::InactiveFile), 32);
     // One is written again.
@@ -339,7 +340,7 @@ fn pageout_does_not_ask_who_used_a_page() {
     let s = Stage::new();
     let cx = s.cx();
     let (space, start) = s.touched_space(&cx, 64);
-    s.kernel.madvise(&cx, &space, start, 64, Advice::PageOut).unwrap();
+    s.kernel.madvise(&cx, &space, start, 64, MemoryAdvice::PageOut).unwrap();
     assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 64));
     assert_eq!(s.event(VmEvent::Pswpout), 64);
     s.complete();

@@ -15,9 +15,6 @@ use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 
-/// Areas that a page table entry can tell apart.
-const AREAS_MAX: usize = crate::vm::Pte::MAX_AREAS;
-
 /// A page of a swap area: what a page table entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
@@ -28,6 +25,14 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// Areas that a page table entry can tell apart.
+    pub const MAX_AREAS: usize = 1 << Self::AREA_BITS;
+    /// Pages of an area that a page table entry can tell apart.
+    pub const MAX_OFFSET: u32 = (1 << Self::OFFSET_BITS) - 1;
+    /// Bits of an entry for the area.
+    pub(crate) const AREA_BITS: u32 = 2;
+    /// Bits of an entry for the page.
+    pub(crate) const OFFSET_BITS: u32 = 26;
     const AREA_SHIFT: u32 = 28;
 
     /// As [`Swap::slot_of`] stores it; never 0.
@@ -113,9 +118,9 @@ pub struct Swap<H: Tasks> {
     /// Those are in use.
     pub(super) caches_active: AtomicBool,
     /// Some area is on a disk: readahead goes by slots, not by addresses.
-    pub(super) any_rotational: bool,
+    pub(crate) any_rotational: bool,
     /// Of readahead by slots.
-    pub(super) history: ClusterHistory,
+    pub(crate) history: ClusterHistory,
 }
 
 impl<H: Tasks> Swap<H> {
@@ -170,7 +175,7 @@ impl<H: Tasks> Swap<H> {
     }
 
     #[inline]
-    pub(super) fn area(&self, slot: Slot) -> &SwapArea<H> {
+    pub(crate) fn area(&self, slot: Slot) -> &SwapArea<H> {
         &self.areas[usize::from(slot.area)]
     }
 
@@ -257,7 +262,7 @@ impl<H: Devices> Kernel<H> {
         let want = self.swap.reserve(want.into());
         let mut got = 0;
         if want > 0 {
-            let mut order = [0; AREAS_MAX];
+            let mut order = [0; Slot::MAX_AREAS];
             let nr = {
                 let areas = self.swap.order.lock(cx.cpu());
                 order[..areas.len()].copy_from_slice(&areas);

@@ -39,5 +39,6 @@ mod tests;
 
 pub use area::{Slot, Swap, SwapArea, SwapSpec};
 pub use readahead::VmaSwapState;
+pub(crate) use readahead::{HITS_MAX, window_size};
 pub use slot_cache::SlotCache;
 pub use slots::{SlotState, Slots};

@@ -1,9 +1,9 @@
 //! Which slots to read besides the one asked for (spec 04 §9.5).
 //!
 //! Without disks among the areas, the pages around the fault's address are read, as far as their
-//! entries name slots; the history is the region's. With a disk the slots around the fault's are
-//! read, and there is one history for all. How far depends on how many of the pages that were read
-//! ahead were used since.
+//! entries name slots; the history is the region's (`vm::fault::swap_readahead`). With a disk the slots
+//! around the fault's are read, and there is one history for all. How far depends on how many of the
+//! pages that were read ahead were used since.
 
 use core::ops::Range;
 
@@ -14,18 +14,12 @@ use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::vm::{Area, Pte, Space};
 use crate::vmstat::VmEvent;
 
 /// Hits that a fresh history starts with.
 const HITS_AT_FIRST: u32 = 4;
 /// Most hits a region remembers.
-const HITS_MAX: u32 = 63;
-/// A window by addresses has at most 2^this pages.
-const VMA_ORDER_MAX: u64 = 5;
-/// Pages that one page table maps.
-const TABLE_PAGES: u32 = 512;
-
+pub(crate) const HITS_MAX: u32 = 63;
 /// A region's swap readahead history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmaSwapState {
@@ -45,10 +39,10 @@ impl Default for VmaSwapState {
 
 /// History of readahead by slots.
 #[derive(Debug)]
-pub(super) struct ClusterHistory {
+pub(crate) struct ClusterHistory {
     prev: AtomicU32,
     window: AtomicU32,
-    hits: AtomicU32,
+    pub(crate) hits: AtomicU32,
 }
 
 impl Default for ClusterHistory {
@@ -62,24 +56,12 @@ impl Default for ClusterHistory {
 }
 
 /// Pages to read, from the hits since the last fault, the distance to it, and its window.
-fn window_size(prev: u32, at: u32, hits: u32, prev_window: u32, max: u32) -> u32 {
+pub(crate) fn window_size(prev: u32, at: u32, hits: u32, prev_window: u32, max: u32) -> u32 {
     let wanted = match hits {
         0 => 1 + u32::from(prev.abs_diff(at) == 1),
         _ => (hits + 2).next_power_of_two().max(4),
     };
     wanted.min(max).max(prev_window / 2)
-}
-
-/// The window by addresses, within `bounds` (the region and the page table).
-fn vma_window(prev: u32, at: u32, size: u32, bounds: Range<u32>) -> Range<u32> {
-    let (at, size) = (i64::from(at), i64::from(size));
-    let start = match i64::from(prev) - at {
-        -1 => at,
-        1 => at - size + 1,
-        _ => at - (size - 1) / 2,
-    };
-    let clip = |page: i64| page.clamp(bounds.start.into(), bounds.end.into()) as u32;
-    clip(start)..clip(start + size)
 }
 
 /// The window by slots: `size` of them, aligned, without the header.
@@ -89,50 +71,6 @@ fn cluster_window(offset: u32, size: u32, pages: u32) -> Range<u32> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The cached page of a slot that a fault at `vpn` wants, with a reference; counts for the
-    /// history of readahead.
-    pub(crate) fn swap_cache_lookup(
-        &self,
-        cx: &Cx<'_, H>,
-        area: &Area<H>,
-        vpn: u32,
-        slot: Slot,
-    ) -> Option<Pfn> {
-        let pfn = self.swap_cache_get(cx, slot)?;
-        let page = self.mem.map.page(pfn);
-        let was_ahead = page.flag_test_clear::<H>(PageFlags::SWAP_READAHEAD);
-        if was_ahead {
-            self.mem.events.add(cx.cpu(), VmEvent::SwapRaHit, 1);
-        }
-        if !self.swap.any_rotational {
-            let mut state = area.swap.lock(cx.cpu());
-            state.prev = vpn;
-            state.hits = (state.hits + u32::from(was_ahead)).min(HITS_MAX);
-        } else if was_ahead {
-            self.swap.history.hits.fetch_add(1, Relaxed);
-        }
-        Some(pfn)
-    }
-
-    /// A fault needs a slot that is not cached: reads it and its neighbours as the areas and the
-    /// history say; the page, with a reference, perhaps still locked under input. None if there is
-    /// no memory, or if nobody names the slot any more.
-    pub(crate) fn swapin_readahead(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        area: &Area<H>,
-        vpn: u32,
-        slot: Slot,
-    ) -> Option<Pfn> {
-        let ahead = if self.swap.any_rotational {
-            self.read_cluster(cx, slot)
-        } else {
-            self.read_around(cx, space, area, vpn)
-        };
-        self.swapin_one(cx, slot, !ahead).map(|(pfn, _)| pfn)
-    }
-
     /// A fault reads a slot into a page of its own ([`Kernel::swap_skips_cache`]): the page, with a
     /// reference, unlocked, in no cache. None if there is no memory.
     pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot) -> Option<Pfn> {
@@ -149,7 +87,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reads the slots around one; true if there was more than that one to read.
-    fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
+    pub(crate) fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
         let history = &self.swap.history;
         let max = 1 << self.mem.tunables.page_cluster;
         if max == 1 {
@@ -175,41 +113,8 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Reads the slots that entries around one name; true if there was more than that one to read.
-    fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>, vpn: u32) -> bool {
-        let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
-        if max == 1 {
-            return false;
-        }
-        let (prev, size) = {
-            let mut state = area.swap.lock(cx.cpu());
-            let size = window_size(state.prev, vpn, state.hits, state.window, max);
-            let prev = state.prev;
-            *state = VmaSwapState { prev: vpn, window: size, hits: 0 };
-            (prev, size)
-        };
-        if size == 1 {
-            return false;
-        }
-        let table = vpn & !(TABLE_PAGES - 1);
-        let bounds = area.start.max(table)..area.end.min(table + TABLE_PAGES);
-        let window = vma_window(prev, vpn, size, bounds);
-        let table = space.table_of(cx.cpu(), vpn);
-        self.plug_start(cx);
-        for at in window {
-            // Without the table's lock: what is read for nothing does no harm.
-            let entry = table.as_ref().map_or(Pte::NONE, |table| table.peek(at));
-            if let Some(slot) = entry.slot() {
-                self.read_ahead(cx, slot, at == vpn);
-            }
-        }
-        self.plug_finish(cx);
-        self.lru_add_drain(cx);
-        true
-    }
-
     /// Starts reading one slot of a window; `wanted`: the fault's own.
-    fn read_ahead(&self, cx: &Cx<'_, H>, slot: Slot, wanted: bool) {
+    pub(crate) fn read_ahead(&self, cx: &Cx<'_, H>, slot: Slot, wanted: bool) {
         let Some((pfn, is_new)) = self.swapin_one(cx, slot, false) else {
             return;
         };
@@ -222,7 +127,7 @@ impl<H: Devices> Kernel<H> {
 
     /// The cached page of a slot, with a reference; if there is none, a new one that is being read,
     /// and true. None if nobody names the slot, or there is no memory.
-    fn swapin_one(&self, cx: &Cx<'_, H>, slot: Slot, is_sync: bool) -> Option<(Pfn, bool)> {
+    pub(crate) fn swapin_one(&self, cx: &Cx<'_, H>, slot: Slot, is_sync: bool) -> Option<(Pfn, bool)> {
         if let Some(pfn) = self.swap_cache_get(cx, slot) {
             return Some((pfn, false));
         }
@@ -274,19 +179,6 @@ mod tests {
         assert_eq!(window_size(9, 8, 0, 0, 8), 2);
         let sizes = [1, 2, 3, 4, 60].map(|hits| window_size(0, 100, hits, 0, 8));
         assert_eq!(sizes, [4, 4, 8, 8, 8]);
-    }
-
-    /// Vector 20: places.
-    #[test]
-    fn a_window_lies_where_the_faults_go() {
-        let bounds = |at: u32| at / 512 * 512..at / 512 * 512 + 512;
-        let window = |prev, at| vma_window(prev, at, 8, bounds(at));
-        assert_eq!(window(999, 1000), 1000..1008);
-        assert_eq!(window(1001, 1000), 993..1001);
-        assert_eq!(window(1, 1000), 997..1005);
-        assert_eq!(window(1022, 1023), 1023..1024);
-        assert_eq!(window(1, 1024), 1024..1029);
-        assert_eq!(vma_window(9, 1, 8, 0..3), 0..3, "below page 0");
     }
 
     #[test]

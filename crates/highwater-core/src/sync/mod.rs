@@ -9,11 +9,6 @@
 //! readers (watermark checks, `/proc`) tolerate stale values, as in Linux.
 
 pub mod order;
-mod rwsem;
-mod wait;
-
-pub use rwsem::{ReadGuard, RwSem, WriteGuard};
-pub use wait::WaitQueue;
 
 /// Atomic integers: `core`'s.
 pub mod atomic {

@@ -11,7 +11,7 @@
 //! | anything | [`LockClass::Queue`], [`LockClass::Wait`], [`LockClass::Table`] | leaves |
 //!
 //! A class nests only inside classes with a smaller rank. Locks over which tasks sleep (an address
-//! space's, a file's) are [`super::RwSem`]s; they come before all of these.
+//! space's, a file's) are [`RwSem`](crate::wait::RwSem)s; they come before all of these.
 
 /// What a lock protects; hosts account contention per class (as lock_stat does).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -256,7 +256,7 @@ mod tests {
     use crate::kernel::KernelSpec;
     use crate::page_cache::{FileSpec, MapRange, OpenFile};
     use crate::swap::SwapSpec;
-    use crate::zone::boot::boot;
+    use crate::page_alloc::boot;
 
     const CPU: CpuId = CpuId(0);
     const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);

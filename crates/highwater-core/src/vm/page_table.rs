@@ -32,17 +32,13 @@ const DIRTY: u32 = 1 << 2;
 const WRITABLE: u32 = 1 << 3;
 const SWAP: u32 = 1 << 1;
 const PFN_SHIFT: u32 = 4;
-const OFFSET_BITS: u32 = 26;
+const OFFSET_BITS: u32 = Slot::OFFSET_BITS;
 
 impl Pte {
     /// No page.
     pub const NONE: Pte = Pte(0);
     /// Frames that an entry can name.
     pub const MAX_PFN: u32 = (1 << 28) - 1;
-    /// Slots of an area that an entry can name.
-    pub const MAX_OFFSET: u32 = (1 << OFFSET_BITS) - 1;
-    /// Areas that an entry can name.
-    pub const MAX_AREAS: usize = 4;
 
     /// A present entry: young, clean, read-only.
     pub const fn new(pfn: Pfn) -> Pte {
@@ -79,7 +75,7 @@ impl Pte {
             return None;
         }
         let bits = self.0 >> PFN_SHIFT;
-        Some(Slot { area: (bits >> OFFSET_BITS) as u8, offset: bits & Self::MAX_OFFSET })
+        Some(Slot { area: (bits >> OFFSET_BITS) as u8, offset: bits & Slot::MAX_OFFSET })
     }
 
     /// Used since the bit was last cleared.
@@ -291,7 +287,7 @@ mod tests {
         assert_eq!(present.pfn(), Some(Pfn(Pte::MAX_PFN)));
         assert!(present.is_young() && present.is_dirty() && present.is_writable());
         assert_eq!(present.slot(), None);
-        let slot = Slot { area: 3, offset: Pte::MAX_OFFSET };
+        let slot = Slot { area: 3, offset: Slot::MAX_OFFSET };
         let swap = Pte::swap(slot);
         assert_eq!((swap.slot(), swap.pfn(), swap.is_none()), (Some(slot), None, false));
         assert!(!swap.is_young() && !swap.is_dirty() && !swap.is_writable());

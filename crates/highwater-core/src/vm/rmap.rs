@@ -9,8 +9,8 @@
 //! |---|---|---|
 //! | [`Kernel::page_referenced`] | reclaim | clears the young bit; no flush: a stale bit costs one more round |
 //! | [`Kernel::try_to_unmap`] | reclaim | clears it, or puts a swap entry there; flushes are collected |
-//! | [`Kernel::page_mkclean`] | writeback | makes it clean and read-only, flushes at once |
-//! | [`Kernel::unmap_file_page`] | truncation | unmaps it as munmap would |
+//! | [`Mappings::clean_mappings`] | writeback | makes it clean and read-only, flushes at once |
+//! | [`Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |
 //!
 //! Synchronisation: the page is locked by the caller, or isolated and anonymous; file, space, areas
 //! and tables are found behind `Table` locks, a step at a time, and kept by reference count.
@@ -23,10 +23,10 @@ use core::ops::{Bound, ControlFlow};
 
 use super::zap::{Tally, Zap};
 use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Rss, Space};
-use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Phase, Probe};
+use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PageFlags, PageOwner, Pfn, SpaceId};
-use crate::page_cache::{File, MapRange};
+use crate::page_cache::{File, MapRange, Mappings};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What a walk of a page's mappings found.
@@ -49,6 +49,8 @@ pub struct UnmapBatch {
     /// An entry was dirty: its page must not be written before the flush.
     has_dirty: Cell<bool>,
 }
+
+impl TaskLocal for UnmapBatch {}
 
 impl Default for UnmapBatch {
     fn default() -> Self {
@@ -335,7 +337,7 @@ impl<H: Devices> Kernel<H> {
         if cpus.without(cx.cpu()).is_empty() {
             self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
         } else {
-            cx.unmap_batch.add(&cpus, is_dirty);
+            cx.local::<UnmapBatch>().add(&cpus, is_dirty);
             place.space.flush_pending.store(true, Relaxed);
         }
     }
@@ -344,14 +346,16 @@ impl<H: Devices> Kernel<H> {
     /// among it.
     #[inline]
     pub(crate) fn flush_unmapped(&self, cx: &Cx<'_, H>, dirty_only: bool) {
-        if let Some(cpus) = cx.unmap_batch.take(dirty_only) {
+        if let Some(cpus) = cx.local::<UnmapBatch>().take(dirty_only) {
             self.flush_tlb_cpus(cx, &cpus);
         }
     }
+}
 
+impl<H: Devices> Mappings<H> for Kernel<H> {
     /// Write-protects and cleans every entry of a page that is about to be written; true if one was
     /// dirty or could have become so.
-    pub(crate) fn page_mkclean(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
+    fn clean_mappings(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
         let page = self.mem.map.page(pfn);
         // Only shared mappings of files are cleaned; anonymous memory has one entry, which keeps
         // its bits until it is unmapped.
@@ -383,7 +387,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Unmaps one file page from every space that maps it (truncation); the page is locked.
-    pub(crate) fn unmap_file_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+    fn unmap_everywhere(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         let page = self.mem.map.page(pfn);
         if !page.is_mapped() {
             return;

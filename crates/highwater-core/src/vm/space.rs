@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 
 use super::tables::Level;
 use super::{Area, PageTable, SpaceTables, SpaceTask};
-use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Phase, Tasks};
+use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::{Error, Kernel};
 use crate::page::{Order, PageFlags, Pfn, SpaceId};
 use crate::page_alloc::Gfp;
-use crate::sync::RwSem;
+use crate::wait::RwSem;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::NodeStat;
@@ -174,11 +174,9 @@ impl<H: Devices> Kernel<H> {
 
     /// Ends an address space: everything is unmapped in one go, tables freed, the number retired.
     /// Nobody else uses it any more.
-    pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
-        let _phase = cx.phase(Phase::Exit);
+    pub(crate) fn destroy_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         self.enter_space(cx, space);
         self.unmap_space(cx, space);
-        self.leave_dirtied(cx);
         let cpu = cx.cpu();
         self.spaces.lock(cpu).remove(&space.id.0);
         // The CPU goes on with no space of its own, as a kernel thread.
@@ -188,7 +186,6 @@ impl<H: Devices> Kernel<H> {
         if let Some(pgd) = pgd {
             self.free_table_frame(cx, space, pgd, TableKind::Top);
         }
-        self.close_account(cx);
     }
 }
 

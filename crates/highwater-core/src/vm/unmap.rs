@@ -89,7 +89,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The first area that ends after `vpn`.
-    pub(super) fn next_area(
+    pub(crate) fn next_area(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,

@@ -24,7 +24,7 @@ use crate::zone::{NodeId, ZoneType};
 
 /// Entries to clear: those of one area.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zap {
+pub(crate) struct Zap {
     /// First virtual page.
     pub start: u32,
     /// Virtual page after the last.
@@ -112,7 +112,7 @@ struct Stop {
 
 impl<H: Devices> Space<H> {
     /// The first table that covers part of `start..end`, and that part.
-    pub(super) fn next_table(
+    pub(crate) fn next_table(
         &self,
         cpu: CpuId,
         start: u32,
@@ -131,7 +131,7 @@ impl<H: Devices> Space<H> {
 impl<H: Devices> Kernel<H> {
     /// Clears the entries of `zap`; pages go to the gather. A table at a time, others may run after
     /// each.
-    pub(super) fn zap_range(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, zap: &Zap) {
+    pub(crate) fn zap_range(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, zap: &Zap) {
         let space = gather.space();
         let mut next = zap.start;
         while let Some((table, mut part)) = space.next_table(cx.cpu(), next, zap.end) {
@@ -221,7 +221,7 @@ impl<H: Devices> Kernel<H> {
     /// Reclaim cleared entries of the space and has not flushed them everywhere: whoever looks at
     /// entries under a table's lock must not find them gone while some TLB still has them.
     #[inline]
-    pub(super) fn flush_pending(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+    pub(crate) fn flush_pending(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         if space.flush_pending.load(Relaxed) && space.flush_pending.swap(false, Relaxed) {
             self.flush_tlb(cx, space, FlushRange::ALL);
         }

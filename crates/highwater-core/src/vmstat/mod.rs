@@ -6,7 +6,6 @@
 mod counters;
 mod events;
 mod items;
-pub mod proc;
 
 pub use counters::StatSet;
 pub use events::EventSet;

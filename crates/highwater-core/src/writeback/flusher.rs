@@ -22,7 +22,7 @@ use crate::block::DeviceId;
 use crate::host::{Cx, Devices, HZ, Lock, Phase, TaskFlags, Tasks, Urgency};
 use crate::kernel::Kernel;
 use crate::page_cache::{File, Mark};
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
 
@@ -191,7 +191,29 @@ struct Work {
     until: Option<u64>,
 }
 
+impl<H: Devices> Writeback<H> {
+    /// A page that was cleaned for I/O is dirty after all.
+    pub(crate) fn page_redirtied(&self) {
+        self.nr_reclaimable.fetch_add(1, Relaxed);
+    }
+
+    /// A page is not dirty any more.
+    pub(crate) fn page_cleaned(&self) {
+        self.nr_reclaimable.fetch_sub(1, Relaxed);
+    }
+
+    /// A page is under writeback.
+    pub(crate) fn write_started(&self) {
+        self.nr_writeback.fetch_add(1, Relaxed);
+    }
+}
+
 impl<H: Devices> Kernel<H> {
+    /// The dirty files of the device that a file is on.
+    pub(crate) fn writeback_of(&self, file: &File<H>) -> &Writeback<H> {
+        &self.writeback[usize::from(file.spec.device.0)]
+    }
+
     /// The flusher's body; returns when the kernel shuts down.
     pub fn run_flusher(&self, cx: &Cx<'_, H>, device: DeviceId) {
         let wb = &self.writeback[usize::from(device.0)];

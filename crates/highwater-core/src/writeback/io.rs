@@ -195,7 +195,7 @@ impl<H: Devices> Kernel<H> {
         let mut pages = Vec::with_capacity(BATCH);
         pages.push(pfn);
         let urgency = filling.urgency;
-        let vector = self.bio_vector(cx, spec);
+        let vector = self.bio_vector(cx, spec.bio_writer());
         filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, urgency, vector });
     }
 
@@ -218,7 +218,7 @@ impl<H: Devices> Kernel<H> {
         self.unlock_page(cx, pfn);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
         let pages = alloc::vec![pfn];
-        let vector = self.bio_vector(cx, &file.spec);
+        let vector = self.bio_vector(cx, file.spec.bio_writer());
         let urgency = Urgency::Normal;
         self.submit_bio(cx, Bio { device, kind, start, pages, urgency, vector });
         PageWrite::Started

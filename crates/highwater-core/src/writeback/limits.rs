@@ -5,7 +5,7 @@
 use core::cell::Cell;
 
 use crate::config::Tunables;
-use crate::host::HZ;
+use crate::host::{HZ, TaskLocal};
 use crate::page::PAGE_SIZE;
 use crate::zone::watermark::mult_frac;
 
@@ -102,6 +102,8 @@ pub struct DirtiedPages {
     /// When its last pause ended, or would have (jiffies); none before the first.
     pub paused_when: Cell<Option<u64>>,
 }
+
+impl TaskLocal for DirtiedPages {}
 
 impl Default for DirtiedPages {
     fn default() -> Self {

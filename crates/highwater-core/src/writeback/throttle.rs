@@ -148,9 +148,20 @@ impl<H: Devices> Kernel<H> {
         share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
     }
 
+    /// A page of a file became dirty: its device, the task and the CPU have one more.
+    pub(crate) fn count_dirtied(&self, cx: &Cx<'_, H>, file: &File<H>) {
+        let wb = self.writeback_of(file);
+        wb.nr_reclaimable.fetch_add(1, Relaxed);
+        wb.nr_dirtied.fetch_add(1, Relaxed);
+        let task = cx.local::<DirtiedPages>();
+        task.nr.set(task.nr.get() + 1);
+        self.dirty.count_dirtied(cx.cpu());
+    }
+
     /// A device wrote file pages. From interrupts.
-    pub(crate) fn count_written(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, pages: u64) {
-        let now = cx.host.jiffies();
+    pub(crate) fn count_written(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u64) {
+        let (wb, now) = (self.writeback_of(file), cx.host.jiffies());
+        wb.nr_writeback.fetch_sub(pages, Relaxed);
         wb.nr_written.fetch_add(pages, Relaxed);
         wb.written_lately.add(now, pages);
         self.dirty.written.add(now, pages);
@@ -158,13 +169,13 @@ impl<H: Devices> Kernel<H> {
 
     /// A task ends: what it dirtied without looking is for the next who looks on its CPU.
     pub fn leave_dirtied(&self, cx: &Cx<'_, H>) {
-        bump(&self.dirty.leaked[cx.cpu().idx()], cx.dirtied.nr.take());
+        bump(&self.dirty.leaked[cx.cpu().idx()], cx.local::<DirtiedPages>().nr.take());
     }
 
     /// Called after a task touched `pages` pages of a file that it may have dirtied; it may sleep
     /// here. The caller holds nothing that writeback needs.
     pub fn balance_dirty_pages(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32) {
-        let (wb, task) = (self.writeback_of(file), &cx.dirtied);
+        let (wb, task) = (self.writeback_of(file), cx.local::<DirtiedPages>());
         let mut ratelimit = task.pause.get();
         if wb.is_exceeded.load(Relaxed) {
             ratelimit = ratelimit.min(EXCEEDED_PAGES);
@@ -177,7 +188,7 @@ impl<H: Devices> Kernel<H> {
     #[cold]
     fn balance(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
         let _phase = cx.phase(Phase::BalanceDirty);
-        let task = &cx.dirtied;
+        let task = cx.local::<DirtiedPages>();
         let negligible = limits::negligible_writeback(self.mem.nr_cpus() as u64);
         if self.dirty.cpu_pages.load(Relaxed) == 0 {
             // As the kernel does once at boot.

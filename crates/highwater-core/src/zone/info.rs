@@ -7,11 +7,10 @@ use bitflags::bitflags;
 use crossbeam_utils::CachePadded;
 
 use super::watermark::{self, Marks};
-use super::{NodeId, ZoneType};
+use super::{AllocFlags, NodeId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
-use crate::page_alloc::AllocFlags;
 use crate::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::vmstat::{StatSet, ZoneStat};
 

@@ -4,18 +4,21 @@
 //!   [`ZoneInfo`] is the part that needs no lock and no host.
 //! * [`watermark`]: pure functions over numbers: minimum, marks, reserves, thresholds, batches.
 //! * [`zonelist`]: in which order zones are tried.
-//! * [`boot`]: from a machine description to zones with free lists.
 //!
-//! From a page's view: born in [`boot`], next [`crate::page_alloc`].
+//! What is on the lists of a zone is data here; [`crate::page_alloc`] moves it.
+//!
+//! From a page's view: born in [`crate::page_alloc::boot`].
 
-pub mod boot;
-mod ids;
+mod alloc_flags;
 mod info;
+mod pcp;
 pub mod watermark;
 #[allow(clippy::module_inception, reason = "a zone is the main thing of the zone folder")]
 mod zone;
 pub mod zonelist;
 
-pub use ids::{NodeId, NodeMask, ZoneType};
+pub use crate::units::{NodeId, NodeMask, ZoneType};
+pub use alloc_flags::AllocFlags;
 pub use info::{Mark, ZoneFlags, ZoneInfo};
+pub use pcp::Pcp;
 pub use zone::{CpuZone, FreeArea, Node, Zone};

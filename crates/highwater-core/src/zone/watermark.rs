@@ -2,9 +2,9 @@
 //!
 //! Callers hold the state; nothing here reads a zone. Sizes are in pages unless a unit is written.
 
+use super::AllocFlags;
 use crate::config::{HighWatermark, MinReserveRule, PcpSizing};
 use crate::page::{MAX_ORDER, MigrateType};
-use crate::page_alloc::AllocFlags;
 
 /// Lower bound of the computed min_free_kbytes.
 const MIN_FREE_KBYTES_MIN: u64 = 128;

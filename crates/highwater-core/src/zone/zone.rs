@@ -6,10 +6,9 @@ use core::ops::Deref;
 
 use crossbeam_utils::CachePadded;
 
-use super::{NodeId, ZoneInfo, ZoneType};
+use super::{NodeId, Pcp, ZoneInfo, ZoneType};
 use crate::host::{CpuId, Host};
 use crate::page::{MAX_ORDER, MigrateType, PageList};
-use crate::page_alloc::Pcp;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::sync::bump;
 use crate::sync::order::LockClass;

@@ -11,7 +11,8 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::{Error, KernelSpec};
-use highwater_core::page_cache::{Advice, File, FileSpec, OpenFile};
+use highwater_core::syscall::{FileAdvice, MemoryAdvice};
+use highwater_core::page_cache::{File, FileSpec, OpenFile};
 use highwater_core::vm::{self, Access, AreaFlags, Backing};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::{NodeId, ZoneType, boot::boot};
@@ -141,7 +142,7 @@ impl Worker<'_> {
                 }
             }
             10..14 => self.map(&open, page),
-            14 => kernel.fadvise(cx, &open, pos, 10 * PAGE, Advice::DontNeed),
+            14 => kernel.fadvise(cx, &open, pos, 10 * PAGE, FileAdvice::DontNeed),
             15 => kernel.drop_caches(cx, 1),
             16 => drop(kernel.drop_shadow_nodes(cx, NodeId(0), 2)),
             17 => kernel.truncate(cx, &file, page),
@@ -174,7 +175,7 @@ impl Worker<'_> {
             }
         }
         if thread_rng().gen_bool(0.5) {
-            kernel.madvise(cx, &space, start, nr / 2, vm::Advice::PageOut).expect("advice");
+            kernel.madvise(cx, &space, start, nr / 2, MemoryAdvice::PageOut).expect("advice");
         }
         kernel.exit_space(cx, &space);
         space.remove_task(cx);

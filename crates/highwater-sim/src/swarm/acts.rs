@@ -8,7 +8,8 @@ use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{self, OpenFile};
-use highwater_core::vm::{Access, Advice, AreaFlags, Backing};
+use highwater_core::syscall::MemoryAdvice;
+use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_core::zone::NodeId;
 
 use super::draw::Draw;
@@ -190,15 +191,15 @@ impl Worker<'_, '_> {
 
     pub(super) fn advise(&mut self) -> Result<(), Error> {
         let advice = self.stream.pick(&[
-            Advice::Normal,
-            Advice::Sequential,
-            Advice::Random,
-            Advice::DontNeed,
-            Advice::Free,
-            Advice::Cold,
-            Advice::PageOut,
-            Advice::HugePage,
-            Advice::NoHugePage,
+            MemoryAdvice::Normal,
+            MemoryAdvice::Sequential,
+            MemoryAdvice::Random,
+            MemoryAdvice::DontNeed,
+            MemoryAdvice::Free,
+            MemoryAdvice::Cold,
+            MemoryAdvice::PageOut,
+            MemoryAdvice::HugePage,
+            MemoryAdvice::NoHugePage,
         ]);
         let region = self.region()?;
         let (start, pages) = self.part(&region);
@@ -332,16 +333,16 @@ impl Worker<'_, '_> {
         use page_cache::Advice;
         let open = self.descriptor();
         let advice = self.stream.pick(&[
-            Advice::Normal,
-            Advice::Sequential,
-            Advice::Random,
-            Advice::WillNeed,
-            Advice::DontNeed,
-            Advice::DontNeed,
-            Advice::NoReuse,
+            MemoryAdvice::Normal,
+            MemoryAdvice::Sequential,
+            MemoryAdvice::Random,
+            MemoryAdvice::WillNeed,
+            MemoryAdvice::DontNeed,
+            MemoryAdvice::DontNeed,
+            MemoryAdvice::NoReuse,
         ]);
         let (pos, mut len) = self.bytes(&open, open.file.size() + 1);
-        if advice == Advice::DontNeed && self.stream.one_in(3) {
+        if advice == MemoryAdvice::DontNeed && self.stream.one_in(3) {
             len = 0;
         }
         self.kernel.fadvise(self.cx, &open, pos, len, advice);

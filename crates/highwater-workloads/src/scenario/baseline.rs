@@ -11,7 +11,8 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
 use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::vm::{Access, Advice, AreaFlags, Backing, Space};
+use highwater_core::syscall::MemoryAdvice;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::zone::{NodeId, ZoneType};
 
 use super::ScenarioError;
@@ -77,7 +78,7 @@ impl Baseline {
         }
         kernel.lru_add_drain_all(cx);
         // Not used since: young bits and referenced flags go.
-        called(doing, kernel.madvise(cx, &space, start, pages, Advice::Cold))?;
+        called(doing, kernel.madvise(cx, &space, start, pages, MemoryAdvice::Cold))?;
         let active = start..start + self.active_anon as u32;
         for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
             let page = kernel.mem.map.page(pfn);

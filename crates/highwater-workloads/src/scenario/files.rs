@@ -7,7 +7,8 @@ use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{Advice, File, FileSpec, OpenFile};
+use highwater_core::syscall::FileAdvice;
+use highwater_core::page_cache::{File, FileSpec, OpenFile};
 
 use super::{GRAIN, ScenarioError};
 
@@ -51,7 +52,7 @@ impl<H: Devices> Ground<'_, H> {
             at += called("writing a file", self.kernel.file_write(cx, &open, at, len))?;
         }
         called("fsync", self.kernel.fsync(cx, &open))?;
-        self.kernel.fadvise(cx, &open, 0, 0, Advice::DontNeed);
+        self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::DontNeed);
         drop(open);
         self.quiet(cx);
         // A descriptor of its own for what follows: readahead starts from nothing.

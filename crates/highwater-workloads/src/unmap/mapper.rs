@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
-use highwater_core::page_cache::{Advice, File};
+use highwater_core::syscall::FileAdvice;
+use highwater_core::page_cache::{File};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::{Barrier, UnmapError, called};
@@ -54,9 +55,9 @@ impl<H: Devices> Mapper<'_, H> {
         let mut times = Vec::with_capacity(rounds as usize);
         for _ in 0..rounds {
             let open = self.kernel.open(cx, self.file);
-            self.kernel.fadvise(cx, &open, 0, 0, Advice::DontNeed);
+            self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::DontNeed);
             // Into the cache without a use, so that the pages start inactive and unreferenced.
-            self.kernel.fadvise(cx, &open, 0, 0, Advice::WillNeed);
+            self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::WillNeed);
             let (first_ns, first_wait_ns) = self.timed(cx, &space, "first")?;
             let (again_ns, again_wait_ns) = self.timed(cx, &space, "again")?;
             times.push(RoundTimes {

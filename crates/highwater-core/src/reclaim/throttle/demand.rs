@@ -23,8 +23,9 @@
 use core::cell::Cell;
 
 use crate::config::SleepShare;
-use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
+use crate::host::{Cost, Cx, Devices, Probe, TaskFlags, TaskLocal};
 use crate::kernel::Kernel;
+use crate::lru::Takings;
 use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Balances are weighed in units of this many pages (a batch of reclaim), so that squares fit.
@@ -42,20 +43,14 @@ pub(super) const fn wait_class(timeout: u64, longest: u64) -> usize {
     if class < WAIT_CLASSES { class } else { WAIT_CLASSES - 1 }
 }
 
-/// A task's account.
+/// A task's account: what its [`Takings`] came to when they were settled last.
 #[derive(Debug, Default)]
-pub struct Demand {
-    /// Pages taken since the account was settled.
-    taken: Cell<u64>,
-    /// Pages given back since.
-    given: Cell<u64>,
-    /// Pages given back since it took one.
-    stretch: Cell<u64>,
-    /// Longest such stretch since.
-    longest: Cell<u64>,
-    /// What it was then; none: never settled.
+pub struct Account {
+    /// None: never settled.
     settled: Cell<Option<Settled>>,
 }
+
+impl TaskLocal for Account {}
 
 /// A task's account when it was settled.
 #[derive(Clone, Copy, Debug)]
@@ -64,28 +59,6 @@ struct Settled {
     trust: i64,
     /// Half-lives since boot.
     at: u64,
-}
-
-impl Demand {
-    /// The task took a page for a program or a file.
-    #[inline(always)]
-    pub(crate) fn take(&self) {
-        self.taken.set(self.taken.get() + 1);
-        if self.stretch.get() != 0 {
-            self.end_stretch();
-        }
-    }
-
-    /// The task gave one back.
-    #[inline(always)]
-    pub(crate) fn give(&self) {
-        self.given.set(self.given.get() + 1);
-        self.stretch.set(self.stretch.get() + 1);
-    }
-
-    fn end_stretch(&self) {
-        self.longest.set(self.longest.get().max(self.stretch.take()));
-    }
 }
 
 /// What all tasks' balances add up to.
@@ -145,9 +118,9 @@ impl DemandDomain {
     }
 
     /// A task ends: nothing of it is in the sums any more.
-    fn close(&self, task: &Demand, half_life: u64) {
+    fn close(&self, account: &Account, half_life: u64) {
         let now = self.now(half_life);
-        let Some(last) = task.settled.take() else { return };
+        let Some(last) = account.settled.take() else { return };
         let half_lives = now.saturating_sub(last.at);
         let before = weight(faded(last.balance, half_lives), faded(last.trust, half_lives));
         self.sum.fetch_sub(before, Relaxed);
@@ -155,18 +128,18 @@ impl DemandDomain {
     }
 
     /// Brings a task's account up to date; its weight.
-    fn settle(&self, task: &Demand, half_life: u64) -> i64 {
+    fn settle(&self, task: &Takings, account: &Account, half_life: u64) -> i64 {
         let now = self.now(half_life);
         let net = task.taken.take() as i64 - task.given.take() as i64;
         task.end_stretch();
         let fresh = Settled { balance: 0, trust: 0, at: now };
-        let last = task.settled.get().unwrap_or(fresh);
+        let last = account.settled.get().unwrap_or(fresh);
         let half_lives = now.saturating_sub(last.at);
         let kept = faded(last.trust, half_lives);
         let before = weight(faded(last.balance, half_lives), kept);
         let balance = aged(last.balance, half_lives, net);
         let trust = kept.max(task.longest.take() as i64);
-        task.settled.set(Some(Settled { balance, trust, at: now }));
+        account.settled.set(Some(Settled { balance, trust, at: now }));
         let after = weight(balance, trust);
         if after != before {
             self.sum.fetch_add(after - before, Relaxed);
@@ -191,7 +164,7 @@ impl<H: Devices> Kernel<H> {
     /// The caller exits and has given back all it had, or had it taken.
     pub(crate) fn close_account(&self, cx: &Cx<'_, H>) {
         if self.keeps_accounts() {
-            self.demand.close(&cx.demand, self.half_life());
+            self.demand.close(cx.local(), self.half_life());
         }
     }
 
@@ -206,10 +179,10 @@ impl<H: Devices> Kernel<H> {
         if !self.keeps_accounts() || cx.flags().contains(TaskFlags::KSWAPD) {
             return longest;
         }
-        let task = &cx.demand;
+        let task = cx.local::<Takings>();
         cx.charge(Cost::DemandPage, (task.taken.get() + task.given.get()) as u32);
         cx.charge(Cost::DemandSettle, 1);
-        let weight = self.demand.settle(task, self.half_life());
+        let weight = self.demand.settle(task, cx.local(), self.half_life());
         let (sum, squares) = (self.demand.sum.load(Relaxed), self.demand.squares.load(Relaxed));
         share(longest, weight, sum, squares)
     }
@@ -221,11 +194,17 @@ mod tests {
 
     const HALF_LIFE: u64 = 10_000;
 
-    fn draw(domain: &DemandDomain, task: &Demand, taken: u64, given: u64) -> i64 {
-        task.taken.set(taken);
-        task.given.set(given);
-        task.stretch.set(given);
-        domain.settle(task, HALF_LIFE)
+    #[derive(Default)]
+    struct Task {
+        takings: Takings,
+        account: Account,
+    }
+
+    fn draw(domain: &DemandDomain, task: &Task, taken: u64, given: u64) -> i64 {
+        task.takings.taken.set(taken);
+        task.takings.given.set(given);
+        task.takings.stretch.set(given);
+        domain.settle(&task.takings, &task.account, HALF_LIFE)
     }
 
     fn ticks(domain: &DemandDomain, weight: i64) -> u64 {
@@ -236,7 +215,7 @@ mod tests {
     fn equals_wait_in_full_and_who_gives_back_does_not() {
         let domain = DemandDomain::default();
         assert_eq!(share(125, 0, 0, 0), 125, "nothing is known yet");
-        let hogs: [Demand; 4] = Default::default();
+        let hogs: [Task; 4] = Default::default();
         for hog in &hogs {
             draw(&domain, hog, 32_000, 0);
         }
@@ -244,7 +223,7 @@ mod tests {
         assert_eq!(weights, [1000; 4]);
         assert_eq!(ticks(&domain, 1000), 125);
         // One that takes as much as they do and gives it back.
-        let guest = Demand::default();
+        let guest = Task::default();
         let half_way = draw(&domain, &guest, 3200, 0);
         assert!((12..=13).contains(&ticks(&domain, half_way)), "{}", ticks(&domain, half_way));
         let done = draw(&domain, &guest, 28_800, 32_000);
@@ -260,7 +239,7 @@ mod tests {
     #[test]
     fn the_largest_sets_the_measure() {
         let domain = DemandDomain::default();
-        let (large, small): (Demand, [Demand; 9]) = Default::default();
+        let (large, small): (Demand, [Task; 9]) = Default::default();
         let large = draw(&domain, &large, 320_000, 0);
         let small = small.each_ref().map(|task| draw(&domain, task, 32_000, 0))[0];
         assert_eq!(ticks(&domain, large), 125);
@@ -271,7 +250,7 @@ mod tests {
     #[test]
     fn balances_fade_with_reclaim() {
         let domain = DemandDomain::default();
-        let (one, other): (Demand, Demand) = Default::default();
+        let (one, other): (Task, Task) = Default::default();
         draw(&domain, &one, 64_000, 0);
         draw(&domain, &other, 64_000, 0);
         domain.reclaimed.store(2 * HALF_LIFE, Relaxed);
@@ -288,30 +267,30 @@ mod tests {
     #[test]
     fn who_exits_leaves_the_sums() {
         let domain = DemandDomain::default();
-        let (one, other): (Demand, Demand) = Default::default();
+        let (one, other): (Task, Task) = Default::default();
         draw(&domain, &one, 64_000, 0);
         draw(&domain, &other, 32_000, 0);
-        domain.close(&one, HALF_LIFE);
+        domain.close(&one.account, HALF_LIFE);
         assert_eq!(domain.sum.load(Relaxed), 1000);
         assert_eq!(domain.squares.load(Relaxed), 1_000_000);
         // Once: it has no account any more.
-        domain.close(&one, HALF_LIFE);
+        domain.close(&one.account, HALF_LIFE);
         assert_eq!(domain.sum.load(Relaxed), 1000);
     }
 
     #[test]
     fn trust_fades_too() {
         let domain = DemandDomain::default();
-        let task = Demand::default();
+        let task = Task::default();
         draw(&domain, &task, 3200, 3200);
         assert_eq!(draw(&domain, &task, 3200, 0), 0);
         domain.reclaimed.store(HALF_LIFE, Relaxed);
         // Half of the trust and half of the balance: it has kept them.
         assert_eq!(draw(&domain, &task, 3200, 0), 100);
         // Stretches end where it takes a page.
-        (0..5).for_each(|_| task.give());
-        task.take();
-        (0..3).for_each(|_| task.give());
-        assert_eq!((task.longest.get(), task.stretch.get()), (5, 3));
+        (0..5).for_each(|_| task.takings.give(1));
+        task.takings.take(1);
+        (0..3).for_each(|_| task.takings.give(1));
+        assert_eq!((task.takings.longest.get(), task.takings.stretch.get()), (5, 3));
     }
 }

@@ -18,7 +18,7 @@ use crate::config::WakeCount;
 use crate::host::{Cx, Devices, NS_PER_JIFFY, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::reclaim::budget::{CLUSTER, MAX_FAILURES};
-use crate::sync::WaitQueue;
+use crate::wait::WaitQueue;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::trace::{Event, VmscanEvent};
 use crate::vmstat::{NodeStat, ZoneStat};

@@ -23,7 +23,7 @@ mod demand;
 mod events;
 
 pub(super) use demand::WAIT_CLASSES;
-pub use demand::{Demand, DemandDomain};
+pub use demand::{Account, DemandDomain};
 pub use events::ThrottleReason;
 
 use super::budget::DEF_PRIORITY;

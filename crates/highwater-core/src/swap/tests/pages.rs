@@ -14,7 +14,8 @@ use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::zone::{NodeId, boot::boot};
+use crate::page_alloc::boot;
+use crate::zone::NodeId;
 
 const FLASH: DeviceSpec = DeviceSpec {
     pages: 1 << 20,

@@ -7,7 +7,7 @@ use crate::host::{Cost, Devices, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::page::{PageFlags, Pfn};
 use crate::page_alloc::Gfp;
-use crate::page_cache::{OpenFile, ReadMode};
+use crate::page_cache::{DirtyAccount, OpenFile, ReadMode};
 use crate::vm::space::Rss;
 use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
 use crate::vmstat::{NodeStat, VmEvent};
@@ -153,7 +153,7 @@ impl<H: Devices> Kernel<H> {
             if !pass.is_retry {
                 pass.lock = None;
             }
-            self.balance_dirty_pages(cx, &open.file, 1);
+            self.hold_up_writer(cx, &open.file, 1);
         }
     }
 

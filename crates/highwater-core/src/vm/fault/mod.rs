@@ -24,6 +24,7 @@ mod cow;
 mod file;
 mod frame;
 mod swap;
+mod swap_readahead;
 #[cfg(test)]
 mod tests;
 mod touch;
@@ -32,7 +33,7 @@ use alloc::sync::Arc;
 
 use super::{Area, PageTable, Space};
 use crate::host::{Cx, Devices};
-use crate::sync::ReadGuard;
+use crate::wait::ReadGuard;
 
 /// What a program does to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

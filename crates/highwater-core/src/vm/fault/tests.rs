@@ -15,7 +15,7 @@ use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{AreaFlags, Backing, Pte, Trail};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
-use crate::zone::boot::boot;
+use crate::page_alloc::boot;
 
 const CPU: CpuId = CpuId(0);
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);

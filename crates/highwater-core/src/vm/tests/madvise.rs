@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::kernel::Error;
-use crate::vm::Advice;
+use crate::syscall::MemoryAdvice;
 
-fn advise(stage: &Stage<'_>, start: u32, pages: u32, advice: Advice) -> Result<(), Error> {
+fn advise(stage: &Stage<'_>, start: u32, pages: u32, advice: MemoryAdvice) -> Result<(), Error> {
     stage.kernel.madvise(&stage.cx, &stage.space, start, pages, advice)
 }
 
@@ -15,18 +15,18 @@ fn dont_need_unmaps_and_keeps_tables() {
     let anon = stage.anon_region(8, AreaFlags::empty());
     (anon..anon + 8).for_each(|vpn| _ = stage.map_anon(vpn));
     let tables = stage.rss().3;
-    assert_eq!(advise(&stage, anon + 2, 3, Advice::DontNeed), Ok(()));
+    assert_eq!(advise(&stage, anon + 2, 3, MemoryAdvice::DontNeed), Ok(()));
     assert_eq!(stage.rss(), (5, 0, 0, tables));
     assert!(stage.pte(anon + 1).is_present() && stage.pte(anon + 2).is_none());
     // A hole behind the area: what is mapped goes, and the caller is told.
-    assert_eq!(advise(&stage, anon + 5, 100, Advice::DontNeed), Err(Error::Fault));
+    assert_eq!(advise(&stage, anon + 5, 100, MemoryAdvice::DontNeed), Err(Error::Fault));
     assert_eq!(stage.rss().0, 2);
     let locked = AreaFlags::LOCKED;
     let range = (anon, anon + 8);
     let change =
         stage.kernel.change_area_flags(&stage.cx, &stage.space, range, locked, AreaFlags::empty());
     assert!(change.1.is_ok());
-    assert_eq!(advise(&stage, anon, 8, Advice::DontNeed), Err(Error::Invalid));
+    assert_eq!(advise(&stage, anon, 8, MemoryAdvice::DontNeed), Err(Error::Invalid));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn dont_need_leaves_file_pages_cached_and_marks_them() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (start, pfns) = stage.mapped_file(2, AreaFlags::empty());
-    assert_eq!(advise(&stage, start, 2, Advice::DontNeed), Ok(()));
+    assert_eq!(advise(&stage, start, 2, MemoryAdvice::DontNeed), Ok(()));
     assert!(pfns.iter().all(|&pfn| stage.page(pfn).is(PageFlags::LRU | PageFlags::REFERENCED)));
 }
 
@@ -44,14 +44,14 @@ fn reading_advice_changes_flags() {
     let stage = Stage::new(&host);
     let start = stage.anon_region(4, AreaFlags::empty());
     let both = AreaFlags::SEQ_READ | AreaFlags::RAND_READ;
-    assert_eq!(advise(&stage, start + 1, 2, Advice::Sequential), Ok(()));
+    assert_eq!(advise(&stage, start + 1, 2, MemoryAdvice::Sequential), Ok(()));
     let flags = |vpn| flags_at(&stage, vpn).unwrap() & both;
     assert_eq!((flags(start), flags(start + 1)), (AreaFlags::empty(), AreaFlags::SEQ_READ));
-    assert_eq!(advise(&stage, start, 4, Advice::Random), Ok(()));
+    assert_eq!(advise(&stage, start, 4, MemoryAdvice::Random), Ok(()));
     assert_eq!((flags(start), flags(start + 1)), (AreaFlags::RAND_READ, AreaFlags::RAND_READ));
-    assert_eq!(advise(&stage, start, 4, Advice::Normal), Ok(()));
+    assert_eq!(advise(&stage, start, 4, MemoryAdvice::Normal), Ok(()));
     assert_eq!(flags(start + 3), AreaFlags::empty());
-    assert_eq!(advise(&stage, start, 5, Advice::Normal), Err(Error::Fault));
+    assert_eq!(advise(&stage, start, 5, MemoryAdvice::Normal), Err(Error::Fault));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn free_makes_pages_file_pages_that_need_no_swap() {
     // Somebody holds the lock of a dirty page: it is skipped.
     stage.page(pfns[2]).flag_set::<Solo>(PageFlags::DIRTY);
     assert!(stage.kernel.try_lock_page(pfns[2]));
-    assert_eq!(advise(&stage, start, 3, Advice::Free), Ok(()));
+    assert_eq!(advise(&stage, start, 3, MemoryAdvice::Free), Ok(()));
     stage.kernel.lru_add_drain(&stage.cx);
     let is_lazy = |pfn| !stage.page(pfn).is(PageFlags::SWAPBACKED);
     assert_eq!(pfns.map(is_lazy), [true, true, false]);
@@ -73,7 +73,7 @@ fn free_makes_pages_file_pages_that_need_no_swap() {
     assert!(stage.pte(start).is_writable() && stage.pte(start + 2).is_dirty());
     stage.kernel.unlock_page(&stage.cx, pfns[2]);
     let (file, _) = stage.mapped_file(1, AreaFlags::empty());
-    assert_eq!(advise(&stage, file, 1, Advice::Free), Err(Error::Invalid));
+    assert_eq!(advise(&stage, file, 1, MemoryAdvice::Free), Err(Error::Invalid));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn cold_pages_of_one_user_lose_their_standing() {
     // The second page has another user.
     let other = stage.file_region(2, AreaFlags::empty());
     stage.map_file(other + 1, pfns[1]);
-    assert_eq!(advise(&stage, start, 2, Advice::Cold), Ok(()));
+    assert_eq!(advise(&stage, start, 2, MemoryAdvice::Cold), Ok(()));
     stage.kernel.lru_add_drain(&stage.cx);
     let standing = PageFlags::ACTIVE | PageFlags::REFERENCED;
     assert!(!stage.page(pfns[0]).marks().intersects(standing));
@@ -108,8 +108,8 @@ fn paged_out_memory_leaves_at_once() {
     let (file, pfns) = stage.mapped_file(2, AreaFlags::empty());
     // Dirty file pages are unmapped but not written: the flusher is to do that.
     stage.page(pfns[1]).flag_set::<Solo>(PageFlags::DIRTY);
-    assert_eq!(advise(&stage, start, 3, Advice::PageOut), Ok(()));
-    assert_eq!(advise(&stage, file, 2, Advice::PageOut), Ok(()));
+    assert_eq!(advise(&stage, start, 3, MemoryAdvice::PageOut), Ok(()));
+    assert_eq!(advise(&stage, file, 2, MemoryAdvice::PageOut), Ok(()));
     assert_eq!((stage.rss().0, stage.rss().1, stage.rss().2), (0, 0, 3));
     assert_eq!(stage.events(VmEvent::Pswpout), 3);
     assert_eq!(stage.file().nr_pages(), 1);

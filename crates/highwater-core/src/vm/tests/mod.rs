@@ -22,7 +22,8 @@ use crate::page_cache::{File, FileSpec, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::zone::{NodeId, boot::boot};
+use crate::page_alloc::boot;
+use crate::zone::NodeId;
 
 const CPU: CpuId = CpuId(0);
 const FILE_PAGES: u32 = 4096;

@@ -108,7 +108,7 @@ fn lazily_freed_memory_goes_if_nobody_wrote_it() {
     let start = stage.anon_region(2, AreaFlags::empty());
     let pfns = [0, 1].map(|i| stage.map_anon(start + i));
     kernel.lru_add_drain(cx);
-    let advised = kernel.madvise(cx, &stage.space, start, 2, super::super::Advice::Free);
+    let advised = kernel.madvise(cx, &stage.space, start, 2, crate::syscall::MemoryAdvice::Free);
     assert_eq!(advised, Ok(()));
     kernel.lru_add_drain(cx);
     assert!(pfns.iter().all(|&pfn| stage.page(pfn).is_file_lru()));

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::host::IoError;
+use super::IoError;
 
 /// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

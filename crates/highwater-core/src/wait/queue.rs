@@ -2,9 +2,9 @@
 
 use alloc::collections::VecDeque;
 
-use super::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
-use super::order::LockClass;
 use crate::host::{CpuId, Cx, Host, Lock, Tasks};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::order::LockClass;
 
 /// Tasks waiting for the same thing, in the order in which they came.
 ///

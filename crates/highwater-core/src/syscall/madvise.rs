@@ -16,12 +16,11 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::zap::Zap;
-use super::{Area, AreaFlags, Backing, Gather, PageTable, Rss, Space};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::BatchKind;
 use crate::page::{PageFlags, Pfn};
+use crate::vm::{Area, AreaFlags, Backing, Gather, PageTable, Pte, Rss, Space, Zap};
 
 /// Advice on a range of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +170,7 @@ impl<H: Devices> Kernel<H> {
         for vpn in part {
             let pte = ptes.get(vpn);
             if let Some(slot) = pte.slot() {
-                ptes.set(vpn, super::Pte::NONE);
+                ptes.set(vpn, Pte::NONE);
                 Rss::add::<H>(&space.rss.swap, -1);
                 self.swap_put(cx, slot);
                 continue;

@@ -4,21 +4,20 @@
 //! are set up while watermarks are still 0, then the sizes are computed from what is managed *at
 //! that time*; init memory that is released later grows `managed` and recomputes nothing.
 //!
-//! To: [`crate::page_alloc`] (the lists filled here).
+//! To: `super::buddy` (the lists filled here).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::watermark;
-use super::zonelist::{self, NodeSummary};
-use super::{Mark, Node, NodeId, Zone, ZoneInfo, ZoneType};
+use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, ZoneSpec};
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, PageWord, Pfn};
-use crate::page_alloc::{PageAllocator, PcpShape, ZonelistCache};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, NodeStat, StatSet};
+use crate::zone::zonelist::{self, NodeSummary};
+use crate::zone::{Mark, Node, NodeId, Zone, ZoneInfo, ZoneType, watermark};
 
 /// THP turns itself off below this much memory (512 MiB), and then raises nothing.
 const THP_MIN_PAGES: u64 = 512 << 8;

@@ -15,8 +15,8 @@ pub use pagetypeinfo::pagetypeinfo;
 pub use vmstat::{DirtyThresholds, vmstat};
 pub use zoneinfo::zoneinfo;
 
-use super::{NodeStat, StatSet};
 use crate::page::PAGEBLOCK_PAGES;
+use crate::vmstat::{NodeStat, StatSet};
 
 /// A node counter as `/proc` shows it: huge-page items in huge pages, the others in pages.
 fn node_item(stats: &StatSet<{ NodeStat::COUNT }>, item: NodeStat) -> u64 {

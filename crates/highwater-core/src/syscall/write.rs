@@ -6,11 +6,11 @@
 
 use alloc::sync::Arc;
 
-use super::{File, OpenFile};
 use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
+use crate::page_cache::{File, OpenFile};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::writeback::WriteReason;
 

@@ -1,10 +1,9 @@
 //! posix_fadvise (spec 04 §5).
 
-use super::readahead::RA_PAGES;
-use super::{OpenFile, ReadMode};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE};
+use crate::page_cache::{OpenFile, RA_PAGES, ReadMode};
 use crate::writeback::WriteReason;
 
 /// Advice on a range of a file.

@@ -1,8 +1,8 @@
 //! Sleeping reader-writer lock: an address space's (`mmap_lock`), a file's.
 
-use super::atomic::{AtomicU32, Ordering};
-use super::wait::WaitQueue;
+use super::WaitQueue;
 use crate::host::{Cx, Tasks};
+use crate::sync::atomic::{AtomicU32, Ordering};
 
 const WRITER: u32 = 1 << 31;
 

@@ -1,7 +1,18 @@
-//! Sets of CPUs.
+//! CPUs and sets of them.
 
-use super::CpuId;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Index of a logical CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CpuId(pub u16);
+
+impl CpuId {
+    /// The index as `usize`.
+    #[inline(always)]
+    pub const fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
 
 const WORDS: usize = CpuSet::MAX_CPUS / 64;
 

@@ -1,0 +1,47 @@
+//! What the end of a transfer means to each page (spec 04 §8.5, §9.2).
+
+use alloc::sync::Arc;
+
+use super::File;
+use crate::block::{BioKind, Completion};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Pages of files and of the swap cache.
+impl<H: Devices> Completion<H> for Kernel<H> {
+    fn read_ended(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        self.unlock_page(cx, pfn);
+    }
+
+    /// A page under writeback stays where it is until that ends, so owners may be read here.
+    fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, pages: &[Pfn], is_ok: bool) {
+        let file = if kind == BioKind::FileWrite { self.file_of_pages(cx, pages) } else { None };
+        if !is_ok {
+            if let Some(file) = &file {
+                file.write_error.store(true, Relaxed);
+            }
+            for &pfn in pages {
+                let page = self.mem.map.page(pfn);
+                page.flag_set::<H>(PageFlags::ERROR);
+                if kind == BioKind::SwapWrite {
+                    // The page is the only copy: it stays dirty, and is not hurried to the tail.
+                    page.flag_set::<H>(PageFlags::DIRTY);
+                    page.flag_clear::<H>(PageFlags::RECLAIM);
+                }
+            }
+        }
+        self.end_writeback_of(cx, file.as_deref(), pages);
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// The file that pages belong to, all of them to the same.
+    fn file_of_pages(&self, cx: &Cx<'_, H>, pages: &[Pfn]) -> Option<Arc<File<H>>> {
+        match self.mem.map.page(*pages.first()?).owner() {
+            PageOwner::File(id) => self.file(cx, id),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What the page cache asks of those above it.
+//!
+//! Truncation and writeback must take a page out of page tables, and whoever keeps account of dirty pages
+//! must learn of each. Both stand above the cache, which is what they work on; so it declares what it
+//! needs, and they implement it.
+
+use alloc::sync::Arc;
+
+use super::File;
+use crate::host::{Cx, Devices};
+use crate::page::Pfn;
+use crate::units::NodeId;
+
+/// Who maps a page. Implemented by `vm::rmap`.
+pub trait Mappings<H: Devices> {
+    /// Makes every mapping of a locked page clean and read-only; true if one was dirty.
+    fn clean_mappings(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool;
+
+    /// Unmaps a locked page wherever it is mapped, as munmap would.
+    fn unmap_everywhere(&self, cx: &Cx<'_, H>, pfn: Pfn);
+}
+
+/// Who keeps account of dirty pages. Implemented by `kernel::dirty`, for writeback and for reclaim.
+///
+/// Called with the page locked or its page table locked; the ends come from interrupts.
+pub trait DirtyAccount<H: Devices> {
+    /// A page of a file became dirty that was clean.
+    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
+
+    /// A page that was cleaned for I/O is dirty again, as if it had not been touched.
+    fn page_redirtied(&self, file: &File<H>);
+
+    /// A page is not dirty any more: it is about to be written, or never will be.
+    fn page_cleaned(&self, file: &File<H>);
+
+    /// A file is dirty: it is to be written in its turn.
+    fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
+
+    /// A file is gone: nobody is to write it.
+    fn file_deleted(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
+
+    /// Writeback of a page of a file begins.
+    fn write_started(&self, file: &File<H>);
+
+    /// Writeback of `pages` pages of a node ended; of a file, or (none) of the swap cache.
+    fn write_done(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, node: NodeId, pages: u64);
+
+    /// A task touched `pages` pages of a file that it may have dirtied; it may be held up here. The
+    /// caller holds nothing that writeback needs.
+    fn hold_up_writer(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32);
+}

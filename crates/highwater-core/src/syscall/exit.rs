@@ -1,0 +1,18 @@
+//! The end of a task.
+
+use alloc::sync::Arc;
+
+use crate::host::{Cx, Devices, Phase};
+use crate::kernel::Kernel;
+use crate::vm::Space;
+
+impl<H: Devices> Kernel<H> {
+    /// Ends a task and its address space: everything is unmapped in one go, tables freed, the number
+    /// retired, the task's accounts closed. Nobody else uses the space any more.
+    pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
+        let _phase = cx.phase(Phase::Exit);
+        self.destroy_space(cx, space);
+        self.leave_dirtied(cx);
+        self.close_account(cx);
+    }
+}

@@ -1,0 +1,21 @@
+//! The words of the field: numbers with a meaning and small enumerations that say what things are.
+//!
+//! Plain values without behaviour of their own. Everything else speaks in them, and they know nothing of
+//! it: this is the lowest floor. Each is also found where a reader would look for it
+//! ([`crate::page::Pfn`], [`crate::zone::NodeId`], [`crate::host::CpuId`]).
+
+mod cpu;
+mod error;
+mod io;
+mod page;
+mod time;
+mod zone;
+
+pub use cpu::{AtomicCpuSet, CpuId, CpuSet};
+pub use error::Error;
+pub use io::{DeviceId, IoDirection, IoError, Urgency};
+pub use page::{
+    MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
+};
+pub use time::{HZ, NS_PER_JIFFY};
+pub use zone::{NodeId, NodeMask, ZoneType};

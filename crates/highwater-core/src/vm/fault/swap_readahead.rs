@@ -1,0 +1,127 @@
+//! Which slots a fault reads besides its own, where addresses decide it (spec 04 §9.5).
+//!
+//! Without disks among the swap areas the pages around the fault's address are read, as far as their
+//! entries name slots; the region keeps the history. With a disk [`crate::swap`] reads the slots around.
+
+use core::ops::Range;
+
+use crate::host::{Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::page::{PageFlags, Pfn};
+use crate::swap::{HITS_MAX, Slot, VmaSwapState, window_size};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vm::{Area, PTES, Pte, Space};
+use crate::vmstat::VmEvent;
+
+/// A window by addresses has at most 2^this pages.
+const VMA_ORDER_MAX: u64 = 5;
+const TABLE_PAGES: u32 = PTES as u32;
+
+/// The window by addresses, within `bounds` (the region and the page table).
+fn vma_window(prev: u32, at: u32, size: u32, bounds: Range<u32>) -> Range<u32> {
+    let (at, size) = (i64::from(at), i64::from(size));
+    let start = match i64::from(prev) - at {
+        -1 => at,
+        1 => at - size + 1,
+        _ => at - (size - 1) / 2,
+    };
+    let clip = |page: i64| page.clamp(bounds.start.into(), bounds.end.into()) as u32;
+    clip(start)..clip(start + size)
+}
+
+impl<H: Devices> Kernel<H> {
+    /// The cached page of a slot that a fault at `vpn` wants, with a reference; counts for the
+    /// history of readahead.
+    pub(crate) fn swap_cache_lookup(
+        &self,
+        cx: &Cx<'_, H>,
+        area: &Area<H>,
+        vpn: u32,
+        slot: Slot,
+    ) -> Option<Pfn> {
+        let pfn = self.swap_cache_get(cx, slot)?;
+        let page = self.mem.map.page(pfn);
+        let was_ahead = page.flag_test_clear::<H>(PageFlags::SWAP_READAHEAD);
+        if was_ahead {
+            self.mem.events.add(cx.cpu(), VmEvent::SwapRaHit, 1);
+        }
+        if !self.swap.any_rotational {
+            let mut state = area.swap.lock(cx.cpu());
+            state.prev = vpn;
+            state.hits = (state.hits + u32::from(was_ahead)).min(HITS_MAX);
+        } else if was_ahead {
+            self.swap.history.hits.fetch_add(1, Relaxed);
+        }
+        Some(pfn)
+    }
+
+    /// A fault needs a slot that is not cached: reads it and its neighbours as the areas and the
+    /// history say; the page, with a reference, perhaps still locked under input. None if there is
+    /// no memory, or if nobody names the slot any more.
+    pub(crate) fn swapin_readahead(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        area: &Area<H>,
+        vpn: u32,
+        slot: Slot,
+    ) -> Option<Pfn> {
+        let ahead = if self.swap.any_rotational {
+            self.read_cluster(cx, slot)
+        } else {
+            self.read_around(cx, space, area, vpn)
+        };
+        self.swapin_one(cx, slot, !ahead).map(|(pfn, _)| pfn)
+    }
+
+    /// Reads the slots that entries around one name; true if there was more than that one to read.
+    fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>, vpn: u32) -> bool {
+        let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
+        if max == 1 {
+            return false;
+        }
+        let (prev, size) = {
+            let mut state = area.swap.lock(cx.cpu());
+            let size = window_size(state.prev, vpn, state.hits, state.window, max);
+            let prev = state.prev;
+            *state = VmaSwapState { prev: vpn, window: size, hits: 0 };
+            (prev, size)
+        };
+        if size == 1 {
+            return false;
+        }
+        let table = vpn & !(TABLE_PAGES - 1);
+        let bounds = area.start.max(table)..area.end.min(table + TABLE_PAGES);
+        let window = vma_window(prev, vpn, size, bounds);
+        let table = space.table_of(cx.cpu(), vpn);
+        self.plug_start(cx);
+        for at in window {
+            // Without the table's lock: what is read for nothing does no harm.
+            let entry = table.as_ref().map_or(Pte::NONE, |table| table.peek(at));
+            if let Some(slot) = entry.slot() {
+                self.read_ahead(cx, slot, at == vpn);
+            }
+        }
+        self.plug_finish(cx);
+        self.lru_add_drain(cx);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Vector 20: places.
+    #[test]
+    fn a_window_lies_where_the_faults_go() {
+        let bounds = |at: u32| at / 512 * 512..at / 512 * 512 + 512;
+        let window = |prev, at| vma_window(prev, at, 8, bounds(at));
+        assert_eq!(window(999, 1000), 1000..1008);
+        assert_eq!(window(1001, 1000), 993..1001);
+        assert_eq!(window(1, 1000), 997..1005);
+        assert_eq!(window(1022, 1023), 1023..1024);
+        assert_eq!(window(1, 1024), 1024..1029);
+        assert_eq!(vma_window(9, 1, 8, 0..3), 0..3, "below page 0");
+    }
+}
