@@ -11,9 +11,10 @@ use highwater_core::audit;
 use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
 use highwater_core::host::{CpuId, Cx, Solo, TaskFlags};
 use highwater_core::page::{MigrateType, Order, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::vmstat::ZoneStat;
-use highwater_core::zone::{NodeId, ZoneType, boot::boot};
+use highwater_core::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
 const USER: Gfp = Gfp::GFP_HIGHUSER_MOVABLE;

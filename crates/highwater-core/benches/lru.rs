@@ -13,13 +13,15 @@ use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::lru::{BatchKind, LruKind};
 use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::reclaim::IsolateMode;
-use highwater_core::zone::{NodeId, ZoneType, boot::boot};
+use highwater_core::units::LruVecId;
+use highwater_core::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
 /// The lists of the only node.
-const VEC: usize = 0;
+const VEC: LruVecId = LruVecId::new(0);
 /// Pages of one isolation (SWAP_CLUSTER_MAX).
 const CLUSTER: usize = 32;
 
@@ -86,7 +88,7 @@ impl<'h> Stage<'h> {
     }
 
     fn size(&self, list: LruKind) -> u64 {
-        self.kernel.lru.vecs[VEC].size(list)
+        self.kernel.lru.vec(VEC).size(list)
     }
 
     /// All pages can be freed, and nothing else is in use.

@@ -14,9 +14,10 @@ use highwater_core::host::{CpuId, Cx, Solo, TaskFlags};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page::{Order, PageFlags, Pfn};
 use highwater_core::page_alloc::Gfp;
+use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{FileSpec, OpenFile};
 use highwater_core::vmstat::VmEvent;
-use highwater_core::zone::{NodeId, boot::boot, watermark::Marks};
+use highwater_core::zone::{NodeId, watermark::Marks};
 
 const PAGE: u64 = 4096;
 

@@ -13,9 +13,9 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
+use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::FileSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
-use highwater_core::zone::boot::boot;
 
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 

@@ -51,26 +51,26 @@
 extern crate alloc;
 
 // In the order of the floors, lowest first (`highwater`'s `tests/tidy.rs` holds them to it).
-pub mod units;
-pub mod sync;
-pub mod trace;
-pub mod host;
-pub mod wait;
-pub mod config;
-pub mod page;
-pub mod vmstat;
-pub mod zone;
-pub mod page_alloc;
-pub mod block;
-pub mod lru;
-pub mod page_cache;
-pub mod swap;
-pub mod vm;
-pub mod writeback;
-pub mod reclaim;
-pub mod syscall;
-pub mod kernel;
-pub mod proc;
 pub mod audit;
+pub mod block;
+pub mod config;
+pub mod host;
+pub mod kernel;
+pub mod lru;
+pub mod page;
+pub mod page_alloc;
+pub mod page_cache;
+pub mod proc;
+pub mod reclaim;
+pub mod swap;
+pub mod sync;
+pub mod syscall;
+pub mod trace;
+pub mod units;
+pub mod vm;
+pub mod vmstat;
+pub mod wait;
+pub mod writeback;
+pub mod zone;
 
 pub use kernel::Kernel;

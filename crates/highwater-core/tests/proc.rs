@@ -7,7 +7,7 @@ use highwater_core::config::{Machine, ZoneSpec};
 use highwater_core::host::CpuId;
 use highwater_core::page::{MigrateType, Pfn};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::vmstat::proc::{DirtyThresholds, buddyinfo, pagetypeinfo, vmstat, zoneinfo};
+use highwater_core::proc::{DirtyThresholds, buddyinfo, pagetypeinfo, vmstat, zoneinfo};
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_core::zone::{NodeId, ZoneType};
 

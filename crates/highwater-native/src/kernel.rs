@@ -13,7 +13,7 @@ use highwater_core::Kernel;
 use highwater_core::config::{Machine, Policy};
 use highwater_core::host::{CpuId, Cx, TaskFlags};
 use highwater_core::kernel::{Daemon, Error, KernelSpec};
-use highwater_core::zone::boot::boot;
+use highwater_core::page_alloc::boot;
 
 use crate::cpu::{CpuLease, LeaseError};
 use crate::host::{NativeError, NativeHost, NativeOptions};

@@ -3,8 +3,8 @@
 use highwater_core::config::{Machine, Policy};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::page::{Order, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{FreeError, Gfp, NoRelief, PageAllocator};
-use highwater_core::zone::boot::boot;
 
 use crate::cpu::{CpuLease, LeaseError};
 use crate::host::{NativeError, NativeHost, NativeOptions};

@@ -5,11 +5,11 @@
 use highwater_core::config::{Machine, Policy, preset};
 use highwater_core::host::{CpuId, Cx, Host, Lock, NS_PER_JIFFY, Solo};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::sync::order::LockClass;
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::NodeId;
-use highwater_core::zone::boot::boot;
 use highwater_native::{NativeHost, NativeOptions};
 
 fn machine() -> Machine {

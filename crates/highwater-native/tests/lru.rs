@@ -17,14 +17,16 @@ use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::lru::{BatchKind, LruKind};
 use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::reclaim::IsolateMode;
-use highwater_core::zone::{NodeId, ZoneType, boot::boot};
+use highwater_core::units::LruVecId;
+use highwater_core::zone::{NodeId, ZoneType};
 use highwater_native::{NativeHost, NativeOptions};
 
 const NR_CPUS: u16 = 4;
 /// The lists of the only node.
-const VEC: usize = 0;
+const VEC: LruVecId = LruVecId::new(0);
 
 fn seconds() -> u64 {
     std::env::var("HIGHWATER_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2)

@@ -15,11 +15,12 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, TaskFlags};
 use highwater_core::kernel::{Daemon, Error, KernelSpec};
-use highwater_core::syscall::FileAdvice;
+use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::syscall::FileAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::NodeStat;
-use highwater_core::zone::{NodeId, boot::boot};
+use highwater_core::zone::NodeId;
 use highwater_native::{NativeHost, NativeOptions};
 
 const NR_WORKERS: u16 = 4;

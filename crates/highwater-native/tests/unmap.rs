@@ -174,7 +174,12 @@ impl Thread<'_, '_> {
             }
             1 => kernel.munmap(cx, space, start, pages.min(40)),
             2..4 => {
-                let advice = [MemoryAdvice::DontNeed, MemoryAdvice::Free, MemoryAdvice::Cold, MemoryAdvice::PageOut];
+                let advice = [
+                    MemoryAdvice::DontNeed,
+                    MemoryAdvice::Free,
+                    MemoryAdvice::Cold,
+                    MemoryAdvice::PageOut,
+                ];
                 kernel.madvise(cx, space, start, pages, advice[self.below(4) as usize])
             }
             4 => {

@@ -39,8 +39,8 @@ use highwater_core::Kernel;
 use highwater_core::config::{Machine, MachineError, Policy};
 use highwater_core::host::{CpuId, Cx, HZ, TaskFlags};
 use highwater_core::kernel::{Daemon, KernelSpec};
+use highwater_core::page_alloc::boot;
 use highwater_core::swap::SwapSpec;
-use highwater_core::zone::boot::boot;
 
 use crate::cost::CostModel;
 use crate::digest::{Digest, DigestPlan};

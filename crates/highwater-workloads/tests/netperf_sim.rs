@@ -6,7 +6,7 @@ use highwater_core::audit;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::page_alloc::NoRelief;
-use highwater_core::zone::boot::boot;
+use highwater_core::page_alloc::boot;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::engine::{Engine, Spawn};
 use highwater_sim::host::{SimHost, Tracing, engine_config};

@@ -14,10 +14,11 @@ use std::error::Error;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cost, CpuId, Cx, Host, Lock, NS_PER_JIFFY};
 use highwater_core::page::{Order, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::sync::order::LockClass;
 use highwater_core::trace::Event;
-use highwater_core::zone::{NodeId, boot::boot};
+use highwater_core::zone::NodeId;
 
 /// Counts charges; time is what they cost.
 struct Counting {

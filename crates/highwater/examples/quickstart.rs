@@ -11,7 +11,8 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Host};
 use highwater_core::page::{Order, PAGE_SIZE};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::vmstat::{VmEvent, proc};
+use highwater_core::proc;
+use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeMachine, NativeOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {

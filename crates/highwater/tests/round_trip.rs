@@ -12,8 +12,8 @@ use highwater_core::config::{Machine, Policy};
 use highwater_core::host::{CpuId, Cx, EventSink, Solo};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
+use highwater_core::proc;
 use highwater_core::trace::Event;
-use highwater_core::vmstat::proc;
 use highwater_core::zone::{NodeId, boot};
 
 /// Writes events as ftrace prints them.

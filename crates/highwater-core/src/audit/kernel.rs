@@ -30,7 +30,7 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Page, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
-use crate::zone::ZoneType;
+use crate::zone::ZoneId;
 
 /// What the audit of a kernel found, in frames unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -87,7 +87,7 @@ pub fn check_kernel_besides<H: Devices>(
         uses: vec![Use::default(); kernel.mem.map.len()],
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
-        zones: vec![[0; ZoneStat::COUNT]; kernel.mem.nr_nodes() * ZoneType::COUNT],
+        zones: vec![[0; ZoneStat::COUNT]; ZoneId::count(kernel.mem.nr_nodes())],
         report: KernelReport { memory, ..KernelReport::default() },
     };
     audit.spaces()?;
@@ -188,12 +188,12 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
 
     /// Counts pages for a node counter, on a page's node.
     pub(super) fn count(&mut self, page: &Page, item: NodeStat, pages: u64) {
-        self.nodes[page.zone_index() / ZoneType::COUNT][item as usize] += pages;
+        self.nodes[page.node().idx()][item as usize] += pages;
     }
 
     /// Counts a page for a zone counter.
     pub(super) fn count_zone(&mut self, page: &Page, item: ZoneStat) {
-        self.zones[page.zone_index()][item as usize] += 1;
+        self.zones[page.zone_id().idx()][item as usize] += 1;
     }
 
     /// Transfers that the devices have.
@@ -224,7 +224,7 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
             }
         }
         for zone in self.k.mem.populated_zones() {
-            let expected = &self.zones[zone.node.idx() * ZoneType::COUNT + zone.zone.idx()];
+            let expected = &self.zones[zone.id().idx()];
             for &item in ZONE_COUNTERS {
                 let (counted, walked) =
                     (zone.stats.read_exact(item as usize), expected[item as usize]);

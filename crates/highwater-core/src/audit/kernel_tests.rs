@@ -16,12 +16,13 @@ use crate::kernel::{Kernel, KernelSpec};
 use crate::lru::{LruKind, Shadow};
 use crate::page::{Order, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
+use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, Mark, OpenFile};
 use crate::swap::{Slot, SwapSpec};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
+use crate::units::LruVecId;
 use crate::vm::{Access, AreaFlags, Backing, PageTable, Pte, Space};
-use crate::page_alloc::boot;
 use crate::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
@@ -203,14 +204,14 @@ fn wrong_lists() {
     let rule = broken_by(|s| s.page_at(s.anon + 155).flag_clear::<Solo>(PageFlags::LRU));
     assert!(matches!(rule, Rule::LruSize | Rule::OffLists), "{rule:?}");
     let rule = broken_by(|s| {
-        s.k.lru.vecs[0].sizes[ZoneType::Dma32.idx()][LruKind::ActiveFile as usize]
+        s.k.lru.vec(LruVecId::new(0)).sizes[ZoneType::Dma32.idx()][LruKind::ActiveFile as usize]
             .fetch_add(1, Relaxed);
     });
     assert_eq!(rule, Rule::LruSize);
     assert_eq!(broken_by(|s| s.file_page(7).prev.store(5, Relaxed)), Rule::Links);
     let rule = broken_by(|s| {
         let pfn = s.cached(7);
-        s.k.lock_lru(&s.cx, 0).unlink(pfn);
+        s.k.lock_lru(&s.cx, LruVecId::new(0)).unlink(pfn);
         s.file_page(7).flag_clear::<Solo>(PageFlags::LRU);
     });
     assert_eq!(rule, Rule::OffLists);

@@ -10,7 +10,7 @@ use crate::host::{CpuId, Host};
 use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageMap, PageWord, Pfn};
 use crate::page_alloc::Pcp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::zone::{FreeArea, Zone, ZoneType};
+use crate::zone::{FreeArea, Zone};
 
 /// Marks that only the head of a block carries.
 pub(super) const HEAD_MARKS: PageWord = PageWord::BUDDY
@@ -124,8 +124,7 @@ impl<H: Host> Audit<'_, H> {
             );
             return self.broken(zone, pfn, Rule::Label, found);
         }
-        let index = zone.node.idx() * ZoneType::COUNT + zone.zone.idx();
-        if page.zone_index() != index {
+        if page.zone_id() != zone.id() {
             return self.broken(zone, pfn, Rule::Label, "belongs to another zone".into());
         }
         if page.refcount() != 0 {

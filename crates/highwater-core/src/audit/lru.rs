@@ -10,21 +10,22 @@ use crate::host::{CpuId, Devices, Lock};
 use crate::lru::{BatchKind, LruKind};
 use crate::page::{PageFlags, PageWord, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::ZoneType;
 
 impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn lists(&mut self) -> Result<(), AuditError> {
-        let nr_vecs = self.k.lru.vecs.len();
+        let nr_vecs = self.k.lru.iter().count();
         let mut sizes = vec![[[0_u64; LruKind::COUNT]; ZoneType::COUNT]; nr_vecs];
-        for (index, vec) in self.k.lru.vecs.iter().enumerate() {
+        for (id, vec) in self.k.lru.iter() {
             let lists = vec.lists.lock(self.cx.cpu()).lists;
             for (list, kind) in lists.iter().zip(LruKind::ALL) {
                 let pages = walk(&self.k.mem.map, list)
                     .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
                 for pfn in pages {
-                    let zone = self.listed(index, kind, pfn)?;
-                    sizes[index][zone][kind as usize] += 1;
+                    let zone = self.listed(id, kind, pfn)?;
+                    sizes[id.idx()][zone][kind as usize] += 1;
                 }
             }
         }
@@ -32,9 +33,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for pfn in (0..self.k.mem.map.len() as u32).map(Pfn) {
             let page = self.page(pfn);
             if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(PageWord::USED) {
-                let index = self.k.lru.index_of(page);
-                let zone = self.listed(index, LruKind::Unevictable, pfn)?;
-                sizes[index][zone][LruKind::Unevictable as usize] += 1;
+                let id = self.k.lru.id_of(page);
+                let zone = self.listed(id, LruKind::Unevictable, pfn)?;
+                sizes[id.idx()][zone][LruKind::Unevictable as usize] += 1;
             }
         }
         self.sizes(&sizes)?;
@@ -45,14 +46,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     }
 
     fn sizes(&self, sizes: &[[[u64; LruKind::COUNT]; ZoneType::COUNT]]) -> Result<(), AuditError> {
-        for (index, (vec, zones)) in self.k.lru.vecs.iter().zip(sizes).enumerate() {
+        for ((id, vec), zones) in self.k.lru.iter().zip(sizes) {
             for (zone, (found, counted)) in zones.iter().zip(&vec.sizes).enumerate() {
                 for kind in LruKind::ALL {
                     let counted = counted[kind as usize].load(Relaxed);
                     let found = found[kind as usize];
                     if counted != found {
                         let found = format!(
-                            "{kind:?} of lists {index}, zone type {zone}, counts {counted} pages \
+                            "{kind:?} of lists {id:?}, zone type {zone}, counts {counted} pages \
                              and has {found}"
                         );
                         return self.broken(None, Rule::LruSize, found);
@@ -64,22 +65,22 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     }
 
     /// The page is on a list; the type of its zone.
-    fn listed(&mut self, index: usize, kind: LruKind, pfn: Pfn) -> Result<usize, AuditError> {
+    fn listed(&mut self, id: LruVecId, kind: LruKind, pfn: Pfn) -> Result<usize, AuditError> {
         let page = self.in_use(pfn, "an LRU list")?;
         let marks = page.marks();
         let is_right = marks.contains(PageFlags::LRU)
             && LruKind::of(marks) == kind
-            && self.k.lru.index_of(page) == index;
+            && self.k.lru.id_of(page) == id;
         let entry = &mut self.uses[pfn.idx()];
         if !is_right || entry.is.contains(Found::LISTED) {
-            let found = format!("is on {kind:?} of lists {index}, has {marks:?}");
+            let found = format!("is on {kind:?} of lists {id:?}, has {marks:?}");
             return self.broken(pfn, Rule::LruList, found);
         }
         entry.is |= Found::LISTED;
         self.report.on_lists += 1;
         self.count(page, node_item(kind), 1);
         self.count_zone(page, zone_item(kind));
-        Ok(page.zone_index() % ZoneType::COUNT)
+        Ok(page.zone_id().zone_type().idx())
     }
 
     fn batches(&mut self, cpu: CpuId) -> Result<(), AuditError> {

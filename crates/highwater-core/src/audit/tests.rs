@@ -9,10 +9,10 @@ use super::{AuditReport, Rule, check};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::page_alloc::boot;
 use crate::page_alloc::{Gfp, NoRelief, PageAllocator};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::ZoneStat;
-use crate::page_alloc::boot;
 use crate::zone::{NodeId, Zone, ZoneType};
 
 const CPU: CpuId = CpuId(0);

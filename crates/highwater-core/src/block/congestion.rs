@@ -8,8 +8,8 @@
 
 use crate::config::DeviceCongestion;
 use crate::host::{CpuId, IoDirection, IoRequest, Tasks, Urgency};
-use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use crate::wait::WaitQueue;
 
 /// Requests of each pool that an old queue took (`BLKDEV_MAX_RQ`).
 pub(super) const LEGACY_REQUESTS: u32 = 128;

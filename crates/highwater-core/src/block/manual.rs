@@ -13,10 +13,10 @@ use crate::host::{
 };
 use crate::kernel::KernelSpec;
 use crate::page::{Order, Pfn};
+use crate::page_alloc::boot;
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::trace::Event;
-use crate::page_alloc::boot;
 
 /// [`Solo`] with devices that keep requests. Who sleeps is awake again when the oldest is done.
 #[derive(Default)]

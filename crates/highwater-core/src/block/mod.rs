@@ -21,12 +21,12 @@ mod tests;
 mod vectors;
 mod wbt;
 
+pub use crate::host::{Bio, BioKind, BioVector, WriteClass};
+pub use crate::units::DeviceId;
 pub use complete::Completion;
 pub use congestion::{Congestion, Pool, thresholds as congestion_thresholds};
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};
-pub use crate::host::{Bio, BioKind, BioVector, WriteClass};
-pub use crate::units::DeviceId;
 pub use vectors::BioVectors;
 pub(crate) use vectors::Writer;
 

@@ -22,9 +22,9 @@ use crate::config::DeviceCongestion;
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
-use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::vmstat::VmEvent;
+use crate::wait::WaitQueue;
 
 const ONE_SECOND: u64 = 1 << 32;
 const ALL_MASK: u64 = ONE_SECOND - 1;

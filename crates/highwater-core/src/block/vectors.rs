@@ -26,10 +26,10 @@ use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
-use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::NodeStat;
+use crate::wait::WaitQueue;
 
 /// Empty slabs of this size that are kept (`min_partial`: half the logarithm of 4096).
 const KEPT_MAX: usize = 6;

@@ -20,8 +20,8 @@
 
 use super::{BlockDevice, WriteClass};
 use crate::host::{Cx, Devices, HZ, IoDirection, IoRequest, TaskFlags, Urgency};
-use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::wait::WaitQueue;
 
 /// Requests that count, at most.
 const DEPTH_MAX: u32 = 16;

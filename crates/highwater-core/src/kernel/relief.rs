@@ -6,7 +6,7 @@ use crate::page::{Order, Pfn};
 use crate::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
-use crate::zone::{NodeId, Zone, ZoneType};
+use crate::zone::{NodeId, Zone, ZoneId, ZoneType};
 
 impl<H: Devices> Relief<H> for Kernel<H> {
     fn wake_kswapd(
@@ -37,7 +37,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         (CompactResult::Absent, None)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: usize, _: Order) {}
+    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: ZoneId, _: Order) {}
 
     fn node_reclaim(
         &self,

@@ -17,8 +17,8 @@
 //! interrupts need no other. `pending` says without the lock whether there is anything to drain; a
 //! remote reader may see an old value, and miss an entry that was added at the same time.
 
-use super::{LockedLru, Takings};
 use super::mlock::MlockOp;
+use super::{LockedLru, Takings};
 use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock, Phase};
 use crate::kernel::Kernel;
 use crate::page::{Page, PageFlags, Pfn};

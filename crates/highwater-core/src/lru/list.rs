@@ -12,8 +12,9 @@ use crate::page::{Page, PageFlags, PageList};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
+use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, ZoneStat};
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::{NodeId, ZoneId, ZoneType};
 
 /// Anonymous or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,7 +151,7 @@ impl<H: Tasks> LruVec<H> {
 /// All lists and batches of a machine.
 pub struct Lru<H: Tasks> {
     /// One a node, or one a zone (node * 5 + zone type).
-    pub vecs: Box<[LruVec<H>]>,
+    vecs: Box<[LruVec<H>]>,
     /// By CPU.
     pub batches: Box<[CachePadded<CpuBatches<H>>]>,
     topology: LruTopology,
@@ -162,7 +163,7 @@ impl<H: Tasks> Lru<H> {
         let topology = mem.policy.reclaim.lru;
         let nr_vecs = match topology {
             LruTopology::Node => mem.nr_nodes(),
-            LruTopology::Zone => mem.nr_nodes() * ZoneType::COUNT,
+            LruTopology::Zone => ZoneId::count(mem.nr_nodes()),
         };
         let batches = (0..mem.nr_cpus() as u16)
             .map(|cpu| CachePadded::new(CpuBatches::new(host, CpuId(cpu), mem)));
@@ -173,35 +174,69 @@ impl<H: Tasks> Lru<H> {
         }
     }
 
-    /// Index of the lists a page belongs to.
+    /// The lists a page belongs to, by number.
     #[inline(always)]
-    pub fn index_of(&self, page: &Page) -> usize {
+    pub fn id_of(&self, page: &Page) -> LruVecId {
         match self.topology {
-            LruTopology::Node => page.zone_index() / ZoneType::COUNT,
-            LruTopology::Zone => page.zone_index(),
+            LruTopology::Node => LruVecId::new(page.node().idx()),
+            LruTopology::Zone => LruVecId::new(page.zone_id().idx()),
         }
     }
 
-    /// Index of a zone's lists.
-    pub fn index_of_zone(&self, node: NodeId, zone: ZoneType) -> usize {
+    /// A zone's lists, by number.
+    pub fn id_of_zone(&self, zone: ZoneId) -> LruVecId {
         match self.topology {
-            LruTopology::Node => node.idx(),
-            LruTopology::Zone => node.idx() * ZoneType::COUNT + zone.idx(),
+            LruTopology::Node => LruVecId::new(zone.node().idx()),
+            LruTopology::Zone => LruVecId::new(zone.idx()),
         }
+    }
+
+    /// The lists of a node that hold pages of zones up to `highest`, by number.
+    pub(crate) fn ids_of_node(
+        &self,
+        node: NodeId,
+        highest: ZoneType,
+    ) -> impl Iterator<Item = LruVecId> + use<H> {
+        let (first, nr) = match self.topology {
+            LruTopology::Node => (node.idx(), 1),
+            LruTopology::Zone => (ZoneId::new(node, ZoneType::Dma).idx(), highest.idx() + 1),
+        };
+        (first..first + nr).map(LruVecId::new)
+    }
+
+    /// True if pages of a zone of the node are on these lists.
+    pub(crate) fn holds_zone(&self, vec: LruVecId, zone: ZoneId) -> bool {
+        self.id_of_zone(zone) == vec
+    }
+
+    /// Lists by number.
+    #[inline(always)]
+    pub fn vec(&self, vec: LruVecId) -> &LruVec<H> {
+        &self.vecs[vec.idx()]
+    }
+
+    /// The same, none if there is no such number.
+    pub(crate) fn find(&self, vec: LruVecId) -> Option<&LruVec<H>> {
+        self.vecs.get(vec.idx())
+    }
+
+    /// All lists with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (LruVecId, &LruVec<H>)> {
+        self.vecs.iter().enumerate().map(|(index, vec)| (LruVecId::new(index), vec))
     }
 
     /// The lists a page belongs to.
     #[inline(always)]
     pub fn vec_of(&self, page: &Page) -> &LruVec<H> {
-        &self.vecs[self.index_of(page)]
+        self.vec(self.id_of(page))
     }
 
     /// The node that lists belong to.
     #[inline]
-    pub fn node_of(&self, index: usize) -> NodeId {
+    pub fn node_of(&self, vec: LruVecId) -> NodeId {
         let node = match self.topology {
-            LruTopology::Node => index,
-            LruTopology::Zone => index / ZoneType::COUNT,
+            LruTopology::Node => vec.idx(),
+            LruTopology::Zone => vec.idx() / ZoneType::COUNT,
         };
         NodeId(node as u16)
     }
@@ -209,9 +244,6 @@ impl<H: Tasks> Lru<H> {
     /// The lists of a node (per-node topology).
     #[inline(always)]
     pub fn node(&self, node: NodeId) -> &LruVec<H> {
-        match self.topology {
-            LruTopology::Node => &self.vecs[node.idx()],
-            LruTopology::Zone => &self.vecs[node.idx() * ZoneType::COUNT],
-        }
+        self.vec(self.id_of_zone(ZoneId::new(node, ZoneType::Dma)))
     }
 }

@@ -9,7 +9,8 @@ use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Page, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::zone::{NodeId, ZoneType};
+use crate::units::LruVecId;
+use crate::zone::{NodeId, ZoneId, ZoneType};
 
 type Guard<'a, H> = <<H as crate::host::Host>::Lock<LruLists> as Lock<LruLists>>::Guard<'a>;
 
@@ -17,7 +18,7 @@ type Guard<'a, H> = <<H as crate::host::Host>::Lock<LruLists> as Lock<LruLists>>
 pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     kernel: &'a Kernel<H>,
     cx: &'a Cx<'h, H>,
-    index: usize,
+    id: LruVecId,
     vec: &'a LruVec<H>,
     joined: Tally,
     left: Tally,
@@ -30,37 +31,31 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
 /// Pages of one zone that join (or leave) one list.
 #[derive(Clone, Copy)]
 struct Tally {
-    zone: usize,
+    zone: ZoneId,
     list: LruKind,
     pages: i64,
 }
 
 impl Tally {
-    const NONE: Tally = Tally { zone: 0, list: LruKind::InactiveAnon, pages: 0 };
+    const NONE: Tally = Tally {
+        zone: ZoneId::new(NodeId(0), ZoneType::Dma),
+        list: LruKind::InactiveAnon,
+        pages: 0,
+    };
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Locks the lists `self.lru.vecs[index]`.
+    /// Locks a set of lists.
     #[inline]
     pub(crate) fn lock_lru<'a, 'h>(
         &'a self,
         cx: &'a Cx<'h, H>,
-        index: usize,
+        id: LruVecId,
     ) -> LockedLru<'a, 'h, H> {
-        let vec = &self.lru.vecs[index];
+        let vec = self.lru.vec(id);
         let lists = vec.lists.lock(cx.cpu());
         let (joined, left) = (Tally::NONE, Tally::NONE);
-        LockedLru {
-            kernel: self,
-            cx,
-            index,
-            vec,
-            joined,
-            left,
-            work: 0,
-            cost: Cost::LruMove,
-            lists,
-        }
+        LockedLru { kernel: self, cx, id, vec, joined, left, work: 0, cost: Cost::LruMove, lists }
     }
 
     /// The lists of a page, locked: those in `held` if they are the ones. True if the lock was
@@ -72,35 +67,35 @@ impl<H: Devices> Kernel<H> {
         held: &mut Option<LockedLru<'a, 'h, H>>,
         page: &Page,
     ) -> bool {
-        let index = self.lru.index_of(page);
-        if held.as_ref().is_some_and(|lru| lru.index == index) {
+        let id = self.lru.id_of(page);
+        if held.as_ref().is_some_and(|lru| lru.id == id) {
             return false;
         }
         // The old lock first: two of a class are never held together.
         *held = None;
-        *held = Some(self.lock_lru(cx, index));
+        *held = Some(self.lock_lru(cx, id));
         true
     }
 
-    /// Adds `delta` pages of zone `zone` (node * 5 + type) to a list's size and counters.
+    /// Adds `delta` pages of a zone to a list's size and counters.
     pub(crate) fn lru_count(
         &self,
         cx: &Cx<'_, H>,
         vec: &LruVec<H>,
-        zone: usize,
+        zone: ZoneId,
         list: LruKind,
         delta: i64,
     ) {
         // Under the lock: nobody else writes it.
-        let size = &vec.sizes[zone % ZoneType::COUNT][list as usize];
+        let size = &vec.sizes[zone.zone_type().idx()][list as usize];
         let sum = size.load(Relaxed) as i64 + delta;
-        debug_assert!(sum >= 0, "{list:?} of zone {zone} shrinks below nothing");
+        debug_assert!(sum >= 0, "{list:?} of zone {zone:?} shrinks below nothing");
         size.store(sum as u64, Relaxed);
         let cpu = cx.cpu();
-        if let Some(zone) = &self.mem.zones[zone] {
+        let node = self.mem.node(zone.node());
+        if let Some(zone) = self.mem.zone_by_id(zone) {
             zone.stats.add(cpu, list.zone_stat() as usize, delta);
         }
-        let node = self.mem.node(NodeId((zone / ZoneType::COUNT) as u16));
         node.stats.add(cpu, list.node_stat() as usize, delta);
     }
 }
@@ -153,7 +148,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         if list != LruKind::Unevictable {
             self.lists.lists[list as usize].remove(&self.kernel.mem.map, pfn);
         }
-        let zone = page.zone_index();
+        let zone = page.zone_id();
         if self.left.list != list || self.left.zone != zone {
             self.count_left();
             self.left = Tally { zone, list, pages: 0 };
@@ -165,8 +160,8 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     fn join(&mut self, pfn: Pfn) -> (&'a Page, LruKind) {
         let page = self.kernel.mem.map.page(pfn);
         let list = LruKind::of(page.marks());
-        debug_assert_eq!(self.index, self.kernel.lru.index_of(page));
-        let zone = page.zone_index();
+        debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
+        let zone = page.zone_id();
         if self.joined.list != list || self.joined.zone != zone {
             self.count_joined();
             self.joined = Tally { zone, list, pages: 0 };

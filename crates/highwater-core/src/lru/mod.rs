@@ -27,6 +27,6 @@ mod workingset;
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
 pub(crate) use locked::LockedLru;
-pub(crate) use workingset::age as age_clock;
 pub use takings::Takings;
 pub use workingset::Shadow;
+pub(crate) use workingset::age as age_clock;

@@ -24,7 +24,7 @@ impl<H: Devices> Kernel<H> {
     fn release_last(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         let page = self.mem.map.page(pfn);
         if page.is(PageFlags::LRU) {
-            let mut lru = self.lock_lru(cx, self.lru.index_of(page));
+            let mut lru = self.lock_lru(cx, self.lru.id_of(page));
             lru.unlink(pfn);
             lru.add_work(1);
             page.flag_clear::<H>(PageFlags::LRU);
@@ -107,7 +107,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Adds to nr_mlock of a page's zone.
     pub(super) fn count_mlock(&self, cx: &Cx<'_, H>, page: &Page, delta: i64) {
-        if let Some(zone) = &self.mem.zones[page.zone_index()] {
+        if let Some(zone) = self.mem.zone_by_id(page.zone_id()) {
             zone.stats.add(cx.cpu(), ZoneStat::Mlock as usize, delta);
         }
     }

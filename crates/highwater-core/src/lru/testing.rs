@@ -10,11 +10,12 @@ use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Order, Page, PageFlags, PageOwner, Pfn, SpaceId};
+use crate::page_alloc::boot;
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
+use crate::units::LruVecId;
 use crate::vmstat::VmEvent;
-use crate::page_alloc::boot;
 use crate::zone::{NodeId, ZoneType};
 
 /// Flags of an anonymous page.
@@ -22,7 +23,7 @@ pub(crate) const ANON: PageFlags = PageFlags::SWAPBACKED;
 /// Flags of a page of a file.
 pub(crate) const FILE: PageFlags = PageFlags::empty();
 /// The lists of a machine with one node.
-pub(crate) const VEC: usize = 0;
+pub(crate) const VEC: LruVecId = LruVecId::new(0);
 
 pub(crate) struct Stage<'h> {
     pub(crate) kernel: Kernel<Solo>,
@@ -106,7 +107,7 @@ impl<'h> Stage<'h> {
 
     pub(crate) fn list(&self, pfn: Pfn) {
         self.at(pfn).flag_set::<Solo>(PageFlags::LRU);
-        self.kernel.lock_lru(&self.cx, self.kernel.lru.index_of(self.at(pfn))).link_head(pfn);
+        self.kernel.lock_lru(&self.cx, self.kernel.lru.id_of(self.at(pfn))).link_head(pfn);
     }
 
     pub(crate) fn at(&self, pfn: Pfn) -> &Page {
@@ -119,7 +120,7 @@ impl<'h> Stage<'h> {
 
     /// A list from head to tail.
     pub(crate) fn order(&self, list: LruKind) -> Vec<Pfn> {
-        let lists = self.kernel.lru.vecs[VEC].lists.lock(CpuId(0));
+        let lists = self.kernel.lru.vec(VEC).lists.lock(CpuId(0));
         lists.lists[list as usize].iter(&self.kernel.mem.map).collect()
     }
 
@@ -138,7 +139,7 @@ impl<'h> Stage<'h> {
     pub(crate) fn check(&self) {
         let (kernel, mem) = (&self.kernel, &self.kernel.mem);
         for list in LruKind::ALL {
-            let size = kernel.lru.vecs[VEC].size(list);
+            let size = kernel.lru.vec(VEC).size(list);
             let node = mem.node(NodeId(0)).stats.read_exact(list.node_stat() as usize);
             let zones: u64 = mem
                 .populated_zones()

@@ -10,6 +10,7 @@ use crate::config::LruTopology;
 use crate::host::{CpuId, Lock, Solo};
 use crate::page::{PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 use crate::zone::{NodeId, ZoneType};
 
@@ -22,7 +23,7 @@ fn node_stat(stage: &Stage<'_>, item: NodeStat) -> u64 {
 }
 
 fn clock(stage: &Stage<'_>) -> u64 {
-    stage.kernel.lru.vecs[VEC].nonresident_age.load(Relaxed)
+    stage.kernel.lru.vec(VEC).nonresident_age.load(Relaxed)
 }
 
 /// Spec 02 §23, vector 11.
@@ -118,7 +119,7 @@ fn activating_512_pages_takes_the_lock_once_a_batch() {
         assert_eq!(stage.kernel.lru.batches[0].len(&stage.cx), rest);
         assert_eq!(stage.lru_locks(|| stage.kernel.lru_add_drain(&stage.cx)), 1);
         assert_eq!(stage.events(VmEvent::Pgactivate), 512);
-        assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::ActiveFile), 512);
+        assert_eq!(stage.kernel.lru.vec(VEC).size(LruKind::ActiveFile), 512);
         stage.check();
     }
     let host = Solo::default();
@@ -254,7 +255,7 @@ fn releasing_takes_the_lock_for_pages_that_go() {
     assert_eq!(stage.events(VmEvent::Pgfree), 0);
     assert_eq!(stage.lru_locks(release), 4);
     assert_eq!(stage.events(VmEvent::Pgfree), 100);
-    assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::InactiveFile), 0);
+    assert_eq!(stage.kernel.lru.vec(VEC).size(LruKind::InactiveFile), 0);
     stage.check();
 }
 
@@ -276,7 +277,7 @@ fn locked_pages_leave_the_lists_until_their_last_lock_goes() {
     stage.kernel.lru_add_drain(&stage.cx);
     let culled = PageFlags::UNEVICTABLE | PageFlags::MLOCKED | LRU;
     assert_eq!((stage.flags(shared), stage.flags(new)), (culled, culled | ANON));
-    assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::Unevictable), 2);
+    assert_eq!(stage.kernel.lru.vec(VEC).size(LruKind::Unevictable), 2);
     assert_eq!(stage.events(VmEvent::UnevictablePgsMlocked), 2);
     assert_eq!(stage.events(VmEvent::UnevictablePgsCulled), 2);
     stage.check();
@@ -292,7 +293,7 @@ fn locked_pages_leave_the_lists_until_their_last_lock_goes() {
 
     stage.kernel.put_page(&stage.cx, new);
     assert_eq!((mlocked(), stage.events(VmEvent::UnevictablePgsCleared)), (0, 1));
-    assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::Unevictable), 0);
+    assert_eq!(stage.kernel.lru.vec(VEC).size(LruKind::Unevictable), 0);
     stage.check();
 }
 
@@ -310,14 +311,14 @@ fn a_page_locked_on_its_way_to_a_list_is_culled_there() {
     stage.kernel.lru_add_drain(&stage.cx);
     stage.kernel.lru_add_drain_all(&stage.cx);
     assert_eq!(stage.order(LruKind::InactiveAnon), [unlocked]);
-    assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::Unevictable), 1);
+    assert_eq!(stage.kernel.lru.vec(VEC).size(LruKind::Unevictable), 1);
     assert_eq!(stage.events(VmEvent::UnevictablePgsMunlocked), 1);
     stage.check();
 }
 
 /// Makes lists look as long as that.
 fn pretend(stage: &Stage<'_>, sizes: [u64; 4]) {
-    let zone = &stage.kernel.lru.vecs[VEC].sizes[ZoneType::Dma32.idx()];
+    let zone = &stage.kernel.lru.vec(VEC).sizes[ZoneType::Dma32.idx()];
     zone.iter().zip(sizes).for_each(|(size, pages)| size.store(pages, Relaxed));
 }
 
@@ -332,7 +333,7 @@ fn a_page_that_would_still_be_there_starts_active() {
         stage.flags(pfn)
     };
     let count = |item| node_stat(&stage, item);
-    stage.kernel.lru.vecs[VEC].nonresident_age.store(1_000_000, Relaxed);
+    stage.kernel.lru.vec(VEC).nonresident_age.store(1_000_000, Relaxed);
     let shadow = Shadow::new(900_000, VEC, false);
 
     pretend(&stage, [15_000, 20_000, 50_000, 60_000]);
@@ -348,7 +349,7 @@ fn a_page_that_would_still_be_there_starts_active() {
     let again = Shadow::new(900_001, VEC, true);
     assert_eq!(refault(FILE, again), ACTIVE | PageFlags::WORKINGSET);
     assert_eq!(count(NodeStat::WorkingsetRestoreFile), 1);
-    assert_eq!(stage.kernel.lru.vecs[VEC].lists.lock(CpuId(0)).file_cost, 1);
+    assert_eq!(stage.kernel.lru.vec(VEC).lists.lock(CpuId(0)).file_cost, 1);
 
     // 130,000 with free swap.
     let distant = Shadow::new(1_000_002 - 130_000, VEC, false);
@@ -371,7 +372,7 @@ fn before_5_9_only_file_pages_refault() {
     }
     assert_eq!(node_stat(&stage, NodeStat::WorkingsetRefaultAnon), 0);
     assert_eq!(node_stat(&stage, NodeStat::WorkingsetActivateFile), 1);
-    stage.kernel.lru.vecs[VEC].nonresident_age.store(12, Relaxed);
+    stage.kernel.lru.vec(VEC).nonresident_age.store(12, Relaxed);
     stage.kernel.workingset_refault(&stage.cx, stage.page(FILE), shadows[1]);
     assert_eq!(node_stat(&stage, NodeStat::WorkingsetActivateFile), 1, "12 > 10 active file pages");
 }
@@ -381,7 +382,7 @@ fn lists_of_zones_have_shadows_of_their_own() {
     let host = Solo::default();
     let stage = Stage::policy(&host, |p| p.reclaim.lru = LruTopology::Zone);
     let shadow = stage.kernel.workingset_eviction(&stage.cx, stage.page(FILE));
-    assert_eq!(shadow.vec(), ZoneType::Dma32.idx());
+    assert_eq!(shadow.vec(), LruVecId::new(ZoneType::Dma32.idx()));
     assert_eq!(stage.kernel.lru.node_of(shadow.vec()), NodeId(0));
 }
 
@@ -406,7 +407,7 @@ fn cost_notes_decay() {
     let stage = Stage::new(&host);
     pretend(&stage, [250_000; 4]);
     let costs = || {
-        let lists = stage.kernel.lru.vecs[VEC].lists.lock(CpuId(0));
+        let lists = stage.kernel.lru.vec(VEC).lists.lock(CpuId(0));
         (lists.anon_cost, lists.file_cost)
     };
     let note = |t, pages| stage.kernel.lru_note_cost(&stage.cx, VEC, t, pages);

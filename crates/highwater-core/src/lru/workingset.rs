@@ -15,6 +15,7 @@ use crate::page::{PageFlags, Pfn};
 use crate::page_alloc::Relief;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::bump;
+use crate::units::LruVecId;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
@@ -37,17 +38,17 @@ impl Shadow {
     const CLOCK_MASK: u64 = (1 << 36) - 1;
 
     /// A page of the lists `vec` was evicted at `clock`.
-    pub const fn new(clock: u64, vec: usize, is_workingset: bool) -> Shadow {
+    pub const fn new(clock: u64, vec: LruVecId, is_workingset: bool) -> Shadow {
         Shadow(
             (clock & Self::CLOCK_MASK) << Self::CLOCK_SHIFT
-                | (vec as u64 & Self::VEC_MASK) << Self::VEC_SHIFT
+                | (vec.idx() as u64 & Self::VEC_MASK) << Self::VEC_SHIFT
                 | is_workingset as u64,
         )
     }
 
     /// The lists it was evicted from.
-    pub const fn vec(self) -> usize {
-        (self.0 >> Self::VEC_SHIFT & Self::VEC_MASK) as usize
+    pub const fn vec(self) -> LruVecId {
+        LruVecId::new((self.0 >> Self::VEC_SHIFT & Self::VEC_MASK) as usize)
     }
 
     /// It had been deactivated before.
@@ -66,14 +67,14 @@ impl<H: Devices> Kernel<H> {
     pub fn workingset_eviction(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Shadow {
         let _ = cx;
         let page = self.mem.map.page(pfn);
-        let index = self.lru.index_of(page);
-        let vec = &self.lru.vecs[index];
+        let id = self.lru.id_of(page);
+        let vec = self.lru.vec(id);
         let clock = vec.nonresident_age.load(Relaxed);
         // Before 5.9 anonymous pages leave no trace; their shadows are not looked at either.
         if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
             age::<H>(vec, 1);
         }
-        Shadow::new(clock, index, page.is(PageFlags::WORKINGSET))
+        Shadow::new(clock, id, page.is(PageFlags::WORKINGSET))
     }
 
     /// A page came back for which a shadow was found: counts the refault and decides whether it
@@ -85,7 +86,7 @@ impl<H: Devices> Kernel<H> {
         if page_type == PageType::Anon && !counts_anon {
             return;
         }
-        let Some(vec) = self.lru.vecs.get(shadow.vec()) else {
+        let Some(vec) = self.lru.find(shadow.vec()) else {
             debug_assert!(false, "a shadow of lists that do not exist");
             return;
         };
@@ -103,7 +104,7 @@ impl<H: Devices> Kernel<H> {
         count(NodeStat::WorkingsetActivateAnon);
         if shadow.is_workingset() {
             page.flag_set::<H>(PageFlags::WORKINGSET);
-            self.lru_note_cost(cx, self.lru.index_of(page), page_type, 1);
+            self.lru_note_cost(cx, self.lru.id_of(page), page_type, 1);
             count(NodeStat::WorkingsetRestoreAnon);
         }
     }
@@ -130,7 +131,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Charges `pages` to a type's cost of the lists `vec` and lets the costs decay (§8.5). Without
     /// effect on kernels that weigh by rotation (up to 5.7).
-    pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: usize, page_type: PageType, pages: u64) {
+    pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
         if self.mem.policy.reclaim.balance != BalanceRule::Cost {
             return;
         }
@@ -183,19 +184,24 @@ const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
 mod tests {
     use super::*;
 
+    const FIRST: LruVecId = LruVecId::new(0);
+
     #[test]
     fn a_shadow_keeps_what_it_was_given() {
-        let shadow = Shadow::new((1 << 36) + 7, 319, true);
-        assert_eq!((shadow.vec(), shadow.is_workingset(), shadow.distance(107)), (319, true, 100));
-        assert!(!Shadow::new(7, 0, false).is_workingset());
+        let shadow = Shadow::new((1 << 36) + 7, LruVecId::new(319), true);
+        assert_eq!(
+            (shadow.vec(), shadow.is_workingset(), shadow.distance(107)),
+            (LruVecId::new(319), true, 100)
+        );
+        assert!(!Shadow::new(7, FIRST, false).is_workingset());
     }
 
     /// Spec 02 §23, vector 9.
     #[test]
     fn distances_count_modulo_the_clock() {
-        assert_eq!(Shadow::new(900_000, 0, false).distance(1_000_000), 100_000);
-        assert_eq!(Shadow::new((1 << 36) - 100, 0, false).distance(50), 150);
-        assert_eq!(Shadow::new((1 << 36) - 100, 0, false).distance((1 << 36) + 50), 150);
+        assert_eq!(Shadow::new(900_000, FIRST, false).distance(1_000_000), 100_000);
+        assert_eq!(Shadow::new((1 << 36) - 100, FIRST, false).distance(50), 150);
+        assert_eq!(Shadow::new((1 << 36) - 100, FIRST, false).distance((1 << 36) + 50), 150);
     }
 
     /// Spec 02 §23, vector 9.

@@ -22,7 +22,7 @@ use bitflags::bitflags;
 
 use super::{MigrateType, Order, Pfn};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::units::{NodeId, ZoneType};
+use crate::units::{NodeId, ZoneId, ZoneType};
 
 bitflags! {
     /// Flag bits of a page word.
@@ -83,11 +83,10 @@ impl PageState {
         self.0 & PLACE_MASK
     }
 
-    /// Index of the frame's zone in the table of all zones (node * 5 + zone type).
+    /// The frame's zone.
     #[inline(always)]
-    pub fn zone_index(self) -> usize {
-        let node = (self.0 >> NODE_SHIFT) & 0x3ff;
-        node as usize * ZoneType::COUNT + self.zone_type_index()
+    pub fn zone_id(self) -> ZoneId {
+        ZoneId::from_parts((self.0 >> NODE_SHIFT) & 0x3ff, (self.0 >> ZONE_SHIFT) & 0x7)
     }
 
     /// The frame's node.
@@ -174,10 +173,10 @@ impl Page {
         self.state().place()
     }
 
-    /// Index of the frame's zone in the table of all zones (node * 5 + zone type).
+    /// The frame's zone.
     #[inline(always)]
-    pub fn zone_index(&self) -> usize {
-        self.state().zone_index()
+    pub fn zone_id(&self) -> ZoneId {
+        self.state().zone_id()
     }
 
     /// The frame's node.

@@ -8,9 +8,9 @@ mod descriptor;
 mod list;
 pub mod usage;
 
-pub use descriptor::{Page, PageMap, PageState, PageWord};
-pub use list::PageList;
 pub use crate::units::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
+pub use descriptor::{Page, PageMap, PageState, PageWord};
+pub use list::PageList;
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

@@ -17,7 +17,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, NodeStat, StatSet};
 use crate::zone::zonelist::{self, NodeSummary};
-use crate::zone::{Mark, Node, NodeId, Zone, ZoneInfo, ZoneType, watermark};
+use crate::zone::{Mark, Node, NodeId, Zone, ZoneId, ZoneInfo, ZoneType, watermark};
 
 /// THP turns itself off below this much memory (512 MiB), and then raises nothing.
 const THP_MIN_PAGES: u64 = 512 << 8;
@@ -65,15 +65,14 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
     let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
     let map = PageMap::new(machine.end_pfn() as u32);
     let mut zones: Vec<Option<Zone<H>>> = Vec::new();
-    zones.resize_with(machine.nodes.len() * ZoneType::COUNT, || None);
+    zones.resize_with(ZoneId::count(machine.nodes.len()), || None);
     for (node, spec) in zone_specs(machine).filter(|(_, z)| z.present > 0) {
         let (start, nr) = (Pfn(spec.start_pfn as u32), spec.spanned as u32);
         map.assign(start, nr, node, spec.zone);
         let info =
             ZoneInfo::new(node, spec.zone, start, start.add(nr), spec.present, nr_cpus, grouping);
         info.set_boost_factor(machine.tunables.watermark_boost_factor);
-        let index = node.idx() * ZoneType::COUNT + spec.zone.idx();
-        zones[index] = Some(Zone::new(host, info, nr_cpus));
+        zones[ZoneId::new(node, spec.zone).idx()] = Some(Zone::new(host, info, nr_cpus));
     }
     let mut cpu_node = vec![NodeId(0); nr_cpus];
     for (n, node) in machine.nodes.iter().enumerate() {

@@ -96,7 +96,7 @@ impl<H: Host> PageAllocator<H> {
     #[inline(always)]
     fn free_block(&self, cx: &Cx<'_, H>, state: PageState, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
-        let Some(Some(zone)) = self.zones.get(state.zone_index()) else {
+        let Some(Some(zone)) = self.zones.get(state.zone_id().idx()) else {
             return;
         };
         let migratetype = zone.pageblock_type(pfn);

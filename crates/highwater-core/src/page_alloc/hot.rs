@@ -97,8 +97,8 @@ mod tests {
     use crate::config::{Machine, PRESETS, preset};
     use crate::host::{CpuId, Solo};
     use crate::page_alloc::NoRelief;
-    use crate::sync::order::LockClass;
     use crate::page_alloc::boot;
+    use crate::sync::order::LockClass;
 
     /// Everything that can be seen from outside after a run.
     type Seen = (Vec<Option<Pfn>>, Vec<(CpuId, Event)>, Vec<u64>, Vec<u64>, Vec<u64>);

@@ -47,7 +47,7 @@ use crate::page::{PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::vmstat::{EventSet, NodeStat};
 use crate::zone::zonelist::{ZoneRef, Zonelists};
-use crate::zone::{FreeArea, Node, NodeId, Zone, ZoneType};
+use crate::zone::{FreeArea, Node, NodeId, Zone, ZoneId, ZoneType};
 
 /// Pages one direct reclaim aims at (`SWAP_CLUSTER_MAX`).
 pub const DIRECT_RECLAIM_TARGET: u64 = 32;
@@ -127,13 +127,19 @@ impl<H: Host> PageAllocator<H> {
 
     /// A zone by node and type; none if it has no memory.
     pub fn zone(&self, node: NodeId, zone: ZoneType) -> Option<&Zone<H>> {
-        self.zones.get(node.idx() * ZoneType::COUNT + zone.idx())?.as_ref()
+        self.zone_by_id(ZoneId::new(node, zone))
+    }
+
+    /// A zone by number; none if it has no memory.
+    #[inline(always)]
+    pub fn zone_by_id(&self, zone: ZoneId) -> Option<&Zone<H>> {
+        self.zones.get(zone.idx())?.as_ref()
     }
 
     /// The zone a frame belongs to.
     #[inline(always)]
     pub fn zone_of(&self, pfn: Pfn) -> Option<&Zone<H>> {
-        self.zones.get(self.map.page(pfn).zone_index())?.as_ref()
+        self.zone_by_id(self.map.page(pfn).zone_id())
     }
 
     /// Zones with memory, by node, then type.
@@ -143,14 +149,13 @@ impl<H: Host> PageAllocator<H> {
 
     /// Zones with memory of a node.
     pub fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &Zone<H>> {
-        let first = node.idx() * ZoneType::COUNT;
-        self.zones[first..first + ZoneType::COUNT].iter().flatten()
+        ZoneId::of_node(node).filter_map(|zone| self.zone_by_id(zone))
     }
 
     /// The zone of a zonelist entry. Zonelists hold populated zones only.
     #[inline(always)]
     pub(crate) fn zone_at(&self, entry: ZoneRef) -> &Zone<H> {
-        match &self.zones[entry.zone as usize] {
+        match &self.zones[entry.zone.idx()] {
             Some(zone) => zone,
             None => unreachable!("zonelists hold populated zones only"),
         }

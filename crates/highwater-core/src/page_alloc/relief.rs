@@ -6,7 +6,7 @@
 use super::{Gfp, PageAllocator, Request};
 use crate::host::{Cx, Host};
 use crate::page::{Order, Pfn};
-use crate::zone::{NodeId, Zone, ZoneType};
+use crate::zone::{NodeId, Zone, ZoneId, ZoneType};
 
 /// How hard compaction tries (spec 01 §11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,7 @@ pub trait Relief<H: Host> {
     ) -> (CompactResult, Option<Pfn>);
 
     /// The allocation that compaction was run for succeeded in this zone: forget its deferral.
-    fn compaction_succeeded(&self, alloc: &PageAllocator<H>, zone: usize, order: Order);
+    fn compaction_succeeded(&self, alloc: &PageAllocator<H>, zone: ZoneId, order: Order);
 
     /// Reclaims from one node before leaving it (zone_reclaim_mode).
     fn node_reclaim(
@@ -142,7 +142,7 @@ impl<H: Host> Relief<H> for NoRelief {
         (CompactResult::Skipped, None)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: usize, _: Order) {}
+    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: ZoneId, _: Order) {}
 
     fn node_reclaim(
         &self,

@@ -283,8 +283,8 @@ mod tests {
     use super::*;
     use crate::config::{Machine, preset};
     use crate::host::Solo;
-    use crate::page_alloc::{Gfp, NoRelief};
     use crate::page_alloc::boot;
+    use crate::page_alloc::{Gfp, NoRelief};
     use crate::zone::{NodeId, ZoneType};
 
     fn block(pfn: u32, order: u8) -> Block {

@@ -369,7 +369,7 @@ impl<H: Host> PageAllocator<H> {
         };
         match page {
             Some(pfn) => {
-                relief.compaction_succeeded(self, self.map.page(pfn).zone_index(), req.order);
+                relief.compaction_succeeded(self, self.map.page(pfn).zone_id(), req.order);
                 self.events.add(cx.cpu(), VmEvent::CompactSuccess, 1);
             }
             None => self.events.add(cx.cpu(), VmEvent::CompactFail, 1),

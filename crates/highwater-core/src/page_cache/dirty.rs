@@ -148,8 +148,8 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn end_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, pages: &[Pfn]) {
         // Frames of one zone are counted together; the zone of a frame never changes, so it may be
         // asked for after the page is gone.
-        let zone_index = |pfn: Pfn| self.mem.map.page(pfn).zone_index();
-        for run in pages.chunk_by(|&a, &b| zone_index(a) == zone_index(b)) {
+        let zone_of = |pfn: Pfn| self.mem.map.page(pfn).zone_id();
+        for run in pages.chunk_by(|&a, &b| zone_of(a) == zone_of(b)) {
             run.iter().for_each(|&pfn| self.end_flag(cx, file, pfn));
             let nr = run.len() as u64;
             self.count_writeback(cx, run[0], -(nr as i64));

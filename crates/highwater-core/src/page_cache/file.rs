@@ -9,9 +9,9 @@ use crate::block::{DeviceId, Writer};
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE, SpaceId};
-use crate::wait::RwSem;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
+use crate::wait::RwSem;
 
 /// What a new file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

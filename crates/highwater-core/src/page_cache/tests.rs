@@ -4,7 +4,6 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::syscall::FileAdvice;
 use super::{Entry, File, FileSpec, OpenFile};
 use crate::Kernel;
 use crate::block::DeviceId;
@@ -13,6 +12,7 @@ use crate::host::{CpuId, Cx, IoError, Lock, TaskFlags};
 use crate::kernel::Error;
 use crate::page::{Order, PAGE_SIZE, PageFlags, PageOwner, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::syscall::FileAdvice;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 

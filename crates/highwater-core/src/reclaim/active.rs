@@ -15,17 +15,18 @@ use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::{PageFlags, Pfn};
 use crate::trace::{Event, VmscanEvent};
+use crate::units::LruVecId;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
 impl<H: Devices> Kernel<H> {
     /// Takes a batch of `want` pages at most down from the active list of a type of
-    /// `self.lru.vecs[vec]`.
+    /// `self.lru.vec(vec)`.
     pub(super) fn shrink_active(
         &self,
         cx: &Cx<'_, H>,
-        (node, vec): (NodeId, usize),
+        (node, vec): (NodeId, LruVecId),
         sc: &Control,
         page_type: PageType,
         want: u64,
@@ -104,8 +105,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// True if there are too few inactive pages of a type for the active ones (§5).
-    pub(super) fn inactive_list_is_low(&self, vec: usize, page_type: PageType) -> bool {
-        let lists = &self.lru.vecs[vec];
+    pub(super) fn inactive_list_is_low(&self, vec: LruVecId, page_type: PageType) -> bool {
+        let lists = self.lru.vec(vec);
         let inactive = lists.size(LruKind::new(page_type, false));
         let active = lists.size(LruKind::new(page_type, true));
         match (self.mem.policy.reclaim.lru, page_type) {
@@ -119,7 +120,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Ages anonymous pages of a lruvec if their inactive list is low and there is swap at all: later
     /// swapping then finds pages that were looked at.
-    pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: (NodeId, usize), sc: &Control) {
+    pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: (NodeId, LruVecId), sc: &Control) {
         if self.swap.nr_total() != 0 && self.inactive_list_is_low(at.1, PageType::Anon) {
             self.shrink_active(cx, at, sc, PageType::Anon, CLUSTER);
         }

@@ -26,6 +26,7 @@ use crate::page::{Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::{Event, VmscanEvent};
+use crate::units::LruVecId;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::PageWrite;
@@ -122,8 +123,8 @@ fn decide(
 struct Batch<'a, H: Devices> {
     sc: &'a mut Control,
     node: NodeId,
-    /// Index of the lists they come from.
-    vec: usize,
+    /// The lists they come from.
+    vec: LruVecId,
     ignore_references: bool,
     stats: BatchStats,
     trail: Trail<H>,
@@ -135,7 +136,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn shrink_pages(
         &self,
         cx: &Cx<'_, H>,
-        (node, vec): (NodeId, usize),
+        (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         pages: &mut [Pfn],
         ignore_references: bool,
@@ -184,7 +185,7 @@ impl<H: Devices> Kernel<H> {
                 let batch = &mut batch[..chunk.len()];
                 batch.copy_from_slice(chunk);
                 let page = self.mem.map.page(chunk[0]);
-                let at = (node_of(chunk[0]), self.lru.index_of(page));
+                let at = (node_of(chunk[0]), self.lru.id_of(page));
                 let shrunk = self.shrink_pages(cx, at, &mut sc, batch, true);
                 reclaimed += shrunk.reclaimed;
                 for &pfn in &batch[..shrunk.kept] {
@@ -295,7 +296,7 @@ impl<H: Devices> Kernel<H> {
     /// Step 6. Reclaim never waits for a page here; it marks it, so that the end of its writeback
     /// brings it to the tail, and slows down as a whole if that is all it meets.
     fn under_writeback(&self, batch: &mut Batch<'_, H>, page: &Page) -> Verdict {
-        let is_full = self.lru.vecs[batch.vec].full_of_writeback.load(Relaxed);
+        let is_full = self.lru.vec(batch.vec).full_of_writeback.load(Relaxed);
         if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full {
             batch.stats.immediate += 1;
         } else {
@@ -343,7 +344,7 @@ impl<H: Devices> Kernel<H> {
         if page.is_file_lru() {
             // Only kswapd writes file pages, and only those it met before on a node full of them:
             // flushers do it in better order.
-            let is_kept_dirty = self.lru.vecs[batch.vec].full_of_dirty.load(Relaxed);
+            let is_kept_dirty = self.lru.vec(batch.vec).full_of_dirty.load(Relaxed);
             if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
                 let stats = &self.mem.node(batch.node).stats;
                 stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, 1);

@@ -15,6 +15,7 @@ use crate::lru::{LruKind, PageType};
 use crate::page::Pfn;
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, ShrinkInactive, VmscanEvent, narrow};
+use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::WriteReason;
 use crate::zone::NodeId;
@@ -35,12 +36,12 @@ const fn isolated_stat(page_type: PageType) -> NodeStat {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Shrinks the inactive list of a type of `self.lru.vecs[vec]` by a batch of `want` pages at
+    /// Shrinks the inactive list of a type of the lists `vec` by a batch of `want` pages at
     /// most; the pages freed.
     pub(super) fn shrink_inactive(
         &self,
         cx: &Cx<'_, H>,
-        (node, vec): (NodeId, usize),
+        (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         page_type: PageType,
         want: u64,
@@ -105,7 +106,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn isolate_batch(
         &self,
         cx: &Cx<'_, H>,
-        vec: usize,
+        vec: LruVecId,
         sc: &Control,
         list: LruKind,
         out: &mut [Pfn],

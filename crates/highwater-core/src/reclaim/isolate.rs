@@ -11,8 +11,9 @@ use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{BatchKind, LruKind, age_clock};
 use crate::page::{Page, PageFlags, PageList, Pfn};
+use crate::units::LruVecId;
 use crate::vmstat::VmEvent;
-use crate::zone::ZoneType;
+use crate::zone::{NodeId, ZoneId, ZoneType};
 
 /// Which pages an isolation may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +36,13 @@ pub struct Isolated {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Takes up to `out.len()` pages from the tail of list `list` of `self.lru.vecs[vec]`, under one
+    /// Takes up to `out.len()` pages from the tail of list `list` of `self.lru.vec(vec)`, under one
     /// hold of its lock: a reference each, LRU cleared. Looks at `out.len()` pages that are not set
     /// aside. Counts pgskip and the list's size; nr_isolated, pgscan and pgrefill are the caller's.
     pub fn isolate_lru_pages(
         &self,
         cx: &Cx<'_, H>,
-        vec: usize,
+        vec: LruVecId,
         list: LruKind,
         mode: IsolateMode,
         out: &mut [Pfn],
@@ -52,7 +53,7 @@ impl<H: Devices> Kernel<H> {
         let mut aside = PageList::default();
         let mut skipped = [0; ZoneType::COUNT];
         let mut taken = [0; ZoneType::COUNT];
-        let mut zone_of_node = 0;
+        let mut node = NodeId(0);
         let mut result = Isolated::default();
 
         let mut lru = self.lock_lru(cx, vec);
@@ -74,7 +75,7 @@ impl<H: Devices> Kernel<H> {
             left -= 1;
             if take::<H>(page, mode.may_unmap) {
                 taken[zone] += 1;
-                zone_of_node = state.zone_index() - zone;
+                node = state.node();
                 out[result.taken] = pfn;
                 result.taken += 1;
             } else {
@@ -85,7 +86,7 @@ impl<H: Devices> Kernel<H> {
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
             if n != 0 {
-                self.lru_count(cx, lru.vec(), zone_of_node + zone.idx(), list, -n);
+                self.lru_count(cx, lru.vec(), ZoneId::new(node, zone), list, -n);
             }
             let n = skipped[zone.idx()];
             if n != 0 {
@@ -101,7 +102,7 @@ impl<H: Devices> Kernel<H> {
         result
     }
 
-    /// Puts isolated pages of `self.lru.vecs[vec]` back, under one hold of its lock: first
+    /// Puts isolated pages of `self.lru.vec(vec)` back, under one hold of its lock: first
     /// `pages[0]`, then `pages[1]`, each oldest first, onto the heads of the lists that their ACTIVE
     /// flags name. Drops the isolation's references and frees pages whose last that was. Returns
     /// how many of each slice went onto a list.
@@ -114,7 +115,7 @@ impl<H: Devices> Kernel<H> {
     pub fn move_pages_to_lru(
         &self,
         cx: &Cx<'_, H>,
-        vec: usize,
+        vec: LruVecId,
         pages: [&[Pfn]; 2],
         rotated: [u64; 2],
     ) -> [u64; 2] {
@@ -176,7 +177,7 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         page.get::<H>(1);
-        let mut lru = self.lock_lru(cx, self.lru.index_of(page));
+        let mut lru = self.lock_lru(cx, self.lru.id_of(page));
         lru.unlink(pfn);
         drop(lru);
         cx.charge(Cost::LruIsolate, 1);
@@ -310,7 +311,7 @@ mod tests {
         assert!(stage.order(LruKind::InactiveFile).iter().rev().eq(&pages[..30]));
         assert_eq!(stage.order(LruKind::ActiveFile), [pages[31], pages[30]]);
         assert!(pages.iter().all(|&pfn| stage.at(pfn).refcount() == 1));
-        let vec = &stage.kernel.lru.vecs[VEC];
+        let vec = stage.kernel.lru.vec(VEC);
         assert_eq!(vec.nonresident_age.load(Relaxed), 2);
         assert_eq!(vec.lists.lock(stage.cx.cpu()).scanned, [0, 0]);
         stage.check();
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(stage.order(LruKind::InactiveAnon), [pages[3]]);
         assert_eq!(stage.events(VmEvent::Pgfree), 2);
         stage.kernel.lru_add_drain(&stage.cx);
-        assert_eq!(stage.kernel.lru.vecs[VEC].size(LruKind::Unevictable), 1);
+        assert_eq!(stage.kernel.lru.vec(VEC).size(LruKind::Unevictable), 1);
         assert_eq!(stage.at(pages[2]).refcount(), 1);
         let next: Vec<_> = (0..2).map(|_| stage.page(ANON)).collect();
         assert_eq!(next, pages[..2], "freed last first");
@@ -347,7 +348,7 @@ mod tests {
         stage.listed_many(FILE | PageFlags::ACTIVE, 20);
         let (_, taken) = isolate(&stage, LruKind::ActiveFile, 32, ALL);
         stage.kernel.move_pages_to_lru(&stage.cx, VEC, [&taken, &[]], [0, 7]);
-        let vec = &stage.kernel.lru.vecs[VEC];
+        let vec = stage.kernel.lru.vec(VEC);
         let lists = vec.lists.lock(stage.cx.cpu());
         assert_eq!((lists.scanned, lists.rotated), ([0, 20], [0, 7]));
         assert_eq!(vec.nonresident_age.load(Relaxed), 0);

@@ -11,10 +11,10 @@ use super::throttle::WAIT_CLASSES;
 use crate::host::{Cx, Devices, HZ, Probe, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
-use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::trace::{Event, VmscanEvent};
 use crate::vmstat::VmEvent;
+use crate::wait::WaitQueue;
 use crate::zone::{NodeId, ZoneType};
 
 /// No zone is asked for ([`ReclaimNode::kswapd_highest`]).
@@ -177,7 +177,7 @@ impl<H: Devices> Kernel<H> {
         let is_balanced = self.node_is_balanced(node, order, highest);
         if is_balanced {
             for vec in self.lru_vecs(node, ZoneType::Device) {
-                let lists = &self.lru.vecs[vec];
+                let lists = self.lru.vec(vec);
                 lists.congested.store(false, Relaxed);
                 lists.full_of_dirty.store(false, Relaxed);
                 lists.full_of_writeback.store(false, Relaxed);

@@ -19,6 +19,7 @@ use crate::lru::{LruKind, PageType};
 use crate::page::Order;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::LruVecId;
 use crate::vmstat::NodeStat;
 use crate::zone::{Mark, NodeId, ZoneType};
 
@@ -60,17 +61,13 @@ impl<H: Devices> Kernel<H> {
         &self,
         node: NodeId,
         highest: ZoneType,
-    ) -> impl Iterator<Item = usize> + use<H> {
-        let (first, nr) = match self.mem.policy.reclaim.lru {
-            LruTopology::Node => (node.idx(), 1),
-            LruTopology::Zone => (node.idx() * ZoneType::COUNT, highest.idx() + 1),
-        };
-        first..first + nr
+    ) -> impl Iterator<Item = LruVecId> + use<H> {
+        self.lru.ids_of_node(node, highest)
     }
 
     /// What a pass goes by (§8.1).
-    fn prepare(&self, cx: &Cx<'_, H>, (node, vec): (NodeId, usize), sc: &mut Control) {
-        let lists = &self.lru.vecs[vec];
+    fn prepare(&self, cx: &Cx<'_, H>, (node, vec): (NodeId, LruVecId), sc: &mut Control) {
+        let lists = self.lru.vec(vec);
         self.read_balance(cx, vec, sc);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
         let stats = &self.mem.node(node).stats;
@@ -89,10 +86,8 @@ impl<H: Devices> Kernel<H> {
             false => lists.size(list),
         };
         let file = sum(LruKind::ActiveFile) + sum(LruKind::InactiveFile);
-        let zones = || {
-            let of_list = move |zone: ZoneType| per_node || vec % ZoneType::COUNT == zone.idx();
-            self.mem.zones_of(node).filter(move |zone| of_list(zone.zone))
-        };
+        let zones =
+            || self.mem.zones_of(node).filter(move |zone| self.lru.holds_zone(vec, zone.id()));
         let free: u64 = zones().map(|zone| zone.nr_free_pages()).sum();
         let managed = zones().filter(|zone| zone.managed() != 0);
         let high: u64 = managed.map(|zone| zone.mark(Mark::High)).sum();
@@ -102,8 +97,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Copies what weighs the types against each other. What counts up to 5.7 fades here: halved once
     /// a quarter of the type's pages was scanned.
-    fn read_balance(&self, cx: &Cx<'_, H>, vec: usize, sc: &mut Control) {
-        let lists = &self.lru.vecs[vec];
+    fn read_balance(&self, cx: &Cx<'_, H>, vec: LruVecId, sc: &mut Control) {
+        let lists = self.lru.vec(vec);
         let mut locked = lists.lists.lock(cx.cpu());
         (sc.anon_cost, sc.file_cost) = (locked.anon_cost, locked.file_cost);
         if self.mem.policy.reclaim.balance == BalanceRule::Cost {
@@ -121,7 +116,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Shrinks one set of lists by its budget (§9).
-    fn shrink_lruvec(&self, cx: &Cx<'_, H>, at: (NodeId, usize), sc: &mut Control) {
+    fn shrink_lruvec(&self, cx: &Cx<'_, H>, at: (NodeId, LruVecId), sc: &mut Control) {
         let targets = self.scan_targets(at.1, sc);
         // The first pass of direct reclaim never stops early: it would always hit the same lists.
         let full = !sc.is_kswapd && sc.priority == DEF_PRIORITY;
@@ -151,7 +146,7 @@ impl<H: Devices> Kernel<H> {
     fn shrink_list(
         &self,
         cx: &Cx<'_, H>,
-        at: (NodeId, usize),
+        at: (NodeId, LruVecId),
         sc: &mut Control,
         list: LruKind,
         want: u64,
@@ -175,8 +170,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Pages to scan of each list (§8.2 to §8.5).
-    fn scan_targets(&self, vec: usize, sc: &Control) -> budget::Lists {
-        let lists = &self.lru.vecs[vec];
+    fn scan_targets(&self, vec: LruVecId, sc: &Control) -> budget::Lists {
+        let lists = self.lru.vec(vec);
         let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
         let swappiness = self.mem.tunables.swappiness;
         let input = ModeInput {

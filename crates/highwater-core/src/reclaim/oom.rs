@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, Request};
-use crate::wait::WaitQueue;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::order::LockClass;
 use crate::vm::Space;
 use crate::vmstat::VmEvent;
+use crate::wait::WaitQueue;
 
 /// Ticks between the kill and the reaping: most victims exit by themselves before.
 const REAP_DELAY: u64 = 2 * HZ;

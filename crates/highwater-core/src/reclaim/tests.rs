@@ -21,12 +21,14 @@ use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::order::LockClass;
 use crate::syscall::MemoryAdvice;
+use crate::units::LruVecId;
 use crate::vm::{Access, AreaFlags, Backing, Space};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::{NodeId, ZoneType, watermark::Marks};
 
 const NODE: NodeId = NodeId(0);
-const AT: (NodeId, usize) = (NODE, 0);
+const VEC: LruVecId = LruVecId::new(0);
+const AT: (NodeId, LruVecId) = (NODE, VEC);
 const PAGE: u64 = PAGE_SIZE as u64;
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 
@@ -109,7 +111,7 @@ impl Stage {
     }
 
     fn size(&self, list: LruKind) -> u64 {
-        self.kernel.lru.vecs[0].size(list)
+        self.kernel.lru.vec(VEC).size(list)
     }
 
     fn event(&self, event: VmEvent) -> u64 {
@@ -179,7 +181,7 @@ fn dirty_file_pages_get_out_of_the_way_23_12() {
     for &pfn in &clean {
         assert!(s.kernel.isolate_page(&cx, pfn));
     }
-    s.kernel.lru.vecs[0].full_of_dirty.store(true, Relaxed);
+    s.kernel.lru.vec(VEC).full_of_dirty.store(true, Relaxed);
     let mut sc = control(true);
     assert_eq!(s.shrink(&mut sc, PageType::File), 0);
     assert_eq!(s.stat(NodeStat::VmscanWrite), 32);
@@ -212,7 +214,7 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
         s.kernel.set_page_dirty(&cx, pfn);
         s.kernel.mem.map.page(pfn).flag_set::<Manual>(PageFlags::RECLAIM);
     }
-    s.kernel.lru.vecs[0].full_of_dirty.store(true, Relaxed);
+    s.kernel.lru.vec(VEC).full_of_dirty.store(true, Relaxed);
     // Read once: not worth writing yet.
     assert_eq!(s.shrink(&mut control(true), PageType::File), 0);
     assert!(s.none_is(&dirty, PageFlags::ACTIVE | PageFlags::REFERENCED));
@@ -236,8 +238,8 @@ fn writeback_at_the_tail_23_13() {
     assert_eq!((sc.sums.congested, sc.sums.immediate), (0, 0));
     let both = PageFlags::RECLAIM | PageFlags::ACTIVE;
     assert!(pages.iter().all(|&pfn| s.flags(pfn).contains(both)));
-    assert!(s.kernel.lru.vecs[0].full_of_writeback.load(Relaxed));
-    assert!(!s.kernel.lru.vecs[0].congested.load(Relaxed));
+    assert!(s.kernel.lru.vec(VEC).full_of_writeback.load(Relaxed));
+    assert!(!s.kernel.lru.vec(VEC).congested.load(Relaxed));
     let stats = &s.kernel.mem.node(NODE).stats;
     assert_eq!(stats.read_exact(NodeStat::VmscanImmediateReclaim as usize), 0);
 
@@ -245,7 +247,7 @@ fn writeback_at_the_tail_23_13() {
     let before = host.jiffies();
     s.kernel.shrink_node(&s.cx, NODE, &mut sc);
     assert_eq!((sc.sums.immediate, sc.sums.congested, sc.sums.dirty), (32, 32, 32));
-    assert!(s.kernel.lru.vecs[0].congested.load(Relaxed));
+    assert!(s.kernel.lru.vec(VEC).congested.load(Relaxed));
     assert_eq!(host.jiffies() - before, 25, "throttled for writeback");
     assert_eq!(state.nr_writeback_throttled.load(Relaxed), 0);
 }
@@ -257,7 +259,7 @@ fn no_file_page_counts_as_all_dirty() {
     let s = Lists::new(&host);
     s.listed_many(ANON, 4);
     s.kernel.shrink_node(&s.cx, NODE, &mut control(true));
-    assert!(s.kernel.lru.vecs[0].full_of_dirty.load(Relaxed));
+    assert!(s.kernel.lru.vec(VEC).full_of_dirty.load(Relaxed));
 }
 
 #[test]
@@ -275,7 +277,7 @@ fn anonymous_pages_leave_in_three_looks() {
     assert_eq!((s.stat(NodeStat::VmscanWrite), s.event(VmEvent::Pswpout)), (32, 32));
     assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 32));
     assert_eq!(s.size(LruKind::InactiveAnon), 32);
-    assert_eq!(s.kernel.lru.vecs[0].lists.lock(CpuId(0)).anon_cost, 16, "32, halved: small lists");
+    assert_eq!(s.kernel.lru.vec(VEC).lists.lock(CpuId(0)).anon_cost, 16, "32, halved: small lists");
     s.complete();
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.event(VmEvent::Pgrotated), 32);
@@ -356,7 +358,7 @@ fn active_pages_go_down_used_or_not() {
     assert_eq!(used, 1, "one set of lists a node");
     // Activated by hand, as a refault would.
     let pages: Vec<Pfn> = {
-        let lists = s.kernel.lru.vecs[0].lists.lock(CpuId(0));
+        let lists = s.kernel.lru.vec(VEC).lists.lock(CpuId(0));
         lists.lists[0].iter(&s.kernel.mem.map).collect()
     };
     pages.iter().for_each(|&pfn| s.kernel.lru_batch(&cx, BatchKind::Activate, pfn));

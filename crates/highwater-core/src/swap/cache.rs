@@ -8,7 +8,6 @@ use crate::lru::Shadow;
 use crate::page::{Page, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
-use crate::zone::ZoneType;
 
 impl<H: Devices> Kernel<H> {
     /// Gives a locked anonymous page a slot and puts it in the swap cache, dirty; false if there is
@@ -161,7 +160,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Pages of the swap cache count as page cache too (spec 04 §1).
     fn count_cached(&self, cx: &Cx<'_, H>, page: &Page, delta: i64) {
-        let stats = &self.mem.nodes()[page.zone_index() / ZoneType::COUNT].stats;
+        let stats = &self.mem.node(page.node()).stats;
         stats.add(cx.cpu(), NodeStat::FilePages as usize, delta);
         stats.add(cx.cpu(), NodeStat::Swapcached as usize, delta);
     }

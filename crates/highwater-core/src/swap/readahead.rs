@@ -127,7 +127,12 @@ impl<H: Devices> Kernel<H> {
 
     /// The cached page of a slot, with a reference; if there is none, a new one that is being read,
     /// and true. None if nobody names the slot, or there is no memory.
-    pub(crate) fn swapin_one(&self, cx: &Cx<'_, H>, slot: Slot, is_sync: bool) -> Option<(Pfn, bool)> {
+    pub(crate) fn swapin_one(
+        &self,
+        cx: &Cx<'_, H>,
+        slot: Slot,
+        is_sync: bool,
+    ) -> Option<(Pfn, bool)> {
         if let Some(pfn) = self.swap_cache_get(cx, slot) {
             return Some((pfn, false));
         }

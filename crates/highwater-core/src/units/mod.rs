@@ -7,6 +7,7 @@
 mod cpu;
 mod error;
 mod io;
+mod lruvec;
 mod page;
 mod time;
 mod zone;
@@ -14,8 +15,9 @@ mod zone;
 pub use cpu::{AtomicCpuSet, CpuId, CpuSet};
 pub use error::Error;
 pub use io::{DeviceId, IoDirection, IoError, Urgency};
+pub use lruvec::LruVecId;
 pub use page::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
 pub use time::{HZ, NS_PER_JIFFY};
-pub use zone::{NodeId, NodeMask, ZoneType};
+pub use zone::{NodeId, NodeMask, ZoneId, ZoneType};

@@ -67,6 +67,58 @@ impl NodeId {
     }
 }
 
+/// Number of a zone among all zones of a machine: the zones of node 0 by type, then node 1's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneId(u16);
+
+impl ZoneId {
+    /// The zone of a type of a node.
+    #[inline(always)]
+    pub const fn new(node: NodeId, zone: ZoneType) -> ZoneId {
+        ZoneId(node.0 * ZoneType::COUNT as u16 + zone as u16)
+    }
+
+    /// The same from what a page word holds.
+    #[inline(always)]
+    pub(crate) const fn from_parts(node: u32, zone: u32) -> ZoneId {
+        ZoneId((node * ZoneType::COUNT as u32 + zone) as u16)
+    }
+
+    /// Zones of a machine with so many nodes, populated or not.
+    pub const fn count(nr_nodes: usize) -> usize {
+        nr_nodes * ZoneType::COUNT
+    }
+
+    /// All zones of a node, by type.
+    pub fn of_node(node: NodeId) -> impl Iterator<Item = ZoneId> {
+        ZoneType::ALL.into_iter().map(move |zone| ZoneId::new(node, zone))
+    }
+
+    /// Its node.
+    #[inline(always)]
+    pub const fn node(self) -> NodeId {
+        NodeId(self.0 / ZoneType::COUNT as u16)
+    }
+
+    /// Its type.
+    #[inline(always)]
+    pub const fn zone_type(self) -> ZoneType {
+        ZoneType::ALL[self.0 as usize % ZoneType::COUNT]
+    }
+
+    /// As an index into a table of all zones.
+    #[inline(always)]
+    pub const fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for ZoneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "N{}.{}", self.node().0, self.zone_type())
+    }
+}
+
 /// A set of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeMask(u64);

@@ -254,9 +254,9 @@ mod tests {
     use crate::config::{Machine, preset};
     use crate::host::{CpuId, Solo};
     use crate::kernel::KernelSpec;
+    use crate::page_alloc::boot;
     use crate::page_cache::{FileSpec, MapRange, OpenFile};
     use crate::swap::SwapSpec;
-    use crate::page_alloc::boot;
 
     const CPU: CpuId = CpuId(0);
     const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);

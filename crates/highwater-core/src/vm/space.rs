@@ -15,11 +15,10 @@ use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::{Error, Kernel};
 use crate::page::{Order, PageFlags, Pfn, SpaceId};
 use crate::page_alloc::Gfp;
-use crate::wait::RwSem;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::NodeStat;
-use crate::zone::{NodeId, ZoneType};
+use crate::wait::RwSem;
 
 /// Resident pages of an address space, by kind.
 #[derive(Debug, Default)]
@@ -211,7 +210,7 @@ impl<H: Devices> Kernel<H> {
     /// Changes a counter of the node that a frame belongs to.
     #[inline]
     pub(crate) fn count_on_node(&self, cx: &Cx<'_, H>, pfn: Pfn, item: NodeStat, delta: i64) {
-        let node = NodeId((self.mem.map.page(pfn).zone_index() / ZoneType::COUNT) as u16);
+        let node = self.mem.map.page(pfn).node();
         self.mem.node(node).stats.add(cx.cpu(), item as usize, delta);
     }
 

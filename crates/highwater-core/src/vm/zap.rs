@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::page::{Page, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::NodeId;
 
 /// Entries to clear: those of one area.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl Tally {
         if !is_last {
             return;
         }
-        let node = NodeId((page.zone_index() / ZoneType::COUNT) as u16);
+        let node = page.node();
         if node != self.node {
             self.flush_node(kernel, cpu);
             self.node = node;

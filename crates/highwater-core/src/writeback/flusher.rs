@@ -22,9 +22,9 @@ use crate::block::DeviceId;
 use crate::host::{Cx, Devices, HZ, Lock, Phase, TaskFlags, Tasks, Urgency};
 use crate::kernel::Kernel;
 use crate::page_cache::{File, Mark};
-use crate::wait::WaitQueue;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
+use crate::wait::WaitQueue;
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;

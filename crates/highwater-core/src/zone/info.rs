@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use crossbeam_utils::CachePadded;
 
 use super::watermark::{self, Marks};
-use super::{AllocFlags, NodeId, ZoneType};
+use super::{AllocFlags, NodeId, ZoneId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
@@ -127,6 +127,11 @@ impl ZoneInfo {
             boost_factor: AtomicU64::new(0),
             alloc_batch: AtomicI64::new(0),
         }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ZoneId {
+        ZoneId::new(self.node, self.zone)
     }
 
     /// End minus start.

@@ -6,7 +6,7 @@ use core::ops::Deref;
 
 use crossbeam_utils::CachePadded;
 
-use super::{NodeId, Pcp, ZoneInfo, ZoneType};
+use super::{NodeId, Pcp, ZoneId, ZoneInfo, ZoneType};
 use crate::host::{CpuId, Host};
 use crate::page::{MAX_ORDER, MigrateType, PageList};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -101,8 +101,8 @@ impl Node {
         self.total_reserve.load(Relaxed)
     }
 
-    /// Index of one of the node's zones in the table of all zones.
-    pub fn zone_index(&self, zone: ZoneType) -> usize {
-        self.id.idx() * ZoneType::COUNT + zone.idx()
+    /// One of the node's zones.
+    pub fn zone_id(&self, zone: ZoneType) -> ZoneId {
+        ZoneId::new(self.id, zone)
     }
 }

@@ -5,7 +5,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{NodeId, NodeMask, ZoneType};
+use super::{NodeId, NodeMask, ZoneId, ZoneType};
 
 /// Weight of distance against node load when nodes are ordered.
 const MAX_NUMNODES: u64 = 1024;
@@ -13,8 +13,8 @@ const MAX_NUMNODES: u64 = 1024;
 /// An entry of a zonelist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneRef {
-    /// Index in the table of all zones.
-    pub zone: u16,
+    /// The zone.
+    pub zone: ZoneId,
     /// Zone type, the entry's rank.
     pub kind: ZoneType,
     /// Node.
@@ -92,7 +92,7 @@ pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_4_3: bool) -> V
     let orders = node_orders(nodes, distances, load_4_3);
     let of_node = |n: usize| {
         nodes[n].zones.iter().rev().map(move |&kind| ZoneRef {
-            zone: (n * ZoneType::COUNT + kind.idx()) as u16,
+            zone: ZoneId::new(NodeId(n as u16), kind),
             kind,
             node: NodeId(n as u16),
         })

@@ -9,11 +9,12 @@ use std::cell::RefCell;
 use highwater_core::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use highwater_core::host::{Cost, CpuId, Cx, EventSink, Probe, Solo};
 use highwater_core::page::{MAX_ORDER, MigrateType, Order, PageMap, PageWord, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{AllocFlags, Buddy, Gfp, NoRelief, PageAllocator, Relief};
 use highwater_core::sync::order::LockClass;
 use highwater_core::trace::Event;
 use highwater_core::vmstat::ZoneStat;
-use highwater_core::zone::{FreeArea, NodeId, Zone, ZoneInfo, ZoneType, boot::boot};
+use highwater_core::zone::{FreeArea, NodeId, Zone, ZoneInfo, ZoneType};
 
 /// Keeps every event.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use highwater_core::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use highwater_core::vmstat::VmEvent;
-use highwater_core::zone::{NodeId, Zone, ZoneType};
+use highwater_core::zone::{NodeId, Zone, ZoneId, ZoneType};
 
 use super::{Alloc, Host};
 
@@ -137,8 +137,8 @@ impl Relief<Host> for Fake {
         (self.compaction.get(), self.captured.take())
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<Host>, zone: usize, _: Order) {
-        self.note(Call::Succeeded(zone));
+    fn compaction_succeeded(&self, _: &PageAllocator<Host>, zone: ZoneId, _: Order) {
+        self.note(Call::Succeeded(zone.idx()));
     }
 
     fn node_reclaim(

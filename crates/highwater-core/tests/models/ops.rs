@@ -6,12 +6,13 @@ use highwater_core::audit;
 use highwater_core::config::{EventUnit, SlowPathPolicy};
 use highwater_core::host::{CpuId, Cx, EventSink, NS_PER_JIFFY, Solo, TaskFlags};
 use highwater_core::page::{Order, PageFlags, PageWord, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use highwater_core::trace::Event;
 use highwater_core::vmstat::{NumaStat, VmEvent};
-use highwater_core::zone::{NodeId, NodeMask, Zone, ZoneFlags, ZoneType, boot::boot};
+use highwater_core::zone::{NodeId, NodeMask, Zone, ZoneFlags, ZoneId, ZoneType};
 
 use crate::machine::{Rng, Setup};
 use crate::model::{Block, Model};
@@ -487,7 +488,7 @@ impl Relief<Host> for Reliever<'_> {
         (results[(self.draw() % 6) as usize], None)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<Host>, _: usize, _: Order) {}
+    fn compaction_succeeded(&self, _: &PageAllocator<Host>, _: ZoneId, _: Order) {}
 
     fn node_reclaim(
         &self,

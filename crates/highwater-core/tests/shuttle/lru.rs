@@ -13,9 +13,11 @@ use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::lru::{BatchKind, LruKind};
 use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::reclaim::IsolateMode;
-use highwater_core::zone::{NodeId, ZoneType, boot::boot};
+use highwater_core::units::LruVecId;
+use highwater_core::zone::{NodeId, ZoneType};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Mutex;
 use shuttle::thread;
@@ -28,7 +30,7 @@ const NR_SLOTS: usize = 12;
 /// Steps of a thread.
 const STEPS: usize = 24;
 /// The lists of the only node.
-const VEC: usize = 0;
+const VEC: LruVecId = LruVecId::new(0);
 
 #[test]
 fn lists_survive() {

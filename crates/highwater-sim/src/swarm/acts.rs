@@ -7,8 +7,8 @@ use highwater_core::host::CpuId;
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::page_cache::{self, OpenFile};
-use highwater_core::syscall::MemoryAdvice;
+use highwater_core::page_cache::OpenFile;
+use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_core::zone::NodeId;
 
@@ -330,19 +330,18 @@ impl Worker<'_, '_> {
     }
 
     pub(super) fn file_advise(&mut self) -> Result<(), Error> {
-        use page_cache::Advice;
         let open = self.descriptor();
         let advice = self.stream.pick(&[
-            MemoryAdvice::Normal,
-            MemoryAdvice::Sequential,
-            MemoryAdvice::Random,
-            MemoryAdvice::WillNeed,
-            MemoryAdvice::DontNeed,
-            MemoryAdvice::DontNeed,
-            MemoryAdvice::NoReuse,
+            FileAdvice::Normal,
+            FileAdvice::Sequential,
+            FileAdvice::Random,
+            FileAdvice::WillNeed,
+            FileAdvice::DontNeed,
+            FileAdvice::DontNeed,
+            FileAdvice::NoReuse,
         ]);
         let (pos, mut len) = self.bytes(&open, open.file.size() + 1);
-        if advice == MemoryAdvice::DontNeed && self.stream.one_in(3) {
+        if advice == FileAdvice::DontNeed && self.stream.one_in(3) {
             len = 0;
         }
         self.kernel.fadvise(self.cx, &open, pos, len, advice);

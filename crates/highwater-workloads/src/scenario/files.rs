@@ -7,8 +7,8 @@ use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::syscall::FileAdvice;
 use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::syscall::FileAdvice;
 
 use super::{GRAIN, ScenarioError};
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use highwater_core::host::{Cx, Tasks};
-use highwater_core::sync::WaitQueue;
+use highwater_core::wait::WaitQueue;
 
 /// Holds tasks until all have come; used over and over.
 pub struct Barrier<H: Tasks> {

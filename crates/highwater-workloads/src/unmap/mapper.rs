@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
+use highwater_core::page_cache::File;
 use highwater_core::syscall::FileAdvice;
-use highwater_core::page_cache::{File};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::{Barrier, UnmapError, called};

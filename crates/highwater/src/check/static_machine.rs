@@ -6,7 +6,8 @@
 use highwater_core::config::preset;
 use highwater_core::host::Solo;
 use highwater_core::page_alloc::PageAllocator;
-use highwater_core::zone::{NodeId, ZoneType, boot};
+use highwater_core::page_alloc::boot;
+use highwater_core::zone::{NodeId, ZoneType};
 use highwater_results::import::linux61::{Static, Zone};
 
 use super::captured::captured_machine;
@@ -24,7 +25,7 @@ pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
     let machine = captured_machine(&captured.name, captured.cpus, &captured.nodes, &captured.zones);
     let host = Solo::default();
     let policy = preset(POLICY).ok_or_else(|| InputError::whole(POLICY, "no such preset"))?;
-    let memory = boot::boot(&host, &machine, &policy).map_err(|error| InputError {
+    let memory = boot(&host, &machine, &policy).map_err(|error| InputError {
         file: file.to_owned(),
         line: None,
         field: Some(error.field),

@@ -3,8 +3,8 @@
 
 use highwater_core::host::{CpuId, Solo};
 use highwater_core::page_alloc::PageAllocator;
-use highwater_core::vmstat::proc::{self, DirtyThresholds};
-use highwater_core::zone::boot;
+use highwater_core::page_alloc::boot;
+use highwater_core::proc::{self, DirtyThresholds};
 
 use super::args::ProcArgs;
 use super::{CliError, Outcome, print};
@@ -28,7 +28,7 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
     let machine = args.machine.require()?;
     let policy = policy_file::load(&args.policy)?;
     let host = Solo::default();
-    let memory = boot::boot(&host, &machine.machine, &policy)
+    let memory = boot(&host, &machine.machine, &policy)
         .map_err(|error| CliError::new(format!("{}: {error}", machine.name)))?;
     let mut text = String::new();
     let on = CpuId(0);

@@ -27,8 +27,7 @@ use std::ops::Range;
 
 use highwater_core::block::DeviceId;
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::swap::SwapSpec;
-use highwater_core::vm::Pte;
+use highwater_core::swap::{Slot, SwapSpec};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, Scheduler, SsdSpec};
 use serde::Deserialize;
 use toml::Spanned;
@@ -148,8 +147,8 @@ impl Disks {
         if self.swap.iter().any(|area| area.device == device) {
             return Err(wrong(format!("there is another swap area on \"{name}\"")));
         }
-        if self.swap.len() == Pte::MAX_AREAS {
-            return Err(wrong(format!("more than {} swap areas", Pte::MAX_AREAS)));
+        if self.swap.len() == Slot::MAX_AREAS {
+            return Err(wrong(format!("more than {} swap areas", Slot::MAX_AREAS)));
         }
         let disk_pages = self.disks[index].nr_pages;
         let span = raw.size.as_ref().unwrap_or(&raw.disk).span();
@@ -161,8 +160,8 @@ impl Disks {
         if pages > disk_pages {
             return Err(wrong(format!("larger than its disk of {disk_pages} pages")));
         }
-        if pages < 2 || pages - 1 > u64::from(Pte::MAX_OFFSET) {
-            let most = (u64::from(Pte::MAX_OFFSET) + 1) >> 18;
+        if pages < 2 || pages - 1 > u64::from(Slot::MAX_OFFSET) {
+            let most = (u64::from(Slot::MAX_OFFSET) + 1) >> 18;
             return Err(wrong(format!("a swap area has 2 pages at least and {most} GiB at most")));
         }
         let priority = raw.priority.unwrap_or(PRIORITY_FIRST - self.swap.len() as i16);

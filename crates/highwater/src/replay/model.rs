@@ -15,10 +15,11 @@ use std::path::Path;
 use highwater_core::config::Policy;
 use highwater_core::host::{CpuId, Cx, EventSink, Solo};
 use highwater_core::page::{MAX_ORDER, MigrateType, Order, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::sync::order::LockClass;
 use highwater_core::trace::Event;
-use highwater_core::zone::{NodeId, boot};
+use highwater_core::zone::NodeId;
 use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader};
 
 use super::place::{Place, place};
@@ -85,7 +86,7 @@ pub fn replay(
 ) -> Result<Replay, InputError> {
     let host = Solo::new(Recorder::default());
     let name = trace.display().to_string();
-    let memory = boot::boot(&host, &shape.machine, policy)
+    let memory = boot(&host, &shape.machine, policy)
         .map_err(|error| InputError::whole(&name, error.to_string()))?;
     shape.apply_pcp_sizes(policy, &memory);
     let (nr_unplaced, nr_unknown_on_lists) = restore(&host, &memory, &name, survey, sidecars)?;

@@ -11,7 +11,8 @@ use highwater_core::config::{Machine, NodeSpec, PcpSizing, Policy, Thp, ZoneSpec
 use highwater_core::host::Solo;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_alloc::PageAllocator;
-use highwater_core::zone::{ZoneType, boot};
+use highwater_core::page_alloc::boot;
+use highwater_core::zone::ZoneType;
 use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, ZoneinfoZone};
 
 use super::survey::Survey;
@@ -229,7 +230,7 @@ fn captured_thp(machine: &Machine, zones: &[&ZoneinfoZone]) -> Thp {
         let mut machine = machine.clone();
         machine.tunables.thp = thp;
         let host = Solo::default();
-        let Ok(memory) = boot::boot(&host, &machine, &policy) else { return u64::MAX };
+        let Ok(memory) = boot(&host, &machine, &policy) else { return u64::MAX };
         let of_zone = |zone: &&ZoneinfoZone| {
             let kind = zone_type(&zone.zone)?;
             let node = highwater_core::zone::NodeId(zone.node as u16);
@@ -309,7 +310,7 @@ mod tests {
             let survey = Survey { batch: Some(batch), ..surveyed(5000, 2) };
             let shape = Shape::of("t", &survey, &Sidecars::default(), None).unwrap();
             let policy = highwater_core::config::preset("6.1").unwrap();
-            let memory = boot::boot(&Solo::default(), &shape.machine, &policy).unwrap();
+            let memory = boot(&Solo::default(), &shape.machine, &policy).unwrap();
             let zone = memory.zone(highwater_core::zone::NodeId(0), ZoneType::Dma32).unwrap();
             assert!(zone.pcp_batch() >= batch, "{batch}: {}", zone.pcp_batch());
         }

@@ -13,6 +13,7 @@ use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::{Event, VmscanEvent};
+use crate::units::LruVecId;
 
 impl<H: Devices> Kernel<H> {
     /// Sleeps until a device that was congested with background writes no longer is, `timeout` ticks
@@ -30,11 +31,11 @@ impl<H: Devices> Kernel<H> {
 
     /// The same, if any device is congested now, and, where `vec` is given, the lists with that
     /// number. If not, others may run.
-    pub(super) fn wait_iff_congested(&self, cx: &Cx<'_, H>, timeout: u64, vec: Option<usize>) {
+    pub(super) fn wait_iff_congested(&self, cx: &Cx<'_, H>, timeout: u64, vec: Option<LruVecId>) {
         let _phase = cx.phase(Phase::Throttle);
         self.plug_flush(cx);
         let start = cx.host.jiffies();
-        let is_met = vec.is_none_or(|vec| self.lru.vecs[vec].congested.load(Relaxed));
+        let is_met = vec.is_none_or(|vec| self.lru.vec(vec).congested.load(Relaxed));
         if is_met && self.block.congestion.any(Pool::Async) {
             self.congestion_sleep(cx, timeout);
         } else {

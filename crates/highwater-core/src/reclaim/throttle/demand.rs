@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_largest_sets_the_measure() {
         let domain = DemandDomain::default();
-        let (large, small): (Demand, [Task; 9]) = Default::default();
+        let (large, small): (Task, [Task; 9]) = Default::default();
         let large = draw(&domain, &large, 320_000, 0);
         let small = small.each_ref().map(|task| draw(&domain, task, 32_000, 0))[0];
         assert_eq!(ticks(&domain, large), 125);

@@ -18,10 +18,10 @@ use crate::config::WakeCount;
 use crate::host::{Cx, Devices, NS_PER_JIFFY, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::reclaim::budget::{CLUSTER, MAX_FAILURES};
-use crate::wait::WaitQueue;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::trace::{Event, VmscanEvent};
 use crate::vmstat::{NodeStat, ZoneStat};
+use crate::wait::WaitQueue;
 use crate::zone::NodeId;
 
 /// Why a reclaimer sleeps.

@@ -34,6 +34,7 @@ use crate::config::{
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::LruVecId;
 use crate::zone::{NodeId, Zone};
 
 /// Reclaim is not considered stuck before this priority.
@@ -74,11 +75,11 @@ impl<H: Devices> Kernel<H> {
         &self.mem.policy.reclaim.throttle
     }
 
-    /// Draws the conclusions of a batch of `lru.vecs[vec]`, where it is batches that do (4.5).
+    /// Draws the conclusions of a batch of `lru.vec(vec)`, where it is batches that do (4.5).
     pub(super) fn throttle_after_batch(
         &self,
         cx: &Cx<'_, H>,
-        vec: usize,
+        vec: LruVecId,
         sc: &Control,
         batch: &PassSums,
     ) {
@@ -86,7 +87,7 @@ impl<H: Devices> Kernel<H> {
         if policy.node_pass != NodePassWait::BatchCongestion {
             return;
         }
-        let lists = &self.lru.vecs[vec];
+        let lists = self.lru.vec(vec);
         if batch.writeback != 0 && batch.writeback == batch.taken {
             lists.full_of_writeback.store(true, Relaxed);
         }
@@ -114,7 +115,7 @@ impl<H: Devices> Kernel<H> {
         let timeout = policy.node_pass_jiffies.into();
         if !sc.is_kswapd {
             let mut vecs = self.lru_vecs(node, sc.reclaim_idx);
-            if !vecs.any(|vec| self.lru.vecs[vec].congested.load(Relaxed)) {
+            if !vecs.any(|vec| self.lru.vec(vec).congested.load(Relaxed)) {
                 return;
             }
             match policy.node_pass {
@@ -130,7 +131,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let sums = &sc.sums;
-        let vecs = || self.lru_vecs(node, sc.reclaim_idx).map(|vec| &self.lru.vecs[vec]);
+        let vecs = || self.lru_vecs(node, sc.reclaim_idx).map(|vec| self.lru.vec(vec));
         if sums.writeback != 0 && sums.writeback == sums.taken {
             vecs().for_each(|lists| lists.full_of_writeback.store(true, Relaxed));
         }
@@ -199,7 +200,7 @@ impl<H: Devices> Kernel<H> {
         match (self.throttle_policy().retry_wait, zone) {
             (RetryWait::WritePending, None) => self.congestion_wait(cx, jiffies),
             (RetryWait::Congested, Some(zone)) => {
-                let vec = self.lru.index_of_zone(zone.node, zone.zone);
+                let vec = self.lru.id_of_zone(zone.id());
                 self.wait_iff_congested(cx, jiffies, Some(vec));
             }
             _ => cx.host.yield_now(),

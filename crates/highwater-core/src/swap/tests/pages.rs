@@ -11,10 +11,10 @@ use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Order, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
+use crate::page_alloc::boot;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::page_alloc::boot;
 use crate::zone::NodeId;
 
 const FLASH: DeviceSpec = DeviceSpec {

@@ -10,12 +10,12 @@ use crate::config::{Machine, preset};
 use crate::host::{CpuId, Lock, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::page::{Page, PageFlags, PageOwner, Pfn};
+use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{AreaFlags, Backing, Pte, Trail};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
-use crate::page_alloc::boot;
 
 const CPU: CpuId = CpuId(0);
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);

@@ -18,11 +18,11 @@ use crate::host::{CpuId, Cx, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Order, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
+use crate::page_alloc::boot;
 use crate::page_cache::{File, FileSpec, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::page_alloc::boot;
 use crate::zone::NodeId;
 
 const CPU: CpuId = CpuId(0);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::host::Cost;
+use crate::page_cache::Mappings;
 use crate::vm::{Referenced, Trail};
 
 #[test]
@@ -160,13 +161,13 @@ fn pages_are_cleaned_in_shared_mappings_before_they_are_written() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let (start, pfns) = stage.mapped_file(1, AreaFlags::WRITE);
     kernel.enter_space(cx, &stage.space);
-    assert!(!kernel.page_mkclean(cx, pfns[0]), "clean and read-only");
+    assert!(!kernel.clean_mappings(cx, pfns[0]), "clean and read-only");
     stage.set_pte(start, Pte::new(pfns[0]).with_writable(true).with_dirty(true));
-    assert!(kernel.page_mkclean(cx, pfns[0]));
+    assert!(kernel.clean_mappings(cx, pfns[0]));
     let pte = stage.pte(start);
     assert!(!pte.is_dirty() && !pte.is_writable() && pte.is_young());
     assert_eq!(host.charged(Cost::TlbPage), 1);
-    assert!(!kernel.page_mkclean(cx, pfns[0]));
+    assert!(!kernel.clean_mappings(cx, pfns[0]));
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn truncation_unmaps_one_page_everywhere() {
     let third = stage.file_region(3, AreaFlags::empty());
     stage.map_anon(third + 1);
     assert!(kernel.try_lock_page(pfns[1]));
-    kernel.unmap_file_page(cx, pfns[1]);
+    kernel.unmap_everywhere(cx, pfns[1]);
     kernel.unlock_page(cx, pfns[1]);
     assert_eq!((stage.page(pfns[1]).mapcount(), stage.page(pfns[1]).refcount()), (0, 1));
     assert!(stage.pte(first).is_present() && stage.pte(first + 2).is_present());

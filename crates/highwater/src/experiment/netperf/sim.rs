@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use highwater_core::config::Machine;
 use highwater_core::host::{CpuId, Cx, HZ};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{NoRelief, PageAllocator};
-use highwater_core::zone::boot::boot;
 use highwater_results::{Counters, Times};
 use highwater_sim::engine::{Engine, JoinHandle, Sim, Spawn, TaskTimes};
 use highwater_sim::host::{SimHost, Tracing, engine_config};
