@@ -11,11 +11,10 @@ use highwater_core::audit;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
-use highwater_core::lru::{BatchKind, LruKind};
+use highwater_core::lru::{BatchKind, IsolateMode, LruKind};
 use highwater_core::page::{Order, PageFlags, Pfn};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
-use highwater_core::reclaim::IsolateMode;
 use highwater_core::units::LruVecId;
 use highwater_core::zone::{NodeId, ZoneType};
 

@@ -53,6 +53,7 @@ extern crate alloc;
 // In the order of the floors, lowest first (`highwater`'s `tests/tidy.rs` holds them to it).
 pub mod audit;
 pub mod block;
+pub mod compaction;
 pub mod config;
 pub mod host;
 pub mod kernel;

@@ -11,10 +11,11 @@ use highwater::replay::{self, EventKind, UseSidecars};
 use highwater_core::config::{Machine, Policy};
 use highwater_core::host::{CpuId, Cx, EventSink, Solo};
 use highwater_core::page::{Order, Pfn};
+use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::proc;
 use highwater_core::trace::Event;
-use highwater_core::zone::{NodeId, boot};
+use highwater_core::zone::NodeId;
 
 /// Writes events as ftrace prints them.
 #[derive(Default)]
@@ -93,7 +94,7 @@ impl Work<'_> {
 fn record(dir: &Path, policy: &Policy) -> std::path::PathBuf {
     let host = Solo::new(Recorder::default());
     let machine = Machine::from_sizes("recorded", &[(1 << 30, vec![0, 1])]).unwrap();
-    let memory = boot::boot(&host, &machine, policy).unwrap();
+    let memory = boot(&host, &machine, policy).unwrap();
     let cpus = [Cx::new(&host, CpuId(0)), Cx::new(&host, CpuId(1))];
     let (queue, cache) = (VecDeque::new(), Vec::new());
     let mut work = Work { memory: &memory, cpus, queue, cache, random: 0x9e37_79b9 };

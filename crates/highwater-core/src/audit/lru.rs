@@ -16,7 +16,7 @@ use crate::zone::ZoneType;
 
 impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn lists(&mut self) -> Result<(), AuditError> {
-        let nr_vecs = self.k.lru.iter().count();
+        let nr_vecs = self.k.lru.nr_vecs();
         let mut sizes = vec![[[0_u64; LruKind::COUNT]; ZoneType::COUNT]; nr_vecs];
         for (id, vec) in self.k.lru.iter() {
             let lists = vec.lists.lock(self.cx.cpu()).lists;

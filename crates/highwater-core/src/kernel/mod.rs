@@ -21,7 +21,7 @@ use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
-use crate::reclaim::{DemandDomain, OomState, ReclaimNode, ShadowShrinker, Shrinkers};
+use crate::reclaim::{DemandDomain, OomState, ReclaimState, ShadowShrinker, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::order::LockClass;
@@ -52,8 +52,8 @@ pub struct Kernel<H: Devices> {
     pub writeback: Box<[Writeback<H>]>,
     /// What all devices share of the dirty limits.
     pub(crate) dirty: DirtyDomain,
-    /// Reclaim's state, by node.
-    pub reclaim: Box<[ReclaimNode<H>]>,
+    /// What reclaim keeps.
+    pub reclaim: ReclaimState<H>,
     /// Who takes how much memory.
     pub(crate) demand: DemandDomain,
     /// Caches that can shrink.
@@ -109,7 +109,7 @@ impl<H: Devices> Kernel<H> {
         mem.map.page(zero_page).init_flags(crate::page::PageFlags::PINNED);
         let lru = Lru::new(host, &mem);
         let swap = Swap::new(host, &mem, &spec.swap, &spec.devices);
-        let reclaim: Vec<_> = (0..mem.nr_nodes()).map(|_| ReclaimNode::new(host)).collect();
+        let reclaim = ReclaimState::new(host, mem.nr_nodes(), lru.nr_vecs());
         let writeback: Vec<_> = (0..spec.devices.len())
             .map(|device| Writeback::new(host, DeviceId(device as u8)))
             .collect();
@@ -125,7 +125,7 @@ impl<H: Devices> Kernel<H> {
             ),
             writeback: writeback.into(),
             dirty: DirtyDomain::new(mem.nr_cpus()),
-            reclaim: reclaim.into(),
+            reclaim,
             demand: DemandDomain::default(),
             shrinkers: Shrinkers::default(),
             oom: OomState::new(host),
@@ -196,7 +196,7 @@ impl<H: Devices> Kernel<H> {
     pub fn shut_down(&self, cx: &Cx<'_, H>) {
         // Before the queues are looked at: who is about to sleep sees it.
         self.is_stopping.store(true, SeqCst);
-        for node in &self.reclaim {
+        for node in self.reclaim.nodes() {
             node.kswapd_wait.wake_all(cx.host, cx.cpu());
         }
         for device in &self.writeback {

@@ -29,12 +29,11 @@ impl<H: Devices> Relief<H> for Kernel<H> {
     fn compact(
         &self,
         _: &PageAllocator<H>,
-        _: &Cx<'_, H>,
-        _: &Request<'_>,
-        _: CompactPriority,
+        cx: &Cx<'_, H>,
+        req: &Request<'_>,
+        priority: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
-        // Compaction is not modelled yet.
-        (CompactResult::Absent, None)
+        self.compact_for(cx, req, priority)
     }
 
     fn compaction_succeeded(&self, _: &PageAllocator<H>, _: ZoneId, _: Order) {}

@@ -10,7 +10,7 @@ use crate::config::LruTopology;
 use crate::host::{CpuId, Tasks};
 use crate::page::{Page, PageFlags, PageList};
 use crate::page_alloc::PageAllocator;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -114,12 +114,6 @@ pub struct LruVec<H: Tasks> {
     pub(crate) nonresident_age: AtomicU64,
     /// `workingset_activate_*` at the end of the last reclaim, by [`PageType`].
     pub(crate) refaults: [AtomicU64; 2],
-    /// Every dirty page met was under writeback and already marked for reclaim.
-    pub(crate) congested: AtomicBool,
-    /// Many dirty pages at the tail: kswapd may write.
-    pub(crate) full_of_dirty: AtomicBool,
-    /// Only pages under writeback at the tail.
-    pub(crate) full_of_writeback: AtomicBool,
 }
 
 impl<H: Tasks> LruVec<H> {
@@ -129,9 +123,6 @@ impl<H: Tasks> LruVec<H> {
             sizes: Default::default(),
             nonresident_age: AtomicU64::new(0),
             refaults: Default::default(),
-            congested: AtomicBool::new(false),
-            full_of_dirty: AtomicBool::new(false),
-            full_of_writeback: AtomicBool::new(false),
         }
     }
 
@@ -218,6 +209,11 @@ impl<H: Tasks> Lru<H> {
     /// The same, none if there is no such number.
     pub(crate) fn find(&self, vec: LruVecId) -> Option<&LruVec<H>> {
         self.vecs.get(vec.idx())
+    }
+
+    /// Number of sets of lists.
+    pub fn nr_vecs(&self) -> usize {
+        self.vecs.len()
     }
 
     /// All lists with their numbers.

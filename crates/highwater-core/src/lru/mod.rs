@@ -13,6 +13,7 @@
 
 mod access;
 mod batch;
+mod isolate;
 mod list;
 mod locked;
 mod mlock;
@@ -25,8 +26,9 @@ mod tests;
 mod workingset;
 
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
+pub use isolate::{IsolateMode, Isolated};
 pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
 pub(crate) use locked::LockedLru;
 pub use takings::Takings;
 pub use workingset::Shadow;
-pub(crate) use workingset::age as age_clock;
+use workingset::age as age_clock;

@@ -27,13 +27,14 @@ mod slow;
 mod slow_v43;
 mod zonelist_cache;
 
+pub use crate::units::{CompactPriority, CompactResult};
 pub use crate::zone::{AllocFlags, Pcp};
 pub use boot::boot;
 pub use buddy::{Buddy, Capture};
 pub use free::FreeError;
 pub use gfp::Gfp;
 pub use pcp::PcpShape;
-pub use relief::{CompactPriority, CompactResult, NoRelief, NodeReclaim, Relief};
+pub use relief::{NoRelief, NodeReclaim, Relief};
 pub use request::Request;
 pub use restore::{Block, RestoreError, ZoneState};
 pub use zonelist_cache::ZonelistCache;

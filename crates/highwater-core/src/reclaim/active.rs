@@ -4,7 +4,7 @@
 //! whether the pages were used or not: that is found out there. Only executable file pages that
 //! were used stay.
 //!
-//! From: [`super::node`] · to: [`super::isolate`], `vm::rmap`.
+//! From: [`super::node_pass`] · to: `lru::isolate`, `vm::rmap`.
 
 use super::Control;
 use super::budget::{CLUSTER, inactive_is_low};

@@ -3,10 +3,11 @@
 //! A node is balanced for an order if any of its zones is. kswapd goes through priorities 12 to 1
 //! until it is; boosted watermarks are worked off gently and first.
 //!
-//! From: [`super::kswapd`] · to: [`super::node`].
+//! From: [`super::kswapd`] · to: [`super::node_pass`].
 
 use super::Control;
-use super::budget::{CLUSTER, DEF_PRIORITY, compact_gap};
+use super::budget::{CLUSTER, DEF_PRIORITY};
+use crate::compaction::compact_gap;
 use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
 use crate::page::{Order, PAGEBLOCK_ORDER};
@@ -73,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_balanced = self.balance_steps(cx, node, &mut sc, &mut boost);
         if !is_balanced && sc.nr_reclaimed == 0 {
-            self.reclaim[node.idx()].kswapd_failures.fetch_add(1, Relaxed);
+            self.reclaim.node(node).kswapd_failures.fetch_add(1, Relaxed);
         }
         for zone in self.zones_upto(node, highest) {
             zone.clear_flag(ZoneFlags::RECLAIM_ACTIVE);
@@ -83,7 +84,7 @@ impl<H: Devices> Kernel<H> {
                 zone.reduce_boost(boosts[zone.zone.idx()]);
             }
             // The boost was for a pageblock that got mixed: now is the time to clean up.
-            self.wake_kcompactd(cx, node, PAGEBLOCK_ORDER, highest);
+            self.wake_kcompactd(cx, node, Order(PAGEBLOCK_ORDER), highest);
         }
         self.snapshot_refaults(node);
         sc.order
@@ -97,7 +98,7 @@ impl<H: Devices> Kernel<H> {
         sc: &mut Control,
         boost: &mut u64,
     ) -> bool {
-        let state = &self.reclaim[node.idx()];
+        let state = self.reclaim.node(node);
         let highest = sc.reclaim_idx;
         sc.priority = DEF_PRIORITY;
         loop {
@@ -152,7 +153,7 @@ impl<H: Devices> Kernel<H> {
         sc.nr_to_reclaim = step_target(zones.map(|zone| zone.mark(Mark::High)));
         self.shrink_node(cx, node, sc);
         // Enough for compaction to work with: from here on single pages do.
-        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(sc.order) {
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(Order(sc.order)) {
             sc.order = 0;
         }
         sc.nr_scanned >= sc.nr_to_reclaim
@@ -170,6 +171,6 @@ mod tests {
         assert_eq!(step_target([7].into_iter()), 32, "small zones count a batch");
         let next = |scanned: u64, got: u64| next_priority(12, scanned < wanted, got);
         assert_eq!((next(30_000, 500), next(10_000, 500), next(30_000, 0)), (12, 11, 11));
-        assert_eq!((compact_gap(9), compact_gap(0)), (1024, 2));
+        assert_eq!((compact_gap(Order(9)), compact_gap(Order(0))), (1024, 2));
     }
 }

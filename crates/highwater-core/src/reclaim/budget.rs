@@ -36,11 +36,6 @@ pub const fn inactive_is_low(inactive: u64, active: u64) -> bool {
     inactive * inactive_ratio(inactive, active) < active
 }
 
-/// Pages that compaction for an order needs free besides the watermark (§2).
-pub const fn compact_gap(order: u8) -> u64 {
-    2 << order
-}
-
 /// How the lists share the work (§8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

@@ -5,27 +5,19 @@
 //! nodes → perhaps once more, deactivating whatever refaults say
 //! ```
 //!
-//! From: `page_alloc::slow` · to: [`super::node`], [`super::throttle`].
+//! From: `page_alloc::slow` · to: [`super::node_pass`], [`super::throttle`].
 
 use super::Control;
-use super::budget::{CLUSTER, DEF_PRIORITY, compact_gap};
-use super::suitable::Suitability;
+use super::budget::{CLUSTER, DEF_PRIORITY};
+use crate::compaction::{Suitability, compact_gap};
 use crate::host::{Cx, Devices, HZ, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page::Order;
-use crate::page_alloc::{AllocFlags, Gfp, NodeReclaim, Request};
-use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use crate::page_alloc::{AllocFlags, Gfp, Request};
 use crate::trace::{Event, VmscanEvent};
-use crate::vmstat::{NodeStat, VmEvent};
+use crate::vmstat::VmEvent;
 use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneType};
-
-/// Node reclaim begins at this priority.
-const NODE_RECLAIM_PRIORITY: u8 = 4;
-/// `vm.zone_reclaim_mode`: may write.
-const MODE_WRITE: u8 = 1 << 1;
-/// `vm.zone_reclaim_mode`: may unmap.
-const MODE_UNMAP: u8 = 1 << 2;
 
 /// True while the zones whose memory reserves are for reclaim itself have more than half of them
 /// free; they have nothing to wait for if there are no reserves.
@@ -120,7 +112,7 @@ impl<H: Devices> Kernel<H> {
             Suitability::Skipped => false,
             Suitability::Continue => {
                 let rule = (self.mem.policy.watermark.test, self.mem.policy.watermark.reserves);
-                let mark = zone.mark(Mark::High) + compact_gap(sc.order);
+                let mark = zone.mark(Mark::High) + compact_gap(Order(sc.order));
                 let none = AllocFlags::empty();
                 let (highest, free) = (sc.reclaim_idx, zone.nr_free_pages());
                 zone.watermark_ok(rule, Order::ZERO, mark, highest, none, free)
@@ -144,7 +136,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.mem.events.add(cx.cpu(), VmEvent::PgscanDirectThrottle, 1);
         let _phase = cx.phase(Phase::Throttle);
-        let queue = &self.reclaim[node.idx()].pfmemalloc_wait;
+        let queue = &self.reclaim.node(node).pfmemalloc_wait;
         let why = "reserves to recover";
         let recovered = || self.allows_direct_reclaim(cx, node);
         self.plug_flush(cx);
@@ -159,7 +151,7 @@ impl<H: Devices> Kernel<H> {
 
     /// May direct reclaimers go on (`allow_direct_reclaim`)? If not, kswapd is woken to see to it.
     pub(super) fn allows_direct_reclaim(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
-        let state = &self.reclaim[node.idx()];
+        let state = self.reclaim.node(node);
         if state.is_hopeless() {
             return true;
         }
@@ -177,79 +169,6 @@ impl<H: Devices> Kernel<H> {
             state.wake_for_reserves(cx);
         }
         suffices
-    }
-
-    /// Reclaims from one node before the allocator leaves it (`zone_reclaim_mode`; spec 01 §3).
-    pub(crate) fn node_reclaim_for(
-        &self,
-        cx: &Cx<'_, H>,
-        node: NodeId,
-        req: &Request<'_>,
-    ) -> NodeReclaim {
-        let tunables = &self.mem.tunables;
-        let is_worth_it = || {
-            let share = |percent: u64| -> u64 {
-                self.mem.zones_of(node).map(|zone| zone.managed() * percent / 100).sum()
-            };
-            let slab = self.mem.node(node).stats.read(NodeStat::SlabReclaimable as usize);
-            self.node_reclaimable(node) > share(tunables.min_unmapped_ratio)
-                || slab > share(tunables.min_slab_ratio)
-        };
-        if !is_worth_it() {
-            return NodeReclaim::Full;
-        }
-        let may_block = req.gfp.contains(Gfp::DIRECT_RECLAIM);
-        if !may_block || cx.flags().contains(TaskFlags::MEMALLOC) {
-            return NodeReclaim::NoScan;
-        }
-        // Nodes with CPUs see to themselves.
-        let has_cpus = !self.mem.node(node).cpus.is_empty();
-        if has_cpus && self.mem.cpu_node(cx.cpu()) != node {
-            return NodeReclaim::NoScan;
-        }
-        let state = &self.reclaim[node.idx()];
-        if state.is_node_reclaiming.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
-            return NodeReclaim::NoScan;
-        }
-        let wanted = req.order.pages();
-        let mode = tunables.zone_reclaim_mode;
-        let mut sc = Control::new(wanted.max(CLUSTER), req.order.0, req.gfp, req.highest);
-        sc.may_writepage = mode & MODE_WRITE != 0;
-        sc.may_unmap = mode & MODE_UNMAP != 0;
-        let (order, gfp) = (sc.order, sc.gfp);
-        cx.event(Event::Vmscan(VmscanEvent::NodeReclaimBegin { nid: node, order, gfp }));
-        let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
-        if is_worth_it() {
-            for priority in (0..=NODE_RECLAIM_PRIORITY).rev() {
-                sc.priority = priority;
-                self.shrink_node(cx, node, &mut sc);
-                if sc.nr_reclaimed >= wanted {
-                    break;
-                }
-            }
-        }
-        if !before.contains(TaskFlags::MEMALLOC) {
-            cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
-        }
-        let nr_reclaimed = sc.nr_reclaimed;
-        cx.event(Event::Vmscan(VmscanEvent::NodeReclaimEnd { nr_reclaimed }));
-        state.is_node_reclaiming.store(false, Release);
-        if nr_reclaimed >= wanted { NodeReclaim::Success } else { NodeReclaim::Some }
-    }
-
-    /// File pages of a node that node reclaim may take as its mode allows.
-    fn node_reclaimable(&self, node: NodeId) -> u64 {
-        let mode = self.mem.tunables.zone_reclaim_mode;
-        let stats = &self.mem.node(node).stats;
-        let read = |item: NodeStat| stats.read(item as usize);
-        let file = if mode & MODE_UNMAP != 0 {
-            read(NodeStat::FilePages)
-        } else {
-            let listed = read(NodeStat::InactiveFile) + read(NodeStat::ActiveFile);
-            listed.saturating_sub(read(NodeStat::Mapped))
-        };
-        let dirty = if mode & MODE_WRITE != 0 { 0 } else { read(NodeStat::Dirty) };
-        file.saturating_sub(dirty)
     }
 }
 

@@ -296,7 +296,7 @@ impl<H: Devices> Kernel<H> {
     /// Step 6. Reclaim never waits for a page here; it marks it, so that the end of its writeback
     /// brings it to the tail, and slows down as a whole if that is all it meets.
     fn under_writeback(&self, batch: &mut Batch<'_, H>, page: &Page) -> Verdict {
-        let is_full = self.lru.vec(batch.vec).full_of_writeback.load(Relaxed);
+        let is_full = self.reclaim.vec(batch.vec).full_of_writeback.load(Relaxed);
         if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full {
             batch.stats.immediate += 1;
         } else {
@@ -344,7 +344,7 @@ impl<H: Devices> Kernel<H> {
         if page.is_file_lru() {
             // Only kswapd writes file pages, and only those it met before on a node full of them:
             // flushers do it in better order.
-            let is_kept_dirty = self.lru.vec(batch.vec).full_of_dirty.load(Relaxed);
+            let is_kept_dirty = self.reclaim.vec(batch.vec).full_of_dirty.load(Relaxed);
             if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
                 let stats = &self.mem.node(batch.node).stats;
                 stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, 1);

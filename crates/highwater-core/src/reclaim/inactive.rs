@@ -3,15 +3,14 @@
 //! [`Kernel::shrink_inactive`] takes a batch off the tail, has it judged ([`super::folios`]) and puts
 //! back what stays.
 //!
-//! From: [`super::node`] · to: [`super::isolate`], [`super::folios`].
+//! From: [`super::node_pass`] · to: `lru::isolate`, [`super::folios`].
 
 use super::budget::CLUSTER;
 use super::folios::{BATCH, BatchStats};
-use super::isolate::{IsolateMode, Isolated};
 use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::lru::{LruKind, PageType};
+use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
 use crate::page::Pfn;
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, ShrinkInactive, VmscanEvent, narrow};

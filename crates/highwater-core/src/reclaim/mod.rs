@@ -13,22 +13,20 @@ mod control;
 mod direct;
 mod folios;
 mod inactive;
-mod isolate;
 mod kswapd;
-mod node;
+mod node_pass;
+mod node_reclaim;
 mod oom;
 mod shadow_shrinker;
 mod shrinker;
-mod suitable;
+mod state;
 #[cfg(test)]
 mod tests;
 mod throttle;
 
 pub use control::{Control, PassSums};
-pub use isolate::{IsolateMode, Isolated};
-pub use kswapd::ReclaimNode;
 pub use oom::OomState;
 pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
-pub use suitable::{Suitability, fragmentation_index, suitability};
+pub use state::{ReclaimNode, ReclaimState};
 pub use throttle::{Account, DemandDomain, ThrottleReason};

@@ -5,7 +5,7 @@
 //!
 //! Key types: [`Shrinker`] (a cache), [`Shrinkers`] (all of them).
 //!
-//! From: [`super::node`] · to: [`super::ShadowShrinker`].
+//! From: [`super::node_pass`] · to: [`super::ShadowShrinker`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -5,11 +5,12 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::Control;
 use super::budget::MAX_FAILURES;
-use super::{Control, Suitability};
 use crate::Kernel;
 use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel_with_swap};
+use crate::compaction::Suitability;
 use crate::config::ZoneSpec;
 use crate::host::{CpuId, Cx, Host, Lock, Solo, TaskFlags};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
@@ -181,7 +182,7 @@ fn dirty_file_pages_get_out_of_the_way_23_12() {
     for &pfn in &clean {
         assert!(s.kernel.isolate_page(&cx, pfn));
     }
-    s.kernel.lru.vec(VEC).full_of_dirty.store(true, Relaxed);
+    s.kernel.reclaim.vec(VEC).full_of_dirty.store(true, Relaxed);
     let mut sc = control(true);
     assert_eq!(s.shrink(&mut sc, PageType::File), 0);
     assert_eq!(s.stat(NodeStat::VmscanWrite), 32);
@@ -214,7 +215,7 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
         s.kernel.set_page_dirty(&cx, pfn);
         s.kernel.mem.map.page(pfn).flag_set::<Manual>(PageFlags::RECLAIM);
     }
-    s.kernel.lru.vec(VEC).full_of_dirty.store(true, Relaxed);
+    s.kernel.reclaim.vec(VEC).full_of_dirty.store(true, Relaxed);
     // Read once: not worth writing yet.
     assert_eq!(s.shrink(&mut control(true), PageType::File), 0);
     assert!(s.none_is(&dirty, PageFlags::ACTIVE | PageFlags::REFERENCED));
@@ -230,7 +231,7 @@ fn writeback_at_the_tail_23_13() {
     let host = Solo::default();
     let s = Lists::new(&host);
     let pages = s.listed_many(FILE | PageFlags::WRITEBACK, 32);
-    let state = &s.kernel.reclaim[0];
+    let state = s.kernel.reclaim.node(NODE);
     let mut sc = control(true);
     sc.priority = 0;
     s.kernel.shrink_node(&s.cx, NODE, &mut sc);
@@ -238,8 +239,8 @@ fn writeback_at_the_tail_23_13() {
     assert_eq!((sc.sums.congested, sc.sums.immediate), (0, 0));
     let both = PageFlags::RECLAIM | PageFlags::ACTIVE;
     assert!(pages.iter().all(|&pfn| s.flags(pfn).contains(both)));
-    assert!(s.kernel.lru.vec(VEC).full_of_writeback.load(Relaxed));
-    assert!(!s.kernel.lru.vec(VEC).congested.load(Relaxed));
+    assert!(s.kernel.reclaim.vec(VEC).full_of_writeback.load(Relaxed));
+    assert!(!s.kernel.reclaim.vec(VEC).congested.load(Relaxed));
     let stats = &s.kernel.mem.node(NODE).stats;
     assert_eq!(stats.read_exact(NodeStat::VmscanImmediateReclaim as usize), 0);
 
@@ -247,7 +248,7 @@ fn writeback_at_the_tail_23_13() {
     let before = host.jiffies();
     s.kernel.shrink_node(&s.cx, NODE, &mut sc);
     assert_eq!((sc.sums.immediate, sc.sums.congested, sc.sums.dirty), (32, 32, 32));
-    assert!(s.kernel.lru.vec(VEC).congested.load(Relaxed));
+    assert!(s.kernel.reclaim.vec(VEC).congested.load(Relaxed));
     assert_eq!(host.jiffies() - before, 25, "throttled for writeback");
     assert_eq!(state.nr_writeback_throttled.load(Relaxed), 0);
 }
@@ -259,7 +260,7 @@ fn no_file_page_counts_as_all_dirty() {
     let s = Lists::new(&host);
     s.listed_many(ANON, 4);
     s.kernel.shrink_node(&s.cx, NODE, &mut control(true));
-    assert!(s.kernel.lru.vec(VEC).full_of_dirty.load(Relaxed));
+    assert!(s.kernel.reclaim.vec(VEC).full_of_dirty.load(Relaxed));
 }
 
 #[test]
@@ -449,7 +450,7 @@ fn the_gate_lets_hopeless_nodes_and_kernel_threads_pass() {
     cx.set_flags(TaskFlags::KTHREAD);
     assert!(s.kernel.try_to_free_pages(&cx, &request(&s.kernel)) >= 32);
     assert_eq!(s.event(VmEvent::PgscanDirectThrottle), 0);
-    s.kernel.reclaim[0].kswapd_failures.store(MAX_FAILURES, Relaxed);
+    s.kernel.reclaim.node(NODE).kswapd_failures.store(MAX_FAILURES, Relaxed);
     assert!(s.kernel.allows_direct_reclaim(&cx, NODE));
 }
 

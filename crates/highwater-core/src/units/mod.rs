@@ -4,6 +4,7 @@
 //! it: this is the lowest floor. Each is also found where a reader would look for it
 //! ([`crate::page::Pfn`], [`crate::zone::NodeId`], [`crate::host::CpuId`]).
 
+mod compact;
 mod cpu;
 mod error;
 mod io;
@@ -12,6 +13,7 @@ mod page;
 mod time;
 mod zone;
 
+pub use compact::{CompactPriority, CompactResult};
 pub use cpu::{AtomicCpuSet, CpuId, CpuSet};
 pub use error::Error;
 pub use io::{DeviceId, IoDirection, IoError, Urgency};

@@ -35,7 +35,7 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::Throttle);
         self.plug_flush(cx);
         let start = cx.host.jiffies();
-        let is_met = vec.is_none_or(|vec| self.lru.vec(vec).congested.load(Relaxed));
+        let is_met = vec.is_none_or(|vec| self.reclaim.vec(vec).congested.load(Relaxed));
         if is_met && self.block.congestion.any(Pool::Async) {
             self.congestion_sleep(cx, timeout);
         } else {

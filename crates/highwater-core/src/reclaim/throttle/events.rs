@@ -97,7 +97,7 @@ impl<H: Devices> Kernel<H> {
         let timeout = self.throttle_timeout(cx, reason);
         // First, as it may sleep for a tag: who is counted below is about to wait.
         self.plug_flush(cx);
-        let state = &self.reclaim[node.idx()];
+        let state = self.reclaim.node(node);
         let is_writeback = reason == ThrottleReason::Writeback;
         if is_writeback && state.nr_writeback_throttled.fetch_add(1, AcqRel) == 0 {
             let written = self.mem.node(node).stats.read(NodeStat::ThrottledWritten as usize);
@@ -118,7 +118,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Where who may sleep for `timeout` ticks does.
     fn throttle_queue(&self, node: NodeId, reason: ThrottleReason, timeout: u64) -> &WaitQueue<H> {
-        let state = &self.reclaim[node.idx()];
+        let state = self.reclaim.node(node);
         let policy = self.throttle_policy();
         if reason == ThrottleReason::NoProgress && policy.progress_wakes == WakeCount::PerBatch {
             let longest = policy.no_progress_jiffies.into();
@@ -135,7 +135,7 @@ impl<H: Devices> Kernel<H> {
             return self.wake_throttled(cx, node, ThrottleReason::NoProgress);
         }
         let mut left = pages.div_ceil(CLUSTER);
-        for queue in &self.reclaim[node.idx()].progress_wait {
+        for queue in &self.reclaim.node(node).progress_wait {
             let nr = u64::from(queue.len()).min(left);
             (0..nr).for_each(|_| queue.wake_one(cx.host, cx.cpu()));
             left -= nr;
@@ -157,7 +157,7 @@ impl<H: Devices> Kernel<H> {
     /// True if a sleep for progress is not worth it: the node is hopeless, or little of what it
     /// could give is being written.
     fn skips_throttle(&self, node: NodeId) -> bool {
-        if self.reclaim[node.idx()].kswapd_failures.load(Relaxed) >= MAX_FAILURES {
+        if self.reclaim.node(node).kswapd_failures.load(Relaxed) >= MAX_FAILURES {
             return true;
         }
         let (mut pending, mut reclaimable) = (0, 0);
@@ -171,13 +171,13 @@ impl<H: Devices> Kernel<H> {
     /// Wakes everybody who waits for a reason on a node.
     #[inline]
     pub(crate) fn wake_throttled(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {
-        self.reclaim[node.idx()].reclaim_wait[reason as usize].wake_all(cx.host, cx.cpu());
+        self.reclaim.node(node).reclaim_wait[reason as usize].wake_all(cx.host, cx.cpu());
     }
 
     /// Writeback of pages of a node ended: wakes who waits for that (§16.4). From interrupts.
     #[inline]
     pub(crate) fn account_writeback_end(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
-        let state = &self.reclaim[node.idx()];
+        let state = self.reclaim.node(node);
         let sleepers = state.nr_writeback_throttled.load(Relaxed);
         if sleepers == 0 {
             return;

@@ -75,7 +75,7 @@ impl<H: Devices> Kernel<H> {
         &self.mem.policy.reclaim.throttle
     }
 
-    /// Draws the conclusions of a batch of `lru.vec(vec)`, where it is batches that do (4.5).
+    /// Draws the conclusions of a batch of the lists `vec`, where it is batches that do (4.5).
     pub(super) fn throttle_after_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -87,7 +87,7 @@ impl<H: Devices> Kernel<H> {
         if policy.node_pass != NodePassWait::BatchCongestion {
             return;
         }
-        let lists = self.lru.vec(vec);
+        let lists = self.reclaim.vec(vec);
         if batch.writeback != 0 && batch.writeback == batch.taken {
             lists.full_of_writeback.store(true, Relaxed);
         }
@@ -115,7 +115,7 @@ impl<H: Devices> Kernel<H> {
         let timeout = policy.node_pass_jiffies.into();
         if !sc.is_kswapd {
             let mut vecs = self.lru_vecs(node, sc.reclaim_idx);
-            if !vecs.any(|vec| self.lru.vec(vec).congested.load(Relaxed)) {
+            if !vecs.any(|vec| self.reclaim.vec(vec).congested.load(Relaxed)) {
                 return;
             }
             match policy.node_pass {
@@ -131,7 +131,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let sums = &sc.sums;
-        let vecs = || self.lru_vecs(node, sc.reclaim_idx).map(|vec| self.lru.vec(vec));
+        let vecs = || self.lru_vecs(node, sc.reclaim_idx).map(|vec| self.reclaim.vec(vec));
         if sums.writeback != 0 && sums.writeback == sums.taken {
             vecs().for_each(|lists| lists.full_of_writeback.store(true, Relaxed));
         }

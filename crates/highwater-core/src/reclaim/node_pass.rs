@@ -10,8 +10,8 @@
 //! [`super::active`], [`super::shrinker`], [`super::throttle`].
 
 use super::budget::{self, DEF_PRIORITY, ModeInput, ScanPlan};
-use super::suitable::Suitability;
 use super::{Control, PassSums};
+use crate::compaction::{Suitability, compact_gap};
 use crate::config::{BalanceRule, LruTopology};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -31,7 +31,7 @@ const CONTINUE_BELOW: u8 = DEF_PRIORITY - 2;
 impl<H: Devices> Kernel<H> {
     /// One pass over a node, or several while a high order needs them.
     pub(super) fn shrink_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
-        let state = &self.reclaim[node.idx()];
+        let state = self.reclaim.node(node);
         let mut has_progress = false;
         loop {
             sc.sums = PassSums::default();
@@ -212,6 +212,6 @@ impl<H: Devices> Kernel<H> {
         if self.swap.nr_free() > 0 {
             inactive += stats.read(NodeStat::InactiveAnon as usize);
         }
-        inactive > budget::compact_gap(sc.order)
+        inactive > compact_gap(Order(sc.order))
     }
 }

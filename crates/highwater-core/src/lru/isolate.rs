@@ -6,10 +6,10 @@
 //! Synchronisation: one hold of `lru_lock` each. Who isolated a page holds a reference and its LRU
 //! flag, so nobody else moves it.
 
+use super::{BatchKind, LruKind, age_clock};
 use crate::config::BalanceRule;
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::lru::{BatchKind, LruKind, age_clock};
 use crate::page::{Page, PageFlags, PageList, Pfn};
 use crate::units::LruVecId;
 use crate::vmstat::VmEvent;

@@ -1,10 +1,9 @@
 //! Could compaction make a block of an order out of what is free (spec 02 §12, spec 03 §1, §2)?
 //!
-//! Compaction itself comes later; reclaim asks already, to stop once it has freed enough for it.
+//! Reclaim asks, to stop once it has freed enough for it.
 //!
-//! From: [`super::node`], [`super::direct`] · to: `zone::watermark`.
+//! From: `reclaim::node_pass`, `reclaim::direct` · to: `zone::watermark`.
 
-use super::budget::compact_gap;
 use crate::config::KswapdModel;
 use crate::host::Host;
 use crate::page::{MAX_ORDER, Order};
@@ -13,6 +12,11 @@ use crate::zone::{Mark, Zone, ZoneType};
 
 /// `vm.extfrag_threshold`: below it a failure is for lack of memory.
 const EXTFRAG_THRESHOLD: i64 = 500;
+
+/// Pages that compaction for an order needs free besides the watermark (spec 02 §12).
+pub const fn compact_gap(order: Order) -> u64 {
+    2 << order.0
+}
 
 /// May compaction run?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +80,7 @@ impl<H: Host> PageAllocator<H> {
         };
         let none = AllocFlags::empty();
         let has_block = zone.watermark_ok(rule, order, zone.mark(mark), highest, none, free);
-        let room = zone.mark(base) + compact_gap(order.0);
+        let room = zone.mark(base) + compact_gap(order);
         let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, AllocFlags::CMA, free);
         suitability(order, has_block, has_room, is_45, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));
