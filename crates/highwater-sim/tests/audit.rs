@@ -10,9 +10,9 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::Cx;
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{self, FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::syscall::MemoryAdvice;
+use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -181,7 +181,7 @@ impl Worker<'_, '_> {
             (18, _) => {
                 let (first, nr) = self.range(region, 3000);
                 let (at, len) = (u64::from(first) * PAGE, u64::from(nr) * PAGE);
-                kernel.fadvise(cx, &self.open, at, len, page_cache::MemoryAdvice::DontNeed);
+                kernel.fadvise(cx, &self.open, at, len, FileAdvice::DontNeed);
                 Ok(())
             }
             _ => match self.random.below(8) {

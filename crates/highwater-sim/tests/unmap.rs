@@ -11,9 +11,9 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, UnmapYoung, preset};
 use highwater_core::host::{Cost, CpuId, Cx};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{self, File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::syscall::MemoryAdvice;
+use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -244,7 +244,7 @@ fn unmap_512(costs: CostModel, rule: UnmapYoung) -> PerPage {
     let program = machine.spawn_task("program", Placement::Pinned(CpuId(0)), |cx, kernel| {
         let space = kernel.create_space(cx).expect("space");
         let open = kernel.open(cx, &kernel.create_file(cx, file_spec(512)));
-        kernel.fadvise(cx, &open, 0, 0, page_cache::MemoryAdvice::WillNeed);
+        kernel.fadvise(cx, &open, 0, 0, FileAdvice::WillNeed);
         let activating = || cx.host.charged_ns(Cost::MarkActivate);
         let [_, second] = [(); 2].map(|()| {
             let flags = AreaFlags::READ | AreaFlags::SHARED;
