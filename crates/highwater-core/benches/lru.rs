@@ -12,7 +12,7 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::lru::{BatchKind, IsolateMode, LruKind};
-use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page::{Folio, Order, PageFlags};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::units::LruVecId;
@@ -74,15 +74,15 @@ impl<'h> Stage<'h> {
     }
 
     /// Pages in use, on no list.
-    fn pages(&self, n: usize) -> Vec<Pfn> {
+    fn pages(&self, n: usize) -> Vec<Folio> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
         let mem = &self.kernel.mem;
-        let get = |_| mem.alloc(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None);
+        let get = |_| mem.alloc_folio(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0));
         (0..n).map(|i| get(i).expect("there is memory")).collect()
     }
 
-    fn add(&self, pages: &[Pfn]) {
-        pages.iter().for_each(|&pfn| self.kernel.lru_add(&self.cx, pfn));
+    fn add(&self, pages: &[Folio]) {
+        pages.iter().for_each(|&folio| self.kernel.lru_add(&self.cx, folio));
         self.kernel.lru_add_drain(&self.cx);
     }
 
@@ -91,7 +91,7 @@ impl<'h> Stage<'h> {
     }
 
     /// All pages can be freed, and nothing else is in use.
-    fn finish(&self, pages: &[Pfn]) {
+    fn finish(&self, pages: &[Folio]) {
         self.kernel.lru_add_drain(&self.cx);
         self.kernel.release_pages(&self.cx, pages);
         assert!(LruKind::ALL.iter().all(|&list| self.size(list) == 0));
@@ -101,7 +101,7 @@ impl<'h> Stage<'h> {
 }
 
 /// An order in which neighbours in the list are not neighbours in memory.
-fn scatter(pages: &mut [Pfn]) {
+fn scatter(pages: &mut [Folio]) {
     let mut state = 1u64;
     for i in (1..pages.len()).rev() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -109,7 +109,7 @@ fn scatter(pages: &mut [Pfn]) {
     }
 }
 
-fn scan(size: &Size, name: &str, order: impl Fn(&mut [Pfn])) {
+fn scan(size: &Size, name: &str, order: impl Fn(&mut [Folio])) {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let mut pages = stage.pages(size.pages);
@@ -120,7 +120,7 @@ fn scan(size: &Size, name: &str, order: impl Fn(&mut [Pfn])) {
     measure(size, name, || {
         let mut treated = 0;
         while treated < size.pages * size.passes {
-            let mut taken = [Pfn(0); CLUSTER];
+            let mut taken = [Folio::default(); CLUSTER];
             let n = stage.kernel.isolate_lru_pages(&stage.cx, VEC, list, mode, &mut taken);
             let back = [&taken[..n.taken], &[]];
             let moved = stage.kernel.move_pages_to_lru(&stage.cx, VEC, back, [0; 2]);
@@ -160,14 +160,14 @@ fn activate(size: &Size) {
     stage.add(&pages);
     let mut best = f64::INFINITY;
     for _ in 0..size.rounds {
-        pages.iter().for_each(|&pfn| stage.kernel.mark_accessed(&stage.cx, pfn));
+        pages.iter().for_each(|&folio| stage.kernel.mark_accessed(&stage.cx, folio));
         let start = Instant::now();
-        pages.iter().for_each(|&pfn| stage.kernel.mark_accessed(&stage.cx, pfn));
+        pages.iter().for_each(|&folio| stage.kernel.mark_accessed(&stage.cx, folio));
         stage.kernel.lru_add_drain(&stage.cx);
         best = best.min(start.elapsed().as_nanos() as f64 / pages.len() as f64);
         assert_eq!(stage.size(LruKind::ActiveFile), pages.len() as u64);
-        for &pfn in &pages {
-            stage.kernel.lru_batch(&stage.cx, BatchKind::Deactivate, pfn);
+        for &folio in &pages {
+            stage.kernel.lru_batch(&stage.cx, BatchKind::Deactivate, folio);
         }
         stage.kernel.lru_add_drain(&stage.cx);
         assert_eq!(stage.size(LruKind::InactiveFile), pages.len() as u64);
@@ -183,9 +183,9 @@ fn mark_referenced(size: &Size) {
     stage.add(&pages);
     measure(size, "mark referenced and clear it", || {
         for _ in 0..size.passes {
-            for &pfn in &pages {
-                stage.kernel.mark_accessed(&stage.cx, pfn);
-                let page = stage.kernel.mem.map.page(pfn);
+            for &folio in &pages {
+                stage.kernel.mark_accessed(&stage.cx, folio);
+                let page = stage.kernel.mem.map.page(folio);
                 assert!(page.flag_test_clear::<Solo>(PageFlags::REFERENCED));
             }
         }
@@ -201,7 +201,7 @@ fn rotate(size: &Size) {
     stage.add(&pages);
     measure(size, "rotate at the end of writeback", || {
         for _ in 0..size.passes {
-            pages.iter().for_each(|&pfn| stage.kernel.lru_rotate(&stage.cx, pfn));
+            pages.iter().for_each(|&folio| stage.kernel.lru_rotate(&stage.cx, folio));
         }
         pages.len() * size.passes
     });

@@ -12,7 +12,7 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Solo, TaskFlags};
 use highwater_core::kernel::KernelSpec;
-use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page::{Folio, Order, PageFlags};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{FileSpec, OpenFile};
@@ -116,7 +116,7 @@ fn scan(size: &Size, name: &str, flags: PageFlags) {
     let pages = size.memory_mib << 7;
     let open = stage.file(pages);
     stage.read(&open, pages);
-    let held: Vec<Pfn> = (0..pages as u32)
+    let held: Vec<Folio> = (0..pages as u32)
         .map(|index| kernel.find_get_page(cx, &open.file, index).expect("cached"))
         .collect();
     for &pfn in &held {

@@ -16,7 +16,7 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::lru::{BatchKind, IsolateMode, LruKind};
-use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page::{Folio, Order, PageFlags};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::units::LruVecId;
@@ -39,7 +39,7 @@ fn lists_survive_threads() {
     }
 }
 
-type Slots = [Mutex<Option<Pfn>>];
+type Slots = [Mutex<Option<Folio>>];
 
 fn stress(nr_slots: usize, time: Duration) {
     let machine = Machine::from_sizes("stress", &[(256 << 20, (0..NR_CPUS).collect())]).unwrap();
@@ -68,10 +68,10 @@ fn stress(nr_slots: usize, time: Duration) {
     audit::check_kernel_besides(&kernel, &cx, &|_| true).unwrap_or_else(|e| panic!("{e}"));
     kernel.lru_add_drain_all(&cx);
     let left: Vec<_> = slots.iter().filter_map(|slot| slot.lock().unwrap().take()).collect();
-    for &pfn in &left {
-        let page = kernel.mem.map.page(pfn);
-        assert!(page.is(PageFlags::LRU), "{pfn:?} is lost");
-        assert_eq!(page.refcount(), 1, "{pfn:?}");
+    for &folio in &left {
+        let page = kernel.mem.map.page(folio);
+        assert!(page.is(PageFlags::LRU), "{folio:?} is lost");
+        assert_eq!(page.refcount(), 1, "{folio:?}");
     }
     kernel.release_pages(&cx, &left);
     let report = audit::check_kernel_besides(&kernel, &cx, &|_| true).unwrap();
@@ -96,13 +96,13 @@ impl Worker<'_> {
         let kernel = self.kernel;
         match self.below(200) {
             0..60 => self.fill(),
-            60..110 => self.with_page(|worker, pfn| {
-                kernel.mark_accessed(&worker.cx, pfn);
-                kernel.mark_accessed(&worker.cx, pfn);
+            60..110 => self.with_page(|worker, folio| {
+                kernel.mark_accessed(&worker.cx, folio);
+                kernel.mark_accessed(&worker.cx, folio);
             }),
             110..120 => self.batch(BatchKind::Deactivate),
             120..130 => self.batch(BatchKind::DeactivateFile),
-            130..140 => self.with_page(|worker, pfn| kernel.lru_rotate(&worker.cx, pfn)),
+            130..140 => self.with_page(|worker, folio| kernel.lru_rotate(&worker.cx, folio)),
             140..180 => self.scan(),
             180..190 => self.empty_many(),
             190..199 => kernel.lru_add_drain(&self.cx),
@@ -110,7 +110,7 @@ impl Worker<'_> {
         }
     }
 
-    fn slot(&mut self) -> &Mutex<Option<Pfn>> {
+    fn slot(&mut self) -> &Mutex<Option<Folio>> {
         let at = self.below(self.slots.len());
         &self.slots[at]
     }
@@ -118,31 +118,31 @@ impl Worker<'_> {
     /// Puts a new page into a slot, in place of an old one.
     fn fill(&mut self) {
         let (kernel, gfp) = (self.kernel, Gfp::GFP_HIGHUSER_MOVABLE);
-        let pfn = kernel.mem.alloc(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None);
-        let pfn = pfn.expect("there is memory");
+        let folio = kernel.mem.alloc_folio(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0));
+        let folio = folio.expect("there is memory");
         if self.below(2) == 0 {
-            kernel.mem.map.page(pfn).flag_set::<NativeHost>(PageFlags::SWAPBACKED);
+            kernel.mem.map.page(folio).flag_set::<NativeHost>(PageFlags::SWAPBACKED);
         }
-        kernel.lru_add(&self.cx, pfn);
-        let old = self.slot().lock().unwrap().replace(pfn);
+        kernel.lru_add(&self.cx, folio);
+        let old = self.slot().lock().unwrap().replace(folio);
         if let Some(old) = old {
             kernel.put_page(&self.cx, old);
         }
     }
 
     fn batch(&mut self, kind: BatchKind) {
-        self.with_page(|worker, pfn| worker.kernel.lru_batch(&worker.cx, kind, pfn));
+        self.with_page(|worker, folio| worker.kernel.lru_batch(&worker.cx, kind, folio));
     }
 
     /// Does something to a page, with a reference to it.
-    fn with_page(&mut self, run: impl FnOnce(&Self, Pfn)) {
+    fn with_page(&mut self, run: impl FnOnce(&Self, Folio)) {
         let map = &self.kernel.mem.map;
-        let found = self.slot().lock().unwrap().inspect(|&pfn| {
-            map.page(pfn).get::<NativeHost>(1);
+        let found = self.slot().lock().unwrap().inspect(|&folio| {
+            map.page(folio).get::<NativeHost>(1);
         });
-        if let Some(pfn) = found {
-            run(self, pfn);
-            self.kernel.put_page(&self.cx, pfn);
+        if let Some(folio) = found {
+            run(self, folio);
+            self.kernel.put_page(&self.cx, folio);
         }
     }
 
@@ -153,12 +153,12 @@ impl Worker<'_> {
             highest: [ZoneType::Dma, ZoneType::Movable][self.below(2)],
             may_unmap: true,
         };
-        let mut pages = [Pfn(0); 32];
+        let mut pages = [Folio::default(); 32];
         let want = 1 + self.below(pages.len());
         let out = &mut pages[..want];
         let n = self.kernel.isolate_lru_pages(&self.cx, VEC, list, mode, out).taken;
-        for &pfn in &pages[..n] {
-            let page = self.kernel.mem.map.page(pfn);
+        for &folio in &pages[..n] {
+            let page = self.kernel.mem.map.page(folio);
             match self.below(3) {
                 0 => drop(page.flag_set::<NativeHost>(PageFlags::ACTIVE)),
                 1 => drop(page.flag_clear::<NativeHost>(PageFlags::ACTIVE)),
@@ -171,11 +171,11 @@ impl Worker<'_> {
 
     /// Lets go of several pages at once.
     fn empty_many(&mut self) {
-        let mut pages = [Pfn(0); 40];
+        let mut pages = [Folio::default(); 40];
         let mut n = 0;
         for _ in 0..pages.len() {
-            if let Some(pfn) = self.slot().lock().unwrap().take() {
-                pages[n] = pfn;
+            if let Some(folio) = self.slot().lock().unwrap().take() {
+                pages[n] = folio;
                 n += 1;
             }
         }

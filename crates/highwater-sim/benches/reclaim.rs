@@ -13,7 +13,7 @@ use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, TaskFlags};
-use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::page::{Folio, Order, PAGE_SIZE};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, OpenFile};
 use highwater_core::swap::SwapSpec;
@@ -206,7 +206,7 @@ impl State {
     }
 
     /// Fills so much of memory.
-    fn fill(self, stage: &Stage<'_, '_>, pages: u64) -> Vec<Pfn> {
+    fn fill(self, stage: &Stage<'_, '_>, pages: u64) -> Vec<Folio> {
         match self {
             State::Idle => {}
             State::Cache => stage.read(&stage.file(pages), pages),

@@ -10,6 +10,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, PRESETS, preset};
 use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
+use highwater_core::page::Folio;
 use highwater_core::page_cache::{FileSpec, OpenFile};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
@@ -212,7 +213,7 @@ fn reclaimers_sleep_in_whole_ticks() {
 fn a_killed_task_wakes_from_a_killable_wait() {
     let setup = Setup { memory_mib: 64, cpus: 4, swap_mib: 0, disk_bytes_per_s: 100_000_000 };
     let (mut machine, ..) = setup.boot();
-    let page = machine.kernel.zero_page();
+    let page = Folio::page(machine.kernel.zero_page());
     machine.spawn_task("owner", Placement::Anywhere, move |cx, kernel| {
         kernel.lock_page(cx, page);
         cx.host.sim().sleep_ns(100 * SECOND);

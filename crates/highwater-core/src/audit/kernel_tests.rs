@@ -14,7 +14,7 @@ use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::lru::{LruKind, Shadow};
-use crate::page::{Order, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, Mark, OpenFile};
@@ -170,7 +170,7 @@ fn a_healthy_machine_adds_up() {
     assert!(check_kernel(&s.k, &s.cx).is_err(), "nobody uses the page");
     let besides = check_kernel_besides(&s.k, &s.cx, &|pfn| pfn == table).unwrap();
     assert_eq!(besides.foreign, 1);
-    s.k.put_page(&s.cx, table);
+    s.k.put_page(&s.cx, Folio::page(table));
     s.k.exit_space(&s.cx, &s.space);
     let report = s.report();
     assert_eq!((report.tables, report.entries, report.swap_entries), (0, 0, 0));
@@ -185,7 +185,7 @@ fn a_healthy_machine_adds_up() {
 fn references_to_nothing() {
     let rule = broken_by(|s| {
         let pfn = s.alloc();
-        s.k.put_page(&s.cx, pfn);
+        s.k.put_page(&s.cx, Folio::page(pfn));
         s.set_pte(s.anon + 250, Pte::new(pfn));
     });
     assert_eq!(rule, Rule::Dangling);
@@ -211,7 +211,7 @@ fn wrong_lists() {
     assert_eq!(broken_by(|s| s.file_page(7).prev.store(5, Relaxed)), Rule::Links);
     let rule = broken_by(|s| {
         let pfn = s.cached(7);
-        s.k.lock_lru(&s.cx, LruVecId::new(0)).unlink(pfn);
+        s.k.lock_lru(&s.cx, LruVecId::new(0)).unlink(Folio::page(pfn));
         s.file_page(7).flag_clear::<Solo>(PageFlags::LRU);
     });
     assert_eq!(rule, Rule::OffLists);
@@ -377,7 +377,7 @@ fn wrong_users() {
         s.k.mem.map.page(pfn).flag_set::<Solo>(PageFlags::TABLE);
     });
     assert_eq!(rule, Rule::KernelMemory, "a table of no space");
-    assert_eq!(broken_by(|s| assert!(s.k.try_lock_page(s.cached(7)))), Rule::Idle);
+    assert_eq!(broken_by(|s| assert!(s.k.try_lock_page(Folio::page(s.cached(7))))), Rule::Idle);
 }
 
 #[test]

@@ -86,7 +86,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     fn batches(&mut self, cpu: CpuId) -> Result<(), AuditError> {
         let mut waiting = vec![];
         self.k.lru.batches[cpu.idx()].each(self.cx.cpu(), |kind, pfn| waiting.push((kind, pfn)));
-        for (kind, pfn) in waiting {
+        for (kind, folio) in waiting {
+            let pfn = folio.pfn();
             self.in_use(pfn, "a batch")?;
             let to_list = matches!(kind, BatchKind::Add | BatchKind::Mlock);
             self.refer(pfn, if to_list { Found::TO_LIST } else { Found::empty() });

@@ -5,7 +5,7 @@ use alloc::format;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags, Pfn};
 use crate::swap::{Slot, SlotState};
 use crate::vmstat::NodeStat;
 
@@ -58,7 +58,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         if let Some(pfn) = state.cached {
             let page = self.in_use(pfn, "the swap cache")?;
-            let names = self.k.slot_of(pfn);
+            let names = self.k.slot_of(Folio::page(pfn));
             if !page.is(PageFlags::SWAPCACHE | PageFlags::SWAPBACKED) || names != Some(slot) {
                 let found = format!("is cached in {slot:?}, names {names:?}: {:?}", page.marks());
                 return self.broken(pfn, Rule::SwapCached, found);
@@ -86,7 +86,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn swap_cached(&self, pfn: Pfn) -> Result<(), AuditError> {
         let says = self.page(pfn).is(PageFlags::SWAPCACHE);
         let is = self.uses[pfn.idx()].is.contains(Found::SWAP);
-        let names = self.k.slot_of(pfn);
+        let names = self.k.slot_of(Folio::page(pfn));
         if says != is || names.is_some() != is {
             let found = format!("in the swap cache: {is}, says {says}, names {names:?}");
             return self.broken(pfn, Rule::SwapCached, found);

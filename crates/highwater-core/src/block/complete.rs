@@ -3,7 +3,7 @@
 use super::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, Probe};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags, Pfn};
 
 /// What the end of a transfer means to those whose pages were transferred.
 ///
@@ -11,12 +11,12 @@ use crate::page::{PageFlags, Pfn};
 /// (`page_cache::complete`). Called from interrupt context: an implementation must not sleep, and takes no
 /// lock that a task holds with interrupts on.
 pub trait Completion<H: Devices> {
-    /// A page was read, or could not be: UPTODATE or ERROR says which. It is still locked, by the read.
-    fn read_ended(&self, cx: &Cx<'_, H>, pfn: Pfn);
+    /// A folio was read, or could not be: UPTODATE or ERROR says which. It is still locked, by the read.
+    fn read_ended(&self, cx: &Cx<'_, H>, folio: Folio);
 
-    /// The pages of one bio were written, or could not be. All have the same owner and are still under
+    /// The frames of one bio were written, or could not be. All have the same owner and are still under
     /// writeback.
-    fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, pages: &[Pfn], is_ok: bool);
+    fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, frames: &[Pfn], is_ok: bool);
 }
 
 impl<H: Devices> Kernel<H> {
@@ -34,12 +34,12 @@ impl<H: Devices> Kernel<H> {
         let outcome = if is_ok { PageFlags::UPTODATE } else { PageFlags::ERROR };
         // What is in memory was copied by this CPU.
         let is_dma = !self.block.device(bio.device).spec.synchronous;
-        for &pfn in &bio.pages {
-            if is_dma {
-                cx.host.frame_dma(pfn);
-            }
-            self.mem.map.page(pfn).flag_set::<H>(outcome);
-            self.read_ended(cx, pfn);
+        if is_dma {
+            bio.pages.iter().for_each(|&pfn| cx.host.frame_dma(pfn));
+        }
+        for folio in self.mem.map.folios(&bio.pages) {
+            self.mem.map.page(folio).flag_set::<H>(outcome);
+            self.read_ended(cx, folio);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::manual::{DISK, Manual, kernel};
 use super::{Bio, BioKind, BioVector, DeviceId, DeviceSpec};
 use crate::Kernel;
 use crate::host::{CpuId, Cx, IoDirection, IoError, Urgency};
-use crate::page::{Order, PageFlags, Pfn};
+use crate::page::{Folio, Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
@@ -17,7 +17,7 @@ fn pages(kernel: &Kernel<Manual>, cx: &Cx<'_, Manual>, nr: usize) -> Vec<Pfn> {
     let page = |_| {
         let gfp = Gfp::GFP_KERNEL;
         let pfn = kernel.mem.alloc(cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None).unwrap();
-        assert!(kernel.try_lock_page(pfn));
+        assert!(kernel.try_lock_page(Folio::page(pfn)));
         pfn
     };
     (0..nr).map(page).collect()

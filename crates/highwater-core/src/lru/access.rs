@@ -2,28 +2,28 @@
 
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 
 impl<H: Devices> Kernel<H> {
     /// `mark_page_accessed`: inactive/unreferenced, inactive/referenced, active/unreferenced,
     /// active/referenced.
     ///
     /// An activation is charged when the batch drains, under `lru_lock`.
-    pub fn mark_accessed(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub fn mark_accessed(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         let marks = page.marks();
         if !marks.contains(PageFlags::REFERENCED) {
             cx.charge(Cost::MarkReferenced, 1);
             page.flag_set::<H>(PageFlags::REFERENCED);
         } else if !marks.intersects(PageFlags::UNEVICTABLE | PageFlags::ACTIVE) {
-            self.activate_used(cx, pfn);
+            self.activate_used(cx, folio);
         }
     }
 
     /// Sets the referenced bit and nothing else (study 003's change).
     #[inline]
-    pub fn set_referenced(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub fn set_referenced(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         cx.charge(Cost::MarkReferenced, 1);
         if !page.is(PageFlags::REFERENCED) {
             page.flag_set::<H>(PageFlags::REFERENCED);
@@ -33,18 +33,18 @@ impl<H: Devices> Kernel<H> {
     /// An inactive page was used for the second time. One that waits to be added becomes active at
     /// once if it waits here; if it waits on another CPU or is isolated, only its flag is lost.
     #[inline(never)]
-    fn activate_used(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    fn activate_used(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if page.is(PageFlags::LRU) {
-            self.lru_batch(cx, super::BatchKind::Activate, pfn);
+            self.lru_batch(cx, super::BatchKind::Activate, folio);
         } else {
             cx.charge(Cost::MarkReferenced, 1);
-            self.activate_in_add_batch(cx, pfn);
+            self.activate_in_add_batch(cx, folio);
         }
         page.flag_clear::<H>(PageFlags::REFERENCED);
         // Before 5.9 the clock counts file pages only.
         if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
-            self.age_nonresident(pfn, 1);
+            self.age_nonresident(folio);
         }
     }
 }

@@ -21,7 +21,7 @@ use super::mlock::MlockOp;
 use super::{LockedLru, Takings};
 use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock, Phase};
 use crate::kernel::Kernel;
-use crate::page::{Page, PageFlags, Pfn};
+use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -88,27 +88,27 @@ impl BatchKind {
     }
 }
 
-/// Most pages of a batch: two words short of a cache line of the kernel's pointers.
+/// Most folios of a batch: two words short of a cache line of the kernel's pointers.
 pub(super) const BATCH_MAX: usize = 15;
 
 /// Pages that wait for the same operation, a reference held on each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
     len: u32,
-    pfns: [Pfn; BATCH_MAX],
+    folios: [Folio; BATCH_MAX],
 }
 
 impl Batch {
     /// The pages, oldest first.
     #[inline(always)]
-    pub fn pages(&self) -> &[Pfn] {
-        &self.pfns[..self.len as usize]
+    pub fn pages(&self) -> &[Folio] {
+        &self.folios[..self.len as usize]
     }
 
     /// Adds a page; how many there are now.
     #[inline(always)]
-    fn push(&mut self, pfn: Pfn) -> u32 {
-        self.pfns[self.len as usize] = pfn;
+    fn push(&mut self, folio: Folio) -> u32 {
+        self.folios[self.len as usize] = folio;
         self.len += 1;
         self.len
     }
@@ -125,7 +125,7 @@ pub struct Batches {
 
 impl Batches {
     /// The pages of a batch.
-    pub fn pages(&self, kind: BatchKind) -> &[Pfn] {
+    pub fn pages(&self, kind: BatchKind) -> &[Folio] {
         self.batches[kind as usize].pages()
     }
 }
@@ -167,13 +167,13 @@ impl<H: Host> CpuBatches<H> {
     }
 
     /// Every page that waits, and for what (for the audit).
-    pub(crate) fn each(&self, cpu: CpuId, mut visit: impl FnMut(BatchKind, Pfn)) {
+    pub(crate) fn each(&self, cpu: CpuId, mut visit: impl FnMut(BatchKind, Folio)) {
         let tasks = self.tasks.lock(cpu);
         for kind in BatchKind::ALL {
-            tasks.pages(kind).iter().for_each(|&pfn| visit(kind, pfn));
+            tasks.pages(kind).iter().for_each(|&folio| visit(kind, folio));
         }
         drop(tasks);
-        self.rotate.lock(cpu).pages().iter().for_each(|&pfn| visit(BatchKind::Rotate, pfn));
+        self.rotate.lock(cpu).pages().iter().for_each(|&folio| visit(BatchKind::Rotate, folio));
     }
 
     /// Pages that wait.
@@ -188,28 +188,28 @@ impl<H: Devices> Kernel<H> {
     /// Queues a page for a batch operation on this CPU, taking a reference, unless the operation
     /// would not change it; a full batch is drained.
     #[inline]
-    pub fn lru_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub fn lru_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if kind.wants(page) {
             page.get::<H>(1);
             match kind {
-                BatchKind::Rotate => self.rotate_push(cx, pfn),
-                _ => self.batch_push(cx, kind, pfn, MlockOp::default()),
+                BatchKind::Rotate => self.rotate_push(cx, folio),
+                _ => self.batch_push(cx, kind, folio, MlockOp::default()),
             }
         }
     }
 
     /// A page that the caller took goes onto its list (`folio_add_lru`).
     #[inline]
-    pub fn lru_add(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        cx.local::<Takings>().take(1);
-        self.lru_batch(cx, BatchKind::Add, pfn);
+    pub fn lru_add(&self, cx: &Cx<'_, H>, folio: Folio) {
+        cx.local::<Takings>().take(folio.nr_pages());
+        self.lru_batch(cx, BatchKind::Add, folio);
     }
 
     /// End of writeback of a page marked RECLAIM: to the tail, if it is clean and on a list.
     /// From interrupts.
-    pub fn lru_rotate(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.lru_batch(cx, BatchKind::Rotate, pfn);
+    pub fn lru_rotate(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.lru_batch(cx, BatchKind::Rotate, folio);
     }
 
     /// Drains this CPU's batches (`lru_add_drain`).
@@ -234,44 +234,44 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// True if a page waits in this CPU's add batch; it was made active there then.
-    pub(super) fn activate_in_add_batch(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
+    pub(super) fn activate_in_add_batch(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let cpu = cx.cpu();
         let batches = &self.lru.batches[cpu.idx()];
         if batches.pending.load(Relaxed) & (1 << BatchKind::Add as u8) == 0 {
             return false;
         }
         let tasks = batches.tasks.lock(cpu);
-        let found = tasks.pages(BatchKind::Add).iter().rev().any(|&p| p == pfn);
+        let found = tasks.pages(BatchKind::Add).iter().rev().any(|&p| p == folio);
         if found {
-            self.mem.map.page(pfn).flag_set::<H>(PageFlags::ACTIVE);
+            self.mem.map.page(folio).flag_set::<H>(PageFlags::ACTIVE);
         }
         found
     }
 
     /// The page's reference is taken.
     #[inline]
-    pub(super) fn batch_push(&self, cx: &Cx<'_, H>, kind: BatchKind, pfn: Pfn, op: MlockOp) {
+    pub(super) fn batch_push(&self, cx: &Cx<'_, H>, kind: BatchKind, folio: Folio, op: MlockOp) {
         let cpu = cx.cpu();
         let batches = &self.lru.batches[cpu.idx()];
         let mut tasks = batches.tasks.lock(cpu);
-        let len = tasks.batches[kind as usize].push(pfn);
+        let len = tasks.batches[kind as usize].push(folio);
         if kind == BatchKind::Mlock {
             tasks.mlock_ops[len as usize - 1] = op;
         }
-        if len == batches.full_at {
+        if len == batches.full_at || folio.is_large() {
             self.drain_kind(cx, kind, &mut tasks, batches);
         } else if len == 1 {
             batches.pending.store(batches.pending.load(Relaxed) | 1 << kind as u8, Relaxed);
         }
     }
 
-    fn rotate_push(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+    fn rotate_push(&self, cx: &Cx<'_, H>, folio: Folio) {
         let cpu = cx.cpu();
         let batches = &self.lru.batches[cpu.idx()];
         let full = {
             let mut rotate = batches.rotate.lock(cpu);
-            let len = rotate.push(pfn);
-            if len != batches.full_at {
+            let len = rotate.push(folio);
+            if len != batches.full_at && !folio.is_large() {
                 batches.nr_rotate.store(len as u8, Relaxed);
                 return;
             }
@@ -332,11 +332,11 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Does a batch's operation on its pages.
-    fn apply_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, pages: &[Pfn]) {
+    fn apply_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, pages: &[Folio]) {
         let mut held = None;
         let mut counts = Counts::default();
-        for &pfn in pages {
-            let page = self.mem.map.page(pfn);
+        for &folio in pages {
+            let page = self.mem.map.page(folio);
             // New pages are on no list. Others may have left theirs since they were queued.
             if kind != BatchKind::Add && !page.flag_test_clear::<H>(PageFlags::LRU) {
                 continue;
@@ -344,12 +344,12 @@ impl<H: Devices> Kernel<H> {
             self.relock_lru(cx, &mut held, page);
             if let Some(lru) = &mut held {
                 let moved = match kind {
-                    BatchKind::Add => add(lru, page, pfn, &mut counts),
-                    BatchKind::Rotate => rotate(lru, page, pfn, &mut counts),
-                    BatchKind::DeactivateFile => deactivate_file(lru, page, pfn, &mut counts),
-                    BatchKind::Deactivate => deactivate(lru, page, pfn, &mut counts),
-                    BatchKind::LazyFree => lazy_free(lru, page, pfn, &mut counts),
-                    BatchKind::Activate => activate(lru, page, pfn, &mut counts),
+                    BatchKind::Add => add(lru, page, folio, &mut counts),
+                    BatchKind::Rotate => rotate(lru, page, folio, &mut counts),
+                    BatchKind::DeactivateFile => deactivate_file(lru, page, folio, &mut counts),
+                    BatchKind::Deactivate => deactivate(lru, page, folio, &mut counts),
+                    BatchKind::LazyFree => lazy_free(lru, page, folio, &mut counts),
+                    BatchKind::Activate => activate(lru, page, folio, &mut counts),
                     BatchKind::Mlock => false,
                 };
                 lru.add_work(moved.into());
@@ -371,7 +371,7 @@ impl<H: Devices> Kernel<H> {
         ];
         for (event, pages) in events {
             if pages != 0 {
-                self.mem.events.add(cx.cpu(), event, u64::from(pages));
+                self.mem.events.add(cx.cpu(), event, pages);
             }
         }
     }
@@ -380,93 +380,103 @@ impl<H: Devices> Kernel<H> {
 /// Events of one drain.
 #[derive(Default)]
 struct Counts {
-    culled: u32,
-    rescued: u32,
-    rotated: u32,
-    deactivated: u32,
-    lazy_freed: u32,
-    activated: u32,
+    culled: u64,
+    rescued: u64,
+    rotated: u64,
+    deactivated: u64,
+    lazy_freed: u64,
+    activated: u64,
+}
+
+/// The pages of a folio that counts.
+fn pages_if(folio: Folio, counts: bool) -> u64 {
+    if counts { folio.nr_pages() } else { 0 }
 }
 
 // The operations: page by page, its lists locked, its LRU flag cleared. True if it moved.
 
 type Locked<'a, 'h, H> = LockedLru<'a, 'h, H>;
 
-fn add<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+fn add<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     let was_unevictable = page.flag_test_clear::<H>(PageFlags::UNEVICTABLE);
     if page.is_evictable() {
-        n.rescued += u32::from(was_unevictable);
+        n.rescued += pages_if(folio, was_unevictable);
     } else {
         page.flag_clear::<H>(PageFlags::ACTIVE);
         page.flag_set::<H>(PageFlags::UNEVICTABLE);
-        n.culled += u32::from(!was_unevictable);
+        n.culled += pages_if(folio, !was_unevictable);
     }
-    lru.link_head(pfn);
+    lru.link_head(folio);
     true
 }
 
-fn rotate<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+fn rotate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     if page.is(PageFlags::UNEVICTABLE) {
         return false;
     }
-    lru.unlink(pfn);
+    lru.unlink(folio);
     page.flag_clear::<H>(PageFlags::ACTIVE);
-    lru.link_tail(pfn);
-    n.rotated += 1;
+    lru.link_tail(folio);
+    n.rotated += folio.nr_pages();
     true
 }
 
-fn deactivate_file<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+fn deactivate_file<H: Devices>(
+    lru: &mut Locked<H>,
+    page: &Page,
+    folio: Folio,
+    n: &mut Counts,
+) -> bool {
     let marks = page.marks();
     if marks.contains(PageFlags::UNEVICTABLE) || page.is_mapped() {
         return false;
     }
-    lru.unlink(pfn);
+    lru.unlink(folio);
     page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
     if marks.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
         // Writeback's end moves it on to the tail.
         page.flag_set::<H>(PageFlags::RECLAIM);
-        lru.link_head(pfn);
+        lru.link_head(folio);
     } else {
-        lru.link_tail(pfn);
-        n.rotated += 1;
+        lru.link_tail(folio);
+        n.rotated += folio.nr_pages();
     }
-    n.deactivated += u32::from(marks.contains(PageFlags::ACTIVE));
+    n.deactivated += pages_if(folio, marks.contains(PageFlags::ACTIVE));
     true
 }
 
-fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     if !page.is(PageFlags::ACTIVE) || page.is(PageFlags::UNEVICTABLE) {
         return false;
     }
-    lru.unlink(pfn);
+    lru.unlink(folio);
     page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
-    lru.link_head(pfn);
-    n.deactivated += 1;
+    lru.link_head(folio);
+    n.deactivated += folio.nr_pages();
     true
 }
 
-fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     let marks = page.marks();
     let keeps_content = marks.intersects(PageFlags::SWAPCACHE | PageFlags::UNEVICTABLE);
     if keeps_content || !marks.contains(PageFlags::SWAPBACKED) || !page.is_anon() {
         return false;
     }
-    lru.unlink(pfn);
+    lru.unlink(folio);
     page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED | PageFlags::SWAPBACKED);
-    lru.link_head(pfn);
-    n.lazy_freed += 1;
+    lru.link_head(folio);
+    n.lazy_freed += folio.nr_pages();
     true
 }
 
-fn activate<H: Devices>(lru: &mut Locked<H>, page: &Page, pfn: Pfn, n: &mut Counts) -> bool {
+fn activate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     if page.marks().intersects(PageFlags::ACTIVE | PageFlags::UNEVICTABLE) {
         return false;
     }
     lru.set_cost(Cost::MarkActivate);
-    lru.unlink(pfn);
+    lru.unlink(folio);
     page.flag_set::<H>(PageFlags::ACTIVE);
-    lru.link_head(pfn);
-    n.activated += 1;
+    lru.link_head(folio);
+    n.activated += folio.nr_pages();
     true
 }

@@ -10,7 +10,7 @@ use super::{BatchKind, LruKind, age_clock};
 use crate::config::BalanceRule;
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Page, PageFlags, PageList, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageList};
 use crate::units::LruVecId;
 use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneId, ZoneType};
@@ -27,8 +27,10 @@ pub struct IsolateMode {
 /// What an isolation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Isolated {
-    /// Pages taken: the first so many of the caller's buffer, oldest first.
+    /// Folios taken: the first so many of the caller's buffer, oldest first.
     pub taken: usize,
+    /// Their pages.
+    pub nr_taken: u64,
     /// Pages looked at, those set aside included (nr_scanned of the trace; pgscan, pgrefill).
     pub scanned: u64,
     /// Pages set aside because of their zone; pgskip counted them.
@@ -45,7 +47,7 @@ impl<H: Devices> Kernel<H> {
         vec: LruVecId,
         list: LruKind,
         mode: IsolateMode,
-        out: &mut [Pfn],
+        out: &mut [Folio],
     ) -> Isolated {
         let _phase = cx.phase(Phase::Isolate);
         let map: &[Page] = &self.mem.map;
@@ -55,31 +57,37 @@ impl<H: Devices> Kernel<H> {
         let mut taken = [0; ZoneType::COUNT];
         let mut node = NodeId(0);
         let mut result = Isolated::default();
+        let mut looked_at = 0;
 
         let mut lru = self.lock_lru(cx, vec);
         let from = &mut lru.lists.lists[list as usize];
-        let mut left = out.len();
+        let mut left = out.len() as u64;
         while left > 0
+            && result.taken < out.len()
             && let Some(pfn) = from.pop_tail(map)
         {
             let page = &map[pfn.idx()];
             cx.host.descriptor_use(pfn);
             let state = page.state();
+            let folio = Folio::new(pfn, state.order());
+            let nr = folio.nr_pages();
             let zone = state.zone_type_index();
-            result.scanned += 1;
+            looked_at += 1;
+            result.scanned += nr;
             if zone > highest {
-                skipped[zone] += 1;
-                aside.push_head(map, pfn);
+                skipped[zone] += nr;
+                aside.push_head(map, folio);
                 continue;
             }
-            left -= 1;
+            left = left.saturating_sub(nr);
             if take::<H>(page, mode.may_unmap) {
-                taken[zone] += 1;
+                taken[zone] += nr as i64;
                 node = state.node();
-                out[result.taken] = pfn;
+                out[result.taken] = folio;
                 result.taken += 1;
+                result.nr_taken += nr;
             } else {
-                from.push_head(map, pfn);
+                from.push_head(map, folio);
             }
         }
         from.splice_head(map, aside);
@@ -96,16 +104,16 @@ impl<H: Devices> Kernel<H> {
         }
         if self.mem.policy.reclaim.balance == BalanceRule::Rotated {
             let page_type = list as usize / 2;
-            lru.lists.scanned[page_type] += result.taken as u64;
+            lru.lists.scanned[page_type] += result.nr_taken;
         }
-        cx.charge(Cost::LruIsolate, result.scanned as u32);
+        cx.charge(Cost::LruIsolate, looked_at);
         result
     }
 
     /// Puts isolated pages of `self.lru.vec(vec)` back, under one hold of its lock: first
     /// `pages[0]`, then `pages[1]`, each oldest first, onto the heads of the lists that their ACTIVE
     /// flags name. Drops the isolation's references and frees pages whose last that was. Returns
-    /// how many of each slice went onto a list.
+    /// how many pages of each slice went onto a list.
     ///
     /// Pages that were locked into memory meanwhile are added anew once the lock is gone; the
     /// kernel lets go of it for each.
@@ -116,7 +124,7 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         vec: LruVecId,
-        pages: [&[Pfn]; 2],
+        pages: [&[Folio]; 2],
         rotated: [u64; 2],
     ) -> [u64; 2] {
         let _phase = cx.phase(Phase::PutBack);
@@ -124,25 +132,30 @@ impl<H: Devices> Kernel<H> {
         let (mut free, mut unevictable) = (PageList::default(), PageList::default());
         let mut moved = [0; 2];
         let mut nr_active = 0;
+        let mut nr_moved = 0;
 
         let mut lru = self.lock_lru(cx, vec);
         for (pages, moved) in pages.iter().zip(&mut moved) {
-            for &pfn in *pages {
-                let page = &map[pfn.idx()];
+            for &folio in *pages {
+                let page = self.mem.map.page(folio);
                 if !page.is_evictable() {
-                    unevictable.push_tail(map, pfn);
+                    unevictable.push_tail(map, folio);
                     continue;
                 }
                 // Only now can the reference go: whoever drops the last one must see the flag.
                 let marks = page.flag_set::<H>(PageFlags::LRU);
                 if page.put::<H>(1) {
                     page.flag_clear::<H>(PageFlags::LRU);
-                    free.push_head(map, pfn);
+                    free.push_head(map, folio);
                     continue;
                 }
-                lru.link_head(pfn);
-                nr_active += u64::from(marks.contains(PageFlags::ACTIVE));
-                *moved += 1;
+                lru.link_head(folio);
+                let nr = folio.nr_pages();
+                if marks.contains(PageFlags::ACTIVE) {
+                    nr_active += nr;
+                }
+                *moved += nr;
+                nr_moved += 1;
             }
         }
         // Kernels that keep no shadows of anonymous pages do not age the clock here either.
@@ -154,31 +167,26 @@ impl<H: Devices> Kernel<H> {
             lru.lists.rotated[0] += rotated[0];
             lru.lists.rotated[1] += rotated[1];
         }
-        lru.add_work((moved[0] + moved[1]) as u32);
+        lru.add_work(nr_moved);
         drop(lru);
 
         while let Some(pfn) = unevictable.pop_head(map) {
-            self.putback_page(cx, pfn);
+            self.putback_page(cx, self.mem.map.folio(pfn));
         }
-        if !free.is_empty() {
-            for pfn in free.iter(map) {
-                self.retire(cx, &map[pfn.idx()]);
-            }
-            self.free_retired(cx, free);
-        }
+        self.free_unused(cx, free);
         moved
     }
 
     /// Takes one page, to which the caller has a reference, off its list (migration,
     /// MADV_PAGEOUT): another reference is taken, LRU cleared. False if it is on no list.
-    pub(crate) fn isolate_page(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub(crate) fn isolate_page(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         if !page.flag_test_clear::<H>(PageFlags::LRU) {
             return false;
         }
         page.get::<H>(1);
         let mut lru = self.lock_lru(cx, self.lru.id_of(page));
-        lru.unlink(pfn);
+        lru.unlink(folio);
         drop(lru);
         cx.charge(Cost::LruIsolate, 1);
         true
@@ -186,10 +194,10 @@ impl<H: Devices> Kernel<H> {
 
     /// Puts an isolated page back on the list its flags name, with this CPU's add batch, and drops
     /// the isolation's reference.
-    pub(crate) fn putback_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+    pub(crate) fn putback_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         // Not `lru_add`: nobody took a page.
-        self.lru_batch(cx, BatchKind::Add, pfn);
-        self.put_page(cx, pfn);
+        self.lru_batch(cx, BatchKind::Add, folio);
+        self.put_page(cx, folio);
     }
 }
 
@@ -229,8 +237,8 @@ mod tests {
         list: LruKind,
         want: usize,
         mode: IsolateMode,
-    ) -> (Isolated, Vec<Pfn>) {
-        let mut out = [Pfn(0); 64];
+    ) -> (Isolated, Vec<Folio>) {
+        let mut out = [Folio::default(); 64];
         let n = stage.kernel.isolate_lru_pages(&stage.cx, VEC, list, mode, &mut out[..want]);
         (n, out[..n.taken].to_vec())
     }
@@ -245,9 +253,9 @@ mod tests {
         ];
         let stage = Stage::with(&host, zones.into(), |_| {});
         let listed = |gfp| {
-            let pfn = stage.page_for(FILE, gfp);
-            stage.list(pfn);
-            pfn
+            let folio = stage.page_for(FILE, gfp);
+            stage.list(folio);
+            folio
         };
         let normal: Vec<_> = (0..10).map(|_| listed(Gfp::GFP_HIGHUSER_MOVABLE)).collect();
         let dma32: Vec<_> = (0..40).map(|_| listed(Gfp::GFP_KERNEL | Gfp::DMA32)).collect();
@@ -255,7 +263,7 @@ mod tests {
         let mut taken = Vec::new();
         let locks = stage.lru_locks(|| {
             let (n, pages) = isolate(&stage, LruKind::InactiveFile, 32, mode);
-            assert_eq!(n, Isolated { taken: 32, scanned: 42, skipped: 10 });
+            assert_eq!(n, Isolated { taken: 32, nr_taken: 32, scanned: 42, skipped: 10 });
             taken = pages;
         });
         assert_eq!(locks, 1);
@@ -310,7 +318,7 @@ mod tests {
         assert_eq!((locks, moved), (1, [2, 30]));
         assert!(stage.order(LruKind::InactiveFile).iter().rev().eq(&pages[..30]));
         assert_eq!(stage.order(LruKind::ActiveFile), [pages[31], pages[30]]);
-        assert!(pages.iter().all(|&pfn| stage.at(pfn).refcount() == 1));
+        assert!(pages.iter().all(|&folio| stage.at(folio).refcount() == 1));
         let vec = stage.kernel.lru.vec(VEC);
         assert_eq!(vec.nonresident_age.load(Relaxed), 2);
         assert_eq!(vec.lists.lock(stage.cx.cpu()).scanned, [0, 0]);

@@ -7,7 +7,7 @@
 use super::{LruKind, LruLists, LruVec};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Page, PageFlags, Pfn};
+use crate::page::{Folio, Page, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::zone::{NodeId, ZoneId, ZoneType};
@@ -122,43 +122,43 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
 
     /// Puts a page at the head of the list its flags name.
     #[inline]
-    pub(crate) fn link_head(&mut self, pfn: Pfn) {
-        let (page, list) = self.join(pfn);
+    pub(crate) fn link_head(&mut self, folio: Folio) {
+        let (page, list) = self.join(folio);
         match list {
             LruKind::Unevictable => page.set_locked_mappings(),
-            _ => self.lists.lists[list as usize].push_head(&self.kernel.mem.map, pfn),
+            _ => self.lists.lists[list as usize].push_head(&self.kernel.mem.map, folio),
         }
     }
 
     /// Puts a page at the tail of the list its flags name.
     #[inline]
-    pub(crate) fn link_tail(&mut self, pfn: Pfn) {
-        let (page, list) = self.join(pfn);
+    pub(crate) fn link_tail(&mut self, folio: Folio) {
+        let (page, list) = self.join(folio);
         match list {
             LruKind::Unevictable => page.set_locked_mappings(),
-            _ => self.lists.lists[list as usize].push_tail(&self.kernel.mem.map, pfn),
+            _ => self.lists.lists[list as usize].push_tail(&self.kernel.mem.map, folio),
         }
     }
 
     /// Takes a page off the list its flags name; LRU is the caller's affair.
     #[inline]
-    pub(crate) fn unlink(&mut self, pfn: Pfn) {
-        let page = self.kernel.mem.map.page(pfn);
+    pub(crate) fn unlink(&mut self, folio: Folio) {
+        let page = self.kernel.mem.map.page(folio);
         let list = LruKind::of(page.marks());
         if list != LruKind::Unevictable {
-            self.lists.lists[list as usize].remove(&self.kernel.mem.map, pfn);
+            self.lists.lists[list as usize].remove(&self.kernel.mem.map, folio);
         }
         let zone = page.zone_id();
         if self.left.list != list || self.left.zone != zone {
             self.count_left();
             self.left = Tally { zone, list, pages: 0 };
         }
-        self.left.pages += 1;
+        self.left.pages += folio.nr_pages() as i64;
     }
 
     #[inline(always)]
-    fn join(&mut self, pfn: Pfn) -> (&'a Page, LruKind) {
-        let page = self.kernel.mem.map.page(pfn);
+    fn join(&mut self, folio: Folio) -> (&'a Page, LruKind) {
+        let page = self.kernel.mem.map.page(folio);
         let list = LruKind::of(page.marks());
         debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
         let zone = page.zone_id();
@@ -166,7 +166,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
             self.count_joined();
             self.joined = Tally { zone, list, pages: 0 };
         }
-        self.joined.pages += 1;
+        self.joined.pages += folio.nr_pages() as i64;
         (page, list)
     }
 

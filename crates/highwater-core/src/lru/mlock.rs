@@ -8,8 +8,8 @@ use super::batch::BATCH_MAX;
 use super::{BatchKind, LockedLru};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Page, PageFlags, Pfn};
-use crate::vmstat::VmEvent;
+use crate::page::{Folio, Page, PageFlags};
+use crate::vmstat::{VmEvent, ZoneStat};
 
 /// What the mlock batch does to a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,109 +26,110 @@ pub(super) enum MlockOp {
 impl<H: Devices> Kernel<H> {
     /// A locked region maps a page that may be on a list. Sets MLOCKED, counts it, and moves the
     /// page to the unevictable list with this CPU's mlock batch. Once for each such mapping.
-    pub(crate) fn mlock_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.mlock_with(cx, pfn, MlockOp::Lock);
+    pub(crate) fn mlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.mlock_with(cx, folio, MlockOp::Lock);
     }
 
     /// As [`Self::mlock_page`] for a fresh page that was never given to [`Self::lru_add`]: the
     /// batch puts it on the list in its stead.
-    pub(crate) fn mlock_new_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.mlock_with(cx, pfn, MlockOp::LockNew);
+    pub(crate) fn mlock_new_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.mlock_with(cx, folio, MlockOp::LockNew);
     }
 
     /// A mapping by a locked region goes, or its lock does: the last one clears MLOCKED and gives
     /// the page back to its list.
-    pub(crate) fn munlock_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.mem.map.page(pfn).get::<H>(1);
-        self.batch_push(cx, BatchKind::Mlock, pfn, MlockOp::Unlock);
+    pub(crate) fn munlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.mem.map.page(folio).get::<H>(1);
+        self.batch_push(cx, BatchKind::Mlock, folio, MlockOp::Unlock);
     }
 
-    fn mlock_with(&self, cx: &Cx<'_, H>, pfn: Pfn, op: MlockOp) {
-        let page = self.mem.map.page(pfn);
+    fn mlock_with(&self, cx: &Cx<'_, H>, folio: Folio, op: MlockOp) {
+        let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::MLOCKED) {
-            self.count_mlock(cx, page, 1);
-            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsMlocked, 1);
+            self.mem.account(cx.cpu(), folio).add_zone(ZoneStat::Mlock);
+            let nr = folio.nr_pages();
+            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsMlocked, nr);
         }
         page.get::<H>(1);
-        self.batch_push(cx, BatchKind::Mlock, pfn, op);
+        self.batch_push(cx, BatchKind::Mlock, folio, op);
     }
 
     /// Drains the mlock batch.
-    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Pfn], ops: &[MlockOp; BATCH_MAX]) {
+    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Folio], ops: &[MlockOp; BATCH_MAX]) {
         let mut held = None;
-        for (&pfn, &op) in pages.iter().zip(ops) {
-            let page = self.mem.map.page(pfn);
+        for (&folio, &op) in pages.iter().zip(ops) {
+            let page = self.mem.map.page(folio);
             let was_listed = op != MlockOp::LockNew && page.flag_test_clear::<H>(PageFlags::LRU);
             if was_listed || op == MlockOp::LockNew {
                 self.relock_lru(cx, &mut held, page);
                 if let Some(lru) = &mut held {
                     match op {
-                        MlockOp::Lock => self.lock_listed(cx, lru, page, pfn),
-                        MlockOp::LockNew => self.lock_new(cx, lru, page, pfn),
-                        MlockOp::Unlock => self.unlock_listed(cx, lru, page, pfn),
+                        MlockOp::Lock => self.lock_listed(cx, lru, page, folio),
+                        MlockOp::LockNew => self.lock_new(cx, lru, page, folio),
+                        MlockOp::Unlock => self.unlock_listed(cx, lru, page, folio),
                     }
                     lru.add_work(1);
                 }
                 page.flag_set::<H>(PageFlags::LRU);
             } else if op == MlockOp::Unlock {
                 // Isolated, or on its way to a list: whoever adds it looks at MLOCKED then.
-                self.clear_mlocked(cx, page, VmEvent::UnevictablePgsMunlocked);
+                self.clear_mlocked(cx, folio, VmEvent::UnevictablePgsMunlocked);
             }
         }
     }
 
-    fn lock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+    fn lock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         match (page.is_evictable(), page.is(PageFlags::UNEVICTABLE)) {
             // Unlocked again since it was queued.
-            (true, true) => self.rescue(cx, lru, page, pfn),
+            (true, true) => self.rescue(cx, lru, page, folio),
             (true, false) => {}
             (false, true) => page.add_locked_mapping(),
             (false, false) => {
-                lru.unlink(pfn);
-                self.cull(cx, lru, page, pfn);
+                lru.unlink(folio);
+                self.cull(cx, lru, page, folio);
             }
         }
     }
 
-    fn lock_new(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+    fn lock_new(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         if page.is_evictable() {
-            lru.link_head(pfn);
+            lru.link_head(folio);
         } else {
-            self.cull(cx, lru, page, pfn);
+            self.cull(cx, lru, page, folio);
         }
     }
 
-    fn unlock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+    fn unlock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         let is_culled = page.is(PageFlags::UNEVICTABLE);
         if is_culled && page.remove_locked_mapping() > 0 {
             return;
         }
-        self.clear_mlocked(cx, page, VmEvent::UnevictablePgsMunlocked);
+        self.clear_mlocked(cx, folio, VmEvent::UnevictablePgsMunlocked);
         if is_culled && page.is_evictable() {
-            self.rescue(cx, lru, page, pfn);
+            self.rescue(cx, lru, page, folio);
         }
     }
 
-    fn clear_mlocked(&self, cx: &Cx<'_, H>, page: &Page, event: VmEvent) {
-        if page.flag_test_clear::<H>(PageFlags::MLOCKED) {
-            self.count_mlock(cx, page, -1);
-            self.mem.events.add(cx.cpu(), event, 1);
+    fn clear_mlocked(&self, cx: &Cx<'_, H>, folio: Folio, event: VmEvent) {
+        if self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::MLOCKED) {
+            self.mem.account(cx.cpu(), folio).sub_zone(ZoneStat::Mlock);
+            self.mem.events.add(cx.cpu(), event, folio.nr_pages());
         }
     }
 
     /// An unlinked page goes onto the unevictable list.
-    fn cull(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
+    fn cull(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         page.flag_clear::<H>(PageFlags::ACTIVE);
         page.flag_set::<H>(PageFlags::UNEVICTABLE);
-        lru.link_head(pfn);
-        self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCulled, 1);
+        lru.link_head(folio);
+        self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCulled, folio.nr_pages());
     }
 
     /// A page of the unevictable list goes back to its own.
-    fn rescue(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, pfn: Pfn) {
-        lru.unlink(pfn);
+    fn rescue(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
+        lru.unlink(folio);
         page.flag_clear::<H>(PageFlags::UNEVICTABLE);
-        lru.link_head(pfn);
-        self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsRescued, 1);
+        lru.link_head(folio);
+        self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsRescued, folio.nr_pages());
     }
 }

@@ -5,7 +5,7 @@
 use super::Takings;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Page, PageFlags, PageList, Pfn};
+use crate::page::{Folio, PageFlags, PageList};
 use crate::vmstat::{VmEvent, ZoneStat};
 
 /// Pages for which one hold of `lru_lock` lasts (`SWAP_CLUSTER_MAX`).
@@ -14,40 +14,40 @@ const RELEASE_BATCH: u32 = 32;
 impl<H: Devices> Kernel<H> {
     /// Drops one reference; the last one takes the page off its list and frees it.
     #[inline]
-    pub fn put_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        if self.mem.map.page(pfn).put::<H>(1) {
-            self.release_last(cx, pfn);
+    pub fn put_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        if self.mem.map.page(folio).put::<H>(1) {
+            self.release_last(cx, folio);
         }
     }
 
     #[inline(never)]
-    fn release_last(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    fn release_last(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if page.is(PageFlags::LRU) {
             let mut lru = self.lock_lru(cx, self.lru.id_of(page));
-            lru.unlink(pfn);
+            lru.unlink(folio);
             lru.add_work(1);
             page.flag_clear::<H>(PageFlags::LRU);
         }
-        self.retire(cx, page);
-        self.mem.free_unreferenced(cx, pfn);
+        self.retire(cx, folio);
+        self.mem.free_unreferenced(cx, folio);
     }
 
     /// Drops one reference of each page (`release_pages`). Pages whose last it was leave their
     /// lists; `lru_lock` is held over consecutive pages of the same lists, 32 at most. All are
     /// freed at the end, last first: the per-CPU list then hands them out first first.
-    pub fn release_pages(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+    pub fn release_pages(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
         let mut held = None;
         let mut holding = 0;
         let mut free = PageList::default();
-        for &pfn in pfns {
+        for &folio in folios {
             if held.is_some() {
                 holding += 1;
                 if holding == RELEASE_BATCH {
                     held = None;
                 }
             }
-            let page = self.mem.map.page(pfn);
+            let page = self.mem.map.page(folio);
             if !page.put::<H>(1) {
                 continue;
             }
@@ -56,30 +56,58 @@ impl<H: Devices> Kernel<H> {
                     holding = 0;
                 }
                 if let Some(lru) = &mut held {
-                    lru.unlink(pfn);
+                    lru.unlink(folio);
                     lru.add_work(1);
                 }
                 page.flag_clear::<H>(PageFlags::LRU);
             }
-            self.retire(cx, page);
-            free.push_head(&self.mem.map, pfn);
+            self.retire(cx, folio);
+            self.free_later(cx, folio, &mut free);
         }
         drop(held);
         self.free_retired(cx, free);
     }
 
-    /// Frees pages that nobody references and that are on no list (reclaim's, after freezing
+    /// Frees folios that nobody references and that are on no list (reclaim's, after freezing
     /// them), last first as [`Self::release_pages`] does. They may still be locked: without a
     /// reference nobody waits for that.
-    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
         let mut free = PageList::default();
-        for &pfn in pfns {
-            let page = self.mem.map.page(pfn);
+        for &folio in folios {
+            let page = self.mem.map.page(folio);
             page.flag_test_clear::<H>(PageFlags::LOCKED);
-            self.retire(cx, page);
-            free.push_head(&self.mem.map, pfn);
+            self.retire(cx, folio);
+            self.free_later(cx, folio, &mut free);
         }
         self.free_retired(cx, free);
+    }
+
+    /// Retires the folios of a list and frees them, in list order.
+    pub(super) fn free_unused(&self, cx: &Cx<'_, H>, list: PageList) {
+        if list.is_empty() {
+            return;
+        }
+        let mut list = list;
+        let mut free = PageList::default();
+        while let Some(pfn) = list.pop_head(&self.mem.map) {
+            let folio = self.mem.map.folio(pfn);
+            self.retire(cx, folio);
+            if folio.is_large() {
+                self.mem.free_unreferenced(cx, folio);
+            } else {
+                free.push_tail(&self.mem.map, folio);
+            }
+        }
+        self.free_retired(cx, free);
+    }
+
+    /// A retired folio is freed with others: single pages together at the end, larger ones at once.
+    fn free_later(&self, cx: &Cx<'_, H>, folio: Folio, free: &mut PageList) {
+        if folio.is_large() {
+            self.mem.free_unreferenced(cx, folio);
+        } else {
+            free.push_head(&self.mem.map, folio);
+        }
     }
 
     /// Frees pages that [`Self::retire`] is done with, in list order.
@@ -91,24 +119,18 @@ impl<H: Devices> Kernel<H> {
 
     /// A page without references and off the lists forgets what it was.
     #[inline]
-    pub(crate) fn retire(&self, cx: &Cx<'_, H>, page: &Page) {
-        cx.local::<Takings>().give(1);
+    pub(crate) fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
+        cx.local::<Takings>().give(folio.nr_pages());
         let marks = page.marks();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
         debug_assert!(!marks.intersects(busy), "a page in use is freed: {marks:?}");
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.owner());
         debug_assert_eq!(page.refcount(), 0);
         if marks.contains(PageFlags::MLOCKED) {
-            self.count_mlock(cx, page, -1);
-            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCleared, 1);
+            self.mem.account(cx.cpu(), folio).sub_zone(ZoneStat::Mlock);
+            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCleared, folio.nr_pages());
         }
         page.reset_usage();
-    }
-
-    /// Adds to nr_mlock of a page's zone.
-    pub(super) fn count_mlock(&self, cx: &Cx<'_, H>, page: &Page, delta: i64) {
-        if let Some(zone) = self.mem.zone_by_id(page.zone_id()) {
-            zone.stats.add(cx.cpu(), ZoneStat::Mlock as usize, delta);
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::block::DeviceSpec;
 use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Order, Page, PageFlags, PageOwner, Pfn, SpaceId};
+use crate::page::{Folio, Order, Page, PageFlags, PageOwner, SpaceId};
 use crate::page_alloc::boot;
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::swap::SwapSpec;
@@ -79,49 +79,49 @@ impl<'h> Stage<'h> {
     }
 
     /// A page in use, on no list, with one reference.
-    pub(crate) fn page(&self, flags: PageFlags) -> Pfn {
+    pub(crate) fn page(&self, flags: PageFlags) -> Folio {
         self.page_for(flags, Gfp::GFP_HIGHUSER_MOVABLE)
     }
 
     /// The same from memory that `gfp` allows.
-    pub(crate) fn page_for(&self, flags: PageFlags, gfp: Gfp) -> Pfn {
+    pub(crate) fn page_for(&self, flags: PageFlags, gfp: Gfp) -> Folio {
         let mem = &self.kernel.mem;
-        let pfn = mem.alloc(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None).unwrap();
-        self.at(pfn).init_flags(flags);
+        let folio = mem.alloc_folio(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0)).unwrap();
+        self.at(folio).init_flags(flags);
         if flags.contains(ANON) {
-            self.at(pfn).set_owner(PageOwner::Anon(SpaceId(0)), pfn.0);
+            self.at(folio).set_owner(PageOwner::Anon(SpaceId(0)), folio.pfn().0);
         }
-        pfn
+        folio
     }
 
     /// A page at the head of the list its flags name.
-    pub(crate) fn listed(&self, flags: PageFlags) -> Pfn {
-        let pfn = self.page(flags);
-        self.list(pfn);
-        pfn
+    pub(crate) fn listed(&self, flags: PageFlags) -> Folio {
+        let folio = self.page(flags);
+        self.list(folio);
+        folio
     }
 
-    pub(crate) fn listed_many(&self, flags: PageFlags, n: usize) -> Vec<Pfn> {
+    pub(crate) fn listed_many(&self, flags: PageFlags, n: usize) -> Vec<Folio> {
         (0..n).map(|_| self.listed(flags)).collect()
     }
 
-    pub(crate) fn list(&self, pfn: Pfn) {
-        self.at(pfn).flag_set::<Solo>(PageFlags::LRU);
-        self.kernel.lock_lru(&self.cx, self.kernel.lru.id_of(self.at(pfn))).link_head(pfn);
+    pub(crate) fn list(&self, folio: Folio) {
+        self.at(folio).flag_set::<Solo>(PageFlags::LRU);
+        self.kernel.lock_lru(&self.cx, self.kernel.lru.id_of(self.at(folio))).link_head(folio);
     }
 
-    pub(crate) fn at(&self, pfn: Pfn) -> &Page {
-        self.kernel.mem.map.page(pfn)
+    pub(crate) fn at(&self, folio: Folio) -> &Page {
+        self.kernel.mem.map.page(folio)
     }
 
-    pub(crate) fn flags(&self, pfn: Pfn) -> PageFlags {
-        self.at(pfn).marks()
+    pub(crate) fn flags(&self, folio: Folio) -> PageFlags {
+        self.at(folio).marks()
     }
 
     /// A list from head to tail.
-    pub(crate) fn order(&self, list: LruKind) -> Vec<Pfn> {
+    pub(crate) fn order(&self, list: LruKind) -> Vec<Folio> {
         let lists = self.kernel.lru.vec(VEC).lists.lock(CpuId(0));
-        lists.lists[list as usize].iter(&self.kernel.mem.map).collect()
+        lists.lists[list as usize].iter(&self.kernel.mem.map).map(Folio::page).collect()
     }
 
     pub(crate) fn events(&self, event: VmEvent) -> u64 {
@@ -149,9 +149,9 @@ impl<'h> Stage<'h> {
             if list != LruKind::Unevictable {
                 let listed = self.order(list);
                 assert_eq!(listed.len() as u64, size, "{list:?}");
-                for pfn in listed {
-                    assert_eq!(LruKind::of(self.flags(pfn)), list);
-                    assert!(self.at(pfn).is(PageFlags::LRU) && self.at(pfn).refcount() > 0);
+                for folio in listed {
+                    assert_eq!(LruKind::of(self.flags(folio)), list);
+                    assert!(self.at(folio).is(PageFlags::LRU) && self.at(folio).refcount() > 0);
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::testing::{ANON, FILE, Stage, VEC};
 use super::{BatchKind, LruKind, PageType, Shadow};
 use crate::config::LruTopology;
 use crate::host::{CpuId, Lock, Solo};
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
@@ -31,11 +31,11 @@ fn clock(stage: &Stage<'_>) -> u64 {
 fn a_page_in_this_cpus_add_batch_becomes_active_in_place() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let pfn = stage.page(FILE);
-    stage.kernel.lru_add(&stage.cx, pfn);
+    let folio = stage.page(FILE);
+    stage.kernel.lru_add(&stage.cx, folio);
     let mark = || {
-        stage.kernel.mark_accessed(&stage.cx, pfn);
-        stage.flags(pfn)
+        stage.kernel.mark_accessed(&stage.cx, folio);
+        stage.flags(folio)
     };
     assert_eq!(mark(), REFERENCED);
     assert_eq!(clock(&stage), 0);
@@ -43,7 +43,7 @@ fn a_page_in_this_cpus_add_batch_becomes_active_in_place() {
     assert_eq!((clock(&stage), stage.events(VmEvent::Pgactivate)), (1, 0));
     assert_eq!(mark(), ACTIVE | REFERENCED);
     stage.kernel.lru_add_drain(&stage.cx);
-    assert_eq!(stage.order(LruKind::ActiveFile), [pfn]);
+    assert_eq!(stage.order(LruKind::ActiveFile), [folio]);
     stage.check();
 }
 
@@ -51,16 +51,16 @@ fn a_page_in_this_cpus_add_batch_becomes_active_in_place() {
 fn a_page_in_another_cpus_add_batch_stays_inactive() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let pfn = stage.page(FILE | REFERENCED);
-    stage.kernel.lru_add(&stage.cx, pfn);
+    let folio = stage.page(FILE | REFERENCED);
+    stage.kernel.lru_add(&stage.cx, folio);
     stage.cx.set_cpu(CpuId(1));
-    stage.kernel.mark_accessed(&stage.cx, pfn);
-    assert_eq!((stage.flags(pfn), clock(&stage)), (FILE, 1));
+    stage.kernel.mark_accessed(&stage.cx, folio);
+    assert_eq!((stage.flags(folio), clock(&stage)), (FILE, 1));
     assert!(stage.kernel.lru.batches[1].is_empty());
     stage.kernel.lru_add_drain(&stage.cx);
     assert_eq!(stage.order(LruKind::InactiveFile), []);
     stage.kernel.lru_add_drain_all(&stage.cx);
-    assert_eq!(stage.order(LruKind::InactiveFile), [pfn]);
+    assert_eq!(stage.order(LruKind::InactiveFile), [folio]);
 }
 
 /// Spec 02 §3, §23 vector 11: the 15th page drains the batch under one hold.
@@ -69,8 +69,8 @@ fn the_fifteenth_page_drains_the_batch() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let pages: Vec<_> = (0..15).map(|_| stage.page(ANON)).collect();
-    let add = |pages: &[Pfn]| {
-        stage.lru_locks(|| pages.iter().for_each(|&pfn| stage.kernel.lru_add(&stage.cx, pfn)))
+    let add = |pages: &[Folio]| {
+        stage.lru_locks(|| pages.iter().for_each(|&folio| stage.kernel.lru_add(&stage.cx, folio)))
     };
     assert_eq!(add(&pages[..14]), 0);
     assert_eq!(stage.kernel.lru.batches[0].len(&stage.cx), 14);
@@ -88,16 +88,16 @@ fn the_states_of_a_page_that_is_used_again_and_again() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     for is_listed in [true, false] {
-        let pfn = stage.page(FILE);
-        stage.kernel.lru_add(&stage.cx, pfn);
+        let folio = stage.page(FILE);
+        stage.kernel.lru_add(&stage.cx, folio);
         if is_listed {
             stage.kernel.lru_add_drain(&stage.cx);
         }
         let before = stage.events(VmEvent::Pgactivate);
         let states = [(); 4].map(|()| {
-            stage.kernel.mark_accessed(&stage.cx, pfn);
+            stage.kernel.mark_accessed(&stage.cx, folio);
             stage.kernel.lru_add_drain(&stage.cx);
-            stage.flags(pfn) - LRU
+            stage.flags(folio) - LRU
         });
         // Draining put it on the list after the first use.
         assert_eq!(states, [REFERENCED, ACTIVE, ACTIVE | REFERENCED, ACTIVE | REFERENCED]);
@@ -114,7 +114,8 @@ fn activating_512_pages_takes_the_lock_once_a_batch() {
         let host = Solo::default();
         let stage = Stage::policy(&host, |p| p.reclaim.lru_batch = batch);
         let pages = stage.listed_many(FILE | REFERENCED, 512);
-        let mark_all = || pages.iter().for_each(|&pfn| stage.kernel.mark_accessed(&stage.cx, pfn));
+        let mark_all =
+            || pages.iter().for_each(|&folio| stage.kernel.mark_accessed(&stage.cx, folio));
         assert_eq!(stage.lru_locks(mark_all), full);
         assert_eq!(stage.kernel.lru.batches[0].len(&stage.cx), rest);
         assert_eq!(stage.lru_locks(|| stage.kernel.lru_add_drain(&stage.cx)), 1);
@@ -125,7 +126,7 @@ fn activating_512_pages_takes_the_lock_once_a_batch() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let pages = stage.listed_many(FILE | REFERENCED, 512);
-    let set_all = || pages.iter().for_each(|&pfn| stage.kernel.set_referenced(&stage.cx, pfn));
+    let set_all = || pages.iter().for_each(|&folio| stage.kernel.set_referenced(&stage.cx, folio));
     assert_eq!(stage.lru_locks(set_all), 0);
     assert_eq!(stage.events(VmEvent::Pgactivate), 0);
 }
@@ -136,8 +137,8 @@ fn before_5_9_activated_anonymous_pages_do_not_age_the_clock() {
         let host = Solo::default();
         let stage = Stage::policy(&host, |p| p.reclaim.anon_workingset = anon_workingset);
         for flags in [ANON, FILE] {
-            let pfn = stage.listed(flags | REFERENCED);
-            stage.kernel.mark_accessed(&stage.cx, pfn);
+            let folio = stage.listed(flags | REFERENCED);
+            stage.kernel.mark_accessed(&stage.cx, folio);
         }
         assert_eq!(clock(&stage), ticks);
     }
@@ -149,15 +150,15 @@ fn the_end_of_writeback_moves_pages_to_the_tail() {
     let stage = Stage::new(&host);
     let pages = stage.listed_many(FILE, 3);
     let active = stage.listed(FILE | ACTIVE);
-    for pfn in [pages[2], active] {
-        stage.kernel.lru_rotate(&stage.cx, pfn);
+    for folio in [pages[2], active] {
+        stage.kernel.lru_rotate(&stage.cx, folio);
     }
     for unfit in [PageFlags::LOCKED, PageFlags::DIRTY, PageFlags::UNEVICTABLE] {
-        let pfn = stage.listed(FILE | unfit);
-        stage.kernel.lru_rotate(&stage.cx, pfn);
-        assert_eq!(stage.at(pfn).refcount(), 1);
-        stage.at(pfn).flag_clear::<Solo>(PageFlags::LOCKED);
-        stage.kernel.put_page(&stage.cx, pfn);
+        let folio = stage.listed(FILE | unfit);
+        stage.kernel.lru_rotate(&stage.cx, folio);
+        assert_eq!(stage.at(folio).refcount(), 1);
+        stage.at(folio).flag_clear::<Solo>(PageFlags::LOCKED);
+        stage.kernel.put_page(&stage.cx, folio);
     }
     stage.kernel.lru_add_drain(&stage.cx);
     assert_eq!(stage.order(LruKind::InactiveFile), [pages[1], pages[0], pages[2], active]);
@@ -176,8 +177,8 @@ fn pages_that_could_not_be_invalidated_go_out_of_the_way() {
     let written = stage.listed(FILE | ACTIVE | PageFlags::WRITEBACK);
     let mapped = stage.listed(FILE | ACTIVE);
     stage.at(mapped).map_add::<Solo>();
-    for pfn in [clean, dirty, written, mapped] {
-        stage.kernel.lru_batch(&stage.cx, BatchKind::DeactivateFile, pfn);
+    for folio in [clean, dirty, written, mapped] {
+        stage.kernel.lru_batch(&stage.cx, BatchKind::DeactivateFile, folio);
     }
     stage.kernel.lru_add_drain(&stage.cx);
     assert_eq!(stage.order(LruKind::InactiveFile), [written, dirty, old, clean]);
@@ -198,7 +199,7 @@ fn advice_takes_pages_down() {
     let inactive = stage.listed(ANON);
     let lazy = stage.listed(ANON | ACTIVE | REFERENCED);
     let cached = stage.listed(ANON | PageFlags::SWAPCACHE);
-    let batch = |kind, pfn| stage.kernel.lru_batch(&stage.cx, kind, pfn);
+    let batch = |kind, folio| stage.kernel.lru_batch(&stage.cx, kind, folio);
     batch(BatchKind::Deactivate, cold);
     batch(BatchKind::Deactivate, inactive);
     batch(BatchKind::LazyFree, lazy);
@@ -249,7 +250,7 @@ fn releasing_takes_the_lock_for_pages_that_go() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let pages = stage.listed_many(FILE, 100);
-    pages.iter().for_each(|&pfn| stage.at(pfn).get::<Solo>(1));
+    pages.iter().for_each(|&folio| stage.at(folio).get::<Solo>(1));
     let release = || stage.kernel.release_pages(&stage.cx, &pages);
     assert_eq!(stage.lru_locks(release), 0, "the page cache still has them");
     assert_eq!(stage.events(VmEvent::Pgfree), 0);
@@ -302,9 +303,9 @@ fn a_page_locked_on_its_way_to_a_list_is_culled_there() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kept, unlocked) = (stage.page(ANON), stage.page(ANON));
-    for pfn in [kept, unlocked] {
-        stage.kernel.lru_add(&stage.cx, pfn);
-        stage.kernel.mlock_page(&stage.cx, pfn);
+    for folio in [kept, unlocked] {
+        stage.kernel.lru_add(&stage.cx, folio);
+        stage.kernel.mlock_page(&stage.cx, folio);
     }
     stage.cx.set_cpu(CpuId(1));
     stage.kernel.munlock_page(&stage.cx, unlocked);
@@ -328,9 +329,9 @@ fn a_page_that_would_still_be_there_starts_active() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let refault = |flags, shadow| {
-        let pfn = stage.page(flags);
-        stage.kernel.workingset_refault(&stage.cx, pfn, shadow);
-        stage.flags(pfn)
+        let folio = stage.page(flags);
+        stage.kernel.workingset_refault(&stage.cx, folio, shadow);
+        stage.flags(folio)
     };
     let count = |item| node_stat(&stage, item);
     stage.kernel.lru.vec(VEC).nonresident_age.store(1_000_000, Relaxed);

@@ -11,7 +11,7 @@ use super::{LruKind, LruVec, PageType};
 use crate::config::BalanceRule;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Relief;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::bump;
@@ -64,23 +64,23 @@ impl Shadow {
 
 impl<H: Devices> Kernel<H> {
     /// A page is evicted: the shadow to leave in its place. Ages the clock of its lists.
-    pub fn workingset_eviction(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Shadow {
+    pub fn workingset_eviction(&self, cx: &Cx<'_, H>, folio: Folio) -> Shadow {
         let _ = cx;
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let id = self.lru.id_of(page);
         let vec = self.lru.vec(id);
         let clock = vec.nonresident_age.load(Relaxed);
         // Before 5.9 anonymous pages leave no trace; their shadows are not looked at either.
         if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
-            age::<H>(vec, 1);
+            age::<H>(vec, folio.nr_pages());
         }
         Shadow::new(clock, id, page.is(PageFlags::WORKINGSET))
     }
 
     /// A page came back for which a shadow was found: counts the refault and decides whether it
     /// starts active (sets ACTIVE, WORKINGSET). Before the page is added to a list.
-    pub fn workingset_refault(&self, cx: &Cx<'_, H>, pfn: Pfn, shadow: Shadow) {
-        let page = self.mem.map.page(pfn);
+    pub fn workingset_refault(&self, cx: &Cx<'_, H>, folio: Folio, shadow: Shadow) {
+        let page = self.mem.map.page(folio);
         let page_type = PageType::of(page);
         let counts_anon = self.mem.policy.reclaim.anon_workingset;
         if page_type == PageType::Anon && !counts_anon {
@@ -90,8 +90,10 @@ impl<H: Devices> Kernel<H> {
             debug_assert!(false, "a shadow of lists that do not exist");
             return;
         };
+        let nr = folio.nr_pages();
         let stats = &self.mem.node(self.lru.node_of(shadow.vec())).stats;
-        let count = |item: NodeStat| stats.add(cx.cpu(), item as usize + page_type as usize, 1);
+        let count =
+            |item: NodeStat| stats.add(cx.cpu(), item as usize + page_type as usize, nr as i64);
         count(NodeStat::WorkingsetRefaultAnon);
 
         let distance = shadow.distance(vec.nonresident_age.load(Relaxed));
@@ -100,11 +102,11 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         page.flag_set::<H>(PageFlags::ACTIVE);
-        age::<H>(vec, 1);
+        age::<H>(vec, nr);
         count(NodeStat::WorkingsetActivateAnon);
         if shadow.is_workingset() {
             page.flag_set::<H>(PageFlags::WORKINGSET);
-            self.lru_note_cost(cx, self.lru.id_of(page), page_type, 1);
+            self.lru_note_cost(cx, self.lru.id_of(page), page_type, nr);
             count(NodeStat::WorkingsetRestoreAnon);
         }
     }
@@ -142,10 +144,10 @@ impl<H: Devices> Kernel<H> {
         [lru.lists.anon_cost, lru.lists.file_cost] = decayed(costs, evictable);
     }
 
-    /// Ages the clock of a page's lists by `pages`.
+    /// Ages the clock of a folio's lists by its pages.
     #[inline]
-    pub fn age_nonresident(&self, pfn: Pfn, pages: u64) {
-        age::<H>(self.lru.vec_of(self.mem.map.page(pfn)), pages);
+    pub fn age_nonresident(&self, folio: Folio) {
+        age::<H>(self.lru.vec_of(self.mem.map.page(folio)), folio.nr_pages());
     }
 }
 

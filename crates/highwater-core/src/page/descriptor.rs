@@ -42,6 +42,8 @@ bitflags! {
         const RESERVED = 1 << 26;
         /// Head of a block in use; `order` is valid.
         const USED = 1 << 27;
+        /// Another frame of a [`super::Folio`]; `order` is the folio's.
+        const TAIL = 1 << 28;
     }
 }
 
@@ -286,10 +288,10 @@ impl PageMap {
         PageMap { pages: pages.into_boxed_slice() }
     }
 
-    /// The descriptor of a frame.
+    /// The descriptor of a frame, or of a folio's head.
     #[inline(always)]
-    pub fn page(&self, pfn: Pfn) -> &Page {
-        &self.pages[pfn.idx()]
+    pub fn page(&self, at: impl Into<Pfn>) -> &Page {
+        &self.pages[at.into().idx()]
     }
 
     /// The descriptor of a frame, if the frame exists.

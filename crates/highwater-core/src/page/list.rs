@@ -48,7 +48,8 @@ impl PageList {
 
     /// Puts a frame at the front.
     #[inline(always)]
-    pub fn push_head(&mut self, map: &[Page], pfn: Pfn) {
+    pub fn push_head(&mut self, map: &[Page], page: impl Into<Pfn>) {
+        let pfn = page.into();
         let page = &map[pfn.idx()];
         page.prev.store(NIL, Relaxed);
         page.next.store(self.head, Relaxed);
@@ -63,7 +64,8 @@ impl PageList {
 
     /// Puts a frame at the back.
     #[inline]
-    pub fn push_tail(&mut self, map: &[Page], pfn: Pfn) {
+    pub fn push_tail(&mut self, map: &[Page], page: impl Into<Pfn>) {
+        let pfn = page.into();
         let page = &map[pfn.idx()];
         page.next.store(NIL, Relaxed);
         page.prev.store(self.tail, Relaxed);
@@ -101,7 +103,8 @@ impl PageList {
 
     /// Unlinks a frame that is on this list.
     #[inline]
-    pub fn remove(&mut self, map: &[Page], pfn: Pfn) {
+    pub fn remove(&mut self, map: &[Page], page: impl Into<Pfn>) {
+        let pfn = page.into();
         let page = &map[pfn.idx()];
         let (prev, next) = (page.prev.load(Relaxed), page.next.load(Relaxed));
         if prev == NIL {

@@ -5,6 +5,7 @@
 //! [`crate::page_alloc`] moves them between lists.
 
 mod descriptor;
+mod folio;
 mod list;
 pub mod usage;
 
@@ -12,5 +13,6 @@ pub use crate::units::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
 pub use descriptor::{Page, PageMap, PageState, PageWord};
+pub use folio::Folio;
 pub use list::PageList;
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

@@ -94,7 +94,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// `state` says where the block lies.
     #[inline(always)]
-    fn free_block(&self, cx: &Cx<'_, H>, state: PageState, pfn: Pfn, order: Order) {
+    pub(super) fn free_block(&self, cx: &Cx<'_, H>, state: PageState, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
         let Some(Some(zone)) = self.zones.get(state.zone_id().idx()) else {
             return;
@@ -129,13 +129,6 @@ impl<H: Host> PageAllocator<H> {
         }
         self.free_runs(cx, &pfns[..good]);
         result
-    }
-
-    /// Frees a single page whose last reference is gone already.
-    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let state = self.map.page(pfn).state();
-        debug_assert!(state.has(PageWord::USED) && state.order() == Order::ZERO);
-        self.free_block(cx, state, pfn, Order::ZERO);
     }
 
     /// As [`Self::free_list`], for pages linked to a list of the caller's.

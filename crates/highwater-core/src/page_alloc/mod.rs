@@ -10,11 +10,13 @@
 //! Synchronisation: per-CPU lists behind their own lock, taken by *trylock* from the fast path;
 //! free lists behind the zone lock; per-CPU lock before zone lock; counters and marks lock-free.
 
+mod account;
 mod boot;
 mod buddy;
 mod bulk_free;
 mod fallback;
 mod fast;
+mod folio;
 mod free;
 mod gfp;
 mod highatomic;
@@ -29,6 +31,7 @@ mod zonelist_cache;
 
 pub use crate::units::{CompactPriority, CompactResult};
 pub use crate::zone::{AllocFlags, Pcp};
+pub use account::Account;
 pub use boot::boot;
 pub use buddy::{Buddy, Capture};
 pub use free::FreeError;

@@ -6,24 +6,24 @@ use super::File;
 use crate::block::{BioKind, Completion};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PageFlags, PageOwner, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// Pages of files and of the swap cache.
 impl<H: Devices> Completion<H> for Kernel<H> {
-    fn read_ended(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.unlock_page(cx, pfn);
+    fn read_ended(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.unlock_page(cx, folio);
     }
 
     /// A page under writeback stays where it is until that ends, so owners may be read here.
-    fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, pages: &[Pfn], is_ok: bool) {
-        let file = if kind == BioKind::FileWrite { self.file_of_pages(cx, pages) } else { None };
+    fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, frames: &[Pfn], is_ok: bool) {
+        let file = if kind == BioKind::FileWrite { self.file_of_frames(cx, frames) } else { None };
         if !is_ok {
             if let Some(file) = &file {
                 file.write_error.store(true, Relaxed);
             }
-            for &pfn in pages {
-                let page = self.mem.map.page(pfn);
+            for folio in self.mem.map.folios(frames) {
+                let page = self.mem.map.page(folio);
                 page.flag_set::<H>(PageFlags::ERROR);
                 if kind == BioKind::SwapWrite {
                     // The page is the only copy: it stays dirty, and is not hurried to the tail.
@@ -32,14 +32,14 @@ impl<H: Devices> Completion<H> for Kernel<H> {
                 }
             }
         }
-        self.end_writeback_of(cx, file.as_deref(), pages);
+        self.end_writeback_of(cx, file.as_deref(), frames);
     }
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The file that pages belong to, all of them to the same.
-    fn file_of_pages(&self, cx: &Cx<'_, H>, pages: &[Pfn]) -> Option<Arc<File<H>>> {
-        match self.mem.map.page(*pages.first()?).owner() {
+    /// The file that frames belong to, all of them to the same.
+    fn file_of_frames(&self, cx: &Cx<'_, H>, frames: &[Pfn]) -> Option<Arc<File<H>>> {
+        match self.mem.map.page(self.mem.map.folio(*frames.first()?)).owner() {
             PageOwner::File(id) => self.file(cx, id),
             _ => None,
         }

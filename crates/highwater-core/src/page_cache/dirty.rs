@@ -19,11 +19,12 @@
 //! may hold.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::{DirtyAccount, File, Mappings, Mark};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PageFlags, PageOwner, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 
 impl<H: Devices> Kernel<H> {
@@ -32,28 +33,33 @@ impl<H: Devices> Kernel<H> {
     ///
     /// A page that was to leave at the end of its writeback stays after all: it was used through a
     /// mapping. (The spec is silent; `write` does not come this way and leaves the flag alone.)
-    pub fn set_page_dirty(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub fn set_page_dirty(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         match page.owner() {
             PageOwner::File(id) => {
                 page.flag_test_clear::<H>(PageFlags::RECLAIM);
                 if page.is(PageFlags::DIRTY) {
                     return false;
                 }
-                self.file(cx, id).is_some_and(|file| self.dirty_file_page(cx, &file, pfn))
+                self.file(cx, id).is_some_and(|file| self.dirty_file_page(cx, &file, folio))
             }
             _ => !page.flag_test_set::<H>(PageFlags::DIRTY),
         }
     }
 
     /// [`Kernel::set_page_dirty`] for a page whose file is at hand.
-    pub(crate) fn dirty_file_page(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub(crate) fn dirty_file_page(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &Arc<File<H>>,
+        folio: Folio,
+    ) -> bool {
+        let page = self.mem.map.page(folio);
         if page.flag_test_set::<H>(PageFlags::DIRTY) {
             return false;
         }
-        self.count_dirty(cx, pfn, 1);
-        self.count_node(cx, pfn, NodeStat::Dirtied, 1);
+        let account = self.mem.account(cx.cpu(), folio);
+        account.add(NodeStat::Dirty).add_zone(ZoneStat::ZoneWritePending).add(NodeStat::Dirtied);
         self.page_dirtied(cx, file);
         self.mark_page(cx, file, page.index(), Mark::Dirty, true);
         self.file_dirtied(cx, file);
@@ -62,62 +68,69 @@ impl<H: Devices> Kernel<H> {
 
     /// A page that was cleaned for I/O is not written after all: dirty again, as if it had not been
     /// touched (nr_dirtied does not count it twice). Its mark is still there.
-    pub(crate) fn redirty_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub(crate) fn redirty_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::DIRTY) {
-            self.count_dirty(cx, pfn, 1);
+            let account = self.mem.account(cx.cpu(), folio);
+            account.add(NodeStat::Dirty).add_zone(ZoneStat::ZoneWritePending);
             self.page_redirtied(file);
         }
     }
 
     /// Before a locked page is written: cleans its page table entries and clears DIRTY; true if it
     /// was dirty.
-    pub fn clear_page_dirty_for_io(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub fn clear_page_dirty_for_io(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         let PageOwner::File(id) = page.owner() else {
             return page.flag_test_clear::<H>(PageFlags::DIRTY);
         };
         match self.file(cx, id) {
-            Some(file) => self.clean_file_page(cx, &file, pfn),
+            Some(file) => self.clean_file_page(cx, &file, folio),
             None => false,
         }
     }
 
     /// [`Kernel::clear_page_dirty_for_io`] for a page whose file is at hand.
-    pub(crate) fn clean_file_page(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub(crate) fn clean_file_page(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &Arc<File<H>>,
+        folio: Folio,
+    ) -> bool {
+        let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED), "cleaned a page that was not locked");
-        if page.is_mapped() && self.clean_mappings(cx, pfn) {
-            self.dirty_file_page(cx, file, pfn);
+        if page.is_mapped() && self.clean_mappings(cx, folio) {
+            self.dirty_file_page(cx, file, folio);
         }
         let was_dirty = page.flag_test_clear::<H>(PageFlags::DIRTY);
         if was_dirty {
-            self.count_cleaned(cx, file, pfn);
+            self.count_cleaned(cx, file, folio);
         }
         was_dirty
     }
 
     /// A page will not be written after all (truncation): DIRTY goes, and what was counted.
-    pub fn cancel_dirty(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) {
-        if self.mem.map.page(pfn).flag_test_clear::<H>(PageFlags::DIRTY) {
-            self.count_cleaned(cx, file, pfn);
+    pub fn cancel_dirty(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
+        if self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::DIRTY) {
+            self.count_cleaned(cx, file, folio);
         }
     }
 
-    fn count_cleaned(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) {
-        self.count_dirty(cx, pfn, -1);
+    fn count_cleaned(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
+        let account = self.mem.account(cx.cpu(), folio);
+        account.sub(NodeStat::Dirty).sub_zone(ZoneStat::ZoneWritePending);
         self.page_cleaned(file);
     }
 
     /// Writeback of a page begins (file or swap).
-    pub fn start_page_writeback(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let file = self.file_of_page(cx, pfn);
-        self.start_writeback_of(cx, file.as_deref(), pfn);
+    pub fn start_page_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let file = self.file_of_page(cx, folio);
+        self.start_writeback_of(cx, file.as_deref(), folio);
     }
 
     /// [`Kernel::start_page_writeback`] for a page whose file is at hand; none = a swap cache page.
-    pub(crate) fn start_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub(crate) fn start_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         debug_assert!(!page.is(PageFlags::WRITEBACK), "written twice at a time");
         if let Some(file) = file {
             let index = page.index();
@@ -134,35 +147,40 @@ impl<H: Devices> Kernel<H> {
         } else {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
-        self.count_writeback(cx, pfn, 1);
+        let account = self.mem.account(cx.cpu(), folio);
+        account.add(NodeStat::Writeback).add_zone(ZoneStat::ZoneWritePending);
     }
 
     /// Writeback of a page ended: RECLAIM pages are rotated, waiters woken, throttled reclaimers
     /// told (spec 02 §11, spec 04 §8.5). From interrupts.
-    pub fn end_page_writeback(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let file = self.file_of_page(cx, pfn);
-        self.end_writeback_of(cx, file.as_deref(), &[pfn]);
+    pub fn end_page_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let file = self.file_of_page(cx, folio);
+        let frames: Vec<Pfn> = folio.frames().collect();
+        self.end_writeback_of(cx, file.as_deref(), &frames);
     }
 
-    /// [`Kernel::end_page_writeback`] for pages of one file; none = swap cache pages.
-    pub(crate) fn end_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, pages: &[Pfn]) {
+    /// [`Kernel::end_page_writeback`] for frames of one file; none = of the swap cache.
+    pub(crate) fn end_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {
         // Frames of one zone are counted together; the zone of a frame never changes, so it may be
         // asked for after the page is gone.
         let zone_of = |pfn: Pfn| self.mem.map.page(pfn).zone_id();
-        for run in pages.chunk_by(|&a, &b| zone_of(a) == zone_of(b)) {
-            run.iter().for_each(|&pfn| self.end_flag(cx, file, pfn));
-            let nr = run.len() as u64;
-            self.count_writeback(cx, run[0], -(nr as i64));
-            self.count_node(cx, run[0], NodeStat::Written, nr as i64);
-            self.write_done(cx, file, self.mem.map.page(run[0]).node(), nr);
+        for run in frames.chunk_by(|&a, &b| zone_of(a) == zone_of(b)) {
+            self.mem.map.folios(run).for_each(|folio| self.end_flag(cx, file, folio));
+            let (zone, nr) = (zone_of(run[0]), run.len() as u64);
+            let account = self.mem.account_pages(cx.cpu(), zone, nr);
+            account
+                .sub(NodeStat::Writeback)
+                .sub_zone(ZoneStat::ZoneWritePending)
+                .add(NodeStat::Written);
+            self.write_done(cx, file, zone.node(), nr);
         }
     }
 
     /// Once WRITEBACK is clear the page may be freed by others.
-    fn end_flag(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    fn end_flag(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if page.flag_test_clear::<H>(PageFlags::RECLAIM) {
-            self.lru_rotate(cx, pfn);
+            self.lru_rotate(cx, folio);
         }
         let before = if let Some(file) = file {
             let mut tree = file.tree.lock(cx.cpu());
@@ -172,35 +190,13 @@ impl<H: Devices> Kernel<H> {
             page.flag_clear::<H>(PageFlags::WRITEBACK)
         };
         debug_assert!(before.contains(PageFlags::WRITEBACK), "ended writeback twice");
-        self.wake_page(cx, pfn);
+        self.wake_page(cx, folio);
     }
 
-    fn file_of_page(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Option<Arc<File<H>>> {
-        match self.mem.map.page(pfn).owner() {
+    fn file_of_page(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Arc<File<H>>> {
+        match self.mem.map.page(folio).owner() {
             PageOwner::File(id) => self.file(cx, id),
             _ => None,
-        }
-    }
-
-    fn count_dirty(&self, cx: &Cx<'_, H>, pfn: Pfn, by: i64) {
-        self.count_node(cx, pfn, NodeStat::Dirty, by);
-        self.count_pending(cx, pfn, by);
-    }
-
-    fn count_writeback(&self, cx: &Cx<'_, H>, pfn: Pfn, by: i64) {
-        self.count_node(cx, pfn, NodeStat::Writeback, by);
-        self.count_pending(cx, pfn, by);
-    }
-
-    fn count_node(&self, cx: &Cx<'_, H>, pfn: Pfn, item: NodeStat, by: i64) {
-        if let Some(zone) = self.mem.zone_of(pfn) {
-            self.mem.node(zone.node).stats.add(cx.cpu(), item as usize, by);
-        }
-    }
-
-    fn count_pending(&self, cx: &Cx<'_, H>, pfn: Pfn, by: i64) {
-        if let Some(zone) = self.mem.zone_of(pfn) {
-            zone.stats.add(cx.cpu(), ZoneStat::ZoneWritePending as usize, by);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::{Error, Kernel};
 use crate::lru::Shadow;
-use crate::page::{Order, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
@@ -26,13 +26,13 @@ pub const FILE_GFP: Gfp = Gfp::GFP_HIGHUSER_MOVABLE.union(Gfp::COMP);
 /// Pages with a reference each.
 #[derive(Debug, Default)]
 pub(super) struct PageBatch {
-    pages: [Pfn; BATCH],
+    pages: [Folio; BATCH],
     len: usize,
 }
 
 impl PageBatch {
-    pub(super) fn push(&mut self, pfn: Pfn) {
-        self.pages[self.len] = pfn;
+    pub(super) fn push(&mut self, folio: Folio) {
+        self.pages[self.len] = folio;
         self.len += 1;
     }
 
@@ -40,7 +40,7 @@ impl PageBatch {
         self.len == BATCH
     }
 
-    pub(super) fn pop(&mut self) -> Option<Pfn> {
+    pub(super) fn pop(&mut self) -> Option<Folio> {
         self.len = self.len.checked_sub(1)?;
         Some(self.pages[self.len])
     }
@@ -51,9 +51,9 @@ impl PageBatch {
 }
 
 impl core::ops::Deref for PageBatch {
-    type Target = [Pfn];
+    type Target = [Folio];
 
-    fn deref(&self) -> &[Pfn] {
+    fn deref(&self) -> &[Folio] {
         &self.pages[..self.len]
     }
 }
@@ -72,13 +72,13 @@ pub enum AddError {
 /// Finding.
 impl<H: Devices> Kernel<H> {
     /// The page at an index, with a reference for the caller.
-    pub fn find_get_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Pfn> {
+    pub fn find_get_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Folio> {
         cx.charge(Cost::PageCacheLookup, 1);
         loop {
             let tree = file.tree.lock(cx.cpu());
-            let pfn = tree.page(index)?;
-            if self.mem.map.page(pfn).try_get::<H>() {
-                return Some(pfn);
+            let folio = self.mem.map.folio(tree.page(index)?);
+            if self.mem.map.page(folio).try_get::<H>() {
+                return Some(folio);
             }
             drop(tree);
             cx.host.yield_now();
@@ -101,12 +101,13 @@ impl<H: Devices> Kernel<H> {
         loop {
             let mut is_first_frozen = false;
             file.tree.lock(cx.cpu()).run(index, max, |at, pfn| {
-                let page = self.mem.map.page(pfn);
+                let folio = self.mem.map.folio(pfn);
+                let page = self.mem.map.page(folio);
                 if !page.try_get::<H>() {
                     is_first_frozen = at == index;
                     return false;
                 }
-                batch.push(pfn);
+                batch.push(folio);
                 let marks = page.marks();
                 marks.contains(PageFlags::UPTODATE) && !marks.contains(PageFlags::READAHEAD)
             });
@@ -119,22 +120,22 @@ impl<H: Devices> Kernel<H> {
 
     /// The page at an index, locked, with a reference for the caller; none if it is not cached. A
     /// page that left the file while its lock was waited for is not taken for it.
-    pub fn find_lock_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Pfn> {
+    pub fn find_lock_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Folio> {
         loop {
-            let pfn = self.find_get_page(cx, file, index)?;
-            self.lock_page(cx, pfn);
-            if self.is_page_of(file, pfn) {
-                return Some(pfn);
+            let folio = self.find_get_page(cx, file, index)?;
+            self.lock_page(cx, folio);
+            if self.is_page_of(file, folio) {
+                return Some(folio);
             }
-            self.unlock_page(cx, pfn);
-            self.put_page(cx, pfn);
+            self.unlock_page(cx, folio);
+            self.put_page(cx, folio);
         }
     }
 
     /// True if a page (locked, or else for what it is worth) belongs to a file.
     #[inline]
-    pub(crate) fn is_page_of(&self, file: &File<H>, pfn: Pfn) -> bool {
-        self.mem.map.page(pfn).owner() == PageOwner::File(file.id)
+    pub(crate) fn is_page_of(&self, file: &File<H>, folio: Folio) -> bool {
+        self.mem.map.page(folio).owner() == PageOwner::File(file.id)
     }
 
     /// The page at an index, locked, with a reference for the caller; made with `gfp` if it is not
@@ -148,13 +149,13 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         index: u32,
         gfp: Gfp,
-    ) -> Result<(Pfn, bool), Error> {
+    ) -> Result<(Folio, bool), Error> {
         loop {
-            if let Some(pfn) = self.find_lock_page(cx, file, index) {
-                return Ok((pfn, false));
+            if let Some(folio) = self.find_lock_page(cx, file, index) {
+                return Ok((folio, false));
             }
             match self.create_page(cx, file, index, gfp) {
-                Ok(pfn) => return Ok((pfn, true)),
+                Ok(folio) => return Ok((folio, true)),
                 Err(AddError::Exists) => {}
                 Err(AddError::NoMemory) => return Err(Error::NoMemory),
                 Err(AddError::Deleted) => return Err(Error::Invalid),
@@ -169,14 +170,14 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         index: u32,
         gfp: Gfp,
-    ) -> Result<Pfn, AddError> {
+    ) -> Result<Folio, AddError> {
         let node = self.mem.cpu_node(cx.cpu());
-        let pfn = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None);
-        let pfn = pfn.ok_or(AddError::NoMemory)?;
-        match self.add_to_page_cache(cx, file, index, pfn, gfp) {
-            Ok(()) => Ok(pfn),
+        let folio = self.mem.alloc_folio(cx, self, gfp, Order::ZERO, node);
+        let folio = folio.ok_or(AddError::NoMemory)?;
+        match self.add_to_page_cache(cx, file, index, folio, gfp) {
+            Ok(()) => Ok(folio),
             Err(error) => {
-                self.put_page(cx, pfn);
+                self.put_page(cx, folio);
                 Err(error)
             }
         }
@@ -195,13 +196,14 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         start: u32,
         end: u32,
-        mut f: impl FnMut(u32, Pfn) -> bool,
+        mut f: impl FnMut(u32, Folio) -> bool,
     ) {
         let end = u64::from(end).min(file.size_pages()) as u32;
         if !H::THREADED {
             file.tree.lock(cx.cpu()).walk(start, end, |index, pfn| {
-                let page = self.mem.map.page(pfn);
-                if is_mappable(page.marks()) && page.refcount() != 0 && f(index, pfn) {
+                let folio = self.mem.map.folio(pfn);
+                let page = self.mem.map.page(folio);
+                if is_mappable(page.marks()) && page.refcount() != 0 && f(index, folio) {
                     page.get::<H>(1);
                 }
                 true
@@ -210,7 +212,7 @@ impl<H: Devices> Kernel<H> {
         }
         let mut from = start;
         while from < end {
-            let mut found = [(0, Pfn(0)); BATCH];
+            let mut found = [(0, Folio::default()); BATCH];
             let mut nr = 0;
             let mut next = end;
             file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
@@ -218,23 +220,24 @@ impl<H: Devices> Kernel<H> {
                     next = index;
                     return false;
                 }
-                let page = self.mem.map.page(pfn);
+                let folio = self.mem.map.folio(pfn);
+                let page = self.mem.map.page(folio);
                 if is_mappable(page.marks()) && page.try_get::<H>() {
-                    found[nr] = (index, pfn);
+                    found[nr] = (index, folio);
                     nr += 1;
                 }
                 true
             });
-            for &(index, pfn) in &found[..nr] {
-                let is_mapped = self.try_lock_page(pfn) && {
-                    let marks = self.mem.map.page(pfn).marks() - PageFlags::LOCKED;
+            for &(index, folio) in &found[..nr] {
+                let is_mapped = self.try_lock_page(folio) && {
+                    let marks = self.mem.map.page(folio).marks() - PageFlags::LOCKED;
                     let is_mapped =
-                        self.is_page_of(file, pfn) && is_mappable(marks) && f(index, pfn);
-                    self.unlock_page(cx, pfn);
+                        self.is_page_of(file, folio) && is_mappable(marks) && f(index, folio);
+                    self.unlock_page(cx, folio);
                     is_mapped
                 };
                 if !is_mapped {
-                    self.put_page(cx, pfn);
+                    self.put_page(cx, folio);
                 }
             }
             from = next;
@@ -260,20 +263,20 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         file: &File<H>,
         index: u32,
-        pfn: Pfn,
+        folio: Folio,
         gfp: Gfp,
     ) -> Result<(), AddError> {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         page.init_flags(PageFlags::LOCKED);
         page.set_owner(PageOwner::File(file.id), index);
         page.get::<H>(1);
-        match self.insert_page(cx, file, index, pfn, gfp) {
+        match self.insert_page(cx, file, index, folio, gfp) {
             Ok(shadow) => {
                 cx.charge(Cost::PageCacheAdd, 1);
                 if let Some(shadow) = shadow.filter(|_| !gfp.contains(Gfp::WRITE)) {
-                    self.workingset_refault(cx, pfn, shadow);
+                    self.workingset_refault(cx, folio, shadow);
                 }
-                self.lru_add(cx, pfn);
+                self.lru_add(cx, folio);
                 Ok(())
             }
             Err(error) => {
@@ -291,7 +294,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         file: &File<H>,
         index: u32,
-        pfn: Pfn,
+        folio: Folio,
         gfp: Gfp,
     ) -> Result<Option<Shadow>, AddError> {
         let mut spare = Objects::default();
@@ -314,7 +317,7 @@ impl<H: Devices> Kernel<H> {
             if let Entry::Page(_) = tree.get(index) {
                 break Err(AddError::Exists);
             }
-            let stored = tree.store(index, Entry::Page(pfn), &mut spare);
+            let stored = tree.store(index, Entry::Page(folio.pfn()), &mut spare);
             file.nr_pages.store(tree.nr_pages(), Relaxed);
             drop(tree);
             if let Some(change) = stored.shadow_only {
@@ -326,18 +329,12 @@ impl<H: Devices> Kernel<H> {
             };
         };
         if outcome.is_ok() {
-            self.count_file_pages(cx, pfn, 1);
+            self.mem.account(cx.cpu(), folio).add(NodeStat::FilePages);
         }
         if !spare.is_empty() {
             self.return_tree_objects(cx, spare);
         }
         outcome
-    }
-
-    fn count_file_pages(&self, cx: &Cx<'_, H>, pfn: Pfn, by: i64) {
-        if let Some(zone) = self.mem.zone_of(pfn) {
-            self.mem.node(zone.node).stats.add(cx.cpu(), NodeStat::FilePages as usize, by);
-        }
     }
 
     /// Takes a locked, frozen or otherwise unreachable page out of its file, leaving `shadow`. The
@@ -346,15 +343,15 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
-        pfn: Pfn,
+        folio: Folio,
         shadow: Option<Shadow>,
     ) {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let entry = shadow.map_or(Entry::Empty, Entry::Shadow);
         let old = self.replace_entry(cx, file, page.index(), entry);
-        debug_assert_eq!(old, Entry::Page(pfn), "removed a page that was not there");
+        debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
         page.set_owner(PageOwner::None, page.index());
-        self.count_file_pages(cx, pfn, -1);
+        self.mem.account(cx.cpu(), folio).sub(NodeStat::FilePages);
     }
 
     /// Overwrites what a slot holds with something that is not a page; what was there. The caller
@@ -382,8 +379,8 @@ impl<H: Devices> Kernel<H> {
     /// Reclaim's removal (spec 02 §11 step 16): freezes the references at `1 + nr` and removes the
     /// page, leaving a shadow. True if the page belongs to the caller now (no references, off the
     /// tree). The page is locked.
-    pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> bool {
-        self.remove_frozen(cx, file, pfn, |kernel| Some(kernel.workingset_eviction(cx, pfn)))
+    pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
+        self.remove_frozen(cx, file, folio, |kernel| Some(kernel.workingset_eviction(cx, folio)))
     }
 
     /// Removes a locked page that only the tree and the caller refer to, if it is clean.
@@ -391,10 +388,10 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
-        pfn: Pfn,
+        folio: Folio,
         shadow: impl FnOnce(&Self) -> Option<Shadow>,
     ) -> bool {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let _xa = file.xa_lock.lock(cx.cpu());
         if !page.freeze::<H>(2) {
             return false;
@@ -405,7 +402,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_deleted = file.is_deleted.load(Relaxed);
         let shadow = if is_deleted { None } else { shadow(self) };
-        self.delete_from_page_cache(cx, file, pfn, shadow);
+        self.delete_from_page_cache(cx, file, folio, shadow);
         true
     }
 
@@ -419,19 +416,19 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// If the device could not read it.
-    pub fn read_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> Result<(), IoError> {
-        let page = self.mem.map.page(pfn);
+    pub fn read_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<(), IoError> {
+        let page = self.mem.map.page(folio);
         page.flag_test_clear::<H>(PageFlags::ERROR);
         let bio = Bio {
             device: file.spec.device,
             kind: BioKind::FileRead,
             start: file.device_page(page.index()),
-            pages: alloc::vec![pfn],
+            pages: folio.frames().collect(),
             urgency: Urgency::Sync,
             vector: BioVector::Inline,
         };
         self.submit_bio(cx, bio);
-        self.wait_on_locked(cx, pfn);
+        self.wait_on_locked(cx, folio);
         if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }
     }
 }

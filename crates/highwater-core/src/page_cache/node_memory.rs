@@ -21,7 +21,7 @@ use super::File;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{FileId, Order, PageFlags, Pfn};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Account, Gfp};
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
@@ -365,7 +365,9 @@ impl<H: Devices> Kernel<H> {
         for (shape, gfp) in tries {
             if let Some(pfn) = self.mem.alloc(cx, self, gfp, shape.order, node, None) {
                 self.mem.map.page(pfn).init_flags(PageFlags::SLAB);
-                self.count_slab(cx, pfn, 1 << shape.order.0);
+                let zone = self.mem.map.page(pfn).zone_id();
+                let account = self.mem.account_pages(cx.cpu(), zone, shape.order.pages());
+                account.add(NodeStat::SlabReclaimable);
                 let on = self.mem.zone_of(pfn).map_or(node, |zone| zone.node);
                 self.node_memory.lock(cx.cpu()).add_slab(pfn, shape, on);
                 return Some(on);
@@ -374,20 +376,15 @@ impl<H: Devices> Kernel<H> {
         None
     }
 
-    fn count_slab(&self, cx: &Cx<'_, H>, pfn: Pfn, pages: i64) {
-        if let Some(zone) = self.mem.zone_of(pfn) {
-            let stats = &self.mem.node(zone.node).stats;
-            stats.add(cx.cpu(), NodeStat::SlabReclaimable as usize, pages);
-        }
-    }
-
     /// Gives memory of nodes back; the pages that went back to the allocator.
     pub(super) fn return_tree_objects(&self, cx: &Cx<'_, H>, mut objects: Objects) -> u64 {
         let mut pages = 0;
         while let Some(id) = objects.pop() {
             let slab = self.node_memory.lock(cx.cpu()).give(id);
             if let Some((pfn, order)) = slab {
-                self.count_slab(cx, pfn, -(1 << order.0));
+                let zone = self.mem.map.page(pfn).zone_id();
+                let account = self.mem.account_pages(cx.cpu(), zone, order.pages());
+                account.sub(NodeStat::SlabReclaimable);
                 self.mem.map.page(pfn).init_flags(PageFlags::empty());
                 let freed = self.mem.free(cx, pfn, order);
                 debug_assert!(freed.is_ok(), "a slab that is not ours: {freed:?}");
@@ -414,14 +411,16 @@ impl<H: Devices> Kernel<H> {
         }
         let pfn = memory.pfn_of(object);
         drop(memory);
-        let by = if is_shadow_only { 1 } else { -1 };
-        self.count_shadow_nodes(cx, pfn, NodeStat::WorkingsetNodes, by);
+        let account = self.account_object(cx, pfn);
+        match is_shadow_only {
+            true => account.add(NodeStat::WorkingsetNodes),
+            false => account.sub(NodeStat::WorkingsetNodes),
+        };
     }
 
-    fn count_shadow_nodes(&self, cx: &Cx<'_, H>, pfn: Pfn, item: NodeStat, by: i64) {
-        if let Some(zone) = self.mem.zone_of(pfn) {
-            self.mem.node(zone.node).stats.add(cx.cpu(), item as usize, by);
-        }
+    /// The counters of a tree node, by where its memory is.
+    fn account_object(&self, cx: &Cx<'_, H>, pfn: Pfn) -> Account<'_, H> {
+        self.mem.account_pages(cx.cpu(), self.mem.map.page(pfn).zone_id(), 1)
     }
 
     /// Nodes that hold shadows only and lie on a memory node.
@@ -446,7 +445,7 @@ impl<H: Devices> Kernel<H> {
             self.note_shadow_only(cx, &file, index, (object, false));
             let pfn = self.node_memory.lock(cx.cpu()).pfn_of(object);
             drop(xa);
-            self.count_shadow_nodes(cx, pfn, NodeStat::WorkingsetNodereclaim, 1);
+            self.account_object(cx, pfn).add(NodeStat::WorkingsetNodereclaim);
             pages += self.return_tree_objects(cx, freed);
             nodes += 1;
         }

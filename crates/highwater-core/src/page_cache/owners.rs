@@ -8,16 +8,16 @@ use alloc::sync::Arc;
 
 use super::File;
 use crate::host::{Cx, Devices};
-use crate::page::Pfn;
+use crate::page::Folio;
 use crate::units::NodeId;
 
 /// Who maps a page. Implemented by `vm::rmap`.
 pub trait Mappings<H: Devices> {
     /// Makes every mapping of a locked page clean and read-only; true if one was dirty.
-    fn clean_mappings(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool;
+    fn clean_mappings(&self, cx: &Cx<'_, H>, folio: Folio) -> bool;
 
     /// Unmaps a locked page wherever it is mapped, as munmap would.
-    fn unmap_everywhere(&self, cx: &Cx<'_, H>, pfn: Pfn);
+    fn unmap_everywhere(&self, cx: &Cx<'_, H>, folio: Folio);
 }
 
 /// Who keeps account of dirty pages. Implemented by `kernel::dirty`, for writeback and for reclaim.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::host::{Cx, Devices, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::wait::WaitQueue;
 
 /// Wait queues shared by all pages, by hash of the frame.
@@ -22,83 +22,83 @@ impl<H: Tasks> PageWaits<H> {
         PageWaits { queues: queues.into() }
     }
 
-    fn queue(&self, pfn: Pfn) -> &WaitQueue<H> {
-        &self.queues[(pfn.0.wrapping_mul(0x9e37_79b1) >> 24) as usize % QUEUES]
+    fn queue(&self, folio: Folio) -> &WaitQueue<H> {
+        &self.queues[(folio.pfn().0.wrapping_mul(0x9e37_79b1) >> 24) as usize % QUEUES]
     }
 }
 
 impl<H: Devices> Kernel<H> {
     /// Takes the lock of a page the caller has a reference to, sleeping as long as it takes.
-    pub fn lock_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub fn lock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if page.try_lock::<H>() {
             return;
         }
         self.plug_flush(cx);
-        self.page_waits.queue(pfn).wait(cx, "a page lock", || page.try_lock::<H>());
+        self.page_waits.queue(folio).wait(cx, "a page lock", || page.try_lock::<H>());
     }
 
     /// Takes the lock of a page, or gives up because the task is to die; true if it has the lock.
     #[must_use]
-    pub fn lock_page_killable(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub fn lock_page_killable(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         if page.try_lock::<H>() {
             return true;
         }
         self.plug_flush(cx);
-        self.page_waits.queue(pfn).wait_killable(cx, "a page lock", || page.try_lock::<H>())
+        self.page_waits.queue(folio).wait_killable(cx, "a page lock", || page.try_lock::<H>())
     }
 
     /// Takes the lock of a page if it is free.
     #[inline(always)]
-    pub fn try_lock_page(&self, pfn: Pfn) -> bool {
-        self.mem.map.page(pfn).try_lock::<H>()
+    pub fn try_lock_page(&self, folio: Folio) -> bool {
+        self.mem.map.page(folio).try_lock::<H>()
     }
 
     /// Releases a page lock and wakes who waits for it.
     #[inline]
-    pub fn unlock_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let before = self.mem.map.page(pfn).flag_clear::<H>(PageFlags::LOCKED);
+    pub fn unlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let before = self.mem.map.page(folio).flag_clear::<H>(PageFlags::LOCKED);
         debug_assert!(before.contains(PageFlags::LOCKED), "unlocked a page that was not locked");
-        self.page_waits.queue(pfn).wake_all(cx.host, cx.cpu());
+        self.page_waits.queue(folio).wake_all(cx.host, cx.cpu());
     }
 
     /// Waits until nobody holds the lock of a page (its read is done).
-    pub fn wait_on_locked(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub fn wait_on_locked(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if page.is(PageFlags::LOCKED) {
             self.plug_flush(cx);
             let done = || !page.is(PageFlags::LOCKED);
-            self.page_waits.queue(pfn).wait(cx, "a page's input", done);
+            self.page_waits.queue(folio).wait(cx, "a page's input", done);
         }
     }
 
     /// [`Kernel::wait_on_locked`] that gives up because the task is to die; true if nobody holds the
     /// lock.
     #[must_use]
-    pub fn wait_on_locked_killable(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    pub fn wait_on_locked_killable(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         if !page.is(PageFlags::LOCKED) {
             return true;
         }
         self.plug_flush(cx);
         let done = || !page.is(PageFlags::LOCKED);
-        self.page_waits.queue(pfn).wait_killable(cx, "a page's input", done)
+        self.page_waits.queue(folio).wait_killable(cx, "a page's input", done)
     }
 
     /// Waits until a page is no longer under writeback.
-    pub fn wait_on_writeback(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    pub fn wait_on_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if page.is(PageFlags::WRITEBACK) {
             self.plug_flush(cx);
             let done = || !page.is(PageFlags::WRITEBACK);
-            self.page_waits.queue(pfn).wait(cx, "a page's writeback", done);
+            self.page_waits.queue(folio).wait(cx, "a page's writeback", done);
         }
     }
 
     /// Wakes who waits for a page (its writeback ended).
     #[inline]
-    pub(crate) fn wake_page(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        self.page_waits.queue(pfn).wake_all(cx.host, cx.cpu());
+    pub(crate) fn wake_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.page_waits.queue(folio).wake_all(cx.host, cx.cpu());
     }
 }

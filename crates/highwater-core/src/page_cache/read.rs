@@ -8,7 +8,7 @@ use super::lookup::{AddError, FILE_GFP, PageBatch};
 use super::{File, OpenFile};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
+use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags};
 
 /// What came of waiting for a page.
 enum Ready {
@@ -48,8 +48,8 @@ impl<H: Devices> Kernel<H> {
             if at < end {
                 self.copy_pages(cx, open, (at, end), &batch);
             }
-            for &pfn in batch.iter() {
-                self.put_page(cx, pfn);
+            for &folio in batch.iter() {
+                self.put_page(cx, folio);
             }
             if at >= end {
                 break;
@@ -67,21 +67,21 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,
         (mut at, end): (u64, u64),
-        pages: &[Pfn],
+        pages: &[Folio],
     ) {
         let prev = open.readahead.lock(cx.cpu()).prev_pos;
         let was_read = prev.is_some_and(|prev| prev >> PAGE_SHIFT == at >> PAGE_SHIFT);
         let mut nr_read = 0;
-        for (i, &pfn) in pages.iter().enumerate() {
+        for (i, &folio) in pages.iter().enumerate() {
             if at >= end {
                 break;
             }
             if i > 0 || !was_read {
-                self.mark_accessed(cx, pfn);
+                self.mark_accessed(cx, folio);
             }
             let offset = at as usize & (PAGE_SIZE - 1);
             let part = (PAGE_SIZE - offset).min((end - at) as usize);
-            cx.host.frame_copy_out(pfn, offset, part);
+            cx.host.frame_copy_out(folio.pfn(), offset, part);
             at += part as u64;
             nr_read += 1;
         }
@@ -115,11 +115,11 @@ impl<H: Devices> Kernel<H> {
             }
             if batch.is_empty() {
                 match self.create_page(cx, file, index, FILE_GFP) {
-                    Ok(pfn) => {
-                        batch.push(pfn);
-                        let result = self.read_page(cx, file, pfn);
+                    Ok(folio) => {
+                        batch.push(folio);
+                        let result = self.read_page(cx, file, folio);
                         return result.map_err(|error| {
-                            self.put_page(cx, pfn);
+                            self.put_page(cx, folio);
                             error.into()
                         });
                     }
@@ -154,19 +154,19 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Waits for a page under input, or reads one that nobody reads (its input failed).
-    fn make_uptodate(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> Result<Ready, Error> {
-        if !self.try_lock_page(pfn) {
-            return match self.wait_on_locked_killable(cx, pfn) {
+    fn make_uptodate(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<Ready, Error> {
+        if !self.try_lock_page(folio) {
+            return match self.wait_on_locked_killable(cx, folio) {
                 true => Ok(Ready::Again),
                 false => Err(Error::Killed),
             };
         }
-        let is_ours = self.is_page_of(file, pfn);
-        if !is_ours || self.mem.map.page(pfn).is(PageFlags::UPTODATE) {
-            self.unlock_page(cx, pfn);
+        let is_ours = self.is_page_of(file, folio);
+        if !is_ours || self.mem.map.page(folio).is(PageFlags::UPTODATE) {
+            self.unlock_page(cx, folio);
             return Ok(if is_ours { Ready::Yes } else { Ready::Again });
         }
-        self.read_page(cx, file, pfn)?;
+        self.read_page(cx, file, folio)?;
         Ok(Ready::Yes)
     }
 }

@@ -20,7 +20,7 @@ use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices, Lock, Phase, Urgency};
 use crate::kernel::Kernel;
-use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
+use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 
 /// Largest window of a descriptor without advice, pages: 128 KiB.
@@ -217,11 +217,11 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,
-        pfn: Pfn,
+        folio: Folio,
         index: u32,
         req: u32,
     ) {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let state = *open.readahead.lock(cx.cpu());
         if state.ra_pages == 0 || page.is(PageFlags::WRITEBACK) {
             return;
@@ -290,7 +290,7 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,
-        pfn: Pfn,
+        folio: Folio,
         index: u32,
         mode: ReadMode,
     ) {
@@ -299,8 +299,8 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         self.note_mmap_hits(cx, open, 1);
-        if self.mem.map.page(pfn).is(PageFlags::READAHEAD) {
-            self.readahead_async(cx, open, pfn, index, ra_pages);
+        if self.mem.map.page(folio).is(PageFlags::READAHEAD) {
+            self.readahead_async(cx, open, folio, index, ra_pages);
         }
     }
 
@@ -331,14 +331,14 @@ impl<H: Devices> Kernel<H> {
                 false => self.create_page(cx, file, index, READAHEAD_GFP),
             };
             match created {
-                Ok(pfn) => {
+                Ok(folio) => {
                     if mark == Some(index.into()) {
-                        self.mem.map.page(pfn).flag_set::<H>(PageFlags::READAHEAD);
+                        self.mem.map.page(folio).flag_set::<H>(PageFlags::READAHEAD);
                     }
                     if run.is_empty() {
                         run.reserve_exact((end - index) as usize);
                     }
-                    run.push(pfn);
+                    run.push(folio);
                 }
                 Err(AddError::Exists) => self.submit_run(cx, file, index, &mut run),
                 Err(_) => break,
@@ -355,16 +355,16 @@ impl<H: Devices> Kernel<H> {
 
     /// Reads fresh pages that end right before `end`. They stay locked until they are read, and so
     /// in the tree, whose reference keeps them.
-    fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Pfn>) {
+    fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Folio>) {
         if run.is_empty() {
             return;
         }
-        for &pfn in run.iter() {
-            let is_last = self.mem.map.page(pfn).put::<H>(1);
+        for &folio in run.iter() {
+            let is_last = self.mem.map.page(folio).put::<H>(1);
             debug_assert!(!is_last, "a locked page left the cache");
         }
-        let start = file.device_page(end - run.len() as u32);
-        let (device, pages) = (file.spec.device, core::mem::take(run));
+        let pages: Vec<Pfn> = run.drain(..).flat_map(Folio::frames).collect();
+        let (device, start) = (file.spec.device, file.device_page(end - pages.len() as u32));
         let (kind, vector) = (BioKind::FileRead, BioVector::Inline);
         let bio = Bio { device, kind, start, pages, urgency: Urgency::Sync, vector };
         self.submit_bio(cx, bio);

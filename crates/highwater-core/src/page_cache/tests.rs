@@ -10,7 +10,7 @@ use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel};
 use crate::host::{CpuId, Cx, IoError, Lock, TaskFlags};
 use crate::kernel::Error;
-use crate::page::{Order, PAGE_SIZE, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageOwner};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::FileAdvice;
 use crate::vmstat::{NodeStat, VmEvent};
@@ -55,13 +55,13 @@ impl Stage {
         assert_eq!(read, Ok(pages * PAGE));
     }
 
-    fn page(&self, file: &File<Manual>, index: u32) -> Option<Pfn> {
-        file.tree.lock(CpuId(0)).page(index)
+    fn page(&self, file: &File<Manual>, index: u32) -> Option<Folio> {
+        file.tree.lock(CpuId(0)).page(index).map(Folio::page)
     }
 
     fn flags(&self, file: &File<Manual>, index: u32) -> PageFlags {
-        let pfn = self.page(file, index).expect("a cached page");
-        self.kernel.mem.map.page(pfn).marks()
+        let folio = self.page(file, index).expect("a cached page");
+        self.kernel.mem.map.page(folio).marks()
     }
 
     fn node(&self, item: NodeStat) -> u64 {
@@ -76,13 +76,13 @@ impl Stage {
     fn evict(&self, file: &File<Manual>, index: u32) {
         let cx = self.cx();
         self.kernel.lru_add_drain_all(&cx);
-        let pfn = self.kernel.find_lock_page(&cx, file, index).expect("a cached page");
-        assert!(self.kernel.remove_mapping_file(&cx, file, pfn));
-        let page = self.kernel.mem.map.page(pfn);
+        let folio = self.kernel.find_lock_page(&cx, file, index).expect("a cached page");
+        assert!(self.kernel.remove_mapping_file(&cx, file, folio));
+        let page = self.kernel.mem.map.page(folio);
         assert_eq!((page.refcount(), page.owner()), (0, PageOwner::None));
         page.unfreeze(1);
-        self.kernel.unlock_page(&cx, pfn);
-        self.kernel.put_page(&cx, pfn);
+        self.kernel.unlock_page(&cx, folio);
+        self.kernel.put_page(&cx, folio);
     }
 
     fn free_pages(&self) -> u64 {
@@ -348,16 +348,16 @@ fn faults_may_map_what_is_ready() {
     let (file, open) = stage.file(40 * PAGE);
     stage.read(&open, 0, 40);
     for (index, flag) in [(3, PageFlags::LOCKED), (5, PageFlags::READAHEAD)] {
-        let pfn = stage.page(&file, index).expect("a cached page");
-        stage.kernel.mem.map.page(pfn).flag_set::<Manual>(flag);
+        let folio = stage.page(&file, index).expect("a cached page");
+        stage.kernel.mem.map.page(folio).flag_set::<Manual>(flag);
     }
     let stale = stage.page(&file, 6).expect("a cached page");
     stage.kernel.mem.map.page(stale).flag_clear::<Manual>(PageFlags::UPTODATE);
     file.size.store(9 * PAGE, Relaxed);
     let mut seen = Vec::new();
     let references = |index| {
-        let pfn = stage.page(&file, index).expect("a cached page");
-        stage.kernel.mem.map.page(pfn).refcount()
+        let folio = stage.page(&file, index).expect("a cached page");
+        stage.kernel.mem.map.page(folio).refcount()
     };
     let before = [references(2), references(4)];
     stage.kernel.map_pages(&cx, &file, 2, u32::MAX, |index, _| {
@@ -376,7 +376,7 @@ fn without_memory_a_read_fails_and_keeps_nothing() {
     let everything = || {
         let gfp = crate::page_alloc::Gfp::GFP_NOWAIT | crate::page_alloc::Gfp::MEMALLOC;
         let relief = crate::page_alloc::NoRelief;
-        stage.kernel.mem.alloc(&cx, &relief, gfp, Order::ZERO, NodeId(0), None)
+        stage.kernel.mem.alloc_folio(&cx, &relief, gfp, Order::ZERO, NodeId(0))
     };
     let taken: Vec<_> = core::iter::from_fn(everything).collect();
     assert!(taken.len() > 1000);
@@ -384,8 +384,10 @@ fn without_memory_a_read_fails_and_keeps_nothing() {
     cx.set_flags(TaskFlags::MEMALLOC);
     assert_eq!(stage.kernel.file_read(&cx, &open, 0, PAGE), Err(Error::NoMemory));
     assert_eq!((file.nr_pages(), stage.host.nr_held()), (0, 0));
-    let give = |pages: &[Pfn]| {
-        pages.iter().for_each(|&pfn| stage.kernel.mem.free(&cx, pfn, Order::ZERO).unwrap());
+    let give = |pages: &[Folio]| {
+        pages
+            .iter()
+            .for_each(|&folio| stage.kernel.mem.free(&cx, folio.pfn(), Order::ZERO).unwrap());
         stage.kernel.mem.drain_all(&cx, None);
     };
     give(&taken[..1]);

@@ -15,7 +15,7 @@ use super::{DirtyAccount, Entry, File, Mappings};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::BatchKind;
-use crate::page::{PAGE_SHIFT, PageFlags, Pfn};
+use crate::page::{Folio, PAGE_SHIFT, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// Where a walk over a file's pages goes on; none = it is done.
@@ -56,35 +56,35 @@ impl<H: Devices> Kernel<H> {
         let mut from = first;
         while let Some((index, _)) = { file.tree.lock(cx.cpu()).next_page(from) } {
             from = index;
-            let Some(pfn) = self.find_lock_page(cx, file, index) else { continue };
-            self.wait_on_writeback(cx, pfn);
+            let Some(folio) = self.find_lock_page(cx, file, index) else { continue };
+            self.wait_on_writeback(cx, folio);
             let mut batch = PageBatch::default();
-            batch.push(pfn);
+            batch.push(folio);
             self.truncate_locked(cx, file, &batch);
         }
         self.drop_shadows(cx, file, first, u32::MAX);
     }
 
     /// Takes locked pages out of their file, gives up the caller's references and the tree's.
-    fn truncate_locked(&self, cx: &Cx<'_, H>, file: &File<H>, pages: &[Pfn]) {
+    fn truncate_locked(&self, cx: &Cx<'_, H>, file: &File<H>, pages: &[Folio]) {
         if pages.is_empty() {
             return;
         }
-        for &pfn in pages {
-            if self.mem.map.page(pfn).is_mapped() {
-                self.unmap_everywhere(cx, pfn);
+        for &folio in pages {
+            if self.mem.map.page(folio).is_mapped() {
+                self.unmap_everywhere(cx, folio);
             }
-            self.cancel_dirty(cx, file, pfn);
+            self.cancel_dirty(cx, file, folio);
         }
         let xa = file.xa_lock.lock(cx.cpu());
-        for &pfn in pages {
-            self.delete_from_page_cache(cx, file, pfn, None);
+        for &folio in pages {
+            self.delete_from_page_cache(cx, file, folio, None);
         }
         drop(xa);
         cx.charge(Cost::TruncatePage, pages.len() as u32);
-        for &pfn in pages {
-            self.unlock_page(cx, pfn);
-            let is_last = self.mem.map.page(pfn).put::<H>(1);
+        for &folio in pages {
+            self.unlock_page(cx, folio);
+            let is_last = self.mem.map.page(folio).put::<H>(1);
             debug_assert!(!is_last, "the caller had a reference of its own");
         }
         self.lru_add_drain(cx);
@@ -102,15 +102,15 @@ impl<H: Devices> Kernel<H> {
             if batch.is_empty() {
                 continue;
             }
-            for &pfn in batch.iter() {
-                let is_dropped = self.invalidate_page(cx, file, pfn);
-                self.unlock_page(cx, pfn);
+            for &folio in batch.iter() {
+                let is_dropped = self.invalidate_page(cx, file, folio);
+                self.unlock_page(cx, folio);
                 if is_dropped {
                     dropped += 1;
                 } else {
                     failed += 1;
-                    if !self.mem.map.page(pfn).is(PageFlags::UNEVICTABLE) {
-                        self.lru_batch(cx, BatchKind::DeactivateFile, pfn);
+                    if !self.mem.map.page(folio).is(PageFlags::UNEVICTABLE) {
+                        self.lru_batch(cx, BatchKind::DeactivateFile, folio);
                     }
                 }
             }
@@ -125,12 +125,12 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes a locked page out of its file if only the tree and the caller use it. The caller keeps
     /// its reference.
-    fn invalidate_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    fn invalidate_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         if page.marks().intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
             return false;
         }
-        let is_removed = self.remove_frozen(cx, file, pfn, |_| None);
+        let is_removed = self.remove_frozen(cx, file, folio, |_| None);
         if is_removed {
             page.unfreeze(1);
         }
@@ -149,24 +149,27 @@ impl<H: Devices> Kernel<H> {
         let mut found = PageBatch::default();
         let mut next = None;
         file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
+            let folio = self.mem.map.folio(pfn);
             if found.is_full() {
                 next = Some(index);
                 return false;
             }
-            if self.mem.map.page(pfn).try_get::<H>() {
-                found.push(pfn);
+            if self.mem.map.page(folio).try_get::<H>() {
+                found.push(folio);
             }
             true
         });
-        for &pfn in found.iter() {
-            if self.try_lock_page(pfn) {
-                if self.is_page_of(file, pfn) && !self.mem.map.page(pfn).is(PageFlags::WRITEBACK) {
-                    batch.push(pfn);
+        for &folio in found.iter() {
+            if self.try_lock_page(folio) {
+                if self.is_page_of(file, folio)
+                    && !self.mem.map.page(folio).is(PageFlags::WRITEBACK)
+                {
+                    batch.push(folio);
                     continue;
                 }
-                self.unlock_page(cx, pfn);
+                self.unlock_page(cx, folio);
             }
-            self.put_page(cx, pfn);
+            self.put_page(cx, folio);
         }
         next
     }

@@ -13,7 +13,7 @@ use crate::config::{BalanceRule, LruTopology};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::trace::{Event, VmscanEvent};
 use crate::units::LruVecId;
 use crate::vm::{AreaFlags, Referenced, Trail};
@@ -33,34 +33,34 @@ impl<H: Devices> Kernel<H> {
     ) {
         let _phase = cx.phase(Phase::ShrinkActive);
         self.lru_add_drain(cx);
-        let mut pages = [Pfn(0); BATCH];
+        let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, true);
         let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
         self.count_isolated(cx, node, page_type, isolated.taken as i64);
         self.mem.events.add(cx.cpu(), VmEvent::Pgrefill, isolated.scanned);
 
         // Both in the order in which they were taken.
-        let (mut active, mut inactive) = ([Pfn(0); BATCH], [Pfn(0); BATCH]);
+        let (mut active, mut inactive) = ([Folio::default(); BATCH], [Folio::default(); BATCH]);
         let (mut nr_active, mut nr_inactive) = (0, 0);
         let (mut referenced, mut nr_kept) = (0, 0);
         let mut trail = Trail::default();
-        for &pfn in &pages[..isolated.taken] {
-            let page = self.mem.map.page(pfn);
+        for &folio in &pages[..isolated.taken] {
+            let page = self.mem.map.page(folio);
             if !page.is_evictable() {
-                self.putback_page(cx, pfn);
+                self.putback_page(cx, folio);
                 continue;
             }
-            let (is_used, flags) = self.was_used(cx, pfn, &mut trail);
+            let (is_used, flags) = self.was_used(cx, folio, &mut trail);
             referenced += u64::from(is_used);
             if is_used && flags.contains(AreaFlags::EXEC) && page.is_file_lru() {
                 nr_kept += 1;
-                active[nr_active] = pfn;
+                active[nr_active] = folio;
                 nr_active += 1;
                 continue;
             }
             page.flag_clear::<H>(PageFlags::ACTIVE);
             page.flag_set::<H>(PageFlags::WORKINGSET);
-            inactive[nr_inactive] = pfn;
+            inactive[nr_inactive] = folio;
             nr_inactive += 1;
         }
 
@@ -85,8 +85,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Was a page used since last looked at, and through which areas? Clears the traces of it. A
     /// file page that somebody holds locked counts as used.
-    fn was_used(&self, cx: &Cx<'_, H>, pfn: Pfn, trail: &mut Trail<H>) -> (bool, AreaFlags) {
-        let page = self.mem.map.page(pfn);
+    fn was_used(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> (bool, AreaFlags) {
+        let page = self.mem.map.page(folio);
         if !page.is_mapped() {
             return (false, AreaFlags::empty());
         }
@@ -94,9 +94,9 @@ impl<H: Devices> Kernel<H> {
         if needs_lock && !page.try_lock::<H>() {
             return (true, AreaFlags::empty());
         }
-        let found = self.page_referenced(cx, pfn, trail);
+        let found = self.page_referenced(cx, folio, trail);
         if needs_lock {
-            self.unlock_page(cx, pfn);
+            self.unlock_page(cx, folio);
         }
         match found {
             Referenced::By(users, flags) => (users != 0, flags),

@@ -22,7 +22,7 @@ use crate::config::{AnonStart, DirtyAtTail};
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
-use crate::page::{Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::{Event, VmscanEvent};
@@ -138,29 +138,29 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
-        pages: &mut [Pfn],
+        pages: &mut [Folio],
         ignore_references: bool,
     ) -> Shrunk {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
         let mut batch = Batch { sc, node, vec, ignore_references, stats, trail: Trail::default() };
-        let mut freed = [Pfn(0); BATCH];
+        let mut freed = [Folio::default(); BATCH];
         let (mut nr_freed, mut kept) = (0, 0);
         for at in 0..pages.len() {
-            let pfn = pages[at];
-            let verdict = self.judge(cx, &mut batch, pfn);
+            let folio = pages[at];
+            let verdict = self.judge(cx, &mut batch, folio);
             if verdict == Verdict::Free {
-                freed[nr_freed] = pfn;
+                freed[nr_freed] = folio;
                 nr_freed += 1;
                 continue;
             }
             if verdict == Verdict::Activate {
-                self.activate(cx, &mut batch.stats, pfn);
+                self.activate(cx, &mut batch.stats, folio);
             }
             if verdict != Verdict::KeepUnlocked {
-                self.unlock_page(cx, pfn);
+                self.unlock_page(cx, folio);
             }
-            pages[kept] = pfn;
+            pages[kept] = folio;
             kept += 1;
         }
         self.flush_unmapped(cx, false);
@@ -174,22 +174,22 @@ impl<H: Devices> Kernel<H> {
 
     /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, whoever used
     /// them; the others are put back (MADV_PAGEOUT). The pages freed.
-    pub(crate) fn reclaim_pages(&self, cx: &Cx<'_, H>, pages: &[Pfn]) -> u64 {
+    pub(crate) fn reclaim_pages(&self, cx: &Cx<'_, H>, pages: &[Folio]) -> u64 {
         let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
-        let node_of = |pfn: Pfn| self.mem.zone_of(pfn).map_or(NodeId(0), |zone| zone.node);
+        let node_of = |folio: Folio| self.mem.map.page(folio).node();
         let mut sc = Control::new(0, 0, Gfp::GFP_KERNEL, ZoneType::Device);
         let mut reclaimed = 0;
         for run in pages.chunk_by(|&a, &b| node_of(a) == node_of(b)) {
             for chunk in run.chunks(BATCH) {
-                let mut batch = [Pfn(0); BATCH];
+                let mut batch = [Folio::default(); BATCH];
                 let batch = &mut batch[..chunk.len()];
                 batch.copy_from_slice(chunk);
                 let page = self.mem.map.page(chunk[0]);
                 let at = (node_of(chunk[0]), self.lru.id_of(page));
                 let shrunk = self.shrink_pages(cx, at, &mut sc, batch, true);
                 reclaimed += shrunk.reclaimed;
-                for &pfn in &batch[..shrunk.kept] {
-                    self.putback_page(cx, pfn);
+                for &folio in &batch[..shrunk.kept] {
+                    self.putback_page(cx, folio);
                 }
             }
         }
@@ -200,8 +200,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The table of §11, top to bottom.
-    fn judge(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Verdict {
-        let page = self.mem.map.page(pfn);
+    fn judge(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
+        let page = self.mem.map.page(folio);
         if !page.try_lock::<H>() {
             return Verdict::KeepUnlocked;
         }
@@ -219,7 +219,7 @@ impl<H: Devices> Kernel<H> {
         }
         let references = match batch.ignore_references {
             true => References::Reclaim,
-            false => self.check_references(cx, batch, pfn),
+            false => self.check_references(cx, batch, folio),
         };
         match references {
             References::Activate => return Verdict::Activate,
@@ -236,13 +236,13 @@ impl<H: Devices> Kernel<H> {
             if !batch.sc.gfp.contains(Gfp::IO) || marks.contains(PageFlags::PINNED) {
                 return Verdict::Keep;
             }
-            if !self.add_to_swap(cx, pfn) {
+            if !self.add_to_swap(cx, folio) {
                 return Verdict::Activate;
             }
         }
         if page.is_mapped() {
             cx.charge(Cost::ReclaimMapped, 1);
-            if !self.try_to_unmap(cx, pfn, &mut batch.trail) {
+            if !self.try_to_unmap(cx, folio, &mut batch.trail) {
                 batch.stats.unmap_fail += 1;
                 return Verdict::Activate;
             }
@@ -251,7 +251,7 @@ impl<H: Devices> Kernel<H> {
             return Verdict::Activate;
         }
         if page.is(PageFlags::DIRTY)
-            && let Some(verdict) = self.dirty_page(cx, batch, pfn, references)
+            && let Some(verdict) = self.dirty_page(cx, batch, folio, references)
         {
             return verdict;
         }
@@ -259,7 +259,7 @@ impl<H: Devices> Kernel<H> {
             // What a filesystem keeps with a page is not modelled: nothing can be released.
             return Verdict::Activate;
         }
-        self.remove(cx, batch, pfn)
+        self.remove(cx, batch, folio)
     }
 
     /// Step 5. What a lazily freed page holds does not matter.
@@ -315,9 +315,14 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Step 7.
-    fn check_references(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> References {
-        let page = self.mem.map.page(pfn);
-        let (users, flags) = match self.page_referenced(cx, pfn, &mut batch.trail) {
+    fn check_references(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        folio: Folio,
+    ) -> References {
+        let page = self.mem.map.page(folio);
+        let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
             Referenced::By(users, flags) => (Some(users), flags),
             Referenced::Contended => (None, AreaFlags::empty()),
         };
@@ -336,10 +341,10 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
-        pfn: Pfn,
+        folio: Folio,
         references: References,
     ) -> Option<Verdict> {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let sc = &batch.sc;
         if page.is_file_lru() {
             // Only kswapd writes file pages, and only those it met before on a node full of them:
@@ -359,24 +364,24 @@ impl<H: Devices> Kernel<H> {
             return Some(Verdict::Keep);
         }
         self.flush_unmapped(cx, true);
-        self.pageout(cx, batch, pfn)
+        self.pageout(cx, batch, folio)
     }
 
     /// Step 13c: writes one page.
-    fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Option<Verdict> {
+    fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Option<Verdict> {
         let _phase = cx.phase(Phase::Pageout);
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let users = 2 + u32::from(page.is(PageFlags::PRIVATE));
         if page.refcount() != users {
             return Some(Verdict::Keep);
         }
         let page_type = PageType::of(page);
         if page.is(PageFlags::SWAPCACHE) {
-            if !self.clear_page_dirty_for_io(cx, pfn) {
+            if !self.clear_page_dirty_for_io(cx, folio) {
                 return None;
             }
             page.flag_set::<H>(PageFlags::RECLAIM);
-            self.swap_writepage(cx, pfn);
+            self.swap_writepage(cx, folio);
         } else {
             let PageOwner::File(id) = page.owner() else { return Some(Verdict::Keep) };
             let Some(file) = batch.trail.file(self, cx, id) else {
@@ -385,11 +390,11 @@ impl<H: Devices> Kernel<H> {
             if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
                 return Some(Verdict::Activate);
             }
-            if !self.clean_file_page(cx, file, pfn) {
+            if !self.clean_file_page(cx, file, folio) {
                 return None;
             }
             page.flag_set::<H>(PageFlags::RECLAIM);
-            if self.write_file_page(cx, file, pfn) == PageWrite::Refused {
+            if self.write_file_page(cx, file, folio) == PageWrite::Refused {
                 page.flag_clear::<H>(PageFlags::RECLAIM);
                 return Some(Verdict::Activate);
             }
@@ -398,7 +403,7 @@ impl<H: Devices> Kernel<H> {
             // Done already, or failed.
             page.flag_clear::<H>(PageFlags::RECLAIM);
         }
-        cx.event(Event::Vmscan(VmscanEvent::WriteFolio { pfn, page_type }));
+        cx.event(Event::Vmscan(VmscanEvent::WriteFolio { pfn: folio.pfn(), page_type }));
         let stats = &self.mem.node(batch.node).stats;
         stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, 1);
         batch.stats.pageout += 1;
@@ -410,8 +415,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Steps 15 and 16: makes the page nobody's.
-    fn remove(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> Verdict {
-        let page = self.mem.map.page(pfn);
+    fn remove(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
+        let page = self.mem.map.page(folio);
         let is_gone = match page.owner() {
             PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
                 let is_ours = page.freeze::<H>(1);
@@ -422,11 +427,11 @@ impl<H: Devices> Kernel<H> {
             }
             // What was read ahead from swap belongs to nobody until it is mapped.
             PageOwner::Anon(_) | PageOwner::None => {
-                page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, pfn)
+                page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, folio)
             }
             PageOwner::File(id) => {
                 let file = batch.trail.file(self, cx, id);
-                file.is_some_and(|file| self.remove_mapping_file(cx, file, pfn))
+                file.is_some_and(|file| self.remove_mapping_file(cx, file, folio))
             }
         };
         if !is_gone {
@@ -439,13 +444,13 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// To the active list, unless mlock claims the page; a swap cache page may give up its slot.
-    fn activate(&self, cx: &Cx<'_, H>, stats: &mut BatchStats, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    fn activate(&self, cx: &Cx<'_, H>, stats: &mut BatchStats, folio: Folio) {
+        let page = self.mem.map.page(folio);
         let marks = page.marks();
         if marks.contains(PageFlags::SWAPCACHE)
             && (marks.contains(PageFlags::MLOCKED) || self.swap.is_full())
         {
-            self.free_swap_cache(cx, pfn, false);
+            self.free_swap_cache(cx, folio, false);
         }
         if !page.is(PageFlags::MLOCKED) {
             page.flag_set::<H>(PageFlags::ACTIVE);

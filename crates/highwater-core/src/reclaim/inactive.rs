@@ -11,7 +11,7 @@ use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
-use crate::page::Pfn;
+use crate::page::Folio;
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, ShrinkInactive, VmscanEvent, narrow};
 use crate::units::LruVecId;
@@ -58,7 +58,7 @@ impl<H: Devices> Kernel<H> {
             }
         }
         self.lru_add_drain(cx);
-        let mut pages = [Pfn(0); BATCH];
+        let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, false);
         let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
         self.count_isolated(cx, node, page_type, isolated.taken as i64);
@@ -108,7 +108,7 @@ impl<H: Devices> Kernel<H> {
         vec: LruVecId,
         sc: &Control,
         list: LruKind,
-        out: &mut [Pfn],
+        out: &mut [Folio],
     ) -> Isolated {
         let mode = IsolateMode { highest: sc.reclaim_idx, may_unmap: sc.may_unmap };
         let isolated = self.isolate_lru_pages(cx, vec, list, mode, out);

@@ -15,7 +15,7 @@ use crate::config::ZoneSpec;
 use crate::host::{CpuId, Cx, Host, Lock, Solo, TaskFlags};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
 use crate::lru::{BatchKind, LruKind, PageType};
-use crate::page::{MigrateType, Order, PAGE_SIZE, PageFlags, Pfn};
+use crate::page::{Folio, MigrateType, Order, PAGE_SIZE, PageFlags};
 use crate::page_alloc::{Gfp, NoRelief, Request};
 use crate::page_cache::{Entry, File, FileSpec, OpenFile};
 use crate::swap::SwapSpec;
@@ -93,22 +93,22 @@ impl Stage {
         }
     }
 
-    fn pages(&self, file: &File<Manual>, n: u32) -> Vec<Pfn> {
+    fn pages(&self, file: &File<Manual>, n: u32) -> Vec<Folio> {
         let cx = self.cx();
         let find = |i| {
-            let pfn = self.kernel.find_get_page(&cx, file, i).expect("a cached page");
-            self.kernel.put_page(&cx, pfn);
-            pfn
+            let folio = self.kernel.find_get_page(&cx, file, i).expect("a cached page");
+            self.kernel.put_page(&cx, folio);
+            folio
         };
         (0..n).map(find).collect()
     }
 
-    fn all_are(&self, pages: &[Pfn], flags: PageFlags) -> bool {
-        pages.iter().all(|&pfn| self.kernel.mem.map.page(pfn).is(flags))
+    fn all_are(&self, pages: &[Folio], flags: PageFlags) -> bool {
+        pages.iter().all(|&folio| self.kernel.mem.map.page(folio).is(flags))
     }
 
-    fn none_is(&self, pages: &[Pfn], flags: PageFlags) -> bool {
-        pages.iter().all(|&pfn| !self.kernel.mem.map.page(pfn).marks().intersects(flags))
+    fn none_is(&self, pages: &[Folio], flags: PageFlags) -> bool {
+        pages.iter().all(|&folio| !self.kernel.mem.map.page(folio).marks().intersects(flags))
     }
 
     fn size(&self, list: LruKind) -> u64 {
@@ -165,7 +165,7 @@ fn dirty_file_pages_get_out_of_the_way_23_12() {
     let (file, _open) = s.cached_file(200);
     let cx = s.cx();
     let dirty = s.pages(&file, 32);
-    dirty.iter().for_each(|&pfn| assert!(s.kernel.set_page_dirty(&cx, pfn)));
+    dirty.iter().for_each(|&folio| assert!(s.kernel.set_page_dirty(&cx, folio)));
     let mut sc = control(false);
     assert_eq!(s.shrink(&mut sc, PageType::File), 0);
     assert_eq!((sc.nr_scanned, sc.sums.dirty, sc.sums.unqueued_dirty), (32, 32, 32));
@@ -179,8 +179,8 @@ fn dirty_file_pages_get_out_of_the_way_23_12() {
     s.kernel.shrink_active(&cx, AT, &control(true), PageType::File, 32);
     assert!(s.all_are(&dirty, PageFlags::WORKINGSET | PageFlags::RECLAIM));
     let clean = s.pages(&file, 200)[32..].to_vec();
-    for &pfn in &clean {
-        assert!(s.kernel.isolate_page(&cx, pfn));
+    for &folio in &clean {
+        assert!(s.kernel.isolate_page(&cx, folio));
     }
     s.kernel.reclaim.vec(VEC).full_of_dirty.store(true, Relaxed);
     let mut sc = control(true);
@@ -194,7 +194,7 @@ fn dirty_file_pages_get_out_of_the_way_23_12() {
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.event(VmEvent::Pgrotated), 32);
     assert_eq!(s.shrink(&mut sc, PageType::File), 32);
-    clean.iter().for_each(|&pfn| s.kernel.putback_page(&cx, pfn));
+    clean.iter().for_each(|&folio| s.kernel.putback_page(&cx, folio));
 }
 
 #[test]
@@ -211,9 +211,9 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.shrink(&mut control(true), PageType::File), 32, "the older file goes");
     let dirty = s.pages(&other, 32);
-    for &pfn in &dirty {
-        s.kernel.set_page_dirty(&cx, pfn);
-        s.kernel.mem.map.page(pfn).flag_set::<Manual>(PageFlags::RECLAIM);
+    for &folio in &dirty {
+        s.kernel.set_page_dirty(&cx, folio);
+        s.kernel.mem.map.page(folio).flag_set::<Manual>(PageFlags::RECLAIM);
     }
     s.kernel.reclaim.vec(VEC).full_of_dirty.store(true, Relaxed);
     // Read once: not worth writing yet.
@@ -238,7 +238,7 @@ fn writeback_at_the_tail_23_13() {
     assert_eq!((sc.sums.dirty, sc.sums.writeback, sc.sums.taken), (32, 32, 32));
     assert_eq!((sc.sums.congested, sc.sums.immediate), (0, 0));
     let both = PageFlags::RECLAIM | PageFlags::ACTIVE;
-    assert!(pages.iter().all(|&pfn| s.flags(pfn).contains(both)));
+    assert!(pages.iter().all(|&folio| s.flags(folio).contains(both)));
     assert!(s.kernel.reclaim.vec(VEC).full_of_writeback.load(Relaxed));
     assert!(!s.kernel.reclaim.vec(VEC).congested.load(Relaxed));
     let stats = &s.kernel.mem.node(NODE).stats;
@@ -358,11 +358,11 @@ fn active_pages_go_down_used_or_not() {
     let used = s.kernel.lru_vecs(NODE, ZoneType::Movable).count();
     assert_eq!(used, 1, "one set of lists a node");
     // Activated by hand, as a refault would.
-    let pages: Vec<Pfn> = {
+    let pages: Vec<Folio> = {
         let lists = s.kernel.lru.vec(VEC).lists.lock(CpuId(0));
-        lists.lists[0].iter(&s.kernel.mem.map).collect()
+        lists.lists[0].iter(&s.kernel.mem.map).map(Folio::page).collect()
     };
-    pages.iter().for_each(|&pfn| s.kernel.lru_batch(&cx, BatchKind::Activate, pfn));
+    pages.iter().for_each(|&folio| s.kernel.lru_batch(&cx, BatchKind::Activate, folio));
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.size(LruKind::ActiveAnon), 40);
     let locks = s.lru_locks(|| s.kernel.shrink_active(&cx, AT, &sc, PageType::Anon, 32));
@@ -386,7 +386,7 @@ fn programs_in_use_stay_active() {
     let start = s.kernel.mmap(&cx, &space, 16, 512, flags, backing).unwrap();
     s.kernel.touch_range(&cx, &space, start, 16, Access::Read).unwrap();
     let pages = s.pages(&file, 32);
-    pages.iter().for_each(|&pfn| s.kernel.lru_batch(&cx, BatchKind::Activate, pfn));
+    pages.iter().for_each(|&folio| s.kernel.lru_batch(&cx, BatchKind::Activate, folio));
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.size(LruKind::ActiveFile), 32);
     s.kernel.shrink_active(&cx, AT, &control(true), PageType::File, 32);
@@ -418,11 +418,11 @@ fn a_second_attempt_deactivates_whatever_refaults_say() {
     let (file, _open) = s.cached_file(96);
     let pages = s.pages(&file, 96);
     // Inactive pages that somebody holds, and active ones that nobody would deactivate.
-    for &pfn in &pages[..64] {
-        s.kernel.mem.map.page(pfn).get::<Manual>(1);
+    for &folio in &pages[..64] {
+        s.kernel.mem.map.page(folio).get::<Manual>(1);
     }
-    for &pfn in &pages[64..] {
-        s.kernel.lru_batch(&cx, BatchKind::Activate, pfn);
+    for &folio in &pages[64..] {
+        s.kernel.lru_batch(&cx, BatchKind::Activate, folio);
     }
     s.kernel.lru_add_drain_all(&cx);
     let got = s.kernel.try_to_free_pages(&cx, &request(&s.kernel));
@@ -430,8 +430,8 @@ fn a_second_attempt_deactivates_whatever_refaults_say() {
     assert_eq!(got, 1 + 2 + 4 + 8);
     assert_eq!(s.event(VmEvent::AllocstallMovable), 2, "one for each attempt");
     assert_eq!((s.event(VmEvent::Pgdeactivate), file.nr_pages()), (32, 96 - got));
-    for &pfn in &pages[..64] {
-        s.kernel.put_page(&cx, pfn);
+    for &folio in &pages[..64] {
+        s.kernel.put_page(&cx, folio);
     }
 }
 
@@ -535,7 +535,7 @@ fn a_node_is_balanced_by_any_zone_23_20() {
             let gfp = if kind == ZoneType::Dma32 { Gfp::DMA32 } else { Gfp::empty() };
             while zone.nr_free_blocks(Order(9)) + zone.nr_free_blocks(Order(10)) != 0 {
                 let mem = &s.kernel.mem;
-                mem.alloc(&s.cx, &NoRelief, gfp, Order::ZERO, NODE, None).expect("a page");
+                mem.alloc_folio(&s.cx, &NoRelief, gfp, Order::ZERO, NODE).expect("a page");
             }
         }
         zone.set_marks(&Marks { min, low, high, promo: high });

@@ -241,7 +241,7 @@ impl<H: Devices> Kernel<H> {
             Left::Entries => {}
             Left::Nobody => self.free_slot(cx, slot),
             Left::Cache(pfn) => {
-                self.drop_cached(cx, pfn, false);
+                self.drop_cached(cx, self.mem.map.folio(pfn), false);
             }
         }
     }
@@ -311,7 +311,7 @@ impl<H: Devices> Kernel<H> {
                 }
             };
             // Swap is full, and nobody but the cache uses this slot.
-            if self.drop_cached(cx, pfn, true)
+            if self.drop_cached(cx, self.mem.map.folio(pfn), true)
                 && let Some(search) = &mut search
             {
                 search.look_again(offset);

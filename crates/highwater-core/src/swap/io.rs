@@ -1,50 +1,48 @@
 //! Reading and writing swap pages.
 
-use alloc::vec;
-
 use super::Slot;
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices, Urgency};
 use crate::kernel::Kernel;
-use crate::page::Pfn;
+use crate::page::Folio;
 
 impl<H: Devices> Kernel<H> {
     /// Writes a locked swap cache page whose DIRTY was cleared for I/O; unlocks it. It is under
     /// writeback until the device is done (not if the device is synchronous).
     ///
     /// A page whose slot nobody names any more is not written: it leaves the swap cache, dirty.
-    pub(crate) fn swap_writepage(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        if self.free_swap_cache(cx, pfn, false) {
-            self.unlock_page(cx, pfn);
+    pub(crate) fn swap_writepage(&self, cx: &Cx<'_, H>, folio: Folio) {
+        if self.free_swap_cache(cx, folio, false) {
+            self.unlock_page(cx, folio);
             return;
         }
-        let Some(slot) = self.slot_of(pfn) else {
+        let Some(slot) = self.slot_of(folio) else {
             debug_assert!(false, "only pages in the swap cache are written to swap");
-            self.unlock_page(cx, pfn);
+            self.unlock_page(cx, folio);
             return;
         };
-        self.start_page_writeback(cx, pfn);
-        self.unlock_page(cx, pfn);
-        self.submit_swap(cx, BioKind::SwapWrite, pfn, slot);
+        self.start_page_writeback(cx, folio);
+        self.unlock_page(cx, folio);
+        self.submit_swap(cx, BioKind::SwapWrite, folio, slot);
     }
 
     /// Reads a slot into a locked page; the end of the read unlocks it. `is_sync`: returns after
     /// that.
-    pub(crate) fn swap_readpage(&self, cx: &Cx<'_, H>, pfn: Pfn, slot: Slot, is_sync: bool) {
-        self.submit_swap(cx, BioKind::SwapRead, pfn, slot);
+    pub(crate) fn swap_readpage(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot, is_sync: bool) {
+        self.submit_swap(cx, BioKind::SwapRead, folio, slot);
         if is_sync {
             self.plug_flush(cx);
-            self.wait_on_locked(cx, pfn);
+            self.wait_on_locked(cx, folio);
         }
     }
 
     /// An area fills its device from the first page on.
-    fn submit_swap(&self, cx: &Cx<'_, H>, kind: BioKind, pfn: Pfn, slot: Slot) {
+    fn submit_swap(&self, cx: &Cx<'_, H>, kind: BioKind, folio: Folio, slot: Slot) {
         let bio = Bio {
             device: self.swap.area(slot).spec.device,
             kind,
             start: slot.offset.into(),
-            pages: vec![pfn],
+            pages: folio.frames().collect(),
             urgency: if kind == BioKind::SwapRead { Urgency::Sync } else { Urgency::Normal },
             vector: BioVector::Inline,
         };

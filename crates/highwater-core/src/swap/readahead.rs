@@ -11,7 +11,7 @@ use super::Slot;
 use super::cache::ReadPage;
 use crate::host::{Cost, Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Order, PageFlags, Pfn};
+use crate::page::{Folio, Order, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::vmstat::VmEvent;
@@ -73,17 +73,17 @@ fn cluster_window(offset: u32, size: u32, pages: u32) -> Range<u32> {
 impl<H: Devices> Kernel<H> {
     /// A fault reads a slot into a page of its own ([`Kernel::swap_skips_cache`]): the page, with a
     /// reference, unlocked, in no cache. None if there is no memory.
-    pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot) -> Option<Pfn> {
-        let pfn = self.alloc_swapin(cx)?;
-        let page = self.mem.map.page(pfn);
+    pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot) -> Option<Folio> {
+        let folio = self.alloc_swapin(cx)?;
+        let page = self.mem.map.page(folio);
         page.init_flags(PageFlags::LOCKED | PageFlags::SWAPBACKED);
         let shadow = self.swap.area(slot).slots.lock(cx.cpu()).shadow(slot.offset);
         if let Some(shadow) = shadow {
-            self.workingset_refault(cx, pfn, shadow);
+            self.workingset_refault(cx, folio, shadow);
         }
-        self.lru_add(cx, pfn);
-        self.swap_readpage(cx, pfn, slot, true);
-        Some(pfn)
+        self.lru_add(cx, folio);
+        self.swap_readpage(cx, folio, slot, true);
+        Some(folio)
     }
 
     /// Reads the slots around one; true if there was more than that one to read.
@@ -115,14 +115,14 @@ impl<H: Devices> Kernel<H> {
 
     /// Starts reading one slot of a window; `wanted`: the fault's own.
     pub(crate) fn read_ahead(&self, cx: &Cx<'_, H>, slot: Slot, wanted: bool) {
-        let Some((pfn, is_new)) = self.swapin_one(cx, slot, false) else {
+        let Some((folio, is_new)) = self.swapin_one(cx, slot, false) else {
             return;
         };
         if is_new && !wanted {
-            self.mem.map.page(pfn).flag_set::<H>(PageFlags::SWAP_READAHEAD);
+            self.mem.map.page(folio).flag_set::<H>(PageFlags::SWAP_READAHEAD);
             self.mem.events.add(cx.cpu(), VmEvent::SwapRa, 1);
         }
-        self.put_page(cx, pfn);
+        self.put_page(cx, folio);
     }
 
     /// The cached page of a slot, with a reference; if there is none, a new one that is being read,
@@ -132,38 +132,38 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         slot: Slot,
         is_sync: bool,
-    ) -> Option<(Pfn, bool)> {
-        if let Some(pfn) = self.swap_cache_get(cx, slot) {
-            return Some((pfn, false));
+    ) -> Option<(Folio, bool)> {
+        if let Some(folio) = self.swap_cache_get(cx, slot) {
+            return Some((folio, false));
         }
         if self.swap_count(cx, slot) == 0 {
             return None;
         }
-        let pfn = self.alloc_swapin(cx)?;
-        match self.add_read_page(cx, pfn, slot) {
+        let folio = self.alloc_swapin(cx)?;
+        match self.add_read_page(cx, folio, slot) {
             ReadPage::Added(shadow) => {
                 cx.host.charge(Cost::PageCacheAdd, 1);
                 if let Some(shadow) = shadow {
-                    self.workingset_refault(cx, pfn, shadow);
+                    self.workingset_refault(cx, folio, shadow);
                 }
-                self.lru_add(cx, pfn);
-                self.swap_readpage(cx, pfn, slot, is_sync);
-                Some((pfn, true))
+                self.lru_add(cx, folio);
+                self.swap_readpage(cx, folio, slot, is_sync);
+                Some((folio, true))
             }
             ReadPage::Cached(other) => {
-                self.put_page(cx, pfn);
+                self.put_page(cx, folio);
                 Some((other, false))
             }
             ReadPage::Unused => {
-                self.put_page(cx, pfn);
+                self.put_page(cx, folio);
                 None
             }
         }
     }
 
-    fn alloc_swapin(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
+    fn alloc_swapin(&self, cx: &Cx<'_, H>) -> Option<Folio> {
         let node = self.mem.cpu_node(cx.cpu());
-        self.mem.alloc(cx, self, Gfp::GFP_HIGHUSER_MOVABLE, Order::ZERO, node, None)
+        self.mem.alloc_folio(cx, self, Gfp::GFP_HIGHUSER_MOVABLE, Order::ZERO, node)
     }
 }
 

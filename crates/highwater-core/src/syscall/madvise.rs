@@ -19,7 +19,7 @@ use core::ops::Range;
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::BatchKind;
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::vm::{Area, AreaFlags, Backing, Gather, PageTable, Pte, Rss, Space, Zap};
 
 /// Advice on a range of an address space.
@@ -175,8 +175,8 @@ impl<H: Devices> Kernel<H> {
                 self.swap_put(cx, slot);
                 continue;
             }
-            let Some(pfn) = pte.pfn().filter(|&pfn| pfn != self.zero_page) else { continue };
-            if !self.make_clean_for_free(cx, pfn) {
+            let Some(folio) = self.mapped_folio(pte) else { continue };
+            if !self.make_clean_for_free(cx, folio) {
                 continue;
             }
             if pte.is_young() || pte.is_dirty() {
@@ -185,26 +185,26 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::ClearPte, 1);
                 gather.cleared(vpn);
             }
-            self.lru_batch(cx, BatchKind::LazyFree, pfn);
+            self.lru_batch(cx, BatchKind::LazyFree, folio);
         }
     }
 
     /// A page that is about to be freed lazily gives up its copy on swap and its dirty flag; false if
     /// it cannot: somebody else has it locked or maps it.
-    fn make_clean_for_free(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    fn make_clean_for_free(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         if !page.marks().intersects(PageFlags::SWAPCACHE | PageFlags::DIRTY) {
             return true;
         }
-        if !self.try_lock_page(pfn) {
+        if !self.try_lock_page(folio) {
             return false;
         }
         let is_free = page.mapcount() == 1
-            && (!page.is(PageFlags::SWAPCACHE) || self.free_swap_cache(cx, pfn, false));
+            && (!page.is(PageFlags::SWAPCACHE) || self.free_swap_cache(cx, folio, false));
         if is_free {
             page.flag_clear::<H>(PageFlags::DIRTY);
         }
-        self.unlock_page(cx, pfn);
+        self.unlock_page(cx, folio);
         is_free
     }
 
@@ -215,15 +215,15 @@ impl<H: Devices> Kernel<H> {
         gather: &mut Gather<'_, H>,
         table: &PageTable<H>,
         part: Range<u32>,
-        mut pageout: Option<&mut Vec<Pfn>>,
+        mut pageout: Option<&mut Vec<Folio>>,
     ) {
         let mut ptes = table.lock(cx.cpu());
         self.flush_pending(cx, gather.space());
         for vpn in part {
-            let Some(pfn) = ptes.get(vpn).pfn().filter(|&pfn| pfn != self.zero_page) else {
+            let Some(folio) = self.mapped_folio(ptes.get(vpn)) else {
                 continue;
             };
-            let page = self.mem.map.page(pfn);
+            let page = self.mem.map.page(folio);
             // What others map too is not this program's to judge.
             if !page.is(PageFlags::LRU) || page.mapcount() != 1 {
                 continue;
@@ -235,15 +235,15 @@ impl<H: Devices> Kernel<H> {
             page.flag_test_clear::<H>(PageFlags::REFERENCED);
             match &mut pageout {
                 Some(isolated) => {
-                    if self.isolate_page(cx, pfn) {
+                    if self.isolate_page(cx, folio) {
                         if page.is(PageFlags::UNEVICTABLE) {
-                            self.putback_page(cx, pfn);
+                            self.putback_page(cx, folio);
                         } else {
-                            isolated.push(pfn);
+                            isolated.push(folio);
                         }
                     }
                 }
-                None => self.lru_batch(cx, BatchKind::Deactivate, pfn),
+                None => self.lru_batch(cx, BatchKind::Deactivate, folio),
             }
         }
     }

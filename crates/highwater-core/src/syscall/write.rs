@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 
 use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::{PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{File, OpenFile};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -88,10 +88,10 @@ impl<H: Devices> Kernel<H> {
         if cx.is_dying() {
             return Err(Error::Killed);
         }
-        let pfn = self.page_to_write(cx, file, part)?;
-        self.store(cx, file, pfn, part);
-        self.unlock_page(cx, pfn);
-        self.put_page(cx, pfn);
+        let folio = self.page_to_write(cx, file, part)?;
+        self.store(cx, file, folio, part);
+        self.unlock_page(cx, folio);
+        self.put_page(cx, folio);
         if !throttle_first {
             self.balance_dirty_pages(cx, file, 1);
         }
@@ -99,44 +99,49 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The page of a part, locked, with a reference, ready to be written to.
-    fn page_to_write(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, part: Part) -> Result<Pfn, Error> {
+    fn page_to_write(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &Arc<File<H>>,
+        part: Part,
+    ) -> Result<Folio, Error> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::WRITE;
         loop {
-            let (pfn, is_new) = self.find_or_create_page(cx, file, part.index, gfp)?;
-            let page = self.mem.map.page(pfn);
+            let (folio, is_new) = self.find_or_create_page(cx, file, part.index, gfp)?;
+            let page = self.mem.map.page(folio);
             if self.mem.policy.reclaim.write_marks_accessed {
                 if is_new {
                     page.flag_set::<H>(PageFlags::REFERENCED);
                 } else {
-                    self.mark_accessed(cx, pfn);
+                    self.mark_accessed(cx, folio);
                 }
             }
             if self.block.device(file.spec.device).spec.stable_writes {
-                self.wait_on_writeback(cx, pfn);
+                self.wait_on_writeback(cx, folio);
             }
             let size = file.size.load(Relaxed);
             if page.is(PageFlags::UPTODATE) || !part.needs_read(size) {
-                return Ok(pfn);
+                return Ok(folio);
             }
             // The end of the read unlocks the page; it may be gone when it is locked again.
-            if let Err(error) = self.read_page(cx, file, pfn) {
-                self.put_page(cx, pfn);
+            if let Err(error) = self.read_page(cx, file, folio) {
+                self.put_page(cx, folio);
                 return Err(error.into());
             }
-            self.lock_page(cx, pfn);
+            self.lock_page(cx, folio);
             if page.owner() == PageOwner::File(file.id) && page.index() == part.index {
-                return Ok(pfn);
+                return Ok(folio);
             }
-            self.unlock_page(cx, pfn);
-            self.put_page(cx, pfn);
+            self.unlock_page(cx, folio);
+            self.put_page(cx, folio);
         }
     }
 
-    fn store(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pfn: Pfn, part: Part) {
+    fn store(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, folio: Folio, part: Part) {
         cx.charge(Cost::WriteHit, 1);
-        cx.host.frame_write(pfn, part.offset, &CONTENTS[..part.len]);
-        self.mem.map.page(pfn).flag_set::<H>(PageFlags::UPTODATE);
-        self.dirty_file_page(cx, file, pfn);
+        cx.host.frame_write(folio.pfn(), part.offset, &CONTENTS[..part.len]);
+        self.mem.map.page(folio).flag_set::<H>(PageFlags::UPTODATE);
+        self.dirty_file_page(cx, file, folio);
     }
 
     /// Writes all dirty pages of a file and waits for them.

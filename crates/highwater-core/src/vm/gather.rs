@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::{FlushRange, Space};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Order, Pfn};
+use crate::page::{Folio, Order, Pfn};
 use crate::page_alloc::Gfp;
 
 /// Slots of the gather itself (`MMU_GATHER_BUNDLE`).
@@ -31,7 +31,7 @@ pub struct Gather<'a, H: Devices> {
     range: FlushRange,
     /// All of the space goes: flushes are of everything.
     is_whole: bool,
-    pages: Vec<Pfn>,
+    pages: Vec<Folio>,
     /// Batch pages taken so far; they stay until the gather ends.
     frames: Vec<Pfn>,
     /// Pages that fit before the next batch page is needed.
@@ -103,8 +103,13 @@ impl<H: Devices> Kernel<H> {
     /// ([`Kernel::gather_flush`]) before it adds another.
     #[inline]
     #[must_use]
-    pub(crate) fn gather_page(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, pfn: Pfn) -> bool {
-        gather.pages.push(pfn);
+    pub(crate) fn gather_page(
+        &self,
+        cx: &Cx<'_, H>,
+        gather: &mut Gather<'_, H>,
+        folio: Folio,
+    ) -> bool {
+        gather.pages.push(folio);
         gather.pages.len() == gather.room && !self.gather_grow(cx, gather)
     }
 
@@ -173,10 +178,10 @@ impl<H: Devices> Kernel<H> {
 
     /// Drops one reference of each page (spec 04 §3.5): swap cache copies that nothing maps any more
     /// give up their slots first.
-    fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Pfn]) {
+    fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
         self.lru_add_drain(cx);
-        for &pfn in pages {
-            self.try_free_swap_cache(cx, pfn);
+        for &folio in pages {
+            self.try_free_swap_cache(cx, folio);
         }
         self.release_pages(cx, pages);
     }

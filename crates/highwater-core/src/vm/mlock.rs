@@ -77,9 +77,9 @@ impl<H: Devices> Kernel<H> {
                 let last = area.end.min(first + super::PTES as u32);
                 let ptes = table.lock(cx.cpu());
                 for vpn in at.max(first)..last {
-                    match ptes.get(vpn).pfn().filter(|&pfn| pfn != self.zero_page) {
-                        Some(pfn) if locked => self.mlock_page(cx, pfn),
-                        Some(pfn) => self.munlock_page(cx, pfn),
+                    match self.mapped_folio(ptes.get(vpn)) {
+                        Some(folio) if locked => self.mlock_page(cx, folio),
+                        Some(folio) => self.munlock_page(cx, folio),
                         None => {}
                     }
                 }
@@ -129,18 +129,19 @@ impl<H: Devices> Kernel<H> {
                 let ptes = table.lock(cx.cpu());
                 let pte = ptes.get(vpn);
                 let pfn = pte.pfn().filter(|_| !is_write || pte.is_writable())?;
+                let folio = self.mem.map.folio(pfn);
                 // The entry's reference keeps the page while the table is locked.
-                self.mem.map.page(pfn).get::<H>(1);
-                Some(pfn)
+                self.mem.map.page(folio).get::<H>(1);
+                Some(folio)
             });
-            let Some(pfn) = mapped else {
+            let Some(folio) = mapped else {
                 self.fault_in(cx, space, vpn, access)?;
                 continue;
             };
-            if pfn != self.zero_page {
-                self.mark_accessed(cx, pfn);
+            if folio.pfn() != self.zero_page {
+                self.mark_accessed(cx, folio);
             }
-            self.put_page(cx, pfn);
+            self.put_page(cx, folio);
             return Ok(());
         }
     }

@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::host::{CpuId, Lock, Tasks};
-use crate::page::Pfn;
+use crate::page::{Folio, Pfn};
 use crate::swap::Slot;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::order::LockClass;
@@ -233,6 +233,12 @@ impl<H: Tasks> Ptes<'_, H> {
     #[inline(always)]
     pub fn get(&self, vpn: u32) -> Pte {
         Pte(self.table.entry(vpn).load(Acquire))
+    }
+
+    /// True if an entry maps a frame of a folio.
+    #[inline(always)]
+    pub fn maps(&self, vpn: u32, folio: Folio) -> bool {
+        self.get(vpn).pfn().is_some_and(|pfn| folio.contains(pfn))
     }
 
     /// Stores an entry. Over a present one this may lose a young or dirty bit: [`Ptes::take`] it

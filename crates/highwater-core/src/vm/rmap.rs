@@ -25,7 +25,7 @@ use super::zap::{Tally, Zap};
 use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Rss, Space};
 use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
-use crate::page::{FileId, PageFlags, PageOwner, Pfn, SpaceId};
+use crate::page::{FileId, Folio, PageFlags, PageOwner, SpaceId};
 use crate::page_cache::{File, MapRange, Mappings};
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -160,11 +160,11 @@ impl<H: Devices> Kernel<H> {
     fn each_place(
         &self,
         cx: &Cx<'_, H>,
-        pfn: Pfn,
+        folio: Folio,
         trail: &mut Trail<H>,
         mut visit: impl FnMut(&Place<'_, H>) -> Flow,
     ) {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let index = page.index();
         match page.owner() {
             PageOwner::None => {}
@@ -224,12 +224,12 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn page_referenced(
         &self,
         cx: &Cx<'_, H>,
-        pfn: Pfn,
+        folio: Folio,
         trail: &mut Trail<H>,
     ) -> Referenced {
-        match self.mem.map.page(pfn).mapcount() {
+        match self.mem.map.page(folio).mapcount() {
             0 => Referenced::By(0, AreaFlags::empty()),
-            mappings => self.mapped_page_referenced(cx, pfn, mappings, trail),
+            mappings => self.mapped_page_referenced(cx, folio, mappings, trail),
         }
     }
 
@@ -237,21 +237,21 @@ impl<H: Devices> Kernel<H> {
     fn mapped_page_referenced(
         &self,
         cx: &Cx<'_, H>,
-        pfn: Pfn,
+        folio: Folio,
         mut left: u32,
         trail: &mut Trail<H>,
     ) -> Referenced {
         let (mut users, mut flags) = (0, AreaFlags::empty());
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, trail, |place| {
+        self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
-            if ptes.get(place.vpn).pfn() != Some(pfn) {
+            if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());
             }
             cx.charge(Cost::RmapMapping, 1);
             if place.flags.contains(AreaFlags::LOCKED) {
                 // Under the table's lock: munlock cannot come in between.
-                self.mlock_page(cx, pfn);
+                self.mlock_page(cx, folio);
                 flags |= AreaFlags::LOCKED;
                 return Flow::Break(());
             }
@@ -268,24 +268,24 @@ impl<H: Devices> Kernel<H> {
 
     /// Unmaps a locked page everywhere for reclaim; true if nothing maps it any more. Flushes are
     /// collected until [`Kernel::flush_unmapped`].
-    pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn, trail: &mut Trail<H>) -> bool {
+    pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> bool {
         let _phase = cx.phase(Phase::Unmap);
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, trail, |place| {
+        self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
-            if ptes.get(place.vpn).pfn() != Some(pfn) {
+            if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());
             }
             cx.charge(Cost::RmapMapping, 1);
             if place.flags.contains(AreaFlags::LOCKED) {
-                self.mlock_page(cx, pfn);
+                self.mlock_page(cx, folio);
                 return Flow::Break(());
             }
             let was = ptes.take(place.vpn);
             cx.charge(Cost::ClearPte, 1);
             self.flush_later(cx, place, was.is_dirty());
-            let Some(new) = self.entry_after_unmap(cx, pfn, was) else {
+            let Some(new) = self.entry_after_unmap(cx, folio, was) else {
                 ptes.set(place.vpn, was);
                 return Flow::Break(());
             };
@@ -295,7 +295,7 @@ impl<H: Devices> Kernel<H> {
                 Rss::add::<H>(&place.space.rss.swap, 1);
             }
             let mut tally = Tally::default();
-            tally.unmapped(self, cx.cpu(), page, page.is_anon());
+            tally.unmapped(self, cx.cpu(), folio, 1, page.is_anon());
             tally.flush(self, cx.cpu(), place.space);
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
@@ -306,11 +306,11 @@ impl<H: Devices> Kernel<H> {
 
     /// What takes the place of an entry that mapped a page; none: the page must stay mapped. A dirty
     /// entry makes its page dirty in any case.
-    fn entry_after_unmap(&self, cx: &Cx<'_, H>, pfn: Pfn, was: Pte) -> Option<Pte> {
-        let page = self.mem.map.page(pfn);
+    fn entry_after_unmap(&self, cx: &Cx<'_, H>, folio: Folio, was: Pte) -> Option<Pte> {
+        let page = self.mem.map.page(folio);
         if !page.is_anon() {
             if was.is_dirty() {
-                self.set_page_dirty(cx, pfn);
+                self.set_page_dirty(cx, folio);
             }
             return Some(Pte::NONE);
         }
@@ -318,7 +318,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::DIRTY);
         }
         if page.is(PageFlags::SWAPBACKED) {
-            let slot = self.slot_of(pfn)?;
+            let slot = self.slot_of(folio)?;
             self.swap_dup(cx, slot);
             return Some(Pte::swap(slot));
         }
@@ -355,8 +355,8 @@ impl<H: Devices> Kernel<H> {
 impl<H: Devices> Mappings<H> for Kernel<H> {
     /// Write-protects and cleans every entry of a page that is about to be written; true if one was
     /// dirty or could have become so.
-    fn clean_mappings(&self, cx: &Cx<'_, H>, pfn: Pfn) -> bool {
-        let page = self.mem.map.page(pfn);
+    fn clean_mappings(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
         // Only shared mappings of files are cleaned; anonymous memory has one entry, which keeps
         // its bits until it is unmapped.
         if !page.is_mapped() || page.is_anon() {
@@ -364,12 +364,12 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         }
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut Trail::default(), |place| {
             if !place.flags.contains(AreaFlags::SHARED) {
                 return Flow::Continue(());
             }
             let mut ptes = place.table.lock(cx.cpu());
-            if ptes.get(place.vpn).pfn() != Some(pfn) {
+            if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());
             }
             cx.charge(Cost::RmapMapping, 1);
@@ -387,18 +387,18 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
     }
 
     /// Unmaps one file page from every space that maps it (truncation); the page is locked.
-    fn unmap_everywhere(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        let page = self.mem.map.page(pfn);
+    fn unmap_everywhere(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         if !page.is_mapped() {
             return;
         }
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, pfn, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut Trail::default(), |place| {
             cx.charge(Cost::RmapMapping, 1);
             let (start, flags) = (place.vpn, place.flags);
             let mut gather = Gather::new(place.space);
             self.lru_add_drain(cx);
-            let zap = Zap { start, end: start + 1, flags, only: Some(pfn) };
+            let zap = Zap { start, end: start + 1, flags, only: Some(folio) };
             self.zap_range(cx, &mut gather, &zap);
             self.gather_finish(cx, gather);
             if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }

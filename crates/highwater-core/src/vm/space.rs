@@ -10,10 +10,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::tables::Level;
-use super::{Area, PageTable, SpaceTables, SpaceTask};
+use super::{Area, PageTable, Pte, SpaceTables, SpaceTask};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::{Error, Kernel};
-use crate::page::{Order, PageFlags, Pfn, SpaceId};
+use crate::page::{Folio, Order, PageFlags, Pfn, SpaceId};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -188,6 +188,16 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
+/// What entries map.
+impl<H: Devices> Kernel<H> {
+    /// The folio that an entry maps; none if it maps nothing, or the page of zeros, which is nobody's.
+    #[inline(always)]
+    pub(crate) fn mapped_folio(&self, pte: Pte) -> Option<Folio> {
+        let pfn = pte.pfn().filter(|&pfn| pfn != self.zero_page)?;
+        Some(self.mem.map.folio(pfn))
+    }
+}
+
 /// Frames of page tables.
 impl<H: Devices> Kernel<H> {
     fn alloc_table_frame(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
@@ -200,18 +210,15 @@ impl<H: Devices> Kernel<H> {
 
     fn count_table(&self, cx: &Cx<'_, H>, space: &Space<H>, pfn: Pfn, kind: TableKind, delta: i64) {
         if kind.is_counted() {
-            self.count_on_node(cx, pfn, NodeStat::PageTablePages, delta);
+            let account = self.mem.account(cx.cpu(), Folio::page(pfn));
+            match delta {
+                0.. => account.add(NodeStat::PageTablePages),
+                _ => account.sub(NodeStat::PageTablePages),
+            };
         }
         if kind != TableKind::Top {
             Rss::add::<H>(&space.rss.tables, delta);
         }
-    }
-
-    /// Changes a counter of the node that a frame belongs to.
-    #[inline]
-    pub(crate) fn count_on_node(&self, cx: &Cx<'_, H>, pfn: Pfn, item: NodeStat, delta: i64) {
-        let node = self.mem.map.page(pfn).node();
-        self.mem.node(node).stats.add(cx.cpu(), item as usize, delta);
     }
 
     /// A table that was taken out is about to be freed: it does not count any more.

@@ -18,7 +18,7 @@ use super::zap::Zap;
 use super::{Area, AreaFlags, Gather, Space};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::Pfn;
+use crate::page::{Folio, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// Virtual pages that no area uses, around a range that was unmapped: floor and ceiling.
@@ -186,7 +186,7 @@ impl<H: Devices> Kernel<H> {
     ) {
         gather.freed_table(vpn);
         self.uncount_table(cx, gather.space(), pfn, kind);
-        if self.gather_page(cx, gather, pfn) {
+        if self.gather_page(cx, gather, Folio::page(pfn)) {
             self.gather_flush(cx, gather);
         }
     }

@@ -17,7 +17,7 @@ use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Rss, Space};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Page, Pfn};
+use crate::page::Folio;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
@@ -31,8 +31,8 @@ pub(crate) struct Zap {
     pub end: u32,
     /// Flags of the area.
     pub flags: AreaFlags,
-    /// Only entries that map this page (truncation of one page).
-    pub only: Option<Pfn>,
+    /// Only entries that map this folio (truncation of one).
+    pub only: Option<Folio>,
 }
 
 /// Changes of counters that one table's entries add up to.
@@ -47,21 +47,23 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// An entry that maps `page` is gone: one mapping less, and the counters of the last one. The
-    /// entry's reference is the caller's to drop.
+    /// An entry that mapped `nr` pages of a folio is gone: one mapping less, and the counters of the last
+    /// one. The entry's reference is the caller's to drop.
     #[inline(always)]
     pub(super) fn unmapped<H: Devices>(
         &mut self,
         kernel: &Kernel<H>,
         cpu: CpuId,
-        page: &Page,
+        folio: Folio,
+        nr: u64,
         is_anon: bool,
     ) {
+        let page = kernel.mem.map.page(folio);
         let is_last = page.map_remove::<H>();
         if is_anon {
-            self.rss_anon += 1;
+            self.rss_anon += nr;
         } else {
-            self.rss_file += 1;
+            self.rss_file += nr;
         }
         if !is_last {
             return;
@@ -72,9 +74,9 @@ impl Tally {
             self.node = node;
         }
         if is_anon {
-            self.anon_pages += 1;
+            self.anon_pages += folio.nr_pages() as i64;
         } else {
-            self.mapped += 1;
+            self.mapped += folio.nr_pages() as i64;
         }
     }
 
@@ -163,7 +165,9 @@ impl<H: Devices> Kernel<H> {
         self.flush_pending(cx, space);
         for vpn in part {
             let pte = ptes.get(vpn);
-            if pte.is_none() || zap.only.is_some_and(|pfn| pte.pfn() != Some(pfn)) {
+            if pte.is_none()
+                || zap.only.is_some_and(|only| !pte.pfn().is_some_and(|pfn| only.contains(pfn)))
+            {
                 continue;
             }
             let pte = ptes.take(vpn);
@@ -179,7 +183,8 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::ZapZero, 1);
                 continue;
             }
-            let page = self.mem.map.page(pfn);
+            let folio = self.mem.map.folio(pfn);
+            let page = self.mem.map.page(folio);
             let is_anon = page.is_anon();
             if is_anon {
                 cx.charge(Cost::ZapAnon, 1);
@@ -187,17 +192,17 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::ZapFile, 1);
                 if pte.is_dirty() {
                     stop.force = true;
-                    self.set_page_dirty(cx, pfn);
+                    self.set_page_dirty(cx, folio);
                 }
                 if pte.is_young() && !zap.flags.contains(AreaFlags::SEQ_READ) {
-                    self.transfer_young(cx, pfn);
+                    self.transfer_young(cx, folio);
                 }
             }
-            tally.unmapped(self, cx.cpu(), page, is_anon);
+            tally.unmapped(self, cx.cpu(), folio, 1, is_anon);
             if zap.flags.contains(AreaFlags::LOCKED) {
-                self.munlock_page(cx, pfn);
+                self.munlock_page(cx, folio);
             }
-            if self.gather_page(cx, gather, pfn) {
+            if self.gather_page(cx, gather, folio) {
                 (stop.at, stop.force) = (vpn + 1, true);
                 break;
             }
@@ -211,10 +216,10 @@ impl<H: Devices> Kernel<H> {
 
     /// What study 003 is about: a file page was used through an entry that goes away.
     #[inline(always)]
-    fn transfer_young(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+    fn transfer_young(&self, cx: &Cx<'_, H>, folio: Folio) {
         match self.mem.policy.reclaim.unmap_young_file {
-            UnmapYoung::MarkAccessed => self.mark_accessed(cx, pfn),
-            UnmapYoung::SetReferenced => self.set_referenced(cx, pfn),
+            UnmapYoung::MarkAccessed => self.mark_accessed(cx, folio),
+            UnmapYoung::SetReferenced => self.set_referenced(cx, folio),
         }
     }
 

@@ -12,7 +12,7 @@ use super::WriteReason;
 use crate::block::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PageFlags, PageOwner};
 use crate::page_cache::{File, Mark};
 
 /// Pages looked up at a time (a pagevec).
@@ -83,20 +83,20 @@ impl<H: Devices> Kernel<H> {
         self.writeback_of(file).begin_sample(cx);
         self.plug_start(cx);
         while out.pages < nr {
-            let mut batch = [(0, Pfn(0)); BATCH];
+            let mut batch = [(0, Folio::default()); BATCH];
             let found = self.next_batch(cx, file, (out.next, end), mark, &mut batch);
             if found == 0 {
                 out.next = 0;
                 break;
             }
             cx.charge(Cost::PageCacheLookup, found as u32);
-            let (mut refs, mut nr_refs) = ([Pfn(0); BATCH], 0);
-            for &(index, pfn) in &batch[..found] {
+            let (mut refs, mut nr_refs) = ([Folio::default(); BATCH], 0);
+            for &(index, folio) in &batch[..found] {
                 if out.pages < nr {
-                    out.pages += u64::from(self.write_one(cx, &mut filling, index, pfn, mark));
+                    out.pages += u64::from(self.write_one(cx, &mut filling, index, folio, mark));
                     out.next = index.saturating_add(1);
                 }
-                refs[nr_refs] = pfn;
+                refs[nr_refs] = folio;
                 nr_refs += 1;
             }
             self.release_pages(cx, &refs[..nr_refs]);
@@ -115,16 +115,17 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         (mut from, end): (u32, u32),
         mark: Mark,
-        batch: &mut [(u32, Pfn); BATCH],
+        batch: &mut [(u32, Folio); BATCH],
     ) -> usize {
         let tree = file.tree.lock(cx.cpu());
         let mut found = 0;
         while found < BATCH {
             match tree.next_marked(from, mark) {
                 Some((index, pfn)) if index < end => {
+                    let folio = self.mem.map.folio(pfn);
                     // A page in the tree may be frozen for a moment: reclaim looks at it.
-                    if self.mem.map.page(pfn).try_get::<H>() {
-                        batch[found] = (index, pfn);
+                    if self.mem.map.page(folio).try_get::<H>() {
+                        batch[found] = (index, folio);
                         found += 1;
                     }
                     from = index.saturating_add(1);
@@ -141,36 +142,43 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         filling: &mut Filling<'_, H>,
         index: u32,
-        pfn: Pfn,
+        folio: Folio,
         mark: Mark,
     ) -> bool {
-        let (page, file) = (self.mem.map.page(pfn), filling.file);
-        if !self.try_lock_page(pfn) {
+        let (page, file) = (self.mem.map.page(folio), filling.file);
+        if !self.try_lock_page(folio) {
             self.send(cx, filling);
-            self.lock_page(cx, pfn);
+            self.lock_page(cx, folio);
         }
         if page.is(PageFlags::WRITEBACK) && filling.urgency == Urgency::Sync {
             self.send(cx, filling);
-            self.wait_on_writeback(cx, pfn);
+            self.wait_on_writeback(cx, folio);
         }
         let is_ours = page.owner() == PageOwner::File(file.id) && page.index() == index;
-        if !is_ours || page.is(PageFlags::WRITEBACK) || !self.clean_file_page(cx, file, pfn) {
+        if !is_ours || page.is(PageFlags::WRITEBACK) || !self.clean_file_page(cx, file, folio) {
             if is_ours {
-                self.drop_stale_marks(cx, file, index, pfn, mark);
+                self.drop_stale_marks(cx, file, index, folio, mark);
             }
-            self.unlock_page(cx, pfn);
+            self.unlock_page(cx, folio);
             return false;
         }
-        self.start_writeback_of(cx, Some(file), pfn);
-        self.unlock_page(cx, pfn);
-        self.add(cx, filling, index, pfn);
+        self.start_writeback_of(cx, Some(file), folio);
+        self.unlock_page(cx, folio);
+        self.add(cx, filling, index, folio);
         true
     }
 
     /// A page that was cleaned by somebody who did not write it keeps its mark; one that is not
     /// written now is no longer marked for the sync.
-    fn drop_stale_marks(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32, pfn: Pfn, mark: Mark) {
-        let page = self.mem.map.page(pfn);
+    fn drop_stale_marks(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        index: u32,
+        folio: Folio,
+        mark: Mark,
+    ) {
+        let page = self.mem.map.page(folio);
         let _xa = file.xa_lock.lock(cx.cpu());
         let mut tree = file.tree.lock(cx.cpu());
         if mark == Mark::ToWrite {
@@ -181,19 +189,19 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn add(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, pfn: Pfn) {
+    fn add(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, folio: Folio) {
         let spec = &filling.file.spec;
         let at = filling.file.device_page(index);
         if let Some(bio) = &mut filling.bio {
             if bio.start + bio.pages.len() as u64 == at && bio.pages.len() < BIO_PAGES {
-                bio.pages.push(pfn);
+                bio.pages.extend(folio.frames());
                 return;
             }
             self.send(cx, filling);
         }
         let kind = BioKind::FileWrite;
         let mut pages = Vec::with_capacity(BATCH);
-        pages.push(pfn);
+        pages.extend(folio.frames());
         let urgency = filling.urgency;
         let vector = self.bio_vector(cx, spec.bio_writer());
         filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, urgency, vector });
@@ -206,18 +214,23 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Writes one locked file page whose DIRTY was cleared for I/O, for reclaim.
-    pub(crate) fn write_file_page(&self, cx: &Cx<'_, H>, file: &File<H>, pfn: Pfn) -> PageWrite {
+    pub(crate) fn write_file_page(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        folio: Folio,
+    ) -> PageWrite {
         // The policy is about filesystems that stopped offering it (XFS, spec 04 §15).
         if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
             // Dirty it was before: not dirtied once more (nr_dirtied), but counted dirty.
-            self.redirty_page(cx, file, pfn);
+            self.redirty_page(cx, file, folio);
             return PageWrite::Refused;
         }
-        let start = file.device_page(self.mem.map.page(pfn).index());
-        self.start_writeback_of(cx, Some(file), pfn);
-        self.unlock_page(cx, pfn);
+        let start = file.device_page(self.mem.map.page(folio).index());
+        self.start_writeback_of(cx, Some(file), folio);
+        self.unlock_page(cx, folio);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
-        let pages = alloc::vec![pfn];
+        let pages = folio.frames().collect();
         let vector = self.bio_vector(cx, file.spec.bio_writer());
         let urgency = Urgency::Normal;
         self.submit_bio(cx, Bio { device, kind, start, pages, urgency, vector });
@@ -228,16 +241,16 @@ impl<H: Devices> Kernel<H> {
     pub fn wait_file_writeback(&self, cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
         let mut from = start;
         loop {
-            let mut batch = [(0, Pfn(0)); BATCH];
+            let mut batch = [(0, Folio::default()); BATCH];
             let found = self.next_batch(cx, file, (from, end), Mark::Writeback, &mut batch);
             if found == 0 {
                 return;
             }
-            let pfns = batch.map(|(_, pfn)| pfn);
-            for &pfn in &pfns[..found] {
-                self.wait_on_writeback(cx, pfn);
+            let folios = batch.map(|(_, folio)| folio);
+            for &folio in &folios[..found] {
+                self.wait_on_writeback(cx, folio);
             }
-            self.release_pages(cx, &pfns[..found]);
+            self.release_pages(cx, &folios[..found]);
             from = batch[found - 1].0.saturating_add(1);
         }
     }

@@ -10,7 +10,7 @@ use crate::block::manual::{DISK, Manual, kernel};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{CpuId, Cx, HZ, IoError, Lock, NS_PER_JIFFY};
 use crate::kernel::Error;
-use crate::page::{PAGE_SIZE, PageFlags, Pfn};
+use crate::page::{Folio, PAGE_SIZE, PageFlags};
 use crate::page_cache::{FileSpec, Mark, OpenFile};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 
@@ -59,10 +59,10 @@ impl Test {
         assert_eq!(written, Ok(PAGE));
     }
 
-    fn page(&self, cx: &Cx<'_, Manual>, open: &OpenFile<Manual>, index: u32) -> Pfn {
-        let pfn = self.kernel.find_get_page(cx, &open.file, index).unwrap();
-        self.kernel.put_page(cx, pfn);
-        pfn
+    fn page(&self, cx: &Cx<'_, Manual>, open: &OpenFile<Manual>, index: u32) -> Folio {
+        let folio = self.kernel.find_get_page(cx, &open.file, index).unwrap();
+        self.kernel.put_page(cx, folio);
+        folio
     }
 
     fn flags(&self, cx: &Cx<'_, Manual>, open: &OpenFile<Manual>, index: u32) -> PageFlags {
@@ -369,9 +369,9 @@ fn end_of_writeback_takes_reclaim_pages_to_the_tail() {
     let open = test.file(&cx, 10);
     (0..2).for_each(|index| test.write_page(&cx, &open, index));
     test.kernel.lru_add_drain_all(&cx);
-    let pfn = test.page(&cx, &open, 0);
+    let folio = test.page(&cx, &open, 0);
     test.kernel.write_file_pages(&cx, &open.file, ALL, u64::MAX, WriteReason::Background);
-    test.kernel.mem.map.page(pfn).flag_set::<Manual>(PageFlags::RECLAIM);
+    test.kernel.mem.map.page(folio).flag_set::<Manual>(PageFlags::RECLAIM);
     test.end_all();
     test.kernel.lru_add_drain_all(&cx);
     assert_eq!(test.events(VmEvent::Pgrotated), 1);

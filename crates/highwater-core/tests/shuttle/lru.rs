@@ -12,7 +12,7 @@ use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::lru::{BatchKind, IsolateMode, LruKind};
-use highwater_core::page::{Order, PageFlags, Pfn};
+use highwater_core::page::{Folio, Order, PageFlags};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::units::LruVecId;
@@ -39,7 +39,7 @@ fn lists_survive() {
 struct World {
     host: ShuttleHost,
     kernel: Kernel<ShuttleHost>,
-    slots: Box<[Mutex<Option<Pfn>>]>,
+    slots: Box<[Mutex<Option<Folio>>]>,
 }
 
 impl World {
@@ -86,9 +86,9 @@ fn scenario() {
     audit::check_kernel_besides(kernel, &cx, &|_| true).expect("the lists are whole");
     kernel.lru_add_drain_all(&cx);
     let left: Vec<_> = world.slots.iter().filter_map(|slot| slot.lock().unwrap().take()).collect();
-    for &pfn in &left {
-        let page = kernel.mem.map.page(pfn);
-        assert!(page.is(PageFlags::LRU), "{pfn:?} is lost");
+    for &folio in &left {
+        let page = kernel.mem.map.page(folio);
+        assert!(page.is(PageFlags::LRU), "{folio:?} is lost");
         assert_eq!(page.refcount(), 1);
     }
     kernel.release_pages(&cx, &left);
@@ -108,17 +108,17 @@ impl Worker<'_> {
         let (kernel, cx) = (&self.world.kernel, &self.cx);
         match thread_rng().gen_range(0..20) {
             0..5 => self.fill(),
-            5..9 => self.with_page(|pfn| {
-                kernel.mark_accessed(cx, pfn);
-                kernel.mark_accessed(cx, pfn);
+            5..9 => self.with_page(|folio| {
+                kernel.mark_accessed(cx, folio);
+                kernel.mark_accessed(cx, folio);
             }),
-            9 => self.with_page(|pfn| kernel.lru_batch(cx, BatchKind::Deactivate, pfn)),
-            10 => self.with_page(|pfn| kernel.lru_batch(cx, BatchKind::DeactivateFile, pfn)),
-            11 => self.with_page(|pfn| kernel.lru_rotate(cx, pfn)),
+            9 => self.with_page(|folio| kernel.lru_batch(cx, BatchKind::Deactivate, folio)),
+            10 => self.with_page(|folio| kernel.lru_batch(cx, BatchKind::DeactivateFile, folio)),
+            11 => self.with_page(|folio| kernel.lru_rotate(cx, folio)),
             12..16 => self.scan(),
             16 => self.empty_many(),
-            17 => self.with_page(|pfn| {
-                let shadow = kernel.workingset_eviction(cx, pfn);
+            17 => self.with_page(|folio| {
+                let shadow = kernel.workingset_eviction(cx, folio);
                 assert_eq!(shadow.vec(), VEC);
             }),
             18 => kernel.lru_add_drain(cx),
@@ -126,7 +126,7 @@ impl Worker<'_> {
         }
     }
 
-    fn any_slot(&self) -> &Mutex<Option<Pfn>> {
+    fn any_slot(&self) -> &Mutex<Option<Folio>> {
         &self.world.slots[thread_rng().gen_range(0..NR_SLOTS)]
     }
 
@@ -137,28 +137,28 @@ impl Worker<'_> {
             true => Gfp::GFP_HIGHUSER_MOVABLE,
             false => Gfp::GFP_KERNEL | Gfp::DMA,
         };
-        let pfn = kernel
+        let folio = kernel
             .mem
-            .alloc(cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None)
+            .alloc_folio(cx, &NoRelief, gfp, Order::ZERO, NodeId(0))
             .expect("there is memory");
         if thread_rng().gen_bool(0.5) {
-            kernel.mem.map.page(pfn).flag_set::<ShuttleHost>(PageFlags::SWAPBACKED);
+            kernel.mem.map.page(folio).flag_set::<ShuttleHost>(PageFlags::SWAPBACKED);
         }
-        kernel.lru_add(cx, pfn);
-        let old = self.any_slot().lock().unwrap().replace(pfn);
+        kernel.lru_add(cx, folio);
+        let old = self.any_slot().lock().unwrap().replace(folio);
         if let Some(old) = old {
             kernel.put_page(cx, old);
         }
     }
 
     /// Does something to a page, with a reference to it.
-    fn with_page(&self, run: impl FnOnce(Pfn)) {
-        let found = self.any_slot().lock().unwrap().inspect(|&pfn| {
-            self.world.kernel.mem.map.page(pfn).get::<ShuttleHost>(1);
+    fn with_page(&self, run: impl FnOnce(Folio)) {
+        let found = self.any_slot().lock().unwrap().inspect(|&folio| {
+            self.world.kernel.mem.map.page(folio).get::<ShuttleHost>(1);
         });
-        if let Some(pfn) = found {
-            run(pfn);
-            self.world.kernel.put_page(&self.cx, pfn);
+        if let Some(folio) = found {
+            run(folio);
+            self.world.kernel.put_page(&self.cx, folio);
         }
     }
 
@@ -168,11 +168,11 @@ impl Worker<'_> {
         let list = LruKind::ALL[thread_rng().gen_range(0..4)];
         let highest = [ZoneType::Dma, ZoneType::Movable][thread_rng().gen_range(0..2)];
         let mode = IsolateMode { highest, may_unmap: true };
-        let mut pages = [Pfn(0); 4];
+        let mut pages = [Folio::default(); 4];
         let n = kernel.isolate_lru_pages(cx, VEC, list, mode, &mut pages).taken;
         self.world.host.yield_now();
-        for &pfn in &pages[..n] {
-            let page = kernel.mem.map.page(pfn);
+        for &folio in &pages[..n] {
+            let page = kernel.mem.map.page(folio);
             assert!(!page.is(PageFlags::LRU) && page.refcount() > 0);
             match thread_rng().gen_range(0..3) {
                 0 => drop(page.flag_set::<ShuttleHost>(PageFlags::ACTIVE)),

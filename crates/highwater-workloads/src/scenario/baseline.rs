@@ -83,8 +83,8 @@ impl Baseline {
         for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
             let page = kernel.mem.map.page(pfn);
             if page.owner() == PageOwner::Anon(space.id) && active.contains(&page.index()) {
-                kernel.mark_accessed(cx, pfn);
-                kernel.mark_accessed(cx, pfn);
+                kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
+                kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
             }
         }
         kernel.lru_add_drain_all(cx);
@@ -114,7 +114,7 @@ impl Baseline {
                         kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
                         got += 1;
                     } else {
-                        kernel.put_page(cx, pfn);
+                        kernel.put_page(cx, kernel.mem.map.folio(pfn));
                         break;
                     }
                 }

@@ -9,7 +9,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Order, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -59,29 +59,29 @@ fn stage<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)]) -> Stage<'h> {
 impl Stage<'_> {
     /// An anonymous page at a page of the region, as a fault leaves it; its isolation, if reclaim
     /// took it off its list.
-    fn fault(&self, at: u32) -> Pfn {
+    fn fault(&self, at: u32) -> Folio {
         let (k, cx) = (&self.kernel, &self.cx);
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
-        let pfn = k.mem.alloc(cx, k, gfp, Order::ZERO, NodeId(0), None).unwrap();
-        let page = k.mem.map.page(pfn);
+        let folio = k.mem.alloc_folio(cx, k, gfp, Order::ZERO, NodeId(0)).unwrap();
+        let page = k.mem.map.page(folio);
         page.flag_set::<Solo>(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
         page.set_owner(PageOwner::Anon(self.space.id), self.area.start + at);
-        pfn
+        folio
     }
 
     /// What reclaim does with it: a slot, the entry replaced, written. Its reference stays.
-    fn swap_out(&self, at: u32, pfn: Pfn) -> Slot {
+    fn swap_out(&self, at: u32, folio: Folio) -> Slot {
         let (k, cx) = (&self.kernel, &self.cx);
-        let page = k.mem.map.page(pfn);
-        assert!(k.try_lock_page(pfn) && k.add_to_swap(cx, pfn));
+        let page = k.mem.map.page(folio);
+        assert!(k.try_lock_page(folio) && k.add_to_swap(cx, folio));
         assert!(page.is(PageFlags::DIRTY | PageFlags::SWAPCACHE));
-        let slot = k.slot_of(pfn).unwrap();
+        let slot = k.slot_of(folio).unwrap();
         let vpn = self.area.start + at;
         let table = k.make_table(cx, &self.space, vpn).unwrap();
         k.swap_dup(cx, slot);
         table.lock(CpuId(0)).set(vpn, Pte::swap(slot));
-        assert!(k.clear_page_dirty_for_io(cx, pfn));
-        k.swap_writepage(cx, pfn);
+        assert!(k.clear_page_dirty_for_io(cx, folio));
+        k.swap_writepage(cx, folio);
         assert!(!page.is(PageFlags::LOCKED) && !page.is(PageFlags::WRITEBACK));
         slot
     }
@@ -89,15 +89,15 @@ impl Stage<'_> {
     /// Out and gone from memory.
     fn evict(&self, at: u32) -> Slot {
         let (k, cx) = (&self.kernel, &self.cx);
-        let pfn = self.fault(at);
-        let slot = self.swap_out(at, pfn);
-        assert!(k.try_lock_page(pfn) && k.remove_mapping_swap(cx, pfn));
-        k.mem.map.page(pfn).flag_clear::<Solo>(PageFlags::LOCKED);
-        k.free_unreferenced(cx, &[pfn]);
+        let folio = self.fault(at);
+        let slot = self.swap_out(at, folio);
+        assert!(k.try_lock_page(folio) && k.remove_mapping_swap(cx, folio));
+        k.mem.map.page(folio).flag_clear::<Solo>(PageFlags::LOCKED);
+        k.free_unreferenced(cx, &[folio]);
         slot
     }
 
-    fn swap_in(&self, at: u32, slot: Slot) -> Option<Pfn> {
+    fn swap_in(&self, at: u32, slot: Slot) -> Option<Folio> {
         let vpn = self.area.start + at;
         self.kernel.swapin_readahead(&self.cx, &self.space, &self.area, vpn, slot)
     }
@@ -120,21 +120,21 @@ fn out_and_in_again() {
     let host = Solo::default();
     let s = stage(&host, &[(FLASH, 600, 0)]);
     let (k, cx) = (&s.kernel, &s.cx);
-    let pfn = s.fault(7);
-    let slot = s.swap_out(7, pfn);
+    let folio = s.fault(7);
+    let slot = s.swap_out(7, folio);
     let state = k.swap.state(CpuId(0), slot);
-    assert_eq!((state.count, state.has_cache, state.cached), (1, true, Some(pfn)));
+    assert_eq!((state.count, state.has_cache, state.cached), (1, true, Some(folio.pfn())));
     assert_eq!((s.stat(NodeStat::Swapcached), s.stat(NodeStat::FilePages)), (1, 1));
     assert_eq!((s.event(VmEvent::Pswpout), s.stat(NodeStat::Written)), (1, 1));
     assert_eq!(k.swap.nr_free(), 598);
 
     // Somebody else looks at it: it stays.
-    assert_eq!(k.swap_cache_get(cx, slot), Some(pfn));
-    assert!(k.try_lock_page(pfn) && !k.remove_mapping_swap(cx, pfn));
-    k.put_page(cx, pfn);
-    assert!(k.remove_mapping_swap(cx, pfn));
-    k.mem.map.page(pfn).flag_clear::<Solo>(PageFlags::LOCKED);
-    k.free_unreferenced(cx, &[pfn]);
+    assert_eq!(k.swap_cache_get(cx, slot), Some(folio));
+    assert!(k.try_lock_page(folio) && !k.remove_mapping_swap(cx, folio));
+    k.put_page(cx, folio);
+    assert!(k.remove_mapping_swap(cx, folio));
+    k.mem.map.page(folio).flag_clear::<Solo>(PageFlags::LOCKED);
+    k.free_unreferenced(cx, &[folio]);
     let state = k.swap.state(CpuId(0), slot);
     assert_eq!((state.count, state.has_cache, state.cached), (1, false, None));
     assert!(state.shadow.is_some());
@@ -165,9 +165,9 @@ fn a_slot_that_nobody_names_takes_its_unmapped_page_along() {
     let host = Solo::default();
     let s = stage(&host, &[(FLASH, 600, 0)]);
     let (k, cx) = (&s.kernel, &s.cx);
-    let pfn = s.fault(0);
-    let slot = s.swap_out(0, pfn);
-    let page = k.mem.map.page(pfn);
+    let folio = s.fault(0);
+    let slot = s.swap_out(0, folio);
+    let page = k.mem.map.page(folio);
     // While it is mapped and swap is not full, the page keeps its slot.
     page.map_add::<Solo>();
     k.swap_dup(cx, slot);
@@ -176,17 +176,17 @@ fn a_slot_that_nobody_names_takes_its_unmapped_page_along() {
     assert!(s.is_cached(slot));
     // Unmapped by somebody who had it locked; freeing the page drops the slot.
     page.map_remove::<Solo>();
-    k.try_free_swap_cache(cx, pfn);
+    k.try_free_swap_cache(cx, folio);
     assert!(!page.is(PageFlags::SWAPCACHE));
     assert_eq!((page.refcount(), k.swap.nr_free()), (1, 599));
-    k.put_page(cx, pfn);
+    k.put_page(cx, folio);
 
     // A page that is not mapped goes with the last entry.
-    let pfn = s.fault(1);
-    let slot = s.swap_out(1, pfn);
+    let folio = s.fault(1);
+    let slot = s.swap_out(1, folio);
     k.swap_put(cx, slot);
     assert_eq!((s.is_cached(slot), k.swap.nr_free()), (false, 599));
-    k.put_page(cx, pfn);
+    k.put_page(cx, folio);
 }
 
 #[test]
@@ -194,15 +194,15 @@ fn a_page_whose_slot_lost_its_use_is_not_written() {
     let host = Solo::default();
     let s = stage(&host, &[(FLASH, 600, 0)]);
     let (k, cx) = (&s.kernel, &s.cx);
-    let pfn = s.fault(0);
-    assert!(k.try_lock_page(pfn) && k.add_to_swap(cx, pfn));
-    assert!(k.clear_page_dirty_for_io(cx, pfn));
-    k.swap_writepage(cx, pfn);
-    let page = k.mem.map.page(pfn);
+    let folio = s.fault(0);
+    assert!(k.try_lock_page(folio) && k.add_to_swap(cx, folio));
+    assert!(k.clear_page_dirty_for_io(cx, folio));
+    k.swap_writepage(cx, folio);
+    let page = k.mem.map.page(folio);
     assert!(page.is(PageFlags::DIRTY) && !page.is(PageFlags::SWAPCACHE));
     assert!(!page.is(PageFlags::LOCKED));
     assert_eq!((s.event(VmEvent::Pswpout), k.swap.nr_free()), (0, 599));
-    k.put_page(cx, pfn);
+    k.put_page(cx, folio);
 }
 
 /// Vector 21: total 1000, free 499 is full, 500 is not.
@@ -222,18 +222,18 @@ fn full_swap_takes_slots_from_the_cache() {
     let host = Solo::default();
     let s = stage(&host, &[(DISK, 12, 0)]);
     let (k, cx) = (&s.kernel, &s.cx);
-    let pages: Vec<(Pfn, Slot)> = (0..8)
+    let pages: Vec<(Folio, Slot)> = (0..8)
         .map(|at| {
-            let pfn = s.fault(at);
-            (pfn, s.swap_out(at, pfn))
+            let folio = s.fault(at);
+            (folio, s.swap_out(at, folio))
         })
         .collect();
     // Slots 1 to 8 are used; 4 only by the cache, because its page was locked when its entry went.
-    let (pfn, slot) = pages[3];
+    let (folio, slot) = pages[3];
     assert_eq!(slot.offset, 4);
-    assert!(k.try_lock_page(pfn));
+    assert!(k.try_lock_page(folio));
     k.swap_put(cx, slot);
-    k.unlock_page(cx, pfn);
+    k.unlock_page(cx, folio);
     assert!(s.is_cached(slot));
     let offset = || k.swap_alloc(cx).unwrap().offset;
     assert_eq!([offset(), offset(), offset()], [9, 10, 11]);
@@ -245,7 +245,7 @@ fn full_swap_takes_slots_from_the_cache() {
     k.swap_put(cx, pages[4].1);
     assert_eq!([offset(), offset(), offset()], [1, 4, 5]);
     assert!(!s.is_cached(slot), "stolen");
-    assert_eq!(k.mem.map.page(pfn).refcount(), 1);
+    assert_eq!(k.mem.map.page(folio).refcount(), 1);
 }
 
 #[test]
@@ -305,13 +305,13 @@ fn a_window_by_addresses_reads_what_entries_name() {
     let (k, cx) = (&s.kernel, &s.cx);
     let slots: Vec<Slot> = (0..20).map(|at| s.evict(at)).collect();
     // A fresh region reads 8: three before the fault, four after it.
-    let pfn = s.swap_in(10, slots[10]).unwrap();
+    let folio = s.swap_in(10, slots[10]).unwrap();
     let cached: Vec<u32> = (0..20).filter(|&at| s.is_cached(slots[at as usize])).collect();
     let first = (s.area.start + 10 - 3) - s.area.start;
     assert_eq!(cached, (first..first + 8).collect::<Vec<_>>());
     assert_eq!((s.event(VmEvent::SwapRa), s.event(VmEvent::Pswpin)), (7, 8));
-    assert!(!k.mem.map.page(pfn).is(PageFlags::SWAP_READAHEAD));
-    k.put_page(cx, pfn);
+    assert!(!k.mem.map.page(folio).is(PageFlags::SWAP_READAHEAD));
+    k.put_page(cx, folio);
     // One of the others is used: a hit, once.
     for _ in 0..2 {
         let hit = k.swap_cache_lookup(cx, &s.area, s.area.start + 12, slots[12]).unwrap();
@@ -322,8 +322,8 @@ fn a_window_by_addresses_reads_what_entries_name() {
     assert_eq!((state.prev, state.window, state.hits), (s.area.start + 12, 8, 1));
     // One hit makes a window of 4, from the fault on as it follows the last one: all but the
     // last page are cached.
-    let pfn = s.swap_in(13, slots[13]).unwrap();
-    k.put_page(cx, pfn);
+    let folio = s.swap_in(13, slots[13]).unwrap();
+    k.put_page(cx, folio);
     assert!(s.is_cached(slots[16]) && !s.is_cached(slots[17]));
     // A slot that is not used any more by the time it is read.
     k.swap_put(cx, slots[0]);
@@ -338,16 +338,16 @@ fn a_window_by_slots_reads_what_is_in_use() {
     // Slots 1 to 30, far from each other in the region.
     let slots: Vec<Slot> = (0..30).map(|at| s.evict(at * 60)).collect();
     k.swap_put(cx, slots[10 - 1]);
-    let pfn = s.swap_in(12 * 60, slots[13 - 1]).unwrap();
-    k.put_page(cx, pfn);
+    let folio = s.swap_in(12 * 60, slots[13 - 1]).unwrap();
+    k.put_page(cx, folio);
     let cached = || -> Vec<u32> {
         slots.iter().filter(|slot| s.is_cached(**slot)).map(|slot| slot.offset).collect()
     };
     assert_eq!(cached(), [8, 9, 11, 12, 13, 14, 15], "not 10, which is free");
     assert_eq!(s.event(VmEvent::SwapRa), 6);
     // Far away and without a hit: half as much.
-    let pfn = s.swap_in(29 * 60, slots[30 - 1]).unwrap();
-    k.put_page(cx, pfn);
+    let folio = s.swap_in(29 * 60, slots[30 - 1]).unwrap();
+    k.put_page(cx, folio);
     assert_eq!(cached()[7..], [28, 29, 30]);
     assert_eq!(s.event(VmEvent::SwapRaHit), 0);
 }
@@ -359,8 +359,8 @@ fn a_device_that_is_done_at_once_needs_no_cache() {
     let (k, cx) = (&s.kernel, &s.cx);
     let slot = s.evict(3);
     assert!(k.swap_skips_cache(cx, slot));
-    let pfn = k.swapin_private(cx, slot).unwrap();
-    let page = k.mem.map.page(pfn);
+    let folio = k.swapin_private(cx, slot).unwrap();
+    let page = k.mem.map.page(folio);
     assert!(page.is(PageFlags::SWAPBACKED | PageFlags::UPTODATE));
     assert!(!page.is(PageFlags::LOCKED) && !page.is(PageFlags::SWAPCACHE) && !s.is_cached(slot));
     assert_eq!((s.event(VmEvent::Pswpin), s.stat(NodeStat::WorkingsetRefaultAnon)), (1, 1));

@@ -4,7 +4,7 @@ use super::{Pass, Step};
 use crate::config::AnonStart;
 use crate::host::{Cost, Devices, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, Pte, Ptes};
@@ -23,14 +23,14 @@ impl<H: Devices> Kernel<H> {
             }
             return Ok(Step::Done);
         }
-        let pfn = self.alloc_user_page(cx, Gfp::ZERO)?;
+        let folio = self.alloc_user_page(cx, Gfp::ZERO)?;
         let mut ptes = table.lock(cx.cpu());
         if !ptes.get(pass.vpn).is_none() {
             drop(ptes);
-            self.put_page(cx, pfn);
+            self.put_page(cx, folio);
             return Ok(Step::Done);
         }
-        self.map_new_anon(pass, &mut ptes, pfn);
+        self.map_new_anon(pass, &mut ptes, folio);
         cx.charge(Cost::AnonFault, 1);
         Ok(Step::Done)
     }
@@ -39,9 +39,14 @@ impl<H: Devices> Kernel<H> {
     /// entry, which takes the caller's reference. The entry is dirty, the page is not.
     ///
     /// Under the table's lock, as nobody may unmap the page before its list knows it.
-    pub(super) fn map_new_anon(&self, pass: &Pass<'_, '_, H>, ptes: &mut Ptes<'_, H>, pfn: Pfn) {
+    pub(super) fn map_new_anon(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        ptes: &mut Ptes<'_, H>,
+        folio: Folio,
+    ) {
         let (cx, space, area) = (pass.cx, pass.space, &pass.area);
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let mut flags = PageFlags::SWAPBACKED | PageFlags::UPTODATE;
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {
             flags |= PageFlags::ACTIVE;
@@ -49,15 +54,15 @@ impl<H: Devices> Kernel<H> {
         page.init_flags(flags);
         page.set_owner(PageOwner::Anon(space.id), pass.vpn);
         page.map_add::<H>();
-        Rss::add::<H>(&space.rss.anon, 1);
-        self.count_on_node(cx, pfn, NodeStat::AnonPages, 1);
+        Rss::add::<H>(&space.rss.anon, folio.nr_pages() as i64);
+        self.mem.account(cx.cpu(), folio).add(NodeStat::AnonPages);
         if area.flags.contains(AreaFlags::LOCKED) {
-            self.mlock_new_page(cx, pfn);
+            self.mlock_new_page(cx, folio);
         } else {
-            self.lru_add(cx, pfn);
+            self.lru_add(cx, folio);
         }
         let is_writable = area.flags.contains(AreaFlags::WRITE);
-        let pte = Pte::new(pfn).with_writable(is_writable).with_dirty(is_writable);
+        let pte = Pte::new(folio.pfn()).with_writable(is_writable).with_dirty(is_writable);
         ptes.set(pass.vpn, pte);
         cx.charge(Cost::SetPte, 1);
     }

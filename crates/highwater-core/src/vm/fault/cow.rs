@@ -6,7 +6,7 @@
 use super::{Pass, Step};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::{PAGE_SIZE, Pfn};
+use crate::page::{Folio, PAGE_SIZE};
 use crate::page_alloc::Gfp;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, FlushRange, PageTable, Pte};
@@ -21,48 +21,54 @@ impl<H: Devices> Kernel<H> {
         old: Pte,
     ) -> Result<Step, Error> {
         let cx = pass.cx;
-        let Some(pfn) = self.get_protected(pass, table, old) else { return Ok(Step::Done) };
-        if pfn == self.zero_page {
+        let Some(folio) = self.get_protected(pass, table, old) else { return Ok(Step::Done) };
+        if folio.pfn() == self.zero_page {
             return self.copy_fault(pass, table, old, None);
         }
-        let is_anon = self.mem.map.page(pfn).is_anon();
+        let is_anon = self.mem.map.page(folio).is_anon();
         if !is_anon && pass.area.flags.contains(AreaFlags::SHARED) {
-            return self.shared_upgrade_fault(pass, table, pfn);
+            return self.shared_upgrade_fault(pass, table, folio);
         }
         let step = match is_anon {
             true => {
-                self.make_writable(pass, table, pfn);
+                self.make_writable(pass, table, folio);
                 Ok(Step::Done)
             }
-            false => self.copy_fault(pass, table, old, Some(pfn)),
+            false => self.copy_fault(pass, table, old, Some(folio)),
         };
-        self.put_page(cx, pfn);
+        self.put_page(cx, folio);
         step
     }
 
     /// The page of an entry that is still `old` and read-only, with a reference (not for the zero
     /// page, which needs none).
-    fn get_protected(&self, pass: &Pass<'_, '_, H>, table: &PageTable<H>, old: Pte) -> Option<Pfn> {
+    fn get_protected(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        old: Pte,
+    ) -> Option<Folio> {
         let ptes = table.lock(pass.cx.cpu());
         let now = ptes.get(pass.vpn);
         let pfn = now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
+        let folio = self.mem.map.folio(pfn);
         if pfn != self.zero_page {
-            self.mem.map.page(pfn).get::<H>(1);
+            self.mem.map.page(folio).get::<H>(1);
         }
-        Some(pfn)
+        Some(folio)
     }
 
-    /// Makes the entry that maps `pfn` writable and dirty; false if it is not there any more.
+    /// Makes the entry that maps `folio` writable and dirty; false if it is not there any more.
     pub(super) fn make_writable(
         &self,
         pass: &Pass<'_, '_, H>,
         table: &PageTable<H>,
-        pfn: Pfn,
+        folio: Folio,
     ) -> bool {
         let cx = pass.cx;
         let mut ptes = table.lock(cx.cpu());
         let pte = ptes.get(pass.vpn);
-        let is_there = pte.pfn() == Some(pfn);
+        let is_there = pte.pfn() == Some(folio.pfn());
         if is_there {
             ptes.set(pass.vpn, pte.with_young(true).with_writable(true).with_dirty(true));
             cx.charge(Cost::SetPte, 1);
@@ -78,7 +84,7 @@ impl<H: Devices> Kernel<H> {
         pass: &mut Pass<'_, '_, H>,
         table: &PageTable<H>,
         old: Pte,
-        source: Option<Pfn>,
+        source: Option<Folio>,
     ) -> Result<Step, Error> {
         let cx = pass.cx;
         let new = match source {
@@ -101,7 +107,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(source) = source {
             Rss::add::<H>(&pass.space.rss.file, -1);
             if self.mem.map.page(source).map_remove::<H>() {
-                self.count_on_node(cx, source, NodeStat::Mapped, -1);
+                self.mem.account(cx.cpu(), source).sub(NodeStat::Mapped);
             }
             if pass.area.flags.contains(AreaFlags::LOCKED) {
                 self.munlock_page(cx, source);
@@ -120,11 +126,11 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Copies what a frame holds to another one.
-    pub(super) fn copy_frame(&self, cx: &Cx<'_, H>, from: Pfn, to: Pfn) {
+    pub(super) fn copy_frame(&self, cx: &Cx<'_, H>, from: Folio, to: Folio) {
         let mut bytes = [0; PAGE_SIZE];
         if H::HAS_DATA {
-            cx.host.frame_read(from, 0, &mut bytes);
+            cx.host.frame_read(from.pfn(), 0, &mut bytes);
         }
-        cx.host.frame_write(to, 0, &bytes);
+        cx.host.frame_write(to.pfn(), 0, &bytes);
     }
 }

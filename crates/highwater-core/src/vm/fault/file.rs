@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::{Pass, Step};
 use crate::host::{Cost, Devices, Probe};
 use crate::kernel::{Error, Kernel};
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{DirtyAccount, OpenFile, ReadMode};
 use crate::vm::space::Rss;
@@ -56,13 +56,13 @@ impl<H: Devices> Kernel<H> {
         if self.map_around(pass, &table)? {
             return Ok(Step::Done);
         }
-        let Some(pfn) = self.fault_page(pass)? else { return Ok(Step::Retry) };
+        let Some(folio) = self.fault_page(pass)? else { return Ok(Step::Retry) };
         // Shared or not: the first write has to be seen.
-        let is_used = self.map_missing(pass, &table, pfn, Pte::new(pfn));
+        let is_used = self.map_missing(pass, &table, folio, Pte::new(folio.pfn()));
         cx.charge(Cost::FileMap, 1);
-        self.unlock_page(cx, pfn);
+        self.unlock_page(cx, folio);
         if !is_used {
-            self.put_page(cx, pfn);
+            self.put_page(cx, folio);
         }
         Ok(Step::Done)
     }
@@ -98,14 +98,14 @@ impl<H: Devices> Kernel<H> {
 
     /// A write to a shared mapping where nothing is mapped yet.
     pub(super) fn shared_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
-        let Some(pfn) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        self.wait_for_stable(pass, pfn);
-        let pte = Pte::new(pfn).with_writable(true).with_dirty(true);
-        let is_used = self.pass_table(pass).map(|table| self.map_missing(pass, &table, pfn, pte));
+        let Some(folio) = self.fault_page(pass)? else { return Ok(Step::Retry) };
+        self.wait_for_stable(pass, folio);
+        let pte = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);
+        let is_used = self.pass_table(pass).map(|table| self.map_missing(pass, &table, folio, pte));
         pass.cx.charge(Cost::SharedWriteFault, 1);
-        self.finish_shared_write(pass, pfn, is_used == Ok(true));
+        self.finish_shared_write(pass, folio, is_used == Ok(true));
         if is_used != Ok(true) {
-            self.put_page(pass.cx, pfn);
+            self.put_page(pass.cx, folio);
         }
         is_used.map(|_| Step::Done)
     }
@@ -115,40 +115,40 @@ impl<H: Devices> Kernel<H> {
         &self,
         pass: &mut Pass<'_, '_, H>,
         table: &PageTable<H>,
-        pfn: Pfn,
+        folio: Folio,
     ) -> Result<Step, Error> {
         let cx = pass.cx;
-        self.lock_page(cx, pfn);
+        self.lock_page(cx, folio);
         let (open, _) = file_of(&pass.area, pass.vpn)?;
         let mut is_used = false;
-        if self.is_page_of(&open.file, pfn) {
-            self.wait_for_stable(pass, pfn);
-            is_used = self.make_writable(pass, table, pfn);
+        if self.is_page_of(&open.file, folio) {
+            self.wait_for_stable(pass, folio);
+            is_used = self.make_writable(pass, table, folio);
         }
         cx.charge(Cost::SharedWriteFault, 1);
-        self.finish_shared_write(pass, pfn, is_used);
-        self.put_page(cx, pfn);
+        self.finish_shared_write(pass, folio, is_used);
+        self.put_page(cx, folio);
         Ok(Step::Done)
     }
 
     /// The filesystem's word before a page may be written: where the device needs stable pages,
     /// writeback has to end first.
-    fn wait_for_stable(&self, pass: &Pass<'_, '_, H>, pfn: Pfn) {
+    fn wait_for_stable(&self, pass: &Pass<'_, '_, H>, folio: Folio) {
         if let Ok((open, _)) = file_of(&pass.area, pass.vpn)
             && self.block.device(open.file.spec.device).spec.stable_writes
         {
-            self.wait_on_writeback(pass.cx, pfn);
+            self.wait_on_writeback(pass.cx, folio);
         }
     }
 
     /// Dirties a locked page that was made writable, unlocks it, and holds the writer up if there
     /// is too much dirty memory.
-    fn finish_shared_write(&self, pass: &mut Pass<'_, '_, H>, pfn: Pfn, is_used: bool) {
+    fn finish_shared_write(&self, pass: &mut Pass<'_, '_, H>, folio: Folio, is_used: bool) {
         let cx = pass.cx;
         if is_used {
-            self.set_page_dirty(cx, pfn);
+            self.set_page_dirty(cx, folio);
         }
-        self.unlock_page(cx, pfn);
+        self.unlock_page(cx, folio);
         if is_used && let Ok((open, _)) = file_of(&pass.area, pass.vpn) {
             if !pass.is_retry {
                 pass.lock = None;
@@ -163,13 +163,13 @@ impl<H: Devices> Kernel<H> {
         &self,
         pass: &Pass<'_, '_, H>,
         table: &PageTable<H>,
-        pfn: Pfn,
+        folio: Folio,
         pte: Pte,
     ) -> bool {
         let mut ptes = table.lock(pass.cx.cpu());
         let is_none = ptes.get(pass.vpn).is_none();
         if is_none {
-            self.map_page(pass, &mut ptes, pfn, pte);
+            self.map_page(pass, &mut ptes, folio, pte);
         }
         is_none
     }
@@ -180,25 +180,25 @@ impl<H: Devices> Kernel<H> {
         let (cx, area) = (pass.cx, &pass.area);
         let (first, last) = fault_around(pass.vpn, area.start, area.end);
         let (open, index) = file_of(area, first)?;
-        let (mut mapped, mut nr, mut hits) = ([Pfn(0); FAULT_AROUND as usize], 0, 0);
+        let (mut mapped, mut nr, mut hits) = ([Folio::default(); FAULT_AROUND as usize], 0, 0);
         let mut ptes = table.lock(cx.cpu());
-        self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, pfn| {
+        self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, folio| {
             hits += 1;
             let vpn = first + (at - index);
             let is_none = ptes.get(vpn).is_none();
             if is_none {
-                if self.mem.map.page(pfn).map_add::<H>() {
-                    self.count_on_node(cx, pfn, NodeStat::Mapped, 1);
+                if self.mem.map.page(folio).map_add::<H>() {
+                    self.mem.account(cx.cpu(), folio).add(NodeStat::Mapped);
                 }
-                ptes.set(vpn, Pte::new(pfn));
-                mapped[nr] = pfn;
+                ptes.set(vpn, Pte::new(folio.pfn()));
+                mapped[nr] = folio;
                 nr += 1;
             }
             is_none
         });
         Rss::add::<H>(&pass.space.rss.file, nr as i64);
         if area.flags.contains(AreaFlags::LOCKED) {
-            mapped[..nr].iter().for_each(|&pfn| self.mlock_page(cx, pfn));
+            mapped[..nr].iter().for_each(|&folio| self.mlock_page(cx, folio));
         }
         let is_mapped = !ptes.get(pass.vpn).is_none();
         drop(ptes);
@@ -217,7 +217,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// If it lies beyond the end of the file, cannot be read, or there is no memory.
-    fn fault_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Option<Pfn>, Error> {
+    fn fault_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Option<Folio>, Error> {
         let (cx, area) = (pass.cx, Arc::clone(&pass.area));
         let (open, index) = file_of(&area, pass.vpn)?;
         let file = &open.file;
@@ -227,16 +227,16 @@ impl<H: Devices> Kernel<H> {
         }
         let mut cached = self.find_cached(pass, open, index);
         loop {
-            let pfn = match cached {
-                Some(pfn) => {
-                    self.lock_cached(pass, pfn)?;
-                    if !self.is_page_of(file, pfn) {
-                        self.unlock_page(cx, pfn);
-                        self.put_page(cx, pfn);
+            let folio = match cached {
+                Some(folio) => {
+                    self.lock_cached(pass, folio)?;
+                    if !self.is_page_of(file, folio) {
+                        self.unlock_page(cx, folio);
+                        self.put_page(cx, folio);
                         cached = self.find_get_page(cx, file, index);
                         continue;
                     }
-                    pfn
+                    folio
                 }
                 None => {
                     let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
@@ -244,19 +244,19 @@ impl<H: Devices> Kernel<H> {
                     made.map_err(|e| if e == Error::Invalid { Error::Fault } else { e })?.0
                 }
             };
-            if self.mem.map.page(pfn).is(PageFlags::UPTODATE) {
+            if self.mem.map.page(folio).is(PageFlags::UPTODATE) {
                 if !pass.has_let_go() && is_within() {
-                    return Ok(Some(pfn));
+                    return Ok(Some(folio));
                 }
-                self.unlock_page(cx, pfn);
-                self.put_page(cx, pfn);
+                self.unlock_page(cx, folio);
+                self.put_page(cx, folio);
                 return if pass.has_let_go() { Ok(None) } else { Err(Error::Fault) };
             }
             // Neither there nor being read: this fault reads the one page. If that fails without
             // the space's lock, the second run tries again and reports it.
             let let_go = pass.let_go();
-            let read = self.read_page(cx, file, pfn);
-            self.put_page(cx, pfn);
+            let read = self.read_page(cx, file, folio);
+            self.put_page(cx, folio);
             if let_go {
                 return Ok(None);
             }
@@ -272,10 +272,10 @@ impl<H: Devices> Kernel<H> {
         pass: &mut Pass<'_, '_, H>,
         open: &OpenFile<H>,
         index: u32,
-    ) -> Option<Pfn> {
+    ) -> Option<Folio> {
         let cx = pass.cx;
         let mode = read_mode(pass.area.flags);
-        let Some(pfn) = self.find_get_page(cx, &open.file, index) else {
+        let Some(folio) = self.find_get_page(cx, &open.file, index) else {
             self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
             pass.is_major = true;
             pass.let_go();
@@ -283,26 +283,26 @@ impl<H: Devices> Kernel<H> {
             return self.find_get_page(cx, &open.file, index);
         };
         if !pass.is_retry {
-            let is_marked = self.mem.map.page(pfn).is(PageFlags::READAHEAD);
+            let is_marked = self.mem.map.page(folio).is(PageFlags::READAHEAD);
             if is_marked && mode != ReadMode::Random {
                 pass.let_go();
             }
-            self.readahead_mmap_hit(cx, open, pfn, index, mode);
+            self.readahead_mmap_hit(cx, open, folio, index, mode);
         }
-        Some(pfn)
+        Some(folio)
     }
 
     /// Locks a cached page, without the space's lock if that has to wait. On error the reference is
     /// gone.
-    fn lock_cached(&self, pass: &mut Pass<'_, '_, H>, pfn: Pfn) -> Result<(), Error> {
-        if self.try_lock_page(pfn) {
+    fn lock_cached(&self, pass: &mut Pass<'_, '_, H>, folio: Folio) -> Result<(), Error> {
+        if self.try_lock_page(folio) {
             return Ok(());
         }
         pass.let_go();
-        if self.lock_page_killable(pass.cx, pfn) {
+        if self.lock_page_killable(pass.cx, folio) {
             return Ok(());
         }
-        self.put_page(pass.cx, pfn);
+        self.put_page(pass.cx, folio);
         Err(Error::Killed)
     }
 }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::{Access, Fault, Pass, Step};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, TaskFlags};
 use crate::kernel::{Error, Kernel};
-use crate::page::{Order, Pfn};
+use crate::page::{Folio, Order};
 use crate::page_alloc::Gfp;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, Backing, PageTable, Pte, Ptes, Space};
@@ -113,10 +113,10 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// A page for anonymous memory, local if possible; `also`: [`Gfp::ZERO`] or nothing.
-    pub(super) fn alloc_user_page(&self, cx: &Cx<'_, H>, also: Gfp) -> Result<Pfn, Error> {
+    pub(super) fn alloc_user_page(&self, cx: &Cx<'_, H>, also: Gfp) -> Result<Folio, Error> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | also;
         let node = self.mem.cpu_node(cx.cpu());
-        self.mem.alloc(cx, self, gfp, Order::ZERO, node, None).ok_or(Error::NoMemory)
+        self.mem.alloc_folio(cx, self, gfp, Order::ZERO, node).ok_or(Error::NoMemory)
     }
 
     /// Stores an entry for a page that is in memory already; the caller's reference becomes the
@@ -125,21 +125,21 @@ impl<H: Devices> Kernel<H> {
         &self,
         pass: &Pass<'_, '_, H>,
         ptes: &mut Ptes<'_, H>,
-        pfn: Pfn,
+        folio: Folio,
         pte: Pte,
     ) {
-        let page = self.mem.map.page(pfn);
+        let page = self.mem.map.page(folio);
         let is_first = page.map_add::<H>();
         let (rss, item) = match page.is_anon() {
             true => (&pass.space.rss.anon, NodeStat::AnonPages),
             false => (&pass.space.rss.file, NodeStat::Mapped),
         };
-        Rss::add::<H>(rss, 1);
+        Rss::add::<H>(rss, folio.nr_pages() as i64);
         if is_first {
-            self.count_on_node(pass.cx, pfn, item, 1);
+            self.mem.account(pass.cx.cpu(), folio).add(item);
         }
         if pass.area.flags.contains(AreaFlags::LOCKED) {
-            self.mlock_page(pass.cx, pfn);
+            self.mlock_page(pass.cx, folio);
         }
         ptes.set(pass.vpn, pte);
     }

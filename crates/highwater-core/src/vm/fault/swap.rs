@@ -5,7 +5,7 @@ use crate::config::AnonStart;
 use crate::host::{Cost, Devices, IoError, Phase, Probe};
 use crate::kernel::{Error, Kernel};
 use crate::lru::BatchKind;
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PageFlags, PageOwner};
 use crate::swap::Slot;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, PageTable, Pte};
@@ -23,46 +23,46 @@ impl<H: Devices> Kernel<H> {
         let _phase = pass.cx.phase(Phase::SwapIn);
         let cx = pass.cx;
         cx.charge(Cost::SwapFault, 1);
-        let Some((pfn, is_cached)) = self.find_swapped(pass, slot) else {
+        let Some((folio, is_cached)) = self.find_swapped(pass, slot) else {
             // No memory, unless somebody else brought the page in or dropped it meanwhile.
             return match table.peek(pass.vpn) == old {
                 true => Err(Error::NoMemory),
                 false => Ok(Step::Done),
             };
         };
-        if !self.try_lock_page(pfn) {
+        if !self.try_lock_page(folio) {
             if pass.let_go() {
-                self.wait_on_locked(cx, pfn);
-                self.put_page(cx, pfn);
+                self.wait_on_locked(cx, folio);
+                self.put_page(cx, folio);
                 return Ok(Step::Retry);
             }
-            if !self.lock_page_killable(cx, pfn) {
-                self.put_page(cx, pfn);
+            if !self.lock_page_killable(cx, folio) {
+                self.put_page(cx, folio);
                 return Err(Error::Killed);
             }
         }
-        let mapped = self.map_swapped(pass, table, old, slot, (pfn, is_cached));
+        let mapped = self.map_swapped(pass, table, old, slot, (folio, is_cached));
         if mapped != Ok(true) {
-            self.unlock_page(cx, pfn);
-            self.put_page(cx, pfn);
+            self.unlock_page(cx, folio);
+            self.put_page(cx, folio);
         }
         mapped.map(|_| Step::Done)
     }
 
     /// The page of a slot, read if need be, with a reference; and whether the swap cache has it.
-    fn find_swapped(&self, pass: &mut Pass<'_, '_, H>, slot: Slot) -> Option<(Pfn, bool)> {
+    fn find_swapped(&self, pass: &mut Pass<'_, '_, H>, slot: Slot) -> Option<(Folio, bool)> {
         let cx = pass.cx;
-        if let Some(pfn) = self.swap_cache_lookup(cx, &pass.area, pass.vpn, slot) {
-            return Some((pfn, true));
+        if let Some(folio) = self.swap_cache_lookup(cx, &pass.area, pass.vpn, slot) {
+            return Some((folio, true));
         }
         let is_cached = !self.swap_skips_cache(cx, slot);
-        let pfn = match is_cached {
+        let folio = match is_cached {
             true => self.swapin_readahead(cx, pass.space, &pass.area, pass.vpn, slot)?,
             false => self.swapin_private(cx, slot)?,
         };
         self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
         pass.is_major = true;
-        Some((pfn, is_cached))
+        Some((folio, is_cached))
     }
 
     /// Maps a locked page in the place of its slot; false if the entry changed meanwhile. If true,
@@ -74,11 +74,11 @@ impl<H: Devices> Kernel<H> {
         table: &PageTable<H>,
         old: Pte,
         slot: Slot,
-        (pfn, is_cached): (Pfn, bool),
+        (folio, is_cached): (Folio, bool),
     ) -> Result<bool, Error> {
         let (cx, vpn) = (pass.cx, pass.vpn);
-        let page = self.mem.map.page(pfn);
-        if is_cached && self.slot_of(pfn) != Some(slot) {
+        let page = self.mem.map.page(folio);
+        if is_cached && self.slot_of(folio) != Some(slot) {
             return Ok(false);
         }
         if pass.is_write && is_cached && !page.is(PageFlags::LRU) {
@@ -97,19 +97,19 @@ impl<H: Devices> Kernel<H> {
         let is_locked = flags.contains(AreaFlags::LOCKED) || page.is(PageFlags::MLOCKED);
         let is_ours = pass.is_write && page.refcount() == 2;
         if page.is(PageFlags::SWAPCACHE) && (self.swap.is_full() || is_locked || is_ours) {
-            self.free_swap_cache(cx, pfn, false);
+            self.free_swap_cache(cx, folio, false);
         }
         Rss::add::<H>(&pass.space.rss.swap, -1);
         page.set_owner(PageOwner::Anon(pass.space.id), vpn);
         // Without fork the page is this space's alone: a write needs no other check.
-        let pte = Pte::new(pfn).with_writable(pass.is_write).with_dirty(pass.is_write);
-        self.map_page(pass, &mut ptes, pfn, pte);
+        let pte = Pte::new(folio.pfn()).with_writable(pass.is_write).with_dirty(pass.is_write);
+        self.map_page(pass, &mut ptes, folio, pte);
         cx.charge(Cost::SetPte, 1);
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {
             // Kernels that start anonymous pages active bring them back active too.
-            self.lru_batch(cx, BatchKind::Activate, pfn);
+            self.lru_batch(cx, BatchKind::Activate, folio);
         }
-        self.unlock_page(cx, pfn);
+        self.unlock_page(cx, folio);
         Ok(true)
     }
 }

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, Pfn};
+use crate::page::{Folio, PageFlags};
 use crate::swap::{HITS_MAX, Slot, VmaSwapState, window_size};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{Area, PTES, Pte, Space};
@@ -38,9 +38,9 @@ impl<H: Devices> Kernel<H> {
         area: &Area<H>,
         vpn: u32,
         slot: Slot,
-    ) -> Option<Pfn> {
-        let pfn = self.swap_cache_get(cx, slot)?;
-        let page = self.mem.map.page(pfn);
+    ) -> Option<Folio> {
+        let folio = self.swap_cache_get(cx, slot)?;
+        let page = self.mem.map.page(folio);
         let was_ahead = page.flag_test_clear::<H>(PageFlags::SWAP_READAHEAD);
         if was_ahead {
             self.mem.events.add(cx.cpu(), VmEvent::SwapRaHit, 1);
@@ -52,7 +52,7 @@ impl<H: Devices> Kernel<H> {
         } else if was_ahead {
             self.swap.history.hits.fetch_add(1, Relaxed);
         }
-        Some(pfn)
+        Some(folio)
     }
 
     /// A fault needs a slot that is not cached: reads it and its neighbours as the areas and the
@@ -65,13 +65,13 @@ impl<H: Devices> Kernel<H> {
         area: &Area<H>,
         vpn: u32,
         slot: Slot,
-    ) -> Option<Pfn> {
+    ) -> Option<Folio> {
         let ahead = if self.swap.any_rotational {
             self.read_cluster(cx, slot)
         } else {
             self.read_around(cx, space, area, vpn)
         };
-        self.swapin_one(cx, slot, !ahead).map(|(pfn, _)| pfn)
+        self.swapin_one(cx, slot, !ahead).map(|(folio, _)| folio)
     }
 
     /// Reads the slots that entries around one name; true if there was more than that one to read.

@@ -9,7 +9,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Lock, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
-use crate::page::{Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, OpenFile};
 use crate::swap::SwapSpec;
@@ -84,9 +84,9 @@ impl<'h> Stage<'h> {
         (0..pages).filter(|page| self.pte(start + page).is_present()).collect()
     }
 
-    fn page_at(&self, vpn: u32) -> (&Page, Pfn) {
-        let pfn = self.pte(vpn).pfn().unwrap();
-        (self.kernel.mem.map.page(pfn), pfn)
+    fn page_at(&self, vpn: u32) -> (&Page, Folio) {
+        let folio = self.kernel.mapped_folio(self.pte(vpn)).unwrap();
+        (self.kernel.mem.map.page(folio), folio)
     }
 
     fn event(&self, event: VmEvent) -> u64 {
@@ -111,30 +111,30 @@ impl<'h> Stage<'h> {
     }
 
     /// What reclaim does to a page: a slot for it, no entry that maps it.
-    fn swap_out(&self, vpn: u32) -> Pfn {
-        let (page, pfn) = self.page_at(vpn);
+    fn swap_out(&self, vpn: u32) -> Folio {
+        let (page, folio) = self.page_at(vpn);
         self.kernel.lru_add_drain(&self.cx);
-        assert!(page.try_get::<Solo>() && self.kernel.try_lock_page(pfn));
-        assert!(page.is(PageFlags::SWAPCACHE) || self.kernel.add_to_swap(&self.cx, pfn));
-        assert!(self.kernel.try_to_unmap(&self.cx, pfn, &mut Trail::default()));
-        self.kernel.unlock_page(&self.cx, pfn);
-        self.kernel.put_page(&self.cx, pfn);
+        assert!(page.try_get::<Solo>() && self.kernel.try_lock_page(folio));
+        assert!(page.is(PageFlags::SWAPCACHE) || self.kernel.add_to_swap(&self.cx, folio));
+        assert!(self.kernel.try_to_unmap(&self.cx, folio, &mut Trail::default()));
+        self.kernel.unlock_page(&self.cx, folio);
+        self.kernel.put_page(&self.cx, folio);
         assert!(self.pte(vpn).slot().is_some());
-        pfn
+        folio
     }
 
     /// The rest of it: written, and gone from the swap cache.
-    fn forget(&self, pfn: Pfn) {
-        let page = self.kernel.mem.map.page(pfn);
-        assert!(page.try_get::<Solo>() && self.kernel.try_lock_page(pfn));
-        assert!(self.kernel.clear_page_dirty_for_io(&self.cx, pfn));
-        self.kernel.swap_writepage(&self.cx, pfn);
-        assert!(self.kernel.isolate_page(&self.cx, pfn));
+    fn forget(&self, folio: Folio) {
+        let page = self.kernel.mem.map.page(folio);
+        assert!(page.try_get::<Solo>() && self.kernel.try_lock_page(folio));
+        assert!(self.kernel.clear_page_dirty_for_io(&self.cx, folio));
+        self.kernel.swap_writepage(&self.cx, folio);
+        assert!(self.kernel.isolate_page(&self.cx, folio));
         page.put::<Solo>(1);
-        assert!(self.kernel.try_lock_page(pfn));
-        assert!(self.kernel.remove_mapping_swap(&self.cx, pfn));
-        self.kernel.unlock_page(&self.cx, pfn);
-        self.kernel.free_unreferenced(&self.cx, &[pfn]);
+        assert!(self.kernel.try_lock_page(folio));
+        assert!(self.kernel.remove_mapping_swap(&self.cx, folio));
+        self.kernel.unlock_page(&self.cx, folio);
+        self.kernel.free_unreferenced(&self.cx, &[folio]);
     }
 }
 
@@ -227,8 +227,8 @@ fn tables_come_with_the_first_fault_and_go_with_their_range() {
     kernel.touch_range(cx, space, at, pages, Access::Read).unwrap();
     assert_eq!(stage.node(NodeStat::PageTablePages), 513);
     assert_eq!(stage.rss(), [0, 0, 0, 514], "the third level counts for the space");
-    for pfn in space.tables.lock(CPU).table_frames() {
-        assert!(kernel.mem.map.page(pfn).is(PageFlags::TABLE));
+    for folio in space.tables.lock(CPU).table_frames() {
+        assert!(kernel.mem.map.page(folio).is(PageFlags::TABLE));
     }
     kernel.munmap(cx, space, at, 768).unwrap();
     assert_eq!(stage.node(NodeStat::PageTablePages), 512);
@@ -332,13 +332,13 @@ fn a_shared_write_dirties_the_file_page() {
     assert!(!stage.pte(at + 1).is_writable());
     assert_eq!(stage.write(at + 1), Ok(Fault::Minor));
     assert_eq!((stage.event(VmEvent::Pgreuse), stage.node(NodeStat::Dirty)), (1, 2));
-    let (page, pfn) = stage.page_at(at + 1);
+    let (page, folio) = stage.page_at(at + 1);
     assert!(page.is(PageFlags::DIRTY) && !page.is(PageFlags::LOCKED));
 
     // Writeback protects the entry; the next write is seen again.
-    assert!(stage.kernel.try_lock_page(pfn));
-    assert!(stage.kernel.clear_page_dirty_for_io(&stage.cx, pfn));
-    stage.kernel.unlock_page(&stage.cx, pfn);
+    assert!(stage.kernel.try_lock_page(folio));
+    assert!(stage.kernel.clear_page_dirty_for_io(&stage.cx, folio));
+    stage.kernel.unlock_page(&stage.cx, folio);
     assert!(!stage.pte(at + 1).is_writable() && !stage.pte(at + 1).is_dirty());
     assert_eq!(stage.write(at + 1), Ok(Fault::Minor));
     assert!(page.is(PageFlags::DIRTY));
@@ -350,20 +350,23 @@ fn a_page_in_the_swap_cache_comes_back_without_input() {
     let stage = Stage::new(&host, 64, "6.1");
     let at = stage.map(4, RW);
     stage.write(at).unwrap();
-    let pfn = stage.swap_out(at);
+    let folio = stage.swap_out(at);
     assert_eq!(stage.rss()[..3], [0, 0, 1]);
     let before = stage.faults();
     assert_eq!(stage.read(at), Ok(Fault::Minor));
     assert_eq!(stage.faults(), (before.0 + 1, before.1));
-    assert_eq!((stage.page_at(at).1, stage.rss()), (pfn, [1, 0, 0, 3]));
+    assert_eq!((stage.page_at(at).1, stage.rss()), (folio, [1, 0, 0, 3]));
     assert!(!stage.pte(at).is_writable() && stage.page_at(at).0.is(PageFlags::SWAPCACHE));
     assert_eq!((stage.write(at), stage.event(VmEvent::Pgreuse)), (Ok(Fault::Minor), 1));
 
-    let pfn = stage.swap_out(at);
+    let folio = stage.swap_out(at);
     let slot = stage.pte(at).slot().unwrap();
     assert_eq!(stage.write(at), Ok(Fault::Minor), "one fault is enough for a write");
     assert!(stage.pte(at).is_writable());
-    assert!(!stage.kernel.mem.map.page(pfn).is(PageFlags::SWAPCACHE), "nobody else needs the slot");
+    assert!(
+        !stage.kernel.mem.map.page(folio).is(PageFlags::SWAPCACHE),
+        "nobody else needs the slot"
+    );
     assert_eq!(stage.kernel.swap_count(&stage.cx, slot), 0);
 }
 
@@ -378,10 +381,10 @@ fn a_page_in_swap_is_read() {
     assert_eq!(stage.read(at), Ok(Fault::Major));
     assert_eq!(stage.faults(), (before.0 + 1, before.1 + 1), "the device was done at once");
     assert_eq!(stage.rss(), [1, 0, 0, 3]);
-    let (page, pfn) = stage.page_at(at);
+    let (page, folio) = stage.page_at(at);
     assert!(page.is(PageFlags::UPTODATE | PageFlags::SWAPCACHE) && !page.is(PageFlags::LOCKED));
     assert_eq!(
-        (stage.kernel.slot_of(pfn), stage.kernel.swap_count(&stage.cx, slot)),
+        (stage.kernel.slot_of(folio), stage.kernel.swap_count(&stage.cx, slot)),
         (Some(slot), 0)
     );
     assert_eq!((page.mapcount(), page.owner()), (1, PageOwner::Anon(stage.space.id)));

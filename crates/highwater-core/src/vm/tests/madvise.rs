@@ -33,9 +33,11 @@ fn dont_need_unmaps_and_keeps_tables() {
 fn dont_need_leaves_file_pages_cached_and_marks_them() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, pfns) = stage.mapped_file(2, AreaFlags::empty());
+    let (start, folios) = stage.mapped_file(2, AreaFlags::empty());
     assert_eq!(advise(&stage, start, 2, MemoryAdvice::DontNeed), Ok(()));
-    assert!(pfns.iter().all(|&pfn| stage.page(pfn).is(PageFlags::LRU | PageFlags::REFERENCED)));
+    assert!(
+        folios.iter().all(|&folio| stage.page(folio).is(PageFlags::LRU | PageFlags::REFERENCED))
+    );
 }
 
 #[test]
@@ -59,19 +61,19 @@ fn free_makes_pages_file_pages_that_need_no_swap() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let start = stage.anon_region(3, AreaFlags::empty());
-    let pfns = [0, 1, 2].map(|i| stage.map_anon(start + i));
+    let folios = [0, 1, 2].map(|i| stage.map_anon(start + i));
     stage.kernel.lru_add_drain(&stage.cx);
     // Somebody holds the lock of a dirty page: it is skipped.
-    stage.page(pfns[2]).flag_set::<Solo>(PageFlags::DIRTY);
-    assert!(stage.kernel.try_lock_page(pfns[2]));
+    stage.page(folios[2]).flag_set::<Solo>(PageFlags::DIRTY);
+    assert!(stage.kernel.try_lock_page(folios[2]));
     assert_eq!(advise(&stage, start, 3, MemoryAdvice::Free), Ok(()));
     stage.kernel.lru_add_drain(&stage.cx);
-    let is_lazy = |pfn| !stage.page(pfn).is(PageFlags::SWAPBACKED);
-    assert_eq!(pfns.map(is_lazy), [true, true, false]);
+    let is_lazy = |folio| !stage.page(folio).is(PageFlags::SWAPBACKED);
+    assert_eq!(folios.map(is_lazy), [true, true, false]);
     assert_eq!(stage.events(VmEvent::Pglazyfree), 2);
     assert!(!stage.pte(start).is_dirty() && !stage.pte(start).is_young());
     assert!(stage.pte(start).is_writable() && stage.pte(start + 2).is_dirty());
-    stage.kernel.unlock_page(&stage.cx, pfns[2]);
+    stage.kernel.unlock_page(&stage.cx, folios[2]);
     let (file, _) = stage.mapped_file(1, AreaFlags::empty());
     assert_eq!(advise(&stage, file, 1, MemoryAdvice::Free), Err(Error::Invalid));
 }
@@ -80,21 +82,21 @@ fn free_makes_pages_file_pages_that_need_no_swap() {
 fn cold_pages_of_one_user_lose_their_standing() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, pfns) = stage.mapped_file(2, AreaFlags::empty());
-    for &pfn in &pfns {
-        stage.kernel.mark_accessed(&stage.cx, pfn);
-        stage.kernel.mark_accessed(&stage.cx, pfn);
+    let (start, folios) = stage.mapped_file(2, AreaFlags::empty());
+    for &folio in &folios {
+        stage.kernel.mark_accessed(&stage.cx, folio);
+        stage.kernel.mark_accessed(&stage.cx, folio);
     }
     stage.kernel.lru_add_drain(&stage.cx);
-    pfns.iter().for_each(|&pfn| stage.kernel.mark_accessed(&stage.cx, pfn));
+    folios.iter().for_each(|&folio| stage.kernel.mark_accessed(&stage.cx, folio));
     // The second page has another user.
     let other = stage.file_region(2, AreaFlags::empty());
-    stage.map_file(other + 1, pfns[1]);
+    stage.map_file(other + 1, folios[1]);
     assert_eq!(advise(&stage, start, 2, MemoryAdvice::Cold), Ok(()));
     stage.kernel.lru_add_drain(&stage.cx);
     let standing = PageFlags::ACTIVE | PageFlags::REFERENCED;
-    assert!(!stage.page(pfns[0]).marks().intersects(standing));
-    assert!(stage.page(pfns[1]).is(standing));
+    assert!(!stage.page(folios[0]).marks().intersects(standing));
+    assert!(stage.page(folios[1]).is(standing));
     assert!(!stage.pte(start).is_young() && stage.pte(start + 1).is_young());
     assert_eq!(stage.events(VmEvent::Pgdeactivate), 1);
 }
@@ -105,16 +107,16 @@ fn paged_out_memory_leaves_at_once() {
     let stage = Stage::new(&host);
     let start = stage.anon_region(3, AreaFlags::empty());
     (start..start + 3).for_each(|vpn| _ = stage.map_anon(vpn));
-    let (file, pfns) = stage.mapped_file(2, AreaFlags::empty());
+    let (file, folios) = stage.mapped_file(2, AreaFlags::empty());
     // Dirty file pages are unmapped but not written: the flusher is to do that.
-    stage.page(pfns[1]).flag_set::<Solo>(PageFlags::DIRTY);
+    stage.page(folios[1]).flag_set::<Solo>(PageFlags::DIRTY);
     assert_eq!(advise(&stage, start, 3, MemoryAdvice::PageOut), Ok(()));
     assert_eq!(advise(&stage, file, 2, MemoryAdvice::PageOut), Ok(()));
     assert_eq!((stage.rss().0, stage.rss().1, stage.rss().2), (0, 0, 3));
     assert_eq!(stage.events(VmEvent::Pswpout), 3);
     assert_eq!(stage.file().nr_pages(), 1);
     stage.kernel.lru_add_drain(&stage.cx);
-    let marks = stage.page(pfns[1]).marks();
+    let marks = stage.page(folios[1]).marks();
     assert!(marks.contains(PageFlags::LRU | PageFlags::DIRTY), "{marks:?}");
-    stage.page(pfns[1]).flag_clear::<Solo>(PageFlags::DIRTY);
+    stage.page(folios[1]).flag_clear::<Solo>(PageFlags::DIRTY);
 }

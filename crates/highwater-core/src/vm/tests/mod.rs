@@ -16,7 +16,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Order, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
 use crate::page_cache::{File, FileSpec, OpenFile};
@@ -69,8 +69,8 @@ impl<'h> Stage<'h> {
         Stage { cx, kernel, space, open }
     }
 
-    fn page(&self, pfn: Pfn) -> &Page {
-        self.kernel.mem.map.page(pfn)
+    fn page(&self, folio: Folio) -> &Page {
+        self.kernel.mem.map.page(folio)
     }
 
     fn file(&self) -> &Arc<File<Solo>> {
@@ -90,9 +90,9 @@ impl<'h> Stage<'h> {
         self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).unwrap()
     }
 
-    fn frame(&self) -> Pfn {
+    fn frame(&self) -> Folio {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
-        self.kernel.mem.alloc(&self.cx, &self.kernel, gfp, Order::ZERO, NodeId(0), None).unwrap()
+        self.kernel.mem.alloc_folio(&self.cx, &self.kernel, gfp, Order::ZERO, NodeId(0)).unwrap()
     }
 
     fn set_pte(&self, vpn: u32, pte: Pte) {
@@ -105,48 +105,48 @@ impl<'h> Stage<'h> {
     }
 
     /// Maps a fresh anonymous page, young and dirty, as a write fault does.
-    fn map_anon(&self, vpn: u32) -> Pfn {
-        let pfn = self.frame();
-        let page = self.page(pfn);
+    fn map_anon(&self, vpn: u32) -> Folio {
+        let folio = self.frame();
+        let page = self.page(folio);
         page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
         page.set_owner(PageOwner::Anon(self.space.id), vpn);
         page.map_add::<Solo>();
         self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
         Rss::add::<Solo>(&self.space.rss.anon, 1);
-        self.set_pte(vpn, Pte::new(pfn).with_writable(true).with_dirty(true));
-        self.kernel.lru_add(&self.cx, pfn);
-        pfn
+        self.set_pte(vpn, Pte::new(folio.pfn()).with_writable(true).with_dirty(true));
+        self.kernel.lru_add(&self.cx, folio);
+        folio
     }
 
     /// A clean page of the file, in the page cache and on its list.
-    fn cache(&self, index: u32) -> Pfn {
-        let pfn = self.frame();
+    fn cache(&self, index: u32) -> Folio {
+        let folio = self.frame();
         let gfp = Gfp::GFP_KERNEL;
-        assert!(self.kernel.add_to_page_cache(&self.cx, self.file(), index, pfn, gfp).is_ok());
-        self.page(pfn).flag_set::<Solo>(PageFlags::UPTODATE);
-        self.kernel.unlock_page(&self.cx, pfn);
-        self.kernel.put_page(&self.cx, pfn);
-        pfn
+        assert!(self.kernel.add_to_page_cache(&self.cx, self.file(), index, folio, gfp).is_ok());
+        self.page(folio).flag_set::<Solo>(PageFlags::UPTODATE);
+        self.kernel.unlock_page(&self.cx, folio);
+        self.kernel.put_page(&self.cx, folio);
+        folio
     }
 
     /// Maps a cached page, young and clean, as a read fault does.
-    fn map_file(&self, vpn: u32, pfn: Pfn) {
-        let page = self.page(pfn);
+    fn map_file(&self, vpn: u32, folio: Folio) {
+        let page = self.page(folio);
         page.get::<Solo>(1);
         if page.map_add::<Solo>() {
             self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::Mapped as usize, 1);
         }
         Rss::add::<Solo>(&self.space.rss.file, 1);
-        self.set_pte(vpn, Pte::new(pfn));
+        self.set_pte(vpn, Pte::new(folio.pfn()));
     }
 
     /// Caches and maps the first pages of the file in a region of their own; the region, the pages.
-    fn mapped_file(&self, pages: u32, more: AreaFlags) -> (u32, Vec<Pfn>) {
+    fn mapped_file(&self, pages: u32, more: AreaFlags) -> (u32, Vec<Folio>) {
         let start = self.file_region(pages, more);
-        let pfns: Vec<_> = (0..pages).map(|index| self.cache(index)).collect();
+        let folios: Vec<_> = (0..pages).map(|index| self.cache(index)).collect();
         self.kernel.lru_add_drain(&self.cx);
-        (start..).zip(&pfns).for_each(|(vpn, &pfn)| self.map_file(vpn, pfn));
-        (start, pfns)
+        (start..).zip(&folios).for_each(|(vpn, &folio)| self.map_file(vpn, folio));
+        (start, folios)
     }
 
     fn munmap(&self, start: u32, pages: u32) {

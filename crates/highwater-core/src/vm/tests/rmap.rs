@@ -9,12 +9,12 @@ use crate::vm::{Referenced, Trail};
 fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (first, pfns) = stage.mapped_file(1, AreaFlags::EXEC);
+    let (first, folios) = stage.mapped_file(1, AreaFlags::EXEC);
     let second = stage.file_region(1, AreaFlags::empty());
     let sequential = stage.file_region(1, AreaFlags::SEQ_READ);
-    stage.map_file(second, pfns[0]);
-    stage.map_file(sequential, pfns[0]);
-    let referenced = || stage.kernel.page_referenced(&stage.cx, pfns[0], &mut Trail::default());
+    stage.map_file(second, folios[0]);
+    stage.map_file(sequential, folios[0]);
+    let referenced = || stage.kernel.page_referenced(&stage.cx, folios[0], &mut Trail::default());
     let flags = AreaFlags::READ | AreaFlags::SHARED | AreaFlags::EXEC;
     assert_eq!(referenced(), Referenced::By(2, flags));
     assert!([first, second, sequential].iter().all(|&vpn| !stage.pte(vpn).is_young()));
@@ -27,26 +27,26 @@ fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
 fn more_mappings_than_the_buffer_holds_are_all_found() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let pfn = stage.cache(3);
+    let folio = stage.cache(3);
     stage.kernel.lru_add_drain(&stage.cx);
     // Regions of three pages do not reach the page.
     for i in 0..40 {
         let start = stage.file_region(3 + i % 2, AreaFlags::empty());
         if i % 2 == 1 {
-            stage.map_file(start + 3, pfn);
+            stage.map_file(start + 3, folio);
         }
     }
     let Referenced::By(users, _) =
-        stage.kernel.page_referenced(&stage.cx, pfn, &mut Trail::default())
+        stage.kernel.page_referenced(&stage.cx, folio, &mut Trail::default())
     else {
         panic!()
     };
     assert_eq!(users, 20);
-    assert!(stage.kernel.try_lock_page(pfn));
-    assert!(stage.kernel.try_to_unmap(&stage.cx, pfn, &mut Trail::default()));
-    assert_eq!((stage.page(pfn).refcount(), stage.rss().1), (1, 0));
+    assert!(stage.kernel.try_lock_page(folio));
+    assert!(stage.kernel.try_to_unmap(&stage.cx, folio, &mut Trail::default()));
+    assert_eq!((stage.page(folio).refcount(), stage.rss().1), (1, 0));
     assert_eq!(stage.node_stat(NodeStat::Mapped), 0);
-    stage.kernel.unlock_page(&stage.cx, pfn);
+    stage.kernel.unlock_page(&stage.cx, folio);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_locked_area_ends_the_walk_and_keeps_the_page() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let start = stage.anon_region(1, AreaFlags::empty());
-    let pfn = stage.map_anon(start);
+    let folio = stage.map_anon(start);
     stage.kernel.lru_add_drain(&stage.cx);
     let lock = |add| {
         let range = (start, start + 1);
@@ -63,17 +63,17 @@ fn a_locked_area_ends_the_walk_and_keeps_the_page() {
     };
     lock(AreaFlags::LOCKED);
     let Referenced::By(0, flags) =
-        stage.kernel.page_referenced(&stage.cx, pfn, &mut Trail::default())
+        stage.kernel.page_referenced(&stage.cx, folio, &mut Trail::default())
     else {
         panic!()
     };
     assert!(flags.contains(AreaFlags::LOCKED));
-    assert!(stage.page(pfn).is(PageFlags::MLOCKED));
+    assert!(stage.page(folio).is(PageFlags::MLOCKED));
     assert!(stage.pte(start).is_young(), "it did not get that far");
-    assert!(stage.kernel.try_lock_page(pfn));
-    assert!(!stage.kernel.try_to_unmap(&stage.cx, pfn, &mut Trail::default()));
+    assert!(stage.kernel.try_lock_page(folio));
+    assert!(!stage.kernel.try_to_unmap(&stage.cx, folio, &mut Trail::default()));
     assert!(stage.pte(start).is_present());
-    stage.kernel.unlock_page(&stage.cx, pfn);
+    stage.kernel.unlock_page(&stage.cx, folio);
 }
 
 #[test]
@@ -82,22 +82,22 @@ fn anonymous_memory_leaves_a_swap_entry() {
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let start = stage.anon_region(2, AreaFlags::empty());
-    let pfn = stage.map_anon(start);
+    let folio = stage.map_anon(start);
     kernel.lru_add_drain(cx);
-    assert!(kernel.isolate_page(cx, pfn) && kernel.try_lock_page(pfn));
-    assert!(!kernel.try_to_unmap(cx, pfn, &mut Trail::default()), "it has no slot yet");
+    assert!(kernel.isolate_page(cx, folio) && kernel.try_lock_page(folio));
+    assert!(!kernel.try_to_unmap(cx, folio, &mut Trail::default()), "it has no slot yet");
     assert!(stage.pte(start).is_present());
-    assert!(kernel.add_to_swap(cx, pfn));
-    assert!(kernel.try_to_unmap(cx, pfn, &mut Trail::default()));
+    assert!(kernel.add_to_swap(cx, folio));
+    assert!(kernel.try_to_unmap(cx, folio, &mut Trail::default()));
     let slot = stage.pte(start).slot().unwrap();
-    assert_eq!((kernel.slot_of(pfn), kernel.swap_count(cx, slot)), (Some(slot), 1));
+    assert_eq!((kernel.slot_of(folio), kernel.swap_count(cx, slot)), (Some(slot), 1));
     assert_eq!(stage.rss(), (0, 0, 1, 3));
-    assert!(stage.page(pfn).is(PageFlags::DIRTY), "its entry was dirty");
-    kernel.unlock_page(cx, pfn);
-    kernel.putback_page(cx, pfn);
+    assert!(stage.page(folio).is(PageFlags::DIRTY), "its entry was dirty");
+    kernel.unlock_page(cx, folio);
+    kernel.putback_page(cx, folio);
     // Unmapping the entry frees slot and page: the cached copy is nobody's any more.
     stage.munmap(start, 2);
-    assert_eq!((stage.rss().2, stage.page(pfn).refcount()), (0, 0));
+    assert_eq!((stage.rss().2, stage.page(folio).refcount()), (0, 0));
     assert_eq!(kernel.swap_count(cx, slot), 0);
 }
 
@@ -107,22 +107,22 @@ fn lazily_freed_memory_goes_if_nobody_wrote_it() {
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let start = stage.anon_region(2, AreaFlags::empty());
-    let pfns = [0, 1].map(|i| stage.map_anon(start + i));
+    let folios = [0, 1].map(|i| stage.map_anon(start + i));
     kernel.lru_add_drain(cx);
     let advised = kernel.madvise(cx, &stage.space, start, 2, crate::syscall::MemoryAdvice::Free);
     assert_eq!(advised, Ok(()));
     kernel.lru_add_drain(cx);
-    assert!(pfns.iter().all(|&pfn| stage.page(pfn).is_file_lru()));
+    assert!(folios.iter().all(|&folio| stage.page(folio).is_file_lru()));
     // The second page is written again.
     assert!(stage.space.table_of(CPU, start).unwrap().access(start + 1, true));
-    for (pfn, goes) in pfns.into_iter().zip([true, false]) {
-        assert!(kernel.isolate_page(cx, pfn) && kernel.try_lock_page(pfn));
-        assert_eq!(kernel.try_to_unmap(cx, pfn, &mut Trail::default()), goes);
-        kernel.unlock_page(cx, pfn);
-        kernel.putback_page(cx, pfn);
+    for (folio, goes) in folios.into_iter().zip([true, false]) {
+        assert!(kernel.isolate_page(cx, folio) && kernel.try_lock_page(folio));
+        assert_eq!(kernel.try_to_unmap(cx, folio, &mut Trail::default()), goes);
+        kernel.unlock_page(cx, folio);
+        kernel.putback_page(cx, folio);
     }
     assert!(stage.pte(start).is_none() && stage.pte(start + 1).is_dirty());
-    assert!(stage.page(pfns[1]).is(PageFlags::SWAPBACKED | PageFlags::DIRTY));
+    assert!(stage.page(folios[1]).is(PageFlags::SWAPBACKED | PageFlags::DIRTY));
     assert_eq!(stage.rss().0, 1);
 }
 
@@ -131,24 +131,26 @@ fn flushes_for_other_cpus_wait_for_the_end_of_the_list() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let (start, pfns) = stage.mapped_file(3, AreaFlags::WRITE);
-    let unmap = |pfn| {
-        assert!(kernel.try_lock_page(pfn) && kernel.try_to_unmap(cx, pfn, &mut Trail::default()));
-        kernel.unlock_page(cx, pfn);
+    let (start, folios) = stage.mapped_file(3, AreaFlags::WRITE);
+    let unmap = |folio| {
+        assert!(
+            kernel.try_lock_page(folio) && kernel.try_to_unmap(cx, folio, &mut Trail::default())
+        );
+        kernel.unlock_page(cx, folio);
     };
     let flushes = || (host.charged(Cost::TlbPage), host.charged(Cost::TlbFull));
     // Nobody else has the space: the entry's translation is dropped at once.
     kernel.enter_space(cx, &stage.space);
-    unmap(pfns[0]);
+    unmap(folios[0]);
     assert_eq!((flushes(), stage.space.flush_pending.load(Relaxed)), ((1, 0), false));
     stage.space.cpus.insert(CpuId(1));
-    unmap(pfns[1]);
+    unmap(folios[1]);
     assert_eq!((flushes(), stage.space.flush_pending.load(Relaxed)), ((1, 0), true));
     kernel.flush_unmapped(cx, true);
     assert_eq!(flushes(), (1, 0), "no dirty entry");
-    stage.set_pte(start + 2, Pte::new(pfns[2]).with_writable(true).with_dirty(true));
-    unmap(pfns[2]);
-    assert!(stage.page(pfns[2]).is(PageFlags::DIRTY));
+    stage.set_pte(start + 2, Pte::new(folios[2].pfn()).with_writable(true).with_dirty(true));
+    unmap(folios[2]);
+    assert!(stage.page(folios[2]).is(PageFlags::DIRTY));
     kernel.flush_unmapped(cx, true);
     kernel.flush_unmapped(cx, false);
     assert_eq!(flushes(), (1, 1), "one flush for all");
@@ -159,15 +161,15 @@ fn pages_are_cleaned_in_shared_mappings_before_they_are_written() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let (start, pfns) = stage.mapped_file(1, AreaFlags::WRITE);
+    let (start, folios) = stage.mapped_file(1, AreaFlags::WRITE);
     kernel.enter_space(cx, &stage.space);
-    assert!(!kernel.clean_mappings(cx, pfns[0]), "clean and read-only");
-    stage.set_pte(start, Pte::new(pfns[0]).with_writable(true).with_dirty(true));
-    assert!(kernel.clean_mappings(cx, pfns[0]));
+    assert!(!kernel.clean_mappings(cx, folios[0]), "clean and read-only");
+    stage.set_pte(start, Pte::new(folios[0].pfn()).with_writable(true).with_dirty(true));
+    assert!(kernel.clean_mappings(cx, folios[0]));
     let pte = stage.pte(start);
     assert!(!pte.is_dirty() && !pte.is_writable() && pte.is_young());
     assert_eq!(host.charged(Cost::TlbPage), 1);
-    assert!(!kernel.clean_mappings(cx, pfns[0]));
+    assert!(!kernel.clean_mappings(cx, folios[0]));
 }
 
 #[test]
@@ -175,16 +177,16 @@ fn truncation_unmaps_one_page_everywhere() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let (first, pfns) = stage.mapped_file(3, AreaFlags::empty());
+    let (first, folios) = stage.mapped_file(3, AreaFlags::empty());
     let second = stage.file_region(3, AreaFlags::empty());
-    stage.map_file(second + 1, pfns[1]);
+    stage.map_file(second + 1, folios[1]);
     // A private copy at the same place stays.
     let third = stage.file_region(3, AreaFlags::empty());
     stage.map_anon(third + 1);
-    assert!(kernel.try_lock_page(pfns[1]));
-    kernel.unmap_everywhere(cx, pfns[1]);
-    kernel.unlock_page(cx, pfns[1]);
-    assert_eq!((stage.page(pfns[1]).mapcount(), stage.page(pfns[1]).refcount()), (0, 1));
+    assert!(kernel.try_lock_page(folios[1]));
+    kernel.unmap_everywhere(cx, folios[1]);
+    kernel.unlock_page(cx, folios[1]);
+    assert_eq!((stage.page(folios[1]).mapcount(), stage.page(folios[1]).refcount()), (0, 1));
     assert!(stage.pte(first).is_present() && stage.pte(first + 2).is_present());
     assert!(stage.pte(first + 1).is_none() && stage.pte(second + 1).is_none());
     assert!(stage.pte(third + 1).is_present());

@@ -33,17 +33,17 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
     ] {
         let host = Solo::default();
         let stage = Stage::with(&host, 256, policy(rule));
-        let pfn = stage.cache(0);
+        let folio = stage.cache(0);
         stage.kernel.lru_add_drain(&stage.cx);
         let got = [(); 3].map(|()| {
             let start = stage.file_region(1, more);
-            stage.map_file(start, pfn);
+            stage.map_file(start, folio);
             stage.munmap(start, 1);
-            state(stage.page(pfn))
+            state(stage.page(folio))
         });
         assert_eq!(got, want, "{rule:?} {more:?}");
         assert_eq!(stage.events(VmEvent::Pgactivate), activated);
-        assert_eq!(stage.page(pfn).refcount(), 1, "the page cache's");
+        assert_eq!(stage.page(folio).refcount(), 1, "the page cache's");
     }
 }
 
@@ -51,11 +51,11 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
 fn an_old_entry_transfers_nothing() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, pfns) = stage.mapped_file(1, AreaFlags::empty());
+    let (start, folios) = stage.mapped_file(1, AreaFlags::empty());
     let table = stage.space.table_of(CPU, start).unwrap();
     assert!(table.lock(CPU).clear_young(start));
     stage.munmap(start, 1);
-    assert_eq!(state(stage.page(pfns[0])), "Iu");
+    assert_eq!(state(stage.page(folios[0])), "Iu");
 }
 
 /// Vector 15: takings of `lru_lock` while 512 pages go.
@@ -70,9 +70,9 @@ fn activation_takes_the_lru_lock_once_a_batch() {
         let mut policy = policy(rule);
         policy.reclaim.lru_batch = batch;
         let stage = Stage::with(&host, 256, policy);
-        let (start, pfns) = stage.mapped_file(512, AreaFlags::empty());
-        for &pfn in &pfns {
-            stage.page(pfn).flag_set::<Solo>(PageFlags::REFERENCED);
+        let (start, folios) = stage.mapped_file(512, AreaFlags::empty());
+        for &folio in &folios {
+            stage.page(folio).flag_set::<Solo>(PageFlags::REFERENCED);
         }
         let before = host.takings(LockClass::Lru);
         stage.munmap(start, 512);
@@ -113,13 +113,13 @@ fn a_gather_without_batch_pages_flushes_every_8() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let pages: Vec<_> = (0..100).map(|_| stage.frame()).collect();
     // Somebody else uses them: freeing them gives nothing back.
-    pages.iter().for_each(|&pfn| stage.page(pfn).get::<Solo>(1));
+    pages.iter().for_each(|&folio| stage.page(folio).get::<Solo>(1));
     let nowait = Gfp::GFP_NOWAIT | Gfp::NOWARN;
-    while kernel.mem.alloc(cx, kernel, nowait, Order::ZERO, NodeId(0), None).is_some() {}
+    while kernel.mem.alloc_folio(cx, kernel, nowait, Order::ZERO, NodeId(0)).is_some() {}
     let mut gather = Gather::new(&stage.space);
     let mut forced = Vec::new();
-    for (i, &pfn) in (1..).zip(&pages) {
-        if kernel.gather_page(cx, &mut gather, pfn) {
+    for (i, &folio) in (1..).zip(&pages) {
+        if kernel.gather_page(cx, &mut gather, folio) {
             forced.push(i);
             kernel.gather_flush(cx, &mut gather);
         }
@@ -141,9 +141,9 @@ fn dirty_file_tables_are_flushed_one_by_one_and_clean_ones_at_the_end() {
 
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, pfns) = stage.mapped_file(1024, AreaFlags::WRITE);
-    for (vpn, &pfn) in (start..).zip(&pfns) {
-        stage.set_pte(vpn, Pte::new(pfn).with_writable(true).with_dirty(true));
+    let (start, folios) = stage.mapped_file(1024, AreaFlags::WRITE);
+    for (vpn, &folio) in (start..).zip(&folios) {
+        stage.set_pte(vpn, Pte::new(folio.pfn()).with_writable(true).with_dirty(true));
     }
     // The first and the last page keep the tables.
     stage.munmap(start + 1, 1022);
@@ -182,11 +182,11 @@ fn freed_pages_are_reused_in_their_order() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let start = stage.anon_region(3, AreaFlags::empty());
-    let pfns = [0, 1, 2].map(|i| stage.map_anon(start + i));
+    let folios = [0, 1, 2].map(|i| stage.map_anon(start + i));
     stage.kernel.lru_add_drain(&stage.cx);
     stage.kernel.mem.drain_all(&stage.cx, None);
     stage.munmap(start, 3);
-    assert_eq!([(); 3].map(|()| stage.frame()), pfns);
+    assert_eq!([(); 3].map(|()| stage.frame()), folios);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_zero_page_costs_little_and_counts_nowhere() {
     (start..start + 4).for_each(|vpn| stage.set_pte(vpn, Pte::new(zero)));
     stage.munmap(start, 4);
     assert_eq!((host.charged(Cost::ZapZero), host.charged(Cost::ZapAnon)), (4, 0));
-    assert_eq!((stage.page(zero).refcount(), stage.rss().0), (1, 0));
+    assert_eq!((stage.page(Folio::page(zero)).refcount(), stage.rss().0), (1, 0));
 }
 
 #[test]
@@ -228,16 +228,16 @@ fn a_locked_page_is_munlocked_with_its_last_locked_mapping() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let start = stage.anon_region(1, AreaFlags::empty());
-    let pfn = stage.map_anon(start);
-    stage.page(pfn).get::<Solo>(1);
+    let folio = stage.map_anon(start);
+    stage.page(folio).get::<Solo>(1);
     stage.kernel.lru_add_drain(&stage.cx);
     stage.kernel.mlock(&stage.cx, &stage.space, start, 1).unwrap();
     stage.kernel.lru_add_drain(&stage.cx);
-    assert!(stage.page(pfn).is(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
+    assert!(stage.page(folio).is(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
     stage.munmap(start, 1);
     stage.kernel.lru_add_drain(&stage.cx);
-    assert!(!stage.page(pfn).marks().intersects(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
-    stage.kernel.put_page(&stage.cx, pfn);
+    assert!(!stage.page(folio).marks().intersects(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
+    stage.kernel.put_page(&stage.cx, folio);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn exit_takes_everything_and_flushes_once() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     stage.kernel.lru_add_drain(&stage.cx);
-    let (file_start, pfns) = stage.mapped_file(300, AreaFlags::empty());
+    let (file_start, folios) = stage.mapped_file(300, AreaFlags::empty());
     assert!(file_start > 0);
     let (free, anon) = (stage.nr_free(), stage.anon_region(700, AreaFlags::empty()));
     (anon..anon + 700).for_each(|vpn| _ = stage.map_anon(vpn));
@@ -267,7 +267,7 @@ fn exit_takes_everything_and_flushes_once() {
     assert_eq!(stage.node_stat(NodeStat::PageTablePages), 0);
     // The file's tables and the top one besides.
     assert_eq!(stage.nr_free(), free + 3 + 1);
-    assert!(pfns.iter().all(|&pfn| stage.page(pfn).refcount() == 1));
+    assert!(folios.iter().all(|&folio| stage.page(folio).refcount() == 1));
     assert_eq!(host.charged(Cost::TlbFull), 1);
     assert!(stage.file().mappings.lock(CPU).is_empty());
 }

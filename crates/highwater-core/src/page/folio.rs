@@ -1,0 +1,175 @@
+//! Folios: pages that are managed as one.
+//!
+//! A [`Folio`] names `2^order` frames by the first of them, its *head*. Whatever is said of a page in use
+//! (flags, references, mappings, owner, its place on a list) is said in the head's descriptor and holds for
+//! all of it; what is counted in pages is counted [`Folio::nr_pages`] at a time. Nearly all are single
+//! pages, and for those nothing costs more than a frame number did.
+//!
+//! | have | want | how |
+//! |---|---|---|
+//! | a frame (of a page table entry, of a tree's slot) | the folio it belongs to | [`PageMap::folio`] |
+//! | a block fresh from the allocator | a folio | [`PageMap::make_folio`] |
+//! | a folio | its descriptor | [`PageMap::page`] takes both |
+//! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
+//!
+//! Frames of a larger folio that are not its head say so ([`PageWord::TAIL`]) and of which order the folio
+//! is, so that the head is found from any of them: blocks are aligned to their size.
+
+use core::fmt;
+
+use super::{MigrateType, Order, PageMap, PageWord, Pfn};
+
+/// One or more frames that are managed as one page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Folio {
+    pfn: Pfn,
+    order: Order,
+}
+
+impl Folio {
+    /// `2^order` frames from `pfn` on.
+    #[inline(always)]
+    pub const fn new(pfn: Pfn, order: Order) -> Folio {
+        debug_assert!(pfn.is_aligned(order), "a folio is aligned to its size");
+        Folio { pfn, order }
+    }
+
+    /// A single page.
+    #[inline(always)]
+    pub const fn page(pfn: Pfn) -> Folio {
+        Folio { pfn, order: Order::ZERO }
+    }
+
+    /// Its first frame, whose descriptor speaks for all.
+    #[inline(always)]
+    pub const fn pfn(self) -> Pfn {
+        self.pfn
+    }
+
+    /// log2 of its pages.
+    #[inline(always)]
+    pub const fn order(self) -> Order {
+        self.order
+    }
+
+    /// Its pages.
+    #[inline(always)]
+    pub const fn nr_pages(self) -> u64 {
+        self.order.pages()
+    }
+
+    /// True if it is more than a page.
+    #[inline(always)]
+    pub const fn is_large(self) -> bool {
+        self.order.0 != 0
+    }
+
+    /// True if a frame is part of it.
+    #[inline(always)]
+    pub const fn contains(self, pfn: Pfn) -> bool {
+        pfn.0 >> self.order.0 == self.pfn.0 >> self.order.0
+    }
+
+    /// Its frames, in order.
+    pub fn frames(self) -> impl Iterator<Item = Pfn> {
+        (0..1 << self.order.0).map(move |n| self.pfn.add(n))
+    }
+}
+
+impl From<Folio> for Pfn {
+    #[inline(always)]
+    fn from(folio: Folio) -> Pfn {
+        folio.pfn
+    }
+}
+
+impl fmt::Debug for Folio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "F{:x}", self.pfn.0)?;
+        if self.is_large() { write!(f, "{:?}", self.order) } else { Ok(()) }
+    }
+}
+
+impl PageMap {
+    /// The folio that a frame in use belongs to.
+    #[inline(always)]
+    pub fn folio(&self, pfn: Pfn) -> Folio {
+        let state = self.page(pfn).state();
+        let order = state.order();
+        if order.0 == 0 {
+            return Folio::page(pfn);
+        }
+        // Of blocks in use only folios are looked up by frame; their heads and tails both know the order.
+        Folio { pfn: Pfn(pfn.0 >> order.0 << order.0), order }
+    }
+
+    /// The folios of frames that are contiguous on a device: those whose heads are among them.
+    pub fn folios<'a>(&'a self, frames: &'a [Pfn]) -> impl Iterator<Item = Folio> + use<'a> {
+        frames
+            .iter()
+            .map(|&pfn| (pfn, self.folio(pfn)))
+            .filter(|(pfn, f)| f.pfn == *pfn)
+            .map(|f| f.1)
+    }
+
+    /// Makes a folio of a block that the caller has from the allocator: its frames know their head.
+    pub fn make_folio(&self, pfn: Pfn, order: Order) -> Folio {
+        let folio = Folio::new(pfn, order);
+        for tail in folio.frames().skip(1) {
+            self.page(tail).set(PageWord::TAIL, order, MigrateType::Unmovable);
+        }
+        if folio.is_large() {
+            self.page(pfn).insert_flags(PageWord::HEAD);
+        }
+        folio
+    }
+
+    /// A folio without users becomes a plain block again, to be freed.
+    pub fn dissolve_folio(&self, folio: Folio) {
+        for tail in folio.frames().skip(1) {
+            self.page(tail).clear();
+        }
+        if folio.is_large() {
+            self.page(folio.pfn).remove_flags(PageWord::HEAD);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::format;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn every_frame_of_a_folio_finds_its_head() {
+        let map = PageMap::new(1024);
+        map.page(Pfn(512)).set(PageWord::USED, Order(9), MigrateType::Movable);
+        let folio = map.make_folio(Pfn(512), Order(9));
+        assert_eq!((folio.nr_pages(), folio.is_large()), (512, true));
+        for pfn in [512, 513, 700, 1023].map(Pfn) {
+            assert_eq!(map.folio(pfn), folio);
+            assert!(folio.contains(pfn));
+        }
+        assert!(!folio.contains(Pfn(511)) && map.page(Pfn(512)).has(PageWord::HEAD));
+        assert_eq!(map.page(folio).order(), Order(9));
+        map.dissolve_folio(folio);
+        assert_eq!(map.folio(Pfn(700)), Folio::page(Pfn(700)));
+        assert_eq!(map.page(Pfn(512)).order(), Order(9), "the block is still what was allocated");
+    }
+
+    #[test]
+    fn a_page_is_a_folio_of_one() {
+        let map = PageMap::new(8);
+        map.page(Pfn(3)).set(PageWord::USED, Order::ZERO, MigrateType::Movable);
+        let folio = map.make_folio(Pfn(3), Order::ZERO);
+        assert_eq!((folio, folio), (Folio::page(Pfn(3)), map.folio(Pfn(3))));
+        assert!(!map.page(folio).has(PageWord::HEAD));
+        assert_eq!(folio.frames().collect::<Vec<_>>(), [Pfn(3)]);
+        let large = Folio::new(Pfn(0x200), Order(9));
+        assert_eq!((format!("{folio:?}"), format!("{large:?}")), ("F3".into(), "F200o9".into()));
+    }
+}

@@ -1,0 +1,78 @@
+//! Where pages are counted.
+//!
+//! What is said of a folio (dirty, mapped, in the page cache) is counted in its node, some of it in its
+//! zone too, and always by as many pages as it has. This is the one door to those counters for whoever has
+//! a folio in hand: which node, which zone and how many pages is not for callers to know.
+
+use super::PageAllocator;
+use crate::host::{CpuId, Host};
+use crate::page::Folio;
+use crate::vmstat::{NodeStat, ZoneStat};
+use crate::zone::ZoneId;
+
+/// The counters of the node and the zone of some pages.
+pub struct Account<'a, H: Host> {
+    mem: &'a PageAllocator<H>,
+    cpu: CpuId,
+    zone: ZoneId,
+    pages: i64,
+}
+
+impl<H: Host> PageAllocator<H> {
+    /// The counters that a folio counts in.
+    #[inline(always)]
+    pub fn account(&self, cpu: CpuId, folio: Folio) -> Account<'_, H> {
+        let zone = self.map.page(folio).zone_id();
+        self.account_pages(cpu, zone, folio.nr_pages())
+    }
+
+    /// The counters of a zone, for several folios at once.
+    #[inline(always)]
+    pub fn account_pages(&self, cpu: CpuId, zone: ZoneId, pages: u64) -> Account<'_, H> {
+        Account { mem: self, cpu, zone, pages: pages as i64 }
+    }
+}
+
+impl<H: Host> Account<'_, H> {
+    /// The node has the pages more of an item.
+    #[inline(always)]
+    pub fn add(self, item: NodeStat) -> Self {
+        let pages = self.pages;
+        self.node(item, pages)
+    }
+
+    /// The node has them less of an item.
+    #[inline(always)]
+    pub fn sub(self, item: NodeStat) -> Self {
+        let pages = self.pages;
+        self.node(item, -pages)
+    }
+
+    /// The zone has the pages more of an item.
+    #[inline(always)]
+    pub fn add_zone(self, item: ZoneStat) -> Self {
+        let pages = self.pages;
+        self.zone(item, pages)
+    }
+
+    /// The zone has them less of an item.
+    #[inline(always)]
+    pub fn sub_zone(self, item: ZoneStat) -> Self {
+        let pages = self.pages;
+        self.zone(item, -pages)
+    }
+
+    #[inline(always)]
+    fn node(self, item: NodeStat, pages: i64) -> Self {
+        self.mem.node(self.zone.node()).stats.add(self.cpu, item as usize, pages);
+        self
+    }
+
+    #[inline(always)]
+    fn zone(self, item: ZoneStat, pages: i64) -> Self {
+        if let Some(zone) = self.mem.zone_by_id(self.zone) {
+            zone.stats.add(self.cpu, item as usize, pages);
+        }
+        self
+    }
+}
