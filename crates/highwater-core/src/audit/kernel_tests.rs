@@ -277,10 +277,10 @@ fn wrong_counts_of_mappings() {
     assert_eq!(rss(|s| s.rss.file.fetch_sub(1, Relaxed)), Rule::Rss);
     assert_eq!(rss(|s| s.rss.swap.fetch_add(1, Relaxed)), Rule::Rss);
     assert_eq!(rss(|s| s.rss.tables.fetch_sub(1, Relaxed)), Rule::Rss);
-    assert_eq!(broken_by(|s| s.page_at(s.anon + 110).map_add::<Solo>()), Rule::Mapcount);
-    assert_eq!(broken_by(|s| s.page_at(s.shared + 3).map_remove::<Solo>()), Rule::Mapcount);
+    assert_eq!(broken_by(|s| s.page_at(s.anon + 110).map_add::<Solo>(1)), Rule::Mapcount);
+    assert_eq!(broken_by(|s| s.page_at(s.shared + 3).map_remove::<Solo>(1)), Rule::Mapcount);
     // A page mapped by nobody, but counted so.
-    assert_eq!(broken_by(|s| s.file_page(290).map_add::<Solo>()), Rule::Mapcount);
+    assert_eq!(broken_by(|s| s.file_page(290).map_add::<Solo>(1)), Rule::Mapcount);
 }
 
 #[test]

@@ -282,7 +282,7 @@ mod tests {
         let stage = Stage::new(&host);
         let pages = stage.listed_many(ANON, 5);
         let page = |i: usize| stage.at(pages[i]);
-        page(0).map_add::<Solo>();
+        page(0).map_add::<Solo>(1);
         page(1).flag_clear::<Solo>(PageFlags::LRU);
         assert!(page(2).freeze::<Solo>(1));
         let mode = IsolateMode { may_unmap: false, ..ALL };

@@ -176,7 +176,7 @@ fn pages_that_could_not_be_invalidated_go_out_of_the_way() {
     let dirty = stage.listed(FILE | PageFlags::DIRTY);
     let written = stage.listed(FILE | ACTIVE | PageFlags::WRITEBACK);
     let mapped = stage.listed(FILE | ACTIVE);
-    stage.at(mapped).map_add::<Solo>();
+    stage.at(mapped).map_add::<Solo>(1);
     for folio in [clean, dirty, written, mapped] {
         stage.kernel.lru_batch(&stage.cx, BatchKind::DeactivateFile, folio);
     }

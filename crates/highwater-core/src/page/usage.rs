@@ -248,29 +248,29 @@ impl Page {
         self.mapcount() != 0
     }
 
-    /// One more mapping; true if it is the first.
+    /// `n` mappings more; true if they are the first.
     #[inline(always)]
-    pub(crate) fn map_add<H: Host>(&self) -> bool {
+    pub(crate) fn map_add<H: Host>(&self, n: u32) -> bool {
         if H::THREADED {
-            return self.mapcount.fetch_add(1, AcqRel) == 0;
+            return self.mapcount.fetch_add(n, AcqRel) == 0;
         }
         let before = self.mapcount.load(Relaxed);
-        self.mapcount.store(before + 1, Relaxed);
+        self.mapcount.store(before + n, Relaxed);
         before == 0
     }
 
-    /// One mapping less; true if it was the last.
+    /// `n` mappings less; true if they were the last.
     #[inline(always)]
-    pub(crate) fn map_remove<H: Host>(&self) -> bool {
+    pub(crate) fn map_remove<H: Host>(&self, n: u32) -> bool {
         let before = if H::THREADED {
-            self.mapcount.fetch_sub(1, AcqRel)
+            self.mapcount.fetch_sub(n, AcqRel)
         } else {
             let before = self.mapcount.load(Relaxed);
-            self.mapcount.store(before.wrapping_sub(1), Relaxed);
+            self.mapcount.store(before.wrapping_sub(n), Relaxed);
             before
         };
-        debug_assert!(before > 0, "unmapped more often than mapped");
-        before == 1
+        debug_assert!(before >= n, "unmapped more often than mapped");
+        before == n
     }
 }
 

@@ -87,7 +87,13 @@ impl<'a, H: Devices> Gather<'a, H> {
     /// An entry was cleared or changed: its translation must go.
     #[inline(always)]
     pub fn cleared(&mut self, vpn: u32) {
-        self.range.cover(vpn, vpn.saturating_add(1));
+        self.cleared_range(vpn, vpn.saturating_add(1));
+    }
+
+    /// Entries of several pages were cleared or changed.
+    #[inline(always)]
+    pub fn cleared_range(&mut self, start: u32, end: u32) {
+        self.range.cover(start, end);
     }
 
     /// A table goes that covered `vpn` among others. Its entries are gone already; what is flushed

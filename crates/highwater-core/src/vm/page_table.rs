@@ -4,6 +4,23 @@
 //! program's accesses ([`PageTable::access`]) take no lock, as a processor's page walk takes none:
 //! they only set young and dirty in an entry that stays what it was, atomically, so that whoever
 //! takes an entry away gets those bits or the access misses.
+//!
+//! # Leaves above the lowest level
+//!
+//! The entry above a table may map all of the table's range at once: a *leaf*, over a folio of the table's
+//! size. It is kept with the table, whose own entries are then all empty (Linux too keeps a table ready under
+//! a huge mapping, to have it when the mapping has to be split). So whoever finds a table, locks it and asks
+//! for an entry need not know of leaves:
+//!
+//! | asks | under a leaf gets |
+//! |---|---|
+//! | [`Ptes::get`], [`PageTable::peek`] | the entry that a split would leave there |
+//! | [`PageTable::access`] | the leaf's bits set |
+//! | [`Ptes::take`], [`Ptes::set`] | a split first |
+//! | [`Ptes::clear_young`] | the leaf's bit, once for all |
+//! | [`Ptes::leaf`], [`Ptes::take_leaf`] | the leaf itself |
+//!
+//! A leaf holds as many references and mappings of its folio as it maps pages, so a split changes no count.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -60,6 +77,12 @@ impl Pte {
     #[inline(always)]
     pub const fn is_present(self) -> bool {
         self.0 & PRESENT != 0
+    }
+
+    /// Of a present entry that maps a table's range at once: the entry for one page of it.
+    #[inline(always)]
+    const fn part(self, vpn: u32) -> Pte {
+        Pte(self.0 + ((vpn & INDEX_MASK) << PFN_SHIFT))
     }
 
     /// The frame of a present entry.
@@ -123,6 +146,8 @@ pub struct PageTable<H: Tasks> {
     /// The frame that holds it.
     pub pfn: Pfn,
     entries: [AtomicU32; PTES],
+    /// An entry that maps the whole range instead; then `entries` are all empty. 0 = none.
+    leaf: AtomicU32,
     /// Entries that no access would change. Counted on hosts whose tasks take turns, where a program
     /// can sweep a table of such entries in one step ([`PageTable::is_hot`]).
     nr_hot: AtomicU32,
@@ -149,7 +174,8 @@ impl<H: Tasks> PageTable<H> {
     pub fn new(host: &H, pfn: Pfn) -> Self {
         let entries = core::array::from_fn(|_| AtomicU32::new(0));
         let lock = host.new_lock(LockClass::PageTable, ());
-        PageTable { pfn, entries, nr_hot: AtomicU32::new(0), lock }
+        let (leaf, nr_hot) = (AtomicU32::new(0), AtomicU32::new(0));
+        PageTable { pfn, entries, leaf, nr_hot, lock }
     }
 
     /// True if accesses to all the entries would find them and change nothing. Where accesses are
@@ -196,7 +222,19 @@ impl<H: Tasks> PageTable<H> {
     /// An entry as it is now; without the lock it may change at once.
     #[inline(always)]
     pub fn peek(&self, vpn: u32) -> Pte {
-        Pte(self.entry(vpn).load(Acquire))
+        match self.entry(vpn).load(Acquire) {
+            0 => self.part_of_leaf(vpn),
+            entry => Pte(entry),
+        }
+    }
+
+    /// What a split of the leaf would leave at a page; none if there is no leaf.
+    #[inline]
+    fn part_of_leaf(&self, vpn: u32) -> Pte {
+        match self.leaf.load(Acquire) {
+            0 => Pte::NONE,
+            leaf => Pte(leaf).part(vpn),
+        }
     }
 
     /// What the processor does for an access: sets young, and dirty for a write. False if it has to
@@ -211,7 +249,7 @@ impl<H: Tasks> PageTable<H> {
         let mut old = entry.load(Relaxed);
         loop {
             if old & needs != needs {
-                return false;
+                return old == 0 && self.access_leaf(needs, sets);
             }
             if old & sets == sets {
                 return true;
@@ -228,11 +266,61 @@ impl<H: Tasks> PageTable<H> {
     }
 }
 
+impl<H: Tasks> PageTable<H> {
+    /// An access where only a leaf can map the page.
+    #[cold]
+    fn access_leaf(&self, needs: u32, sets: u32) -> bool {
+        let take = |leaf: u32| (leaf & needs == needs).then_some(leaf | sets);
+        self.leaf.fetch_update(AcqRel, Relaxed, take).is_ok()
+    }
+}
+
+/// Leaves.
+impl<H: Tasks> Ptes<'_, H> {
+    /// The leaf, if there is one: an entry whose frame is the first of the range.
+    #[inline(always)]
+    pub fn leaf(&self) -> Option<Pte> {
+        let leaf = Pte(self.table.leaf.load(Acquire));
+        leaf.is_present().then_some(leaf)
+    }
+
+    /// Maps the whole range by one entry, whose frame is the first of the range. Nothing is mapped there.
+    pub fn set_leaf(&mut self, leaf: Pte) {
+        debug_assert!(self.table.entries.iter().all(|entry| entry.load(Relaxed) == 0));
+        self.table.leaf.store(leaf.0, Release);
+    }
+
+    /// Clears the leaf and says what it was; none if there is none.
+    pub fn take_leaf(&mut self) -> Option<Pte> {
+        let leaf = Pte(self.table.leaf.swap(0, AcqRel));
+        leaf.is_present().then_some(leaf)
+    }
+
+    /// Entries of single pages take the place of the leaf, if there is one, with the same bits.
+    #[cold]
+    pub fn split_leaf(&mut self) {
+        if let Some(leaf) = self.take_leaf() {
+            for vpn in 0..PTES as u32 {
+                self.set(vpn, leaf.part(vpn));
+            }
+        }
+    }
+
+    /// Before an entry is changed that says nothing: a leaf may speak for it.
+    #[inline(always)]
+    fn split_for(&mut self, entry: u32) {
+        if entry == 0 && self.table.leaf.load(Relaxed) != 0 {
+            self.split_leaf();
+        }
+    }
+}
+
+/// Entries.
 impl<H: Tasks> Ptes<'_, H> {
     /// An entry. A present one may become young or dirty meanwhile.
     #[inline(always)]
     pub fn get(&self, vpn: u32) -> Pte {
-        Pte(self.table.entry(vpn).load(Acquire))
+        self.table.peek(vpn)
     }
 
     /// True if an entry maps a frame of a folio.
@@ -245,6 +333,7 @@ impl<H: Tasks> Ptes<'_, H> {
     /// first.
     #[inline(always)]
     pub fn set(&mut self, vpn: u32, pte: Pte) {
+        self.split_for(self.table.entry(vpn).load(Relaxed));
         let entry = self.table.entry(vpn);
         if H::THREADED {
             entry.store(pte.0, Release);
@@ -256,6 +345,7 @@ impl<H: Tasks> Ptes<'_, H> {
     /// Clears an entry and says what it was, with the last young and dirty bits.
     #[inline(always)]
     pub fn take(&mut self, vpn: u32) -> Pte {
+        self.split_for(self.table.entry(vpn).load(Relaxed));
         let entry = self.table.entry(vpn);
         if H::THREADED {
             return Pte(entry.swap(0, AcqRel));
@@ -272,6 +362,10 @@ impl<H: Tasks> Ptes<'_, H> {
             return false;
         }
         let entry = self.table.entry(vpn);
+        if entry.load(Relaxed) == 0 {
+            self.table.leaf.fetch_and(!YOUNG, AcqRel);
+            return true;
+        }
         if H::THREADED {
             entry.fetch_and(!YOUNG, AcqRel);
         } else {
@@ -336,5 +430,45 @@ mod tests {
         assert!(table.is_hot());
         table.lock(CpuId(0)).take(3);
         assert_eq!(table.nr_hot(), (511, 511));
+    }
+
+    #[test]
+    fn a_leaf_speaks_for_every_page_until_it_is_split() {
+        let host = Solo::default();
+        let table = PageTable::new(&host, Pfn(1));
+        let leaf = Pte::new(Pfn(512)).with_young(false).with_writable(true);
+        table.lock(CpuId(0)).set_leaf(leaf);
+        assert_eq!(table.peek(3 + 512).pfn(), Some(Pfn(515)));
+        assert!(table.access(700, true), "any page");
+        let mut ptes = table.lock(CpuId(0));
+        assert!(ptes.get(5).is_young() && ptes.get(5).is_dirty(), "all of them at once");
+        assert!(ptes.clear_young(9) && !ptes.clear_young(10));
+        assert!(ptes.maps(100, Folio::new(Pfn(512), crate::page::Order(9))));
+        // To change one is to split.
+        let taken = ptes.take(511);
+        assert_eq!((taken.pfn(), taken.is_dirty()), (Some(Pfn(1023)), true));
+        assert!(ptes.leaf().is_none() && ptes.get(511).is_none());
+        assert_eq!(ptes.get(0), leaf.with_dirty(true));
+        drop(ptes);
+        assert_eq!(table.nr_hot(), (0, 0));
+        assert!(table.access(0, false) && !table.access(511, false));
+        assert_eq!(table.nr_hot(), (1, 1));
+    }
+
+    #[test]
+    fn a_leaf_goes_as_it_came() {
+        let host = Solo::default();
+        let table = PageTable::new(&host, Pfn(1));
+        let mut ptes = table.lock(CpuId(0));
+        let leaf = Pte::new(Pfn(1024));
+        ptes.set_leaf(leaf);
+        assert_eq!((ptes.take_leaf(), ptes.take_leaf()), (Some(leaf), None));
+        assert!(ptes.get(7).is_none());
+        drop(ptes);
+        assert!(!table.access(7, false));
+        table.lock(CpuId(0)).set_leaf(leaf);
+        assert!(!table.access(7, true), "read-only");
+        table.lock(CpuId(0)).set(7, Pte::NONE);
+        assert_eq!(table.peek(8).pfn(), Some(Pfn(1032)));
     }
 }

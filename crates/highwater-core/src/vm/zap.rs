@@ -13,7 +13,7 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Rss, Space};
+use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Pte, Rss, Space};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -47,8 +47,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// An entry that mapped `nr` pages of a folio is gone: one mapping less, and the counters of the last
-    /// one. The entry's reference is the caller's to drop.
+    /// An entry that mapped `nr` pages of a folio is gone: so many mappings less, and the counters of the
+    /// last ones. The entry's reference is the caller's to drop.
     #[inline(always)]
     pub(super) fn unmapped<H: Devices>(
         &mut self,
@@ -59,7 +59,7 @@ impl Tally {
         is_anon: bool,
     ) {
         let page = kernel.mem.map.page(folio);
-        let is_last = page.map_remove::<H>();
+        let is_last = page.map_remove::<H>(nr as u32);
         if is_anon {
             self.rss_anon += nr;
         } else {
@@ -103,6 +103,22 @@ impl Tally {
                 Rss::add::<H>(counter, -(pages as i64));
             }
         }
+    }
+}
+
+/// What clearing one present entry came to.
+#[derive(Clone, Copy, Default)]
+struct Zapped {
+    /// It was dirty, of a file page: a TLB may still let somebody write what is taken for clean.
+    was_dirty: bool,
+    /// The gather has no room for more.
+    is_full: bool,
+}
+
+impl Zapped {
+    /// The TLB has to be flushed before the table's lock is dropped.
+    const fn force(self) -> bool {
+        self.was_dirty || self.is_full
     }
 }
 
@@ -163,6 +179,19 @@ impl<H: Devices> Kernel<H> {
         let mut stop = Stop { at: part.end, force: false };
         let mut ptes = table.lock(cx.cpu());
         self.flush_pending(cx, space);
+        if part.len() == PTES
+            && zap.only.is_none()
+            && let Some(leaf) = ptes.take_leaf()
+        {
+            // All of a huge mapping goes at once; if only part of it did, it would be split.
+            gather.cleared_range(part.start, part.end);
+            stop.force = self.zap_mapped(cx, gather, zap, &mut tally, leaf, PTES as u64).force();
+            tally.flush(self, cx.cpu(), space);
+            if stop.force {
+                self.gather_flush_tlb(cx, gather);
+            }
+            return stop;
+        }
         for vpn in part {
             let pte = ptes.get(vpn);
             if pte.is_none()
@@ -171,39 +200,16 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             let pte = ptes.take(vpn);
-            let Some(pfn) = pte.pfn() else {
-                if let Some(slot) = pte.slot() {
-                    tally.rss_swap += 1;
-                    self.swap_put(cx, slot);
-                }
+            if let Some(slot) = pte.slot() {
+                tally.rss_swap += 1;
+                self.swap_put(cx, slot);
                 continue;
-            };
+            }
             gather.cleared(vpn);
-            if pfn == self.zero_page {
-                cx.charge(Cost::ZapZero, 1);
-                continue;
-            }
-            let folio = self.mem.map.folio(pfn);
-            let page = self.mem.map.page(folio);
-            let is_anon = page.is_anon();
-            if is_anon {
-                cx.charge(Cost::ZapAnon, 1);
-            } else {
-                cx.charge(Cost::ZapFile, 1);
-                if pte.is_dirty() {
-                    stop.force = true;
-                    self.set_page_dirty(cx, folio);
-                }
-                if pte.is_young() && !zap.flags.contains(AreaFlags::SEQ_READ) {
-                    self.transfer_young(cx, folio);
-                }
-            }
-            tally.unmapped(self, cx.cpu(), folio, 1, is_anon);
-            if zap.flags.contains(AreaFlags::LOCKED) {
-                self.munlock_page(cx, folio);
-            }
-            if self.gather_page(cx, gather, folio) {
-                (stop.at, stop.force) = (vpn + 1, true);
+            let zapped = self.zap_mapped(cx, gather, zap, &mut tally, pte, 1);
+            stop.force |= zapped.force();
+            if zapped.is_full {
+                stop.at = vpn + 1;
                 break;
             }
         }
@@ -212,6 +218,49 @@ impl<H: Devices> Kernel<H> {
             self.gather_flush_tlb(cx, gather);
         }
         stop
+    }
+
+    /// A present entry that mapped `nr` pages is cleared: its bits go to the folio, which loses its
+    /// mappings and waits in the gather.
+    #[inline(always)]
+    fn zap_mapped(
+        &self,
+        cx: &Cx<'_, H>,
+        gather: &mut Gather<'_, H>,
+        zap: &Zap,
+        tally: &mut Tally,
+        pte: Pte,
+        nr: u64,
+    ) -> Zapped {
+        let mut zapped = Zapped::default();
+        let Some(folio) = self.mapped_folio(pte) else {
+            cx.charge(Cost::ZapZero, 1);
+            return zapped;
+        };
+        let page = self.mem.map.page(folio);
+        let is_anon = page.is_anon();
+        if is_anon {
+            cx.charge(Cost::ZapAnon, 1);
+        } else {
+            cx.charge(Cost::ZapFile, 1);
+            if pte.is_dirty() {
+                zapped.was_dirty = true;
+                self.set_page_dirty(cx, folio);
+            }
+            if pte.is_young() && !zap.flags.contains(AreaFlags::SEQ_READ) {
+                self.transfer_young(cx, folio);
+            }
+        }
+        tally.unmapped(self, cx.cpu(), folio, nr, is_anon);
+        if zap.flags.contains(AreaFlags::LOCKED) {
+            self.munlock_page(cx, folio);
+        }
+        if nr > 1 {
+            let was_last = page.put::<H>(nr as u32 - 1);
+            debug_assert!(!was_last, "the gather drops the last reference");
+        }
+        zapped.is_full = self.gather_page(cx, gather, folio);
+        zapped
     }
 
     /// What study 003 is about: a file page was used through an entry that goes away.

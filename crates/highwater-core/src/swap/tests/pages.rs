@@ -169,13 +169,13 @@ fn a_slot_that_nobody_names_takes_its_unmapped_page_along() {
     let slot = s.swap_out(0, folio);
     let page = k.mem.map.page(folio);
     // While it is mapped and swap is not full, the page keeps its slot.
-    page.map_add::<Solo>();
+    page.map_add::<Solo>(1);
     k.swap_dup(cx, slot);
     k.swap_put(cx, slot);
     k.swap_put(cx, slot);
     assert!(s.is_cached(slot));
     // Unmapped by somebody who had it locked; freeing the page drops the slot.
-    page.map_remove::<Solo>();
+    page.map_remove::<Solo>(1);
     k.try_free_swap_cache(cx, folio);
     assert!(!page.is(PageFlags::SWAPCACHE));
     assert_eq!((page.refcount(), k.swap.nr_free()), (1, 599));

@@ -106,7 +106,7 @@ impl<H: Devices> Kernel<H> {
         self.map_new_anon(pass, &mut ptes, new);
         if let Some(source) = source {
             Rss::add::<H>(&pass.space.rss.file, -1);
-            if self.mem.map.page(source).map_remove::<H>() {
+            if self.mem.map.page(source).map_remove::<H>(1) {
                 self.mem.account(cx.cpu(), source).sub(NodeStat::Mapped);
             }
             if pass.area.flags.contains(AreaFlags::LOCKED) {

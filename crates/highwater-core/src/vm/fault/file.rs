@@ -187,7 +187,7 @@ impl<H: Devices> Kernel<H> {
             let vpn = first + (at - index);
             let is_none = ptes.get(vpn).is_none();
             if is_none {
-                if self.mem.map.page(folio).map_add::<H>() {
+                if self.mem.map.page(folio).map_add::<H>(1) {
                     self.mem.account(cx.cpu(), folio).add(NodeStat::Mapped);
                 }
                 ptes.set(vpn, Pte::new(folio.pfn()));

@@ -129,7 +129,7 @@ impl<H: Devices> Kernel<H> {
         pte: Pte,
     ) {
         let page = self.mem.map.page(folio);
-        let is_first = page.map_add::<H>();
+        let is_first = page.map_add::<H>(1);
         let (rss, item) = match page.is_anon() {
             true => (&pass.space.rss.anon, NodeStat::AnonPages),
             false => (&pass.space.rss.file, NodeStat::Mapped),

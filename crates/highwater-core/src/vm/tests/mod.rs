@@ -3,6 +3,7 @@
 //! Pages are mapped by hand, past the fault path, so that a test says exactly what state a page is
 //! in before it is unmapped.
 
+mod huge;
 mod madvise;
 mod rmap;
 mod unmap;
@@ -16,7 +17,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Folio, Order, Page, PageFlags, PageOwner};
+use crate::page::{Folio, Order, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
 use crate::page_cache::{File, FileSpec, OpenFile};
@@ -110,7 +111,7 @@ impl<'h> Stage<'h> {
         let page = self.page(folio);
         page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
         page.set_owner(PageOwner::Anon(self.space.id), vpn);
-        page.map_add::<Solo>();
+        page.map_add::<Solo>(1);
         self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
         Rss::add::<Solo>(&self.space.rss.anon, 1);
         self.set_pte(vpn, Pte::new(folio.pfn()).with_writable(true).with_dirty(true));
@@ -133,7 +134,7 @@ impl<'h> Stage<'h> {
     fn map_file(&self, vpn: u32, folio: Folio) {
         let page = self.page(folio);
         page.get::<Solo>(1);
-        if page.map_add::<Solo>() {
+        if page.map_add::<Solo>(1) {
             self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::Mapped as usize, 1);
         }
         Rss::add::<Solo>(&self.space.rss.file, 1);

@@ -1,0 +1,131 @@
+//! A huge page is a value: a folio of order 9, mapped by a leaf, goes through lists, isolation and unmapping
+//! by the same code as a single page, and is counted by its pages everywhere.
+
+use super::*;
+use crate::lru::{IsolateMode, LruKind};
+use crate::units::LruVecId;
+use crate::vm::{Access, Fault, PTES};
+use crate::vmstat::ZoneStat;
+use crate::zone::ZoneType;
+
+const HUGE: Order = Order(9);
+const NR: u64 = HUGE.pages();
+
+impl Stage<'_> {
+    /// Maps an anonymous huge page by a leaf, young and dirty, as a huge fault will.
+    fn map_huge(&self, vpn: u32) -> Folio {
+        let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::COMP;
+        let mem = &self.kernel.mem;
+        let folio = mem.alloc_folio(&self.cx, &self.kernel, gfp, HUGE, NodeId(0)).unwrap();
+        let page = self.page(folio);
+        page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
+        page.set_owner(PageOwner::Anon(self.space.id), vpn);
+        page.map_add::<Solo>(NR as u32);
+        page.get::<Solo>(NR as u32 - 1);
+        mem.account(CPU, folio).add(NodeStat::AnonPages);
+        Rss::add::<Solo>(&self.space.rss.anon, NR as i64);
+        let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
+        let leaf = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);
+        table.lock(CPU).set_leaf(leaf);
+        self.kernel.lru_add(&self.cx, folio);
+        folio
+    }
+
+    fn on_list(&self, list: LruKind) -> [u64; 3] {
+        let zone = self.kernel.mem.zone(NodeId(0), ZoneType::Dma32).unwrap();
+        [
+            self.kernel.lru.vec(LruVecId::new(0)).size(list),
+            self.node_stat(list.node_stat()),
+            zone.stats.read_exact(list.zone_stat() as usize),
+        ]
+    }
+}
+
+#[test]
+fn lists_count_its_pages_and_link_it_once() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let folio = stage.map_huge(start);
+    // It drained its batch at once.
+    assert_eq!(stage.on_list(LruKind::InactiveAnon), [NR; 3]);
+    let lists = kernel.lru.vec(LruVecId::new(0));
+    assert_eq!(kernel.lock_lru(cx, LruVecId::new(0)).lists.lists[0].len(), 1);
+    kernel.mark_accessed(cx, folio);
+    kernel.mark_accessed(cx, folio);
+    kernel.lru_add_drain(cx);
+    assert_eq!(
+        (stage.on_list(LruKind::ActiveAnon), lists.size(LruKind::InactiveAnon)),
+        ([NR; 3], 0)
+    );
+    assert_eq!(stage.events(VmEvent::Pgactivate), NR);
+
+    let mode = IsolateMode { highest: ZoneType::Movable, may_unmap: true };
+    let (mut out, list) = ([Folio::default(); 32], LruKind::ActiveAnon);
+    let got = kernel.isolate_lru_pages(cx, LruVecId::new(0), list, mode, &mut out);
+    assert_eq!((got.taken, got.nr_taken, got.scanned), (1, NR, NR));
+    assert_eq!((out[0], stage.on_list(LruKind::ActiveAnon)), (folio, [0; 3]));
+    let back = kernel.move_pages_to_lru(cx, LruVecId::new(0), [&out[..1], &[]], [0; 2]);
+    assert_eq!((back, stage.on_list(LruKind::ActiveAnon)), ([NR, 0], [NR; 3]));
+}
+
+#[test]
+fn a_program_finds_all_of_it_mapped_and_gives_all_of_it_back() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    kernel.mem.drain_all(cx, None);
+    let free = kernel.mem.nr_free_pages();
+    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let folio = stage.map_huge(start);
+    for vpn in [start, start + 77, start + 511] {
+        assert_eq!(kernel.touch(cx, &stage.space, vpn, Access::Write), Ok(Fault::None));
+    }
+    assert_eq!(kernel.mem.map.folio(Pfn(folio.pfn().0 + 300)), folio);
+    stage.munmap(start, PTES as u32);
+    assert_eq!((stage.node_stat(NodeStat::AnonPages), stage.rss().0), (0, 0));
+    assert_eq!(stage.on_list(LruKind::InactiveAnon), [0; 3]);
+    kernel.mem.drain_all(cx, None);
+    assert_eq!(kernel.mem.nr_free_pages(), free, "in one piece, tables too");
+    assert!(kernel.mem.map.folio(Pfn(folio.pfn().0 + 300)) != folio, "plain frames again");
+    assert_eq!(host.charged(crate::host::Cost::ZapAnon), 1, "one entry");
+    assert!(crate::audit::check_kernel(kernel, cx).is_ok());
+}
+
+#[test]
+fn part_of_it_can_go() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let folio = stage.map_huge(start);
+    stage.munmap(start + 100, 50);
+    // The folio stays as long as anything maps it; what is resident says what is mapped.
+    assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (462, 462));
+    assert_eq!(stage.node_stat(NodeStat::AnonPages), NR);
+    assert_eq!(kernel.touch(cx, &stage.space, start + 99, Access::Write), Ok(Fault::None));
+    assert_eq!(kernel.touch(cx, &stage.space, start + 150, Access::Read), Ok(Fault::None));
+    stage.munmap(start, PTES as u32);
+    assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (0, 0));
+    assert_eq!(stage.node_stat(NodeStat::AnonPages), 0);
+    assert!(crate::audit::check_kernel(kernel, cx).is_ok());
+}
+
+#[test]
+fn locking_it_counts_its_pages() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let folio = stage.map_huge(start);
+    kernel.mlock_page(cx, folio);
+    kernel.lru_add_drain(cx);
+    let zone = kernel.mem.zone(NodeId(0), ZoneType::Dma32).unwrap();
+    assert_eq!(zone.stats.read_exact(ZoneStat::Mlock as usize), NR);
+    assert_eq!(stage.on_list(LruKind::Unevictable), [NR; 3]);
+    kernel.munlock_page(cx, folio);
+    kernel.lru_add_drain(cx);
+    assert_eq!(zone.stats.read_exact(ZoneStat::Mlock as usize), 0);
+    assert_eq!(stage.on_list(LruKind::InactiveAnon), [NR; 3]);
+}
