@@ -24,7 +24,9 @@ mod tests;
 mod workingset;
 
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
-pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
+pub use list::{Lru, LruLists, LruVec};
 pub(crate) use locked::LockedLru;
 pub(crate) use workingset::age as age_clock;
 pub use workingset::{Shadow, WorkingsetShrinker};
+
+pub use crate::units::{LruKind, PageType};

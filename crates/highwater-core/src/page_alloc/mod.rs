@@ -28,12 +28,13 @@ mod zonelist_cache;
 
 pub use buddy::{Buddy, Capture};
 pub use free::FreeError;
-pub use gfp::Gfp;
 pub use pcp::{Pcp, PcpShape};
 pub use relief::{CompactPriority, CompactResult, NoRelief, NodeReclaim, Relief};
 pub use request::{AllocFlags, Request};
 pub use restore::{Block, RestoreError, ZoneState};
 pub use zonelist_cache::ZonelistCache;
+
+pub use crate::units::Gfp;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

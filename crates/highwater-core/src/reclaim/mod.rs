@@ -29,4 +29,6 @@ pub use kswapd::ReclaimNode;
 pub use oom::OomState;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
 pub use suitable::{Suitability, fragmentation_index, suitability};
-pub use throttle::{Demand, DemandDomain, ThrottleReason};
+pub use throttle::{Demand, DemandDomain};
+
+pub use crate::units::ThrottleReason;

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::VmscanEvent;
 use crate::page::{MigrateType, Order, Pfn};
-use crate::page_alloc::Gfp;
+use crate::units::Gfp;
 
 /// A tracepoint, kmem or vmscan. `pfn: None` is the kernel's pfn −1 (no page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,8 @@
 
 use core::fmt;
 
-use crate::lru::{LruKind, PageType};
 use crate::page::Pfn;
-use crate::page_alloc::Gfp;
-use crate::reclaim::ThrottleReason;
+use crate::units::{Gfp, LruKind, PageType, ThrottleReason};
 use crate::zone::{NodeId, ZoneType};
 
 /// A vmscan tracepoint. Counts are kept small (a batch has at most 32 folios) so that events stay
