@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp, NodeReclaim, Request};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneType};
@@ -43,9 +43,9 @@ impl<H: Devices> Kernel<H> {
         let mut sc = Control::new(CLUSTER, req.order.0, req.gfp, req.highest);
         sc.nodes = req.nodes;
         let (order, gfp) = (sc.order, sc.gfp);
-        cx.event(Event::Vmscan(VmscanEvent::DirectReclaimBegin { order, gfp }));
+        cx.event(Event::DirectReclaimBegin { order, gfp });
         let nr_reclaimed = self.reclaim_attempts(cx, req.zonelist, &mut sc);
-        cx.event(Event::Vmscan(VmscanEvent::DirectReclaimEnd { nr_reclaimed }));
+        cx.event(Event::DirectReclaimEnd { nr_reclaimed });
         nr_reclaimed
     }
 
@@ -217,7 +217,7 @@ impl<H: Devices> Kernel<H> {
         sc.may_writepage = mode & MODE_WRITE != 0;
         sc.may_unmap = mode & MODE_UNMAP != 0;
         let (order, gfp) = (sc.order, sc.gfp);
-        cx.event(Event::Vmscan(VmscanEvent::NodeReclaimBegin { nid: node, order, gfp }));
+        cx.event(Event::NodeReclaimBegin { nid: node, order, gfp });
         let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
         if is_worth_it() {
             for priority in (0..=NODE_RECLAIM_PRIORITY).rev() {
@@ -232,7 +232,7 @@ impl<H: Devices> Kernel<H> {
             cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
         }
         let nr_reclaimed = sc.nr_reclaimed;
-        cx.event(Event::Vmscan(VmscanEvent::NodeReclaimEnd { nr_reclaimed }));
+        cx.event(Event::NodeReclaimEnd { nr_reclaimed });
         state.is_node_reclaiming.store(false, Release);
         if nr_reclaimed >= wanted { NodeReclaim::Success } else { NodeReclaim::Some }
     }

@@ -25,7 +25,7 @@ use crate::lru::PageType;
 use crate::page::{Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::PageWrite;
@@ -397,7 +397,7 @@ impl<H: Devices> Kernel<H> {
             // Done already, or failed.
             page.flag_clear::<H>(PageFlags::RECLAIM);
         }
-        cx.event(Event::Vmscan(VmscanEvent::WriteFolio { pfn, page_type }));
+        cx.event(Event::WriteFolio { pfn, page_type });
         let stats = &self.mem.node(batch.node).stats;
         stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, 1);
         batch.stats.pageout += 1;

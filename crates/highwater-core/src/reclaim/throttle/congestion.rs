@@ -12,7 +12,7 @@ use crate::block::Pool;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 
 impl<H: Devices> Kernel<H> {
     /// Sleeps until a device that was congested with background writes no longer is, `timeout` ticks
@@ -22,10 +22,10 @@ impl<H: Devices> Kernel<H> {
         self.plug_flush(cx);
         let start = cx.host.jiffies();
         self.congestion_sleep(cx, timeout);
-        cx.event(Event::Vmscan(VmscanEvent::CongestionWait {
+        cx.event(Event::CongestionWait {
             usec_timeout: usec(timeout),
             usec_delayed: usec(cx.host.jiffies() - start),
-        }));
+        });
     }
 
     /// The same, if any device is congested now, and, where `vec` is given, the lists with that
@@ -40,10 +40,10 @@ impl<H: Devices> Kernel<H> {
         } else {
             cx.host.yield_now();
         }
-        cx.event(Event::Vmscan(VmscanEvent::WaitIffCongested {
+        cx.event(Event::WaitIffCongested {
             usec_timeout: usec(timeout),
             usec_delayed: usec(cx.host.jiffies() - start),
-        }));
+        });
     }
 
     fn congestion_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {

@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::reclaim::budget::{CLUSTER, MAX_FAILURES};
 use crate::sync::WaitQueue;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::units::ThrottleReason;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::NodeId;
@@ -85,12 +85,12 @@ impl<H: Devices> Kernel<H> {
         if is_writeback {
             state.nr_writeback_throttled.fetch_sub(1, AcqRel);
         }
-        cx.event(Event::Vmscan(VmscanEvent::Throttled {
+        cx.event(Event::Throttled {
             nid: node,
             usec_timeout: usec(timeout),
             usec_delayed: usec(timeout - left.min(timeout)),
             reason,
-        }));
+        });
     }
 
     /// Where who may sleep for `timeout` ticks does.
