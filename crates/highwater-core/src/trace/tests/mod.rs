@@ -1,5 +1,7 @@
 //! What holds for every declared tracepoint.
 
+mod book;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
