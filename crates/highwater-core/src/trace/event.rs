@@ -3,6 +3,7 @@
 use super::kmem::kmem;
 use super::macros::tracepoints;
 use super::vmscan::vmscan;
+use super::words::tags_differ;
 use super::writeback::writeback;
 // Types and constants that declarations name.
 use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
@@ -54,3 +55,4 @@ kmem! { [vmscan writeback tracepoints] }
 
 // Events are built wherever something happens, watched or not.
 const _: () = assert!(size_of::<Event>() <= 32);
+const _: () = assert!(tags_differ(&TRACEPOINTS), "two names with one hash: call one otherwise");

@@ -103,16 +103,19 @@ macro_rules! tracepoints {
                 self.kind().tracepoint().system
             }
 
-            /// The event as words, for digests: tracepoint and fields packed one after another. No
+            /// The event as words, for digests: what stands for the tracepoint, and the fields
+            /// packed behind it. No
             /// two events have the same, nor is one's the beginning of another's.
             #[inline]
             pub fn words(&self) -> impl Iterator<Item = u64> + use<> {
-                let mut words = $crate::trace::words::Words::<{ Self::WORDS_MAX }>::default();
-                words.push(self.kind() as u8);
+                use $crate::trace::words::Words;
                 match *self { $($(
-                    Event::$event { $($field),* } => { $(words.push($field);)* }
+                    Event::$event { $($field),* } => {
+                        let mut words = const { Words::<{ Event::WORDS_MAX }>::of($name) };
+                        $(words.push($field);)*
+                        words.into_iter()
+                    }
                 )*)* }
-                words.into_iter()
             }
 
             /// Names and values of the fields, in the order of their declaration.
