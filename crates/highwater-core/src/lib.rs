@@ -4,6 +4,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | [`units`] | words of the field that depend on nothing |
 //! | [`host`] | what the core asks of its machine: locks, time, memory, cost, trace |
 //! | [`config`] | machine, sysctls, policy; kernel presets from 4.3 to 6.1 |
 //! | [`sync`] | atomics, lock classes |

@@ -3,10 +3,10 @@
 //! Key type: [`Delays`] (the delays of one kind of stall). Of each: how many, the share that returned at once, the share
 //! that slept for the whole timeout or longer, the mean.
 //!
-//! A histogram's keys are event texts: `usec_timeout=100000 usect_delayed=4000 reason=VMSCAN_THROTTLE_WRITEBACK`.
+//! A histogram's keys are stalls: [`Stall::from_key`].
 
 use highwater_results::published::PublishedHistogram;
-use highwater_results::{Histogram, Run};
+use highwater_results::{Histogram, Run, Stall};
 
 use crate::table::{Cell, Layout, Table};
 
@@ -33,13 +33,11 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// The delays of a histogram of ours, by reason. Keys that are no such text are left out.
+    /// The delays of a histogram of ours, by reason. Keys that are no stalls are left out.
     pub fn of(histogram: &Histogram) -> Vec<Delays> {
         let mut all = Vec::new();
         for (key, &count) in &histogram.buckets {
-            let Some((timeout, delay, reason)) = parse(key) else { continue };
-            let reason = reason.unwrap_or(&histogram.event);
-            add(&mut all, &histogram.context, reason, count, timeout, delay);
+            add(&mut all, (&histogram.context, &histogram.event), Stall::from_key(key), count);
         }
         all
     }
@@ -48,11 +46,7 @@ impl Delays {
     pub fn of_published(histogram: &PublishedHistogram) -> Vec<Delays> {
         let mut all = Vec::new();
         for bucket in &histogram.buckets {
-            let Some((timeout, delay)) = bucket.usec_timeout.zip(bucket.usec_delayed) else {
-                continue;
-            };
-            let reason = bucket.reason.as_deref().unwrap_or(&histogram.event);
-            add(&mut all, &histogram.context, reason, bucket.count, timeout, delay);
+            add(&mut all, (&histogram.context, &histogram.event), bucket.stall(), bucket.count);
         }
         all
     }
@@ -84,14 +78,10 @@ impl Delays {
     }
 }
 
-fn add(
-    all: &mut Vec<Delays>,
-    context: &str,
-    reason: &str,
-    count: u64,
-    timeout_us: u64,
-    delay_us: u64,
-) {
+/// Adds `count` stalls that `context` met as `event`, if it is known how long they were.
+fn add(all: &mut Vec<Delays>, (context, event): (&str, &str), stall: Stall<'_>, count: u64) {
+    let Some((timeout_us, delay_us)) = stall.usec_timeout.zip(stall.usec_delayed) else { return };
+    let reason = stall.reason.unwrap_or(event);
     let reason = reason.strip_prefix(REASON_PREFIX).unwrap_or(reason);
     let new = Delays {
         context: context.to_owned(),
@@ -109,16 +99,6 @@ fn insert(all: &mut Vec<Delays>, new: &Delays) {
         Some(known) => known.merge(new),
         None => all.push(new.clone()),
     }
-}
-
-/// Timeout, delay and reason of an event's text.
-fn parse(key: &str) -> Option<(u64, u64, Option<&str>)> {
-    let field = |name: &str| {
-        key.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-    };
-    let timeout = field("usec_timeout")?.parse().ok()?;
-    let delay = field("usect_delayed").or_else(|| field("usec_delayed"))?.parse().ok()?;
-    Some((timeout, delay, field("reason")))
 }
 
 /// All delays of a run by reason; where what was published does not tell tasks apart, all of them together too.

@@ -11,7 +11,7 @@
 //!
 //! * [`run`]: the document of an experiment and its runs.
 //! * [`sample`]: one measured value, and what a set of them means.
-//! * [`counter`], [`histogram`]: counts by name.
+//! * [`counter`], [`histogram`]: counts by name; [`stall`]: keys of histograms of stalls.
 //! * [`explain`]: where the time of operations went.
 //! * [`import`]: readers of captured data.
 //! * [`store`]: a directory of results, written atomically.
@@ -26,6 +26,7 @@ pub mod import;
 pub mod published;
 pub mod run;
 pub mod sample;
+pub mod stall;
 pub mod store;
 
 pub use counter::Counters;
@@ -33,4 +34,5 @@ pub use histogram::Histogram;
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Metric, Sample, TableKind};
+pub use stall::Stall;
 pub use store::{Store, StoreError};

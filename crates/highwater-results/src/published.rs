@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::Better;
+use crate::{Better, Stall};
 
 const JSON: &str = include_str!("../../../reference/seed-tables.json");
 
@@ -314,16 +314,15 @@ impl PublishedTable {
 }
 
 impl PublishedBucket {
+    /// The bucket as a stall; of events that are none, nothing is known.
+    pub fn stall(&self) -> Stall<'_> {
+        let &PublishedBucket { usec_timeout, usec_delayed, .. } = self;
+        Stall { usec_timeout, usec_delayed, reason: self.reason.as_deref() }
+    }
+
     /// The bucket as the study's text prints it, without the count.
     pub fn key(&self, event: &str) -> String {
-        // The tracepoint of the patched kernel has a misspelt field name, which Highwater keeps (spec 05 §3).
-        let delayed = if event == "mm_vmscan_throttled" { "usect_delayed" } else { "usec_delayed" };
-        let mut words = Vec::new();
-        words.extend(self.usec_timeout.map(|usec| format!("usec_timeout={usec}")));
-        words.extend(self.usec_delayed.map(|usec| format!("{delayed}={usec}")));
-        words.extend(self.reason.as_ref().map(|reason| format!("reason={reason}")));
-        words.extend(self.pfn.clone());
-        words.join(" ")
+        self.pfn.clone().unwrap_or_else(|| self.stall().key(event))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reclaim with time: kswapd, throttling, the OOM killer and its reaper.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use highwater_core::page::Folio;
 use highwater_core::page_cache::{FileSpec, OpenFile};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
-use highwater_core::trace::{Event, VmscanEvent};
+use highwater_core::trace::{Counts, Event, Kind};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::NodeId;
@@ -35,8 +34,8 @@ const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 /// Calls of a throttle: reason, µs at most, µs slept.
 type Throttles = Rc<RefCell<Vec<(ThrottleReason, u32, u32)>>>;
 
-/// Events by name.
-type Counts = Rc<RefCell<BTreeMap<&'static str, u64>>>;
+/// Events so far.
+type Counted = Rc<RefCell<Counts>>;
 
 struct Setup {
     memory_mib: u64,
@@ -50,14 +49,14 @@ const SMALL: Setup =
     Setup { memory_mib: 64, cpus: 4, swap_mib: 256, disk_bytes_per_s: 200_000_000 };
 
 impl Setup {
-    fn boot(&self) -> (SimMachine, Throttles, Counts) {
+    fn boot(&self) -> (SimMachine, Throttles, Counted) {
         self.boot_with(|_| {})
     }
 
     fn boot_with(
         &self,
         change: impl FnOnce(&mut MachineConfig),
-    ) -> (SimMachine, Throttles, Counts) {
+    ) -> (SimMachine, Throttles, Counted) {
         let nodes = [(self.memory_mib << 20, (0..self.cpus).collect())];
         let machine = Machine::from_sizes("test", &nodes).expect("machine");
         let costs = CostModel::new(&CostTable::spec_defaults());
@@ -72,12 +71,11 @@ impl Setup {
             config.swap = vec![SwapSpec { device: SWAP, pages: self.swap_mib << 8, priority: -2 }];
         }
         let throttles = Throttles::default();
-        let counts = Counts::default();
+        let counts = Counted::default();
         let (seen, counted) = (Rc::clone(&throttles), Rc::clone(&counts));
         config.tracing.sink = Some(Box::new(move |_, _, event: &Event| {
-            let Event::Vmscan(event) = event else { return };
-            *counted.borrow_mut().entry(event.name()).or_default() += 1;
-            if let VmscanEvent::Throttled { usec_timeout, usec_delayed, reason, .. } = *event {
+            counted.borrow_mut().count(event);
+            if let Event::Throttled { usec_timeout, usec_delayed, reason, .. } = *event {
                 seen.borrow_mut().push((reason, usec_timeout, usec_delayed));
             }
         }));
@@ -144,8 +142,8 @@ fn kswapd_reads_along() {
     let runs = event(&machine, VmEvent::Pageoutrun);
     assert!(quickly > 10 && quickly <= runs, "{quickly} of {runs}");
     let counts = counts.borrow();
-    assert!(counts["mm_vmscan_wakeup_kswapd"] >= runs);
-    assert_eq!(counts["mm_vmscan_kswapd_wake"], runs);
+    assert!(counts.of(Kind::WakeupKswapd) >= runs);
+    assert_eq!(counts.of(Kind::KswapdWake), runs);
     let stalls: u64 = [
         VmEvent::AllocstallDma,
         VmEvent::AllocstallDma32,
@@ -155,7 +153,7 @@ fn kswapd_reads_along() {
     .map(|stall| event(&machine, stall))
     .iter()
     .sum();
-    assert_eq!(counts.get("mm_vmscan_direct_reclaim_begin").copied().unwrap_or(0), stalls);
+    assert_eq!(counts.of(Kind::DirectReclaimBegin), stalls);
     for item in [NodeStat::IsolatedAnon, NodeStat::IsolatedFile] {
         let stats = &machine.kernel.mem.node(NodeId(0)).stats;
         assert_eq!(stats.read_exact(item as usize), 0);

@@ -10,7 +10,7 @@ use highwater_core::host::Host;
 use highwater_core::page_cache::FileSpec;
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
-use highwater_core::trace::{Event, VmscanEvent};
+use highwater_core::trace::Event;
 use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -100,15 +100,14 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     let waits = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&waits);
     config.tracing.sink = Some(Box::new(move |_, _, event: &Event| {
-        let Event::Vmscan(event) = *event else { return };
-        seen.borrow_mut().push(match event {
-            VmscanEvent::CongestionWait { usec_timeout, usec_delayed } => {
+        seen.borrow_mut().push(match *event {
+            Event::CongestionWait { usec_timeout, usec_delayed } => {
                 Wait::Congestion { timeout: usec_timeout, delayed: usec_delayed }
             }
-            VmscanEvent::WaitIffCongested { usec_timeout, usec_delayed } => {
+            Event::WaitIffCongested { usec_timeout, usec_delayed } => {
                 Wait::IfCongested { timeout: usec_timeout, delayed: usec_delayed }
             }
-            VmscanEvent::Throttled { usec_timeout, usec_delayed, reason, .. } => {
+            Event::Throttled { usec_timeout, usec_delayed, reason, .. } => {
                 Wait::Throttled { reason, timeout: usec_timeout, delayed: usec_delayed }
             }
             _ => return,

@@ -4,18 +4,20 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::io::Cursor;
 use std::path::Path;
 
 use highwater::policy_file;
 use highwater::replay::{self, EventKind, UseSidecars};
 use highwater_core::config::{Machine, Policy};
 use highwater_core::host::{CpuId, Cx, EventSink, Solo};
-use highwater_core::page::{Order, Pfn};
+use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::proc;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind};
 use highwater_core::zone::NodeId;
+use highwater_results::import::kmem::{KmemKind, KmemReader};
 
 /// Writes events as ftrace prints them.
 #[derive(Default)]
@@ -138,4 +140,78 @@ fn a_recording_is_replayed_as_it_was() {
             );
         }
     }
+}
+
+/// The event that a line of a trace tells of.
+fn event_of(line: KmemKind) -> Event {
+    let frame = |pfn: u64| Pfn(pfn.try_into().expect("frames of ours fit"));
+    let migratetype = |index: u8| MigrateType::from_index(index.into());
+    match line {
+        KmemKind::Alloc { pfn, order, migratetype: kind, gfp } => Event::PageAlloc {
+            pfn: Some(frame(pfn)),
+            order: Order(order),
+            gfp: Gfp::from_bits_retain(gfp),
+            migratetype: migratetype(kind),
+        },
+        KmemKind::AllocFailed { order, migratetype: kind, gfp } => Event::PageAlloc {
+            pfn: None,
+            order: Order(order),
+            gfp: Gfp::from_bits_retain(gfp),
+            migratetype: migratetype(kind),
+        },
+        KmemKind::Free { pfn, order } => Event::PageFree { pfn: frame(pfn), order: Order(order) },
+        KmemKind::FreeBatched { pfn } => Event::PageFreeBatched { pfn: frame(pfn) },
+        KmemKind::ZoneLocked { pfn, order, migratetype: kind, percpu_refill } => {
+            Event::PageAllocZoneLocked {
+                pfn: frame(pfn),
+                order: Order(order),
+                migratetype: migratetype(kind),
+                percpu_refill: percpu_refill.expect("the text says so"),
+            }
+        }
+        KmemKind::PcpuDrain { pfn, order, migratetype: kind } => Event::PagePcpuDrain {
+            pfn: frame(pfn),
+            order: Order(order),
+            migratetype: migratetype(kind),
+        },
+        KmemKind::ExtFrag {
+            pfn,
+            alloc_order,
+            fallback_order,
+            alloc_migratetype,
+            fallback_migratetype,
+            change_ownership,
+        } => Event::PageAllocExtfrag {
+            pfn: frame(pfn),
+            alloc_order: Order(alloc_order),
+            fallback_order: Order(fallback_order),
+            alloc_migratetype: migratetype(alloc_migratetype),
+            fallback_migratetype: migratetype(fallback_migratetype),
+            change_ownership,
+        },
+    }
+}
+
+#[test]
+fn the_allocators_events_are_read_back_from_their_text() {
+    let is_read = |kind: &Kind| kind.tracepoint().system == "kmem";
+    let recorder = Recorder::default();
+    recorder.is_on.set(true);
+    let mut n = 0u64;
+    let mut events = Vec::new();
+    for _ in 0..500 {
+        for kind in Kind::ALL.iter().copied().filter(is_read) {
+            let event = kind.example(|| {
+                n += 1;
+                n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+            });
+            recorder.event(CpuId(0), &event);
+            events.push(event);
+        }
+    }
+    let text = recorder.text.take();
+    let lines = KmemReader::from_reader("ours", Cursor::new(text)).expect("it is a trace");
+    let read: Vec<Event> =
+        lines.map(|line| event_of(line.expect("every line is understood").kind)).collect();
+    assert_eq!(read, events);
 }

@@ -12,19 +12,9 @@ use crate::page::{Page, PageFlags, PageList};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::units::LruVecId;
+use crate::units::{LruKind, LruVecId, PageType};
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::{NodeId, ZoneId, ZoneType};
-
-/// Anonymous or file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum PageType {
-    /// Backed by swap.
-    Anon = 0,
-    /// Page cache, and anonymous memory freed lazily.
-    File = 1,
-}
 
 impl PageType {
     /// Of a page.
@@ -34,34 +24,7 @@ impl PageType {
     }
 }
 
-/// A list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum LruKind {
-    /// List 0.
-    InactiveAnon = 0,
-    /// List 1.
-    ActiveAnon = 1,
-    /// List 2.
-    InactiveFile = 2,
-    /// List 3.
-    ActiveFile = 3,
-    /// List 4: counted, not linked.
-    Unevictable = 4,
-}
-
 impl LruKind {
-    /// Number of lists.
-    pub const COUNT: usize = 5;
-    /// All, by index.
-    pub const ALL: [LruKind; Self::COUNT] = [
-        LruKind::InactiveAnon,
-        LruKind::ActiveAnon,
-        LruKind::InactiveFile,
-        LruKind::ActiveFile,
-        LruKind::Unevictable,
-    ];
-
     /// The list a page with these flags belongs on.
     #[inline(always)]
     pub fn of(flags: PageFlags) -> LruKind {
@@ -70,12 +33,6 @@ impl LruKind {
         }
         let file = if flags.contains(PageFlags::SWAPBACKED) { 0 } else { 2 };
         Self::ALL[file + usize::from(flags.contains(PageFlags::ACTIVE))]
-    }
-
-    /// The list of a type.
-    #[inline(always)]
-    pub const fn new(page_type: PageType, active: bool) -> LruKind {
-        Self::ALL[page_type as usize * 2 + active as usize]
     }
 
     /// The node counter.

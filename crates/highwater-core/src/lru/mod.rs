@@ -25,9 +25,10 @@ pub(crate) mod testing;
 mod tests;
 mod workingset;
 
+pub use crate::units::{LruKind, PageType};
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use isolate::{IsolateMode, Isolated};
-pub use list::{Lru, LruKind, LruLists, LruVec, PageType};
+pub use list::{Lru, LruLists, LruVec};
 pub(crate) use locked::LockedLru;
 pub use takings::Takings;
 pub use workingset::Shadow;

@@ -29,13 +29,12 @@ mod slow;
 mod slow_v43;
 mod zonelist_cache;
 
-pub use crate::units::{CompactPriority, CompactResult};
+pub use crate::units::{CompactPriority, CompactResult, Gfp};
 pub use crate::zone::{AllocFlags, Pcp};
 pub use account::Account;
 pub use boot::boot;
 pub use buddy::{Buddy, Capture};
 pub use free::FreeError;
-pub use gfp::Gfp;
 pub use pcp::PcpShape;
 pub use relief::{NoRelief, NodeReclaim, Relief};
 pub use request::Request;

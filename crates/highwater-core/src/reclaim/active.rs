@@ -14,7 +14,7 @@ use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::{Folio, PageFlags};
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::units::LruVecId;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::VmEvent;
@@ -72,7 +72,7 @@ impl<H: Devices> Kernel<H> {
         let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
         self.mem.events.add(cx.cpu(), VmEvent::Pgdeactivate, deactivated);
         self.count_isolated(cx, node, page_type, -(isolated.taken as i64));
-        cx.event(Event::Vmscan(VmscanEvent::LruShrinkActive {
+        cx.event(Event::LruShrinkActive {
             nid: node,
             nr_taken: isolated.taken as u16,
             nr_active: nr_active as u16,
@@ -80,7 +80,7 @@ impl<H: Devices> Kernel<H> {
             nr_referenced: nr_kept,
             priority: sc.priority,
             page_type,
-        }));
+        });
     }
 
     /// Was a page used since last looked at, and through which areas? Clears the traces of it. A

@@ -14,7 +14,7 @@ use crate::host::{Cx, Devices, HZ, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp, Request};
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneType};
@@ -35,9 +35,9 @@ impl<H: Devices> Kernel<H> {
         let mut sc = Control::new(CLUSTER, req.order.0, req.gfp, req.highest);
         sc.nodes = req.nodes;
         let (order, gfp) = (sc.order, sc.gfp);
-        cx.event(Event::Vmscan(VmscanEvent::DirectReclaimBegin { order, gfp }));
+        cx.event(Event::DirectReclaimBegin { order, gfp });
         let nr_reclaimed = self.reclaim_attempts(cx, req.zonelist, &mut sc);
-        cx.event(Event::Vmscan(VmscanEvent::DirectReclaimEnd { nr_reclaimed }));
+        cx.event(Event::DirectReclaimEnd { nr_reclaimed });
         nr_reclaimed
     }
 

@@ -25,7 +25,7 @@ use crate::lru::PageType;
 use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::units::LruVecId;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
@@ -403,7 +403,7 @@ impl<H: Devices> Kernel<H> {
             // Done already, or failed.
             page.flag_clear::<H>(PageFlags::RECLAIM);
         }
-        cx.event(Event::Vmscan(VmscanEvent::WriteFolio { pfn: folio.pfn(), page_type }));
+        cx.event(Event::WriteFolio { pfn: folio.pfn(), page_type });
         let stats = &self.mem.node(batch.node).stats;
         stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, 1);
         batch.stats.pageout += 1;

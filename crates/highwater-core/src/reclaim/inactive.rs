@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
 use crate::page::Folio;
 use crate::page_alloc::Gfp;
-use crate::trace::{Event, ShrinkInactive, VmscanEvent, narrow};
+use crate::trace::{Event, narrow};
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::WriteReason;
@@ -95,8 +95,7 @@ impl<H: Devices> Kernel<H> {
         let sums = sums_of(&stats, page_type, isolated.taken as u64);
         sc.sums.add(&sums);
         let (scanned, reclaimed) = (isolated.scanned, shrunk.reclaimed);
-        let event = shrink_event(node, sc.priority, page_type, scanned, reclaimed, &stats);
-        cx.event(Event::Vmscan(VmscanEvent::LruShrinkInactive(event)));
+        cx.event(shrink_event(node, sc.priority, page_type, scanned, reclaimed, &stats));
         self.throttle_after_batch(cx, vec, sc, &sums);
         shrunk.reclaimed
     }
@@ -112,7 +111,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Isolated {
         let mode = IsolateMode { highest: sc.reclaim_idx, may_unmap: sc.may_unmap };
         let isolated = self.isolate_lru_pages(cx, vec, list, mode, out);
-        cx.event(Event::Vmscan(VmscanEvent::LruIsolate {
+        cx.event(Event::LruIsolate {
             isolate_mode: u8::from(!sc.may_unmap),
             classzone: sc.reclaim_idx,
             order: sc.order,
@@ -121,7 +120,7 @@ impl<H: Devices> Kernel<H> {
             nr_skipped: narrow(isolated.skipped, u32::MAX),
             nr_taken: isolated.taken as u16,
             lru: list,
-        }));
+        });
         isolated
     }
 
@@ -181,21 +180,23 @@ fn shrink_event(
     scanned: u64,
     reclaimed: u64,
     stats: &BatchStats,
-) -> ShrinkInactive {
+) -> Event {
     let count = |count: u64| narrow(count, u16::MAX);
-    ShrinkInactive {
-        nid: node.0 as u8,
-        priority,
-        is_file: page_type == PageType::File,
+    let [nr_activate_anon, nr_activate_file] = stats.activate.map(count);
+    Event::LruShrinkInactive {
+        nid: node,
         nr_scanned: narrow(scanned, u32::MAX),
         nr_reclaimed: count(reclaimed),
         nr_dirty: count(stats.dirty),
         nr_writeback: count(stats.writeback),
         nr_congested: count(stats.congested),
         nr_immediate: count(stats.immediate),
-        nr_activate: stats.activate.map(count),
+        nr_activate_anon,
+        nr_activate_file,
         nr_ref_keep: count(stats.ref_keep),
         nr_unmap_fail: count(stats.unmap_fail),
+        priority,
+        page_type,
     }
 }
 

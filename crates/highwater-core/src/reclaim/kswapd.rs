@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
 
@@ -39,8 +39,7 @@ impl<H: Devices> Kernel<H> {
                 highest = state.pending_highest(highest);
                 state.kswapd_order.store(0, Relaxed);
                 state.kswapd_highest.store(NOBODY_ASKED, Relaxed);
-                let woken = VmscanEvent::KswapdWake { nid: node, zid: highest, order };
-                cx.event(Event::Vmscan(woken));
+                cx.event(Event::KswapdWake { nid: node, zid: highest, order });
                 balanced_order = self.balance_node(cx, node, order, highest);
                 if balanced_order >= order {
                     break;
@@ -71,7 +70,7 @@ impl<H: Devices> Kernel<H> {
         let stays = left == 0 && self.kswapd_is_ready(cx, node, order, highest);
         if self.is_stopping() {
         } else if stays {
-            cx.event(Event::Vmscan(VmscanEvent::KswapdSleep { nid: node }));
+            cx.event(Event::KswapdSleep { nid: node });
             self.mem.use_normal_thresholds(node);
             queue.park(cx, ticket, "kswapd has nothing to do");
             self.mem.use_pressure_thresholds(node);
@@ -132,8 +131,7 @@ impl<H: Devices> Kernel<H> {
             }
             return;
         }
-        let event = VmscanEvent::WakeupKswapd { nid: node, zid: highest, order, gfp };
-        cx.event(Event::Vmscan(event));
+        cx.event(Event::WakeupKswapd { nid: node, zid: highest, order, gfp });
         state.kswapd_wait.wake_all(cx.host, cx.cpu());
     }
 }

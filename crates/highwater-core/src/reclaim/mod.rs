@@ -24,9 +24,10 @@ mod state;
 mod tests;
 mod throttle;
 
+pub use crate::units::ThrottleReason;
 pub use control::{Control, PassSums};
 pub use oom::OomState;
 pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
 pub use state::{ReclaimNode, ReclaimState};
-pub use throttle::{Account, DemandDomain, ThrottleReason};
+pub use throttle::{Account, DemandDomain};

@@ -12,7 +12,7 @@ use crate::host::{Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, NodeReclaim, Request};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
@@ -62,7 +62,7 @@ impl<H: Devices> Kernel<H> {
         sc.may_writepage = mode & MODE_WRITE != 0;
         sc.may_unmap = mode & MODE_UNMAP != 0;
         let (order, gfp) = (sc.order, sc.gfp);
-        cx.event(Event::Vmscan(VmscanEvent::NodeReclaimBegin { nid: node, order, gfp }));
+        cx.event(Event::NodeReclaimBegin { nid: node, order, gfp });
         let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
         if is_worth_it() {
             for priority in (0..=NODE_RECLAIM_PRIORITY).rev() {
@@ -77,7 +77,7 @@ impl<H: Devices> Kernel<H> {
             cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
         }
         let nr_reclaimed = sc.nr_reclaimed;
-        cx.event(Event::Vmscan(VmscanEvent::NodeReclaimEnd { nr_reclaimed }));
+        cx.event(Event::NodeReclaimEnd { nr_reclaimed });
         state.is_node_reclaiming.store(false, Release);
         if nr_reclaimed >= wanted { NodeReclaim::Success } else { NodeReclaim::Some }
     }

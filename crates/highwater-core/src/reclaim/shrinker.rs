@@ -14,7 +14,7 @@ use crate::host::{Cost, Cx, Devices, Phase, Probe, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::trace::{Event, VmscanEvent, narrow};
+use crate::trace::{Event, narrow};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
@@ -157,7 +157,7 @@ impl<H: Devices> Kernel<H> {
         let before = deferred.swap(0, Relaxed);
         let share = share(freeable, before, priority, shrinker.seeks());
         let count = |count: u64| narrow(count, u32::MAX);
-        cx.event(Event::Vmscan(VmscanEvent::ShrinkSlabStart {
+        cx.event(Event::ShrinkSlabStart {
             nid: node,
             deferred: count(before),
             gfp,
@@ -165,7 +165,7 @@ impl<H: Devices> Kernel<H> {
             delta: count(share.delta),
             total_scan: count(share.total),
             priority,
-        }));
+        });
         let calls = run(freeable, before, share, shrinker.batch(), |nr| {
             let call = shrinker.scan(self, cx, node, nr)?;
             cx.charge(Cost::ShrinkObject, narrow(call.scanned, u32::MAX));
@@ -174,13 +174,13 @@ impl<H: Devices> Kernel<H> {
             Some(call)
         });
         let after = deferred.fetch_add(calls.deferred, Relaxed) + calls.deferred;
-        cx.event(Event::Vmscan(VmscanEvent::ShrinkSlabEnd {
+        cx.event(Event::ShrinkSlabEnd {
             nid: node,
             deferred_before: count(before),
             deferred_after: count(after),
             total_scan: count(calls.left),
             freed: count(calls.done.freed),
-        }));
+        });
         calls.done.pages
     }
 }

@@ -1,11 +1,27 @@
-//! Typed tracepoints: the kmem events of spec 01 §13, the vmscan events of spec 02 §20.
+//! Typed tracepoints: one declaration each, by ftrace's systems (`kmem`, `vmscan`, `writeback`).
 //!
-//! An event is a small value; [`Host::trace`](crate::host::Host::trace) receives it. The text form
-//! follows the kernel's, so that tools which read ftrace output can read ours.
+//! Key types: [`Event`] (a small value; [`Host::trace`](crate::host::Host::trace) receives it),
+//! [`Kind`] (which tracepoint, as an index), [`Tracepoint`] (what the declaration says, all of them
+//! in [`TRACEPOINTS`]), [`TraceField`] (a type that fields may have), [`Value`] (of a field, for
+//! exporters), [`Counts`].
+//!
+//! Everything an event is used for comes from its declaration: the text, which follows the
+//! kernel's, so that tools that read ftrace output can read ours; the words that digests fold;
+//! names and values of fields. How to add one: `docs/src/how-to/add-a-tracepoint.md`.
 
+mod counts;
 mod event;
+mod field;
+mod kmem;
+mod macros;
+#[cfg(test)]
+mod tests;
 mod vmscan;
+mod words;
+mod writeback;
 
-pub use event::Event;
-pub(crate) use vmscan::narrow;
-pub use vmscan::{ShrinkInactive, VmscanEvent};
+pub use counts::Counts;
+use event::fields_max;
+pub use event::{Event, Field, Kind, TRACEPOINTS, Tracepoint};
+pub(crate) use field::narrow;
+pub use field::{TraceField, Value};

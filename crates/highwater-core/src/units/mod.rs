@@ -7,19 +7,25 @@
 mod compact;
 mod cpu;
 mod error;
+mod gfp;
 mod io;
+mod lru;
 mod lruvec;
 mod page;
+mod throttle;
 mod time;
 mod zone;
 
 pub use compact::{CompactPriority, CompactResult};
 pub use cpu::{AtomicCpuSet, CpuId, CpuSet};
 pub use error::Error;
+pub use gfp::Gfp;
 pub use io::{DeviceId, IoDirection, IoError, Urgency};
+pub use lru::{LruKind, PageType};
 pub use lruvec::LruVecId;
 pub use page::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
+pub use throttle::ThrottleReason;
 pub use time::{HZ, NS_PER_JIFFY};
 pub use zone::{NodeId, NodeMask, ZoneId, ZoneType};

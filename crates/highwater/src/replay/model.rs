@@ -177,7 +177,8 @@ impl EventSink for Recorder {
             Event::PageAllocZoneLocked { order, .. } => (EventKind::ZoneLocked, order),
             Event::PagePcpuDrain { order, .. } => (EventKind::PcpuDrain, order),
             Event::PageAllocExtfrag { alloc_order, .. } => (EventKind::ExtFrag, alloc_order),
-            Event::Vmscan(_) => return,
+            // Not the allocator's.
+            _ => return,
         };
         tally.count(kind, u32::from(cpu.0), order.0);
     }

@@ -12,7 +12,7 @@ use crate::block::Pool;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
 use crate::units::LruVecId;
 
 impl<H: Devices> Kernel<H> {
@@ -23,10 +23,10 @@ impl<H: Devices> Kernel<H> {
         self.plug_flush(cx);
         let start = cx.host.jiffies();
         self.congestion_sleep(cx, timeout);
-        cx.event(Event::Vmscan(VmscanEvent::CongestionWait {
+        cx.event(Event::CongestionWait {
             usec_timeout: usec(timeout),
             usec_delayed: usec(cx.host.jiffies() - start),
-        }));
+        });
     }
 
     /// The same, if any device is congested now, and, where `vec` is given, the lists with that
@@ -41,10 +41,10 @@ impl<H: Devices> Kernel<H> {
         } else {
             cx.host.yield_now();
         }
-        cx.event(Event::Vmscan(VmscanEvent::WaitIffCongested {
+        cx.event(Event::WaitIffCongested {
             usec_timeout: usec(timeout),
             usec_delayed: usec(cx.host.jiffies() - start),
-        }));
+        });
     }
 
     fn congestion_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {

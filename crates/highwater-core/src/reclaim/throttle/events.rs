@@ -19,36 +19,13 @@ use crate::host::{Cx, Devices, NS_PER_JIFFY, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::reclaim::budget::{CLUSTER, MAX_FAILURES};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
-use crate::trace::{Event, VmscanEvent};
+use crate::trace::Event;
+use crate::units::ThrottleReason;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::wait::WaitQueue;
 use crate::zone::NodeId;
 
-/// Why a reclaimer sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ThrottleReason {
-    /// Pages at the tail are under writeback.
-    Writeback = 0,
-    /// Too many pages are isolated.
-    Isolated = 1,
-    /// Nothing could be reclaimed.
-    NoProgress = 2,
-    /// Every dirty page met was under writeback and marked.
-    Congested = 3,
-}
-
 impl ThrottleReason {
-    /// The name trace output uses.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ThrottleReason::Writeback => "VMSCAN_THROTTLE_WRITEBACK",
-            ThrottleReason::Isolated => "VMSCAN_THROTTLE_ISOLATED",
-            ThrottleReason::NoProgress => "VMSCAN_THROTTLE_NOPROGRESS",
-            ThrottleReason::Congested => "VMSCAN_THROTTLE_CONGESTED",
-        }
-    }
-
     const fn why(self) -> &'static str {
         match self {
             ThrottleReason::Writeback => "writeback of pages at the tail",
@@ -108,12 +85,12 @@ impl<H: Devices> Kernel<H> {
         if is_writeback {
             state.nr_writeback_throttled.fetch_sub(1, AcqRel);
         }
-        cx.event(Event::Vmscan(VmscanEvent::Throttled {
+        cx.event(Event::Throttled {
             nid: node,
             usec_timeout: usec(timeout),
             usec_delayed: usec(timeout - left.min(timeout)),
             reason,
-        }));
+        });
     }
 
     /// Where who may sleep for `timeout` ticks does.

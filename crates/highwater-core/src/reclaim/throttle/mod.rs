@@ -24,7 +24,6 @@ mod events;
 
 pub(super) use demand::WAIT_CLASSES;
 pub use demand::{Account, DemandDomain};
-pub use events::ThrottleReason;
 
 use super::budget::DEF_PRIORITY;
 use super::{Control, PassSums};
@@ -34,7 +33,7 @@ use crate::config::{
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::LruVecId;
+use crate::units::{LruVecId, ThrottleReason};
 use crate::zone::{NodeId, Zone};
 
 /// Reclaim is not considered stuck before this priority.

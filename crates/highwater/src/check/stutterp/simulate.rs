@@ -11,7 +11,7 @@ use highwater_core::host::{HZ, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec};
-use highwater_core::trace::{Event, VmscanEvent};
+use highwater_core::trace::Event;
 use highwater_results::Counters;
 use highwater_results::import::linux61::Stutterp as Captured;
 use highwater_sim::engine::{JoinHandle, Placement, Sim};
@@ -151,10 +151,7 @@ impl Watch {
         let Watch { sim, is_on, seen } = self;
         let (sim, is_on, seen) = (Rc::clone(sim), Rc::clone(is_on), Rc::clone(seen));
         Box::new(move |_, _, event| {
-            let Event::Vmscan(VmscanEvent::Throttled {
-                usec_timeout, usec_delayed, reason, ..
-            }) = *event
-            else {
+            let Event::Throttled { usec_timeout, usec_delayed, reason, .. } = *event else {
                 return;
             };
             if !is_on.get() {

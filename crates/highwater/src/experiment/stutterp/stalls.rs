@@ -1,27 +1,21 @@
-//! How long throttled tasks slept, counted as it is traced.
-//!
-//! Events are kept by their text without the node, as the study counted them:
-//! `usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`.
+//! How long throttled tasks slept, counted as it is traced; of all nodes together, as the study did.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use highwater_core::trace::Event;
-use highwater_results::Histogram;
+use highwater_core::trace::{Event, Kind};
+use highwater_results::{Histogram, Stall};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::TraceSink;
 
-/// The events.
-const EVENTS: [&str; 3] =
-    ["mm_vmscan_throttled", "writeback_congestion_wait", "writeback_wait_iff_congested"];
 /// Context of the kernel threads that reclaim; they are called this and their node's number.
 pub(crate) const KSWAPD: &str = "kswapd";
 /// Context of all other tasks, flushers that need memory among them.
 const DIRECT: &str = "direct reclaim";
 
-/// Event, context and text.
-type Key = (&'static str, &'static str, String);
+/// Event, context, and what it was.
+type Key = (Kind, &'static str, Stall<'static>);
 
 /// What was counted so far.
 #[derive(Clone, Default)]
@@ -44,24 +38,23 @@ impl Stalls {
     }
 
     fn see(&self, event: &Event) {
-        let name = event.name();
-        let Some(name) = EVENTS.iter().find(|&&known| known == name) else { return };
+        let Some(stall) = stall(event) else { return };
         let context = self.sim.get().map_or(DIRECT, context);
-        let key = (*name, context, text(&event.to_string()));
-        *self.counts.borrow_mut().entry(key).or_default() += 1;
+        *self.counts.borrow_mut().entry((event.kind(), context, stall)).or_default() += 1;
     }
 
     /// A histogram for each event and context.
     pub(super) fn histograms(&self) -> Vec<Histogram> {
         let mut histograms: Vec<Histogram> = Vec::new();
-        for ((event, context, text), count) in &*self.counts.borrow() {
+        for (&(kind, context, stall), &count) in &*self.counts.borrow() {
+            let event = kind.tracepoint().name;
             let last = histograms.last_mut();
-            match last.filter(|h| h.event == *event && h.context == *context) {
-                Some(histogram) => histogram.record(text, *count),
+            match last.filter(|h| h.event == event && h.context == context) {
+                Some(histogram) => histogram.record(&stall.key(event), count),
                 None => {
                     let name = format!("{context}: {event}");
                     let mut histogram = Histogram::new(&name, event, context);
-                    histogram.record(text, *count);
+                    histogram.record(&stall.key(event), count);
                     histograms.push(histogram);
                 }
             }
@@ -84,17 +77,25 @@ fn context_of_thread(name: &str) -> &'static str {
     if is_kswapd { KSWAPD } else { DIRECT }
 }
 
-/// An event's text without its name and its node.
-fn text(event: &str) -> String {
-    let fields = event.split_once(": ").map_or(event, |(_, fields)| fields);
-    let kept = fields.split_whitespace().filter(|field| !field.starts_with("nid="));
-    kept.collect::<Vec<_>>().join(" ")
+/// What an event says of a stall, if it is one.
+fn stall(event: &Event) -> Option<Stall<'static>> {
+    let (usec_timeout, usec_delayed, reason) = match *event {
+        Event::Throttled { usec_timeout, usec_delayed, reason, .. } => {
+            (usec_timeout, usec_delayed, Some(reason.name()))
+        }
+        Event::CongestionWait { usec_timeout, usec_delayed }
+        | Event::WaitIffCongested { usec_timeout, usec_delayed } => {
+            (usec_timeout, usec_delayed, None)
+        }
+        _ => return None,
+    };
+    let [usec_timeout, usec_delayed] = [usec_timeout, usec_delayed].map(|usec| Some(usec.into()));
+    Some(Stall { usec_timeout, usec_delayed, reason })
 }
 
 #[cfg(test)]
 mod tests {
     use highwater_core::reclaim::ThrottleReason;
-    use highwater_core::trace::VmscanEvent;
     use highwater_core::zone::NodeId;
 
     use super::*;
@@ -107,20 +108,35 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_counted_by_text_without_the_node() {
+    fn keys_are_the_events_texts_without_the_node() {
+        let (usec_timeout, usec_delayed) = (100_000, 4000);
+        let (nid, reason) = (NodeId(1), ThrottleReason::Congested);
+        for event in [
+            Event::Throttled { nid, usec_timeout, usec_delayed, reason },
+            Event::CongestionWait { usec_timeout, usec_delayed },
+            Event::WaitIffCongested { usec_timeout, usec_delayed },
+        ] {
+            let text = event.to_string().replace("nid=1 ", "");
+            let key = stall(&event).map(|stall| stall.key(event.name()));
+            assert_eq!(key.map(|key| format!("{}: {key}", event.name())), Some(text));
+        }
+    }
+
+    #[test]
+    fn delays_of_all_nodes_are_counted_together() {
         let stalls = Stalls::default();
         let sink = stalls.sink();
         // Spec 05 §7, vector 14.
         for (nid, delay) in [(0, 0), (1, 4000), (0, 0), (1, 100_000), (0, 4000), (1, 0)] {
-            let event = VmscanEvent::Throttled {
+            let event = Event::Throttled {
                 nid: NodeId(nid),
                 usec_timeout: 100_000,
                 usec_delayed: delay,
                 reason: ThrottleReason::Writeback,
             };
-            sink(0, highwater_core::host::CpuId(0), &Event::Vmscan(event));
+            sink(0, highwater_core::host::CpuId(0), &event);
         }
-        let other = Event::Vmscan(VmscanEvent::KswapdSleep { nid: NodeId(0) });
+        let other = Event::KswapdSleep { nid: NodeId(0) };
         sink(0, highwater_core::host::CpuId(0), &other);
         let histograms = stalls.histograms();
         assert_eq!(histograms.len(), 1);
