@@ -195,7 +195,7 @@ fn toml_typos() {
     complaint(&["zoneinfo", "--machine", &path], &["m.toml:1"]);
     let (_dir, path) = file("p.toml", b"base = \"6.1\"\n[pcp]\nlists = \"order-zero\"\n");
     let args = ["zoneinfo", "--machine", "small-vm", "--policy", &path];
-    complaint(&args, &["p.toml:3: pcp.lists: unknown variant"]);
+    complaint(&args, &["p.toml:3: pcp.lists: must be one of order0, high-order15"]);
     let (_dir, path) = file("p.toml", b"base = \"6.1\"\n[pcp]\nlist = \"order0\"\n");
     let args = ["zoneinfo", "--machine", "small-vm", "--policy", &path];
     complaint(&args, &["p.toml:3: pcp.list: unknown field"]);
