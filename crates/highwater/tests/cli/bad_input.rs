@@ -136,6 +136,9 @@ fn unknown_names() {
     complaint(&["zoneinfo", "--machine", "mainframe"], &["unknown machine", "small-vm"]);
     complaint(&["compare", "999"], &["999"]);
     complaint(&["list", "kernels"], &["kernels"]);
+    complaint(&["show", "kernel", "6.1"], &["kernel"]);
+    complaint(&["show", "policy", "7.0"], &["unknown policy \"7.0\""]);
+    complaint(&["show", "policy", "6.1", "--against", "7.0"], &["unknown policy \"7.0\""]);
     complaint(&["frobnicate"], &["frobnicate"]);
 }
 

@@ -109,7 +109,8 @@ policy! {
         /// Zones found full are skipped for a second: the zonelist cache of study 000.
         // spec 01 §12
         cache: bool = false,
-        /// Allocations alternate fairly between the zones of a node (4.3).
+        /// The zones of a node take turns, each for as many pages as lie between its low and high
+        /// watermarks (4.3).
         // spec 01 §11.7
         fair: bool = true,
         /// What a node that begins a new distance gets as its load, by which nodes at the same

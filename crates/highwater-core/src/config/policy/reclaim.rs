@@ -14,8 +14,6 @@ policy! {
             /// One set a node.
             Node,
         },
-        /// How reclaimers are slowed down.
-        throttle: ThrottlePolicy,
         /// What unmapping a young file page does with its young bit (study 003).
         unmap_young_file: UnmapYoung = MarkAccessed {
             /// The whole of `mark_page_accessed`: it may activate the page.
@@ -67,6 +65,8 @@ policy! {
         /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
         /// files that say so (`FileSpec::has_writepage`: ext4).
         file_pageout: bool = true,
+        /// How reclaimers are slowed down.
+        throttle: ThrottlePolicy,
     }
 }
 

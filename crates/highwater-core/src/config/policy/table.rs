@@ -378,3 +378,75 @@ macro_rules! policy {
     };
 }
 pub(super) use policy;
+
+#[cfg(test)]
+#[allow(unreachable_pub, reason = "what the macro declares is for everyone elsewhere")]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    // One of each kind of field, as the book shows them.
+    policy! {
+        /// What an example is about.
+        Example {
+            /// Carried along, no switch.
+            title: String,
+            /// Which way
+            /// it goes.
+            // A remark for readers of the source.
+            way: ExampleWay = FarAround {
+                /// The short one.
+                Short,
+                /// The long one.
+                FarAround,
+            },
+            /// It hurries.
+            in_haste: bool = true,
+            /// Steps.
+            nr_steps: u16 = 7 in (1..=9; 1, 9) is exploratory,
+            /// What is within.
+            inner: ExampleInner,
+        }
+    }
+
+    policy! {
+        /// A section within.
+        ExampleInner {
+            /// Just that.
+            deep: bool = false,
+        }
+    }
+
+    #[test]
+    fn a_declaration_makes_fields_words_and_values() {
+        let mut example = Example::default();
+        assert_eq!((example.way, example.nr_steps), (ExampleWay::FarAround, 7));
+        assert!(example.in_haste && !example.inner.deep);
+        let mut seen = Vec::new();
+        example.visit("top", &mut |switch| {
+            seen.push((switch.path, switch.doc, switch.value.get(), switch.is_exploratory));
+        });
+        let expected = [
+            ("top.way", "Which way it goes.", Value::Choice("far-around"), false),
+            ("top.in-haste", "It hurries.", Value::Bool(true), false),
+            ("top.nr-steps", "Steps.", Value::Number(7), true),
+            ("top.inner.deep", "Just that.", Value::Bool(false), false),
+        ];
+        assert_eq!(seen, expected.map(|(path, doc, value, is)| (path.into(), doc, value, is)));
+        assert_eq!(ExampleWay::CHOICES[1], Choice { name: "far-around", doc: "The long one." });
+    }
+
+    #[test]
+    fn setting_to_what_is_no_value_changes_nothing() {
+        let (mut on, mut number, mut way) = (true, 7_u8, ExampleWay::FarAround);
+        on.set(Value::Number(0));
+        number.set(Value::Number(256));
+        number.set(Value::Bool(false));
+        way.set(Value::Choice("short-cut"));
+        assert_eq!((on, number, way), (true, 7, ExampleWay::FarAround));
+        way.set(Value::Choice("short"));
+        number.set(Value::Number(255));
+        assert_eq!((number, way), (255, ExampleWay::Short));
+    }
+}
