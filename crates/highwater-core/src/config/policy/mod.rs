@@ -7,7 +7,7 @@
 //!
 //! Beside the fields there is the same policy as data: [`Policy::describe`] has every switch with
 //! its words and its values, [`Policy::get`] and [`Policy::set`] go by path,
-//! [`Policy::differences`] compares. Files, the book and the swarm know switches from there only.
+//! [`Policy::differences`] compares; [`Policy::default`] is the oldest preset without its name. Files, the book and the swarm know switches from there only.
 
 mod allocator;
 mod reclaim;
@@ -20,7 +20,7 @@ use core::fmt;
 
 pub use allocator::*;
 pub use reclaim::*;
-pub use table::{Choice, PolicyField, Value, Values};
+pub use table::{Choice, PolicyError, PolicyField, Value, Values};
 use table::{Section, policy};
 pub use throttle::*;
 
@@ -85,26 +85,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Why a switch was not set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyError {
-    /// There is no such switch.
-    Unknown,
-    /// The value is not one of these.
-    MustBe(Values),
-}
-
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PolicyError::Unknown => f.write_str("unknown field"),
-            PolicyError::MustBe(values) => write!(f, "must be {values}"),
-        }
-    }
-}
-
-impl core::error::Error for PolicyError {}
-
 impl Policy {
     /// Every switch, in the order of their declarations.
     pub fn describe() -> Vec<PolicyField> {
@@ -139,13 +119,9 @@ impl Policy {
     /// If there is no such switch, or the value is none of those that it may be set to.
     pub fn set(&mut self, path: &str, value: Value<'_>) -> Result<(), PolicyError> {
         let mut result = Err(PolicyError::Unknown);
-        self.visit("", &mut |switch| {
-            if switch.path != path {
-            } else if switch.values.contain(value) {
-                switch.value.set(value);
-                result = Ok(());
-            } else {
-                result = Err(PolicyError::MustBe(switch.values));
+        self.visit("", &mut |mut switch| {
+            if switch.path == path {
+                result = switch.set(value);
             }
         });
         result

@@ -65,13 +65,15 @@ policy! {
         /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
         /// files that say so (`FileSpec::has_writepage`: ext4).
         file_pageout: bool = true,
+        // kswapd asks nothing yet: its questions (spec 02 §14, §15: when a node is balanced, what
+        // becomes of the order, who compacts) are a section `kswapd` here once it does.
         /// How reclaimers are slowed down.
         throttle: ThrottlePolicy,
     }
 }
 
 policy! {
-    /// Compaction. What kswapd does about it comes from these once it asks (spec 02 §14, §15).
+    /// Compaction.
     CompactionPolicy {
         /// Which watermark says that a zone has a block already; and above which it has room for
         /// compaction to work in.

@@ -5,7 +5,7 @@
 //! for machines: its path, its words, the values it may take, those that a swarm draws.
 //!
 //! Key types: [`PolicyField`] (one switch, described), [`Value`] (what one is set to), [`Values`]
-//! (what it may be set to). Everything else about all switches is built on [`Section::visit`].
+//! (what it may be set to), [`PolicyError`] (why it was not set). Everything else about all switches is built on [`Section::visit`].
 
 use alloc::string::String;
 use core::fmt;
@@ -123,6 +123,26 @@ pub struct PolicyField {
     pub is_exploratory: bool,
 }
 
+/// Why a switch was not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// There is no such switch.
+    Unknown,
+    /// The value is not one of these.
+    MustBe(Values),
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyError::Unknown => f.write_str("unknown field"),
+            PolicyError::MustBe(values) => write!(f, "must be {values}"),
+        }
+    }
+}
+
+impl core::error::Error for PolicyError {}
+
 /// A field whose value can be read and set by name.
 pub(super) trait Setting {
     fn get(&self) -> Value<'static>;
@@ -170,6 +190,17 @@ pub(super) struct Switch<'p> {
     pub values: Values,
     pub is_exploratory: bool,
     pub value: &'p mut dyn Setting,
+}
+
+impl Switch<'_> {
+    /// Sets it, if the value is one of its own.
+    pub(super) fn set(&mut self, value: Value<'_>) -> Result<(), PolicyError> {
+        if !self.values.contain(value) {
+            return Err(PolicyError::MustBe(self.values));
+        }
+        self.value.set(value);
+        Ok(())
+    }
 }
 
 /// A part of the policy that holds switches.
@@ -310,19 +341,19 @@ macro_rules! policy {
     (@default $type:ident = $default:tt) => { $default };
 
     (@visit ($place:expr, $path:expr, $show:expr, $field:ident, $doc:expr) $section:ident) => {{
-        use $crate::config::policy::table::{Section, join, kebab};
-        Section::visit($place, &join($path, kebab!($field)), $show);
+        use $crate::config::policy::table::{self, Section};
+        Section::visit($place, &table::join($path, table::kebab!($field)), $show);
     }};
     (
         @visit ($place:expr, $path:expr, $show:expr, $field:ident, $doc:expr) $type:ident
         = $default:tt $({ $($variants:tt)* })? $(in $numbers:tt)? $(is $mark:ident)?
     ) => {{
-        use $crate::config::policy::table::{Switch, join, kebab, policy};
-        $show(Switch {
-            path: join($path, kebab!($field)),
+        use $crate::config::policy::table;
+        $show(table::Switch {
+            path: table::join($path, table::kebab!($field)),
             doc: $doc.trim_ascii(),
-            values: policy!(@values $type $({ $($variants)* })? $(in $numbers)?),
-            is_exploratory: policy!(@mark $($mark)?),
+            values: table::policy!(@values $type $({ $($variants)* })? $(in $numbers)?),
+            is_exploratory: table::policy!(@mark $($mark)?),
             value: $place,
         });
     }};

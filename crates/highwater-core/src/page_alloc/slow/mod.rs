@@ -21,9 +21,9 @@
 //! The caller guarantees that no lock is held, that the fast path has failed, and that `req` is as
 //! the fast path left it. An answer must return a page prepared for use, or none: there is no error
 //! code. It must give up at once where the request may not wait (no `DIRECT_RECLAIM`) or is made
-//! for reclaim itself (`MEMALLOC`), after one last look into the reserves that it may use; it must
-//! not give up on `NOFAIL` that may wait; and each of its rounds must yield, wait or ask for relief,
-//! so that others can run.
+//! for reclaim itself (`MEMALLOC`), after one last look into the reserves that it may use. It must
+//! not give up on a `NOFAIL` that may wait, unless the request asks to be given up early for another
+//! reason (`NORETRY`). Each of its rounds must yield, wait or ask for relief, so that others can run.
 //!
 //! From: [`super::fast`] · to: `reclaim::direct`, `compaction::direct`, OOM killer.
 //!
