@@ -9,16 +9,15 @@
 //! boost = false
 //! ```
 //!
-//! The keys are the fields of [`Policy`] in kebab case. A file never repeats its base: what it does
+//! The keys are those of [`Policy::describe`]. A file never repeats its base: what it does
 //! not mention follows the preset, so a before/after pair differs in nothing else.
 
 use std::path::Path;
 
-use highwater_core::config::{PRESETS, Policy, preset};
-use serde::Deserialize;
+use highwater_core::config::{PRESETS, Policy, PolicyError, Value as Setting, preset};
 use toml::{Table, Value};
 
-use crate::error::{InputError, one_line};
+use crate::error::InputError;
 
 /// Policies that come with the program, beside the presets: name and text.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -73,11 +72,10 @@ pub fn to_toml(policy: &Policy) -> String {
     format!("base = \"6.1\"\n{body}")
 }
 
-/// The section of a policy that has a key; none if there is no such key.
-pub(crate) fn section_of(policy: &Policy, key: &str) -> Option<String> {
-    let table = Table::try_from(policy).ok()?;
-    let has = |value: &Value| value.as_table().is_some_and(|section| section.contains_key(key));
-    table.iter().find(|(_, value)| has(value)).map(|(name, _)| name.clone())
+/// The path of the first switch whose key this is, in whatever section; none if there is none.
+pub(crate) fn path_of(key: &str) -> Option<String> {
+    let mut paths = Policy::describe().into_iter().map(|field| field.path);
+    paths.find(|path| path.rsplit('.').next() == Some(key))
 }
 
 /// Reads a file's text; `file` names it in errors and gives the policy its name unless the text
@@ -88,105 +86,91 @@ pub(crate) fn section_of(policy: &Policy, key: &str) -> Option<String> {
 pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
     let mut raw: Table =
         toml::from_str(text).map_err(|error| InputError::toml(file, text, &error))?;
-    let at = |path: &[&str], reason: String| {
-        let (field, span) = (path.join("."), span_of(text, path));
-        InputError::at(file, text, span, field, reason)
-    };
+    let at =
+        |path: &str, reason: String| InputError::at(file, text, span_of(text, path), path, reason);
     let base = match raw.remove("base") {
         Some(Value::String(name)) => preset(&name).ok_or_else(|| {
             let known = PRESETS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
-            at(&["base"], format!("unknown preset \"{name}\"; there are {known}"))
+            at("base", format!("unknown preset \"{name}\"; there are {known}"))
         })?,
-        Some(_) => return Err(at(&["base"], "must be the name of a preset".to_owned())),
+        Some(_) => return Err(at("base", "must be the name of a preset".to_owned())),
         None => return Err(InputError::whole(file, "base: missing; the preset that it overrides")),
     };
     if !matches!(raw.remove("summary"), None | Some(Value::String(_))) {
-        return Err(at(&["summary"], "must be a line of text".to_owned()));
+        return Err(at("summary", "must be a line of text".to_owned()));
     }
     let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
-    let name = raw.entry("name").or_insert_with(|| stem.unwrap_or_default().into());
-    if !name.is_str() {
-        return Err(at(&["name"], "must be text".to_owned()));
-    }
-    let mut policy = Table::try_from(&base)
-        .map_err(|error| InputError::whole(file, format!("base: {error}")))?;
-    overlay(&mut policy, &raw, &mut Vec::new(), &at)?;
-    Policy::deserialize(Value::Table(policy))
-        .map_err(|error| InputError::whole(file, one_line(error.message())))
+    let name = match raw.remove("name") {
+        None => stem.unwrap_or_default(),
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(at("name", "must be text".to_owned())),
+    };
+    let mut policy = Policy { name, ..base };
+    let paths: Vec<String> = Policy::describe().into_iter().map(|field| field.path).collect();
+    overlay(&mut policy, &paths, "", &raw, &at)?;
+    Ok(policy)
 }
 
-/// Replaces what `with` mentions, one value at a time, so that a wrong one can be named.
-fn overlay<'k>(
-    policy: &mut Table,
-    with: &'k Table,
-    path: &mut Vec<&'k str>,
-    at: &dyn Fn(&[&str], String) -> InputError,
+/// Sets what a section of the file mentions, one switch at a time, so that a wrong one can be named.
+/// `paths` are all there are.
+fn overlay(
+    policy: &mut Policy,
+    paths: &[String],
+    section: &str,
+    with: &Table,
+    at: &dyn Fn(&str, String) -> InputError,
 ) -> Result<(), InputError> {
     for (key, value) in with {
-        path.push(key);
-        overlay_one(policy, value, path, at)?;
-        path.pop();
+        let path = below(section, key);
+        let is_section = keys(paths, &path).next().is_some();
+        match value {
+            Value::Table(inner) if is_section => overlay(policy, paths, &path, inner, at)?,
+            _ if is_section => return Err(at(&path, "is a section, not a value".to_owned())),
+            _ => policy.set(&path, value_of(value)).map_err(|error| match error {
+                PolicyError::MustBe(_) => at(&path, format!("{error}; not {value}")),
+                PolicyError::Unknown => {
+                    let known = keys(paths, section).collect::<Vec<_>>().join(", ");
+                    at(&path, format!("{error}; there are {known}"))
+                }
+            })?,
+        }
     }
     Ok(())
 }
 
-fn overlay_one<'k>(
-    policy: &mut Table,
-    value: &'k Value,
-    path: &mut Vec<&'k str>,
-    at: &dyn Fn(&[&str], String) -> InputError,
-) -> Result<(), InputError> {
-    if let Value::Table(inner) = value {
-        let is_section = lookup(policy, path).is_some_and(Value::is_table);
-        if !is_section {
-            return Err(at(path, unknown(policy, path)));
-        }
-        return overlay(policy, inner, path, at);
+/// A value in the file as one of a switch.
+fn value_of(value: &Value) -> Setting<'_> {
+    match value {
+        Value::Boolean(on) => Setting::Bool(*on),
+        Value::Integer(number) if *number >= 0 => Setting::Number(number.unsigned_abs()),
+        Value::String(name) => Setting::Choice(name),
+        // Nothing that a switch could be set to; no choice has such a name.
+        _ => Setting::Choice(""),
     }
-    let Some(slot) = lookup_mut(policy, path) else {
-        return Err(at(path, unknown(policy, path)));
+}
+
+/// A key below a section; that of the whole policy is "".
+fn below(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
+}
+
+/// The keys and sections right below a section, in the order of their declarations.
+fn keys<'p>(paths: &'p [String], section: &'p str) -> impl Iterator<Item = &'p str> {
+    let key = move |path: &'p String| {
+        let rest = match section {
+            "" => path.as_str(),
+            _ => path.strip_prefix(section)?.strip_prefix('.')?,
+        };
+        rest.split('.').next()
     };
-    if slot.is_table() {
-        return Err(at(path, "is a section, not a value".to_owned()));
-    }
-    *slot = value.clone();
-    Policy::deserialize(Value::Table(policy.clone()))
-        .map(drop)
-        .map_err(|error| at(path, one_line(error.message())))
-}
-
-fn unknown(policy: &Table, path: &[&str]) -> String {
-    let siblings = match path.split_last() {
-        Some((_, [])) | None => Some(policy),
-        Some((_, parents)) => lookup(policy, parents).and_then(Value::as_table),
-    };
-    let known = siblings.map(|t| t.keys().map(String::as_str).collect::<Vec<_>>().join(", "));
-    format!("unknown field; there are {}", known.unwrap_or_default())
-}
-
-fn lookup<'t>(table: &'t Table, path: &[&str]) -> Option<&'t Value> {
-    let (first, rest) = path.split_first()?;
-    let mut value = table.get(*first)?;
-    for key in rest {
-        value = value.as_table()?.get(*key)?;
-    }
-    Some(value)
-}
-
-fn lookup_mut<'t>(table: &'t mut Table, path: &[&str]) -> Option<&'t mut Value> {
-    let (first, rest) = path.split_first()?;
-    let mut value = table.get_mut(*first)?;
-    for key in rest {
-        value = value.as_table_mut()?.get_mut(*key)?;
-    }
-    Some(value)
+    let mut last = None;
+    paths.iter().filter_map(key).filter(move |key| last.replace(*key) != Some(*key))
 }
 
 /// Where the text sets a key: the line with its last part, below the section's heading if there is
 /// one, or with all of it dotted.
-fn span_of(text: &str, path: &[&str]) -> std::ops::Range<usize> {
+fn span_of(text: &str, whole: &str) -> std::ops::Range<usize> {
     let (mut offset, mut section) = (0, String::new());
-    let whole = path.join(".");
     let mut best = 0..0;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
@@ -234,19 +218,67 @@ mod tests {
         }
     }
 
+    /// The keys of a table as paths, with their values.
+    fn flatten(section: &str, table: &Table, found: &mut Vec<(String, String)>) {
+        for (key, value) in table {
+            match value {
+                Value::Table(inner) => flatten(&below(section, key), inner, found),
+                Value::String(text) => found.push((below(section, key), text.clone())),
+                _ => found.push((below(section, key), value.to_string())),
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_of_files_are_those_that_switches_are_described_with() {
+        for (name, _) in PRESETS {
+            let policy = preset(name).unwrap();
+            let mut found = Vec::new();
+            flatten("", &Table::try_from(&policy).unwrap(), &mut found);
+            found.retain(|(path, _)| path != "name");
+            let mut values: Vec<_> = policy
+                .values()
+                .into_iter()
+                .map(|(path, value)| (path, value.to_string()))
+                .collect();
+            values.sort();
+            found.sort();
+            assert_eq!(found, values, "{name}");
+            let json = serde_json::to_value(&policy).unwrap();
+            assert_eq!(serde_json::from_value::<Policy>(json.clone()).unwrap(), policy);
+            let mut more = json;
+            more["pcp"]["list"] = "order0".into();
+            assert!(serde_json::from_value::<Policy>(more).is_err(), "unknown keys are errors");
+        }
+    }
+
     #[test]
     fn errors_name_line_and_field() {
         let error = |text| parse("p.toml", text).unwrap_err().to_string();
         let text = "base = \"6.1\"\n\n[pcp]\nlist = \"order0\"\n";
         assert!(error(text).starts_with("p.toml:4: pcp.list: unknown field"), "{}", error(text));
         let text = "base = \"6.1\"\npcp.lists = \"order1\"\n";
-        assert!(error(text).starts_with("p.toml:2: pcp.lists: unknown variant"), "{}", error(text));
+        let known = "must be one of order0, high-order15, high-order14; not \"order1\"";
+        assert_eq!(error(text), format!("p.toml:2: pcp.lists: {known}"));
+        let text = "base = \"6.1\"\n[reclaim]\nlru-batch = -1\n";
+        let range = "must be a number from 1 to 15; not -1";
+        assert_eq!(error(text), format!("p.toml:3: reclaim.lru-batch: {range}"));
+        let text = "base = \"6.1\"\n[reclaim.throttle]\nskip-unless-pending = [true]\n";
+        let path = "reclaim.throttle.skip-unless-pending";
+        assert_eq!(error(text), format!("p.toml:3: {path}: must be true or false; not [true]"));
+        let text = "base = \"6.1\"\n[reclaim]\nthrottle = \"none\"\n";
+        assert_eq!(error(text), "p.toml:3: reclaim.throttle: is a section, not a value");
+        let text = "base = \"6.1\"\n[merge]\nx = 1\n";
+        let known = "must be one of not-isolated, mergeable; not { x = 1 }";
+        assert_eq!(error(text), format!("p.toml:2: merge: {known}"));
         let text = "base = \"6.1\"\npcp = { lists = 3 }\n";
         assert!(error(text).starts_with("p.toml:2: pcp.lists: "), "{}", error(text));
         assert!(error("base = \"7.0\"\n").starts_with("p.toml:1: base: unknown preset"));
         assert!(error("[pcp]\n").contains("base: missing"));
         assert!(error("base = \n").starts_with("p.toml:1: base: "), "{}", error("base = \n"));
         let text = "base = \"6.1\"\n[pcb]\nx = 1\n";
-        assert!(error(text).starts_with("p.toml:2: pcb: unknown field"), "{}", error(text));
+        let known = "pcp, watermark, fallback, highatomic, merge, slow-path, zonelist, compaction";
+        let known = format!("unknown field; there are {known}, reclaim");
+        assert_eq!(error(text), format!("p.toml:2: pcb: {known}"));
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! From: `reclaim::node_pass`, `reclaim::direct` · to: `zone::watermark`.
 
-use crate::config::KswapdModel;
+use crate::config::{IndexOrders, SuitableMark};
 use crate::host::Host;
 use crate::page::{MAX_ORDER, Order};
 use crate::page_alloc::{AllocFlags, PageAllocator};
@@ -71,18 +71,18 @@ impl<H: Host> PageAllocator<H> {
     ) -> Suitability {
         let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
         let free = zone.nr_free_pages();
-        // 4.5 tests everything at the low mark, and the index at every order.
-        let is_45 = self.policy.reclaim.kswapd == KswapdModel::Inline45;
-        let (mark, base) = match (is_45, order.is_costly()) {
-            (true, _) => (Mark::Low, Mark::Low),
-            (false, true) => (Mark::Min, Mark::Low),
-            (false, false) => (Mark::Min, Mark::Min),
+        let policy = &self.policy.compaction;
+        let (mark, base) = match policy.suitable_mark {
+            SuitableMark::Low => (Mark::Low, Mark::Low),
+            SuitableMark::ByCost if order.is_costly() => (Mark::Min, Mark::Low),
+            SuitableMark::ByCost => (Mark::Min, Mark::Min),
         };
+        let every_order = policy.index_orders == IndexOrders::Every;
         let none = AllocFlags::empty();
         let has_block = zone.watermark_ok(rule, order, zone.mark(mark), highest, none, free);
         let room = zone.mark(base) + compact_gap(order);
         let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, AllocFlags::CMA, free);
-        suitability(order, has_block, has_room, is_45, || {
+        suitability(order, has_block, has_room, every_order, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));
             fragmentation_index(order, &core::array::from_fn(blocks))
         })

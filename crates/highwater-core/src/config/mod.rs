@@ -5,19 +5,9 @@
 mod machine;
 mod policy;
 mod preset;
-mod throttle;
 mod tunables;
 
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
-pub use policy::{
-    AnonStart, BalanceRule, DirtyAtTail, DrainOrder, EventUnit, FallbackRule, FreeFactor,
-    HighOrderFree, HighWatermark, HighatomicKind, KswapdModel, LruTopology, MergeRule,
-    MinReserveRule, PcpLists, PcpPolicy, PcpSizing, Policy, Proportional, ReclaimPolicy,
-    SlowPathPolicy, UnmapYoung, WatermarkPolicy, WatermarkTest, ZonelistPolicy,
-};
-pub use preset::{PRESETS, preset};
-pub use throttle::{
-    DeviceCongestion, IsolatedWait, NoProgressWait, NodePassWait, ProgressWake, RetryWait,
-    SleepShare, ThrottlePolicy, WakeCount,
-};
+pub use policy::*;
+pub use preset::{PRESETS, preset, preset_base};
 pub use tunables::{Thp, Tunables};

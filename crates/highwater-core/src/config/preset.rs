@@ -1,311 +1,368 @@
-//! Kernel presets: the version bundles of spec 01 §15 as policy values.
+//! Presets: the kernels of spec 01 §15 and the policies of the studies, each as its differences from
+//! a neighbour.
+//!
+//! [`presets!`] is the table. The root, 4.3, is what the switches' declarations say; every other
+//! preset names the one that it stands on and what it sets otherwise. So kernels read as history, a
+//! switch appears only where some kernel or study changed it, and a new one nowhere but in the
+//! presets that differ from what went before.
 
 use alloc::string::ToString;
 
-use super::ThrottlePolicy;
 use super::policy::*;
+use crate::host::HZ;
 
-/// Name and one-line description of every preset.
-pub const PRESETS: &[(&str, &str)] = &[
-    ("4.3", "zonelist cache removed, fair zones, order-0 per-CPU lists, RESERVE pageblocks"),
-    ("4.3-zonelist-cache", "4.3 before study 000: a zonelist cache skips zones found full"),
-    ("4.6", "4.3 with high-atomic pageblocks, the free-block watermark test, the scale factor"),
-    ("5.4", "boost and NOFRAGMENT, order-0 per-CPU lists of six batches"),
-    ("5.16", "5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)"),
-    ("5.17", "high orders cached on per-CPU lists without limit (study 002 before)"),
-    ("5.17-order0-pcp", "5.17 with per-CPU lists for order 0 only (study 002 revert)"),
-    ("5.18", "5.17 with the high-order limit when mostly freeing (study 002 after)"),
-    ("6.1", "late 6.1: as released, high orders limited when mostly freeing"),
-    ("order0-pcp", "6.1 with per-CPU lists for order 0 only"),
-    ("cached", "6.1 without the high-order limit: cached until the ordinary one"),
-    ("mark-accessed", "6.1: unmapping a young file page marks it accessed (study 003 before)"),
-    ("set-referenced", "6.1, but unmapping a young file page only sets its referenced bit"),
-    ("congestion-wait-5.15", "5.16 with 5.15's congestion waits (study 001 before)"),
-    ("series-1", "study 001 up to commit 1: node passes wait for writeback, not for congestion"),
-    ("series-2", "up to commit 2: who finds too many pages isolated waits for others to put back"),
-    ("series-3", "up to commit 3: direct reclaim without progress waits 100 ms for others'"),
-    ("series-4", "up to commit 4: as series-3 (it changes a failure that is not modelled)"),
-    ("series-5", "up to commit 5: allocations do not wait between rounds of reclaim"),
-    ("series-6", "up to commit 6: the wait for isolated pages lasts 20 ms"),
-    ("series-7", "up to commit 7: the wait for progress lasts 500 ms"),
-    ("series-8", "up to commit 8: only an efficient reclaimer ends it; as events-5.16"),
-    ("only-writeback", "5.15 and of study 001 only the waits for writeback; as series-1"),
-    ("only-isolated", "5.15 and of study 001 only the waits for isolated pages, as they ended"),
-    ("only-no-progress", "5.15 and of study 001 only the waits for progress, as they ended"),
-    ("only-no-retry-wait", "5.15 and of study 001 only that allocations do not wait"),
-    ("events-5.16", "5.16 by another name: all of study 001 (its after)"),
-    ("events-6.1", "5.16 with 6.1's throttling: short waits, as a last resort"),
-    ("prioritised", "5.16, but who made reclaim necessary waits longest"),
-    ("prioritised-shares", "of prioritised only the lengths of waits"),
-    ("prioritised-wakes", "of prioritised only the number of tasks that progress wakes"),
-];
+/// Two hundredths of a second.
+const FIFTIETH: u16 = (HZ / 50) as u16;
+/// Half a second.
+const HALF: u16 = (HZ / 2) as u16;
+
+/// What a preset is made of.
+struct Recipe {
+    /// The preset that it differs from; none: what the declarations say.
+    base: Option<&'static str>,
+    apply: fn(&mut Policy),
+    /// Switches that it sets.
+    #[cfg(test)]
+    nr_lines: usize,
+}
+
+macro_rules! presets {
+    ($(
+        #[doc = $about:literal]
+        $name:literal = $($base:literal with)? { $($($path:ident).+ = $value:expr,)* }
+    )*) => {
+        /// Name and one-line description of every preset.
+        pub const PRESETS: &[(&str, &str)] = &[$(($name, $about.trim_ascii()),)*];
+
+        /// The recipe of each of [`PRESETS`].
+        const RECIPES: &[Recipe] = &[$(Recipe {
+            base: presets!(@base $($base)?),
+            apply: |_policy| { $(_policy.$($path).+ = $value;)* },
+            #[cfg(test)]
+            nr_lines: { const LINES: &[&str] = &[$(stringify!($($path).+)),*]; LINES.len() },
+        },)*];
+    };
+    (@base) => { None };
+    (@base $base:literal) => { Some($base) };
+}
+
+presets! {
+    /// zonelist cache removed, fair zones, order-0 per-CPU lists, RESERVE pageblocks
+    "4.3" = {}
+    /// 4.3 before study 000: a zonelist cache skips zones found full
+    "4.3-zonelist-cache" = "4.3" with {
+        zonelist.cache = true,
+    }
+    /// 4.3 with high-atomic pageblocks, the free-block watermark test, the scale factor
+    "4.6" = "4.3" with {
+        watermark.test = WatermarkTest::FreeBlock,
+        watermark.gaps = HighWatermark::ScaleFactor,
+        highatomic = HighatomicKind::HighAtomic,
+        compaction.suitable_mark = SuitableMark::ByCost,
+        compaction.index_orders = IndexOrders::Costly,
+    }
+    /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
+    "5.4" = "4.6" with {
+        pcp.sizing = PcpSizing::SixBatchesMib,
+        watermark.reserves = MinReserveRule::LegacyOom,
+        watermark.boost = true,
+        fallback = FallbackRule::Compatible,
+        slow_path.rounds = SlowPathRounds::Counted,
+        slow_path.deferred_is_stall = true,
+        zonelist.fair = false,
+        zonelist.node_load = NodeLoad::OneMore,
+        zonelist.reclaim_distance_exclusive = false,
+        zonelist.nofragment = true,
+        reclaim.lru = LruTopology::Node,
+        reclaim.throttle.node_pass = NodePassWait::Congestion,
+        reclaim.throttle.isolated = IsolatedWait::Sleep,
+        reclaim.throttle.retry_wait = RetryWait::WritePending,
+        reclaim.throttle.devices = DeviceCongestion::BlkMqDead,
+        reclaim.dirty_at_tail = DirtyAtTail::Activate,
+        reclaim.lru_batch = 15,
+        reclaim.write_marks_accessed = false,
+        reclaim.zap_exclusive = false,
+    }
+    /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
+    "5.16" = "series-8" with {}
+    /// high orders cached on per-CPU lists without limit (study 002 before)
+    "5.17" = "5.16" with {
+        reclaim.throttle.node_pass = NodePassWait::Congested,
+        reclaim.throttle.no_progress = NoProgressWait::LastResort,
+        reclaim.throttle.no_progress_jiffies = 1,
+        reclaim.throttle.skip_unless_pending = true,
+    }
+    /// 5.17 with per-CPU lists for order 0 only (study 002 revert)
+    "5.17-order0-pcp" = "5.17" with {
+        pcp.lists = PcpLists::Order0,
+    }
+    /// 5.17 with the high-order limit when mostly freeing (study 002 after)
+    "5.18" = "5.17" with {
+        pcp.high_order_free = HighOrderFree::Limited,
+        pcp.drain_order = DrainOrder::FreedListFirst,
+        merge = MergeRule::Mergeable,
+    }
+    /// late 6.1: as released, high orders limited when mostly freeing
+    "6.1" = "5.18" with {
+        pcp.lists = PcpLists::HighOrder14,
+        pcp.free_factor = FreeFactor::Capped,
+        pcp.event_unit = EventUnit::Pages,
+        pcp.refill_falls_back = true,
+        pcp.chunked_drain_all = true,
+        watermark.reserves = MinReserveRule::NonBlocking,
+        slow_path.compaction_needs_io = true,
+        slow_path.thisnode_gives_up = true,
+        slow_path.unreserve = Unreserve::WhenHopeless,
+        slow_path.nofail_dip = NofailDip::MinReserve,
+        reclaim.proportional = Proportional::OneRound,
+        reclaim.file_pageout = false,
+    }
+    /// 6.1 with per-CPU lists for order 0 only
+    "order0-pcp" = "6.1" with {
+        pcp.lists = PcpLists::Order0,
+    }
+    /// 6.1 without the high-order limit: cached until the ordinary one
+    "cached" = "6.1" with {
+        pcp.high_order_free = HighOrderFree::Cached,
+    }
+    /// 6.1: unmapping a young file page marks it accessed (study 003 before)
+    "mark-accessed" = "6.1" with {}
+    /// 6.1, but unmapping a young file page only sets its referenced bit
+    "set-referenced" = "6.1" with {
+        reclaim.unmap_young_file = UnmapYoung::SetReferenced,
+    }
+    /// 5.16 with 5.15's congestion waits (study 001 before)
+    "congestion-wait-5.15" = "5.4" with {
+        pcp.lists = PcpLists::HighOrder15,
+        pcp.free_factor = FreeFactor::Uncapped,
+        pcp.event_unit = EventUnit::Operations,
+        pcp.sizing = PcpSizing::LowWatermark,
+        pcp.reclaim_active_limit = true,
+        watermark.min_free_kbytes_max = 262_144,
+        reclaim.balance = BalanceRule::Cost,
+        reclaim.anon_new = AnonStart::Inactive,
+        reclaim.anon_workingset = true,
+    }
+    /// study 001 up to commit 1: node passes wait for writeback, not for congestion
+    "series-1" = "congestion-wait-5.15" with {
+        reclaim.throttle.node_pass = NodePassWait::Writeback,
+    }
+    /// up to commit 2: who finds too many pages isolated waits for others to put back
+    "series-2" = "series-1" with {
+        reclaim.throttle.isolated = IsolatedWait::Event,
+    }
+    /// up to commit 3: direct reclaim without progress waits 100 ms for others'
+    "series-3" = "series-2" with {
+        reclaim.throttle.no_progress = NoProgressWait::EveryPass,
+    }
+    /// up to commit 4: as series-3 (it changes a failure that is not modelled)
+    "series-4" = "series-3" with {}
+    /// up to commit 5: allocations do not wait between rounds of reclaim
+    "series-5" = "series-4" with {
+        reclaim.throttle.retry_wait = RetryWait::None,
+    }
+    /// up to commit 6: the wait for isolated pages lasts 20 ms
+    "series-6" = "series-5" with {
+        reclaim.throttle.isolated_jiffies = FIFTIETH,
+    }
+    /// up to commit 7: the wait for progress lasts 500 ms
+    "series-7" = "series-6" with {
+        reclaim.throttle.no_progress_jiffies = HALF,
+    }
+    /// up to commit 8: only an efficient reclaimer ends it; as events-5.16
+    "series-8" = "series-7" with {
+        reclaim.throttle.progress_wake = ProgressWake::Eighth,
+    }
+    /// 5.15 and of study 001 only the waits for writeback; as series-1
+    "only-writeback" = "congestion-wait-5.15" with {
+        reclaim.throttle.node_pass = NodePassWait::Writeback,
+    }
+    /// 5.15 and of study 001 only the waits for isolated pages, as they ended
+    "only-isolated" = "congestion-wait-5.15" with {
+        reclaim.throttle.isolated = IsolatedWait::Event,
+        reclaim.throttle.isolated_jiffies = FIFTIETH,
+    }
+    /// 5.15 and of study 001 only the waits for progress, as they ended
+    "only-no-progress" = "congestion-wait-5.15" with {
+        reclaim.throttle.no_progress = NoProgressWait::EveryPass,
+        reclaim.throttle.no_progress_jiffies = HALF,
+        reclaim.throttle.progress_wake = ProgressWake::Eighth,
+    }
+    /// 5.15 and of study 001 only that allocations do not wait
+    "only-no-retry-wait" = "congestion-wait-5.15" with {
+        reclaim.throttle.retry_wait = RetryWait::None,
+    }
+    /// 5.16 by another name: all of study 001 (its after)
+    "events-5.16" = "5.16" with {}
+    /// 5.16 with 6.1's throttling: short waits, as a last resort
+    "events-6.1" = "5.17" with {}
+    /// 5.16, but who made reclaim necessary waits longest
+    "prioritised" = "5.16" with {
+        reclaim.throttle.progress_wakes = WakeCount::PerBatch,
+        reclaim.throttle.sleep_share = SleepShare::Demand,
+    }
+    /// of prioritised only the lengths of waits
+    "prioritised-shares" = "5.16" with {
+        reclaim.throttle.sleep_share = SleepShare::Demand,
+    }
+    /// of prioritised only the number of tasks that progress wakes
+    "prioritised-wakes" = "5.16" with {
+        reclaim.throttle.progress_wakes = WakeCount::PerBatch,
+    }
+}
+
+/// Steps to the root at most; more would be a circle.
+const STEPS_MAX: usize = 16;
+
+const _: () = {
+    let mut rank = 0;
+    while rank < PRESETS.len() {
+        let (mut at, mut steps) = (rank, 0);
+        while let Some(base) = RECIPES[at].base {
+            at = match rank_of(base) {
+                Some(rank) => rank,
+                None => panic!("a preset stands on one that is not there"),
+            };
+            steps += 1;
+            assert!(steps <= STEPS_MAX, "presets stand on each other in a circle");
+        }
+        rank += 1;
+    }
+};
+
+/// Where a preset is in the table.
+const fn rank_of(name: &str) -> Option<usize> {
+    let mut rank = 0;
+    while rank < PRESETS.len() {
+        if is_same(PRESETS[rank].0.as_bytes(), name.as_bytes()) {
+            return Some(rank);
+        }
+        rank += 1;
+    }
+    None
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
 
 /// The preset of a name, none if there is no such preset.
 pub fn preset(name: &str) -> Option<Policy> {
-    let mut policy = match name {
-        "4.3" => v4_3(),
-        "4.3-zonelist-cache" => {
-            let mut p = v4_3();
-            p.zonelist.cache = true;
-            p
-        }
-        "4.6" => {
-            let mut p = v4_3();
-            p.watermark.test = WatermarkTest::FreeBlock;
-            p.watermark.gaps = HighWatermark::ScaleFactor;
-            p.highatomic = HighatomicKind::HighAtomic;
-            p.reclaim.kswapd = KswapdModel::Kcompactd46;
-            p
-        }
-        "5.4" => v5_4(),
-        "5.16" => v5_16(),
-        "5.17" => v5_17(),
-        "5.17-order0-pcp" => {
-            let mut p = v5_17();
-            p.pcp.lists = PcpLists::Order0;
-            p
-        }
-        "5.18" => {
-            let mut p = v5_17();
-            p.pcp.high_order_free = HighOrderFree::Limited;
-            p.pcp.drain_order = DrainOrder::FreedListFirst;
-            p.merge = MergeRule::Mergeable;
-            p
-        }
-        "6.1" => v6_1(),
-        "order0-pcp" => {
-            let mut p = v6_1();
-            p.pcp.lists = PcpLists::Order0;
-            p
-        }
-        "cached" => {
-            let mut p = v6_1();
-            p.pcp.high_order_free = HighOrderFree::Cached;
-            p
-        }
-        "mark-accessed" => v6_1(),
-        "set-referenced" => {
-            let mut p = v6_1();
-            p.reclaim.unmap_young_file = UnmapYoung::SetReferenced;
-            p
-        }
-        name => {
-            let mut p = v5_16();
-            p.reclaim.throttle = study_001(name)?;
-            p
-        }
-    };
+    let mut policy = build(rank_of(name)?);
     policy.name = name.to_string();
     Some(policy)
 }
 
-/// The throttling of a policy of study 001. All stand on 5.16 and differ in nothing else.
-fn study_001(name: &str) -> Option<ThrottlePolicy> {
-    let (before, after) = (ThrottlePolicy::CONGESTION_515, ThrottlePolicy::SERIES_516);
-    if let Some(step) = name.strip_prefix("series-") {
-        return match step.as_bytes() {
-            [digit @ b'1'..=b'8'] => Some(ThrottlePolicy::series(digit - b'0')),
-            _ => None,
-        };
-    }
-    Some(match name {
-        "congestion-wait-5.15" => before,
-        "only-writeback" => ThrottlePolicy { node_pass: after.node_pass, ..before },
-        "only-isolated" => ThrottlePolicy {
-            isolated: after.isolated,
-            isolated_jiffies: after.isolated_jiffies,
-            ..before
-        },
-        "only-no-progress" => ThrottlePolicy {
-            no_progress: after.no_progress,
-            no_progress_jiffies: after.no_progress_jiffies,
-            progress_wake: after.progress_wake,
-            ..before
-        },
-        "only-no-retry-wait" => ThrottlePolicy { retry_wait: after.retry_wait, ..before },
-        "events-5.16" => after,
-        "events-6.1" => ThrottlePolicy::THROTTLE_61,
-        "prioritised" => ThrottlePolicy::PRIORITISED,
-        "prioritised-shares" => {
-            ThrottlePolicy { sleep_share: ThrottlePolicy::PRIORITISED.sleep_share, ..after }
-        }
-        "prioritised-wakes" => {
-            ThrottlePolicy { progress_wakes: ThrottlePolicy::PRIORITISED.progress_wakes, ..after }
-        }
-        _ => return None,
-    })
+fn build(rank: usize) -> Policy {
+    let recipe = &RECIPES[rank];
+    let mut policy = recipe.base.and_then(rank_of).map_or_else(Policy::default, build);
+    (recipe.apply)(&mut policy);
+    policy
 }
 
-fn v6_1() -> Policy {
-    Policy {
-        name: "6.1".to_string(),
-        pcp: PcpPolicy {
-            lists: PcpLists::HighOrder14,
-            high_order_free: HighOrderFree::Limited,
-            free_factor: FreeFactor::Capped,
-            drain_order: DrainOrder::FreedListFirst,
-            event_unit: EventUnit::Pages,
-            sizing: PcpSizing::LowWatermark,
-            refill_falls_back: true,
-            reclaim_active_limit: true,
-            chunked_drain_all: true,
-        },
-        watermark: WatermarkPolicy {
-            test: WatermarkTest::FreeBlock,
-            reserves: MinReserveRule::NonBlocking,
-            gaps: HighWatermark::ScaleFactor,
-            min_free_kbytes_max: 262_144,
-            boost: true,
-        },
-        fallback: FallbackRule::Compatible,
-        highatomic: HighatomicKind::HighAtomic,
-        merge: MergeRule::Mergeable,
-        slow_path: SlowPathPolicy::V61,
-        zonelist: ZonelistPolicy {
-            cache: false,
-            fair: false,
-            node_load_4_3: false,
-            reclaim_distance_exclusive: false,
-            nofragment: true,
-        },
-        reclaim: ReclaimPolicy {
-            kswapd: KswapdModel::Node61,
-            lru: LruTopology::Node,
-            throttle: ThrottlePolicy::THROTTLE_61,
-            unmap_young_file: UnmapYoung::MarkAccessed,
-            balance: BalanceRule::Cost,
-            anon_new: AnonStart::Inactive,
-            dirty_at_tail: DirtyAtTail::Activate,
-            proportional: Proportional::Stop61,
-            lru_batch: 15,
-            write_marks_accessed: false,
-            zap_exclusive: false,
-            anon_workingset: true,
-            file_pageout: false,
-        },
-    }
-}
-
-/// The base of study 001: its kernels are 5.15 with and without the series, which 5.16-rc1 took.
-/// Of reclaim's switches these are as in 5.15, and not as in 6.1: a lruvec's scan goes on until the
-/// larger side is done (`proportional`), and kswapd may write single pages of any file
-/// (`file_pageout`; XFS refused only direct reclaim, which does not get that far).
-fn v5_16() -> Policy {
-    let mut p = v5_17();
-    p.reclaim.throttle = ThrottlePolicy::SERIES_516;
-    p
-}
-
-fn v5_17() -> Policy {
-    let mut p = v6_1();
-    p.pcp.lists = PcpLists::HighOrder15;
-    p.pcp.high_order_free = HighOrderFree::Cached;
-    p.pcp.free_factor = FreeFactor::Uncapped;
-    p.pcp.drain_order = DrainOrder::RoundRobin;
-    p.pcp.event_unit = EventUnit::Operations;
-    p.pcp.refill_falls_back = false;
-    p.pcp.chunked_drain_all = false;
-    p.watermark.reserves = MinReserveRule::LegacyOom;
-    p.merge = MergeRule::NotIsolated;
-    p.slow_path = SlowPathPolicy::V517;
-    p.reclaim.proportional = Proportional::Once515;
-    p.reclaim.file_pageout = true;
-    p
-}
-
-fn v5_4() -> Policy {
-    let mut p = v5_17();
-    p.pcp.lists = PcpLists::Order0;
-    p.pcp.free_factor = FreeFactor::None;
-    p.pcp.event_unit = EventUnit::Pages;
-    p.pcp.sizing = PcpSizing::SixBatchesMib;
-    p.pcp.reclaim_active_limit = false;
-    p.watermark.min_free_kbytes_max = 65_536;
-    p.reclaim.throttle = ThrottlePolicy::CONGESTION_515;
-    p.reclaim.balance = BalanceRule::Rotated;
-    p.reclaim.anon_new = AnonStart::Active;
-    p.reclaim.anon_workingset = false;
-    p
-}
-
-fn v4_3() -> Policy {
-    let mut p = v5_4();
-    p.pcp.sizing = PcpSizing::SixBatches;
-    p.watermark.test = WatermarkTest::HalvedMarks;
-    p.watermark.reserves = MinReserveRule::Legacy;
-    p.watermark.gaps = HighWatermark::Quarters;
-    p.watermark.boost = false;
-    p.fallback = FallbackRule::Largest;
-    p.highatomic = HighatomicKind::Reserve;
-    p.slow_path = SlowPathPolicy::V43;
-    p.zonelist.fair = true;
-    p.zonelist.node_load_4_3 = true;
-    p.zonelist.reclaim_distance_exclusive = true;
-    p.zonelist.nofragment = false;
-    p.reclaim.kswapd = KswapdModel::Inline45;
-    p.reclaim.lru = LruTopology::Zone;
-    p.reclaim.throttle = ThrottlePolicy::CONGESTION_45;
-    p.reclaim.dirty_at_tail = DirtyAtTail::Keep;
-    p.reclaim.lru_batch = 14;
-    p.reclaim.write_marks_accessed = true;
-    p.reclaim.zap_exclusive = true;
-    p
+/// The preset that one is described as differing from; none for the root, and if there is no such
+/// preset.
+pub fn preset_base(name: &str) -> Option<&'static str> {
+    RECIPES[rank_of(name)?].base
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
+
+    fn of(name: &str) -> Policy {
+        preset(name).expect(name)
+    }
 
     #[test]
     fn every_listed_preset_exists_and_carries_its_name() {
-        for (name, _) in PRESETS {
-            assert_eq!(preset(name).expect(name).name, *name);
+        for (name, about) in PRESETS {
+            assert_eq!(of(name).name, *name);
+            assert!(!about.is_empty(), "{name}");
+            assert_ne!(preset_base(name).is_some(), *name == "4.3", "{name}");
         }
-        assert!(preset("7.0").is_none());
+        for not_one in ["7.0", "", "series-0", "series-9", "series-08", "series-+8"] {
+            assert!(preset(not_one).is_none(), "{not_one}");
+            assert!(preset_base(not_one).is_none(), "{not_one}");
+        }
+    }
+
+    #[test]
+    fn presets_say_only_what_is_different() {
+        for (rank, (name, _)) in PRESETS.iter().enumerate() {
+            let Some(base) = preset_base(name) else { continue };
+            let differences = of(base).differences(&of(name));
+            // Each line changes something, so there are as many differences as lines.
+            assert_eq!(differences.len(), RECIPES[rank].nr_lines, "{name}: {differences:?}");
+        }
+    }
+
+    #[test]
+    fn every_switch_is_turned_by_a_preset_or_marked_as_exploratory() {
+        for field in Policy::describe() {
+            let values = || PRESETS.iter().map(|(name, _)| of(name).get(&field.path));
+            let is_turned = values().any(|value| value != Some(field.default));
+            assert_ne!(is_turned, field.is_exploratory, "{}", field.path);
+        }
     }
 
     #[test]
     fn study_001_policies_differ_in_nothing_but_throttling() {
-        let base = preset("5.16").unwrap();
-        let mut found = 0;
-        for (name, _) in PRESETS {
-            if study_001(name).is_some() {
-                let mut policy = preset(name).unwrap();
-                policy.reclaim.throttle = base.reclaim.throttle;
-                policy.name = "5.16".to_string();
-                assert_eq!(policy, base, "{name}");
-                found += 1;
+        let base = of("5.16");
+        let study: Vec<&str> = PRESETS
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| ["series-", "only-", "prioritised"].iter().any(|p| name.starts_with(p)))
+            .chain(["congestion-wait-5.15", "events-5.16", "events-6.1"])
+            .collect();
+        assert_eq!(study.len(), 18);
+        for name in study {
+            for difference in base.differences(&of(name)) {
+                assert!(difference.path.starts_with("reclaim.throttle."), "{name}: {difference}");
             }
         }
-        assert_eq!(found, 18);
-        assert_eq!(base.reclaim.throttle, preset("series-8").unwrap().reclaim.throttle);
-        assert_eq!(base.reclaim.proportional, Proportional::Once515);
-        for not_one in ["series-0", "series-9", "series-08", "series-+8"] {
-            assert!(preset(not_one).is_none(), "{not_one}");
+        for (alias, of_what) in [
+            ("series-8", "5.16"),
+            ("events-5.16", "5.16"),
+            ("series-4", "series-3"),
+            ("only-writeback", "series-1"),
+            ("events-6.1", "5.17"),
+            ("mark-accessed", "6.1"),
+        ] {
+            assert_eq!(of(alias).differences(&of(of_what)), [], "{alias}");
         }
-        let later = preset("events-6.1").unwrap().reclaim.throttle;
+        let later = of("events-6.1").reclaim.throttle;
         for name in ["5.17", "5.18", "6.1"] {
-            assert_eq!(preset(name).unwrap().reclaim.throttle, later, "{name}");
+            assert_eq!(of(name).reclaim.throttle, later, "{name}");
         }
     }
 
-    #[test]
-    fn study_003_policies_differ_in_nothing_but_the_change() {
-        let mut set = preset("set-referenced").unwrap();
-        set.reclaim.unmap_young_file = UnmapYoung::MarkAccessed;
-        set.name = "mark-accessed".to_string();
-        assert_eq!(set, preset("mark-accessed").unwrap());
+    /// What a policy changes of another, as text.
+    fn changes(from: &str, to: &str) -> Vec<alloc::string::String> {
+        of(from).differences(&of(to)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn study_002_policies_differ_in_nothing_but_the_change() {
-        let mut cached = preset("cached").unwrap();
-        cached.pcp.high_order_free = HighOrderFree::Limited;
-        cached.name = "6.1".to_string();
-        assert_eq!(cached, preset("6.1").unwrap());
-        let mut order0 = preset("5.17-order0-pcp").unwrap();
-        order0.pcp.lists = PcpLists::HighOrder15;
-        order0.name = "5.17".to_string();
-        assert_eq!(order0, preset("5.17").unwrap());
+    fn studies_002_and_003_differ_in_nothing_but_the_change() {
+        assert_eq!(
+            changes("6.1", "set-referenced"),
+            ["reclaim.unmap-young-file: mark-accessed -> set-referenced"]
+        );
+        assert_eq!(changes("6.1", "cached"), ["pcp.high-order-free: limited -> cached"]);
+        assert_eq!(changes("5.17", "5.17-order0-pcp"), ["pcp.lists: high-order15 -> order0"]);
+        assert_eq!(
+            changes("5.17", "5.18"),
+            [
+                "pcp.high-order-free: cached -> limited",
+                "pcp.drain-order: round-robin -> freed-list-first",
+                "merge: not-isolated -> mergeable",
+            ]
+        );
     }
 }

@@ -105,7 +105,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
             NodeSummary { has_cpus: !n.cpus.is_empty(), zones }
         })
         .collect();
-    let lists = zonelist::build(&summaries, &machine.distances, policy.zonelist.node_load_4_3);
+    let lists = zonelist::build(&summaries, &machine.distances, policy.zonelist.node_load);
     let mut caches = Vec::new();
     caches.resize_with(lists.len(), ZonelistCache::default);
     PageAllocator {

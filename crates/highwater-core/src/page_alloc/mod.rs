@@ -26,7 +26,6 @@ mod relief;
 mod request;
 mod restore;
 mod slow;
-mod slow_v43;
 mod zonelist_cache;
 
 pub use crate::units::{CompactPriority, CompactResult, Gfp};
@@ -50,7 +49,7 @@ use crate::page::{PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::vmstat::{EventSet, NodeStat};
 use crate::zone::zonelist::{ZoneRef, Zonelists};
-use crate::zone::{FreeArea, Node, NodeId, Zone, ZoneId, ZoneType};
+use crate::zone::{FreeArea, Node, NodeId, NodeMask, Zone, ZoneId, ZoneType};
 
 /// Pages one direct reclaim aims at (`SWAP_CLUSTER_MAX`).
 pub const DIRECT_RECLAIM_TARGET: u64 = 32;
@@ -227,6 +226,11 @@ impl<H: Host> PageAllocator<H> {
     /// Free pages of all zones, per-CPU differences included; pages on per-CPU lists do not count.
     pub fn nr_free_pages(&self) -> u64 {
         self.populated_zones().map(|z| z.nr_free_pages_exact()).sum()
+    }
+
+    /// Nodes with memory, as a set.
+    pub(super) fn nodes_with_memory(&self) -> NodeMask {
+        self.populated_zones().fold(NodeMask::EMPTY, |mask, zone| mask.with(zone.node))
     }
 
     /// CPUs in order.

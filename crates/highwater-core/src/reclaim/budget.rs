@@ -177,7 +177,7 @@ impl ScanPlan {
             let share = self.targets[list] * (100 - percent) / 100;
             self.left[list] = share.saturating_sub(done);
         }
-        self.full = self.rule == Proportional::Once515;
+        self.full = self.rule == Proportional::ScanOut;
         true
     }
 
@@ -249,7 +249,7 @@ mod tests {
         let small = [3000, 2000, 5000, 4095];
         assert_eq!(targets(small, 12, Mode::Equal), [0, 0, 1, 0]);
         assert_eq!(targets(small, 12, weights_by_cost(60, 0, 0)), [0; 4]);
-        assert!(!ScanPlan::new([0; 4], false, Proportional::Stop61).goes_on());
+        assert!(!ScanPlan::new([0; 4], false, Proportional::OneRound).goes_on());
     }
 
     #[test]
@@ -287,17 +287,17 @@ mod tests {
     #[test]
     fn loop_23_7() {
         let n = [96, 288, 448, 1024];
-        let mut plan = ScanPlan::new(n, false, Proportional::Stop61);
+        let mut plan = ScanPlan::new(n, false, Proportional::OneRound);
         for got in [64, 128] {
             (0..4).for_each(|list| assert_eq!(plan.bite(list), 32));
             assert!(plan.round_done(got, 128));
         }
         assert_eq!(plan.left(), [0, 0, 88, 284]);
-        let stop = ScanPlan::new(n, false, Proportional::Stop61);
+        let stop = ScanPlan::new(n, false, Proportional::OneRound);
         assert_eq!(run(stop, 128), ([64, 64, 96, 96], 160));
-        let once = ScanPlan::new(n, false, Proportional::Once515);
+        let once = ScanPlan::new(n, false, Proportional::ScanOut);
         assert_eq!(run(once, 128), ([64, 64, 152, 348], 216));
-        let direct = ScanPlan::new(n, true, Proportional::Stop61);
+        let direct = ScanPlan::new(n, true, Proportional::OneRound);
         assert_eq!(run(direct, 128), (n, 544));
     }
 }

@@ -6,6 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{NodeId, NodeMask, ZoneId, ZoneType};
+use crate::config::NodeLoad;
 
 /// Weight of distance against node load when nodes are ordered.
 const MAX_NUMNODES: u64 = 1024;
@@ -87,9 +88,9 @@ pub struct NodeSummary {
     pub zones: Vec<ZoneType>,
 }
 
-/// Builds every node's lists (§3). `load_4_3` selects 4.3's node load.
-pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_4_3: bool) -> Vec<Zonelists> {
-    let orders = node_orders(nodes, distances, load_4_3);
+/// Builds every node's lists (§3).
+pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_rule: NodeLoad) -> Vec<Zonelists> {
+    let orders = node_orders(nodes, distances, load_rule);
     let of_node = |n: usize| {
         nodes[n].zones.iter().rev().map(move |&kind| ZoneRef {
             zone: ZoneId::new(NodeId(n as u16), kind),
@@ -111,7 +112,7 @@ pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_4_3: bool) -> V
 pub fn node_orders(
     nodes: &[NodeSummary],
     distances: &[Vec<u16>],
-    load_4_3: bool,
+    load_rule: NodeLoad,
 ) -> Vec<Vec<usize>> {
     let mut load = vec![0u64; nodes.len()];
     let nr_online = nodes.len() as u64;
@@ -124,7 +125,10 @@ pub fn node_orders(
         while let Some(node) = find_next(local, nodes, distances, &load, &used) {
             used[node] = true;
             if distances[local][node] != distances[local][prev] {
-                load[node] = if load_4_3 { load_left } else { load[node] + 1 };
+                load[node] = match load_rule {
+                    NodeLoad::NodesLeft => load_left,
+                    NodeLoad::OneMore => load[node] + 1,
+                };
             }
             load_left = load_left.saturating_sub(1);
             order.push(node);
@@ -163,7 +167,7 @@ mod tests {
         let nodes: Vec<_> = (0..4)
             .map(|n| NodeSummary { has_cpus: Some(n) != cpuless, zones: vec![ZoneType::Normal] })
             .collect();
-        node_orders(&nodes, distances, false)
+        node_orders(&nodes, distances, NodeLoad::OneMore)
     }
 
     #[test]

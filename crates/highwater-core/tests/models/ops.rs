@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use highwater_core::audit;
-use highwater_core::config::{EventUnit, SlowPathPolicy};
+use highwater_core::config::{EventUnit, SlowPathRounds};
 use highwater_core::host::{CpuId, Cx, EventSink, NS_PER_JIFFY, Solo, TaskFlags};
 use highwater_core::page::{Order, PageFlags, PageWord, Pfn};
 use highwater_core::page_alloc::boot;
@@ -219,7 +219,7 @@ impl Run {
             order = order.min(1);
         }
         // 4.3 repeats such requests for as long as nobody else frees memory: forever, here.
-        let v43 = self.alloc.policy.slow_path == SlowPathPolicy::V43;
+        let v43 = self.alloc.policy.slow_path.rounds == SlowPathRounds::WhileProgress;
         if v43 && gfp.contains(Gfp::RETRY_MAYFAIL) {
             gfp = Gfp::GFP_KERNEL;
         } else if v43 && gfp.contains(Gfp::GFP_NOFS) {
@@ -304,7 +304,7 @@ impl Run {
             && gfp.contains(Gfp::HARDWALL)
             && cx.mems_allowed() != NodeMask::ALL;
         // 4.3 gives up at once on a node it may not wait for.
-        let v43 = self.alloc.policy.slow_path == SlowPathPolicy::V43;
+        let v43 = self.alloc.policy.slow_path.rounds == SlowPathRounds::WhileProgress;
         let at_once = v43 && gfp.contains(Gfp::THISNODE) && !gfp.contains(Gfp::DIRECT_RECLAIM);
         if !memalloc || order > Order::ZERO || nodes.is_some() || hardwall || at_once {
             return;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater_core::config::SlowPathPolicy;
+use highwater_core::config::SlowPathRounds;
 use highwater_core::host::CpuId;
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
@@ -392,7 +392,7 @@ impl Worker<'_, '_> {
             Gfp::GFP_TRANSHUGE,
             Gfp::GFP_TRANSHUGE_LIGHT,
         ]);
-        if self.shared.options.policy.slow_path == SlowPathPolicy::V43 {
+        if self.shared.options.policy.slow_path.rounds == SlowPathRounds::WhileProgress {
             // There it goes on until as much was reclaimed, if need be for ever (spec 01 §11.7).
             gfp -= Gfp::RETRY_MAYFAIL;
         }

@@ -25,6 +25,8 @@ pub struct Cli {
 pub enum Command {
     /// List what can be named: experiments, machines, policies, workloads
     List(ListArgs),
+    /// Show one of them in full: a policy's switches, or what it changes of another
+    Show(ShowArgs),
     /// Run a study's policies with the same seeds and compare them
     Compare(CompareCommand),
     /// Run one workload on one machine under one policy
@@ -69,6 +71,44 @@ pub enum ListKind {
     Policies,
     /// Workloads.
     Workloads,
+}
+
+/// `highwater show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// What to show.
+    #[command(subcommand)]
+    pub what: ShowWhat,
+}
+
+/// What `show` shows.
+#[derive(Debug, Subcommand)]
+pub enum ShowWhat {
+    /// Every switch of a policy, its value and what it decides
+    Policy(ShowPolicyArgs),
+}
+
+impl ShowWhat {
+    /// The format asked for.
+    pub(super) fn format(&self) -> Format {
+        match self {
+            ShowWhat::Policy(args) => args.format,
+        }
+    }
+}
+
+/// `highwater show policy`.
+#[derive(Debug, Args)]
+pub struct ShowPolicyArgs {
+    /// Policy: a name or a file
+    #[arg(value_name = "NAME|FILE")]
+    pub name: String,
+    /// Only the switches that this one sets otherwise
+    #[arg(long, value_name = "NAME|FILE")]
+    pub against: Option<String>,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
 }
 
 /// `highwater compare`.

@@ -10,6 +10,7 @@ mod explain;
 mod list;
 mod proc;
 mod replay;
+mod show;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -74,6 +75,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Outcome, CliError> {
     match command {
         Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Run(args) => compare::run_one(&args),
         Command::Explain(args) => explain::run(&args),

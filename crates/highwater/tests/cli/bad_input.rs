@@ -136,6 +136,9 @@ fn unknown_names() {
     complaint(&["zoneinfo", "--machine", "mainframe"], &["unknown machine", "small-vm"]);
     complaint(&["compare", "999"], &["999"]);
     complaint(&["list", "kernels"], &["kernels"]);
+    complaint(&["show", "kernel", "6.1"], &["kernel"]);
+    complaint(&["show", "policy", "7.0"], &["unknown policy \"7.0\""]);
+    complaint(&["show", "policy", "6.1", "--against", "7.0"], &["unknown policy \"7.0\""]);
     complaint(&["frobnicate"], &["frobnicate"]);
 }
 
@@ -195,7 +198,7 @@ fn toml_typos() {
     complaint(&["zoneinfo", "--machine", &path], &["m.toml:1"]);
     let (_dir, path) = file("p.toml", b"base = \"6.1\"\n[pcp]\nlists = \"order-zero\"\n");
     let args = ["zoneinfo", "--machine", "small-vm", "--policy", &path];
-    complaint(&args, &["p.toml:3: pcp.lists: unknown variant"]);
+    complaint(&args, &["p.toml:3: pcp.lists: must be one of order0, high-order15"]);
     let (_dir, path) = file("p.toml", b"base = \"6.1\"\n[pcp]\nlist = \"order0\"\n");
     let args = ["zoneinfo", "--machine", "small-vm", "--policy", &path];
     complaint(&args, &["p.toml:3: pcp.list: unknown field"]);

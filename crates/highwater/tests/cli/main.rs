@@ -5,6 +5,7 @@ mod check;
 mod explain;
 mod proc;
 mod replay;
+mod show;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -210,22 +210,27 @@ impl<H: Devices> Kernel<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::preset;
+
+    fn of(name: &str) -> ThrottlePolicy {
+        preset(name).unwrap().reclaim.throttle
+    }
 
     #[test]
     fn efficiency_23_16() {
-        let series = &ThrottlePolicy::SERIES_516;
+        let series = &of("series-8");
         assert_eq!(outcome(series, 12, 800, 100), Outcome::GoOn);
         assert_eq!(outcome(series, 12, 800, 101), Outcome::Wake);
         assert_eq!(outcome(series, 10, 800, 100), Outcome::GoOn, "below 10");
         assert_eq!(outcome(series, 9, 800, 100), Outcome::Wait, "some progress is not enough");
-        let first = &ThrottlePolicy::series(3);
+        let first = &of("series-3");
         assert_eq!(outcome(first, 9, 800, 1), Outcome::Wake, "before commit 8 it is");
         assert_eq!(outcome(first, 9, 800, 0), Outcome::Wait);
-        let later = &ThrottlePolicy::THROTTLE_61;
+        let later = &of("6.1");
         assert_eq!(outcome(later, 9, 800, 100), Outcome::GoOn);
         assert_eq!(outcome(later, 1, 800, 0), Outcome::Wait);
         assert_eq!(outcome(later, 1, 800, 1), Outcome::GoOn);
         assert_eq!(outcome(later, 0, 800, 0), Outcome::GoOn);
-        assert_eq!(outcome(&ThrottlePolicy::CONGESTION_515, 1, 800, 0), Outcome::GoOn);
+        assert_eq!(outcome(&of("congestion-wait-5.15"), 1, 800, 0), Outcome::GoOn);
     }
 }

@@ -107,10 +107,9 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
 /// 6.1, with the rules that the file says its kernel had.
 fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
     let mut text = format!("base = \"{POLICY}\"\n");
-    let base = policy_file::load(POLICY)?;
     for (rule, choice) in &captured.policy {
         let key = rule.replace('_', "-");
-        let Some(section) = policy_file::section_of(&base, &key) else {
+        let Some(path) = policy_file::path_of(&key) else {
             return Err(InputError {
                 file: file.to_owned(),
                 line: None,
@@ -118,7 +117,7 @@ fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
                 reason: "no such rule".to_owned(),
             });
         };
-        text += &format!("{section}.{key} = {choice:?}\n");
+        text += &format!("{path} = {choice:?}\n");
     }
     policy_file::parse(file, &text).map_err(|error| InputError {
         file: file.to_owned(),

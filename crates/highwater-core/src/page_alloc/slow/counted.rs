@@ -1,18 +1,13 @@
-//! The slow path: wake kswapd, dip into reserves, compact, reclaim, kill, give up (spec 01 §11).
-//!
-//! Relief comes through [`Relief`]; this module decides in which order it is asked for and when
-//! to stop. The 4.3 version is in [`super::slow_v43`].
-//!
-//! From: [`super::fast`] · to: `reclaim::direct`, `compaction::direct`, OOM killer.
+//! Rounds that are counted (spec 01 §11.1 to §11.6): so many without progress, so many compactions
+//! of each priority, then the OOM killer.
 
-use super::highatomic::ForceUnreserve;
-use super::{
+use super::wait_for_killer;
+use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
+use crate::page::{MigrateType, Order, Pfn};
+use crate::page_alloc::highatomic::ForceUnreserve;
+use crate::page_alloc::{
     AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
 };
-use crate::config::{RetryWait, SlowPathPolicy};
-use crate::host::{Cx, HZ, Host, Lock, Phase, TaskFlags};
-use crate::page::{MigrateType, Order, Pfn};
-use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::{Mark, NodeMask, Zone, ZoneType};
 
 /// Rounds of reclaim without progress before giving up.
@@ -42,18 +37,13 @@ enum Step {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Serves a request whose fast path failed; none is "no page", there is no error code.
-    #[cold]
-    pub(super) fn alloc_slow<R: Relief<H>>(
+    /// Serves a request in rounds that are counted.
+    pub(super) fn alloc_counted<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
         relief: &R,
         mut req: Request<'_>,
     ) -> Option<Pfn> {
-        let _phase = cx.phase(Phase::AllocSlow);
-        if self.policy.slow_path == SlowPathPolicy::V43 {
-            return self.alloc_slow_v43(cx, relief, req);
-        }
         let nodes = req.nodes;
         if req.gfp.contains(Gfp::DIRECT_RECLAIM | Gfp::ATOMIC) {
             // A caller bug: what can block is not atomic.
@@ -127,7 +117,7 @@ impl<H: Host> PageAllocator<H> {
             if untried.contains(&result) {
                 return Step::NoPage;
             }
-            if req.gfp.contains(Gfp::THISNODE) && self.policy.slow_path == SlowPathPolicy::V61 {
+            if self.gives_up_on_node(req) {
                 return Step::NoPage;
             }
             state.compact_priority = CompactPriority::Async;
@@ -261,11 +251,7 @@ impl<H: Host> PageAllocator<H> {
         if !req.gfp.contains(Gfp::NOFAIL) || !req.gfp.contains(Gfp::DIRECT_RECLAIM) {
             return Step::NoPage;
         }
-        let harder = match self.policy.slow_path {
-            SlowPathPolicy::V61 => AllocFlags::MIN_RESERVE,
-            SlowPathPolicy::V517 | SlowPathPolicy::V43 => AllocFlags::NON_BLOCK,
-        };
-        match self.with_and_without_cpuset(cx, relief, req, harder) {
+        match self.with_and_without_cpuset(cx, relief, req, self.nofail_flags()) {
             Some(pfn) => Step::Page(pfn),
             None => {
                 cx.host.yield_now();
@@ -285,96 +271,11 @@ impl<H: Host> PageAllocator<H> {
             .or_else(|| self.get_page(cx, relief, req, flags))
     }
 
-    /// Compaction needs to be allowed to do I/O (not tested for in 5.17).
-    fn can_compact(&self, req: &Request<'_>) -> bool {
-        self.policy.slow_path != SlowPathPolicy::V61 || req.gfp.contains(Gfp::IO)
-    }
-
     /// With HARDWALL: does the cpuset forbid every zone the request could use?
     fn cpuset_forbids_all(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         self.tunables.cpusets
             && req.gfp.contains(Gfp::HARDWALL)
             && req.candidates().all(|(_, e)| !cx.mems_allowed().contains(e.node))
-    }
-
-    /// One wake per change of node along the zonelist (§11.1).
-    pub(super) fn wake_all_kswapds<R: Relief<H>>(
-        &self,
-        cx: &Cx<'_, H>,
-        relief: &R,
-        req: &Request<'_>,
-    ) {
-        let mut last = None;
-        for (_, entry) in req.candidates() {
-            if last != Some(entry.node) {
-                relief.wake_kswapd(self, cx, entry.node, req.gfp, req.order, req.highest);
-                last = Some(entry.node);
-            }
-        }
-    }
-
-    /// §11.3: reclaim, then try again, the second time after giving back what lies idle. Tells how
-    /// many pages were reclaimed.
-    pub(super) fn direct_reclaim<R: Relief<H>>(
-        &self,
-        cx: &Cx<'_, H>,
-        relief: &R,
-        req: &Request<'_>,
-        flags: AllocFlags,
-    ) -> (u64, Option<Pfn>) {
-        let reclaimed = with_memalloc(cx, || relief.reclaim(self, cx, req));
-        if reclaimed == 0 {
-            return (0, None);
-        }
-        if let Some(cache) = self.zonelist_cache(req) {
-            cache.clear();
-        }
-        let mut page = self.get_page(cx, relief, req, flags);
-        if page.is_none() {
-            self.unreserve_highatomic(cx, req, ForceUnreserve::No);
-            self.drain_all(cx, None);
-            page = self.get_page(cx, relief, req, flags);
-        }
-        (reclaimed, page)
-    }
-
-    /// §11.4: compaction at one priority.
-    pub(super) fn direct_compact<R: Relief<H>>(
-        &self,
-        cx: &Cx<'_, H>,
-        relief: &R,
-        req: &Request<'_>,
-        flags: AllocFlags,
-        priority: CompactPriority,
-    ) -> (CompactResult, Option<Pfn>) {
-        if req.order == Order::ZERO {
-            return (CompactResult::Skipped, None);
-        }
-        let _phase = cx.phase(Phase::Compact);
-        let (result, captured) = with_memalloc(cx, || relief.compact(self, cx, req, priority));
-        // A deferred attempt counts as a stall, but not in 4.3.
-        let v43 = self.policy.slow_path == SlowPathPolicy::V43;
-        let untried = matches!(result, CompactResult::Skipped | CompactResult::Absent)
-            || (v43 && result == CompactResult::Deferred);
-        if untried {
-            return (result, None);
-        }
-        self.events.add(cx.cpu(), VmEvent::CompactStall, 1);
-        let page = match captured {
-            Some(pfn) => {
-                self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
-                Some(pfn)
-            }
-            None => self.get_page(cx, relief, req, flags),
-        };
-        match page {
-            Some(pfn) => {
-                relief.compaction_succeeded(self, self.map.page(pfn).zone_id(), req.order);
-                self.events.add(cx.cpu(), VmEvent::CompactSuccess, 1);
-            }
-            None => self.events.add(cx.cpu(), VmEvent::CompactFail, 1),
-        }
-        (result, page)
     }
 
     /// Is another round of reclaim worth it (§11.4)?
@@ -404,17 +305,8 @@ impl<H: Host> PageAllocator<H> {
             }
             return true;
         }
-        let last_resort = exhausted || self.policy.slow_path == SlowPathPolicy::V61;
-        last_resort && self.unreserve_highatomic(cx, req, ForceUnreserve::Yes)
-    }
-
-    /// Up to 5.15: is more than half of what a zone could give waiting to be written (spec 02 §16.1)?
-    fn waits_for_writes<R: Relief<H>>(&self, relief: &R, zone: &Zone<H>) -> bool {
-        if self.policy.reclaim.throttle.retry_wait != RetryWait::WritePending {
-            return false;
-        }
-        let pending = zone.stats.read_exact(ZoneStat::ZoneWritePending as usize);
-        2 * pending > self.reclaimable(zone, relief.can_swap())
+        self.gives_reserve_back(exhausted)
+            && self.unreserve_highatomic(cx, req, ForceUnreserve::Yes)
     }
 
     /// The first zone that would pass its minimum if everything reclaimable were free.
@@ -430,16 +322,6 @@ impl<H: Host> PageAllocator<H> {
             let min = zone.mark(Mark::Min);
             zone.watermark_ok(rule, req.order, min, req.highest, flags, available)
         })
-    }
-
-    /// Pages reclaim could free from a zone, by its counters; if none, what is free (§11.4).
-    pub(crate) fn reclaimable(&self, zone: &Zone<H>, can_swap: bool) -> u64 {
-        let stat = |item: ZoneStat| zone.stats.read(item as usize);
-        let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);
-        if can_swap {
-            pages += stat(ZoneStat::ZoneInactiveAnon) + stat(ZoneStat::ZoneActiveAnon);
-        }
-        if pages == 0 { zone.nr_free_pages_exact() } else { pages }
     }
 
     /// Is another compaction worth it, perhaps at a higher priority (§11.4)?
@@ -495,27 +377,6 @@ impl<H: Host> PageAllocator<H> {
             zone.watermark_ok(rule, Order::ZERO, mark, req.highest, cma, available)
         })
     }
-
-    /// Nodes with memory, as a set.
-    pub(super) fn nodes_with_memory(&self) -> NodeMask {
-        self.populated_zones().fold(NodeMask::EMPTY, |mask, zone| mask.with(zone.node))
-    }
-}
-
-/// Somebody else kills: looks again after a tick.
-pub(super) fn wait_for_killer<H: Host>(cx: &Cx<'_, H>) {
-    let _phase = cx.phase(Phase::OomKill);
-    cx.host.sleep_jiffies(1);
-}
-
-/// Runs relief with PF_MEMALLOC set. Other flags may change meanwhile (a killer marks its victim).
-fn with_memalloc<H: Host, T>(cx: &Cx<'_, H>, relief: impl FnOnce() -> T) -> T {
-    let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
-    let result = relief();
-    if !before.contains(TaskFlags::MEMALLOC) {
-        cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
-    }
-    result
 }
 
 fn lower_priority(state: &mut State, costly: bool) -> bool {

@@ -1,19 +1,20 @@
-//! The slow path of 4.3 (spec 01 §11.7): no retry counters, congestion waits between rounds.
+//! Rounds for as long as there is progress (4.3; spec 01 §11.7): nothing is counted but the pages
+//! reclaimed, and there are waits for congestion between rounds.
 
-use super::slow::wait_for_killer;
-use super::{
-    AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
-};
+use super::wait_for_killer;
 use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
 use crate::page::{Order, Pfn};
+use crate::page_alloc::{
+    AllocFlags, CompactPriority, CompactResult, Gfp, PageAllocator, Relief, Request, request,
+};
 use crate::zone::ZoneType;
 
 /// How long a round waits for congestion to clear, if the preferred zone is congested.
 const RETRY_WAIT: u64 = HZ / 50;
 
 impl<H: Host> PageAllocator<H> {
-    /// 4.3's loop: compaction, reclaim, OOM, as long as there is progress.
-    pub(super) fn alloc_slow_v43<R: Relief<H>>(
+    /// Serves a request by compaction, reclaim, the OOM killer, as long as there is progress.
+    pub(super) fn alloc_while_progress<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
         relief: &R,
@@ -89,7 +90,7 @@ impl<H: Host> PageAllocator<H> {
             if let Some(pfn) = self.get_page(cx, relief, &req, last) {
                 return Some(pfn);
             }
-            if !self.kill_v43(cx, relief, &req) {
+            if !self.kill_or_pretend(cx, relief, &req) {
                 return self.direct_compact(cx, relief, &req, flags, priority).1;
             }
             cx.host.yield_now();
@@ -102,7 +103,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// One killer at a time: whoever finds another at work waits a tick and counts that as progress.
     /// As in later kernels THISNODE does not kill (the rules of 4.3 do not say).
-    fn kill_v43<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
+    fn kill_or_pretend<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
         let Some(_guard) = self.oom_lock.try_lock(cx.cpu()) else {
             wait_for_killer(cx);
             return true;

@@ -1,0 +1,211 @@
+//! The policy: every before/after switch of the kernels we model, as one run-time value.
+//!
+//! Mechanism asks, policy answers. Each switch is one difference between kernel versions or between
+//! the two sides of a study; nothing else in the core knows a version. A switch is declared once, in
+//! its section's table ([`allocator`], [`reclaim`], [`throttle`]); [`table`] has the form. What
+//! the switches of a kernel are is for [`super::preset`] to say.
+//!
+//! Beside the fields there is the same policy as data: [`Policy::describe`] has every switch with
+//! its words and its values, [`Policy::get`] and [`Policy::set`] go by path,
+//! [`Policy::differences`] compares; [`Policy::default`] is the oldest preset without its name. Files, the book and the swarm know switches from there only.
+
+mod allocator;
+mod reclaim;
+mod table;
+mod throttle;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+pub use allocator::*;
+pub use reclaim::*;
+pub use table::{Choice, PolicyError, PolicyField, Value, Values};
+use table::{Section, policy};
+pub use throttle::*;
+
+policy! {
+    /// Everything that distinguishes one kernel's memory management from another's.
+    // spec 01 §15
+    Policy {
+        /// Name shown in reports.
+        name: String,
+        /// Per-CPU lists.
+        pcp: PcpPolicy,
+        /// Watermarks.
+        watermark: WatermarkPolicy,
+        /// How another type's block is chosen and claimed.
+        // spec 01 §9.3, §9.4
+        fallback: FallbackRule = Largest {
+            /// Largest block; claimed iff half is free; stolen pages to list heads (4.3).
+            Largest,
+            /// Smallest suitable for movable requests; compatible pages count (6.1).
+            Compatible,
+        },
+        /// What protects high-order atomic requests.
+        highatomic: HighatomicKind = Reserve {
+            /// Pageblocks of a RESERVE type set aside at boot, the last fallback (4.3).
+            Reserve,
+            /// Pageblocks claimed on demand.
+            HighAtomic,
+        },
+        /// What stops blocks of different pageblock types from merging at order 9 and above.
+        // spec 01 §8
+        merge: MergeRule = NotIsolated {
+            /// Only that one is isolated (up to 5.17).
+            NotIsolated,
+            /// That a type has no per-CPU lists (5.18 on).
+            Mergeable,
+        },
+        /// The slow path.
+        slow_path: SlowPathPolicy,
+        /// Zonelists.
+        zonelist: ZonelistPolicy,
+        /// Compaction.
+        compaction: CompactionPolicy,
+        /// Page reclaim.
+        reclaim: ReclaimPolicy,
+    }
+}
+
+/// A switch that two policies set differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Section and key.
+    pub path: String,
+    /// In the one.
+    pub from: Value<'static>,
+    /// In the other.
+    pub to: Value<'static>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} -> {}", self.path, self.from, self.to)
+    }
+}
+
+impl Policy {
+    /// Every switch, in the order of their declarations.
+    pub fn describe() -> Vec<PolicyField> {
+        let mut fields = Vec::new();
+        Policy::default().visit("", &mut |switch| {
+            fields.push(PolicyField {
+                path: switch.path,
+                doc: switch.doc,
+                values: switch.values,
+                default: switch.value.get(),
+                is_exploratory: switch.is_exploratory,
+            });
+        });
+        fields
+    }
+
+    /// Every switch's path and what this policy sets it to.
+    pub fn values(&self) -> Vec<(String, Value<'static>)> {
+        let mut values = Vec::new();
+        self.clone().visit("", &mut |switch| values.push((switch.path, switch.value.get())));
+        values
+    }
+
+    /// What a switch is set to; none if there is no such switch.
+    pub fn get(&self, path: &str) -> Option<Value<'static>> {
+        self.values().into_iter().find(|(known, _)| known == path).map(|(_, value)| value)
+    }
+
+    /// Sets a switch.
+    ///
+    /// # Errors
+    /// If there is no such switch, or the value is none of those that it may be set to.
+    pub fn set(&mut self, path: &str, value: Value<'_>) -> Result<(), PolicyError> {
+        let mut result = Err(PolicyError::Unknown);
+        self.visit("", &mut |mut switch| {
+            if switch.path == path {
+                result = switch.set(value);
+            }
+        });
+        result
+    }
+
+    /// The switches that another policy sets differently; names do not count.
+    pub fn differences(&self, to: &Policy) -> Vec<Difference> {
+        let pairs = self.values().into_iter().zip(to.values());
+        pairs
+            .filter(|((_, from), (_, to))| from != to)
+            .map(|((path, from), (_, to))| Difference { path, from, to })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_switch_is_described_and_can_be_set_to_each_of_its_values() {
+        let mut paths = BTreeSet::new();
+        for field in Policy::describe() {
+            let path = field.path.as_str();
+            assert!(paths.insert(field.path.clone()), "{path} is declared twice");
+            assert!(field.doc.ends_with('.') && !field.doc.contains("  "), "{path}");
+            assert!(field.values.contain(field.default), "{path}");
+            let mut policy = Policy::default();
+            for rank in 0..field.values.nr_drawn() {
+                let value = field.values.drawn(rank);
+                assert_eq!(policy.set(path, value), Ok(()), "{path} = {value}");
+                assert_eq!(policy.get(path), Some(value));
+            }
+            if let Values::Choices(choices) = field.values {
+                assert!(choices.len() > 1, "{path} chooses");
+                assert!(choices.iter().all(|choice| choice.doc.ends_with('.')), "{path}");
+            }
+        }
+        assert!(paths.len() > 50, "all sections were visited");
+    }
+
+    #[test]
+    fn values_that_a_switch_does_not_have_are_refused() {
+        let before = Policy::default();
+        let mut policy = before.clone();
+        let mut refused = |path, value| policy.set(path, value).unwrap_err().to_string();
+        let choice = Value::Choice("order1");
+        let known = "must be one of order0, high-order15, high-order14";
+        assert_eq!(refused("pcp.lists", choice), known);
+        assert_eq!(refused("pcp.lists", Value::Bool(true)), known);
+        assert_eq!(refused("pcp.refill-falls-back", choice), "must be true or false");
+        assert_eq!(
+            refused("reclaim.lru-batch", Value::Number(16)),
+            "must be a number from 1 to 15"
+        );
+        assert_eq!(refused("reclaim.lru-batch", Value::Number(0)), "must be a number from 1 to 15");
+        for unknown in ["pcp", "pcp.list", "name", "reclaim.throttle", ""] {
+            assert_eq!(refused(unknown, choice), "unknown field", "{unknown}");
+        }
+        assert_eq!(policy, before);
+        assert_eq!(policy.get("pcp.list"), None);
+    }
+
+    #[test]
+    fn differences_have_both_values() {
+        let from = Policy::default();
+        let mut to = from.clone();
+        to.name = "other".to_string();
+        to.reclaim.throttle.node_pass_jiffies += 1;
+        to.pcp.lists = PcpLists::HighOrder14;
+        let texts: Vec<_> = from.differences(&to).iter().map(ToString::to_string).collect();
+        let jiffies = "reclaim.throttle.node-pass-jiffies: 25 -> 26";
+        assert_eq!(texts, ["pcp.lists: order0 -> high-order14", jiffies]);
+        assert_eq!(from.differences(&from), []);
+    }
+
+    #[test]
+    fn names_are_in_kebab_case() {
+        assert_eq!(table::kebab!(HighOrder15), "high-order15");
+        assert_eq!(table::kebab!(BlkMqDead), "blk-mq-dead");
+        assert_eq!(table::kebab!(anon_workingset), "anon-workingset");
+        assert_eq!(table::kebab!(lru), "lru");
+    }
+}

@@ -1,0 +1,96 @@
+//! Switches of page reclaim, of what feeds it, and of compaction's entry.
+
+use super::table::policy;
+use super::throttle::ThrottlePolicy;
+
+policy! {
+    /// Page reclaim and what feeds it.
+    ReclaimPolicy {
+        /// Where LRU lists live.
+        // spec 02 §1
+        lru: LruTopology = Zone {
+            /// One set a zone (up to 4.7).
+            Zone,
+            /// One set a node.
+            Node,
+        },
+        /// What unmapping a young file page does with its young bit (study 003).
+        unmap_young_file: UnmapYoung = MarkAccessed {
+            /// The whole of `mark_page_accessed`: it may activate the page.
+            MarkAccessed,
+            /// Only the referenced bit.
+            SetReferenced,
+        },
+        /// What weighs anonymous against file lists.
+        // spec 02 §8
+        balance: BalanceRule = Rotated {
+            /// Share of rotated pages (up to 5.7).
+            Rotated,
+            /// Cost of getting pages back (5.8 on).
+            Cost,
+        },
+        /// Where new anonymous pages start.
+        // spec 02 §4
+        anon_new: AnonStart = Active {
+            /// Active list (up to 5.8).
+            Active,
+            /// Inactive list.
+            Inactive,
+        },
+        /// What becomes of dirty file pages at the tail.
+        // spec 02 §11 note a
+        dirty_at_tail: DirtyAtTail = Keep {
+            /// Back to the inactive list (up to 4.10).
+            Keep,
+            /// To the active list.
+            Activate,
+        },
+        /// How the rest of a lruvec is scanned once the target is reached and the smaller of its
+        /// two sides dropped, the larger one cut to the same share.
+        // spec 02 §9
+        proportional: Proportional = ScanOut {
+            /// The larger side to the end (5.15, 5.17).
+            ScanOut,
+            /// One more round (6.1).
+            OneRound,
+        },
+        /// Pages a CPU collects before it takes the LRU lock (14 before 4.15).
+        lru_batch: u8 = 14 in (1..=15; 1, 2, 14, 15),
+        /// Buffered writes mark pages accessed (up to 4.6).
+        write_marks_accessed: bool = true,
+        /// munmap holds the address space exclusively while it unmaps (before 4.20).
+        zap_exclusive: bool = true,
+        /// Anonymous pages have shadows and refault (5.9 on).
+        anon_workingset: bool = false,
+        /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
+        /// files that say so (`FileSpec::has_writepage`: ext4).
+        file_pageout: bool = true,
+        // kswapd asks nothing yet: its questions (spec 02 §14, §15: when a node is balanced, what
+        // becomes of the order, who compacts) are a section `kswapd` here once it does.
+        /// How reclaimers are slowed down.
+        throttle: ThrottlePolicy,
+    }
+}
+
+policy! {
+    /// Compaction.
+    CompactionPolicy {
+        /// Which watermark says that a zone has a block already; and above which it has room for
+        /// compaction to work in.
+        // spec 03 §2
+        suitable_mark: SuitableMark = Low {
+            /// The low one for both (4.5).
+            Low,
+            /// The minimum; room above the low one for costly orders.
+            ByCost,
+        },
+        /// For which orders the fragmentation index must say that memory is not merely short.
+        // spec 03 §1
+        index_orders: IndexOrders = Every {
+            /// For every order (4.5).
+            Every,
+            /// For costly orders.
+            Costly,
+        },
+    }
+}

@@ -1,0 +1,120 @@
+//! The slow path: wake kswapd, dip into reserves, compact, reclaim, kill, give up (spec 01 §11).
+//!
+//! A request comes here whose fast path found nothing. It goes through rounds, each of which asks
+//! for [`Relief`] and tries again; which steps a round has, in which order and what ends them is the
+//! policy's ([`SlowPathPolicy`]). The places that ask:
+//!
+//! | place | asks | answers |
+//! |---|---|---|
+//! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`] |
+//! | before compaction | [`can_compact`] | `compaction-needs-io`: only who may do I/O (late 6.1), or all |
+//! | after compaction that was put off | [`was_tried`] | `deferred-is-stall`: a stall, or nothing happened (4.3) |
+//! | after the first compaction for one node | [`gives_up_on_node`] | `thisnode-gives-up`: that was all (late 6.1), or reclaim follows |
+//! | no zone would do even if all was reclaimed | [`gives_reserve_back`] | `unreserve`: now (late 6.1), or after the last round |
+//! | between rounds | [`waits_for_writes`], `Relief::wait_for_devices` | `reclaim.throttle.retry-wait` |
+//! | at the end of one that must not fail | [`nofail_flags`] | `nofail-dip`: as high priority (late 6.1), or as those that cannot wait |
+//!
+//! [`relief_steps`] has the steps that all rounds are made of.
+//!
+//! # Contract of an answer to `rounds`
+//!
+//! The caller guarantees that no lock is held, that the fast path has failed, and that `req` is as
+//! the fast path left it. An answer must return a page prepared for use, or none: there is no error
+//! code. It must give up at once where the request may not wait (no `DIRECT_RECLAIM`) or is made
+//! for reclaim itself (`MEMALLOC`), after one last look into the reserves that it may use. It must
+//! not give up on a `NOFAIL` that may wait, unless the request asks to be given up early for another
+//! reason (`NORETRY`). Each of its rounds must yield, wait or ask for relief, so that others can run.
+//!
+//! From: [`super::fast`] · to: `reclaim::direct`, `compaction::direct`, OOM killer.
+//!
+//! [`alloc_slow`]: PageAllocator::alloc_slow
+//! [`can_compact`]: PageAllocator::can_compact
+//! [`was_tried`]: PageAllocator::was_tried
+//! [`gives_up_on_node`]: PageAllocator::gives_up_on_node
+//! [`gives_reserve_back`]: PageAllocator::gives_reserve_back
+//! [`waits_for_writes`]: PageAllocator::waits_for_writes
+//! [`nofail_flags`]: PageAllocator::nofail_flags
+//! [`SlowPathPolicy`]: crate::config::SlowPathPolicy
+
+mod counted;
+mod relief_steps;
+mod while_progress;
+
+use super::{AllocFlags, CompactResult, Gfp, PageAllocator, Relief, Request};
+use crate::config::{NofailDip, RetryWait, SlowPathRounds, Unreserve};
+use crate::host::{Cx, Host, Phase};
+use crate::page::Pfn;
+use crate::vmstat::ZoneStat;
+use crate::zone::Zone;
+
+impl<H: Host> PageAllocator<H> {
+    /// Serves a request whose fast path failed; none is "no page", there is no error code.
+    #[cold]
+    pub(super) fn alloc_slow<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: Request<'_>,
+    ) -> Option<Pfn> {
+        let _phase = cx.phase(Phase::AllocSlow);
+        match self.policy.slow_path.rounds {
+            SlowPathRounds::WhileProgress => self.alloc_while_progress(cx, relief, req),
+            SlowPathRounds::Counted => self.alloc_counted(cx, relief, req),
+        }
+    }
+
+    /// May compaction run for a request?
+    fn can_compact(&self, req: &Request<'_>) -> bool {
+        !self.policy.slow_path.compaction_needs_io || req.gfp.contains(Gfp::IO)
+    }
+
+    /// Did compaction stall the task, so that it is worth looking at the lists again?
+    fn was_tried(&self, result: CompactResult) -> bool {
+        match result {
+            CompactResult::Skipped | CompactResult::Absent => false,
+            CompactResult::Deferred => self.policy.slow_path.deferred_is_stall,
+            CompactResult::Contended
+            | CompactResult::Partial
+            | CompactResult::Complete
+            | CompactResult::Success => true,
+        }
+    }
+
+    /// Is a costly request without retries over, once compaction could not make room on the one
+    /// node that it may use?
+    fn gives_up_on_node(&self, req: &Request<'_>) -> bool {
+        self.policy.slow_path.thisnode_gives_up && req.gfp.contains(Gfp::THISNODE)
+    }
+
+    /// Reclaim has no prospects: do atomic requests lose their reserve? `exhausted`: all rounds
+    /// without progress are used up.
+    fn gives_reserve_back(&self, exhausted: bool) -> bool {
+        match self.policy.slow_path.unreserve {
+            Unreserve::WhenExhausted => exhausted,
+            Unreserve::WhenHopeless => true,
+        }
+    }
+
+    /// Up to 5.15: is more than half of what a zone could give waiting to be written (spec 02 §16.1)?
+    fn waits_for_writes<R: Relief<H>>(&self, relief: &R, zone: &Zone<H>) -> bool {
+        if self.policy.reclaim.throttle.retry_wait != RetryWait::WritePending {
+            return false;
+        }
+        let pending = zone.stats.read_exact(ZoneStat::ZoneWritePending as usize);
+        2 * pending > self.reclaimable(zone, relief.can_swap())
+    }
+
+    /// What a request that must not fail may do in the end.
+    fn nofail_flags(&self) -> AllocFlags {
+        match self.policy.slow_path.nofail_dip {
+            NofailDip::NonBlock => AllocFlags::NON_BLOCK,
+            NofailDip::MinReserve => AllocFlags::MIN_RESERVE,
+        }
+    }
+}
+
+/// Somebody else kills: looks again after a tick.
+pub(super) fn wait_for_killer<H: Host>(cx: &Cx<'_, H>) {
+    let _phase = cx.phase(Phase::OomKill);
+    cx.host.sleep_jiffies(1);
+}

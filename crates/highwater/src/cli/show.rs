@@ -1,0 +1,47 @@
+//! `highwater show`.
+
+use highwater_core::config::Policy;
+use highwater_report::{Layout, Table};
+
+use super::args::{ShowArgs, ShowWhat};
+use super::{CliError, Outcome, print};
+use crate::policy_file;
+
+/// Shows one of what `list` lists, in full.
+pub(super) fn run(args: &ShowArgs) -> Result<Outcome, CliError> {
+    let table = match &args.what {
+        ShowWhat::Policy(policy) => {
+            let shown = policy_file::load(&policy.name)?;
+            match &policy.against {
+                None => all(&shown),
+                Some(other) => differences(&policy_file::load(other)?, &shown),
+            }
+        }
+    };
+    print(&args.what.format().renderer().tables(&[table]))?;
+    Ok(Outcome::Done)
+}
+
+/// Every switch with its value and what it decides.
+fn all(policy: &Policy) -> Table {
+    let title = format!("policy {}", policy.name);
+    let mut table = Table::new(title, &["key", "value", "about"], Vec::new(), Layout::Fitted);
+    for (field, (path, value)) in Policy::describe().iter().zip(policy.values()) {
+        table.push(&[&path, &value.to_string(), field.doc], Vec::new());
+    }
+    table
+}
+
+/// The switches that `shown` sets otherwise than `other`.
+fn differences(other: &Policy, shown: &Policy) -> Table {
+    let title = format!("policy {} against {}", shown.name, other.name);
+    let labels = ["key", &other.name, &shown.name, "about"];
+    let mut table = Table::new(title, &labels, Vec::new(), Layout::Fitted);
+    let fields = Policy::describe();
+    for difference in other.differences(shown) {
+        let field = fields.iter().find(|field| field.path == difference.path);
+        let (from, to) = (difference.from.to_string(), difference.to.to_string());
+        table.push(&[&difference.path, &from, &to, field.map_or("", |f| f.doc)], Vec::new());
+    }
+    table
+}

@@ -1,0 +1,132 @@
+//! What the book says of policies is what the core's tables say. The parts between markers of
+//! `docs/src/policies.md` are made here:
+//!
+//! ```text
+//! UPDATE_BOOK=1 cargo test -p highwater --test book
+//! ```
+//!
+//! writes them anew. Their difference then shows what a change of a table means for each preset.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use highwater_core::config::{PRESETS, Policy, PolicyField, Values, preset, preset_base};
+
+const PAGE: &str = "docs/src/policies.md";
+
+fn of(name: &str) -> Policy {
+    preset(name).expect(name)
+}
+
+/// Presets that are kernels: their names are versions. Oldest first.
+fn kernels() -> Vec<&'static str> {
+    let is_version = |name: &str| name.chars().all(|c| c.is_ascii_digit() || c == '.');
+    PRESETS.iter().map(|(name, _)| *name).filter(|name| is_version(name)).collect()
+}
+
+/// Every preset with its line.
+fn presets() -> String {
+    let mut text = "| preset | is |\n|---|---|\n".to_owned();
+    for (name, about) in PRESETS {
+        writeln!(text, "| `{name}` | {about} |").unwrap();
+    }
+    text
+}
+
+/// Every preset as its differences from the one it stands on, those below before those above.
+fn differences() -> String {
+    fn above(base: Option<&str>, text: &mut String) {
+        for (name, _) in PRESETS.iter().filter(|(name, _)| preset_base(name) == base) {
+            match base {
+                None => {
+                    writeln!(text, "- **`{name}`**: the first value of each key below").unwrap()
+                }
+                Some(base) => {
+                    let differences = of(base).differences(&of(name));
+                    let with = if differences.is_empty() { "" } else { " with" };
+                    writeln!(text, "- **`{name}`**: `{base}`{with}").unwrap();
+                    for d in differences {
+                        writeln!(text, "  - `{}`: `{}` → `{}`", d.path, d.from, d.to).unwrap();
+                    }
+                }
+            }
+            above(Some(name), text);
+        }
+    }
+    let mut text = String::new();
+    above(None, &mut text);
+    text
+}
+
+/// What the switch was in the first kernel, and since when it is something else.
+fn history(field: &PolicyField) -> String {
+    let mut values = kernels().into_iter().map(|name| (name, of(name).get(&field.path)));
+    let (_, mut last) = values.next().expect("there are kernels");
+    let mut text = format!("`{}`", last.expect("it is a switch"));
+    for (name, value) in values {
+        if value != last {
+            write!(text, ", {name} `{}`", value.expect("it is a switch")).unwrap();
+            last = value;
+        }
+    }
+    text
+}
+
+fn values(field: &PolicyField) -> String {
+    match field.values {
+        Values::Choices(choices) => {
+            let line = |c: &highwater_core::config::Choice| format!("`{}`: {}", c.name, c.doc);
+            choices.iter().map(line).collect::<Vec<_>>().join("<br>")
+        }
+        Values::Bool | Values::Numbers { .. } => field.values.to_string(),
+    }
+}
+
+/// Every key, a table for each section.
+fn keys() -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for field in Policy::describe() {
+        let (section, key) = field.path.rsplit_once('.').unwrap_or(("", &field.path));
+        if last.as_deref() != Some(section) {
+            let heading = if section.is_empty() { "Without a section" } else { section };
+            let tick = if section.is_empty() { "" } else { "`" };
+            let (open, close) = if section.is_empty() { ("", "") } else { ("[", "]") };
+            write!(text, "\n### {tick}{open}{heading}{close}{tick}\n\n").unwrap();
+            text += "| key | what it decides | values | kernels |\n|---|---|---|---|\n";
+            last = Some(section.to_owned());
+        }
+        let (doc, values, history) = (field.doc, values(&field), history(&field));
+        writeln!(text, "| `{key}` | {doc} | {values} | {history} |").unwrap();
+    }
+    text
+}
+
+/// The text with a new part between the markers of a name.
+fn with_part(text: &str, name: &str, part: &str) -> String {
+    let marker = |word| format!("<!-- {word} {name}: made by crates/highwater/tests/book.rs -->");
+    let (begin, end) = (marker("begin"), marker("end"));
+    let from = text.find(&begin).expect("the page has the marker") + begin.len();
+    let to = text.find(&end).expect("the page has the marker");
+    format!("{}\n\n{}\n\n{}", &text[..from], part.trim(), &text[to..])
+}
+
+#[test]
+fn the_book_says_what_the_policy_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
+    let text = fs::read_to_string(&path).expect("the page is there");
+    let mut made = text.clone();
+    for (name, part) in [("presets", presets()), ("differences", differences()), ("keys", keys())] {
+        made = with_part(&made, name, &part);
+    }
+    if made == text {
+        return;
+    }
+    assert!(
+        std::env::var_os("UPDATE_BOOK").is_some(),
+        "{PAGE} is not what the policy tables say; to write it anew:\n  \
+         UPDATE_BOOK=1 cargo test -p highwater --test book"
+    );
+    fs::write(&path, made).expect("the page can be written");
+}

@@ -1,0 +1,33 @@
+//! `show`: one thing in full.
+
+use highwater_core::config::{PRESETS, Policy, preset};
+
+use super::{json, stdout};
+
+#[test]
+fn a_policy_is_shown_with_every_switch() {
+    for (name, _) in PRESETS {
+        let shown = json(&["show", "policy", name, "--format", "json"]);
+        let rows = shown["tables"][0]["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), Policy::describe().len());
+        for (row, (path, value)) in rows.iter().zip(preset(name).unwrap().values()) {
+            assert_eq!(row["labels"][0], path.as_str());
+            assert_eq!(row["labels"][1], value.to_string().as_str());
+        }
+    }
+    let text = stdout(&["show", "policy", "6.1"]);
+    assert!(text.contains("pcp.lists"), "{text}");
+    assert!(text.contains("Which orders per-CPU lists hold, in how many lists."), "{text}");
+}
+
+#[test]
+fn a_policy_is_shown_against_another() {
+    let text = stdout(&["show", "policy", "5.18", "--against", "5.17", "--format", "csv"]);
+    for line in ["pcp.high-order-free,cached,limited,", "merge,not-isolated,mergeable,"] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("watermark."), "{text}");
+    let file = "policies/6.1-no-boost.toml";
+    let text = stdout(&["show", "policy", file, "--against", "6.1", "--format", "csv"]);
+    assert!(text.contains("watermark.boost,true,false,"), "{text}");
+}
