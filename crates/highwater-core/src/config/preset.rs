@@ -1,7 +1,7 @@
 //! Presets: the kernels of spec 01 §15 and the policies of the studies, each as its differences from
 //! a neighbour.
 //!
-//! [`presets!`] is the table. The root, 4.3, is what the switches' declarations say; every other
+//! `presets!` is the table. The root, 4.3, is what the switches' declarations say; every other
 //! preset names the one that it stands on and what it sets otherwise. So kernels read as history, a
 //! switch appears only where some kernel or study changed it, and a new one nowhere but in the
 //! presets that differ from what went before.

@@ -8,7 +8,7 @@ use super::{json, stdout};
 fn a_policy_is_shown_with_every_switch() {
     for (name, _) in PRESETS {
         let shown = json(&["show", "policy", name, "--format", "json"]);
-        let rows = shown["tables"][0]["rows"].as_array().expect("rows");
+        let rows = shown[0]["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), Policy::describe().len());
         for (row, (path, value)) in rows.iter().zip(preset(name).unwrap().values()) {
             assert_eq!(row["labels"][0], path.as_str());

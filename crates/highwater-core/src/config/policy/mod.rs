@@ -3,7 +3,7 @@
 //! Mechanism asks, policy answers. Each switch is one difference between kernel versions or between
 //! the two sides of a study; nothing else in the core knows a version. A switch is declared once, in
 //! its section's table ([`allocator`], [`reclaim`], [`throttle`]); [`table`] has the form. What
-//! the switches of a kernel are is for [`super::preset`] to say.
+//! the switches of a kernel are is for [`mod@super::preset`] to say.
 //!
 //! Beside the fields there is the same policy as data: [`Policy::describe`] has every switch with
 //! its words and its values, [`Policy::get`] and [`Policy::set`] go by path,
