@@ -11,8 +11,8 @@ use std::thread;
 
 use highwater_core::Kernel;
 use highwater_core::config::{Machine, Policy};
-use highwater_core::host::{CpuId, Cx, TaskFlags};
-use highwater_core::kernel::{Daemon, Error, KernelSpec};
+use highwater_core::host::{CpuId, Cx};
+use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
 
 use crate::cpu::{CpuLease, LeaseError};
@@ -121,11 +121,6 @@ impl NativeKernel {
                             return;
                         }
                     };
-                    let memalloc = match daemon {
-                        Daemon::Kswapd(_) => TaskFlags::MEMALLOC,
-                        Daemon::Flusher(_) | Daemon::OomReaper => TaskFlags::empty(),
-                    };
-                    task.cx.set_flags(TaskFlags::KTHREAD | memalloc);
                     let _ = started.send(Ok(()));
                     self.kernel.run_daemon(&task.cx, daemon);
                 });

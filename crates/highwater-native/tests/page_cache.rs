@@ -13,8 +13,8 @@ use highwater_core::Kernel;
 use highwater_core::audit;
 use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, preset};
-use highwater_core::host::{CpuId, Cx, TaskFlags};
-use highwater_core::kernel::{Daemon, Error, KernelSpec};
+use highwater_core::host::{CpuId, Cx};
+use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{File, FileSpec, OpenFile};
 use highwater_core::syscall::FileAdvice;
@@ -86,10 +86,6 @@ fn stress(nr_files: usize, pages: u32, time: Duration) {
                 let cpu = CpuId(NR_WORKERS + at as u16);
                 let _lease = host.enter(cpu).unwrap();
                 let cx = Cx::new(host, cpu);
-                cx.set_flags(match daemon {
-                    Daemon::Kswapd(_) => TaskFlags::KTHREAD | TaskFlags::MEMALLOC,
-                    _ => TaskFlags::KTHREAD,
-                });
                 kernel.run_daemon(&cx, daemon);
             });
         }

@@ -38,7 +38,7 @@ use std::rc::Rc;
 use highwater_core::Kernel;
 use highwater_core::config::{Machine, MachineError, Policy};
 use highwater_core::host::{CpuId, Cx, HZ, TaskFlags};
-use highwater_core::kernel::{Daemon, KernelSpec};
+use highwater_core::kernel::{DaemonCpus, KernelSpec};
 use highwater_core::page_alloc::boot;
 use highwater_core::swap::SwapSpec;
 
@@ -222,21 +222,12 @@ impl SimKernel {
 
     fn start_daemons(&self) {
         for daemon in self.kernel.daemons() {
-            let (name, placement, flags) = match daemon {
-                Daemon::Kswapd(node) => {
-                    let name = format!("kswapd{}", node.0);
-                    let placement = Placement::Node(node.0);
-                    (name, placement, TaskFlags::KTHREAD | TaskFlags::MEMALLOC)
-                }
-                Daemon::Flusher(device) => {
-                    (format!("flusher/{}", device.0), Placement::Anywhere, TaskFlags::KTHREAD)
-                }
-                Daemon::OomReaper => {
-                    ("oom_reaper".to_owned(), Placement::Anywhere, TaskFlags::KTHREAD)
-                }
+            let placement = match daemon.runs_on() {
+                DaemonCpus::Node(node) => Placement::Node(node.0),
+                DaemonCpus::Any => Placement::Anywhere,
             };
-            let spawn = Spawn::new(name).placement(placement).kernel_thread();
-            self.spawn(spawn, flags, move |cx, kernel| kernel.run_daemon(cx, daemon));
+            let spawn = Spawn::new(daemon.name()).placement(placement).kernel_thread();
+            self.spawn(spawn, daemon.flags(), move |cx, kernel| kernel.run_daemon(cx, daemon));
         }
         for cpu in self.cpus() {
             let spawn = Spawn::new(format!("vmstat/{}", cpu.0)).pinned(cpu).kernel_thread();

@@ -5,10 +5,12 @@
 //! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper) are
 //! functions here that a host runs in tasks of its own: [`Kernel::daemons`].
 
+mod daemon;
 mod dirty;
 mod relief;
 
 pub use crate::units::Error;
+pub use daemon::{Daemon, DaemonCpus};
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,11 +25,10 @@ use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
 use crate::reclaim::{DemandDomain, OomState, ReclaimState, ShadowShrinker, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vm::Space;
 use crate::writeback::{DirtyDomain, Writeback};
-use crate::zone::NodeId;
 
 /// What a kernel has besides memory.
 #[derive(Clone, Debug, Default)]
@@ -74,17 +75,6 @@ pub struct Kernel<H: Devices> {
     /// The page of zeros that reads of untouched anonymous memory map.
     pub(crate) zero_page: Pfn,
     pub(crate) is_stopping: AtomicBool,
-}
-
-/// A daemon that the host is to run in a task of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Daemon {
-    /// A node's kswapd: [`Kernel::run_kswapd`].
-    Kswapd(NodeId),
-    /// A device's flusher: [`Kernel::run_flusher`].
-    Flusher(DeviceId),
-    /// [`Kernel::run_oom_reaper`].
-    OomReaper,
 }
 
 impl<H: Devices> Kernel<H> {
@@ -172,37 +162,6 @@ impl<H: Devices> Kernel<H> {
             }
         }
         Ok(())
-    }
-
-    /// The daemons that a host has to run.
-    pub fn daemons(&self) -> Vec<Daemon> {
-        let nodes = self.mem.nodes().iter().filter(|node| self.mem.zones_of(node.id).count() > 0);
-        let mut all: Vec<_> = nodes.map(|node| Daemon::Kswapd(node.id)).collect();
-        all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
-        all.push(Daemon::OomReaper);
-        all
-    }
-
-    /// Runs a daemon's body until the kernel shuts down.
-    pub fn run_daemon(&self, cx: &Cx<'_, H>, daemon: Daemon) {
-        match daemon {
-            Daemon::Kswapd(node) => self.run_kswapd(cx, node),
-            Daemon::Flusher(device) => self.run_flusher(cx, device),
-            Daemon::OomReaper => self.run_oom_reaper(cx),
-        }
-    }
-
-    /// Tells the daemons to return.
-    pub fn shut_down(&self, cx: &Cx<'_, H>) {
-        // Before the queues are looked at: who is about to sleep sees it.
-        self.is_stopping.store(true, SeqCst);
-        for node in self.reclaim.nodes() {
-            node.kswapd_wait.wake_all(cx.host, cx.cpu());
-        }
-        for device in &self.writeback {
-            device.wait.wake_all(cx.host, cx.cpu());
-        }
-        self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
     }
 
     /// True once daemons should return.

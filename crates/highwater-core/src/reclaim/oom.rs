@@ -143,8 +143,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The reaper's body; returns when the kernel shuts down.
-    pub fn run_oom_reaper(&self, cx: &Cx<'_, H>) {
-        let before = cx.set_flags(cx.flags() | TaskFlags::KTHREAD);
+    pub(crate) fn run_oom_reaper(&self, cx: &Cx<'_, H>) {
         let queue = &self.oom.reaper_wait;
         let next = || self.oom.victims.lock(cx.cpu()).front().map(|(due, _)| *due);
         loop {
@@ -163,7 +162,6 @@ impl<H: Devices> Kernel<H> {
                 self.reap(cx, &space);
             }
         }
-        cx.set_flags(before);
     }
 
     pub(super) fn reap(&self, cx: &Cx<'_, H>, space: &Space<H>) {

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use super::{Rates, RecentCount, limits};
 use crate::block::DeviceId;
-use crate::host::{Cx, Devices, HZ, Lock, Phase, TaskFlags, Tasks, Urgency};
+use crate::host::{Cx, Devices, HZ, Lock, Phase, Tasks, Urgency};
 use crate::kernel::Kernel;
 use crate::page_cache::{File, Mark};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -215,10 +215,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The flusher's body; returns when the kernel shuts down.
-    pub fn run_flusher(&self, cx: &Cx<'_, H>, device: DeviceId) {
+    pub(crate) fn run_flusher(&self, cx: &Cx<'_, H>, device: DeviceId) {
         let wb = &self.writeback[usize::from(device.0)];
-        let before = cx.set_flags(TaskFlags::empty());
-        cx.set_flags(before | TaskFlags::KTHREAD | TaskFlags::WORKER);
         wb.has_flusher.store(true, Relaxed);
         while !self.is_stopping() {
             self.wait_for_work(cx, wb);
@@ -227,7 +225,6 @@ impl<H: Devices> Kernel<H> {
             }
         }
         wb.has_flusher.store(false, Relaxed);
-        cx.set_flags(before);
     }
 
     fn wait_for_work(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {

@@ -1,0 +1,99 @@
+//! The kernel's daemons: what each is called, where it runs, as what, and its body.
+//!
+//! Stated once, here, for every host: a host makes a task for each of [`Kernel::daemons`], on a CPU that
+//! [`Daemon::runs_on`] allows, and has it call [`Kernel::run_daemon`], which returns when the kernel shuts
+//! down.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Kernel;
+use crate::host::{Cx, Devices, TaskFlags};
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::units::{DeviceId, NodeId};
+
+/// A daemon that the host is to run in a task of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// A node's kswapd.
+    Kswapd(NodeId),
+    /// A device's flusher.
+    Flusher(DeviceId),
+    /// Takes the memory of tasks that the OOM killer chose and that do not die by themselves.
+    OomReaper,
+}
+
+/// CPUs that a daemon runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DaemonCpus {
+    /// Any.
+    Any,
+    /// Those of a node.
+    Node(NodeId),
+}
+
+impl Daemon {
+    /// Its name, as `ps` shows it.
+    pub fn name(self) -> String {
+        match self {
+            Daemon::Kswapd(node) => format!("kswapd{}", node.0),
+            Daemon::Flusher(device) => format!("flusher/{}", device.0),
+            Daemon::OomReaper => "oom_reaper".into(),
+        }
+    }
+
+    /// Where it runs.
+    pub const fn runs_on(self) -> DaemonCpus {
+        match self {
+            Daemon::Kswapd(node) => DaemonCpus::Node(node),
+            Daemon::Flusher(_) | Daemon::OomReaper => DaemonCpus::Any,
+        }
+    }
+
+    /// What its task is. kswapd may use the reserves: it is what refills them.
+    pub const fn flags(self) -> TaskFlags {
+        match self {
+            Daemon::Kswapd(_) => {
+                TaskFlags::KTHREAD.union(TaskFlags::MEMALLOC).union(TaskFlags::KSWAPD)
+            }
+            Daemon::Flusher(_) => TaskFlags::KTHREAD.union(TaskFlags::WORKER),
+            Daemon::OomReaper => TaskFlags::KTHREAD,
+        }
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// The daemons that a host has to run.
+    pub fn daemons(&self) -> Vec<Daemon> {
+        let nodes = self.mem.nodes().iter().filter(|node| self.mem.zones_of(node.id).count() > 0);
+        let mut all: Vec<_> = nodes.map(|node| Daemon::Kswapd(node.id)).collect();
+        all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
+        all.push(Daemon::OomReaper);
+        all
+    }
+
+    /// A daemon's body, until the kernel shuts down. The calling task is that daemon meanwhile.
+    pub fn run_daemon(&self, cx: &Cx<'_, H>, daemon: Daemon) {
+        let before = cx.set_flags(daemon.flags());
+        match daemon {
+            Daemon::Kswapd(node) => self.run_kswapd(cx, node),
+            Daemon::Flusher(device) => self.run_flusher(cx, device),
+            Daemon::OomReaper => self.run_oom_reaper(cx),
+        }
+        cx.set_flags(before);
+    }
+
+    /// Tells the daemons to return.
+    pub fn shut_down(&self, cx: &Cx<'_, H>) {
+        // Before the queues are looked at: who is about to sleep sees it.
+        self.is_stopping.store(true, SeqCst);
+        for node in self.reclaim.nodes() {
+            node.kswapd_wait.wake_all(cx.host, cx.cpu());
+        }
+        for device in &self.writeback {
+            device.wait.wake_all(cx.host, cx.cpu());
+        }
+        self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
+    }
+}
