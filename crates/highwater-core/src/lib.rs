@@ -1,31 +1,35 @@
 //! Linux-style memory management as a `no_std` core, generic over its host.
 //!
-//! The modules in the order in which they depend on each other:
+//! The modules, lowest first; each knows only those before it:
 //!
 //! | module | is |
 //! |---|---|
-//! | [`units`] | words of the field that depend on nothing |
-//! | [`host`] | what the core asks of its machine: locks, time, memory, cost, trace |
+//! | [`sync`] | atomics, lock classes and their order |
+//! | [`units`] | the words of the field: numbers and names that everything speaks in |
+//! | [`trace`] | typed tracepoints, one declaration each |
+//! | [`host`] | what the core asks of its machine: locks, tasks, time, memory, devices, cost; who runs where |
+//! | [`wait`] | sleeping: wait queues, a reader-writer lock |
 //! | [`config`] | machine, sysctls, policy; kernel presets from 4.3 to 6.1 |
-//! | [`sync`] | atomics, lock classes |
-//! | [`page`] | frame numbers, descriptors, lists |
-//! | [`zone`] | nodes, zones, zonelists, watermarks, boot |
-//! | [`vmstat`] | counters and the text of `/proc/{vmstat,zoneinfo,buddyinfo,pagetypeinfo}` |
-//! | [`trace`] | typed tracepoints |
-//! | [`page_alloc`] | the allocator |
-//! | [`block`] | bios, request queues, the end of transfers |
-//! | [`lru`] | LRU lists, per-CPU batches, mark-accessed, shadows |
+//! | [`page`] | descriptors, folios, lists |
+//! | [`vmstat`] | counters |
+//! | [`zone`] | nodes, zones, zonelists, watermarks |
+//! | [`page_alloc`] | the allocator, and boot |
+//! | [`proc`] | the text of `/proc/{vmstat,zoneinfo,buddyinfo,pagetypeinfo}` |
+//! | [`block`] | plugs, request queues, the end of transfers |
+//! | [`lru`] | LRU lists, per-CPU batches, isolation, mark-accessed, shadows |
 //! | [`page_cache`] | files and their pages |
 //! | [`swap`] | swap areas, the swap cache |
 //! | [`vm`] | address spaces, faults, unmapping, reverse mapping |
 //! | [`writeback`] | dirty limits, flushers |
-//! | [`reclaim`] | kswapd, direct reclaim, the OOM killer |
+//! | [`compaction`] | whether blocks could be made of what is free |
+//! | [`reclaim`] | kswapd, direct reclaim, schemes, throttling, the OOM killer |
+//! | [`syscall`] | what programs call and several of these serve |
 //! | [`kernel`] | [`Kernel`]: all of it together |
 //! | [`audit`] | checkers that stand outside the code they judge |
 //!
 //! # The life of a page
 //!
-//! Born in [`zone::boot`]; asked for in [`page_alloc`] (fast path, watermark, per-CPU lists, buddy
+//! Born in [`page_alloc::boot()`]; asked for in [`page_alloc`] (fast path, watermark, per-CPU lists, buddy
 //! lists; failing, the slow path); mapped by a fault ([`vm`]) or cached for a file ([`page_cache`]);
 //! put on an LRU list ([`lru`]), judged at its tail ([`reclaim`]), written ([`swap`], [`writeback`]);
 //! freed to the per-CPU lists, drained to the buddy lists, merged.
@@ -51,28 +55,50 @@
 
 extern crate alloc;
 
-// In the order of the floors, lowest first (`highwater`'s `tests/tidy.rs` holds them to it).
-pub mod audit;
-pub mod block;
-pub mod compaction;
-pub mod config;
-pub mod host;
-pub mod kernel;
-pub mod lru;
-pub mod page;
-pub mod page_alloc;
-pub mod page_cache;
-pub mod proc;
-pub mod reclaim;
-pub mod swap;
+// The floors, lowest first: a module knows only those before it (`crates/highwater/tests/floors.rs` holds
+// them to that). Blank lines keep the order from being sorted away.
 pub mod sync;
-pub mod syscall;
-pub mod trace;
+
 pub mod units;
-pub mod vm;
-pub mod vmstat;
+
+pub mod trace;
+
+pub mod host;
+
 pub mod wait;
-pub mod writeback;
+
+pub mod config;
+
+pub mod page;
+
+pub mod vmstat;
+
 pub mod zone;
+
+pub mod page_alloc;
+
+pub mod proc;
+
+pub mod block;
+
+pub mod lru;
+
+pub mod page_cache;
+
+pub mod swap;
+
+pub mod vm;
+
+pub mod writeback;
+
+pub mod compaction;
+
+pub mod reclaim;
+
+pub mod syscall;
+
+pub mod kernel;
+
+pub mod audit;
 
 pub use kernel::Kernel;

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Tunables;
-use crate::page::PAGE_SIZE;
-use crate::zone::ZoneType;
+use crate::units::PAGE_SIZE;
+use crate::units::ZoneType;
 
 /// A zone of a node, in pages (spec 01 §1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ const REMOTE_DISTANCE: u16 = 20;
 /// Distance of a node to itself.
 const LOCAL_DISTANCE: u16 = 10;
 /// Most nodes a node set can hold.
-const MAX_NODES: usize = crate::zone::NodeMask::MAX_NODES;
+const MAX_NODES: usize = crate::units::NodeMask::MAX_NODES;
 /// Most frames (4 TiB): their descriptors take 16 GiB.
 const MAX_FRAMES: u64 = 1 << 30;
 /// Most CPUs Linux can be built for.

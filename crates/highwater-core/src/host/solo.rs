@@ -7,9 +7,9 @@ use alloc::rc::Rc;
 use core::cell::{Cell, RefCell, RefMut};
 
 use super::{Cost, CpuId, Devices, Host, IoError, IoRequest, Lock, Tasks};
-use crate::page::{Order, Pfn};
 use crate::sync::order::LockClass;
 use crate::trace::Event;
+use crate::units::{Order, Pfn};
 
 /// Receives the events of a [`Solo`] host.
 pub trait EventSink {

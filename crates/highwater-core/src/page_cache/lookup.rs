@@ -10,11 +10,12 @@ use super::node_memory::Objects;
 use super::{Entry, File, Mark};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::lru::Shadow;
 use crate::page::{Folio, Order, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::Error;
 use crate::vmstat::NodeStat;
 
 /// Pages that lookups and removals take at a time (`PAGEVEC_SIZE`).

@@ -7,8 +7,9 @@
 use super::lookup::{AddError, FILE_GFP, PageBatch};
 use super::{File, OpenFile};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags};
+use crate::units::Error;
 
 /// What came of waiting for a page.
 enum Ready {

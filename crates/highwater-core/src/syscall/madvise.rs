@@ -17,9 +17,10 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags};
+use crate::units::Error;
 use crate::vm::{Area, AreaFlags, Backing, Gather, PageTable, Pte, Rss, Space, Zap};
 
 /// Advice on a range of an address space.

@@ -7,11 +7,12 @@
 use alloc::sync::Arc;
 
 use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{File, OpenFile};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::Error;
 use crate::writeback::WriteReason;
 
 /// What programs write: only the length matters to the model.

@@ -6,9 +6,9 @@ use super::vmscan::vmscan;
 use super::words::tags_differ;
 use super::writeback::writeback;
 // Types and constants that declarations name.
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
 use crate::units::{Gfp, LruKind, PageType, ThrottleReason};
-use crate::zone::{NodeId, ZoneType};
+use crate::units::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
+use crate::units::{NodeId, ZoneType};
 
 /// What a tracepoint's declaration says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

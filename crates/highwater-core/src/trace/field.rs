@@ -5,9 +5,9 @@
 
 use core::fmt;
 
-use crate::page::{MigrateType, Order, Pfn};
 use crate::units::{Gfp, LruKind, PageType, ThrottleReason};
-use crate::zone::{NodeId, ZoneType};
+use crate::units::{MigrateType, Order, Pfn};
+use crate::units::{NodeId, ZoneType};
 
 /// A value that an event may carry.
 pub trait TraceField: Copy {

@@ -1,7 +1,7 @@
 //! The words of the field: numbers with a meaning and small enumerations that say what things are.
 //!
 //! Plain values without behaviour of their own. Everything else speaks in them, and they know nothing of
-//! it: this is the lowest floor. Each is also found where a reader would look for it
+//! it. Each is also found where a reader would look for it
 //! ([`crate::page::Pfn`], [`crate::zone::NodeId`], [`crate::host::CpuId`]).
 
 mod compact;

@@ -11,9 +11,10 @@ use alloc::vec::Vec;
 
 use super::{Area, AreaFlags, Backing, Space, SpaceTables};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Tasks};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::swap::VmaSwapState;
 use crate::sync::order::LockClass;
+use crate::units::Error;
 
 /// Areas taken out of a space, and the range that tables may cover which go with them.
 pub(crate) struct Detached<H: Tasks> {

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use super::{Access, Area, AreaFlags, Space};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
+use crate::units::Error;
 
 impl<H: Devices> Kernel<H> {
     /// Locks a range: its pages are faulted in and never reclaimed.

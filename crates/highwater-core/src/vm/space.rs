@@ -12,11 +12,12 @@ use alloc::vec::Vec;
 use super::tables::Level;
 use super::{Area, PageTable, Pte, SpaceTables, SpaceTask};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags, Pfn, SpaceId};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
+use crate::units::Error;
 use crate::vmstat::NodeStat;
 use crate::wait::RwSem;
 

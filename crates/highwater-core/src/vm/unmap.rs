@@ -17,9 +17,10 @@ use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
 use super::zap::Zap;
 use super::{Area, AreaFlags, Gather, Space};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::Error;
 
 /// Virtual pages that no area uses, around a range that was unmapped: floor and ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

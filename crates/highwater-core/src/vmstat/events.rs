@@ -9,7 +9,7 @@ use super::VmEvent;
 use crate::host::CpuId;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::bump;
-use crate::zone::ZoneType;
+use crate::units::ZoneType;
 
 struct CpuEvents([AtomicU64; VmEvent::COUNT]);
 

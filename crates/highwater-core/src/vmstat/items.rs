@@ -222,7 +222,7 @@ impl NumaStat {
 impl VmEvent {
     /// The event of a per-zone group: `base` is the group's `_dma` event.
     #[inline(always)]
-    pub const fn of_zone(base: VmEvent, zone: crate::zone::ZoneType) -> VmEvent {
+    pub const fn of_zone(base: VmEvent, zone: crate::units::ZoneType) -> VmEvent {
         Self::ALL[base as usize + zone as usize]
     }
 }
@@ -230,7 +230,7 @@ impl VmEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zone::ZoneType;
+    use crate::units::ZoneType;
 
     #[test]
     fn zone_groups_are_contiguous() {

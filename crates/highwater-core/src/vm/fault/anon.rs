@@ -3,9 +3,10 @@
 use super::{Pass, Step};
 use crate::config::AnonStart;
 use crate::host::{Cost, Devices, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
+use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, Pte, Ptes};
 use crate::vmstat::NodeStat;

@@ -5,9 +5,10 @@
 
 use super::{Pass, Step};
 use crate::host::{Cost, Cx, Devices, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SIZE};
 use crate::page_alloc::Gfp;
+use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, FlushRange, PageTable, Pte};
 use crate::vmstat::{NodeStat, VmEvent};

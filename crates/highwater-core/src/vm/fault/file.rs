@@ -4,10 +4,11 @@ use alloc::sync::Arc;
 
 use super::{Pass, Step};
 use crate::host::{Cost, Devices, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{DirtyAccount, OpenFile, ReadMode};
+use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
 use crate::vmstat::{NodeStat, VmEvent};

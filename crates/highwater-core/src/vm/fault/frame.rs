@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 
 use super::{Access, Fault, Pass, Step};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, TaskFlags};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::page::{Folio, Order};
 use crate::page_alloc::Gfp;
+use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, Backing, PageTable, Pte, Ptes, Space};
 use crate::vmstat::{NodeStat, VmEvent};

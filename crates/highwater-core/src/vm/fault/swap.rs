@@ -3,10 +3,11 @@
 use super::{Pass, Step};
 use crate::config::AnonStart;
 use crate::host::{Cost, Devices, IoError, Phase, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags, PageOwner};
 use crate::swap::Slot;
+use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, PageTable, Pte};
 use crate::vmstat::VmEvent;

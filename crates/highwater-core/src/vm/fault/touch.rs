@@ -2,7 +2,8 @@
 
 use super::{Access, Fault, Touched};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
+use crate::units::Error;
 use crate::vm::{PTES, Space};
 
 impl<H: Devices> Kernel<H> {
