@@ -9,7 +9,7 @@
 use super::Control;
 use super::budget::{CLUSTER, inactive_is_low};
 use super::folios::BATCH;
-use crate::config::{BalanceRule, LruTopology};
+use crate::config::LruTopology;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
@@ -65,9 +65,7 @@ impl<H: Devices> Kernel<H> {
         }
 
         let mut rotated = [0; 2];
-        if self.mem.policy.reclaim.balance == BalanceRule::Rotated {
-            rotated[page_type as usize] = referenced;
-        }
+        rotated[page_type as usize] = referenced;
         let lists = [&active[..nr_active], &inactive[..nr_inactive]];
         let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
         self.mem.events.add(cx.cpu(), VmEvent::Pgdeactivate, deactivated);

@@ -1,6 +1,7 @@
 //! State of one reclaim (`struct scan_control`, spec 02 §2).
 
 use super::budget::DEF_PRIORITY;
+use crate::lru::balance::Weights;
 use crate::page_alloc::Gfp;
 use crate::zone::{NodeMask, ZoneType};
 
@@ -71,12 +72,8 @@ pub struct Control {
     pub cache_trim_mode: bool,
     /// Hardly any file pages left.
     pub file_is_tiny: bool,
-    /// Costs at the start of the pass.
-    pub anon_cost: u64,
-    /// Costs at the start of the pass.
-    pub file_cost: u64,
-    /// Up to 5.7: pages scanned and rotated lately, by [`crate::lru::PageType`].
-    pub rotation: [(u64, u64); 2],
+    /// Of the types, as they were at the start of the pass.
+    pub weights: Weights,
     /// Pages judged.
     pub nr_scanned: u64,
     /// Pages freed.
@@ -107,9 +104,7 @@ impl Control {
             compaction_ready: false,
             cache_trim_mode: false,
             file_is_tiny: false,
-            anon_cost: 0,
-            file_cost: 0,
-            rotation: [(0, 0); 2],
+            weights: Weights { anon: 0, file: 0, over: 1 },
             nr_scanned: 0,
             nr_reclaimed: 0,
             nr_announced: 0,

@@ -12,8 +12,8 @@
 use super::budget::{self, DEF_PRIORITY, ModeInput, ScanPlan};
 use super::{Control, PassSums};
 use crate::compaction::{Suitability, compact_gap};
-use crate::config::{BalanceRule, LruTopology};
-use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::config::LruTopology;
+use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::page::Order;
@@ -68,7 +68,7 @@ impl<H: Devices> Kernel<H> {
     /// What a pass goes by (§8.1).
     fn prepare(&self, cx: &Cx<'_, H>, (node, vec): (NodeId, LruVecId), sc: &mut Control) {
         let lists = self.lru.vec(vec);
-        self.read_balance(cx, vec, sc);
+        sc.weights = self.balance_weights(cx, vec);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
         let stats = &self.mem.node(node).stats;
         for page_type in TYPES {
@@ -93,26 +93,6 @@ impl<H: Devices> Kernel<H> {
         let high: u64 = managed.map(|zone| zone.mark(Mark::High)).sum();
         let worth_it = !may_anon && sum(LruKind::InactiveAnon) >> sc.priority != 0;
         sc.file_is_tiny = file + free <= high && (worth_it || !per_node);
-    }
-
-    /// Copies what weighs the types against each other. What counts up to 5.7 fades here: halved once
-    /// a quarter of the type's pages was scanned.
-    fn read_balance(&self, cx: &Cx<'_, H>, vec: LruVecId, sc: &mut Control) {
-        let lists = self.lru.vec(vec);
-        let mut locked = lists.lists.lock(cx.cpu());
-        (sc.anon_cost, sc.file_cost) = (locked.anon_cost, locked.file_cost);
-        if self.mem.policy.reclaim.balance == BalanceRule::Cost {
-            return;
-        }
-        for page_type in TYPES {
-            let [inactive, active] = [false, true].map(|a| lists.size(LruKind::new(page_type, a)));
-            let t = page_type as usize;
-            if locked.scanned[t] > (inactive + active) / 4 {
-                locked.scanned[t] /= 2;
-                locked.rotated[t] /= 2;
-            }
-            sc.rotation[t] = (locked.scanned[t], locked.rotated[t]);
-        }
     }
 
     /// Shrinks one set of lists by its budget (§9).
@@ -173,20 +153,14 @@ impl<H: Devices> Kernel<H> {
     fn scan_targets(&self, vec: LruVecId, sc: &Control) -> budget::Lists {
         let lists = self.lru.vec(vec);
         let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
-        let swappiness = self.mem.tunables.swappiness;
         let input = ModeInput {
             can_swap: sc.may_swap && self.swap.nr_free() > 0,
             priority: sc.priority,
-            swappiness,
+            swappiness: self.mem.tunables.swappiness,
             file_is_tiny: sc.file_is_tiny,
             cache_trim_mode: sc.cache_trim_mode,
         };
-        let mode = budget::mode(input, || match self.mem.policy.reclaim.balance {
-            BalanceRule::Cost => budget::weights_by_cost(swappiness, sc.anon_cost, sc.file_cost),
-            BalanceRule::Rotated => {
-                budget::weights_by_rotation(swappiness, sc.rotation[0], sc.rotation[1])
-            }
-        });
+        let mode = budget::mode(input, sc.weights);
         budget::targets(sizes, sc.priority, mode)
     }
 

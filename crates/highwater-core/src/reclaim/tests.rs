@@ -13,6 +13,7 @@ use crate::block::manual::{DISK, Manual, kernel_with_swap};
 use crate::compaction::Suitability;
 use crate::config::ZoneSpec;
 use crate::host::{CpuId, Cx, Host, Lock, Solo, TaskFlags};
+use crate::lru::balance::{Balance, ByCost};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
 use crate::lru::{BatchKind, LruKind, PageType};
 use crate::page::{MigrateType, Order, PAGE_SIZE, PageFlags, Pfn};
@@ -278,7 +279,8 @@ fn anonymous_pages_leave_in_three_looks() {
     assert_eq!((s.stat(NodeStat::VmscanWrite), s.event(VmEvent::Pswpout)), (32, 32));
     assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 32));
     assert_eq!(s.size(LruKind::InactiveAnon), 32);
-    assert_eq!(s.kernel.lru.vec(VEC).lists.lock(CpuId(0)).anon_cost, 16, "32, halved: small lists");
+    let notes = Balance::Cost(ByCost { costs: [16, 0] });
+    assert_eq!(s.kernel.lru.vec(VEC).lists.lock(CpuId(0)).balance, notes, "32, halved");
     s.complete();
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.event(VmEvent::Pgrotated), 32);
