@@ -5,6 +5,7 @@
 mod machine;
 mod policy;
 mod preset;
+mod scheme;
 mod throttle;
 mod tunables;
 
@@ -16,6 +17,8 @@ pub use policy::{
     SlowPathPolicy, UnmapYoung, WatermarkPolicy, WatermarkTest, ZonelistPolicy,
 };
 pub use preset::{PRESETS, preset};
+pub use scheme::Scheme;
+pub(crate) use scheme::schemes;
 pub use throttle::{
     DeviceCongestion, IsolatedWait, NoProgressWait, NodePassWait, ProgressWake, RetryWait,
     SleepShare, ThrottlePolicy, WakeCount,

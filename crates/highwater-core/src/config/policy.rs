@@ -5,7 +5,7 @@
 
 use alloc::string::String;
 
-use super::ThrottlePolicy;
+use super::{Scheme, ThrottlePolicy};
 
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident,)* }) => {
@@ -298,6 +298,8 @@ choice! {
 pub struct ReclaimPolicy {
     /// kswapd.
     pub kswapd: KswapdModel,
+    /// Which pages of a set of lists go.
+    pub scheme: Scheme,
     /// LRU lists per zone or per node.
     pub lru: LruTopology,
     /// Throttling.

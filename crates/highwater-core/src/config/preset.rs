@@ -2,8 +2,8 @@
 
 use alloc::string::ToString;
 
-use super::ThrottlePolicy;
 use super::policy::*;
+use super::{Scheme, ThrottlePolicy};
 
 /// Name and one-line description of every preset.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -170,6 +170,7 @@ fn v6_1() -> Policy {
         },
         reclaim: ReclaimPolicy {
             kswapd: KswapdModel::Node61,
+            scheme: Scheme::TwoList,
             lru: LruTopology::Node,
             throttle: ThrottlePolicy::THROTTLE_61,
             unmap_young_file: UnmapYoung::MarkAccessed,

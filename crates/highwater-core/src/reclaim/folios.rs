@@ -10,15 +10,20 @@
 //! call at the end. Pages are single (huge ones are not modelled here: the rows of the table that
 //! split them do not apply).
 //!
-//! Key types: [`BatchStats`] (what the pass sums are made of), `Verdict` (the end of one page).
+//! What the uses of a page mean is the scheme's to say ([`Rules`]); everything else about a page is the
+//! same for all of them. The order is by price: what a look at the flags settles comes first, the walk of
+//! a page's mappings after it, a swap slot and unmapping after that, and writing last.
 //!
-//! From: [`super::inactive`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
+//! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (what the pass sums are made of),
+//! `Verdict` (the end of one page).
+//!
+//! From: [`super::batch`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
 
 use super::Control;
 use super::budget::CLUSTER;
 use crate::block::Pool;
-use crate::config::{AnonStart, DirtyAtTail};
+use crate::config::DirtyAtTail;
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -81,43 +86,55 @@ enum Verdict {
     Activate,
 }
 
-/// What the reference check says (§7).
+/// What a page's uses mean for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum References {
+pub(super) enum References {
+    /// It is in use: to the active list, if there is one.
     Activate,
+    /// It stays where it is.
     Keep,
+    /// It goes.
     Reclaim,
-    /// Reclaim, but do not write it.
+    /// It goes, but is not worth a write.
     ReclaimClean,
 }
 
-/// Decides on a page from a walk's result (§7): the number of areas that used it (none: a lock was
-/// contended) and their flags. `was_referenced` = its own flag, cleared by now. True as second
-/// value: set that flag again.
-fn decide(
-    users: Option<u32>,
-    flags: AreaFlags,
-    was_referenced: bool,
-    is_file: bool,
-    anon_new: AnonStart,
-) -> (References, bool) {
-    if flags.contains(AreaFlags::LOCKED) {
-        return (References::Activate, false);
-    }
-    let Some(users) = users else { return (References::Keep, false) };
-    if users == 0 {
-        let clean_only = was_referenced && is_file;
-        return (if clean_only { References::ReclaimClean } else { References::Reclaim }, false);
-    }
-    // Up to 5.8 anonymous pages start active and go back there.
-    let is_old_anon = anon_new == AnonStart::Active && !is_file;
-    let is_exec = flags.contains(AreaFlags::EXEC) && is_file;
-    if was_referenced || users > 1 || is_exec || is_old_anon {
-        (References::Activate, true)
-    } else {
-        (References::Keep, true)
-    }
+/// What a walk of a page's mappings found, and its flags.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Uses {
+    /// Areas in which its mapping was young; none: a lock was contended.
+    pub users: Option<u32>,
+    /// Flags of those areas.
+    pub flags: AreaFlags,
+    /// Its referenced flag, cleared by now.
+    pub was_referenced: bool,
+    /// Page cache, or lazily freed memory.
+    pub is_file: bool,
 }
+
+/// Decides what a page's uses mean. True as second value: set its referenced flag again.
+pub(super) type UseRule = fn(&Uses) -> (References, bool);
+
+/// Where pages go that cannot be reclaimed now: dirty ones, those under writeback or held by somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Busy {
+    /// To the active list, out of the way of the next batches.
+    Activate,
+    /// Back to the head of where they were: the scheme has no active list.
+    Keep,
+}
+
+/// How a scheme has its batches judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// What uses mean; none: nobody looks.
+    pub uses: Option<UseRule>,
+    /// Where pages go that are in use or cannot go.
+    pub busy: Busy,
+}
+
+/// MADV_PAGEOUT: whoever asks for it knows better than any young bit.
+const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate };
 
 /// One batch under way.
 struct Batch<'a, H: Devices> {
@@ -125,7 +142,7 @@ struct Batch<'a, H: Devices> {
     node: NodeId,
     /// The lists they come from.
     vec: LruVecId,
-    ignore_references: bool,
+    rules: Rules,
     stats: BatchStats,
     trail: Trail<H>,
 }
@@ -139,11 +156,11 @@ impl<H: Devices> Kernel<H> {
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         pages: &mut [Pfn],
-        ignore_references: bool,
+        rules: Rules,
     ) -> Shrunk {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
-        let mut batch = Batch { sc, node, vec, ignore_references, stats, trail: Trail::default() };
+        let mut batch = Batch { sc, node, vec, rules, stats, trail: Trail::default() };
         let mut freed = [Pfn(0); BATCH];
         let (mut nr_freed, mut kept) = (0, 0);
         for at in 0..pages.len() {
@@ -155,7 +172,7 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             if verdict == Verdict::Activate {
-                self.activate(cx, &mut batch.stats, pfn);
+                self.activate(cx, &mut batch, pfn);
             }
             if verdict != Verdict::KeepUnlocked {
                 self.unlock_page(cx, pfn);
@@ -186,7 +203,7 @@ impl<H: Devices> Kernel<H> {
                 batch.copy_from_slice(chunk);
                 let page = self.mem.map.page(chunk[0]);
                 let at = (node_of(chunk[0]), self.lru.id_of(page));
-                let shrunk = self.shrink_pages(cx, at, &mut sc, batch, true);
+                let shrunk = self.shrink_pages(cx, at, &mut sc, batch, PAGEOUT);
                 reclaimed += shrunk.reclaimed;
                 for &pfn in &batch[..shrunk.kept] {
                     self.putback_page(cx, pfn);
@@ -217,9 +234,9 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::WRITEBACK) {
             return self.under_writeback(batch, page);
         }
-        let references = match batch.ignore_references {
-            true => References::Reclaim,
-            false => self.check_references(cx, batch, pfn),
+        let references = match batch.rules.uses {
+            None => References::Reclaim,
+            Some(rule) => self.check_references(cx, batch, pfn, rule),
         };
         match references {
             References::Activate => return Verdict::Activate,
@@ -314,17 +331,23 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Step 7.
-    fn check_references(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) -> References {
+    /// Step 7. Whatever the rule makes of the uses, looking has cleared them: the next look finds what
+    /// was used since.
+    fn check_references(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        pfn: Pfn,
+        rule: UseRule,
+    ) -> References {
         let page = self.mem.map.page(pfn);
         let (users, flags) = match self.page_referenced(cx, pfn, &mut batch.trail) {
             Referenced::By(users, flags) => (Some(users), flags),
             Referenced::Contended => (None, AreaFlags::empty()),
         };
         let was_referenced = page.flag_test_clear::<H>(PageFlags::REFERENCED);
-        let anon_new = self.mem.policy.reclaim.anon_new;
-        let (verdict, set_again) =
-            decide(users, flags, was_referenced, page.is_file_lru(), anon_new);
+        let is_file = page.is_file_lru();
+        let (verdict, set_again) = rule(&Uses { users, flags, was_referenced, is_file });
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
         }
@@ -438,8 +461,9 @@ impl<H: Devices> Kernel<H> {
         Verdict::Free
     }
 
-    /// To the active list, unless mlock claims the page; a swap cache page may give up its slot.
-    fn activate(&self, cx: &Cx<'_, H>, stats: &mut BatchStats, pfn: Pfn) {
+    /// To the active list if the scheme has one, unless mlock claims the page; a swap cache page may give
+    /// up its slot.
+    fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, pfn: Pfn) {
         let page = self.mem.map.page(pfn);
         let marks = page.marks();
         if marks.contains(PageFlags::SWAPCACHE)
@@ -447,38 +471,9 @@ impl<H: Devices> Kernel<H> {
         {
             self.free_swap_cache(cx, pfn, false);
         }
-        if !page.is(PageFlags::MLOCKED) {
+        if batch.rules.busy == Busy::Activate && !page.is(PageFlags::MLOCKED) {
             page.flag_set::<H>(PageFlags::ACTIVE);
-            stats.activate[PageType::of(page) as usize] += 1;
+            batch.stats.activate[PageType::of(page) as usize] += 1;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_23_10() {
-        use References::*;
-        let (none, exec) = (AreaFlags::empty(), AreaFlags::EXEC);
-        let table = [
-            (Some(1), false, none, true, Keep, true),
-            (Some(1), true, none, false, Activate, true),
-            (Some(2), false, none, false, Activate, true),
-            (Some(1), false, exec, true, Activate, true),
-            (Some(1), false, exec, false, Keep, true),
-            (Some(0), true, none, true, ReclaimClean, false),
-            (Some(0), true, none, false, Reclaim, false),
-            (None, true, none, true, Keep, false),
-        ];
-        for (users, referenced, flags, is_file, verdict, set_again) in table {
-            let got = decide(users, flags, referenced, is_file, AnonStart::Inactive);
-            assert_eq!(got, (verdict, set_again), "{users:?} {referenced} {flags:?} {is_file}");
-        }
-        let locked = decide(Some(0), AreaFlags::LOCKED, false, true, AnonStart::Inactive);
-        assert_eq!(locked, (Activate, false));
-        let old_anon = decide(Some(1), none, false, false, AnonStart::Active);
-        assert_eq!(old_anon, (Activate, true));
     }
 }

@@ -1,23 +1,40 @@
-//! Inactive lists: the tail (spec 02 §10).
+//! Batches: what schemes are made of.
 //!
-//! [`Kernel::shrink_inactive`] takes a batch off the tail, has it judged ([`super::folios`]) and puts
-//! back what stays.
+//! A scheme says which list, how many pages, and what their uses mean; a batch does the rest. There are
+//! two kinds. [`Kernel::reclaim_batch`] takes pages off the tail of an inactive list, has them judged
+//! ([`super::folios`]) and puts back what stays. [`Kernel::refill_batch`] takes pages from an active list
+//! down to the inactive one.
 //!
-//! From: [`super::node_pass`] · to: `lru::isolate`, [`super::folios`].
+//! Both work on at most 32 pages, off their lists and with a reference each, so that judging, which may
+//! write and wait, needs no lock: `lru_lock` is held to take them and to put them back. That is what
+//! keeps it short although every fault and every read needs it too. The price is that pages in batches
+//! are on no list. With enough reclaimers a list may look empty while all its pages are in their hands,
+//! so they are counted (nr_isolated), and who would take too many waits first.
+//!
+//! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
 use super::budget::CLUSTER;
-use super::folios::{BATCH, BatchStats};
+use super::folios::{BATCH, BatchStats, Busy, Rules};
 use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
-use crate::page::Pfn;
+use crate::page::{PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, ShrinkInactive, VmscanEvent, narrow};
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::WriteReason;
 use crate::zone::NodeId;
+
+/// What a scheme found at an active page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// It was used: it counts for the balance of the types.
+    pub was_used: bool,
+    /// It stays active.
+    pub stays: bool,
+}
 
 /// True if so many pages of a type are isolated on a node that reclaimers would find nothing left
 /// (§10). Those that may do I/O and enter filesystems give way earlier, so that they do not hold up
@@ -35,15 +52,16 @@ const fn isolated_stat(page_type: PageType) -> NodeStat {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Shrinks the inactive list of a type of the lists `vec` by a batch of `want` pages at
-    /// most; the pages freed.
-    pub(super) fn shrink_inactive(
+    /// Takes a batch of `want` pages at most off the tail of the inactive list of a type, reclaims those
+    /// that `rules` let go and puts the others back; the pages freed.
+    pub(super) fn reclaim_batch(
         &self,
         cx: &Cx<'_, H>,
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         page_type: PageType,
         want: u64,
+        rules: Rules,
     ) -> u64 {
         let _phase = cx.phase(Phase::ShrinkInactive);
         let mut has_waited = false;
@@ -74,10 +92,14 @@ impl<H: Devices> Kernel<H> {
             return 0;
         }
 
-        let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], false);
+        let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], rules);
 
         let stats = shrunk.stats;
-        self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], stats.activate);
+        let mut rotated = stats.activate;
+        if rules.busy == Busy::Keep {
+            rotated[page_type as usize] += stats.ref_keep;
+        }
+        self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], rotated);
         self.count_isolated(cx, node, page_type, -(isolated.taken as i64));
         let (steal, steal_type) = match (sc.is_kswapd, page_type) {
             (true, PageType::Anon) => (VmEvent::PgstealKswapd, VmEvent::PgstealAnon),
@@ -101,8 +123,69 @@ impl<H: Devices> Kernel<H> {
         shrunk.reclaimed
     }
 
+    /// Takes a batch of `want` pages at most off the tail of the active list of a type and puts them on
+    /// the inactive one, except those that `look` says stay.
+    pub(super) fn refill_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        (node, vec): (NodeId, LruVecId),
+        sc: &Control,
+        page_type: PageType,
+        want: u64,
+        mut look: impl FnMut(Pfn) -> Look,
+    ) {
+        let _phase = cx.phase(Phase::ShrinkActive);
+        self.lru_add_drain(cx);
+        let mut pages = [Pfn(0); BATCH];
+        let list = LruKind::new(page_type, true);
+        let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
+        self.count_isolated(cx, node, page_type, isolated.taken as i64);
+        self.mem.events.add(cx.cpu(), VmEvent::Pgrefill, isolated.scanned);
+
+        // Both in the order in which they were taken.
+        let (mut active, mut inactive) = ([Pfn(0); BATCH], [Pfn(0); BATCH]);
+        let (mut nr_active, mut nr_inactive) = (0, 0);
+        let mut nr_used = 0;
+        for &pfn in &pages[..isolated.taken] {
+            let page = self.mem.map.page(pfn);
+            if !page.is_evictable() {
+                self.putback_page(cx, pfn);
+                continue;
+            }
+            let Look { was_used, stays } = look(pfn);
+            nr_used += u64::from(was_used);
+            if stays {
+                active[nr_active] = pfn;
+                nr_active += 1;
+                continue;
+            }
+            // It was active once: should it come back soon after it was evicted, it belonged to those
+            // in use (rules/workingset.md#flag).
+            page.flag_clear::<H>(PageFlags::ACTIVE);
+            page.flag_set::<H>(PageFlags::WORKINGSET);
+            inactive[nr_inactive] = pfn;
+            nr_inactive += 1;
+        }
+
+        let mut rotated = [0; 2];
+        rotated[page_type as usize] = nr_used;
+        let lists = [&active[..nr_active], &inactive[..nr_inactive]];
+        let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
+        self.mem.events.add(cx.cpu(), VmEvent::Pgdeactivate, deactivated);
+        self.count_isolated(cx, node, page_type, -(isolated.taken as i64));
+        cx.event(Event::Vmscan(VmscanEvent::LruShrinkActive {
+            nid: node,
+            nr_taken: isolated.taken as u16,
+            nr_active: nr_active as u16,
+            nr_deactivated: deactivated as u16,
+            nr_referenced: nr_active as u16,
+            priority: sc.priority,
+            page_type,
+        }));
+    }
+
     /// Takes pages off the tail of a list, with its trace event.
-    pub(super) fn isolate_batch(
+    fn isolate_batch(
         &self,
         cx: &Cx<'_, H>,
         vec: LruVecId,
@@ -126,13 +209,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Counts pages that are off their list for a while.
-    pub(super) fn count_isolated(
-        &self,
-        cx: &Cx<'_, H>,
-        node: NodeId,
-        page_type: PageType,
-        delta: i64,
-    ) {
+    fn count_isolated(&self, cx: &Cx<'_, H>, node: NodeId, page_type: PageType, delta: i64) {
         if delta != 0 {
             let stats = &self.mem.node(node).stats;
             stats.add(cx.cpu(), isolated_stat(page_type) as usize, delta);
