@@ -160,7 +160,7 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             // It was active once: should it come back soon after it was evicted, it belonged to those
-            // in use (rules/workingset.md#flag).
+            // in use (rules/workingset#flag).
             page.flag_clear::<H>(PageFlags::ACTIVE);
             page.flag_set::<H>(PageFlags::WORKINGSET);
             inactive[nr_inactive] = pfn;

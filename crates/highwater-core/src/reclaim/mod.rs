@@ -20,6 +20,8 @@ mod shadow_shrinker;
 mod shrinker;
 mod state;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod throttle;
 

@@ -3,7 +3,7 @@
 use highwater_core::config::{
     AnonStart, BalanceRule, DirtyAtTail, DrainOrder, FallbackRule, FreeFactor, HighOrderFree,
     HighWatermark, HighatomicKind, KswapdModel, LruTopology, MergeRule, MinReserveRule, PRESETS,
-    PcpLists, PcpSizing, Policy, Proportional, SlowPathPolicy, ThrottlePolicy, UnmapYoung,
+    PcpLists, PcpSizing, Policy, Proportional, Scheme, SlowPathPolicy, ThrottlePolicy, UnmapYoung,
     WatermarkTest, preset,
 };
 
@@ -21,6 +21,7 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
     if let Some(rarity) = stream.pick(&[None, Some(10), Some(3)]) {
         turn_reclaim(stream, rarity, &mut policy);
         turn_allocator(stream, rarity, &mut policy);
+        turn(stream, rarity, &mut policy.reclaim.scheme, Scheme::ALL);
         policy.name.push_str(", turned");
     }
     policy

@@ -11,7 +11,7 @@ use crate::lru::PageType;
 /// Pages that were costly lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByCost {
-    /// By [`PageType`]; halved as rules/scan-budget.md#cost says.
+    /// By [`PageType`]; halved as rules/scan-budget#cost says.
     pub costs: [u64; 2],
 }
 
@@ -34,7 +34,7 @@ const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
     if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
 }
 
-/// The weights (rules/scan-budget.md#fract). The sum of both costs is added to each, so that no type
+/// The weights (rules/scan-budget#fract). The sum of both costs is added to each, so that no type
 /// weighs less than about a third of the other for its cost alone: what is never scanned could not
 /// become cheap again.
 const fn weights(swappiness: u64, [anon_cost, file_cost]: [u64; 2]) -> Weights {

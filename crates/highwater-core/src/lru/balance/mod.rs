@@ -28,12 +28,6 @@
 //!
 //! From: `lru::isolate`, `lru::workingset`, `reclaim` · to: nothing.
 
-mod cost;
-mod rotation;
-
-pub use cost::ByCost;
-pub use rotation::ByRotation;
-
 use super::{LruKind, PageType};
 use crate::config::BalanceRule;
 use crate::host::{Cx, Devices, Lock};
@@ -78,7 +72,16 @@ trait Weigh: Default {
 /// Answers by the rule that asks for them. This is the only place where the policy is asked: when the
 /// lists are made, and before a lock is taken for a note that no answer wants.
 macro_rules! answers {
-    ($($rule:ident => $answer:ident,)*) => {
+    ($($rule:ident => $module:ident::$answer:ident,)*) => {
+        $(
+            mod $module;
+            pub use $module::$answer;
+        )*
+
+        /// All rules, for tests that hold every answer to the contract.
+        #[cfg(test)]
+        const RULES: &[BalanceRule] = &[$(BalanceRule::$rule),*];
+
         /// What one set of lists noted.
         #[derive(Debug, PartialEq, Eq)]
         pub enum Balance {
@@ -135,8 +138,8 @@ macro_rules! answers {
 }
 
 answers! {
-    Rotated => ByRotation,
-    Cost => ByCost,
+    Rotated => rotation::ByRotation,
+    Cost => cost::ByCost,
 }
 
 impl<H: Devices> Kernel<H> {
@@ -170,7 +173,7 @@ mod tests {
     /// no swappiness makes reclaim leave both types alone.
     #[test]
     fn nothing_noted_is_weighed_too() {
-        for rule in [BalanceRule::Rotated, BalanceRule::Cost] {
+        for &rule in RULES {
             for swappiness in [0, 1, 60, 100, SWAPPINESS_MAX] {
                 let Weights { anon, file, over } = Balance::new(rule).weights(swappiness, |_| 0);
                 assert!(over > 0 && anon + file > 0, "{rule:?} {swappiness}");
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_long_past_does_not_count() {
         let size = |_| 1000;
-        for rule in [BalanceRule::Rotated, BalanceRule::Cost] {
+        for &rule in RULES {
             let mut balance = Balance::new(rule);
             let differ = |Weights { anon, file, over }| 4 * u64::abs_diff(anon, file) > over;
             assert!(!differ(balance.weights(100, size)), "{rule:?}");

@@ -31,7 +31,7 @@ impl Weigh for ByRotation {
     }
 
     /// What counts fades here, where it is read: halved once a quarter of the type's pages was scanned
-    /// (rules/scan-budget.md#rotated).
+    /// (rules/scan-budget#rotated).
     fn weights(&mut self, swappiness: u64, size: impl Fn(PageType) -> u64) -> Weights {
         for page_type in [PageType::Anon, PageType::File] {
             let t = page_type as usize;

@@ -99,7 +99,7 @@ impl<H: Devices> Kernel<H> {
         cx.set_flags(before);
     }
 
-    /// Wakes a node's kswapd for a request (rules/kswapd.md#wake).
+    /// Wakes a node's kswapd for a request (rules/kswapd#wake).
     pub(crate) fn wakeup_kswapd(
         &self,
         cx: &Cx<'_, H>,

@@ -1,4 +1,4 @@
-//! kswapd of 6.1: when it sleeps, when it is woken (rules/kswapd.md#main-loop).
+//! kswapd of 6.1: when it sleeps, when it is woken (rules/kswapd#main-loop).
 //!
 //! ```text
 //!   asleep ──wake──▶ fetch the request ──▶ balance the node ──▶ nap 1/10 s ──still balanced──▶ asleep

@@ -81,6 +81,8 @@
 //! [`super::budget`], `lru::balance`.
 
 mod share;
+#[cfg(test)]
+mod tests;
 
 use super::Control;
 use super::folios::{Busy, References, Rules, Uses};

@@ -25,7 +25,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// True if so little page cache is left that even all of it, freed, would not lift the zones above
-    /// their high marks (rules/scan-budget.md#tiny-file). To go on with the cache then would take the
+    /// their high marks (rules/scan-budget#tiny-file). To go on with the cache then would take the
     /// programs' own text, again and again, while idle anonymous memory stays.
     pub(super) fn is_short_of_file(&self, at: At) -> bool {
         let (node, vec) = at;

@@ -1,4 +1,4 @@
-//! Active lists: taking pages down (rules/page-decisions.md#active-shrink).
+//! Active lists: taking pages down (rules/page-decisions#active-shrink).
 //!
 //! [`Kernel::shrink_active`] moves a batch from the tail of an active list to the inactive one,
 //! whether the pages were used or not: that is found out there. Only executable file pages that
@@ -60,7 +60,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// True if there are too few inactive pages of a type for the active ones
-    /// (rules/lru.md#inactive-ratio): a page would pass the inactive list before anybody could use it
+    /// (rules/lru#inactive-ratio): a page would pass the inactive list before anybody could use it
     /// again.
     pub(super) fn inactive_list_is_low(&self, vec: LruVecId, page_type: PageType) -> bool {
         let lists = self.lru.vec(vec);

@@ -85,7 +85,7 @@ impl<H: Devices> ReclaimScheme<H> for TwoList {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// What a pass goes by (rules/scan-budget.md#preparation).
+    /// What a pass goes by (rules/scan-budget#preparation).
     fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> Pass {
         let (node, vec) = at;
         let lists = self.lru.vec(vec);
@@ -109,7 +109,7 @@ impl<H: Devices> Kernel<H> {
         Pass { may_deactivate, targets: budget::targets(sizes, sc.priority, mode) }
     }
 
-    /// Shrinks one set of lists by its budget (rules/scan-budget.md#scan-loop). The lists take turns, a
+    /// Shrinks one set of lists by its budget (rules/scan-budget#scan-loop). The lists take turns, a
     /// batch each, so that whatever ends the scan they have been scanned in about the right proportion.
     fn shrink_lists(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control, pass: &Pass) -> u64 {
         let rule = self.mem.policy.reclaim.proportional;

@@ -1,4 +1,4 @@
-//! What the uses of a page at the inactive tail mean (rules/page-decisions.md#reference-check).
+//! What the uses of a page at the inactive tail mean (rules/page-decisions#reference-check).
 //!
 //! A young bit says that a page was used since somebody last cleared it, not how often. So one user is
 //! not enough: the page goes round once more with REFERENCED set, and only a second finding activates it.
