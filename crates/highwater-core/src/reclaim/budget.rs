@@ -1,10 +1,14 @@
 //! How many pages of each list to scan (spec 02 §5, §8, §9): pure sums.
 //!
+//! Nothing here knows how many pages there *should* be. A priority is a share of what there is, a weight a
+//! share of that, and a pass that was too gentle is followed by a harder one: so the same sums do for
+//! machines of any size, and mistakes in the weights cost a pass, not a failure.
+//!
 //! Key types: [`Mode`] (how the lists share the work), [`ScanPlan`] (what is left of it while a
 //! lruvec is shrunk). Lists are in the order of [`crate::lru::LruKind`]: inactive anon, active anon,
 //! inactive file, active file.
 //!
-//! From: [`super::node`] · to: nothing.
+//! From: [`super::scheme`] · to: nothing.
 
 use crate::config::Proportional;
 use crate::lru::PageType;

@@ -149,7 +149,7 @@ impl Stage {
     }
 
     /// A list from tail to head: the next to be looked at first.
-    pub(super) fn from_tail(&self, list: LruKind) -> Vec<Pfn> {
+    pub(super) fn tail_first(&self, list: LruKind) -> Vec<Pfn> {
         let lists = self.kernel.lru.vec(VEC).lists.lock(CpuId(0));
         let mut pages: Vec<Pfn> = lists.lists[list as usize].iter(&self.kernel.mem.map).collect();
         pages.reverse();

@@ -34,9 +34,9 @@ const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
     if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
 }
 
-/// The weights (rules/scan-budget#fract). The sum of both costs is added to each, so that no type
-/// weighs less than about a third of the other for its cost alone: what is never scanned could not
-/// become cheap again.
+/// The weights (rules/scan-budget#fract). The sum of both costs is added to each, so that no type gets less
+/// than about a third of the work for its cost alone: of what is never scanned nobody would learn that it
+/// has become cheap again.
 const fn weights(swappiness: u64, [anon_cost, file_cost]: [u64; 2]) -> Weights {
     let sum = anon_cost + file_cost;
     let (a, f) = (sum + anon_cost, sum + file_cost);

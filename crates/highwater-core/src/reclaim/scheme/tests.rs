@@ -116,7 +116,7 @@ fn idle_memory_goes() {
         let (file, _open) = s.cached_file(200);
         let (space, _) = s.touched_space(&s.cx(), 200);
         s.activate(&s.pages(&file, 100));
-        s.activate(&s.from_tail(LruKind::InactiveAnon)[..100]);
+        s.activate(&s.tail_first(LruKind::InactiveAnon)[..100]);
         assert_eq!((s.size(LruKind::ActiveFile), s.size(LruKind::ActiveAnon)), (100, 100));
         for pass in 0.. {
             assert!(pass < 8, "{scheme:?}: {:?}", (file.nr_pages(), space.rss.anon.load(Relaxed)));
@@ -238,7 +238,7 @@ fn unused_file(s: &Stage, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual
     for &pfn in &pfns {
         s.kernel.mem.map.page(pfn).flag_clear::<Manual>(PageFlags::REFERENCED);
     }
-    assert_eq!(s.from_tail(LruKind::InactiveFile), pfns, "in the order in which they came");
+    assert_eq!(s.tail_first(LruKind::InactiveFile), pfns, "in the order in which they came");
     (file, open, pfns)
 }
 
@@ -252,14 +252,14 @@ fn the_hand_gives_a_second_chance() {
     }
     // One batch: a half at priority 1.
     assert_eq!(s.shrink_lists(1), 30);
-    let queue = s.from_tail(LruKind::InactiveFile);
+    let queue = s.tail_first(LruKind::InactiveFile);
     assert_eq!(queue[..32], pages[32..], "they moved up");
     assert_eq!(queue[32..], used[..2], "and these went round, in their order");
     assert!(s.none_is(&used[..2], PageFlags::REFERENCED | PageFlags::ACTIVE));
     assert!(s.all_are(&used[2..], PageFlags::REFERENCED), "the hand was not there yet");
     // Once round: those that were not used again go now, the third one has its chance.
     assert_eq!(s.shrink_lists(0), 33);
-    assert_eq!(s.from_tail(LruKind::InactiveFile), [used[2]]);
+    assert_eq!(s.tail_first(LruKind::InactiveFile), [used[2]]);
     assert_eq!(s.shrink_lists(0), 1);
     assert_eq!(file.nr_pages(), 0);
     assert_eq!(s.sum(&[VmEvent::Pgactivate, VmEvent::Pgdeactivate, VmEvent::Pgrefill]), 0);
@@ -274,7 +274,7 @@ fn active_pages_join_the_queue_as_used() {
     s.activate(&pages[..3]);
     assert!(s.candidates() > 24, "{}: active ones too", s.candidates());
     assert_eq!(s.shrink_lists(0), 29);
-    assert_eq!(s.from_tail(LruKind::InactiveFile), pages[..3]);
+    assert_eq!(s.tail_first(LruKind::InactiveFile), pages[..3]);
     assert_eq!(s.size(LruKind::ActiveFile), 0);
     assert_eq!(s.sum(&[VmEvent::Pgdeactivate]), 3);
     // A batch is never more than was asked for, and the hand came by them within this one.
@@ -292,7 +292,7 @@ fn dirty_pages_go_round() {
         assert!(s.kernel.set_page_dirty(&s.cx(), pfn));
     }
     assert_eq!(s.shrink_lists(0), 24);
-    assert_eq!(s.from_tail(LruKind::InactiveFile), pages[..8]);
+    assert_eq!(s.tail_first(LruKind::InactiveFile), pages[..8]);
     assert_eq!(s.size(LruKind::ActiveFile), 0, "there is one queue");
     assert_eq!(
         s.stat(NodeStat::VmscanImmediateReclaim),
@@ -336,7 +336,7 @@ fn pages_in_use_stay_with_the_hand() {
         s.kernel.delete_file(&cx, &file);
     }
     assert_eq!(s.event(VmEvent::Pswpout), 0);
-    let batch = s.from_tail(LruKind::InactiveAnon);
+    let batch = s.tail_first(LruKind::InactiveAnon);
     assert_eq!((batch.len(), s.size(LruKind::ActiveAnon)), (64, 0));
     assert!(PageType::of(s.kernel.mem.map.page(batch[0])) == PageType::Anon);
     s.check_counters();
