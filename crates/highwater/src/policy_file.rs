@@ -22,6 +22,7 @@ use crate::error::InputError;
 /// Policies that come with the program, beside the presets: name and text.
 const EMBEDDED: &[(&str, &str)] = &[
     ("5.18-capped", include_str!("../../../policies/5.18-capped.toml")),
+    ("6.1-clock", include_str!("../../../policies/6.1-clock.toml")),
     ("6.1-no-boost", include_str!("../../../policies/6.1-no-boost.toml")),
 ];
 
@@ -194,6 +195,8 @@ fn span_of(text: &str, whole: &str) -> std::ops::Range<usize> {
 
 #[cfg(test)]
 mod tests {
+    use highwater_core::config::Scheme;
+
     use super::*;
 
     #[test]
@@ -280,5 +283,19 @@ mod tests {
         let known = "pcp, watermark, fallback, highatomic, merge, slow-path, zonelist, compaction";
         let known = format!("unknown field; there are {known}, reclaim");
         assert_eq!(error(text), format!("p.toml:2: pcb: {known}"));
+    }
+
+    #[test]
+    fn schemes_go_by_name() {
+        let text = "base = \"6.1\"\n[reclaim]\nscheme = \"clock\"\n";
+        let clock = parse("6.1-clock.toml", text).unwrap();
+        assert_eq!(clock, load("6.1-clock").unwrap());
+        assert_eq!(clock.reclaim.scheme, Scheme::Clock);
+        let text = "base = \"6.1\"\n[reclaim]\nscheme = \"lottery\"\n";
+        let error = parse("p.toml", text).unwrap_err().to_string();
+        assert!(error.starts_with("p.toml:3: reclaim.scheme: "), "{error}");
+        for known in ["two-list", "clock", "fifo"] {
+            assert!(error.contains(known), "{error}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use core::cell::{Cell, RefCell};
 
 use super::DeviceSpec;
 use crate::Kernel;
-use crate::config::{Machine, preset};
+use crate::config::{Machine, Policy, preset};
 use crate::host::{
     Cost, CpuId, Cx, Devices, Host, IoError, IoRequest, Solo, SoloLock, TaskFlags, Tasks,
 };
@@ -125,17 +125,20 @@ pub(crate) const DISK: DeviceSpec = DeviceSpec {
 
 /// A kernel of 64 MiB whose devices the test completes.
 pub(crate) fn kernel(host: &Rc<Manual>, devices: &[DeviceSpec]) -> Rc<Kernel<Manual>> {
-    kernel_with_swap(host, devices, Vec::new())
+    kernel_of(host, devices, Vec::new(), |_| {})
 }
 
-/// The same with swap areas.
-pub(crate) fn kernel_with_swap(
+/// The same with swap areas and changes to the policy, which is 6.1.
+pub(crate) fn kernel_of(
     host: &Rc<Manual>,
     devices: &[DeviceSpec],
     swap: Vec<SwapSpec>,
+    change: impl FnOnce(&mut Policy),
 ) -> Rc<Kernel<Manual>> {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).unwrap();
-    let mem = boot(&**host, &machine, &preset("6.1").unwrap()).unwrap();
+    let mut policy = preset("6.1").unwrap();
+    change(&mut policy);
+    let mem = boot(&**host, &machine, &policy).unwrap();
     let spec = KernelSpec { devices: devices.to_vec(), swap };
     let kernel = Rc::new(Kernel::new(&Cx::new(&**host, CpuId(0)), mem, &spec).unwrap());
     *host.kernel.borrow_mut() = Rc::downgrade(&kernel);

@@ -8,6 +8,7 @@ mod preset;
 mod tunables;
 
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
+pub(crate) use policy::schemes;
 pub use policy::*;
 pub use preset::{PRESETS, preset, preset_base};
 pub use tunables::{Thp, Tunables};

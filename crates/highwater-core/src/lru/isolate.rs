@@ -7,7 +7,6 @@
 //! flag, so nobody else moves it.
 
 use super::{BatchKind, LruKind, age_clock};
-use crate::config::BalanceRule;
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, PageList};
@@ -102,9 +101,8 @@ impl<H: Devices> Kernel<H> {
                 self.mem.events.add_zoned(cx.cpu(), VmEvent::PgskipDma, zone, n);
             }
         }
-        if self.mem.policy.reclaim.balance == BalanceRule::Rotated {
-            let page_type = list as usize / 2;
-            lru.lists.scanned[page_type] += result.nr_taken;
+        if let Some(page_type) = list.page_type() {
+            lru.lists.balance.isolated(page_type, result.nr_taken);
         }
         cx.charge(Cost::LruIsolate, looked_at);
         result
@@ -118,8 +116,7 @@ impl<H: Devices> Kernel<H> {
     /// Pages that were locked into memory meanwhile are added anew once the lock is gone; the
     /// kernel lets go of it for each.
     ///
-    /// `rotated` (by [`crate::lru::PageType`]): pages that count as rotated for the balance of
-    /// kernels up to 5.7; without effect on others.
+    /// `rotated` (by [`crate::lru::PageType`]): pages that were in use, for the [`super::balance`].
     pub fn move_pages_to_lru(
         &self,
         cx: &Cx<'_, H>,
@@ -159,14 +156,10 @@ impl<H: Devices> Kernel<H> {
             }
         }
         // Kernels that keep no shadows of anonymous pages do not age the clock here either.
-        let policy = &self.mem.policy.reclaim;
-        if nr_active != 0 && policy.anon_workingset {
+        if nr_active != 0 && self.mem.policy.reclaim.anon_workingset {
             age_clock::<H>(lru.vec(), nr_active);
         }
-        if policy.balance == BalanceRule::Rotated {
-            lru.lists.rotated[0] += rotated[0];
-            lru.lists.rotated[1] += rotated[1];
-        }
+        lru.lists.balance.rotated(rotated);
         lru.add_work(nr_moved);
         drop(lru);
 
@@ -224,8 +217,9 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::config::ZoneSpec;
+    use crate::config::{BalanceRule, ZoneSpec};
     use crate::host::{Lock, Solo};
+    use crate::lru::balance::{Balance, ByRotation};
     use crate::lru::testing::{ANON, FILE, Stage, VEC};
     use crate::page_alloc::Gfp;
     use crate::sync::atomic::Ordering::Relaxed;
@@ -321,7 +315,6 @@ mod tests {
         assert!(pages.iter().all(|&folio| stage.at(folio).refcount() == 1));
         let vec = stage.kernel.lru.vec(VEC);
         assert_eq!(vec.nonresident_age.load(Relaxed), 2);
-        assert_eq!(vec.lists.lock(stage.cx.cpu()).scanned, [0, 0]);
         stage.check();
     }
 
@@ -358,7 +351,8 @@ mod tests {
         stage.kernel.move_pages_to_lru(&stage.cx, VEC, [&taken, &[]], [0, 7]);
         let vec = stage.kernel.lru.vec(VEC);
         let lists = vec.lists.lock(stage.cx.cpu());
-        assert_eq!((lists.scanned, lists.rotated), ([0, 20], [0, 7]));
+        let notes = ByRotation { scanned: [0, 20], rotated: [0, 7] };
+        assert_eq!(lists.balance, Balance::Rotated(notes));
         assert_eq!(vec.nonresident_age.load(Relaxed), 0);
     }
 

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
 use super::CpuBatches;
-use crate::config::LruTopology;
+use super::balance::Balance;
+use crate::config::{BalanceRule, LruTopology};
 use crate::host::{CpuId, Tasks};
 use crate::page::{Page, PageFlags, PageList};
 use crate::page_alloc::PageAllocator;
@@ -47,18 +48,12 @@ impl LruKind {
 }
 
 /// What `lru_lock` protects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LruLists {
     /// Lists 0 to 3; head = newest.
     pub lists: [PageList; 4],
-    /// Cost of reclaiming anonymous pages, decaying (spec 02 §8.5).
-    pub anon_cost: u64,
-    /// Cost of reclaiming file pages, decaying (spec 02 §8.5).
-    pub file_cost: u64,
-    /// Up to 5.7, by [`PageType`]: pages isolated lately. Isolation adds, the budget halves.
-    pub scanned: [u64; 2],
-    /// Up to 5.7, by [`PageType`]: pages put back although at the tail. Put-back adds.
-    pub rotated: [u64; 2],
+    /// What was noted of them for weighing the types.
+    pub balance: Balance,
 }
 
 /// One set of lists: of a node (of a zone up to 4.7).
@@ -74,9 +69,10 @@ pub struct LruVec<H: Tasks> {
 }
 
 impl<H: Tasks> LruVec<H> {
-    fn new(host: &H) -> Self {
+    fn new(host: &H, balance: BalanceRule) -> Self {
+        let lists = LruLists { lists: Default::default(), balance: Balance::new(balance) };
         LruVec {
-            lists: host.new_lock(LockClass::Lru, LruLists::default()),
+            lists: host.new_lock(LockClass::Lru, lists),
             sizes: Default::default(),
             nonresident_age: AtomicU64::new(0),
             refaults: Default::default(),
@@ -109,6 +105,7 @@ impl<H: Tasks> Lru<H> {
     /// Empty lists for a machine.
     pub fn new(host: &H, mem: &PageAllocator<H>) -> Self {
         let topology = mem.policy.reclaim.lru;
+        let balance = mem.policy.reclaim.balance;
         let nr_vecs = match topology {
             LruTopology::Node => mem.nr_nodes(),
             LruTopology::Zone => ZoneId::count(mem.nr_nodes()),
@@ -116,7 +113,7 @@ impl<H: Tasks> Lru<H> {
         let batches = (0..mem.nr_cpus() as u16)
             .map(|cpu| CachePadded::new(CpuBatches::new(host, CpuId(cpu), mem)));
         Lru {
-            vecs: (0..nr_vecs).map(|_| LruVec::new(host)).collect::<Vec<_>>().into(),
+            vecs: (0..nr_vecs).map(|_| LruVec::new(host, balance)).collect::<Vec<_>>().into(),
             batches: batches.collect::<Vec<_>>().into(),
             topology,
         }

@@ -46,7 +46,7 @@ impl<H: Devices> Kernel<H> {
     fn mlock_with(&self, cx: &Cx<'_, H>, folio: Folio, op: MlockOp) {
         let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::MLOCKED) {
-            self.mem.account(cx.cpu(), folio).add_zone(ZoneStat::Mlock);
+            self.mem.account(cx.cpu(), folio).zone_plus(ZoneStat::Mlock);
             let nr = folio.nr_pages();
             self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsMlocked, nr);
         }
@@ -112,7 +112,7 @@ impl<H: Devices> Kernel<H> {
 
     fn clear_mlocked(&self, cx: &Cx<'_, H>, folio: Folio, event: VmEvent) {
         if self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::MLOCKED) {
-            self.mem.account(cx.cpu(), folio).sub_zone(ZoneStat::Mlock);
+            self.mem.account(cx.cpu(), folio).zone_minus(ZoneStat::Mlock);
             self.mem.events.add(cx.cpu(), event, folio.nr_pages());
         }
     }

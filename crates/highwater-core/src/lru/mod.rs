@@ -1,5 +1,5 @@
 //! LRU lists (spec 02 §2 to §6): lists by type and activity, per-CPU batches, mark-accessed,
-//! reference checks, shadows.
+//! reference checks, shadows, and what weighs anonymous memory against page cache ([`balance`]).
 //!
 //! Key types: [`LruVec`] (one set of lists), [`Lru`] (all of them and the batches), `LockedLru` (a
 //! set of lists under its lock, which counts what joins and leaves), [`CpuBatches`], [`Shadow`].
@@ -12,6 +12,7 @@
 //! From: `vm::fault`, `page_cache`, `swap` · to: `reclaim`.
 
 mod access;
+pub mod balance;
 mod batch;
 mod isolate;
 mod list;

@@ -128,7 +128,7 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.owner());
         debug_assert_eq!(page.refcount(), 0);
         if marks.contains(PageFlags::MLOCKED) {
-            self.mem.account(cx.cpu(), folio).sub_zone(ZoneStat::Mlock);
+            self.mem.account(cx.cpu(), folio).zone_minus(ZoneStat::Mlock);
             self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCleared, folio.nr_pages());
         }
         page.reset_usage();

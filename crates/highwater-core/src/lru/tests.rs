@@ -4,6 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
+use super::balance::{Balance, ByCost};
 use super::testing::{ANON, FILE, Stage, VEC};
 use super::{BatchKind, LruKind, PageType, Shadow};
 use crate::config::LruTopology;
@@ -350,7 +351,8 @@ fn a_page_that_would_still_be_there_starts_active() {
     let again = Shadow::new(900_001, VEC, true);
     assert_eq!(refault(FILE, again), ACTIVE | PageFlags::WORKINGSET);
     assert_eq!(count(NodeStat::WorkingsetRestoreFile), 1);
-    assert_eq!(stage.kernel.lru.vec(VEC).lists.lock(CpuId(0)).file_cost, 1);
+    let costs = ByCost { costs: [0, 1] };
+    assert_eq!(stage.kernel.lru.vec(VEC).lists.lock(CpuId(0)).balance, Balance::Cost(costs));
 
     // 130,000 with free swap.
     let distant = Shadow::new(1_000_002 - 130_000, VEC, false);
@@ -409,12 +411,13 @@ fn cost_notes_decay() {
     pretend(&stage, [250_000; 4]);
     let costs = || {
         let lists = stage.kernel.lru.vec(VEC).lists.lock(CpuId(0));
-        (lists.anon_cost, lists.file_cost)
+        let Balance::Cost(notes) = &lists.balance else { panic!("6.1 goes by cost") };
+        notes.costs
     };
     let note = |t, pages| stage.kernel.lru_note_cost(&stage.cx, VEC, t, pages);
     note(PageType::Anon, 249_990);
-    assert_eq!(costs(), (249_990, 0));
+    assert_eq!(costs(), [249_990, 0]);
     note(PageType::Anon, 32);
-    assert_eq!(costs(), (125_011, 0));
+    assert_eq!(costs(), [125_011, 0]);
     assert_eq!(stage.lru_locks(|| note(PageType::File, 0)), 1);
 }

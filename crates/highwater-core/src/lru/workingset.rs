@@ -5,10 +5,11 @@
 //! pages the lists would have needed to keep it. Up to that many are on the lists that compete
 //! with it: the page belongs to the working set and starts active.
 //!
-//! Synchronisation: the clocks are atomic; costs are behind `lru_lock`.
+//! Synchronisation: the clocks are atomic.
+//!
+//! From: `page_cache`, `swap` · to: [`super::balance`] (what a page cost that came back).
 
 use super::{LruKind, LruVec, PageType};
-use crate::config::BalanceRule;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
@@ -131,19 +132,6 @@ impl<H: Devices> Kernel<H> {
         self.mem.node(node).stats.read(item)
     }
 
-    /// Charges `pages` to a type's cost of the lists `vec` and lets the costs decay (§8.5). Without
-    /// effect on kernels that weigh by rotation (up to 5.7).
-    pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
-        if self.mem.policy.reclaim.balance != BalanceRule::Cost {
-            return;
-        }
-        let mut lru = self.lock_lru(cx, vec);
-        let evictable = LruKind::ALL[..4].iter().map(|&list| lru.vec().size(list)).sum();
-        let mut costs = [lru.lists.anon_cost, lru.lists.file_cost];
-        costs[page_type as usize] += pages;
-        [lru.lists.anon_cost, lru.lists.file_cost] = decayed(costs, evictable);
-    }
-
     /// Ages the clock of a folio's lists by its pages.
     #[inline]
     pub fn age_nonresident(&self, folio: Folio) {
@@ -175,11 +163,6 @@ fn workingset_size(page_type: PageType, has_swap: bool, size: impl Fn(LruKind) -
         }
     }
     pages
-}
-
-/// Costs, halved once they exceed a quarter of the evictable pages.
-const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
-    if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
 }
 
 #[cfg(test)]
@@ -224,13 +207,5 @@ mod tests {
         assert_eq!(size(PageType::Anon, true, sizes(15_000, 50_000)), 130_000);
         assert_eq!(size(PageType::Anon, false, sizes(15_000, 50_000)), 110_000);
         assert_eq!(size(PageType::File, false, sizes(15_000, 50_000)), 60_000);
-    }
-
-    /// Spec 02 §23, vector 14.
-    #[test]
-    fn costs_beyond_a_quarter_are_halved() {
-        assert_eq!(decayed([249_990 + 32, 0], 1_000_000), [125_011, 0]);
-        assert_eq!(decayed([90_000 + 32, 150_000], 1_000_000), [90_032, 150_000]);
-        assert_eq!(decayed([250_000, 0], 1_000_000), [250_000, 0]);
     }
 }

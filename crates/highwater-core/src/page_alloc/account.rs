@@ -36,28 +36,28 @@ impl<H: Host> PageAllocator<H> {
 impl<H: Host> Account<'_, H> {
     /// The node has the pages more of an item.
     #[inline(always)]
-    pub fn add(self, item: NodeStat) -> Self {
+    pub fn plus(self, item: NodeStat) -> Self {
         let pages = self.pages;
         self.node(item, pages)
     }
 
     /// The node has them less of an item.
     #[inline(always)]
-    pub fn sub(self, item: NodeStat) -> Self {
+    pub fn minus(self, item: NodeStat) -> Self {
         let pages = self.pages;
         self.node(item, -pages)
     }
 
     /// The zone has the pages more of an item.
     #[inline(always)]
-    pub fn add_zone(self, item: ZoneStat) -> Self {
+    pub fn zone_plus(self, item: ZoneStat) -> Self {
         let pages = self.pages;
         self.zone(item, pages)
     }
 
     /// The zone has them less of an item.
     #[inline(always)]
-    pub fn sub_zone(self, item: ZoneStat) -> Self {
+    pub fn zone_minus(self, item: ZoneStat) -> Self {
         let pages = self.pages;
         self.zone(item, -pages)
     }

@@ -59,7 +59,7 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         let account = self.mem.account(cx.cpu(), folio);
-        account.add(NodeStat::Dirty).add_zone(ZoneStat::ZoneWritePending).add(NodeStat::Dirtied);
+        account.plus(NodeStat::Dirty).zone_plus(ZoneStat::ZoneWritePending).plus(NodeStat::Dirtied);
         self.page_dirtied(cx, file);
         self.mark_page(cx, file, page.index(), Mark::Dirty, true);
         self.file_dirtied(cx, file);
@@ -72,7 +72,7 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::DIRTY) {
             let account = self.mem.account(cx.cpu(), folio);
-            account.add(NodeStat::Dirty).add_zone(ZoneStat::ZoneWritePending);
+            account.plus(NodeStat::Dirty).zone_plus(ZoneStat::ZoneWritePending);
             self.page_redirtied(file);
         }
     }
@@ -118,7 +118,7 @@ impl<H: Devices> Kernel<H> {
 
     fn count_cleaned(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
         let account = self.mem.account(cx.cpu(), folio);
-        account.sub(NodeStat::Dirty).sub_zone(ZoneStat::ZoneWritePending);
+        account.minus(NodeStat::Dirty).zone_minus(ZoneStat::ZoneWritePending);
         self.page_cleaned(file);
     }
 
@@ -148,7 +148,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
         let account = self.mem.account(cx.cpu(), folio);
-        account.add(NodeStat::Writeback).add_zone(ZoneStat::ZoneWritePending);
+        account.plus(NodeStat::Writeback).zone_plus(ZoneStat::ZoneWritePending);
     }
 
     /// Writeback of a page ended: RECLAIM pages are rotated, waiters woken, throttled reclaimers
@@ -169,9 +169,9 @@ impl<H: Devices> Kernel<H> {
             let (zone, nr) = (zone_of(run[0]), run.len() as u64);
             let account = self.mem.account_pages(cx.cpu(), zone, nr);
             account
-                .sub(NodeStat::Writeback)
-                .sub_zone(ZoneStat::ZoneWritePending)
-                .add(NodeStat::Written);
+                .minus(NodeStat::Writeback)
+                .zone_minus(ZoneStat::ZoneWritePending)
+                .plus(NodeStat::Written);
             self.write_done(cx, file, zone.node(), nr);
         }
     }

@@ -330,7 +330,7 @@ impl<H: Devices> Kernel<H> {
             };
         };
         if outcome.is_ok() {
-            self.mem.account(cx.cpu(), folio).add(NodeStat::FilePages);
+            self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages);
         }
         if !spare.is_empty() {
             self.return_tree_objects(cx, spare);
@@ -352,7 +352,7 @@ impl<H: Devices> Kernel<H> {
         let old = self.replace_entry(cx, file, page.index(), entry);
         debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
         page.set_owner(PageOwner::None, page.index());
-        self.mem.account(cx.cpu(), folio).sub(NodeStat::FilePages);
+        self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages);
     }
 
     /// Overwrites what a slot holds with something that is not a page; what was there. The caller

@@ -367,7 +367,7 @@ impl<H: Devices> Kernel<H> {
                 self.mem.map.page(pfn).init_flags(PageFlags::SLAB);
                 let zone = self.mem.map.page(pfn).zone_id();
                 let account = self.mem.account_pages(cx.cpu(), zone, shape.order.pages());
-                account.add(NodeStat::SlabReclaimable);
+                account.plus(NodeStat::SlabReclaimable);
                 let on = self.mem.zone_of(pfn).map_or(node, |zone| zone.node);
                 self.node_memory.lock(cx.cpu()).add_slab(pfn, shape, on);
                 return Some(on);
@@ -384,7 +384,7 @@ impl<H: Devices> Kernel<H> {
             if let Some((pfn, order)) = slab {
                 let zone = self.mem.map.page(pfn).zone_id();
                 let account = self.mem.account_pages(cx.cpu(), zone, order.pages());
-                account.sub(NodeStat::SlabReclaimable);
+                account.minus(NodeStat::SlabReclaimable);
                 self.mem.map.page(pfn).init_flags(PageFlags::empty());
                 let freed = self.mem.free(cx, pfn, order);
                 debug_assert!(freed.is_ok(), "a slab that is not ours: {freed:?}");
@@ -413,8 +413,8 @@ impl<H: Devices> Kernel<H> {
         drop(memory);
         let account = self.account_object(cx, pfn);
         match is_shadow_only {
-            true => account.add(NodeStat::WorkingsetNodes),
-            false => account.sub(NodeStat::WorkingsetNodes),
+            true => account.plus(NodeStat::WorkingsetNodes),
+            false => account.minus(NodeStat::WorkingsetNodes),
         };
     }
 
@@ -445,7 +445,7 @@ impl<H: Devices> Kernel<H> {
             self.note_shadow_only(cx, &file, index, (object, false));
             let pfn = self.node_memory.lock(cx.cpu()).pfn_of(object);
             drop(xa);
-            self.account_object(cx, pfn).add(NodeStat::WorkingsetNodereclaim);
+            self.account_object(cx, pfn).plus(NodeStat::WorkingsetNodereclaim);
             pages += self.return_tree_objects(cx, freed);
             nodes += 1;
         }

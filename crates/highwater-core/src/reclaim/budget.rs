@@ -1,13 +1,18 @@
 //! How many pages of each list to scan (spec 02 §5, §8, §9): pure sums.
 //!
+//! Nothing here knows how many pages there *should* be. A priority is a share of what there is, a weight a
+//! share of that, and a pass that was too gentle is followed by a harder one: so the same sums do for
+//! machines of any size, and mistakes in the weights cost a pass, not a failure.
+//!
 //! Key types: [`Mode`] (how the lists share the work), [`ScanPlan`] (what is left of it while a
 //! lruvec is shrunk). Lists are in the order of [`crate::lru::LruKind`]: inactive anon, active anon,
 //! inactive file, active file.
 //!
-//! From: [`super::node`] · to: nothing.
+//! From: [`super::scheme`] · to: nothing.
 
 use crate::config::Proportional;
 use crate::lru::PageType;
+use crate::lru::balance::Weights;
 
 /// Pages a shrink takes at a time (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
@@ -17,8 +22,6 @@ pub const DEF_PRIORITY: u8 = 12;
 pub const MAX_FAILURES: u32 = 16;
 /// Pages in a GiB, as a shift.
 const GIB_SHIFT: u32 = 18;
-/// Largest `vm.swappiness`.
-const SWAPPINESS_MAX: u64 = 200;
 
 /// Pages of each list.
 pub type Lists = [u64; 4];
@@ -46,14 +49,7 @@ pub enum Mode {
     /// File lists only.
     File,
     /// By weights.
-    Fract {
-        /// Of the anonymous lists.
-        anon: u64,
-        /// Of the file lists.
-        file: u64,
-        /// What the weights are divided by.
-        over: u64,
-    },
+    Fract(Weights),
 }
 
 /// What the mode depends on.
@@ -71,8 +67,8 @@ pub struct ModeInput {
     pub cache_trim_mode: bool,
 }
 
-/// The mode of a pass; `weights` are asked for only if they matter.
-pub fn mode(input: ModeInput, weights: impl FnOnce() -> Mode) -> Mode {
+/// The mode of a pass, by `weights` if nothing else decides.
+pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
     if !input.can_swap {
         Mode::File
     } else if input.priority == 0 && input.swappiness != 0 {
@@ -82,27 +78,8 @@ pub fn mode(input: ModeInput, weights: impl FnOnce() -> Mode) -> Mode {
     } else if input.cache_trim_mode {
         Mode::File
     } else {
-        weights()
+        Mode::Fract(weights)
     }
-}
-
-/// Weights by the cost of getting pages back (§8.3, 5.8 on).
-pub const fn weights_by_cost(swappiness: u64, anon_cost: u64, file_cost: u64) -> Mode {
-    let sum = anon_cost + file_cost;
-    let (a, f) = (sum + anon_cost, sum + file_cost);
-    let total = a + f;
-    let anon = swappiness * (total + 1) / (a + 1);
-    let file = (SWAPPINESS_MAX - swappiness) * (total + 1) / (f + 1);
-    Mode::Fract { anon, file, over: anon + file }
-}
-
-/// Weights by the share of pages that were found in use (§8.5, up to 5.7). Here the two counts of a
-/// type are `(scanned, rotated)`.
-pub fn weights_by_rotation(swappiness: u64, anon: (u64, u64), file: (u64, u64)) -> Mode {
-    let weight = |share: u64, (scanned, rotated): (u64, u64)| share * (scanned + 1) / (rotated + 1);
-    let ap = weight(swappiness, anon);
-    let fp = weight(SWAPPINESS_MAX - swappiness, file);
-    Mode::Fract { anon: ap, file: fp, over: ap + fp + 1 }
 }
 
 /// Pages to scan of each list (§8.4). `sizes` count the zones that may be reclaimed from.
@@ -115,7 +92,7 @@ pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
             Mode::Anon if is_anon => scan,
             Mode::File if !is_anon => scan,
             Mode::Anon | Mode::File => 0,
-            Mode::Fract { anon, file, over } => {
+            Mode::Fract(Weights { anon, file, over }) => {
                 let weight = if is_anon { anon } else { file };
                 (u128::from(scan) * u128::from(weight) / u128::from(over.max(1))) as u64
             }
@@ -218,53 +195,51 @@ mod tests {
         }
     }
 
+    /// Swappiness 60, no costs.
+    const EVEN: Weights = Weights { anon: 60, file: 140, over: 200 };
+
+    fn fract(anon: u64, file: u64) -> Mode {
+        Mode::Fract(Weights { anon, file, over: anon + file })
+    }
+
+    /// What weights there are for which costs is `lru::balance`'s.
     #[test]
     fn fract_23_2_and_23_3() {
         assert_eq!(targets(S, 12, Mode::Equal), [97, 292, 146, 439]);
-        let even = weights_by_cost(60, 0, 0);
-        assert_eq!(even, Mode::Fract { anon: 60, file: 140, over: 200 });
-        assert_eq!(targets(S, 12, even), [29, 87, 102, 307]);
-        let anon_costs = weights_by_cost(60, 3000, 1000);
-        assert_eq!(anon_costs, Mode::Fract { anon: 102, file: 335, over: 437 });
-        assert_eq!(targets(S, 12, anon_costs), [22, 68, 111, 336]);
+        assert_eq!(targets(S, 12, Mode::Fract(EVEN)), [29, 87, 102, 307]);
+        assert_eq!(targets(S, 12, fract(102, 335)), [22, 68, 111, 336]);
         assert_eq!(targets(S, 10, Mode::Equal), [390, 1171, 585, 1757]);
-        let file_costs = weights_by_cost(60, 1000, 9000);
-        assert_eq!(file_costs, Mode::Fract { anon: 163, file: 221, over: 384 });
-        assert_eq!(targets(S, 10, file_costs), [165, 497, 336, 1011]);
+        assert_eq!(targets(S, 10, fract(163, 221)), [165, 497, 336, 1011]);
     }
 
     #[test]
     fn swappiness_23_4() {
-        assert_eq!(targets(S, 12, weights_by_cost(100, 0, 0)), [48, 146, 73, 219]);
-        assert_eq!(targets(S, 12, weights_by_cost(0, 0, 0)), [0, 0, 146, 439]);
-        assert_eq!(targets(S, 12, weights_by_cost(200, 0, 1000)), [97, 292, 0, 0]);
-        let Mode::Fract { anon, file, .. } = weights_by_cost(100, 1_000_000, 0) else {
-            panic!("weights are a fraction");
-        };
-        assert_eq!((anon, file), (149, 299));
+        assert_eq!(targets(S, 12, fract(100, 100)), [48, 146, 73, 219]);
+        assert_eq!(targets(S, 12, fract(0, 200)), [0, 0, 146, 439]);
+        assert_eq!(targets(S, 12, fract(600, 0)), [97, 292, 0, 0]);
     }
 
     #[test]
     fn small_lists_23_5() {
         let small = [3000, 2000, 5000, 4095];
         assert_eq!(targets(small, 12, Mode::Equal), [0, 0, 1, 0]);
-        assert_eq!(targets(small, 12, weights_by_cost(60, 0, 0)), [0; 4]);
+        assert_eq!(targets(small, 12, Mode::Fract(EVEN)), [0; 4]);
         assert!(!ScanPlan::new([0; 4], false, Proportional::OneRound).goes_on());
     }
 
     #[test]
     fn modes_23_6() {
-        let weights = || weights_by_cost(60, 0, 0);
-        let no_swap = mode(ModeInput { can_swap: false, ..INPUT }, weights);
+        let mode = |input| mode(input, EVEN);
+        let no_swap = mode(ModeInput { can_swap: false, ..INPUT });
         assert_eq!(targets(S, 12, no_swap), [0, 0, 146, 439]);
-        assert_eq!(mode(ModeInput { priority: 0, ..INPUT }, weights), Mode::Equal);
+        assert_eq!(mode(ModeInput { priority: 0, ..INPUT }), Mode::Equal);
         assert_eq!(targets(S, 0, Mode::Equal), S);
         let unswappy = ModeInput { priority: 0, swappiness: 0, ..INPUT };
-        assert_eq!(mode(unswappy, weights), weights());
-        let trim = mode(ModeInput { cache_trim_mode: true, ..INPUT }, weights);
+        assert_eq!(mode(unswappy), Mode::Fract(EVEN));
+        let trim = mode(ModeInput { cache_trim_mode: true, ..INPUT });
         assert_eq!(targets(S, 12, trim), [0, 0, 146, 439]);
         let tiny = ModeInput { file_is_tiny: true, cache_trim_mode: true, ..INPUT };
-        assert_eq!(mode(tiny, weights), Mode::Anon);
+        assert_eq!(mode(tiny), Mode::Anon);
     }
 
     /// Shrinks with every inactive page freed; pages scanned by list, and pages got.

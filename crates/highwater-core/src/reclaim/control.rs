@@ -1,4 +1,10 @@
 //! State of one reclaim (`struct scan_control`, spec 02 §2).
+//!
+//! Key types: [`Control`], made by whoever needs memory and handed down to every batch; [`PassSums`],
+//! what a node pass draws its conclusions from. Neither knows a scheme: what one goes by in a pass is its
+//! own affair.
+//!
+//! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: all of reclaim.
 
 use super::budget::DEF_PRIORITY;
 use crate::page_alloc::Gfp;
@@ -59,24 +65,12 @@ pub struct Control {
     pub may_unmap: bool,
     /// May swap pages out.
     pub may_swap: bool,
-    /// By [`crate::lru::PageType`].
-    pub may_deactivate: [bool; 2],
-    /// Deactivate whatever the refaults say.
-    pub force_deactivate: bool,
-    /// An active list was left alone.
-    pub skipped_deactivate: bool,
+    /// The scheme left pages alone that it might have taken.
+    pub spared: bool,
+    /// It is not to do so again: nothing else was found.
+    pub spare_nothing: bool,
     /// Compaction could go ahead.
     pub compaction_ready: bool,
-    /// Many inactive file pages without refaults: take those.
-    pub cache_trim_mode: bool,
-    /// Hardly any file pages left.
-    pub file_is_tiny: bool,
-    /// Costs at the start of the pass.
-    pub anon_cost: u64,
-    /// Costs at the start of the pass.
-    pub file_cost: u64,
-    /// Up to 5.7: pages scanned and rotated lately, by [`crate::lru::PageType`].
-    pub rotation: [(u64, u64); 2],
     /// Pages judged.
     pub nr_scanned: u64,
     /// Pages freed.
@@ -101,20 +95,20 @@ impl Control {
             may_writepage: true,
             may_unmap: true,
             may_swap: true,
-            may_deactivate: [false; 2],
-            force_deactivate: false,
-            skipped_deactivate: false,
+            spared: false,
+            spare_nothing: false,
             compaction_ready: false,
-            cache_trim_mode: false,
-            file_is_tiny: false,
-            anon_cost: 0,
-            file_cost: 0,
-            rotation: [(0, 0); 2],
             nr_scanned: 0,
             nr_reclaimed: 0,
             nr_announced: 0,
             sums: PassSums::default(),
         }
+    }
+
+    /// True if the target does not end a scan: in the first pass of direct reclaim. With small targets each
+    /// of many reclaimers would stop at the first lists it comes to, and always the same would be hit.
+    pub(super) fn scans_all(&self) -> bool {
+        !self.is_kswapd && self.priority == DEF_PRIORITY
     }
 
     /// May a page's filesystem be entered to write it? Swap needs no filesystem, only I/O.

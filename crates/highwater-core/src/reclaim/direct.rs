@@ -56,7 +56,7 @@ impl<H: Devices> Kernel<H> {
             let mut last = None;
             for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
                 if last != Some(entry.node) {
-                    self.snapshot_refaults(entry.node);
+                    self.scheme().run_done(self, entry.node);
                     last = Some(entry.node);
                 }
             }
@@ -66,12 +66,12 @@ impl<H: Devices> Kernel<H> {
             if sc.compaction_ready {
                 return 1;
             }
-            // Active lists were spared on the word of the refaults; that was too kind.
-            if !sc.skipped_deactivate {
+            // The scheme spared pages: that was too kind.
+            if !sc.spared {
                 return 0;
             }
-            sc.force_deactivate = true;
-            sc.skipped_deactivate = false;
+            sc.spare_nothing = true;
+            sc.spared = false;
         }
     }
 

@@ -10,15 +10,20 @@
 //! call at the end. Pages are single (huge ones are not modelled here: the rows of the table that
 //! split them do not apply).
 //!
-//! Key types: [`BatchStats`] (what the pass sums are made of), `Verdict` (the end of one page).
+//! What the uses of a page mean is the scheme's to say ([`Rules`]); everything else about a page is the
+//! same for all of them. The order is by price: what a look at the flags settles comes first, the walk of
+//! a page's mappings after it, a swap slot and unmapping after that, and writing last.
 //!
-//! From: [`super::inactive`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
+//! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (what the pass sums are made of),
+//! `Verdict` (the end of one page).
+//!
+//! From: [`super::batch`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
 
 use super::Control;
 use super::budget::CLUSTER;
 use crate::block::Pool;
-use crate::config::{AnonStart, DirtyAtTail};
+use crate::config::DirtyAtTail;
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -81,43 +86,55 @@ enum Verdict {
     Activate,
 }
 
-/// What the reference check says (§7).
+/// What a page's uses mean for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum References {
+pub(super) enum References {
+    /// It is in use: to the active list, if there is one.
     Activate,
+    /// It stays where it is.
     Keep,
+    /// It goes.
     Reclaim,
-    /// Reclaim, but do not write it.
+    /// It goes, but is not worth a write.
     ReclaimClean,
 }
 
-/// Decides on a page from a walk's result (§7): the number of areas that used it (none: a lock was
-/// contended) and their flags. `was_referenced` = its own flag, cleared by now. True as second
-/// value: set that flag again.
-fn decide(
-    users: Option<u32>,
-    flags: AreaFlags,
-    was_referenced: bool,
-    is_file: bool,
-    anon_new: AnonStart,
-) -> (References, bool) {
-    if flags.contains(AreaFlags::LOCKED) {
-        return (References::Activate, false);
-    }
-    let Some(users) = users else { return (References::Keep, false) };
-    if users == 0 {
-        let clean_only = was_referenced && is_file;
-        return (if clean_only { References::ReclaimClean } else { References::Reclaim }, false);
-    }
-    // Up to 5.8 anonymous pages start active and go back there.
-    let is_old_anon = anon_new == AnonStart::Active && !is_file;
-    let is_exec = flags.contains(AreaFlags::EXEC) && is_file;
-    if was_referenced || users > 1 || is_exec || is_old_anon {
-        (References::Activate, true)
-    } else {
-        (References::Keep, true)
-    }
+/// What a walk of a page's mappings found, and its flags.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Uses {
+    /// Areas in which its mapping was young; none: a lock was contended.
+    pub users: Option<u32>,
+    /// Flags of those areas.
+    pub flags: AreaFlags,
+    /// Its referenced flag, cleared by now.
+    pub was_referenced: bool,
+    /// Page cache, or lazily freed memory.
+    pub is_file: bool,
 }
+
+/// Decides what a page's uses mean. True as second value: set its referenced flag again.
+pub(super) type UseRule = fn(&Uses) -> (References, bool);
+
+/// Where pages go that cannot be reclaimed now: dirty ones, those under writeback or held by somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Busy {
+    /// To the active list, out of the way of the next batches.
+    Activate,
+    /// Back to the head of where they were: the scheme has no active list.
+    Keep,
+}
+
+/// How a scheme has its batches judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// What uses mean; none: nobody looks.
+    pub uses: Option<UseRule>,
+    /// Where pages go that are in use or cannot go.
+    pub busy: Busy,
+}
+
+/// MADV_PAGEOUT: whoever asks for it knows better than any young bit.
+const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate };
 
 /// One batch under way.
 struct Batch<'a, H: Devices> {
@@ -125,7 +142,7 @@ struct Batch<'a, H: Devices> {
     node: NodeId,
     /// The lists they come from.
     vec: LruVecId,
-    ignore_references: bool,
+    rules: Rules,
     stats: BatchStats,
     trail: Trail<H>,
 }
@@ -139,23 +156,24 @@ impl<H: Devices> Kernel<H> {
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         pages: &mut [Folio],
-        ignore_references: bool,
+        rules: Rules,
     ) -> Shrunk {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
-        let mut batch = Batch { sc, node, vec, ignore_references, stats, trail: Trail::default() };
+        let mut batch = Batch { sc, node, vec, rules, stats, trail: Trail::default() };
         let mut freed = [Folio::default(); BATCH];
-        let (mut nr_freed, mut kept) = (0, 0);
+        let (mut nr_freed, mut kept, mut reclaimed) = (0, 0, 0);
         for at in 0..pages.len() {
             let folio = pages[at];
             let verdict = self.judge(cx, &mut batch, folio);
             if verdict == Verdict::Free {
                 freed[nr_freed] = folio;
                 nr_freed += 1;
+                reclaimed += folio.nr_pages();
                 continue;
             }
             if verdict == Verdict::Activate {
-                self.activate(cx, &mut batch.stats, folio);
+                self.activate(cx, &mut batch, folio);
             }
             if verdict != Verdict::KeepUnlocked {
                 self.unlock_page(cx, folio);
@@ -169,7 +187,7 @@ impl<H: Devices> Kernel<H> {
         if activated != 0 {
             self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
         }
-        Shrunk { reclaimed: nr_freed as u64, kept, stats: batch.stats }
+        Shrunk { reclaimed, kept, stats: batch.stats }
     }
 
     /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, whoever used
@@ -186,7 +204,7 @@ impl<H: Devices> Kernel<H> {
                 batch.copy_from_slice(chunk);
                 let page = self.mem.map.page(chunk[0]);
                 let at = (node_of(chunk[0]), self.lru.id_of(page));
-                let shrunk = self.shrink_pages(cx, at, &mut sc, batch, true);
+                let shrunk = self.shrink_pages(cx, at, &mut sc, batch, PAGEOUT);
                 reclaimed += shrunk.reclaimed;
                 for &folio in &batch[..shrunk.kept] {
                     self.putback_page(cx, folio);
@@ -205,7 +223,7 @@ impl<H: Devices> Kernel<H> {
         if !page.try_lock::<H>() {
             return Verdict::KeepUnlocked;
         }
-        batch.sc.nr_scanned += 1;
+        batch.sc.nr_scanned += folio.nr_pages();
         cx.charge(Cost::ScanPage, 1);
         if !page.is_evictable() {
             return Verdict::Activate;
@@ -213,18 +231,18 @@ impl<H: Devices> Kernel<H> {
         if !batch.sc.may_unmap && page.is_mapped() {
             return Verdict::Keep;
         }
-        self.count_dirty_state(cx, batch, page);
+        self.count_dirty_state(cx, batch, folio);
         if page.is(PageFlags::WRITEBACK) {
-            return self.under_writeback(batch, page);
+            return self.under_writeback(batch, folio);
         }
-        let references = match batch.ignore_references {
-            true => References::Reclaim,
-            false => self.check_references(cx, batch, folio),
+        let references = match batch.rules.uses {
+            None => References::Reclaim,
+            Some(rule) => self.check_references(cx, batch, folio, rule),
         };
         match references {
             References::Activate => return Verdict::Activate,
             References::Keep => {
-                batch.stats.ref_keep += 1;
+                batch.stats.ref_keep += folio.nr_pages();
                 return Verdict::Keep;
             }
             References::Reclaim | References::ReclaimClean => {}
@@ -243,7 +261,7 @@ impl<H: Devices> Kernel<H> {
         if page.is_mapped() {
             cx.charge(Cost::ReclaimMapped, 1);
             if !self.try_to_unmap(cx, folio, &mut batch.trail) {
-                batch.stats.unmap_fail += 1;
+                batch.stats.unmap_fail += folio.nr_pages();
                 return Verdict::Activate;
             }
         }
@@ -263,7 +281,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Step 5. What a lazily freed page holds does not matter.
-    fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, page: &Page) {
+    fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
         let marks = page.marks();
         if marks.contains(PageFlags::SWAPBACKED) || page.is_anon() {
             return;
@@ -275,10 +294,11 @@ impl<H: Devices> Kernel<H> {
             && self.block.congestion.any(Pool::Async)
             && self.is_on_congested_device(cx, batch, page);
         let stats = &mut batch.stats;
-        stats.dirty += u64::from(is_dirty || is_writeback);
-        stats.unqueued_dirty += u64::from(is_dirty && !is_writeback);
+        let pages_if = |is: bool| u64::from(is) * folio.nr_pages();
+        stats.dirty += pages_if(is_dirty || is_writeback);
+        stats.unqueued_dirty += pages_if(is_dirty && !is_writeback);
         let is_met_again = is_writeback && marks.contains(PageFlags::RECLAIM);
-        stats.congested += u64::from(is_congested || is_met_again);
+        stats.congested += pages_if(is_congested || is_met_again);
     }
 
     #[cold]
@@ -295,13 +315,14 @@ impl<H: Devices> Kernel<H> {
 
     /// Step 6. Reclaim never waits for a page here; it marks it, so that the end of its writeback
     /// brings it to the tail, and slows down as a whole if that is all it meets.
-    fn under_writeback(&self, batch: &mut Batch<'_, H>, page: &Page) -> Verdict {
+    fn under_writeback(&self, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
+        let page = self.mem.map.page(folio);
         let is_full = self.reclaim.vec(batch.vec).full_of_writeback.load(Relaxed);
         if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full {
-            batch.stats.immediate += 1;
+            batch.stats.immediate += folio.nr_pages();
         } else {
             page.flag_set::<H>(PageFlags::RECLAIM);
-            batch.stats.writeback += 1;
+            batch.stats.writeback += folio.nr_pages();
         }
         self.out_of_the_way()
     }
@@ -314,12 +335,14 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Step 7.
+    /// Step 7. Whatever the rule makes of the uses, looking has cleared them: the next look finds what
+    /// was used since.
     fn check_references(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
         folio: Folio,
+        rule: UseRule,
     ) -> References {
         let page = self.mem.map.page(folio);
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
@@ -327,9 +350,8 @@ impl<H: Devices> Kernel<H> {
             Referenced::Contended => (None, AreaFlags::empty()),
         };
         let was_referenced = page.flag_test_clear::<H>(PageFlags::REFERENCED);
-        let anon_new = self.mem.policy.reclaim.anon_new;
-        let (verdict, set_again) =
-            decide(users, flags, was_referenced, page.is_file_lru(), anon_new);
+        let is_file = page.is_file_lru();
+        let (verdict, set_again) = rule(&Uses { users, flags, was_referenced, is_file });
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
         }
@@ -352,7 +374,8 @@ impl<H: Devices> Kernel<H> {
             let is_kept_dirty = self.reclaim.vec(batch.vec).full_of_dirty.load(Relaxed);
             if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
                 let stats = &self.mem.node(batch.node).stats;
-                stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, 1);
+                let nr = folio.nr_pages() as i64;
+                stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, nr);
                 page.flag_set::<H>(PageFlags::RECLAIM);
                 return Some(self.out_of_the_way());
             }
@@ -405,8 +428,8 @@ impl<H: Devices> Kernel<H> {
         }
         cx.event(Event::WriteFolio { pfn: folio.pfn(), page_type });
         let stats = &self.mem.node(batch.node).stats;
-        stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, 1);
-        batch.stats.pageout += 1;
+        stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, folio.nr_pages() as i64);
+        batch.stats.pageout += folio.nr_pages();
         let is_busy = || page.marks().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
         if is_busy() || !page.try_lock::<H>() {
             return Some(Verdict::KeepUnlocked);
@@ -421,7 +444,7 @@ impl<H: Devices> Kernel<H> {
             PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
                 let is_ours = page.freeze::<H>(1);
                 if is_ours {
-                    self.mem.events.add(cx.cpu(), VmEvent::Pglazyfreed, 1);
+                    self.mem.events.add(cx.cpu(), VmEvent::Pglazyfreed, folio.nr_pages());
                 }
                 is_ours
             }
@@ -443,8 +466,9 @@ impl<H: Devices> Kernel<H> {
         Verdict::Free
     }
 
-    /// To the active list, unless mlock claims the page; a swap cache page may give up its slot.
-    fn activate(&self, cx: &Cx<'_, H>, stats: &mut BatchStats, folio: Folio) {
+    /// To the active list if the scheme has one, unless mlock claims the page; a swap cache page may give
+    /// up its slot.
+    fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let marks = page.marks();
         if marks.contains(PageFlags::SWAPCACHE)
@@ -452,38 +476,9 @@ impl<H: Devices> Kernel<H> {
         {
             self.free_swap_cache(cx, folio, false);
         }
-        if !page.is(PageFlags::MLOCKED) {
+        if batch.rules.busy == Busy::Activate && !page.is(PageFlags::MLOCKED) {
             page.flag_set::<H>(PageFlags::ACTIVE);
-            stats.activate[PageType::of(page) as usize] += 1;
+            batch.stats.activate[PageType::of(page) as usize] += folio.nr_pages();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_23_10() {
-        use References::*;
-        let (none, exec) = (AreaFlags::empty(), AreaFlags::EXEC);
-        let table = [
-            (Some(1), false, none, true, Keep, true),
-            (Some(1), true, none, false, Activate, true),
-            (Some(2), false, none, false, Activate, true),
-            (Some(1), false, exec, true, Activate, true),
-            (Some(1), false, exec, false, Keep, true),
-            (Some(0), true, none, true, ReclaimClean, false),
-            (Some(0), true, none, false, Reclaim, false),
-            (None, true, none, true, Keep, false),
-        ];
-        for (users, referenced, flags, is_file, verdict, set_again) in table {
-            let got = decide(users, flags, referenced, is_file, AnonStart::Inactive);
-            assert_eq!(got, (verdict, set_again), "{users:?} {referenced} {flags:?} {is_file}");
-        }
-        let locked = decide(Some(0), AreaFlags::LOCKED, false, true, AnonStart::Inactive);
-        assert_eq!(locked, (Activate, false));
-        let old_anon = decide(Some(1), none, false, false, AnonStart::Active);
-        assert_eq!(old_anon, (Activate, true));
     }
 }

@@ -6,20 +6,21 @@
 //! From: `page_alloc::slow` through `Relief`, kswapd's own loop · to: `lru`, `vm::rmap`, `swap`,
 //! `page_cache`.
 
-mod active;
-mod balance;
+mod batch;
 pub mod budget;
 mod control;
 mod direct;
 mod folios;
-mod inactive;
 mod kswapd;
 mod node_pass;
 mod node_reclaim;
 mod oom;
+mod scheme;
 mod shadow_shrinker;
 mod shrinker;
 mod state;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;

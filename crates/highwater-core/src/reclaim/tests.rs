@@ -1,143 +1,26 @@
 //! Reclaim on a kernel whose devices the test completes.
 
-use alloc::rc::Rc;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Control;
 use super::budget::MAX_FAILURES;
+use super::testing::{AT, NODE, PAGE, Stage, VEC, control};
 use crate::Kernel;
-use crate::block::DeviceId;
-use crate::block::manual::{DISK, Manual, kernel_with_swap};
+use crate::block::manual::Manual;
 use crate::compaction::Suitability;
 use crate::config::ZoneSpec;
-use crate::host::{CpuId, Cx, Host, Lock, Solo, TaskFlags};
+use crate::host::{CpuId, Host, Lock, Solo, TaskFlags};
+use crate::lru::balance::{Balance, ByCost};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
 use crate::lru::{BatchKind, LruKind, PageType};
-use crate::page::{Folio, MigrateType, Order, PAGE_SIZE, PageFlags};
+use crate::page::{Folio, MigrateType, Order, PageFlags};
 use crate::page_alloc::{Gfp, NoRelief, Request};
-use crate::page_cache::{Entry, File, FileSpec, OpenFile};
-use crate::swap::SwapSpec;
+use crate::page_cache::Entry;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::order::LockClass;
 use crate::syscall::MemoryAdvice;
-use crate::units::LruVecId;
-use crate::vm::{Access, AreaFlags, Backing, Space};
+use crate::vm::{Access, AreaFlags, Backing};
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::zone::{NodeId, ZoneType, watermark::Marks};
-
-const NODE: NodeId = NodeId(0);
-const VEC: LruVecId = LruVecId::new(0);
-const AT: (NodeId, LruVecId) = (NODE, VEC);
-const PAGE: u64 = PAGE_SIZE as u64;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
-
-struct Stage {
-    host: Rc<Manual>,
-    kernel: Rc<Kernel<Manual>>,
-}
-
-/// A direct reclaimer, or kswapd.
-fn control(is_kswapd: bool) -> Control {
-    let mut sc = Control::new(32, 0, Gfp::GFP_KERNEL, ZoneType::Movable);
-    sc.is_kswapd = is_kswapd;
-    sc
-}
-
-impl Stage {
-    /// Files on one disk, swap on another.
-    fn new() -> Self {
-        let host = Rc::new(Manual::default());
-        let swap = SwapSpec { device: DeviceId(1), pages: 4096, priority: 0 };
-        let kernel = kernel_with_swap(&host, &[DISK, DISK], vec![swap]);
-        Stage { host, kernel }
-    }
-
-    fn cx(&self) -> Cx<'_, Manual> {
-        Cx::new(&*self.host, CpuId(0))
-    }
-
-    /// A file of which all pages are cached, each read once.
-    fn cached_file(&self, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>) {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: 100_000,
-            size: pages * PAGE,
-            has_writepage: true,
-            throttle_first: false,
-        };
-        let cx = self.cx();
-        let file = self.kernel.create_file(&cx, spec);
-        let open = self.kernel.open(&cx, &file);
-        assert_eq!(self.kernel.file_read(&cx, &open, 0, pages * PAGE), Ok(pages * PAGE));
-        self.complete();
-        self.kernel.lru_add_drain_all(&cx);
-        (file, open)
-    }
-
-    /// A space with touched anonymous pages; its first page.
-    fn touched_space(&self, cx: &Cx<'_, Manual>, pages: u32) -> (Arc<Space<Manual>>, u32) {
-        let space = self.kernel.create_space(cx).unwrap();
-        let start = self.kernel.mmap(cx, &space, pages, 512, RW, Backing::Anon).unwrap();
-        self.kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
-        self.kernel.lru_add_drain_all(cx);
-        (space, start)
-    }
-
-    /// Ends all transfers.
-    fn complete(&self) {
-        while self.host.nr_held() != 0 {
-            self.host.end(0, Ok(()));
-        }
-    }
-
-    fn pages(&self, file: &File<Manual>, n: u32) -> Vec<Folio> {
-        let cx = self.cx();
-        let find = |i| {
-            let folio = self.kernel.find_get_page(&cx, file, i).expect("a cached page");
-            self.kernel.put_page(&cx, folio);
-            folio
-        };
-        (0..n).map(find).collect()
-    }
-
-    fn all_are(&self, pages: &[Folio], flags: PageFlags) -> bool {
-        pages.iter().all(|&folio| self.kernel.mem.map.page(folio).is(flags))
-    }
-
-    fn none_is(&self, pages: &[Folio], flags: PageFlags) -> bool {
-        pages.iter().all(|&folio| !self.kernel.mem.map.page(folio).marks().intersects(flags))
-    }
-
-    fn size(&self, list: LruKind) -> u64 {
-        self.kernel.lru.vec(VEC).size(list)
-    }
-
-    fn event(&self, event: VmEvent) -> u64 {
-        self.kernel.mem.events.read(event)
-    }
-
-    fn stat(&self, item: NodeStat) -> u64 {
-        self.kernel.mem.node(NODE).stats.read_exact(item as usize)
-    }
-
-    /// One batch of an inactive list, plugged as the lists' scan is.
-    fn shrink(&self, sc: &mut Control, page_type: PageType) -> u64 {
-        let cx = self.cx();
-        self.kernel.plug_start(&cx);
-        let got = self.kernel.shrink_inactive(&cx, AT, sc, page_type, 32);
-        self.kernel.plug_finish(&cx);
-        got
-    }
-
-    fn lru_locks(&self, run: impl FnOnce()) -> u64 {
-        let before = self.host.solo.takings(LockClass::Lru);
-        run();
-        self.host.solo.takings(LockClass::Lru) - before
-    }
-}
+use crate::zone::{ZoneType, watermark::Marks};
 
 #[test]
 fn clean_file_pages_leave_a_shadow() {
@@ -278,7 +161,8 @@ fn anonymous_pages_leave_in_three_looks() {
     assert_eq!((s.stat(NodeStat::VmscanWrite), s.event(VmEvent::Pswpout)), (32, 32));
     assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 32));
     assert_eq!(s.size(LruKind::InactiveAnon), 32);
-    assert_eq!(s.kernel.lru.vec(VEC).lists.lock(CpuId(0)).anon_cost, 16, "32, halved: small lists");
+    let notes = Balance::Cost(ByCost { costs: [16, 0] });
+    assert_eq!(s.kernel.lru.vec(VEC).lists.lock(CpuId(0)).balance, notes, "32, halved");
     s.complete();
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.event(VmEvent::Pgrotated), 32);

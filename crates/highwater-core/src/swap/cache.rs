@@ -20,7 +20,7 @@ impl<H: Devices> Kernel<H> {
         };
         self.enter_cache(page, folio, slot, PageFlags::DIRTY);
         self.swap.area(slot).slots.lock(cx.cpu()).cache(slot.offset, folio.pfn());
-        self.mem.account(cx.cpu(), folio).add(NodeStat::FilePages).add(NodeStat::Swapcached);
+        self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
         true
     }
 
@@ -143,7 +143,7 @@ impl<H: Devices> Kernel<H> {
             self.enter_cache(page, folio, slot, PageFlags::LOCKED | PageFlags::SWAPBACKED);
             slots.cache(slot.offset, folio.pfn())
         };
-        self.mem.account(cx.cpu(), folio).add(NodeStat::FilePages).add(NodeStat::Swapcached);
+        self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
         ReadPage::Added(shadow)
     }
 
@@ -156,7 +156,7 @@ impl<H: Devices> Kernel<H> {
     fn leave_cache(&self, cx: &Cx<'_, H>, page: &Page, folio: Folio) {
         page.flag_clear::<H>(PageFlags::SWAPCACHE);
         self.swap.slot_of[folio.pfn().idx()].store(0, Relaxed);
-        self.mem.account(cx.cpu(), folio).sub(NodeStat::FilePages).sub(NodeStat::Swapcached);
+        self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages).minus(NodeStat::Swapcached);
     }
 }
 

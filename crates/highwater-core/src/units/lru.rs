@@ -48,4 +48,13 @@ impl LruKind {
     pub const fn new(page_type: PageType, active: bool) -> LruKind {
         Self::ALL[page_type as usize * 2 + active as usize]
     }
+
+    /// The type whose pages it holds; none of the unevictable list, which holds both.
+    pub const fn page_type(self) -> Option<PageType> {
+        match self {
+            LruKind::InactiveAnon | LruKind::ActiveAnon => Some(PageType::Anon),
+            LruKind::InactiveFile | LruKind::ActiveFile => Some(PageType::File),
+            LruKind::Unevictable => None,
+        }
+    }
 }

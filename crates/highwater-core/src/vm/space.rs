@@ -213,8 +213,8 @@ impl<H: Devices> Kernel<H> {
         if kind.is_counted() {
             let account = self.mem.account(cx.cpu(), Folio::page(pfn));
             match delta {
-                0.. => account.add(NodeStat::PageTablePages),
-                _ => account.sub(NodeStat::PageTablePages),
+                0.. => account.plus(NodeStat::PageTablePages),
+                _ => account.minus(NodeStat::PageTablePages),
             };
         }
         if kind != TableKind::Top {

@@ -11,6 +11,7 @@
 
 mod allocator;
 mod reclaim;
+mod scheme;
 mod table;
 mod throttle;
 
@@ -20,6 +21,8 @@ use core::fmt;
 
 pub use allocator::*;
 pub use reclaim::*;
+pub use scheme::Scheme;
+pub(crate) use scheme::schemes;
 pub use table::{Choice, PolicyError, PolicyField, Value, Values};
 use table::{Section, policy};
 pub use throttle::*;

@@ -1,5 +1,6 @@
 //! Switches of page reclaim, of what feeds it, and of compaction's entry.
 
+use super::scheme::Scheme;
 use super::table::policy;
 use super::throttle::ThrottlePolicy;
 
@@ -65,6 +66,8 @@ policy! {
         /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
         /// files that say so (`FileSpec::has_writepage`: ext4).
         file_pageout: bool = true,
+        /// What decides which pages go.
+        scheme: Scheme = (Scheme::TwoList) is exploratory,
         // kswapd asks nothing yet: its questions (spec 02 §14, §15: when a node is balanced, what
         // becomes of the order, who compacts) are a section `kswapd` here once it does.
         /// How reclaimers are slowed down.

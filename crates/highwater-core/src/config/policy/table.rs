@@ -277,6 +277,8 @@ pub(super) use kebab;
 ///     /// ...
 ///     Other,
 /// },
+/// /// A choice whose enum is declared elsewhere.
+/// name: Enum = (Enum::Usual),
 /// /// What happens if true; false: what does not.
 /// name: bool = false,
 /// /// Of what how many.
@@ -359,7 +361,7 @@ macro_rules! policy {
     }};
 
     (@values bool) => { $crate::config::policy::table::Values::Bool };
-    (@values $type:ident { $($variants:tt)* }) => {
+    (@values $type:ident $({ $($variants:tt)* })?) => {
         $crate::config::policy::table::Values::Choices($type::CHOICES)
     };
     (@values $type:ident in ($min:literal..=$max:literal; $($drawn:literal),+)) => {

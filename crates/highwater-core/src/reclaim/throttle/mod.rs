@@ -15,7 +15,7 @@
 //! [`congestion`] has the waits for devices, [`events`] those for other reclaimers and the end of
 //! writeback, [`demand`] the account of who takes how much.
 //!
-//! From: [`super::node`], [`super::inactive`], [`super::direct`], `page_cache::dirty` · to: wait
+//! From: [`super::node_pass`], [`super::batch`], [`super::direct`], `page_cache::dirty` · to: wait
 //! queues, `block::congestion`.
 
 mod congestion;

@@ -56,7 +56,7 @@ impl<H: Devices> Kernel<H> {
         page.set_owner(PageOwner::Anon(space.id), pass.vpn);
         page.map_add::<H>(1);
         Rss::add::<H>(&space.rss.anon, folio.nr_pages() as i64);
-        self.mem.account(cx.cpu(), folio).add(NodeStat::AnonPages);
+        self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
         if area.flags.contains(AreaFlags::LOCKED) {
             self.mlock_new_page(cx, folio);
         } else {

@@ -108,7 +108,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(source) = source {
             Rss::add::<H>(&pass.space.rss.file, -1);
             if self.mem.map.page(source).map_remove::<H>(1) {
-                self.mem.account(cx.cpu(), source).sub(NodeStat::Mapped);
+                self.mem.account(cx.cpu(), source).minus(NodeStat::Mapped);
             }
             if pass.area.flags.contains(AreaFlags::LOCKED) {
                 self.munlock_page(cx, source);

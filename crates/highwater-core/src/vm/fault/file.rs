@@ -189,7 +189,7 @@ impl<H: Devices> Kernel<H> {
             let is_none = ptes.get(vpn).is_none();
             if is_none {
                 if self.mem.map.page(folio).map_add::<H>(1) {
-                    self.mem.account(cx.cpu(), folio).add(NodeStat::Mapped);
+                    self.mem.account(cx.cpu(), folio).plus(NodeStat::Mapped);
                 }
                 ptes.set(vpn, Pte::new(folio.pfn()));
                 mapped[nr] = folio;

@@ -137,7 +137,7 @@ impl<H: Devices> Kernel<H> {
         };
         Rss::add::<H>(rss, folio.nr_pages() as i64);
         if is_first {
-            self.mem.account(pass.cx.cpu(), folio).add(item);
+            self.mem.account(pass.cx.cpu(), folio).plus(item);
         }
         if pass.area.flags.contains(AreaFlags::LOCKED) {
             self.mlock_page(pass.cx, folio);

@@ -22,7 +22,7 @@ impl Stage<'_> {
         page.set_owner(PageOwner::Anon(self.space.id), vpn);
         page.map_add::<Solo>(NR as u32);
         page.get::<Solo>(NR as u32 - 1);
-        mem.account(CPU, folio).add(NodeStat::AnonPages);
+        mem.account(CPU, folio).plus(NodeStat::AnonPages);
         Rss::add::<Solo>(&self.space.rss.anon, NR as i64);
         let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
         let leaf = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);

@@ -1,16 +1,23 @@
-//! kswapd of 6.1: when it sleeps, when it is woken (spec 02 §14.1, §14.3, §14.4).
+//! kswapd of 6.1: when it sleeps, when it is woken (rules/kswapd#main-loop).
 //!
-//! One task a node. It balances the node ([`super::balance`]) for the order and zones it was last
-//! asked for, naps, and sleeps once the node is still balanced after the nap. Earlier kernels'
-//! kswapds come later; their policies run this one.
+//! ```text
+//!   asleep ──wake──▶ fetch the request ──▶ balance the node ──▶ nap 1/10 s ──still balanced──▶ asleep
+//!                          ▲                  │  gave up the order    │ woken, or not balanced any more
+//!                          └──────────────────┴───────────────────────┘
+//! ```
 //!
-//! From: `page_alloc::slow` (wake), the host (body) · to: [`super::balance`].
+//! It naps before it sleeps since the first allocations after a run often take what it has just freed:
+//! who sleeps deeply then would be woken at once, and the counters' thresholds switched for nothing.
+//!
+//! From: [`super`] · to: [`super::balance`], `compaction`.
 
-use super::state::NOBODY_ASKED;
-use crate::host::{Cx, Devices, HZ, Probe, TaskFlags};
+use super::{Kswapd, Wake};
+use crate::host::{Cx, Devices, HZ, Probe};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::Gfp;
+use crate::reclaim::ReclaimNode;
+use crate::reclaim::state::NOBODY_ASKED;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
@@ -19,20 +26,43 @@ use crate::zone::{NodeId, ZoneType};
 /// How long kswapd naps before it sleeps.
 const NAP: u64 = HZ / 10;
 
-impl<H: Devices> Kernel<H> {
-    /// kswapd's body; returns when the kernel shuts down. The task runs on the node's CPUs.
-    pub fn run_kswapd(&self, cx: &Cx<'_, H>, node: NodeId) {
-        let kind = TaskFlags::KTHREAD | TaskFlags::MEMALLOC | TaskFlags::KSWAPD;
-        let before = cx.set_flags(cx.flags() | kind);
-        let state = self.reclaim.node(node);
+/// The model.
+pub(super) struct Node61;
+
+impl<H: Devices> Kswapd<H> for Node61 {
+    /// The larger of each: what is too much for one request is right for the other.
+    fn note(&self, state: &ReclaimNode<H>, wake: Wake) {
+        state.ask_highest(wake.highest);
+        state.ask_order(wake.order);
+    }
+
+    fn wants_wake(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, wake: Wake) -> bool {
+        let Wake { node, gfp, order, highest } = wake;
+        let is_boosted = || {
+            let mut zones = kernel.mem.zones_of(node).filter(|zone| zone.zone <= highest);
+            zones.any(|zone| zone.boost() != 0)
+        };
+        let is_hopeless = kernel.reclaim.node(node).is_hopeless();
+        if is_hopeless || (kernel.node_is_balanced(node, order, highest) && !is_boosted()) {
+            // There is memory, if not in one piece. A request that can reclaim compacts for itself.
+            if !gfp.contains(Gfp::DIRECT_RECLAIM) {
+                kernel.wake_kcompactd(cx, node, Order(order), highest);
+            }
+            return false;
+        }
+        true
+    }
+
+    fn live(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) {
+        let state = kernel.reclaim.node(node);
         let mut highest = ZoneType::Device;
-        while !self.is_stopping() {
+        while !kernel.is_stopping() {
             let mut order = state.kswapd_order.load(Relaxed);
             let mut balanced_order = order;
             highest = state.pending_highest(highest);
             loop {
-                self.kswapd_sleep(cx, node, order, balanced_order, highest);
-                if self.is_stopping() {
+                kernel.kswapd_sleep(cx, node, order, balanced_order, highest);
+                if kernel.is_stopping() {
                     break;
                 }
                 order = state.kswapd_order.load(Relaxed);
@@ -40,16 +70,17 @@ impl<H: Devices> Kernel<H> {
                 state.kswapd_order.store(0, Relaxed);
                 state.kswapd_highest.store(NOBODY_ASKED, Relaxed);
                 cx.event(Event::KswapdWake { nid: node, zid: highest, order });
-                balanced_order = self.balance_node(cx, node, order, highest);
+                balanced_order = kernel.balance_node(cx, node, order, highest);
                 if balanced_order >= order {
                     break;
                 }
                 // It gave up the order: perhaps it may sleep, and compaction does the rest.
             }
         }
-        cx.set_flags(before);
     }
+}
 
+impl<H: Devices> Kernel<H> {
     /// Naps and sleeps if the node is balanced for `order`; `asked` is the order that was asked for.
     fn kswapd_sleep(&self, cx: &Cx<'_, H>, node: NodeId, asked: u8, order: u8, highest: ZoneType) {
         let state = self.reclaim.node(node);
@@ -57,6 +88,8 @@ impl<H: Devices> Kernel<H> {
         let mut ticket = queue.enter(cx);
         let mut left = 0;
         if !self.is_stopping() && self.kswapd_is_ready(cx, node, order, highest) {
+            // Single pages there are. Whoever asked for a block may get one from compaction, which can
+            // use what was freed, and has the time of the nap for it.
             self.wake_kcompactd(cx, node, Order(asked), highest);
             left = queue.park_jiffies(cx, ticket, "kswapd naps", NAP);
             if left != 0 {
@@ -99,39 +132,5 @@ impl<H: Devices> Kernel<H> {
             }
         }
         is_balanced
-    }
-
-    /// Wakes a node's kswapd for a request (spec 02 §14.1).
-    pub(crate) fn wakeup_kswapd(
-        &self,
-        cx: &Cx<'_, H>,
-        node: NodeId,
-        gfp: Gfp,
-        order: u8,
-        highest: ZoneType,
-    ) {
-        let is_forbidden = self.mem.tunables.cpusets && !self.mem.cpuset_allows(cx, node, gfp);
-        if is_forbidden || !self.mem.zones_of(node).any(|zone| zone.managed() != 0) {
-            return;
-        }
-        let state = self.reclaim.node(node);
-        state.ask_highest(highest);
-        state.ask_order(order);
-        if !state.kswapd_wait.has_waiters() {
-            return;
-        }
-        let is_boosted = || {
-            let mut zones = self.mem.zones_of(node).filter(|zone| zone.zone <= highest);
-            zones.any(|zone| zone.boost() != 0)
-        };
-        if state.is_hopeless() || (self.node_is_balanced(node, order, highest) && !is_boosted()) {
-            // There is memory, if not in one piece. A request that can reclaim compacts for itself.
-            if !gfp.contains(Gfp::DIRECT_RECLAIM) {
-                self.wake_kcompactd(cx, node, Order(order), highest);
-            }
-            return;
-        }
-        cx.event(Event::WakeupKswapd { nid: node, zid: highest, order, gfp });
-        state.kswapd_wait.wake_all(cx.host, cx.cpu());
     }
 }

@@ -1,23 +1,40 @@
-//! Inactive lists: the tail (spec 02 §10).
+//! Batches: what schemes are made of.
 //!
-//! [`Kernel::shrink_inactive`] takes a batch off the tail, has it judged ([`super::folios`]) and puts
-//! back what stays.
+//! A scheme says which list, how many pages, and what their uses mean; a batch does the rest. There are
+//! two kinds. [`Kernel::reclaim_batch`] takes pages off the tail of an inactive list, has them judged
+//! ([`super::folios`]) and puts back what stays. [`Kernel::refill_batch`] takes pages from an active list
+//! down to the inactive one.
 //!
-//! From: [`super::node_pass`] · to: `lru::isolate`, [`super::folios`].
+//! Both work on at most 32 pages, off their lists and with a reference each, so that judging, which may
+//! write and wait, needs no lock: `lru_lock` is held to take them and to put them back. That is what
+//! keeps it short although every fault and every read needs it too. The price is that pages in batches
+//! are on no list. With enough reclaimers a list may look empty while all its pages are in their hands,
+//! so they are counted (nr_isolated), and who would take too many waits first.
+//!
+//! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
 use super::budget::CLUSTER;
-use super::folios::{BATCH, BatchStats};
+use super::folios::{BATCH, BatchStats, Busy, Rules};
 use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
-use crate::page::Folio;
+use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, narrow};
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::WriteReason;
 use crate::zone::NodeId;
+
+/// What a scheme found at an active page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// It was used: it counts for the balance of the types.
+    pub was_used: bool,
+    /// It stays active.
+    pub stays: bool,
+}
 
 /// True if so many pages of a type are isolated on a node that reclaimers would find nothing left
 /// (§10). Those that may do I/O and enter filesystems give way earlier, so that they do not hold up
@@ -35,15 +52,16 @@ const fn isolated_stat(page_type: PageType) -> NodeStat {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Shrinks the inactive list of a type of the lists `vec` by a batch of `want` pages at
-    /// most; the pages freed.
-    pub(super) fn shrink_inactive(
+    /// Takes a batch of `want` pages at most off the tail of the inactive list of a type, reclaims those
+    /// that `rules` let go and puts the others back; the pages freed.
+    pub(super) fn reclaim_batch(
         &self,
         cx: &Cx<'_, H>,
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         page_type: PageType,
         want: u64,
+        rules: Rules,
     ) -> u64 {
         let _phase = cx.phase(Phase::ShrinkInactive);
         let mut has_waited = false;
@@ -61,7 +79,7 @@ impl<H: Devices> Kernel<H> {
         let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, false);
         let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
-        self.count_isolated(cx, node, page_type, isolated.taken as i64);
+        self.count_isolated(cx, node, page_type, isolated.nr_taken as i64);
         let (scan, scan_type) = match (sc.is_kswapd, page_type) {
             (true, PageType::Anon) => (VmEvent::PgscanKswapd, VmEvent::PgscanAnon),
             (true, PageType::File) => (VmEvent::PgscanKswapd, VmEvent::PgscanFile),
@@ -74,11 +92,15 @@ impl<H: Devices> Kernel<H> {
             return 0;
         }
 
-        let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], false);
+        let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], rules);
 
         let stats = shrunk.stats;
-        self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], stats.activate);
-        self.count_isolated(cx, node, page_type, -(isolated.taken as i64));
+        let mut rotated = stats.activate;
+        if rules.busy == Busy::Keep {
+            rotated[page_type as usize] += stats.ref_keep;
+        }
+        self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], rotated);
+        self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
         let (steal, steal_type) = match (sc.is_kswapd, page_type) {
             (true, PageType::Anon) => (VmEvent::PgstealKswapd, VmEvent::PgstealAnon),
             (true, PageType::File) => (VmEvent::PgstealKswapd, VmEvent::PgstealFile),
@@ -88,11 +110,11 @@ impl<H: Devices> Kernel<H> {
         self.mem.events.add(cx.cpu(), steal, shrunk.reclaimed);
         self.mem.events.add(cx.cpu(), steal_type, shrunk.reclaimed);
         self.lru_note_cost(cx, vec, page_type, stats.pageout);
-        if stats.unqueued_dirty == isolated.taken as u64 {
+        if stats.unqueued_dirty == isolated.nr_taken {
             // Nothing but dirty pages that nobody writes: the flushers are behind.
             self.wake_flushers(cx, WriteReason::Vmscan);
         }
-        let sums = sums_of(&stats, page_type, isolated.taken as u64);
+        let sums = sums_of(&stats, page_type, isolated.nr_taken);
         sc.sums.add(&sums);
         let (scanned, reclaimed) = (isolated.scanned, shrunk.reclaimed);
         cx.event(shrink_event(node, sc.priority, page_type, scanned, reclaimed, &stats));
@@ -100,8 +122,70 @@ impl<H: Devices> Kernel<H> {
         shrunk.reclaimed
     }
 
+    /// Takes a batch of `want` pages at most off the tail of the active list of a type and puts them on
+    /// the inactive one, except those that `look` says stay.
+    pub(super) fn refill_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        (node, vec): (NodeId, LruVecId),
+        sc: &Control,
+        page_type: PageType,
+        want: u64,
+        mut look: impl FnMut(Folio) -> Look,
+    ) {
+        let _phase = cx.phase(Phase::ShrinkActive);
+        self.lru_add_drain(cx);
+        let mut pages = [Folio::default(); BATCH];
+        let list = LruKind::new(page_type, true);
+        let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
+        self.count_isolated(cx, node, page_type, isolated.nr_taken as i64);
+        self.mem.events.add(cx.cpu(), VmEvent::Pgrefill, isolated.scanned);
+
+        // Both in the order in which they were taken.
+        let (mut active, mut inactive) = ([Folio::default(); BATCH], [Folio::default(); BATCH]);
+        let (mut nr_active, mut nr_inactive) = (0, 0);
+        let (mut nr_used, mut nr_stay) = (0, 0);
+        for &folio in &pages[..isolated.taken] {
+            let page = self.mem.map.page(folio);
+            if !page.is_evictable() {
+                self.putback_page(cx, folio);
+                continue;
+            }
+            let Look { was_used, stays } = look(folio);
+            nr_used += u64::from(was_used) * folio.nr_pages();
+            if stays {
+                active[nr_active] = folio;
+                nr_active += 1;
+                nr_stay += folio.nr_pages();
+                continue;
+            }
+            // It was active once: should it come back soon after it was evicted, it belonged to those
+            // in use (rules/workingset#flag).
+            page.flag_clear::<H>(PageFlags::ACTIVE);
+            page.flag_set::<H>(PageFlags::WORKINGSET);
+            inactive[nr_inactive] = folio;
+            nr_inactive += 1;
+        }
+
+        let mut rotated = [0; 2];
+        rotated[page_type as usize] = nr_used;
+        let lists = [&active[..nr_active], &inactive[..nr_inactive]];
+        let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
+        self.mem.events.add(cx.cpu(), VmEvent::Pgdeactivate, deactivated);
+        self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
+        cx.event(Event::LruShrinkActive {
+            nid: node,
+            nr_taken: narrow(isolated.nr_taken, u16::MAX),
+            nr_active: narrow(nr_stay, u16::MAX),
+            nr_deactivated: narrow(deactivated, u16::MAX),
+            nr_referenced: narrow(nr_stay, u16::MAX),
+            priority: sc.priority,
+            page_type,
+        });
+    }
+
     /// Takes pages off the tail of a list, with its trace event.
-    pub(super) fn isolate_batch(
+    fn isolate_batch(
         &self,
         cx: &Cx<'_, H>,
         vec: LruVecId,
@@ -118,20 +202,14 @@ impl<H: Devices> Kernel<H> {
             nr_requested: out.len() as u16,
             nr_scanned: narrow(isolated.scanned, u32::MAX),
             nr_skipped: narrow(isolated.skipped, u32::MAX),
-            nr_taken: isolated.taken as u16,
+            nr_taken: narrow(isolated.nr_taken, u16::MAX),
             lru: list,
         });
         isolated
     }
 
     /// Counts pages that are off their list for a while.
-    pub(super) fn count_isolated(
-        &self,
-        cx: &Cx<'_, H>,
-        node: NodeId,
-        page_type: PageType,
-        delta: i64,
-    ) {
+    fn count_isolated(&self, cx: &Cx<'_, H>, node: NodeId, page_type: PageType, delta: i64) {
         if delta != 0 {
             let stats = &self.mem.node(node).stats;
             stats.add(cx.cpu(), isolated_stat(page_type) as usize, delta);

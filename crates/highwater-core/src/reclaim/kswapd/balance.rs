@@ -1,17 +1,23 @@
 //! Balancing a node, as kswapd of 6.1 does (spec 02 §14.2, §14.5).
 //!
-//! A node is balanced for an order if any of its zones is. kswapd goes through priorities 12 to 1
-//! until it is; boosted watermarks are worked off gently and first.
+//! A node is balanced for an order if any of its zones is: a request may be served from each of them. kswapd
+//! goes through priorities 12 to 1 until it is. The priority is how desperate it is: at 12 a pass looks at a
+//! 4096th of each list, at 1 at half of it, and what is spared at first (pages in use, dirty ones) is not in
+//! the end. It falls only where a step got nothing or could not scan what it wanted, so that a node with
+//! plenty of idle cache never hears of the lower ones.
 //!
-//! From: [`super::kswapd`] · to: [`super::node_pass`].
+//! Boosted watermarks are worked off gently and first: they say that a pageblock got mixed, not that
+//! memory is short.
+//!
+//! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::scheme`.
 
-use super::Control;
-use super::budget::{CLUSTER, DEF_PRIORITY};
 use crate::compaction::compact_gap;
 use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
 use crate::page::{Order, PAGEBLOCK_ORDER};
 use crate::page_alloc::Gfp;
+use crate::reclaim::Control;
+use crate::reclaim::budget::{CLUSTER, DEF_PRIORITY};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::VmEvent;
 use crate::zone::{Mark, NodeId, Zone, ZoneFlags, ZoneType};
@@ -24,14 +30,21 @@ const fn next_priority(priority: u8, raise: bool, got: u64) -> u8 {
     if raise || got == 0 { priority - 1 } else { priority }
 }
 
-/// What a step of kswapd aims at, from the high marks of the zones it looks at.
+/// What a step of kswapd aims at, from the high marks of the zones it looks at: not what is missing, but
+/// what would fill all of them once. Zones empty unevenly, and pages do not come from where they are
+/// missed.
 fn step_target(high_marks: impl Iterator<Item = u64>) -> u64 {
     high_marks.map(|high| high.max(CLUSTER)).sum()
 }
 
 impl<H: Devices> Kernel<H> {
     /// True if any zone up to `highest` has blocks of an order above its high mark (§14.2).
-    pub(super) fn node_is_balanced(&self, node: NodeId, order: u8, highest: ZoneType) -> bool {
+    pub(in crate::reclaim) fn node_is_balanced(
+        &self,
+        node: NodeId,
+        order: u8,
+        highest: ZoneType,
+    ) -> bool {
         let rule = (self.mem.policy.watermark.test, self.mem.policy.watermark.reserves);
         let order = Order(order.min(Order::MAX.0));
         let mut is_empty = true;
@@ -86,7 +99,7 @@ impl<H: Devices> Kernel<H> {
             // The boost was for a pageblock that got mixed: now is the time to clean up.
             self.wake_kcompactd(cx, node, Order(PAGEBLOCK_ORDER), highest);
         }
-        self.snapshot_refaults(node);
+        self.scheme().run_done(self, node);
         sc.order
     }
 
@@ -120,7 +133,7 @@ impl<H: Devices> Kernel<H> {
             sc.may_writepage = *boost == 0;
             sc.may_swap = *boost == 0;
             for vec in self.lru_vecs(node, highest) {
-                self.age_anon(cx, (node, vec), sc);
+                self.scheme().age(self, cx, (node, vec), sc);
             }
             if sc.priority < BOOST_PRIORITY {
                 sc.may_writepage = true;

@@ -1,0 +1,39 @@
+//! The reclaim schemes there are, by name.
+
+use super::table::policy;
+
+/// Every scheme, a line each: what it is, its name in policies, its module in `reclaim::scheme`.
+///
+/// A new scheme is its file or folder there and its line here. All that must know every scheme hands
+/// this the name of a macro of its own: the type below, the modules and their dispatch
+/// (`reclaim::scheme`).
+macro_rules! schemes {
+    ($then:ident) => {
+        $then! {
+            /// An active and an inactive list for each type, as all kernels so far have them.
+            TwoList = two_list,
+            /// CLOCK: one queue for each type; pages that were used go round once more.
+            Clock = clock,
+            /// First in, first out: one queue for each type, and nobody looks.
+            Fifo = fifo,
+        }
+    };
+}
+pub(crate) use schemes;
+
+macro_rules! names {
+    ($($(#[doc = $about:literal])* $name:ident = $module:ident,)*) => {
+        policy!(
+            @choice
+            [#[doc = "How reclaim decides which pages of a set of lists go."]]
+            Scheme = TwoList
+            { $($(#[doc = $about])* $name,)* }
+        );
+
+        impl Scheme {
+            /// Every scheme.
+            pub const ALL: &[Scheme] = &[$(Scheme::$name),*];
+        }
+    };
+}
+schemes!(names);

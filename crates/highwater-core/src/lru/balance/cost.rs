@@ -1,0 +1,77 @@
+//! By the cost of getting pages back (5.8 on).
+//!
+//! What matters about a type is not how often its pages are in use when reclaim comes by, but what
+//! taking them costs: a write to swap, a read of a page that had been thrown out too early. Fast swap
+//! and a cache that is read again and again made the difference: both look alike to the older rule.
+//! So I/O is counted, and pages that only go round cost nothing.
+
+use super::{SWAPPINESS_MAX, Weigh, Weights};
+use crate::lru::PageType;
+
+/// Pages that were costly lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByCost {
+    /// By [`PageType`]; halved as rules/scan-budget#cost says.
+    pub costs: [u64; 2],
+}
+
+impl Weigh for ByCost {
+    const NOTES_COST: bool = true;
+
+    fn cost(&mut self, page_type: PageType, pages: u64, evictable: u64) {
+        self.costs[page_type as usize] += pages;
+        self.costs = decayed(self.costs, evictable);
+    }
+
+    fn weights(&mut self, swappiness: u64, _size: impl Fn(PageType) -> u64) -> Weights {
+        weights(swappiness, self.costs)
+    }
+}
+
+/// Costs, halved once they exceed a quarter of the evictable pages: what counts is the last quarter of
+/// a turn of the lists, whether that took seconds or days.
+const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
+    if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
+}
+
+/// The weights (rules/scan-budget#fract). The sum of both costs is added to each, so that no type gets less
+/// than about a third of the work for its cost alone: of what is never scanned nobody would learn that it
+/// has become cheap again.
+const fn weights(swappiness: u64, [anon_cost, file_cost]: [u64; 2]) -> Weights {
+    let sum = anon_cost + file_cost;
+    let (a, f) = (sum + anon_cost, sum + file_cost);
+    let total = a + f;
+    let anon = swappiness * (total + 1) / (a + 1);
+    let file = (SWAPPINESS_MAX - swappiness) * (total + 1) / (f + 1);
+    Weights { anon, file, over: anon + file }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spec 02 §23, vector 14.
+    #[test]
+    fn costs_beyond_a_quarter_are_halved() {
+        assert_eq!(decayed([249_990 + 32, 0], 1_000_000), [125_011, 0]);
+        assert_eq!(decayed([90_000 + 32, 150_000], 1_000_000), [90_032, 150_000]);
+        assert_eq!(decayed([250_000, 0], 1_000_000), [250_000, 0]);
+    }
+
+    /// Spec 02 §23, vectors 2 to 4 (what they make of list sizes is `reclaim::budget`'s).
+    #[test]
+    fn weights_23_2_to_23_4() {
+        let table = [
+            (60, [0, 0], (60, 140, 200)),
+            (60, [3000, 1000], (102, 335, 437)),
+            (60, [1000, 9000], (163, 221, 384)),
+            (100, [0, 0], (100, 100, 200)),
+            (0, [0, 0], (0, 200, 200)),
+            (100, [1_000_000, 0], (149, 299, 448)),
+        ];
+        for (swappiness, costs, (anon, file, over)) in table {
+            assert_eq!(weights(swappiness, costs), Weights { anon, file, over }, "{costs:?}");
+        }
+        assert_eq!(weights(200, [0, 1000]).file, 0);
+    }
+}

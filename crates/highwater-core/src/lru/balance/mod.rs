@@ -1,0 +1,211 @@
+//! Anonymous memory against page cache: which type is scanned how much.
+//!
+//! Reclaim can take both: cache, by forgetting it, and anonymous memory, by writing it to swap. Which
+//! of them is missed less cannot be seen on the lists; it shows afterwards, in what reclaim had to
+//! write and what came back. So the lists take note of what happens to their pages, and the scan budget
+//! asks for two weights. What is noted and how weights come of it is the policy's ([`BalanceRule`]);
+//! the places are the same for all answers:
+//!
+//! | place | says or asks | where |
+//! |---|---|---|
+//! | pages were taken off a list | [`Weigh::isolated`] | `lru::isolate` |
+//! | pages were put back although they were at the tail | [`Weigh::rotated`] | `lru::isolate` |
+//! | pages were written by reclaim, or came back too soon | [`Weigh::cost`] | [`Kernel::lru_note_cost`] |
+//! | a pass begins | [`Weigh::weights`] | [`Kernel::balance_weights`] |
+//!
+//! # Contract of an answer
+//!
+//! The caller guarantees that `lru_lock` of the lists is held: an answer is plain state beside them. It
+//! says everything it knows, whatever the answer makes of it. An answer must forget: weights are about
+//! what happened lately, in proportion to the lists, or a burst of an hour ago would still decide. It
+//! must not take locks, and must give weights whatever was noted, also nothing.
+//!
+//! Another answer is a file here, and a line in the table below.
+//!
+//! Key types: [`Balance`] (the notes of one set of lists), [`Weights`].
+//!
+//! Synchronisation: behind `lru_lock` of the lists.
+//!
+//! From: `lru::isolate`, `lru::workingset`, `reclaim` · to: nothing.
+
+use super::{LruKind, PageType};
+use crate::config::BalanceRule;
+use crate::host::{Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::units::LruVecId;
+
+/// Largest `vm.swappiness`: anonymous memory only.
+const SWAPPINESS_MAX: u64 = 200;
+
+/// How the types share what is to be scanned: `anon` and `file` parts of `over`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Of the anonymous lists.
+    pub anon: u64,
+    /// Of the file lists.
+    pub file: u64,
+    /// What the weights are divided by.
+    pub over: u64,
+}
+
+/// An answer: what it keeps of what it is told, and the weights.
+trait Weigh: Default {
+    /// False: costs are not noted, and nobody need take the lock to tell.
+    const NOTES_COST: bool;
+
+    /// Pages of a type were taken off a list, active or not.
+    #[inline(always)]
+    fn isolated(&mut self, _page_type: PageType, _pages: u64) {}
+
+    /// Pages, by [`PageType`], were found in use at a tail and put back.
+    #[inline(always)]
+    fn rotated(&mut self, _pages: [u64; 2]) {}
+
+    /// Reclaim paid for so many pages of a type; `evictable` pages are on the lists.
+    #[inline(always)]
+    fn cost(&mut self, _page_type: PageType, _pages: u64, _evictable: u64) {}
+
+    /// The weights of a pass. `size`: pages of a type on the lists.
+    fn weights(&mut self, swappiness: u64, size: impl Fn(PageType) -> u64) -> Weights;
+}
+
+/// Answers by the rule that asks for them. This is the only place where the policy is asked: when the
+/// lists are made, and before a lock is taken for a note that no answer wants.
+macro_rules! answers {
+    ($($rule:ident => $module:ident::$answer:ident,)*) => {
+        $(
+            mod $module;
+            pub use $module::$answer;
+        )*
+
+        /// All rules, for tests that hold every answer to the contract.
+        #[cfg(test)]
+        const RULES: &[BalanceRule] = &[$(BalanceRule::$rule),*];
+
+        /// What one set of lists noted.
+        #[derive(Debug, PartialEq, Eq)]
+        pub enum Balance {
+            $(
+                #[doc = concat!("As [`", stringify!($answer), "`] does.")]
+                $rule($answer),
+            )*
+        }
+
+        impl Balance {
+            /// Nothing noted yet.
+            pub(super) fn new(rule: BalanceRule) -> Self {
+                match rule {
+                    $(BalanceRule::$rule => Balance::$rule($answer::default()),)*
+                }
+            }
+
+            /// Is [`Balance::cost`] of use?
+            const fn notes_cost(rule: BalanceRule) -> bool {
+                match rule {
+                    $(BalanceRule::$rule => $answer::NOTES_COST,)*
+                }
+            }
+
+            /// Pages of a type were taken off a list.
+            #[inline(always)]
+            pub(super) fn isolated(&mut self, page_type: PageType, pages: u64) {
+                match self {
+                    $(Balance::$rule(notes) => notes.isolated(page_type, pages),)*
+                }
+            }
+
+            /// Pages, by [`PageType`], were put back although they were at a tail.
+            #[inline(always)]
+            pub(super) fn rotated(&mut self, pages: [u64; 2]) {
+                match self {
+                    $(Balance::$rule(notes) => notes.rotated(pages),)*
+                }
+            }
+
+            fn cost(&mut self, page_type: PageType, pages: u64, evictable: u64) {
+                match self {
+                    $(Balance::$rule(notes) => notes.cost(page_type, pages, evictable),)*
+                }
+            }
+
+            fn weights(&mut self, swappiness: u64, size: impl Fn(PageType) -> u64) -> Weights {
+                match self {
+                    $(Balance::$rule(notes) => notes.weights(swappiness, size),)*
+                }
+            }
+        }
+    };
+}
+
+answers! {
+    Rotated => rotation::ByRotation,
+    Cost => cost::ByCost,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Charges `pages` to a type's cost of the lists `vec`. Also a note of 0 lets costs fade. Without
+    /// effect on kernels that do not go by cost (up to 5.7).
+    pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
+        if !Balance::notes_cost(self.mem.policy.reclaim.balance) {
+            return;
+        }
+        let mut lru = self.lock_lru(cx, vec);
+        let evictable = LruKind::ALL[..4].iter().map(|&list| lru.vec().size(list)).sum();
+        lru.lists.balance.cost(page_type, pages, evictable);
+    }
+
+    /// The weights of a pass over the lists `vec`: what was noted until now counts, what happens during
+    /// the pass does not.
+    pub(crate) fn balance_weights(&self, cx: &Cx<'_, H>, vec: LruVecId) -> Weights {
+        let lists = self.lru.vec(vec);
+        let swappiness = self.mem.tunables.swappiness;
+        lists.lists.lock(cx.cpu()).balance.weights(swappiness, |page_type| {
+            lists.size(LruKind::new(page_type, false)) + lists.size(LruKind::new(page_type, true))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every answer gives weights before anything was noted, none that would divide by nothing; and
+    /// no swappiness makes reclaim leave both types alone.
+    #[test]
+    fn nothing_noted_is_weighed_too() {
+        for &rule in RULES {
+            for swappiness in [0, 1, 60, 100, SWAPPINESS_MAX] {
+                let Weights { anon, file, over } = Balance::new(rule).weights(swappiness, |_| 0);
+                assert!(over > 0 && anon + file > 0, "{rule:?} {swappiness}");
+                assert!(anon <= over && file <= over, "{rule:?} {swappiness}");
+                assert_eq!((anon == 0, file == 0), (swappiness == 0, swappiness == SWAPPINESS_MAX));
+            }
+        }
+    }
+
+    /// Every answer forgets: a type that was no good once is scanned as before after enough has
+    /// happened since.
+    #[test]
+    fn what_is_long_past_does_not_count() {
+        let size = |_| 1000;
+        for &rule in RULES {
+            let mut balance = Balance::new(rule);
+            let differ = |Weights { anon, file, over }| 4 * u64::abs_diff(anon, file) > over;
+            assert!(!differ(balance.weights(100, size)), "{rule:?}");
+            balance.isolated(PageType::Anon, 500);
+            balance.isolated(PageType::File, 500);
+            balance.rotated([500, 0]);
+            balance.cost(PageType::Anon, 500, 2000);
+            let bad_anon = balance.weights(100, size);
+            assert!(bad_anon.anon < bad_anon.file && differ(bad_anon), "{rule:?}: {bad_anon:?}");
+            for _ in 0..20 {
+                for page_type in [PageType::Anon, PageType::File] {
+                    balance.isolated(page_type, 500);
+                    balance.cost(page_type, 500, 2000);
+                }
+                balance.weights(100, size);
+            }
+            assert!(!differ(balance.weights(100, size)), "{rule:?}: {balance:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! CLOCK: one queue for each type, and a second chance.
+//!
+//! ```text
+//!     new ──▶ head ─────────────── the queue ─────────────── tail ──▶ not used: reclaimed
+//!              ▲                                              │
+//!              └──────────── used: its bits are cleared ──────┘
+//! ```
+//!
+//! The oldest of all schemes that look at pages at all. The hand comes by every page once a turn; a page
+//! that was used since it last did goes round, one that was not goes. There is nothing to tune: no
+//! active list, no ratio, no refaults to watch. What it lacks is what those are for. A stream that is read
+//! once stays for a whole turn, and pushes the hand over everybody else's pages on its way; a page used a
+//! thousand times a turn counts like one used once.
+//!
+//! The queue of a type is its inactive list. Other parts of the kernel know two lists, and go on making
+//! pages ACTIVE: a second `mark_accessed`, a refault, anonymous pages of kernels up to 5.8. These are
+//! pages of the queue that somebody has seen used. Before each batch as many of them as the batch may be
+//! are taken down to the head of the queue, with REFERENCED set: so each of them has its second
+//! chance still before it, as a page that was used where it stood would.
+//!
+//! Pages that cannot go now, because they are dirty or written, go round too. Under pressure from writers
+//! the hand then turns in vain, faster and faster; that is noticed, since they are counted, and ends as
+//! with any scheme: reclaimers wait, flushers are woken. A page whose write ends is moved to the tail.
+//!
+//! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
+
+use super::{At, Busy, ReclaimScheme, References, Rules, Uses};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::lru::{LruKind, PageType};
+use crate::page::PageFlags;
+use crate::reclaim::Control;
+use crate::reclaim::batch::Look;
+use crate::reclaim::budget::{self, ScanPlan};
+use crate::vm::AreaFlags;
+use crate::zone::NodeId;
+
+const TYPES: [PageType; 2] = [PageType::Anon, PageType::File];
+
+/// The scheme.
+pub(super) struct Clock;
+
+/// A page that was used goes round; what was seen is forgotten.
+const SECOND_CHANCE: Rules = Rules { uses: Some(second_chance), busy: Busy::Keep };
+
+fn second_chance(uses: &Uses) -> (References, bool) {
+    if uses.flags.contains(AreaFlags::LOCKED) {
+        return (References::Activate, false);
+    }
+    match uses.users {
+        Some(0) if !uses.was_referenced => (References::Reclaim, false),
+        // Nobody could tell: the page gets the benefit of the doubt.
+        Some(_) | None => (References::Keep, false),
+    }
+}
+
+impl<H: Devices> ReclaimScheme<H> for Clock {
+    fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
+        kernel.shrink_queues(cx, at, sc, SECOND_CHANCE)
+    }
+
+    /// The hand is all the aging there is.
+    fn age(&self, _: &Kernel<H>, _: &Cx<'_, H>, _: At, _: &Control) {}
+
+    fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
+        kernel.queued_on(node)
+    }
+
+    /// Refaults are not compared.
+    fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
+}
+
+/// What schemes with one queue for each type share.
+impl<H: Devices> Kernel<H> {
+    /// Pages on the queues of a node; without swap, on those of files.
+    pub(super) fn queued_on(&self, node: NodeId) -> u64 {
+        let can_swap = self.swap.nr_free() > 0;
+        let of_type = |page_type| {
+            let stats = &self.mem.node(node).stats;
+            let size =
+                |is_active| stats.read(LruKind::new(page_type, is_active).node_stat() as usize);
+            size(false) + size(true)
+        };
+        of_type(PageType::File) + if can_swap { of_type(PageType::Anon) } else { 0 }
+    }
+
+    /// Takes from the tails of both queues by the share that the priority asks for; the pages freed.
+    pub(super) fn shrink_queues(
+        &self,
+        cx: &Cx<'_, H>,
+        at: At,
+        sc: &mut Control,
+        rules: Rules,
+    ) -> u64 {
+        let targets = self.queue_targets(cx, at, sc);
+        let mut plan = ScanPlan::new(targets, sc.scans_all(), self.mem.policy.reclaim.proportional);
+        let mut got = 0;
+        self.plug_start(cx);
+        while plan.goes_on() {
+            for page_type in TYPES {
+                let want = plan.bite(LruKind::new(page_type, false) as usize);
+                if want != 0 {
+                    self.join_queue(cx, at, sc, page_type, want);
+                    got += self.reclaim_batch(cx, at, sc, page_type, want, rules);
+                }
+            }
+            cx.host.yield_now();
+            if !plan.round_done(got, sc.nr_to_reclaim) {
+                break;
+            }
+        }
+        self.plug_finish(cx);
+        got
+    }
+
+    /// Pages to look at, as if both lists of a type were its inactive one. The types share the work as
+    /// they do in any scheme: what one costs and the other does not is no question of the hand.
+    fn queue_targets(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> budget::Lists {
+        let weights = self.balance_weights(cx, at.1);
+        let lists = self.lru.vec(at.1);
+        let mut sizes = [0; 4];
+        for page_type in TYPES {
+            let [queue, active] = [false, true].map(|a| LruKind::new(page_type, a));
+            let size = |list| lists.size_upto(list, sc.reclaim_idx);
+            sizes[queue as usize] = size(queue) + size(active);
+        }
+        let anon = sizes[LruKind::InactiveAnon as usize];
+        let file_is_tiny = anon >> sc.priority != 0 && self.is_short_of_file(at);
+        let mode = budget::mode(self.mode_input(sc, file_is_tiny, false), weights);
+        budget::targets(sizes, sc.priority, mode)
+    }
+
+    /// Takes ACTIVE pages down to the head of the queue, as many as may leave its tail next. The hand
+    /// could not get past them otherwise: it sees the queue only.
+    fn join_queue(&self, cx: &Cx<'_, H>, at: At, sc: &Control, page_type: PageType, want: u64) {
+        if self.lru.vec(at.1).size(LruKind::new(page_type, true)) == 0 {
+            return;
+        }
+        self.refill_batch(cx, at, sc, page_type, want, |folio| {
+            self.mem.map.page(folio).flag_set::<H>(PageFlags::REFERENCED);
+            Look { was_used: true, stays: false }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_use_is_a_second_chance_and_is_forgotten() {
+        let none = AreaFlags::empty();
+        let unused = Uses { users: Some(0), flags: none, was_referenced: false, is_file: true };
+        for is_file in [false, true] {
+            let unused = Uses { is_file, ..unused };
+            assert_eq!(second_chance(&unused), (References::Reclaim, false));
+            for used in [
+                Uses { users: Some(1), ..unused },
+                Uses { users: Some(9), flags: AreaFlags::EXEC, ..unused },
+                Uses { was_referenced: true, ..unused },
+                Uses { users: Some(1), was_referenced: true, ..unused },
+                Uses { users: None, ..unused },
+            ] {
+                assert_eq!(second_chance(&used), (References::Keep, false), "{used:?}");
+            }
+            let locked = Uses { flags: AreaFlags::LOCKED, ..unused };
+            assert_eq!(second_chance(&locked), (References::Activate, false));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! First in, first out: nobody looks.
+//!
+//! The baseline for all others. A page goes when it comes to the tail, used or not, so there is no walk of
+//! mappings and no page goes round but those that cannot go. Cheap for each page, and as wrong as can be
+//! for one in use: it is read back at once, and lives as long again.
+//!
+//! Pages that other parts of the kernel made ACTIVE were moved by that; they come down to the head of the
+//! queue as with [`super::clock`], whose queues these are.
+//!
+//! From: [`super`] · to: [`super::clock`].
+
+use super::{At, Busy, ReclaimScheme, Rules};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::reclaim::Control;
+use crate::zone::NodeId;
+
+/// The scheme.
+pub(super) struct Fifo;
+
+const NOBODY_LOOKS: Rules = Rules { uses: None, busy: Busy::Keep };
+
+impl<H: Devices> ReclaimScheme<H> for Fifo {
+    fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
+        kernel.shrink_queues(cx, at, sc, NOBODY_LOOKS)
+    }
+
+    fn age(&self, _: &Kernel<H>, _: &Cx<'_, H>, _: At, _: &Control) {}
+
+    fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
+        kernel.queued_on(node)
+    }
+
+    fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
+}

@@ -1,0 +1,57 @@
+//! What schemes that share their work between two types go by.
+//!
+//! The budget's sums are pure ([`crate::reclaim::budget`]); here is where their numbers come from, for
+//! any scheme whose unit of work is "so many pages of each type".
+//!
+//! From: the schemes · to: `lru::balance`, counters.
+
+use super::At;
+use crate::config::LruTopology;
+use crate::host::Devices;
+use crate::kernel::Kernel;
+use crate::lru::LruKind;
+use crate::reclaim::Control;
+use crate::reclaim::budget::ModeInput;
+use crate::zone::Mark;
+
+impl<H: Devices> Kernel<H> {
+    /// Pages on a list as a pass sees them: of the node, from its counters, which lag by a batch per CPU;
+    /// exactly, where lists are a zone's (up to 4.7).
+    pub(super) fn pages_on(&self, (node, vec): At, list: LruKind) -> u64 {
+        match self.mem.policy.reclaim.lru {
+            LruTopology::Node => self.mem.node(node).stats.read(list.node_stat() as usize),
+            LruTopology::Zone => self.lru.vec(vec).size(list),
+        }
+    }
+
+    /// True if so little page cache is left that even all of it, freed, would not lift the zones above
+    /// their high marks (rules/scan-budget#tiny-file). To go on with the cache then would take the
+    /// programs' own text, again and again, while idle anonymous memory stays.
+    pub(super) fn is_short_of_file(&self, at: At) -> bool {
+        let (node, vec) = at;
+        let file =
+            self.pages_on(at, LruKind::ActiveFile) + self.pages_on(at, LruKind::InactiveFile);
+        let zones =
+            || self.mem.zones_of(node).filter(move |zone| self.lru.holds_zone(vec, zone.id()));
+        let free: u64 = zones().map(|zone| zone.nr_free_pages()).sum();
+        let managed = zones().filter(|zone| zone.managed() != 0);
+        let high: u64 = managed.map(|zone| zone.mark(Mark::High)).sum();
+        file + free <= high
+    }
+
+    /// What decides between the types before their weights do.
+    pub(super) fn mode_input(
+        &self,
+        sc: &Control,
+        file_is_tiny: bool,
+        cache_trim_mode: bool,
+    ) -> ModeInput {
+        ModeInput {
+            can_swap: sc.may_swap && self.swap.nr_free() > 0,
+            priority: sc.priority,
+            swappiness: self.mem.tunables.swappiness,
+            file_is_tiny,
+            cache_trim_mode,
+        }
+    }
+}

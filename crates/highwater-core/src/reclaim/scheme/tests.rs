@@ -1,0 +1,345 @@
+//! The contract of a scheme, as scenes that each of them is put through; and what CLOCK and FIFO make of
+//! a page.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::block::manual::Manual;
+use crate::config::Scheme;
+use crate::lru::{BatchKind, LruKind, PageType};
+use crate::page::{Folio, PageFlags};
+use crate::page_cache::{File, OpenFile};
+use crate::reclaim::testing::{AT, NODE, Stage, control};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vm::Access;
+use crate::vmstat::{NodeStat, VmEvent};
+
+impl Stage {
+    /// 6.1 with a scheme and so many pages of swap.
+    fn scheme(scheme: Scheme, swap_pages: u32) -> Stage {
+        Stage::with(swap_pages, |policy| policy.reclaim.scheme = scheme)
+    }
+
+    /// Passes of kswapd over everything.
+    fn passes(&self, nr: u32) {
+        for _ in 0..nr {
+            self.pass(true, 0);
+        }
+    }
+
+    /// Pages of the node that the scheme could come to. (Counters lag by a batch per CPU.)
+    fn candidates(&self) -> u64 {
+        self.kernel.scheme().candidates(&self.kernel, NODE)
+    }
+
+    /// A node pass; the pages freed. What it wrote is done afterwards.
+    fn pass(&self, is_kswapd: bool, priority: u8) -> u64 {
+        let mut sc = control(is_kswapd);
+        sc.priority = priority;
+        sc.nr_to_reclaim = u64::MAX;
+        self.kernel.shrink_node(&self.cx(), NODE, &mut sc);
+        self.complete();
+        self.kernel.lru_add_drain_all(&self.cx());
+        sc.nr_reclaimed
+    }
+
+    /// The same for a set of lists alone: nobody is slowed down.
+    fn shrink_lists(&self, priority: u8) -> u64 {
+        let mut sc = control(true);
+        sc.priority = priority;
+        sc.nr_to_reclaim = u64::MAX;
+        let got = self.kernel.scheme().shrink(&self.kernel, &self.cx(), AT, &mut sc);
+        self.complete();
+        self.kernel.lru_add_drain_all(&self.cx());
+        got
+    }
+
+    fn activate(&self, pages: &[Folio]) {
+        pages
+            .iter()
+            .for_each(|&folio| self.kernel.lru_batch(&self.cx(), BatchKind::Activate, folio));
+        self.kernel.lru_add_drain_all(&self.cx());
+    }
+
+    fn sum(&self, events: &[VmEvent]) -> u64 {
+        events.iter().map(|&event| self.event(event)).sum()
+    }
+
+    fn scanned(&self) -> u64 {
+        self.sum(&[VmEvent::PgscanKswapd, VmEvent::PgscanDirect])
+    }
+
+    fn stolen(&self) -> u64 {
+        self.sum(&[VmEvent::PgstealKswapd, VmEvent::PgstealDirect])
+    }
+
+    /// What must hold whenever nobody reclaims.
+    fn check_counters(&self) {
+        self.check();
+        assert_eq!(self.stat(NodeStat::IsolatedAnon), 0);
+        assert_eq!(self.stat(NodeStat::IsolatedFile), 0);
+        assert_eq!(self.scanned(), self.sum(&[VmEvent::PgscanAnon, VmEvent::PgscanFile]));
+        assert_eq!(self.stolen(), self.sum(&[VmEvent::PgstealAnon, VmEvent::PgstealFile]));
+        assert!(self.stolen() <= self.scanned());
+    }
+}
+
+/// Cache read once, anonymous memory, some of the cache dirty: whatever is taken off the lists is freed or
+/// comes back, and every page that is gone was counted once.
+#[test]
+fn pages_are_freed_or_put_back() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 4096);
+        let (file, _open) = s.cached_file(400);
+        let (_space, _) = s.touched_space(&s.cx(), 300);
+        for &folio in &s.pages(&file, 400)[..40] {
+            s.kernel.set_page_dirty(&s.cx(), folio);
+        }
+        let before = s.check().on_lists;
+        let mut got = 0;
+        for priority in [12, 6, 3, 0, 2, 0] {
+            for is_kswapd in [false, true] {
+                got += s.pass(is_kswapd, priority);
+                s.check_counters();
+            }
+        }
+        assert_eq!(s.stolen(), got, "{scheme:?}");
+        assert!(got > 300, "{scheme:?}: {got}");
+        assert_eq!(before - s.check().on_lists, got, "{scheme:?}: freed is off the lists");
+    }
+}
+
+/// Nobody uses anything any more: all of it goes, at the last priority, within a few passes. Pages that
+/// others had made active are no exception.
+#[test]
+fn idle_memory_goes() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 4096);
+        let (file, _open) = s.cached_file(200);
+        let (space, _) = s.touched_space(&s.cx(), 200);
+        s.activate(&s.pages(&file, 100));
+        s.activate(&s.tail_first(LruKind::InactiveAnon)[..100]);
+        assert_eq!((s.size(LruKind::ActiveFile), s.size(LruKind::ActiveAnon)), (100, 100));
+        for pass in 0.. {
+            assert!(pass < 8, "{scheme:?}: {:?}", (file.nr_pages(), space.rss.anon.load(Relaxed)));
+            s.pass(false, 0);
+            s.check_counters();
+            if file.nr_pages() == 0 && space.rss.anon.load(Relaxed) == 0 {
+                break;
+            }
+        }
+        assert_eq!(space.rss.swap.load(Relaxed), 200, "{scheme:?}");
+    }
+}
+
+/// The priority says how much of the lists a pass looks at.
+#[test]
+fn a_gentle_pass_looks_at_little() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 0);
+        s.cached_file(4096);
+        let looked = |priority| {
+            let before = s.scanned();
+            s.pass(true, priority);
+            s.scanned() - before
+        };
+        let gentle = looked(6);
+        assert!((32..=96).contains(&gentle), "{scheme:?}: a 64th of 4096 is not {gentle}");
+        let hard = looked(2);
+        assert!(hard >= 700, "{scheme:?}: a quarter of the rest is not {hard}");
+    }
+}
+
+/// Anonymous pages have nowhere to go: they are not even looked at.
+#[test]
+fn without_swap_only_files_are_scanned() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 0);
+        let (file, _open) = s.cached_file(100);
+        let (space, _) = s.touched_space(&s.cx(), 100);
+        s.passes(4);
+        s.check_counters();
+        assert_eq!((file.nr_pages(), space.rss.anon.load(Relaxed)), (0, 100), "{scheme:?}");
+        assert_eq!(s.event(VmEvent::PgscanAnon), 0, "{scheme:?}");
+        assert!(s.candidates() < 20, "{scheme:?}: {}", s.candidates());
+    }
+}
+
+/// Swap takes a part: the rest stays, as it was, and is not lost.
+#[test]
+fn full_swap_ends_swapping() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 64);
+        let (space, start) = s.touched_space(&s.cx(), 200);
+        s.passes(6);
+        s.check_counters();
+        let swapped = space.rss.swap.load(Relaxed);
+        assert!((56..=64).contains(&swapped), "{scheme:?}: {swapped} (a slot is the header's)");
+        assert_eq!(swapped + space.rss.anon.load(Relaxed), 200, "{scheme:?}");
+        let cx = s.cx();
+        for at in start..start + 200 {
+            s.kernel.touch(&cx, &space, at, Access::Read).unwrap();
+            s.complete();
+        }
+        assert_eq!(space.rss.anon.load(Relaxed), 200, "{scheme:?}");
+        s.check_counters();
+    }
+}
+
+/// Locked before reclaim knew, and by a second mapping of the page while it lay on its list.
+#[test]
+fn locked_memory_stays() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 4096);
+        let cx = s.cx();
+        let (space, start) = s.touched_space(&cx, 100);
+        s.kernel.mlock(&cx, &space, start, 40).unwrap();
+        s.passes(4);
+        s.check_counters();
+        assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (40, 60));
+        assert_eq!(s.size(LruKind::Unevictable), 40, "{scheme:?}");
+        s.kernel.munlock(&cx, &space, start, 40).unwrap();
+        s.kernel.lru_add_drain_all(&cx);
+        s.passes(4);
+        s.check_counters();
+        assert_eq!(space.rss.swap.load(Relaxed), 100, "{scheme:?}");
+    }
+}
+
+/// Dirty cache: written once the flushers were given their chance, and gone then.
+#[test]
+fn dirty_pages_are_written_in_the_end() {
+    for &scheme in Scheme::ALL {
+        let s = Stage::scheme(scheme, 0);
+        let (file, _open) = s.cached_file(64);
+        for &folio in &s.pages(&file, 64) {
+            assert!(s.kernel.set_page_dirty(&s.cx(), folio));
+        }
+        for pass in 0.. {
+            assert!(pass < 8, "{scheme:?}: {} left", file.nr_pages());
+            s.shrink_lists(0);
+            s.check_counters();
+            if pass == 0 {
+                assert_eq!(s.stat(NodeStat::VmscanWrite), 0, "{scheme:?}: flushers first");
+                // What a pass concludes from so many of them.
+                s.kernel.reclaim.vec(AT.1).full_of_dirty.store(true, Relaxed);
+            }
+            if file.nr_pages() == 0 {
+                break;
+            }
+        }
+        assert_eq!(s.stat(NodeStat::VmscanWrite), 64, "{scheme:?}");
+        assert_eq!(s.stat(NodeStat::Dirty), 0, "{scheme:?}");
+    }
+}
+
+/// A file on CLOCK's queue whose pages' use at reading is forgotten already.
+fn unused_file(s: &Stage, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>, Vec<Folio>) {
+    let (file, open) = s.cached_file(pages);
+    let folios = s.pages(&file, pages as u32);
+    for &folio in &folios {
+        s.kernel.mem.map.page(folio).flag_clear::<Manual>(PageFlags::REFERENCED);
+    }
+    assert_eq!(s.tail_first(LruKind::InactiveFile), folios, "in the order in which they came");
+    (file, open, folios)
+}
+
+#[test]
+fn the_hand_gives_a_second_chance() {
+    let s = Stage::scheme(Scheme::Clock, 0);
+    let (file, _open, pages) = unused_file(&s, 64);
+    let used = [pages[1], pages[3], pages[40]];
+    for &folio in &used {
+        s.kernel.mark_accessed(&s.cx(), folio);
+    }
+    // One batch: a half at priority 1.
+    assert_eq!(s.shrink_lists(1), 30);
+    let queue = s.tail_first(LruKind::InactiveFile);
+    assert_eq!(queue[..32], pages[32..], "they moved up");
+    assert_eq!(queue[32..], used[..2], "and these went round, in their order");
+    assert!(s.none_is(&used[..2], PageFlags::REFERENCED | PageFlags::ACTIVE));
+    assert!(s.all_are(&used[2..], PageFlags::REFERENCED), "the hand was not there yet");
+    // Once round: those that were not used again go now, the third one has its chance.
+    assert_eq!(s.shrink_lists(0), 33);
+    assert_eq!(s.tail_first(LruKind::InactiveFile), [used[2]]);
+    assert_eq!(s.shrink_lists(0), 1);
+    assert_eq!(file.nr_pages(), 0);
+    assert_eq!(s.sum(&[VmEvent::Pgactivate, VmEvent::Pgdeactivate, VmEvent::Pgrefill]), 0);
+    s.check_counters();
+}
+
+/// A second use makes a page ACTIVE: so much more reason for a second chance.
+#[test]
+fn active_pages_join_the_queue_as_used() {
+    let s = Stage::scheme(Scheme::Clock, 0);
+    let (_file, _open, pages) = unused_file(&s, 32);
+    s.activate(&pages[..3]);
+    assert!(s.candidates() > 24, "{}: active ones too", s.candidates());
+    assert_eq!(s.shrink_lists(0), 29);
+    assert_eq!(s.tail_first(LruKind::InactiveFile), pages[..3]);
+    assert_eq!(s.size(LruKind::ActiveFile), 0);
+    assert_eq!(s.sum(&[VmEvent::Pgdeactivate]), 3);
+    // A batch is never more than was asked for, and the hand came by them within this one.
+    assert!(s.none_is(&pages[..3], PageFlags::REFERENCED));
+    assert!(s.all_are(&pages[..3], PageFlags::WORKINGSET));
+    assert_eq!(s.shrink_lists(0), 3);
+    s.check_counters();
+}
+
+#[test]
+fn dirty_pages_go_round() {
+    let s = Stage::scheme(Scheme::Clock, 0);
+    let (_file, _open, pages) = unused_file(&s, 32);
+    for &folio in &pages[..8] {
+        assert!(s.kernel.set_page_dirty(&s.cx(), folio));
+    }
+    assert_eq!(s.shrink_lists(0), 24);
+    assert_eq!(s.tail_first(LruKind::InactiveFile), pages[..8]);
+    assert_eq!(s.size(LruKind::ActiveFile), 0, "there is one queue");
+    assert_eq!(
+        s.stat(NodeStat::VmscanImmediateReclaim),
+        8,
+        "the flushers' end puts them at the tail"
+    );
+    assert!(s.all_are(&pages[..8], PageFlags::DIRTY | PageFlags::RECLAIM));
+    assert_eq!(s.event(VmEvent::Pgactivate), 0);
+    s.check_counters();
+}
+
+/// The fault that brought a page left it young: CLOCK has to come by once for nothing, FIFO does not look.
+#[test]
+fn fifo_does_not_look() {
+    let swapped_by_the_first_pass = |scheme| {
+        let s = Stage::scheme(scheme, 4096);
+        let (space, _) = s.touched_space(&s.cx(), 64);
+        let got = s.shrink_lists(0);
+        assert_eq!((got, s.event(VmEvent::PgscanAnon)), (0, 64), "written first");
+        s.check_counters();
+        space.rss.swap.load(Relaxed)
+    };
+    assert_eq!(swapped_by_the_first_pass(Scheme::Fifo), 64);
+    assert_eq!(swapped_by_the_first_pass(Scheme::Clock), 0);
+    assert_eq!(swapped_by_the_first_pass(Scheme::TwoList), 0);
+}
+
+/// What is in use goes round, again and again, and nothing of it is lost to a stream.
+#[test]
+fn pages_in_use_stay_with_the_hand() {
+    let s = Stage::scheme(Scheme::Clock, 4096);
+    let cx = s.cx();
+    let (space, start) = s.touched_space(&cx, 64);
+    for _ in 0..5 {
+        let (file, _open) = s.cached_file(64);
+        s.kernel.touch_range(&cx, &space, start, 64, Access::Read).unwrap();
+        s.shrink_lists(0);
+        s.kernel.touch_range(&cx, &space, start, 64, Access::Read).unwrap();
+        s.shrink_lists(0);
+        assert_eq!((file.nr_pages(), space.rss.anon.load(Relaxed)), (0, 64));
+        s.kernel.delete_file(&cx, &file);
+    }
+    assert_eq!(s.event(VmEvent::Pswpout), 0);
+    let batch = s.tail_first(LruKind::InactiveAnon);
+    assert_eq!((batch.len(), s.size(LruKind::ActiveAnon)), (64, 0));
+    assert!(PageType::of(s.kernel.mem.map.page(batch[0])) == PageType::Anon);
+    s.check_counters();
+}

@@ -1,0 +1,85 @@
+//! Active lists: taking pages down (rules/page-decisions#active-shrink).
+//!
+//! [`Kernel::shrink_active`] moves a batch from the tail of an active list to the inactive one,
+//! whether the pages were used or not: that is found out there. Only executable file pages that
+//! were used stay: a program whose text is thrown out stalls at every step, and there is never much
+//! of it.
+//!
+//! From: [`super`] · to: [`crate::reclaim::batch`], `vm::rmap`.
+
+use super::super::At;
+use crate::config::LruTopology;
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::lru::{LruKind, PageType};
+use crate::page::Folio;
+use crate::reclaim::Control;
+use crate::reclaim::batch::Look;
+use crate::reclaim::budget::{CLUSTER, inactive_is_low};
+use crate::units::LruVecId;
+use crate::vm::{AreaFlags, Referenced, Trail};
+
+impl<H: Devices> Kernel<H> {
+    /// Takes a batch of `want` pages at most down from the active list of a type.
+    pub(in crate::reclaim) fn shrink_active(
+        &self,
+        cx: &Cx<'_, H>,
+        at: At,
+        sc: &Control,
+        page_type: PageType,
+        want: u64,
+    ) {
+        let mut trail = Trail::default();
+        self.refill_batch(cx, at, sc, page_type, want, |folio| {
+            let (was_used, flags) = self.was_used(cx, folio, &mut trail);
+            let is_text =
+                || flags.contains(AreaFlags::EXEC) && self.mem.map.page(folio).is_file_lru();
+            Look { was_used, stays: was_used && is_text() }
+        });
+    }
+
+    /// Was a page used since last looked at, and through which areas? Clears the traces of it. A
+    /// file page that somebody holds locked counts as used.
+    fn was_used(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> (bool, AreaFlags) {
+        let page = self.mem.map.page(folio);
+        if !page.is_mapped() {
+            return (false, AreaFlags::empty());
+        }
+        let needs_lock = !page.is_anon();
+        if needs_lock && !page.try_lock::<H>() {
+            return (true, AreaFlags::empty());
+        }
+        let found = self.page_referenced(cx, folio, trail);
+        if needs_lock {
+            self.unlock_page(cx, folio);
+        }
+        match found {
+            Referenced::By(users, flags) => (users != 0, flags),
+            Referenced::Contended => (true, AreaFlags::empty()),
+        }
+    }
+
+    /// True if there are too few inactive pages of a type for the active ones
+    /// (rules/lru#inactive-ratio): a page would pass the inactive list before anybody could use it
+    /// again.
+    pub(super) fn inactive_list_is_low(&self, vec: LruVecId, page_type: PageType) -> bool {
+        let lists = self.lru.vec(vec);
+        let inactive = lists.size(LruKind::new(page_type, false));
+        let active = lists.size(LruKind::new(page_type, true));
+        match (self.mem.policy.reclaim.lru, page_type) {
+            // Up to 4.7 file lists are kept equal.
+            (LruTopology::Zone, PageType::File) => active > inactive,
+            (LruTopology::Zone, PageType::Anon) | (LruTopology::Node, _) => {
+                inactive_is_low(inactive, active)
+            }
+        }
+    }
+
+    /// Ages anonymous pages of a lruvec if their inactive list is low and there is swap at all: later
+    /// swapping then finds pages that were looked at.
+    pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: At, sc: &Control) {
+        if self.swap.nr_total() != 0 && self.inactive_list_is_low(at.1, PageType::Anon) {
+            self.shrink_active(cx, at, sc, PageType::Anon, CLUSTER);
+        }
+    }
+}

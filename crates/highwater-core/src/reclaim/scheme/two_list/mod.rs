@@ -1,0 +1,155 @@
+//! Two lists for each type: the scheme of all kernels so far.
+//!
+//! ```text
+//!             new, refault beyond the working set
+//!                 │
+//!                 ▼
+//!   ┌──────── inactive ────────┐  tail: unused ──▶ reclaimed, leaves a shadow
+//!   │ head                tail │──▶ used once (mapped) ──▶ head again, noted
+//!   └──────────────────────────┘──▶ used more ──┐
+//!        ▲                                      │ activate
+//!        │ deactivate, used or not              ▼
+//!   ┌───────── active ─────────┐◀── mark_accessed twice, refault within the working set
+//!   │ tail                head │
+//!   └──────────────────────────┘
+//! ```
+//!
+//! Only the inactive list is reclaimed from. It is where pages prove that they are used again, so a
+//! stream that is read once passes through it and does not touch the active list. That list is shrunk
+//! only when the inactive one has become too short for a page to have a chance, or when refaults say
+//! that pages of the working set are already being thrown out ([`Pass::may_deactivate`]).
+//!
+//! Pages move down from the active list whether they were used or not: most of the many active pages
+//! always were, some time, and walking their mappings again and again would cost more than a second
+//! chance on the inactive list does.
+//!
+//! * `mod`: the scan loop of a set of lists, and what a pass goes by
+//! * [`active`]: taking pages down · [`references`]: what the uses of a page at the tail mean
+//!
+//! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
+
+mod active;
+mod references;
+
+use super::{At, ReclaimScheme};
+use crate::config::LruTopology;
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::lru::{LruKind, PageType};
+use crate::reclaim::Control;
+use crate::reclaim::budget::{self, ScanPlan};
+use crate::vmstat::NodeStat;
+use crate::zone::NodeId;
+
+const TYPES: [PageType; 2] = [PageType::Anon, PageType::File];
+
+/// The scheme.
+pub(super) struct TwoList;
+
+/// What a pass over a set of lists goes by, as things were when it began.
+struct Pass {
+    /// By [`PageType`]: active pages may be taken down. If not, they are spared.
+    may_deactivate: [bool; 2],
+    /// Pages to scan.
+    targets: budget::Lists,
+}
+
+impl<H: Devices> ReclaimScheme<H> for TwoList {
+    fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
+        let pass = kernel.prepare(cx, at, sc);
+        let got = kernel.shrink_lists(cx, at, sc, &pass);
+        kernel.age_anon(cx, at, sc);
+        got
+    }
+
+    /// Of the types, only anonymous pages are aged without need: without swapping, or with plenty of
+    /// cache, their lists are never scanned, and when they are at last, all pages would look used.
+    fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &Control) {
+        kernel.age_anon(cx, at, sc);
+    }
+
+    /// Inactive pages: active ones have to come down first.
+    fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
+        let stats = &kernel.mem.node(node).stats;
+        let mut inactive = stats.read(NodeStat::InactiveFile as usize);
+        if kernel.swap.nr_free() > 0 {
+            inactive += stats.read(NodeStat::InactiveAnon as usize);
+        }
+        inactive
+    }
+
+    /// Refaults that the next run finds beyond these happened since.
+    fn run_done(&self, kernel: &Kernel<H>, node: NodeId) {
+        kernel.snapshot_refaults(node);
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// What a pass goes by (rules/scan-budget#preparation).
+    fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> Pass {
+        let (node, vec) = at;
+        let lists = self.lru.vec(vec);
+        let weights = self.balance_weights(cx, vec);
+        let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
+        // Refaults say that the active pages are not all in use. (4.x goes by sizes alone.)
+        let may_deactivate = TYPES.map(|page_type| {
+            let refaulted = per_node && self.refaults_changed(node, page_type);
+            sc.spare_nothing || refaulted || self.inactive_list_is_low(vec, page_type)
+        });
+        let [may_anon, may_file] = may_deactivate;
+        // Much cache of which none comes back: a stream. It is taken alone, at no cost to programs.
+        let inactive_file = lists.size(LruKind::InactiveFile);
+        let cache_trim_mode = inactive_file >> sc.priority != 0 && !may_file;
+        let inactive_anon = self.pages_on(at, LruKind::InactiveAnon);
+        let worth_it = !may_anon && inactive_anon >> sc.priority != 0;
+        let file_is_tiny = self.is_short_of_file(at) && (worth_it || !per_node);
+
+        let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
+        let mode = budget::mode(self.mode_input(sc, file_is_tiny, cache_trim_mode), weights);
+        Pass { may_deactivate, targets: budget::targets(sizes, sc.priority, mode) }
+    }
+
+    /// Shrinks one set of lists by its budget (rules/scan-budget#scan-loop). The lists take turns, a
+    /// batch each, so that whatever ends the scan they have been scanned in about the right proportion.
+    fn shrink_lists(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control, pass: &Pass) -> u64 {
+        let rule = self.mem.policy.reclaim.proportional;
+        let mut plan = ScanPlan::new(pass.targets, sc.scans_all(), rule);
+        let mut got = 0;
+        self.plug_start(cx);
+        while plan.goes_on() {
+            for page_type in TYPES {
+                let want = plan.bite(LruKind::new(page_type, false) as usize);
+                if want != 0 {
+                    got += self.shrink_inactive(cx, at, sc, page_type, want);
+                }
+                let want = plan.bite(LruKind::new(page_type, true) as usize);
+                if want == 0 {
+                } else if pass.may_deactivate[page_type as usize] {
+                    self.shrink_active(cx, at, sc, page_type, want);
+                } else {
+                    sc.spared = true;
+                }
+            }
+            cx.host.yield_now();
+            if !plan.round_done(got, sc.nr_to_reclaim) {
+                break;
+            }
+        }
+        self.plug_finish(cx);
+        got
+    }
+
+    /// Shrinks the inactive list of a type of a set of lists by a batch of `want` pages at most; the
+    /// pages freed.
+    pub(in crate::reclaim) fn shrink_inactive(
+        &self,
+        cx: &Cx<'_, H>,
+        at: At,
+        sc: &mut Control,
+        page_type: PageType,
+        want: u64,
+    ) -> u64 {
+        let rules = references::rules(self.mem.policy.reclaim.anon_new);
+        self.reclaim_batch(cx, at, sc, page_type, want, rules)
+    }
+}

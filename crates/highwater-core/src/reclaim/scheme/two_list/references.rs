@@ -1,0 +1,79 @@
+//! What the uses of a page at the inactive tail mean (rules/page-decisions#reference-check).
+//!
+//! A young bit says that a page was used since somebody last cleared it, not how often. So one user is
+//! not enough: the page goes round once more with REFERENCED set, and only a second finding activates it.
+//! More than one user at once, or program text, is enough: whoever maps a page that others map too, or
+//! runs it, would all wait for it.
+//!
+//! From: [`super`], through `reclaim::folios`.
+
+use super::super::{Busy, References, Rules, Uses};
+use crate::config::AnonStart;
+use crate::vm::AreaFlags;
+
+/// The rules by which inactive pages are judged.
+pub(super) const fn rules(anon_new: AnonStart) -> Rules {
+    let uses = match anon_new {
+        AnonStart::Inactive => decide,
+        AnonStart::Active => decide_up_to_5_8,
+    };
+    Rules { uses: Some(uses), busy: Busy::Activate }
+}
+
+fn decide(uses: &Uses) -> (References, bool) {
+    if uses.flags.contains(AreaFlags::LOCKED) {
+        return (References::Activate, false);
+    }
+    let Some(users) = uses.users else { return (References::Keep, false) };
+    if users == 0 {
+        // A file page that read() touched, once: worth keeping over a write, not more.
+        let clean_only = uses.was_referenced && uses.is_file;
+        return (if clean_only { References::ReclaimClean } else { References::Reclaim }, false);
+    }
+    let is_exec = uses.flags.contains(AreaFlags::EXEC) && uses.is_file;
+    if uses.was_referenced || users > 1 || is_exec {
+        (References::Activate, true)
+    } else {
+        (References::Keep, true)
+    }
+}
+
+/// Anonymous pages started active then, and one use takes them back there.
+fn decide_up_to_5_8(uses: &Uses) -> (References, bool) {
+    match decide(uses) {
+        (References::Keep, true) if !uses.is_file => (References::Activate, true),
+        decision => decision,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_23_10() {
+        use References::*;
+        let (none, exec) = (AreaFlags::empty(), AreaFlags::EXEC);
+        let table = [
+            (Some(1), false, none, true, Keep, true),
+            (Some(1), true, none, false, Activate, true),
+            (Some(2), false, none, false, Activate, true),
+            (Some(1), false, exec, true, Activate, true),
+            (Some(1), false, exec, false, Keep, true),
+            (Some(0), true, none, true, ReclaimClean, false),
+            (Some(0), true, none, false, Reclaim, false),
+            (None, true, none, true, Keep, false),
+        ];
+        for (users, was_referenced, flags, is_file, verdict, set_again) in table {
+            let uses = Uses { users, flags, was_referenced, is_file };
+            assert_eq!(decide(&uses), (verdict, set_again), "{uses:?}");
+        }
+        let locked =
+            Uses { users: Some(0), flags: AreaFlags::LOCKED, was_referenced: false, is_file: true };
+        assert_eq!(decide(&locked), (Activate, false));
+        let once = Uses { users: Some(1), flags: none, was_referenced: false, is_file: false };
+        assert_eq!(decide_up_to_5_8(&once), (Activate, true));
+        assert_eq!(decide_up_to_5_8(&Uses { is_file: true, ..once }), (Keep, true));
+        assert_eq!(decide_up_to_5_8(&Uses { users: None, ..once }), (Keep, false));
+    }
+}

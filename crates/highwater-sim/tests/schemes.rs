@@ -1,0 +1,179 @@
+//! Every reclaim scheme under pressure, with time: hogs that swap, a reader, a mapping, a writer on a
+//! machine that is too small for them. Audited while memory is full and when all is given back; twice, to
+//! the same end.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use highwater_core::Kernel;
+use highwater_core::audit::{KernelReport, check_kernel};
+use highwater_core::block::DeviceId;
+use highwater_core::config::{Machine, Policy, Scheme, preset};
+use highwater_core::host::Cx;
+use highwater_core::page_cache::FileSpec;
+use highwater_core::swap::SwapSpec;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vmstat::{NodeStat, VmEvent};
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::digest::Digest;
+use highwater_sim::disk::DiskSpec;
+use highwater_sim::engine::Placement;
+use highwater_sim::host::SimHost;
+use highwater_sim::machine::{MachineConfig, SimMachine};
+
+const PAGE: u64 = 4096;
+const SECOND: u64 = 1_000_000_000;
+/// No run takes longer: an hour of virtual time.
+const LIMIT_NS: u64 = 3600 * SECOND;
+const MIB: u64 = 256;
+const NR_TASKS: u32 = 5;
+const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+
+/// 64 MiB, two nodes, four CPUs.
+fn boot(policy: Policy, seed: u64) -> SimMachine {
+    let nodes = [(32 << 20, vec![0, 1]), (32 << 20, vec![2, 3])];
+    let machine = Machine::from_sizes("test", &nodes).expect("machine");
+    let costs = CostModel::new(&CostTable::spec_defaults());
+    let mut config = MachineConfig::new(machine, costs, policy);
+    config.disks = vec![DiskSpec::nvme("data", 1 << 20), DiskSpec::sata_ssd("swap", 1 << 18)];
+    config.swap = vec![SwapSpec { device: DeviceId(1), pages: 1 << 16, priority: -2 }];
+    config.seed = seed;
+    SimMachine::boot(config).expect("boot")
+}
+
+type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
+
+/// What task `which` of the mixture does.
+fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
+    if which < 2 {
+        let pages = 40 * MIB as u32;
+        let start = kernel.mmap(cx, space, pages, 1, RW, Backing::Anon).expect("mmap");
+        for _ in 0..3 {
+            kernel.touch_range(cx, space, start, pages, Access::Write).expect("there is swap");
+            // A part of it is used more than the rest.
+            for _ in 0..4 {
+                kernel.touch_range(cx, space, start, 2 * MIB as u32, Access::Read).expect("swap");
+            }
+        }
+        return;
+    }
+    let pages = 48 * MIB;
+    let spec = FileSpec {
+        device: DeviceId(0),
+        device_start: u64::from(which) * pages,
+        max_pages: pages as u32,
+        size: pages * PAGE,
+        has_writepage: true,
+        throttle_first: false,
+    };
+    let open = kernel.open(cx, &kernel.create_file(cx, spec));
+    match which {
+        2 => {
+            for at in (0..2 * pages).step_by(16) {
+                let read = kernel.file_read(cx, &open, at % pages * PAGE, 16 * PAGE);
+                assert_eq!(read, Ok(16 * PAGE));
+            }
+        }
+        3 => {
+            let backing = Backing::File { open, page: 0 };
+            let flags = AreaFlags::READ | AreaFlags::SHARED | AreaFlags::EXEC;
+            let start = kernel.mmap(cx, space, pages as u32, 1, flags, backing).expect("mmap");
+            for _ in 0..2 {
+                let touched = kernel.touch_range(cx, space, start, pages as u32, Access::Read);
+                touched.expect("within the file");
+            }
+        }
+        _ => {
+            for at in (0..pages).step_by(64) {
+                assert_eq!(kernel.file_write(cx, &open, at * PAGE, 64 * PAGE), Ok(64 * PAGE));
+            }
+        }
+    }
+}
+
+/// Runs the mixture; the machine, and what audits found while memory was full and in the end.
+fn run(policy: Policy, seed: u64) -> (SimMachine, [KernelReport; 2]) {
+    let mut machine = boot(policy, seed);
+    let (working, audited) = (Rc::new(Cell::new(NR_TASKS)), Rc::new(Cell::new(false)));
+    for which in 0..NR_TASKS {
+        let (working, audited) = (Rc::clone(&working), Rc::clone(&audited));
+        machine.spawn_task(format!("task {which}"), Placement::Anywhere, move |cx, kernel| {
+            let space = kernel.create_space(cx).expect("space");
+            space.add_task(cx);
+            work((cx, kernel), &space, which);
+            working.set(working.get() - 1);
+            while !audited.get() {
+                cx.host.sim().sleep_ns(SECOND);
+            }
+            kernel.exit_space(cx, &space);
+            space.remove_task(cx);
+        });
+    }
+    let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {
+        while working.get() > 0 {
+            cx.host.sim().sleep_ns(SECOND);
+        }
+        // Until all that is dirty is written.
+        cx.host.sim().sleep_ns(60 * SECOND);
+        let report = check_kernel(kernel, cx);
+        audited.set(true);
+        report
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let full = auditor.take().expect("done").expect("audit of a full machine");
+    let empty = check_kernel(&machine.kernel, &machine.outside()).expect("audit");
+    (machine, [full, empty])
+}
+
+/// The mixture on a policy with a scheme: memory was reclaimed, all of it was counted, nothing was lost.
+fn pressed(base: &str, scheme: Scheme, seed: u64) -> Digest {
+    let mut policy = preset(base).expect("preset");
+    policy.reclaim.scheme = scheme;
+    let (machine, [full, empty]) = run(policy, seed);
+    let who = format!("{base}, {scheme:?}");
+    let mem = &machine.kernel.mem;
+    let sum = |events: &[VmEvent]| events.iter().map(|&e| mem.events.read(e)).sum::<u64>();
+
+    assert!(full.on_lists > 20 * MIB && full.swap_entries > 0, "{who}: {full:?}");
+    assert_eq!((empty.tables, empty.entries, empty.swap_entries), (0, 0, 0), "{who}: {empty:?}");
+    assert_eq!(sum(&[VmEvent::OomKill]), 0, "{who}");
+    let scanned = sum(&[VmEvent::PgscanKswapd, VmEvent::PgscanDirect]);
+    let stolen = sum(&[VmEvent::PgstealKswapd, VmEvent::PgstealDirect]);
+    assert_eq!(scanned, sum(&[VmEvent::PgscanAnon, VmEvent::PgscanFile]), "{who}");
+    assert_eq!(stolen, sum(&[VmEvent::PgstealAnon, VmEvent::PgstealFile]), "{who}");
+    // Each hog's memory and the files are more than the machine's, several times over.
+    assert!(stolen > 3 * 64 * MIB && stolen <= scanned, "{who}: {stolen} of {scanned}");
+    assert!(sum(&[VmEvent::Pswpout]) > 0 && sum(&[VmEvent::Pswpin]) > 0, "{who}");
+    for node in mem.nodes() {
+        for item in [NodeStat::IsolatedAnon, NodeStat::IsolatedFile] {
+            assert_eq!(node.stats.read_exact(item as usize), 0, "{who}: {item:?}");
+        }
+    }
+    machine.digest()
+}
+
+#[test]
+fn every_scheme_bears_pressure_and_the_same_seed_is_the_same_run() {
+    let digests: Vec<u64> = Scheme::ALL
+        .iter()
+        .map(|&scheme| {
+            let [one, two] = [(); 2].map(|()| pressed("6.1", scheme, 7).value());
+            assert_eq!(one, two, "{scheme:?}");
+            one
+        })
+        .collect();
+    for (i, digest) in digests.iter().enumerate() {
+        assert!(!digests[..i].contains(digest), "{:?} is another run", Scheme::ALL[i]);
+    }
+}
+
+/// Lists per zone, balance by rotation, anonymous pages that start active, other throttling: a scheme
+/// knows none of them and gets on with all.
+#[test]
+fn every_scheme_bears_older_kernels() {
+    for base in ["4.3", "5.4", "5.16"] {
+        for &scheme in Scheme::ALL {
+            pressed(base, scheme, 3);
+        }
+    }
+}
