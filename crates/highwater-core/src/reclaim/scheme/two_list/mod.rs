@@ -102,7 +102,7 @@ impl<H: Devices> Kernel<H> {
         let cache_trim_mode = inactive_file >> sc.priority != 0 && !may_file;
         let inactive_anon = self.pages_on(at, LruKind::InactiveAnon);
         let worth_it = !may_anon && inactive_anon >> sc.priority != 0;
-        let file_is_tiny = self.is_short_of_file(at) && (worth_it || !per_node);
+        let file_is_tiny = (worth_it || !per_node) && self.is_short_of_file(at);
 
         let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
         let mode = budget::mode(self.mode_input(sc, file_is_tiny, cache_trim_mode), weights);
