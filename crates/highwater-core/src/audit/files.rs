@@ -96,7 +96,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let page = self.page(pfn);
         if page.is(PageFlags::DIRTY) && !dirty || page.is(PageFlags::WRITEBACK) != writeback {
             let found =
-                format!("has {:?}, marks dirty {dirty}, writeback {writeback}", page.marks());
+                format!("has {:?}, marks dirty {dirty}, writeback {writeback}", page.flags());
             return self.broken(pfn, Rule::FileMarks, found);
         }
         Ok(())

@@ -5,7 +5,7 @@ use alloc::format;
 use super::lists::HEAD_MARKS;
 use super::{Audit, AuditError, Place, Rule};
 use crate::host::Host;
-use crate::page::{PageWord, Pfn};
+use crate::page::{BlockFlags, Pfn};
 use crate::zone::Zone;
 
 impl<H: Host> Audit<'_, H> {
@@ -20,7 +20,7 @@ impl<H: Host> Audit<'_, H> {
                 continue;
             }
             let page = self.alloc.map.page(pfn);
-            if page.has(PageWord::RESERVED) {
+            if page.has(BlockFlags::RESERVED) {
                 self.reserved(zone, pfn)?;
                 reserved += 1;
                 at += 1;
@@ -39,8 +39,9 @@ impl<H: Host> Audit<'_, H> {
 
     fn reserved(&mut self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
         let page = self.alloc.map.page(pfn);
-        if page.flags() != PageWord::RESERVED || page.refcount() != 0 {
-            let found = format!("reserved, with {:?}, {} users", page.flags(), page.refcount());
+        if page.block_flags() != BlockFlags::RESERVED || page.refcount() != 0 {
+            let found =
+                format!("reserved, with {:?}, {} users", page.block_flags(), page.refcount());
             return self.broken(zone, pfn, Rule::Reserved, found);
         }
         self.seen[pfn.idx()] = Place::InZone;
@@ -50,8 +51,8 @@ impl<H: Host> Audit<'_, H> {
     /// A block in use; its size in frames.
     fn used_block(&mut self, zone: &Zone<H>, pfn: Pfn) -> Result<u32, AuditError> {
         let page = self.alloc.map.page(pfn);
-        if !page.has(PageWord::USED) {
-            let found = format!("is on no list and in no block, flags {:?}", page.flags());
+        if !page.has(BlockFlags::USED) {
+            let found = format!("is on no list and in no block, flags {:?}", page.block_flags());
             return self.broken(zone, pfn, Rule::Lost, found);
         }
         if page.refcount() == 0 {
@@ -67,7 +68,7 @@ impl<H: Host> Audit<'_, H> {
                 let found = format!("is in the block in use at {pfn:?} and on a list");
                 return self.broken(zone, Pfn(at), Rule::OnePlace, found);
             }
-            let flags = self.alloc.map.page(Pfn(at)).flags();
+            let flags = self.alloc.map.page(Pfn(at)).block_flags();
             if at != pfn.0 && flags.intersects(HEAD_MARKS) {
                 let found = format!("inside the block in use at {pfn:?} has {flags:?}");
                 return self.broken(zone, Pfn(at), Rule::Tail, found);
@@ -84,8 +85,8 @@ impl<H: Host> Audit<'_, H> {
         for (i, &seen) in self.seen.iter().enumerate() {
             let pfn = Pfn(i as u32);
             let page = self.alloc.map.page(pfn);
-            if seen == Place::Nowhere && page.flags() != PageWord::RESERVED {
-                let found = format!("in no zone has {:?}", page.flags());
+            if seen == Place::Nowhere && page.block_flags() != BlockFlags::RESERVED {
+                let found = format!("in no zone has {:?}", page.block_flags());
                 let (rule, zone) = (Rule::Reserved, None);
                 return Err(AuditError { rule, zone, pfn: Some(pfn), found });
             }

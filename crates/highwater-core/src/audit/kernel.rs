@@ -164,11 +164,11 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
 
     /// A page that somebody refers to: it exists, is in use, alone in its block.
     pub(super) fn in_use(&self, pfn: Pfn, by: &str) -> Result<&'a Page, AuditError> {
-        use crate::page::{Order, PageWord};
+        use crate::page::{BlockFlags, Order};
         match self.k.mem.map.get(pfn) {
-            Some(page) if page.has(PageWord::USED) && page.order() == Order::ZERO => Ok(page),
+            Some(page) if page.has(BlockFlags::USED) && page.order() == Order::ZERO => Ok(page),
             Some(page) => {
-                let found = alloc::format!("{by} refers to it, it has {:?}", page.flags());
+                let found = alloc::format!("{by} refers to it, it has {:?}", page.block_flags());
                 self.broken(pfn, Rule::Dangling, found)
             }
             None => {

@@ -7,17 +7,17 @@ use alloc::vec::Vec;
 use super::{Audit, AuditError, Place, Rule};
 use crate::config::{HighatomicKind, PcpLists};
 use crate::host::{CpuId, Host};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageMap, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageMap, Pfn};
 use crate::page_alloc::Pcp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::{FreeArea, Zone};
 
 /// Marks that only the head of a block carries.
-pub(super) const HEAD_MARKS: PageWord = PageWord::BUDDY
-    .union(PageWord::PCP)
-    .union(PageWord::HEAD)
-    .union(PageWord::USED)
-    .union(PageWord::RESERVED);
+pub(super) const HEAD_MARKS: BlockFlags = BlockFlags::BUDDY
+    .union(BlockFlags::PCP)
+    .union(BlockFlags::HEAD)
+    .union(BlockFlags::USED)
+    .union(BlockFlags::RESERVED);
 
 /// What a zone's free lists hold.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl<H: Host> Audit<'_, H> {
             let order = Order(o as u8);
             for (list, migratetype) in lists.iter().zip(MigrateType::ALL) {
                 for pfn in self.walk(zone, list)? {
-                    self.label(zone, pfn, PageWord::BUDDY, order, migratetype)?;
+                    self.label(zone, pfn, BlockFlags::BUDDY, order, migratetype)?;
                     self.claim_block(zone, pfn, order, Place::Free)?;
                     heads.push((pfn, order));
                     count.blocks[o] += 1;
@@ -83,7 +83,7 @@ impl<H: Host> Audit<'_, H> {
                     let found = format!("type {migratetype:?} on list {index} of CPU {}", cpu.0);
                     return self.broken(zone, pfn, Rule::PcpList, found);
                 }
-                self.label(zone, pfn, PageWord::PCP, order, migratetype)?;
+                self.label(zone, pfn, BlockFlags::PCP, order, migratetype)?;
                 self.claim_block(zone, pfn, order, Place::Pcp)?;
                 pages += order.pages();
             }
@@ -107,13 +107,13 @@ impl<H: Host> Audit<'_, H> {
         &self,
         zone: &Zone<H>,
         pfn: Pfn,
-        mark: PageWord,
+        mark: BlockFlags,
         order: Order,
         migratetype: MigrateType,
     ) -> Result<(), AuditError> {
         let page = self.alloc.map.page(pfn);
-        if page.flags() & HEAD_MARKS != mark {
-            let found = format!("flags {:?} on a list of {mark:?}", page.flags());
+        if page.block_flags() & HEAD_MARKS != mark {
+            let found = format!("flags {:?} on a list of {mark:?}", page.block_flags());
             return self.broken(zone, pfn, Rule::Label, found);
         }
         if page.order() != order || page.migratetype() != migratetype {
@@ -156,7 +156,7 @@ impl<H: Host> Audit<'_, H> {
                 return self.broken(zone, Pfn(at), Rule::OnePlace, found);
             }
             self.seen[at as usize] = place;
-            let flags = self.alloc.map.page(Pfn(at)).flags();
+            let flags = self.alloc.map.page(Pfn(at)).block_flags();
             if at != pfn.0 && flags.intersects(HEAD_MARKS) {
                 let found = format!("inside the free block at {pfn:?} has {flags:?}");
                 return self.broken(zone, Pfn(at), Rule::Tail, found);
@@ -172,7 +172,8 @@ impl<H: Host> Audit<'_, H> {
             return Ok(());
         }
         let page = self.alloc.map.page(buddy);
-        let free = self.seen[buddy.idx()] == Place::Free && page.flags().contains(PageWord::BUDDY);
+        let free =
+            self.seen[buddy.idx()] == Place::Free && page.block_flags().contains(BlockFlags::BUDDY);
         if free && page.order() == order {
             let found = format!("and its buddy {buddy:?} are both free, {order:?}");
             return self.broken(zone, pfn, Rule::Merged, found);

@@ -8,7 +8,7 @@ use super::lists::walk;
 use super::{AuditError, Rule};
 use crate::host::{CpuId, Devices, Lock};
 use crate::lru::{BatchKind, LruKind};
-use crate::page::{PageFlags, PageWord, Pfn};
+use crate::page::{BlockFlags, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -32,7 +32,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         // The unevictable list is not linked.
         for pfn in (0..self.k.mem.map.len() as u32).map(Pfn) {
             let page = self.page(pfn);
-            if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(PageWord::USED) {
+            if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(BlockFlags::USED) {
                 let id = self.k.lru.id_of(page);
                 let zone = self.listed(id, LruKind::Unevictable, pfn)?;
                 sizes[id.idx()][zone][LruKind::Unevictable as usize] += 1;
@@ -67,13 +67,13 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     /// The page is on a list; the type of its zone.
     fn listed(&mut self, id: LruVecId, kind: LruKind, pfn: Pfn) -> Result<usize, AuditError> {
         let page = self.in_use(pfn, "an LRU list")?;
-        let marks = page.marks();
-        let is_right = marks.contains(PageFlags::LRU)
-            && LruKind::of(marks) == kind
+        let flags = page.flags();
+        let is_right = flags.contains(PageFlags::LRU)
+            && LruKind::of(flags) == kind
             && self.k.lru.id_of(page) == id;
         let entry = &mut self.uses[pfn.idx()];
         if !is_right || entry.is.contains(Found::LISTED) {
-            let found = format!("is on {kind:?} of lists {id:?}, has {marks:?}");
+            let found = format!("is on {kind:?} of lists {id:?}, has {flags:?}");
             return self.broken(pfn, Rule::LruList, found);
         }
         entry.is |= Found::LISTED;
@@ -102,12 +102,12 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let page = self.page(pfn);
         let found = self.uses[pfn.idx()].is;
         if page.is(PageFlags::LRU) != found.contains(Found::LISTED) {
-            let found = format!("is on no list, has {:?}", page.marks());
+            let found = format!("is on no list, has {:?}", page.flags());
             return self.broken(pfn, Rule::LruList, found);
         }
         let belongs = found.intersects(Found::FILE | Found::SWAP | Found::ANON);
         if belongs && !found.intersects(Found::LISTED | Found::TO_LIST) {
-            let found = format!("is on no list and in no batch, has {:?}", page.marks());
+            let found = format!("is on no list and in no batch, has {:?}", page.flags());
             return self.broken(pfn, Rule::OffLists, found);
         }
         Ok(())

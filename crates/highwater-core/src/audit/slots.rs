@@ -60,7 +60,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let page = self.in_use(pfn, "the swap cache")?;
             let names = self.k.slot_of(Folio::page(pfn));
             if !page.is(PageFlags::SWAPCACHE | PageFlags::SWAPBACKED) || names != Some(slot) {
-                let found = format!("is cached in {slot:?}, names {names:?}: {:?}", page.marks());
+                let found = format!("is cached in {slot:?}, names {names:?}: {:?}", page.flags());
                 return self.broken(pfn, Rule::SwapCached, found);
             }
             self.refer(pfn, Found::SWAP);

@@ -49,7 +49,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for pfn in tables.table_frames() {
             let page = self.in_use(pfn, "an address space")?;
             if !page.is(PageFlags::TABLE) || self.uses[pfn.idx()].refs != 0 {
-                let found = format!("is a page table of {:?} with {:?}", space.id, page.marks());
+                let found = format!("is a page table of {:?} with {:?}", space.id, page.flags());
                 return self.broken(pfn, Rule::TableFrame, found);
             }
             self.refer(pfn, Found::TABLE);

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::{AuditReport, Rule, check};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
-use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, Pfn};
 use crate::page_alloc::boot;
 use crate::page_alloc::{Gfp, NoRelief, PageAllocator};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -45,7 +45,7 @@ impl Stage<'_> {
         check(&self.alloc, &self.cx).unwrap()
     }
 
-    fn set(&self, pfn: Pfn, flags: PageWord, order: u8, t: MigrateType) {
+    fn set(&self, pfn: Pfn, flags: BlockFlags, order: u8, t: MigrateType) {
         self.alloc.map.page(pfn).set(flags, Order(order), t);
     }
 }
@@ -154,7 +154,7 @@ fn a_block_on_two_lists() {
         let large = area.lists[10][MigrateType::Movable.idx()].head().unwrap();
         assert_ne!(pfn, large);
         let half = large.add(512);
-        s.set(half, PageWord::BUDDY, 9, MigrateType::Movable);
+        s.set(half, BlockFlags::BUDDY, 9, MigrateType::Movable);
         area.lists[9][MigrateType::Movable.idx()].push_head(&s.alloc.map, half);
     });
     assert_eq!(rule, Rule::OnePlace);
@@ -162,8 +162,8 @@ fn a_block_on_two_lists() {
         // A page on a per-CPU list is in use as well: by a block that spans it.
         let pfn = s.pcp_page();
         let before = Pfn(pfn.0 - 1);
-        assert!(s.alloc.map.page(before).has(PageWord::USED) || s.used.contains(&before));
-        s.set(before, PageWord::USED, 3, MigrateType::Movable);
+        assert!(s.alloc.map.page(before).has(BlockFlags::USED) || s.used.contains(&before));
+        s.set(before, BlockFlags::USED, 3, MigrateType::Movable);
     });
     assert_eq!(rule, Rule::OnePlace);
 }
@@ -171,10 +171,10 @@ fn a_block_on_two_lists() {
 #[test]
 fn wrong_labels() {
     for damage in [
-        (PageWord::BUDDY | PageWord::USED, None, None),
-        (PageWord::PCP, None, None),
-        (PageWord::BUDDY, Some(3), None),
-        (PageWord::BUDDY, None, Some(MigrateType::Reclaimable)),
+        (BlockFlags::BUDDY | BlockFlags::USED, None, None),
+        (BlockFlags::PCP, None, None),
+        (BlockFlags::BUDDY, Some(3), None),
+        (BlockFlags::BUDDY, None, Some(MigrateType::Reclaimable)),
     ] {
         let rule = broken_by(|s| {
             let area = s.zone().free.lock(CPU);
@@ -205,12 +205,12 @@ fn a_block_out_of_place() {
         let mut area = s.zone().free.lock(CPU);
         let list = &mut area.lists[10][MigrateType::Movable.idx()];
         let pfn = list.pop_head(&s.alloc.map).unwrap().add(1);
-        s.set(pfn, PageWord::BUDDY, 10, MigrateType::Movable);
+        s.set(pfn, BlockFlags::BUDDY, 10, MigrateType::Movable);
         list.push_head(&s.alloc.map, pfn);
     });
     assert_eq!(rule, Rule::Alignment);
     let rule = broken_by(|s| {
-        s.set(Pfn(s.zone().end.0 - 1), PageWord::USED, 1, MigrateType::Movable);
+        s.set(Pfn(s.zone().end.0 - 1), BlockFlags::USED, 1, MigrateType::Movable);
         let list = MigrateType::Movable.idx();
         let mut area = s.zone().free.lock(CPU);
         for order in (0..11).rev() {
@@ -226,7 +226,7 @@ fn a_block_out_of_place() {
                 for i in 0..1 << order {
                     let page = s.alloc.map.page(pfn.add(i));
                     page.set(
-                        PageWord::USED,
+                        BlockFlags::USED,
                         Order(u8::from(i + 1 == 1 << order)),
                         MigrateType::Movable,
                     );
@@ -249,7 +249,7 @@ fn buddies_that_did_not_merge() {
         let order = (1..9).find(|&o| !area.lists[o][t.idx()].is_empty()).unwrap();
         let pfn = area.lists[order][t.idx()].pop_head(&s.alloc.map).unwrap();
         for half in [pfn, pfn.add(1 << (order - 1))] {
-            s.set(half, PageWord::BUDDY, order as u8 - 1, t);
+            s.set(half, BlockFlags::BUDDY, order as u8 - 1, t);
             area.lists[order - 1][t.idx()].push_head(&s.alloc.map, half);
         }
     });
@@ -261,10 +261,10 @@ fn marks_inside_a_block() {
     let inside_free = broken_by(|s| {
         let area = s.zone().free.lock(CPU);
         let pfn = area.lists[10][MigrateType::Movable.idx()].head().unwrap();
-        s.set(pfn.add(7), PageWord::USED, 0, MigrateType::Movable);
+        s.set(pfn.add(7), BlockFlags::USED, 0, MigrateType::Movable);
     });
     let inside_used =
-        broken_by(|s| s.set(s.used[2].add(3), PageWord::BUDDY, 0, MigrateType::Movable));
+        broken_by(|s| s.set(s.used[2].add(3), BlockFlags::BUDDY, 0, MigrateType::Movable));
     assert_eq!((inside_free, inside_used), (Rule::Tail, Rule::Tail));
 }
 
@@ -336,10 +336,11 @@ fn lost_and_reserved_frames() {
         s.zone().start
     };
     assert_eq!(broken_by(|s| s.alloc.map.page(first(s)).get_ref()), Rule::Reserved);
-    let rule = broken_by(|s| s.alloc.map.page(first(s)).insert_flags(PageWord::MOVABLE_OPS));
+    let rule =
+        broken_by(|s| s.alloc.map.page(first(s)).insert_block_flags(BlockFlags::MOVABLE_OPS));
     assert_eq!(rule, Rule::Reserved);
     assert_eq!(
-        broken_by(|s| s.alloc.map.page(Pfn(0)).insert_flags(PageWord::MOVABLE_OPS)),
+        broken_by(|s| s.alloc.map.page(Pfn(0)).insert_block_flags(BlockFlags::MOVABLE_OPS)),
         Rule::Reserved
     );
     assert_eq!(broken_by(|s| s.zone().add_managed(1)), Rule::Managed);

@@ -5,7 +5,7 @@ use alloc::format;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{PageFlags, PageOwner, PageWord, Pfn};
+use crate::page::{BlockFlags, PageFlags, PageOwner, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 
 /// Kinds of kernel memory.
@@ -24,12 +24,12 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let slabs: alloc::vec::Vec<_> = self.k.node_memory.lock(self.cx.cpu()).slabs().collect();
         for (pfn, order, _) in slabs {
             let page = self.page(pfn);
-            let is_right = page.has(PageWord::USED)
+            let is_right = page.has(BlockFlags::USED)
                 && page.order() == order
                 && page.is(PageFlags::SLAB)
                 && self.uses[pfn.idx()].refs == 0;
             if !is_right {
-                let found = format!("is a slab of {order:?}, has {:?}", page.marks());
+                let found = format!("is a slab of {order:?}, has {:?}", page.flags());
                 return self.broken(pfn, Rule::KernelMemory, found);
             }
             self.refer(pfn, Found::SLAB);
@@ -45,15 +45,15 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut pfn = Pfn(0);
         while pfn.idx() < self.k.mem.map.len() {
             let page = self.page(pfn);
-            if !page.has(PageWord::USED) {
+            if !page.has(BlockFlags::USED) {
                 pfn = pfn.add(1);
                 continue;
             }
             let pages = page.order().pages();
-            let marks = page.marks();
+            let flags = page.flags();
             if is_foreign(pfn) {
                 self.report.foreign += pages;
-            } else if marks.intersects(KERNEL) {
+            } else if flags.intersects(KERNEL) {
                 self.kernel_block(pfn, pages)?;
             } else {
                 self.user_page(pfn)?;
@@ -66,20 +66,20 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     fn kernel_block(&mut self, pfn: Pfn, pages: u64) -> Result<(), AuditError> {
         let page = self.page(pfn);
-        let marks = page.marks();
+        let flags = page.flags();
         let entry = self.uses[pfn.idx()];
-        let (expected, refs) = if marks.contains(PageFlags::TABLE) {
+        let (expected, refs) = if flags.contains(PageFlags::TABLE) {
             (Found::TABLE, entry.refs)
-        } else if marks.contains(PageFlags::SLAB) {
+        } else if flags.contains(PageFlags::SLAB) {
             (Found::SLAB, entry.refs)
         } else {
             // Nobody refers to what is pinned, but who pinned it.
             self.report.pinned += pages;
             (Found::empty(), 1 + entry.refs)
         };
-        if entry.is != expected || refs != 1 || page.refcount() != 1 || marks.intersects(USER) {
+        if entry.is != expected || refs != 1 || page.refcount() != 1 || flags.intersects(USER) {
             let found = format!(
-                "has {marks:?} and {} users, found as {:?} {} times",
+                "has {flags:?} and {} users, found as {:?} {} times",
                 page.refcount(),
                 entry.is,
                 entry.refs
@@ -95,7 +95,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         if entry.refs == 0 {
             let found = format!(
                 "has {:?}, {:?}, {} users; nothing refers to it",
-                page.marks(),
+                page.flags(),
                 page.owner(),
                 page.refcount()
             );
@@ -119,7 +119,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 entry.refs,
                 entry.is,
                 entry.mapped,
-                page.marks()
+                page.flags()
             );
             return self.broken(pfn, Rule::References, found);
         }
@@ -136,9 +136,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     /// Locked pages are read into, others written: only while a device works.
     fn io_flags(&mut self, pfn: Pfn, is_io_under_way: bool) -> Result<(), AuditError> {
         let page = self.page(pfn);
-        let is_busy = page.marks().intersects(PageFlags::LOCKED | PageFlags::WRITEBACK);
+        let is_busy = page.flags().intersects(PageFlags::LOCKED | PageFlags::WRITEBACK);
         if is_busy && !is_io_under_way {
-            let found = format!("has {:?} and no device works", page.marks());
+            let found = format!("has {:?} and no device works", page.flags());
             return self.broken(pfn, Rule::Idle, found);
         }
         if page.is(PageFlags::WRITEBACK) {

@@ -11,11 +11,11 @@ impl<H: Devices> Kernel<H> {
     /// An activation is charged when the batch drains, under `lru_lock`.
     pub fn mark_accessed(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
-        let marks = page.marks();
-        if !marks.contains(PageFlags::REFERENCED) {
+        let flags = page.flags();
+        if !flags.contains(PageFlags::REFERENCED) {
             cx.charge(Cost::MarkReferenced, 1);
             page.flag_set::<H>(PageFlags::REFERENCED);
-        } else if !marks.intersects(PageFlags::UNEVICTABLE | PageFlags::ACTIVE) {
+        } else if !flags.intersects(PageFlags::UNEVICTABLE | PageFlags::ACTIVE) {
             self.activate_used(cx, folio);
         }
     }

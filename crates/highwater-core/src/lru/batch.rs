@@ -64,8 +64,8 @@ impl BatchKind {
     /// Is the batch any use for a page with these flags? Looked at when the page is queued.
     #[inline(always)]
     fn wants(self, page: &Page) -> bool {
-        let marks = page.marks();
-        let has = |flags| marks.contains(flags);
+        let flags = page.flags();
+        let has = |these| flags.contains(these);
         if matches!(self, BatchKind::Add | BatchKind::Mlock) {
             return true;
         }
@@ -75,7 +75,7 @@ impl BatchKind {
         match self {
             BatchKind::Add | BatchKind::Mlock | BatchKind::DeactivateFile => true,
             BatchKind::Rotate => {
-                has(PageFlags::LRU) && !marks.intersects(PageFlags::LOCKED | PageFlags::DIRTY)
+                has(PageFlags::LRU) && !flags.intersects(PageFlags::LOCKED | PageFlags::DIRTY)
             }
             BatchKind::Deactivate => has(PageFlags::LRU | PageFlags::ACTIVE),
             BatchKind::LazyFree => {
@@ -427,13 +427,13 @@ fn deactivate_file<H: Devices>(
     folio: Folio,
     n: &mut Counts,
 ) -> bool {
-    let marks = page.marks();
-    if marks.contains(PageFlags::UNEVICTABLE) || page.is_mapped() {
+    let flags = page.flags();
+    if flags.contains(PageFlags::UNEVICTABLE) || page.is_mapped() {
         return false;
     }
     lru.unlink(folio);
     page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
-    if marks.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
+    if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
         // Writeback's end moves it on to the tail.
         page.flag_set::<H>(PageFlags::RECLAIM);
         lru.link_head(folio);
@@ -441,7 +441,7 @@ fn deactivate_file<H: Devices>(
         lru.link_tail(folio);
         n.rotated += folio.nr_pages();
     }
-    n.deactivated += pages_if(folio, marks.contains(PageFlags::ACTIVE));
+    n.deactivated += pages_if(folio, flags.contains(PageFlags::ACTIVE));
     true
 }
 
@@ -457,9 +457,9 @@ fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mu
 }
 
 fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
-    let marks = page.marks();
-    let keeps_content = marks.intersects(PageFlags::SWAPCACHE | PageFlags::UNEVICTABLE);
-    if keeps_content || !marks.contains(PageFlags::SWAPBACKED) || !page.is_anon() {
+    let flags = page.flags();
+    let keeps_content = flags.intersects(PageFlags::SWAPCACHE | PageFlags::UNEVICTABLE);
+    if keeps_content || !flags.contains(PageFlags::SWAPBACKED) || !page.is_anon() {
         return false;
     }
     lru.unlink(folio);
@@ -470,7 +470,7 @@ fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut
 }
 
 fn activate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
-    if page.marks().intersects(PageFlags::ACTIVE | PageFlags::UNEVICTABLE) {
+    if page.flags().intersects(PageFlags::ACTIVE | PageFlags::UNEVICTABLE) {
         return false;
     }
     lru.set_cost(Cost::MarkActivate);

@@ -67,7 +67,7 @@ impl<H: Devices> Kernel<H> {
         {
             let page = &map[pfn.idx()];
             cx.host.descriptor_use(pfn);
-            let state = page.state();
+            let state = page.block();
             let folio = Folio::new(pfn, state.order());
             let nr = folio.nr_pages();
             let zone = state.zone_type_index();

@@ -144,7 +144,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline]
     pub(crate) fn unlink(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
-        let list = LruKind::of(page.marks());
+        let list = LruKind::of(page.flags());
         if list != LruKind::Unevictable {
             self.lists.lists[list as usize].remove(&self.kernel.mem.map, folio);
         }
@@ -159,7 +159,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline(always)]
     fn join(&mut self, folio: Folio) -> (&'a Page, LruKind) {
         let page = self.kernel.mem.map.page(folio);
-        let list = LruKind::of(page.marks());
+        let list = LruKind::of(page.flags());
         debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
         let zone = page.zone_id();
         if self.joined.list != list || self.joined.zone != zone {

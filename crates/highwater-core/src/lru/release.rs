@@ -122,12 +122,12 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.local::<Takings>().give(folio.nr_pages());
-        let marks = page.marks();
+        let flags = page.flags();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
-        debug_assert!(!marks.intersects(busy), "a page in use is freed: {marks:?}");
+        debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.owner());
         debug_assert_eq!(page.refcount(), 0);
-        if marks.contains(PageFlags::MLOCKED) {
+        if flags.contains(PageFlags::MLOCKED) {
             self.mem.account(cx.cpu(), folio).zone_minus(ZoneStat::Mlock);
             self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCleared, folio.nr_pages());
         }

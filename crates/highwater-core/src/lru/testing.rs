@@ -115,7 +115,7 @@ impl<'h> Stage<'h> {
     }
 
     pub(crate) fn flags(&self, folio: Folio) -> PageFlags {
-        self.at(folio).marks()
+        self.at(folio).flags()
     }
 
     /// A list from head to tail.

@@ -4,7 +4,7 @@
 //! word      31..20 flags | 19..10 node | 9..7 zone | 6..4 migratetype (cached) | 3..0 order
 //! refcount  users of the page; 0 while it is free
 //! next prev neighbours on the one list the frame is on
-//! state     what the users of the page say of it: super::PageFlags
+//! flags     what the users of the page say of it: super::PageFlags
 //! mapcount  page table entries that map it
 //! owner     address space or file the page belongs to: super::PageOwner
 //! index     page index in the file, or virtual page number in the address space
@@ -13,7 +13,7 @@
 //! Synchronisation: while `BUDDY` is set, word and links belong to the holder of the zone lock;
 //! while `PCP` is set, to the holder of that per-CPU lock; otherwise to the page's user. A word is
 //! read and written whole, so a neighbour that looks at it while merging sees one of the two.
-//! `state`, `mapcount`, `owner` and `index` have rules of their own: [`super::usage`].
+//! `flags`, `mapcount`, `owner` and `index` have rules of their own: [`super::usage`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ use crate::units::{NodeId, ZoneId, ZoneType};
 bitflags! {
     /// Flag bits of a page word.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-    pub struct PageWord: u32 {
+    pub struct BlockFlags: u32 {
         /// Head of a free block on a buddy list; `order` is valid.
         const BUDDY = 1 << 20;
         /// Head of a block on a per-CPU list; `order` and migratetype are valid.
@@ -58,12 +58,12 @@ const PLACE_MASK: u32 = 0x1fff << ZONE_SHIFT;
 /// A page word as it was read once: decisions that need several fields read them from one of these,
 /// so that they agree with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageState(u32);
+pub struct BlockWord(u32);
 
-impl PageState {
+impl BlockWord {
     /// True if all of `flags` are set.
     #[inline(always)]
-    pub fn has(self, flags: PageWord) -> bool {
+    pub fn has(self, flags: BlockFlags) -> bool {
         self.0 & flags.bits() == flags.bits()
     }
 
@@ -111,7 +111,7 @@ pub struct Page {
     pub(super) refcount: AtomicU32,
     pub(crate) next: AtomicU32,
     pub(crate) prev: AtomicU32,
-    pub(super) state: AtomicU32,
+    pub(super) flags: AtomicU32,
     pub(super) mapcount: AtomicU32,
     pub(super) owner: AtomicU32,
     pub(super) index: AtomicU32,
@@ -122,11 +122,11 @@ const _: () = assert!(size_of::<Page>() == 32);
 impl Page {
     fn reserved() -> Page {
         Page {
-            word: AtomicU32::new(PageWord::RESERVED.bits()),
+            word: AtomicU32::new(BlockFlags::RESERVED.bits()),
             refcount: AtomicU32::new(0),
             next: AtomicU32::new(u32::MAX),
             prev: AtomicU32::new(u32::MAX),
-            state: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
             mapcount: AtomicU32::new(0),
             owner: AtomicU32::new(0),
             index: AtomicU32::new(0),
@@ -141,55 +141,55 @@ impl Page {
 
     /// The whole word, to take apart.
     #[inline(always)]
-    pub fn state(&self) -> PageState {
-        PageState(self.word())
+    pub fn block(&self) -> BlockWord {
+        BlockWord(self.word())
     }
 
     /// The flag bits.
     #[inline(always)]
-    pub fn flags(&self) -> PageWord {
-        PageWord::from_bits_truncate(self.word())
+    pub fn block_flags(&self) -> BlockFlags {
+        BlockFlags::from_bits_truncate(self.word())
     }
 
     /// True if all of `flags` are set.
     #[inline(always)]
-    pub fn has(&self, flags: PageWord) -> bool {
-        self.state().has(flags)
+    pub fn has(&self, flags: BlockFlags) -> bool {
+        self.block().has(flags)
     }
 
     /// The order field; valid for heads.
     #[inline(always)]
     pub fn order(&self) -> Order {
-        self.state().order()
+        self.block().order()
     }
 
     /// The cached migratetype; valid for blocks on per-CPU lists.
     #[inline(always)]
     pub fn migratetype(&self) -> MigrateType {
-        self.state().migratetype()
+        self.block().migratetype()
     }
 
     /// Zone and node bits, for comparing.
     #[inline(always)]
     pub fn place(&self) -> u32 {
-        self.state().place()
+        self.block().place()
     }
 
     /// The frame's zone.
     #[inline(always)]
     pub fn zone_id(&self) -> ZoneId {
-        self.state().zone_id()
+        self.block().zone_id()
     }
 
     /// The frame's node.
     #[inline(always)]
     pub fn node(&self) -> NodeId {
-        self.state().node()
+        self.block().node()
     }
 
     /// Replaces flags, order and cached type; zone and node stay.
     #[inline(always)]
-    pub(crate) fn set(&self, flags: PageWord, order: Order, migratetype: MigrateType) {
+    pub(crate) fn set(&self, flags: BlockFlags, order: Order, migratetype: MigrateType) {
         let place = self.word() & PLACE_MASK;
         let word = place | flags.bits() | u32::from(order.0) | (migratetype as u32) << TYPE_SHIFT;
         self.word.store(word, Relaxed);
@@ -214,12 +214,12 @@ impl Page {
     }
 
     /// Sets flags of a page in use. The caller owns the page.
-    pub fn insert_flags(&self, flags: PageWord) {
+    pub fn insert_block_flags(&self, flags: BlockFlags) {
         self.word.store(self.word() | flags.bits(), Relaxed);
     }
 
     /// Clears flags of a page in use. The caller owns the page.
-    pub fn remove_flags(&self, flags: PageWord) {
+    pub fn remove_block_flags(&self, flags: BlockFlags) {
         self.word.store(self.word() & !flags.bits(), Relaxed);
     }
 

@@ -12,12 +12,12 @@
 //! | a folio | its descriptor | [`PageMap::page`] takes both |
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
-//! Frames of a larger folio that are not its head say so ([`PageWord::TAIL`]) and of which order the folio
+//! Frames of a larger folio that are not its head say so ([`BlockFlags::TAIL`]) and of which order the folio
 //! is, so that the head is found from any of them: blocks are aligned to their size.
 
 use core::fmt;
 
-use super::{MigrateType, Order, PageMap, PageWord, Pfn};
+use super::{BlockFlags, MigrateType, Order, PageMap, Pfn};
 
 /// One or more frames that are managed as one page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -94,7 +94,7 @@ impl PageMap {
     /// The folio that a frame in use belongs to.
     #[inline(always)]
     pub fn folio(&self, pfn: Pfn) -> Folio {
-        let state = self.page(pfn).state();
+        let state = self.page(pfn).block();
         let order = state.order();
         if order.0 == 0 {
             return Folio::page(pfn);
@@ -116,10 +116,10 @@ impl PageMap {
     pub fn make_folio(&self, pfn: Pfn, order: Order) -> Folio {
         let folio = Folio::new(pfn, order);
         for tail in folio.frames().skip(1) {
-            self.page(tail).set(PageWord::TAIL, order, MigrateType::Unmovable);
+            self.page(tail).set(BlockFlags::TAIL, order, MigrateType::Unmovable);
         }
         if folio.is_large() {
-            self.page(pfn).insert_flags(PageWord::HEAD);
+            self.page(pfn).insert_block_flags(BlockFlags::HEAD);
         }
         folio
     }
@@ -130,7 +130,7 @@ impl PageMap {
             self.page(tail).clear();
         }
         if folio.is_large() {
-            self.page(folio.pfn).remove_flags(PageWord::HEAD);
+            self.page(folio.pfn).remove_block_flags(BlockFlags::HEAD);
         }
     }
 }
@@ -147,14 +147,14 @@ mod tests {
     #[test]
     fn every_frame_of_a_folio_finds_its_head() {
         let map = PageMap::new(1024);
-        map.page(Pfn(512)).set(PageWord::USED, Order(9), MigrateType::Movable);
+        map.page(Pfn(512)).set(BlockFlags::USED, Order(9), MigrateType::Movable);
         let folio = map.make_folio(Pfn(512), Order(9));
         assert_eq!((folio.nr_pages(), folio.is_large()), (512, true));
         for pfn in [512, 513, 700, 1023].map(Pfn) {
             assert_eq!(map.folio(pfn), folio);
             assert!(folio.contains(pfn));
         }
-        assert!(!folio.contains(Pfn(511)) && map.page(Pfn(512)).has(PageWord::HEAD));
+        assert!(!folio.contains(Pfn(511)) && map.page(Pfn(512)).has(BlockFlags::HEAD));
         assert_eq!(map.page(folio).order(), Order(9));
         map.dissolve_folio(folio);
         assert_eq!(map.folio(Pfn(700)), Folio::page(Pfn(700)));
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn a_page_is_a_folio_of_one() {
         let map = PageMap::new(8);
-        map.page(Pfn(3)).set(PageWord::USED, Order::ZERO, MigrateType::Movable);
+        map.page(Pfn(3)).set(BlockFlags::USED, Order::ZERO, MigrateType::Movable);
         let folio = map.make_folio(Pfn(3), Order::ZERO);
         assert_eq!((folio, folio), (Folio::page(Pfn(3)), map.folio(Pfn(3))));
-        assert!(!map.page(folio).has(PageWord::HEAD));
+        assert!(!map.page(folio).has(BlockFlags::HEAD));
         assert_eq!(folio.frames().collect::<Vec<_>>(), [Pfn(3)]);
         let large = Folio::new(Pfn(0x200), Order(9));
         assert_eq!((format!("{folio:?}"), format!("{large:?}")), ("F3".into(), "F200o9".into()));

@@ -12,7 +12,7 @@ pub mod usage;
 pub use crate::units::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
-pub use descriptor::{Page, PageMap, PageState, PageWord};
+pub use descriptor::{BlockFlags, BlockWord, Page, PageMap};
 pub use folio::Folio;
 pub use list::PageList;
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

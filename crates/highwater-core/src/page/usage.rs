@@ -128,24 +128,24 @@ impl PageOwner {
 impl Page {
     /// All flags of a page in use.
     #[inline(always)]
-    pub fn marks(&self) -> PageFlags {
-        PageFlags::from_bits_retain(self.state.load(Relaxed))
+    pub fn flags(&self) -> PageFlags {
+        PageFlags::from_bits_retain(self.flags.load(Relaxed))
     }
 
     /// True if all of `flags` are set.
     #[inline(always)]
     pub fn is(&self, flags: PageFlags) -> bool {
-        self.state.load(Relaxed) & flags.bits() == flags.bits()
+        self.flags.load(Relaxed) & flags.bits() == flags.bits()
     }
 
     /// Sets flags; returns what was set before.
     #[inline(always)]
     pub fn flag_set<H: Host>(&self, flags: PageFlags) -> PageFlags {
         let before = if H::THREADED {
-            self.state.fetch_or(flags.bits(), AcqRel)
+            self.flags.fetch_or(flags.bits(), AcqRel)
         } else {
-            let before = self.state.load(Relaxed);
-            self.state.store(before | flags.bits(), Relaxed);
+            let before = self.flags.load(Relaxed);
+            self.flags.store(before | flags.bits(), Relaxed);
             before
         };
         PageFlags::from_bits_retain(before)
@@ -155,10 +155,10 @@ impl Page {
     #[inline(always)]
     pub fn flag_clear<H: Host>(&self, flags: PageFlags) -> PageFlags {
         let before = if H::THREADED {
-            self.state.fetch_and(!flags.bits(), AcqRel)
+            self.flags.fetch_and(!flags.bits(), AcqRel)
         } else {
-            let before = self.state.load(Relaxed);
-            self.state.store(before & !flags.bits(), Relaxed);
+            let before = self.flags.load(Relaxed);
+            self.flags.store(before & !flags.bits(), Relaxed);
             before
         };
         PageFlags::from_bits_retain(before)
@@ -173,7 +173,7 @@ impl Page {
     /// Clears a flag; true if it was set before. Looks first: most pages do not have it.
     #[inline(always)]
     pub fn flag_test_clear<H: Host>(&self, flag: PageFlags) -> bool {
-        self.marks().intersects(flag) && self.flag_clear::<H>(flag).intersects(flag)
+        self.flags().intersects(flag) && self.flag_clear::<H>(flag).intersects(flag)
     }
 
     /// Takes the page lock if it is free.
@@ -185,7 +185,7 @@ impl Page {
     /// A page fresh from the allocator: no flags, no mappings, no owner.
     #[inline(always)]
     pub(crate) fn reset_usage(&self) {
-        self.state.store(0, Relaxed);
+        self.flags.store(0, Relaxed);
         self.mapcount.store(0, Relaxed);
         self.owner.store(0, Relaxed);
     }
@@ -193,7 +193,7 @@ impl Page {
     /// Sets all flags of a page that nobody else can see yet.
     #[inline(always)]
     pub(crate) fn init_flags(&self, flags: PageFlags) {
-        self.state.store(flags.bits(), Relaxed);
+        self.flags.store(flags.bits(), Relaxed);
     }
 
     /// On the file lists: page cache, or anonymous memory freed lazily.

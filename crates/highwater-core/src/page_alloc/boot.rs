@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, ZoneSpec};
 use crate::host::{CpuId, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, NodeStat, StatSet};
@@ -143,7 +143,7 @@ impl<H: Host> PageAllocator<H> {
             let order = Order(aligned.min(fits).min(u32::from(Order::MAX.0)) as u8);
             for pfn in at..at + order.pages() {
                 let page = self.map.page(Pfn(pfn as u32));
-                page.remove_flags(PageWord::RESERVED);
+                page.remove_block_flags(BlockFlags::RESERVED);
                 page.set_refcount(0);
             }
             let pfn = Pfn(at as u32);
@@ -326,7 +326,8 @@ impl<H: Host> PageAllocator<H> {
                 if left == 0 {
                     break;
                 }
-                if page.has(PageWord::RESERVED) || zone.pageblock_type(pfn) != MigrateType::Movable
+                if page.has(BlockFlags::RESERVED)
+                    || zone.pageblock_type(pfn) != MigrateType::Movable
                 {
                     continue;
                 }

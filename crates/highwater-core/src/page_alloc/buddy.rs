@@ -9,7 +9,7 @@
 
 use crate::config::{MergeRule, Policy};
 use crate::host::{Cost, Probe};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageMap, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
 use crate::zone::{FreeArea, ZoneInfo};
 
 /// A block that a direct compactor waits for (spec 01 §8, capture).
@@ -90,7 +90,7 @@ impl<P: Probe> Buddy<'_, P> {
             if let Some(pfn) = self.area.lists[high.idx()][migratetype.idx()].head() {
                 self.unlink(pfn);
                 self.expand(pfn, order, high, migratetype);
-                self.map.page(pfn).set(PageWord::empty(), order, migratetype);
+                self.map.page(pfn).set(BlockFlags::empty(), order, migratetype);
                 return Some(pfn);
             }
         }
@@ -115,7 +115,7 @@ impl<P: Probe> Buddy<'_, P> {
         to_tail: bool,
     ) {
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
-        self.map.page(pfn).set(PageWord::BUDDY, order, migratetype);
+        self.map.page(pfn).set(BlockFlags::BUDDY, order, migratetype);
         if to_tail {
             list.push_tail(self.map, pfn);
         } else {
@@ -128,7 +128,7 @@ impl<P: Probe> Buddy<'_, P> {
     #[inline]
     pub(super) fn unlink(&mut self, pfn: Pfn) {
         let page = self.map.page(pfn);
-        let state = page.state();
+        let state = page.block();
         let (order, migratetype) = (state.order(), state.migratetype());
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         list.remove(self.map, pfn);
@@ -149,8 +149,8 @@ impl<P: Probe> Buddy<'_, P> {
         if !self.zone.spans(buddy) {
             return false;
         }
-        let (page, buddy) = (self.map.page(pfn).state(), self.map.page(buddy).state());
-        buddy.has(PageWord::BUDDY) && buddy.order() == order && buddy.place() == page.place()
+        let (page, buddy) = (self.map.page(pfn).block(), self.map.page(buddy).block());
+        buddy.has(BlockFlags::BUDDY) && buddy.order() == order && buddy.place() == page.place()
     }
 
     /// From order 9 on a merge would mix pageblocks: do their types allow it?
@@ -195,7 +195,7 @@ impl<P: Probe> Buddy<'_, P> {
             self.zone.add_free(self.probe.cpu(), -(order.pages() as i64));
         }
         self.unlink(pfn);
-        self.map.page(pfn).set(PageWord::USED, order, MigrateType::Movable);
+        self.map.page(pfn).set(BlockFlags::USED, order, MigrateType::Movable);
         self.map.page(pfn).set_refcount(1);
         if order.0 >= PAGEBLOCK_ORDER - 1 {
             for block in (pfn.0..pfn.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER) {

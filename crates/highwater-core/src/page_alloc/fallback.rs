@@ -6,7 +6,9 @@
 use super::{AllocFlags, Buddy};
 use crate::config::{FallbackRule, HighatomicKind};
 use crate::host::{Cost, Probe};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageFlags, PageWord, Pfn};
+use crate::page::{
+    BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageFlags, Pfn,
+};
 use crate::trace::Event;
 use crate::zone::{ZoneFlags, watermark};
 
@@ -154,15 +156,15 @@ impl<P: Probe> Buddy<'_, P> {
         let (mut free, mut movable) = (0, 0);
         while at < end {
             let page = self.map.page(at);
-            if page.has(PageWord::BUDDY) {
+            if page.has(BlockFlags::BUDDY) {
                 let order = page.order();
                 self.move_to(at, to, to_tail);
                 free += order.pages();
                 at = at.add(1 << order.0);
             } else {
-                let is_movable = page.is(PageFlags::LRU) || page.has(PageWord::MOVABLE_OPS);
+                let is_movable = page.is(PageFlags::LRU) || page.has(BlockFlags::MOVABLE_OPS);
                 // A compound page moves as a whole.
-                let whole = is_movable && page.has(PageWord::HEAD);
+                let whole = is_movable && page.has(BlockFlags::HEAD);
                 let left = u64::from(end.0 - at.0);
                 let pages = if whole { page.order().pages().min(left) } else { 1 };
                 movable += if is_movable { pages } else { 0 };
@@ -209,7 +211,7 @@ impl<P: Probe> Buddy<'_, P> {
         }
         self.unlink(pfn);
         self.expand(pfn, order, at, start);
-        self.map.page(pfn).set(PageWord::empty(), order, start);
+        self.map.page(pfn).set(BlockFlags::empty(), order, start);
         self.extfrag(pfn, order, at, start, from);
         Some(pfn)
     }

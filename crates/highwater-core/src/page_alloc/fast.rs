@@ -12,7 +12,7 @@ use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
-use crate::page::{MigrateType, Order, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::vmstat::{NodeStat, NumaStat, VmEvent};
@@ -494,12 +494,12 @@ impl<H: Host> PageAllocator<H> {
         flags: AllocFlags,
     ) {
         let page = self.map.page(pfn);
-        let mut word = PageWord::USED;
+        let mut word = BlockFlags::USED;
         if gfp.contains(Gfp::COMP) && order > Order::ZERO {
-            word |= PageWord::HEAD;
+            word |= BlockFlags::HEAD;
         }
         if flags.contains(AllocFlags::NO_WATERMARKS) {
-            word |= PageWord::PFMEMALLOC;
+            word |= BlockFlags::PFMEMALLOC;
         }
         page.set(word, order, migratetype);
         page.reset_usage();

@@ -22,11 +22,11 @@ impl<H: Host> PageAllocator<H> {
 
     /// Frees a folio whose last reference is gone already.
     pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let state = self.map.page(folio).state();
-        debug_assert!(state.has(crate::page::PageWord::USED) && state.order() == folio.order());
+        let state = self.map.page(folio).block();
+        debug_assert!(state.has(crate::page::BlockFlags::USED) && state.order() == folio.order());
         if folio.is_large() {
             self.map.dissolve_folio(folio);
         }
-        self.free_block(cx, self.map.page(folio).state(), folio.pfn(), folio.order());
+        self.free_block(cx, self.map.page(folio).block(), folio.pfn(), folio.order());
     }
 }

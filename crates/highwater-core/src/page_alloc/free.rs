@@ -4,7 +4,7 @@
 
 use super::PageAllocator;
 use crate::host::{Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PageList, PageState, PageWord, Pfn};
+use crate::page::{BlockFlags, BlockWord, MigrateType, Order, PageList, Pfn};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
@@ -52,11 +52,11 @@ impl<H: Host> PageAllocator<H> {
         // The count first: whoever drops the last but one reference has finished with the word by
         // then, and with the page.
         let users = page.refcount_acquire();
-        let state = page.state();
-        if !state.has(PageWord::USED) || users == 0 {
+        let state = page.block();
+        if !state.has(BlockFlags::USED) || users == 0 {
             return Err(FreeError::NotAllocated);
         }
-        let whole = users == 1 || order > Order::ZERO || state.has(PageWord::HEAD);
+        let whole = users == 1 || order > Order::ZERO || state.has(BlockFlags::HEAD);
         if state.order() != order && whole {
             return Err(FreeError::WrongOrder);
         }
@@ -77,12 +77,12 @@ impl<H: Host> PageAllocator<H> {
     #[cold]
     fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
         let page = self.map.page(pfn);
-        let keeps_tail = page.has(PageWord::HEAD) || order == Order::ZERO;
+        let keeps_tail = page.has(BlockFlags::HEAD) || order == Order::ZERO;
         if !keeps_tail {
             // While this reference is held nobody else frees the head.
             page.set_order(Order::ZERO);
         }
-        let state = page.state();
+        let state = page.block();
         if page.put_ref() {
             self.free_block(cx, state, pfn, order);
         } else if !keeps_tail {
@@ -94,7 +94,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// `state` says where the block lies.
     #[inline(always)]
-    pub(super) fn free_block(&self, cx: &Cx<'_, H>, state: PageState, pfn: Pfn, order: Order) {
+    pub(super) fn free_block(&self, cx: &Cx<'_, H>, state: BlockWord, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
         let Some(Some(zone)) = self.zones.get(state.zone_id().idx()) else {
             return;
@@ -154,7 +154,7 @@ impl<H: Host> PageAllocator<H> {
     /// Makes a single page in use nobody's; listed twice, it fails the second time.
     fn unuse(&self, pfn: Pfn) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-        if !page.has(PageWord::USED) {
+        if !page.has(BlockFlags::USED) {
             return Err(FreeError::NotAllocated);
         }
         if page.order() > Order::ZERO {

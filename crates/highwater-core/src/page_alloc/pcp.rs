@@ -12,7 +12,7 @@
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, Page, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Page, Pfn};
 use crate::vmstat::VmEvent;
 use crate::zone::{CpuZone, Zone, ZoneFlags};
 
@@ -170,7 +170,7 @@ impl<H: Host> PageAllocator<H> {
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
         let pages: &[Page] = &self.map;
-        pages[pfn.idx()].set(PageWord::PCP, order, migratetype);
+        pages[pfn.idx()].set(BlockFlags::PCP, order, migratetype);
         pcp.lists[index].push_head(pages, pfn);
         pcp.count += order.pages() as u32;
 
@@ -225,7 +225,7 @@ impl<H: Host> PageAllocator<H> {
                 break;
             };
             let page = self.map.page(pfn);
-            page.set(PageWord::PCP, order, page.migratetype());
+            page.set(BlockFlags::PCP, order, page.migratetype());
             pcp.lists[index].push_tail(&self.map, pfn);
             got += 1;
         }

@@ -15,7 +15,7 @@ use core::fmt;
 
 use super::PageAllocator;
 use crate::host::{CpuId, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageWord, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::zone::Zone;
 
 /// A block that starts at a frame.
@@ -113,15 +113,15 @@ impl<H: Host> PageAllocator<H> {
     /// If the frame does not start a block in use of at least that order.
     pub fn split_used(&self, pfn: Pfn, to: Order) -> Result<(), super::FreeError> {
         let page = self.map.get(pfn).ok_or(super::FreeError::NoSuchFrame)?;
-        if !page.has(PageWord::USED) || page.refcount() == 0 || page.order() < to {
+        if !page.has(BlockFlags::USED) || page.refcount() == 0 || page.order() < to {
             return Err(super::FreeError::NotAllocated);
         }
         let (order, migratetype) = (page.order(), page.migratetype());
         // The head keeps its users.
-        page.set(PageWord::USED, to, migratetype);
+        page.set(BlockFlags::USED, to, migratetype);
         for piece in (0..order.pages()).step_by(to.pages() as usize).skip(1) {
             let page = self.map.page(pfn.add(piece as u32));
-            page.set(PageWord::USED, to, migratetype);
+            page.set(BlockFlags::USED, to, migratetype);
             page.set_refcount(1);
         }
         Ok(())
@@ -198,7 +198,7 @@ impl<H: Host> PageAllocator<H> {
         drop(area);
         for pfn in (zone.start.0..zone.end.0).map(Pfn) {
             let page = self.map.page(pfn);
-            if page.has(PageWord::USED) {
+            if page.has(BlockFlags::USED) {
                 self.mark_single(pfn, page.order().pages());
             }
         }
@@ -213,12 +213,12 @@ impl<H: Host> PageAllocator<H> {
             let managed = is_named || others > 0;
             others -= u64::from(managed && !is_named);
             if managed {
-                self.map.page(pfn).remove_flags(PageWord::RESERVED);
+                self.map.page(pfn).remove_block_flags(BlockFlags::RESERVED);
                 self.mark_single(pfn, 1);
             } else {
                 let page = self.map.page(pfn);
                 page.clear();
-                page.insert_flags(PageWord::RESERVED);
+                page.insert_block_flags(BlockFlags::RESERVED);
                 page.set_refcount(0);
             }
         }
@@ -236,7 +236,7 @@ impl<H: Host> PageAllocator<H> {
     fn mark_single(&self, first: Pfn, pages: u64) {
         for at in 0..pages as u32 {
             let page = self.map.page(first.add(at));
-            page.set(PageWord::USED, Order::ZERO, MigrateType::Unmovable);
+            page.set(BlockFlags::USED, Order::ZERO, MigrateType::Unmovable);
             page.set_refcount(1);
         }
     }
@@ -252,7 +252,7 @@ impl<H: Host> PageAllocator<H> {
     fn mark_used(&self, block: Block) {
         self.clear_block(block);
         let page = self.map.page(block.pfn);
-        page.set(PageWord::USED, block.order, MigrateType::Unmovable);
+        page.set(BlockFlags::USED, block.order, MigrateType::Unmovable);
         page.set_refcount(1);
     }
 
@@ -265,7 +265,7 @@ impl<H: Host> PageAllocator<H> {
         migratetype: MigrateType,
     ) {
         self.clear_block(block);
-        self.map.page(block.pfn).set(PageWord::PCP, block.order, migratetype);
+        self.map.page(block.pfn).set(BlockFlags::PCP, block.order, migratetype);
         let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
         let index = self.pcp_shape.index(block.order, migratetype);
         pcp.lists[index].push_tail(&self.map, block.pfn);
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(zone.nr_free_pages(), 50 * 1024);
         assert_eq!((zone.managed(), memory.pcp_count(zone, CpuId(1), CpuId(1))), (managed, 8));
         let reserved = (zone.start.0..zone.end.0)
-            .filter(|&p| memory.map.page(Pfn(p)).has(PageWord::RESERVED))
+            .filter(|&p| memory.map.page(Pfn(p)).has(BlockFlags::RESERVED))
             .count() as u64;
         assert_eq!(zone.spanned() - reserved, managed);
         crate::audit::check(&memory, &cx).unwrap();

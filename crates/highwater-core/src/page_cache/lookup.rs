@@ -109,8 +109,8 @@ impl<H: Devices> Kernel<H> {
                     return false;
                 }
                 batch.push(folio);
-                let marks = page.marks();
-                marks.contains(PageFlags::UPTODATE) && !marks.contains(PageFlags::READAHEAD)
+                let flags = page.flags();
+                flags.contains(PageFlags::UPTODATE) && !flags.contains(PageFlags::READAHEAD)
             });
             if !is_first_frozen {
                 return;
@@ -204,7 +204,7 @@ impl<H: Devices> Kernel<H> {
             file.tree.lock(cx.cpu()).walk(start, end, |index, pfn| {
                 let folio = self.mem.map.folio(pfn);
                 let page = self.mem.map.page(folio);
-                if is_mappable(page.marks()) && page.refcount() != 0 && f(index, folio) {
+                if is_mappable(page.flags()) && page.refcount() != 0 && f(index, folio) {
                     page.get::<H>(1);
                 }
                 true
@@ -223,7 +223,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 let folio = self.mem.map.folio(pfn);
                 let page = self.mem.map.page(folio);
-                if is_mappable(page.marks()) && page.try_get::<H>() {
+                if is_mappable(page.flags()) && page.try_get::<H>() {
                     found[nr] = (index, folio);
                     nr += 1;
                 }
@@ -231,9 +231,9 @@ impl<H: Devices> Kernel<H> {
             });
             for &(index, folio) in &found[..nr] {
                 let is_mapped = self.try_lock_page(folio) && {
-                    let marks = self.mem.map.page(folio).marks() - PageFlags::LOCKED;
+                    let flags = self.mem.map.page(folio).flags() - PageFlags::LOCKED;
                     let is_mapped =
-                        self.is_page_of(file, folio) && is_mappable(marks) && f(index, folio);
+                        self.is_page_of(file, folio) && is_mappable(flags) && f(index, folio);
                     self.unlock_page(cx, folio);
                     is_mapped
                 };
@@ -246,9 +246,9 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-fn is_mappable(marks: PageFlags) -> bool {
+fn is_mappable(flags: PageFlags) -> bool {
     let wanted = PageFlags::UPTODATE;
-    marks & (wanted | PageFlags::LOCKED | PageFlags::READAHEAD) == wanted
+    flags & (wanted | PageFlags::LOCKED | PageFlags::READAHEAD) == wanted
 }
 
 /// Adding and removing.

@@ -131,8 +131,8 @@ impl<H: Devices> Kernel<H> {
             }
             let Some(&last) = batch.last() else { continue };
             let before = batch.len() as u32 - 1;
-            let marks = self.mem.map.page(last).marks();
-            if marks.contains(PageFlags::READAHEAD) {
+            let flags = self.mem.map.page(last).flags();
+            if flags.contains(PageFlags::READAHEAD) {
                 self.readahead_async(cx, open, last, index + before, req - before);
             }
             if self.mem.map.page(last).is(PageFlags::UPTODATE) {

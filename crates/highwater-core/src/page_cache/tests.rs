@@ -61,7 +61,7 @@ impl Stage {
 
     fn flags(&self, file: &File<Manual>, index: u32) -> PageFlags {
         let folio = self.page(file, index).expect("a cached page");
-        self.kernel.mem.map.page(folio).marks()
+        self.kernel.mem.map.page(folio).flags()
     }
 
     fn node(&self, item: NodeStat) -> u64 {

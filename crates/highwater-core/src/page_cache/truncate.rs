@@ -127,7 +127,7 @@ impl<H: Devices> Kernel<H> {
     /// its reference.
     fn invalidate_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
-        if page.marks().intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
+        if page.flags().intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
             return false;
         }
         let is_removed = self.remove_frozen(cx, file, folio, |_| None);

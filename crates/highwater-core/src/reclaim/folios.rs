@@ -247,11 +247,11 @@ impl<H: Devices> Kernel<H> {
             }
             References::Reclaim | References::ReclaimClean => {}
         }
-        let marks = page.marks();
+        let flags = page.flags();
         let is_anon = page.is_anon();
-        if is_anon && marks.contains(PageFlags::SWAPBACKED) && !marks.contains(PageFlags::SWAPCACHE)
+        if is_anon && flags.contains(PageFlags::SWAPBACKED) && !flags.contains(PageFlags::SWAPCACHE)
         {
-            if !batch.sc.gfp.contains(Gfp::IO) || marks.contains(PageFlags::PINNED) {
+            if !batch.sc.gfp.contains(Gfp::IO) || flags.contains(PageFlags::PINNED) {
                 return Verdict::Keep;
             }
             if !self.add_to_swap(cx, folio) {
@@ -283,12 +283,12 @@ impl<H: Devices> Kernel<H> {
     /// Step 5. What a lazily freed page holds does not matter.
     fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
-        let marks = page.marks();
-        if marks.contains(PageFlags::SWAPBACKED) || page.is_anon() {
+        let flags = page.flags();
+        if flags.contains(PageFlags::SWAPBACKED) || page.is_anon() {
             return;
         }
-        let is_dirty = marks.contains(PageFlags::DIRTY);
-        let is_writeback = marks.contains(PageFlags::WRITEBACK);
+        let is_dirty = flags.contains(PageFlags::DIRTY);
+        let is_writeback = flags.contains(PageFlags::WRITEBACK);
         // Devices that say so themselves (up to 4.20).
         let is_congested = (is_dirty || is_writeback)
             && self.block.congestion.any(Pool::Async)
@@ -297,7 +297,7 @@ impl<H: Devices> Kernel<H> {
         let pages_if = |is: bool| u64::from(is) * folio.nr_pages();
         stats.dirty += pages_if(is_dirty || is_writeback);
         stats.unqueued_dirty += pages_if(is_dirty && !is_writeback);
-        let is_met_again = is_writeback && marks.contains(PageFlags::RECLAIM);
+        let is_met_again = is_writeback && flags.contains(PageFlags::RECLAIM);
         stats.congested += pages_if(is_congested || is_met_again);
     }
 
@@ -313,7 +313,7 @@ impl<H: Devices> Kernel<H> {
         file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
     }
 
-    /// Step 6. Reclaim never waits for a page here; it marks it, so that the end of its writeback
+    /// Step 6. Reclaim never waits for a page here; it flags it, so that the end of its writeback
     /// brings it to the tail, and slows down as a whole if that is all it meets.
     fn under_writeback(&self, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
         let page = self.mem.map.page(folio);
@@ -430,7 +430,7 @@ impl<H: Devices> Kernel<H> {
         let stats = &self.mem.node(batch.node).stats;
         stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, folio.nr_pages() as i64);
         batch.stats.pageout += folio.nr_pages();
-        let is_busy = || page.marks().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
+        let is_busy = || page.flags().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
         if is_busy() || !page.try_lock::<H>() {
             return Some(Verdict::KeepUnlocked);
         }
@@ -470,9 +470,9 @@ impl<H: Devices> Kernel<H> {
     /// up its slot.
     fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
-        let marks = page.marks();
-        if marks.contains(PageFlags::SWAPCACHE)
-            && (marks.contains(PageFlags::MLOCKED) || self.swap.is_full())
+        let flags = page.flags();
+        if flags.contains(PageFlags::SWAPCACHE)
+            && (flags.contains(PageFlags::MLOCKED) || self.swap.is_full())
         {
             self.free_swap_cache(cx, folio, false);
         }

@@ -118,7 +118,7 @@ impl Stage {
     }
 
     pub(super) fn none_is(&self, pages: &[Folio], flags: PageFlags) -> bool {
-        pages.iter().all(|&folio| !self.kernel.mem.map.page(folio).marks().intersects(flags))
+        pages.iter().all(|&folio| !self.kernel.mem.map.page(folio).flags().intersects(flags))
     }
 
     pub(super) fn size(&self, list: LruKind) -> u64 {

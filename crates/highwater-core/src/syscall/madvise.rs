@@ -194,7 +194,7 @@ impl<H: Devices> Kernel<H> {
     /// it cannot: somebody else has it locked or maps it.
     fn make_clean_for_free(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
-        if !page.marks().intersects(PageFlags::SWAPCACHE | PageFlags::DIRTY) {
+        if !page.flags().intersects(PageFlags::SWAPCACHE | PageFlags::DIRTY) {
             return true;
         }
         if !self.try_lock_page(folio) {

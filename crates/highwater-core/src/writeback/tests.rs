@@ -66,7 +66,7 @@ impl Test {
     }
 
     fn flags(&self, cx: &Cx<'_, Manual>, open: &OpenFile<Manual>, index: u32) -> PageFlags {
-        self.kernel.mem.map.page(self.page(cx, open, index)).marks()
+        self.kernel.mem.map.page(self.page(cx, open, index)).flags()
     }
 
     fn node(&self, item: NodeStat) -> u64 {

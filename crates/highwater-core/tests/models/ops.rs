@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use highwater_core::audit;
 use highwater_core::config::{EventUnit, SlowPathRounds};
 use highwater_core::host::{CpuId, Cx, EventSink, NS_PER_JIFFY, Solo, TaskFlags};
-use highwater_core::page::{Order, PageFlags, PageWord, Pfn};
+use highwater_core::page::{BlockFlags, Order, PageFlags, Pfn};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{
     CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
@@ -283,7 +283,7 @@ impl Run {
         let page = self.alloc.map.page(pfn);
         assert_eq!((page.refcount(), page.order()), (1, order));
         let compound = gfp.contains(Gfp::COMP) && order > Order::ZERO;
-        assert_eq!(page.has(PageWord::HEAD), compound);
+        assert_eq!(page.has(BlockFlags::HEAD), compound);
         self.nr_allocated.set(self.nr_allocated.get() + 1);
         self.model.borrow_mut().took(Block { pfn: pfn.0, order: order.0, compound });
     }

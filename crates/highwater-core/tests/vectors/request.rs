@@ -141,14 +141,14 @@ fn tiny_machines_do_not_group_by_mobility() {
 
 #[test]
 fn pfmemalloc_marks_pages_from_the_reserves() {
-    use highwater_core::page::PageWord;
+    use highwater_core::page::BlockFlags;
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 8192, 1), &policy("6.1"));
     let page = get(&alloc, &cx, Gfp::GFP_KERNEL, 0);
-    assert!(!alloc.map.page(page).has(PageWord::PFMEMALLOC));
+    assert!(!alloc.map.page(page).has(BlockFlags::PFMEMALLOC));
     cx.set_flags(TaskFlags::MEMALLOC);
     fake_free(only_zone(&alloc), 0);
     let page = get(&alloc, &cx, Gfp::GFP_KERNEL, 0);
-    assert!(alloc.map.page(page).has(PageWord::PFMEMALLOC));
+    assert!(alloc.map.page(page).has(BlockFlags::PFMEMALLOC));
     assert_eq!(alloc.map.page(page).refcount(), 1);
 }

@@ -158,7 +158,7 @@ fn anonymous_memory_is_zeros_until_it_is_written() {
         assert_eq!(page.owner(), PageOwner::Anon(stage.space.id));
         assert_eq!((page.index(), page.mapcount()), (vpn, 1));
         assert_eq!(page.refcount(), 2, "the entry and the add batch");
-        assert_eq!(page.marks(), PageFlags::SWAPBACKED | PageFlags::UPTODATE, "the page is clean");
+        assert_eq!(page.flags(), PageFlags::SWAPBACKED | PageFlags::UPTODATE, "the page is clean");
         assert!(stage.pte(vpn).is_dirty() && stage.pte(vpn).is_writable());
     }
     stage.kernel.lru_add_drain(&stage.cx);

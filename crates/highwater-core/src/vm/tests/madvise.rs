@@ -95,7 +95,7 @@ fn cold_pages_of_one_user_lose_their_standing() {
     assert_eq!(advise(&stage, start, 2, MemoryAdvice::Cold), Ok(()));
     stage.kernel.lru_add_drain(&stage.cx);
     let standing = PageFlags::ACTIVE | PageFlags::REFERENCED;
-    assert!(!stage.page(folios[0]).marks().intersects(standing));
+    assert!(!stage.page(folios[0]).flags().intersects(standing));
     assert!(stage.page(folios[1]).is(standing));
     assert!(!stage.pte(start).is_young() && stage.pte(start + 1).is_young());
     assert_eq!(stage.events(VmEvent::Pgdeactivate), 1);
@@ -116,7 +116,7 @@ fn paged_out_memory_leaves_at_once() {
     assert_eq!(stage.events(VmEvent::Pswpout), 3);
     assert_eq!(stage.file().nr_pages(), 1);
     stage.kernel.lru_add_drain(&stage.cx);
-    let marks = stage.page(folios[1]).marks();
-    assert!(marks.contains(PageFlags::LRU | PageFlags::DIRTY), "{marks:?}");
+    let flags = stage.page(folios[1]).flags();
+    assert!(flags.contains(PageFlags::LRU | PageFlags::DIRTY), "{flags:?}");
     stage.page(folios[1]).flag_clear::<Solo>(PageFlags::DIRTY);
 }

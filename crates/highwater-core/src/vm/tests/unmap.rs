@@ -236,7 +236,7 @@ fn a_locked_page_is_munlocked_with_its_last_locked_mapping() {
     assert!(stage.page(folio).is(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
     stage.munmap(start, 1);
     stage.kernel.lru_add_drain(&stage.cx);
-    assert!(!stage.page(folio).marks().intersects(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
+    assert!(!stage.page(folio).flags().intersects(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
     stage.kernel.put_page(&stage.cx, folio);
 }
 
