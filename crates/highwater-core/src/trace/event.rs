@@ -21,6 +21,8 @@ pub struct Tracepoint {
     pub doc: &'static str,
     /// The text of its events, with `{field}` where a value stands.
     pub text: &'static str,
+    /// What stands for it in digests; another for each.
+    pub tag: u32,
     /// What an event carries.
     pub fields: &'static [Field],
 }
@@ -32,7 +34,7 @@ pub struct Field {
     pub name: &'static str,
     /// The name of its type: `Option<Pfn>`.
     pub type_name: &'static str,
-    /// Bits it takes in a digest.
+    /// Bits that its values take.
     pub bits: u32,
     /// What it means.
     pub doc: &'static str,
@@ -55,4 +57,7 @@ kmem! { [vmscan writeback tracepoints] }
 
 // Events are built wherever something happens, watched or not.
 const _: () = assert!(size_of::<Event>() <= 32);
-const _: () = assert!(tags_differ(&TRACEPOINTS), "two names with one hash: call one otherwise");
+const _: () = assert!(
+    tags_differ(&TRACEPOINTS),
+    "two tracepoints with one digest number, or two names with one hash: call one otherwise"
+);

@@ -189,11 +189,12 @@ impl TraceField for Pfn {
 }
 
 impl TraceField for Option<Pfn> {
-    const BITS: u32 = Pfn::BITS + 1;
+    const BITS: u32 = u64::BITS;
 
+    /// None is the kernel's pfn −1.
     #[inline(always)]
     fn word(self) -> u64 {
-        self.map_or(1 << Pfn::BITS, Pfn::get)
+        self.map_or(u64::MAX, Pfn::get)
     }
 
     fn value(self) -> Value {

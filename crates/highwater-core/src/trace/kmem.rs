@@ -12,7 +12,8 @@ macro_rules! kmem {
             gfp: Gfp,
             /// Migratetype asked for.
             migratetype: MigrateType,
-        } => "pfn={pfn} order={order} migratetype={migratetype} gfp_flags={gfp}";
+        } digest 1 [order | migratetype << 8, pfn, 0, gfp]
+          => "pfn={pfn} order={order} migratetype={migratetype} gfp_flags={gfp}";
 
         /// A block is freed, before it reaches any list.
         PageFree = "mm_page_free" {
@@ -20,13 +21,13 @@ macro_rules! kmem {
             pfn: Pfn,
             /// Order.
             order: Order,
-        } => "pfn={pfn} order={order}";
+        } digest 2 [order, pfn] => "pfn={pfn} order={order}";
 
         /// A page of a list free (additionally).
         PageFreeBatched = "mm_page_free_batched" {
             /// The frame.
             pfn: Pfn,
-        } => "pfn={pfn} order=0";
+        } digest 3 [0, pfn] => "pfn={pfn} order=0";
 
         /// A block leaves the buddy lists, zone lock held.
         PageAllocZoneLocked = "mm_page_alloc_zone_locked" {
@@ -38,7 +39,8 @@ macro_rules! kmem {
             migratetype: MigrateType,
             /// The block goes to a per-CPU list.
             percpu_refill: bool,
-        } => "pfn={pfn} order={order} migratetype={migratetype} percpu_refill={percpu_refill}";
+        } digest 4 [order | migratetype << 8 | percpu_refill << 16, pfn]
+          => "pfn={pfn} order={order} migratetype={migratetype} percpu_refill={percpu_refill}";
 
         /// A block leaves a per-CPU list for the buddy lists.
         PagePcpuDrain = "mm_page_pcpu_drain" {
@@ -48,7 +50,8 @@ macro_rules! kmem {
             order: Order,
             /// Type it is freed to.
             migratetype: MigrateType,
-        } => "pfn={pfn} order={order} migratetype={migratetype}";
+        } digest 5 [order | migratetype << 8, pfn]
+          => "pfn={pfn} order={order} migratetype={migratetype}";
 
         /// A request was served from another type's blocks.
         PageAllocExtfrag = "mm_page_alloc_extfrag" {
@@ -64,7 +67,13 @@ macro_rules! kmem {
             fallback_migratetype: MigrateType,
             /// The pageblock has the requested type now.
             change_ownership: bool,
-        } => "pfn={pfn} alloc_order={alloc_order} fallback_order={fallback_order} \
+        } digest 6 [
+            alloc_order | fallback_order << 8
+                | alloc_migratetype << 16 | fallback_migratetype << 24,
+            pfn,
+            0,
+            change_ownership,
+        ] => "pfn={pfn} alloc_order={alloc_order} fallback_order={fallback_order} \
               pageblock_order={pageblock_order} alloc_migratetype={alloc_migratetype} \
               fallback_migratetype={fallback_migratetype} fragmenting={fragmenting} \
               change_ownership={change_ownership}"

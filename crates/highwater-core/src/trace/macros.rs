@@ -21,12 +21,18 @@
 /// The text names fields, and values that follow from fields (after `where`): each is printed as
 /// its type's [`TraceField`](crate::trace::TraceField) says. A field the text leaves out is an
 /// unused variable, and warned of as such.
+///
+/// The tracepoints of earlier versions have `digest 2 [order, pfn]` before the text: a number, and
+/// values made of fields, each field standing for its word. Digests that those versions printed
+/// (the notes of results have some) stay comparable, because such an event keeps the words it had.
+/// A new tracepoint needs no such clause: its words are made of its name and all its fields.
 macro_rules! tracepoints {
     ([] $($system:ident { $(
         $(#[doc = $doc:literal])+
         $event:ident = $name:literal {
             $($(#[doc = $field_doc:literal])+ $field:ident: $ty:ty,)*
-        } => $text:literal $(where $($derived:ident = $value:expr),+)?;
+        } $(digest $number:literal [$($word:expr),+ $(,)?])?
+          => $text:literal $(where $($derived:ident = $value:expr),+)?;
     )* })*) => {
         /// Something that happened: a tracepoint and the values of its fields.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +53,7 @@ macro_rules! tracepoints {
                 system: stringify!($system),
                 doc: concat!($($doc),+).trim_ascii(),
                 text: $text,
+                tag: $crate::trace::words::tag($name, &[$($number)?]),
                 fields: &[$(
                     $crate::trace::Field {
                         name: stringify!($field),
@@ -103,19 +110,19 @@ macro_rules! tracepoints {
                 self.kind().tracepoint().system
             }
 
-            /// The event as words, for digests: what stands for the tracepoint, and the fields
-            /// packed behind it. No
-            /// two events have the same, nor is one's the beginning of another's.
+            /// The event as words, for digests: what stands for the tracepoint, and the fields. No
+            /// two events have the same, nor is one's the beginning of another's; save where a
+            /// `digest` clause lays fields over each other, so that changes of several may cancel
+            /// out.
             #[inline]
             pub fn words(&self) -> impl Iterator<Item = u64> + use<> {
                 use $crate::trace::words::Words;
-                match *self { $($(
-                    Event::$event { $($field),* } => {
-                        let mut words = const { Words::<{ Event::WORDS_MAX }>::of($name) };
-                        $(words.push($field);)*
-                        words.into_iter()
-                    }
-                )*)* }
+                let words: Words<{ Event::WORDS_MAX }> = match *self { $($(
+                    Event::$event { $($field),* } => $crate::trace::macros::words!(
+                        Kind::$event, [$($field)*] $(, [$($word),+])?
+                    ),
+                )*)* };
+                words.into_iter()
             }
 
             /// Names and values of the fields, in the order of their declaration.
@@ -150,3 +157,17 @@ macro_rules! tracepoints {
     };
 }
 pub(super) use tracepoints;
+
+/// The words of an event: of all its fields, or of what its `digest` clause makes of them.
+macro_rules! words {
+    ($kind:expr, [$($field:ident)*]) => {{
+        let mut words = const { Words::of($kind.tracepoint().tag) };
+        $(words.push($field);)*
+        words
+    }};
+    ($kind:expr, [$($field:ident)*], [$($word:expr),+]) => {{
+        $(let $field = $crate::trace::TraceField::word($field);)*
+        Words::folded(const { $kind.tracepoint().tag }, [$($word),+])
+    }};
+}
+pub(super) use words;

@@ -9,7 +9,7 @@ macro_rules! vmscan {
         KswapdSleep = "mm_vmscan_kswapd_sleep" {
             /// Node.
             nid: NodeId,
-        } => "nid={nid}";
+        } digest 16 [nid] => "nid={nid}";
 
         /// kswapd begins to balance.
         KswapdWake = "mm_vmscan_kswapd_wake" {
@@ -19,7 +19,7 @@ macro_rules! vmscan {
             zid: ZoneType,
             /// Order.
             order: u8,
-        } => "nid={nid} zid={zid} order={order}";
+        } digest 17 [nid, zid, order] => "nid={nid} zid={zid} order={order}";
 
         /// An allocation wakes kswapd.
         WakeupKswapd = "mm_vmscan_wakeup_kswapd" {
@@ -31,7 +31,7 @@ macro_rules! vmscan {
             order: u8,
             /// Of the request.
             gfp: Gfp,
-        } => "nid={nid} zid={zid} order={order} gfp_flags={gfp}";
+        } digest 18 [nid, zid, order, gfp] => "nid={nid} zid={zid} order={order} gfp_flags={gfp}";
 
         /// Direct reclaim begins.
         DirectReclaimBegin = "mm_vmscan_direct_reclaim_begin" {
@@ -39,13 +39,13 @@ macro_rules! vmscan {
             order: u8,
             /// Of the request.
             gfp: Gfp,
-        } => "order={order} gfp_flags={gfp}";
+        } digest 19 [order, gfp] => "order={order} gfp_flags={gfp}";
 
         /// Direct reclaim ends.
         DirectReclaimEnd = "mm_vmscan_direct_reclaim_end" {
             /// Pages reclaimed.
             nr_reclaimed: u64,
-        } => "nr_reclaimed={nr_reclaimed}";
+        } digest 20 [nr_reclaimed] => "nr_reclaimed={nr_reclaimed}";
 
         /// Reclaim of one node begins (`zone_reclaim_mode`).
         NodeReclaimBegin = "mm_vmscan_node_reclaim_begin" {
@@ -55,13 +55,13 @@ macro_rules! vmscan {
             order: u8,
             /// Of the request.
             gfp: Gfp,
-        } => "nid={nid} order={order} gfp_flags={gfp}";
+        } digest 21 [nid, order, gfp] => "nid={nid} order={order} gfp_flags={gfp}";
 
         /// It ends.
         NodeReclaimEnd = "mm_vmscan_node_reclaim_end" {
             /// Pages reclaimed.
             nr_reclaimed: u64,
-        } => "nr_reclaimed={nr_reclaimed}";
+        } digest 22 [nr_reclaimed] => "nr_reclaimed={nr_reclaimed}";
 
         /// Pages were taken off a list.
         LruIsolate = "mm_vmscan_lru_isolate" {
@@ -81,7 +81,13 @@ macro_rules! vmscan {
             nr_taken: u16,
             /// The list.
             lru: LruKind,
-        } => "isolate_mode={isolate_mode} classzone={classzone} order={order} \
+        } digest 23 [
+            isolate_mode | lru << 8,
+            nr_requested | order << 16,
+            nr_scanned,
+            nr_skipped,
+            nr_taken | classzone << 16,
+        ] => "isolate_mode={isolate_mode} classzone={classzone} order={order} \
               nr_requested={nr_requested} nr_scanned={nr_scanned} nr_skipped={nr_skipped} \
               nr_taken={nr_taken} lru={lru}";
 
@@ -113,7 +119,15 @@ macro_rules! vmscan {
             priority: u8,
             /// Which lists.
             page_type: PageType,
-        } => "nid={nid} nr_scanned={nr_scanned} nr_reclaimed={nr_reclaimed} nr_dirty={nr_dirty} \
+        } digest 24 [
+            (nid | priority << 16) << 1 | page_type,
+            nr_scanned,
+            nr_reclaimed,
+            nr_dirty | nr_writeback << 16,
+            nr_congested | nr_immediate << 16,
+            nr_activate_anon | nr_activate_file << 16,
+            nr_ref_keep | nr_unmap_fail << 16,
+        ] => "nid={nid} nr_scanned={nr_scanned} nr_reclaimed={nr_reclaimed} nr_dirty={nr_dirty} \
               nr_writeback={nr_writeback} nr_congested={nr_congested} \
               nr_immediate={nr_immediate} nr_activate_anon={nr_activate_anon} \
               nr_activate_file={nr_activate_file} nr_ref_keep={nr_ref_keep} \
@@ -135,7 +149,13 @@ macro_rules! vmscan {
             priority: u8,
             /// Which lists.
             page_type: PageType,
-        } => "nid={nid} nr_taken={nr_taken} nr_active={nr_active} \
+        } digest 25 [
+            nid | priority << 16 | page_type << 24,
+            nr_taken,
+            nr_active,
+            nr_deactivated,
+            nr_referenced,
+        ] => "nid={nid} nr_taken={nr_taken} nr_active={nr_active} \
               nr_deactivated={nr_deactivated} nr_referenced={nr_referenced} \
               priority={priority} flags={page_type}";
 
@@ -145,7 +165,7 @@ macro_rules! vmscan {
             pfn: Pfn,
             /// Which lists.
             page_type: PageType,
-        } => "pfn={pfn} flags={page_type}";
+        } digest 26 [pfn, page_type] => "pfn={pfn} flags={page_type}";
 
         /// A reclaimer slept.
         // The text's `usect_delayed` is the kernel's.
@@ -158,7 +178,8 @@ macro_rules! vmscan {
             usec_delayed: u32,
             /// Why.
             reason: ThrottleReason,
-        } => "nid={nid} usec_timeout={usec_timeout} usect_delayed={usec_delayed} reason={reason}";
+        } digest 27 [nid | reason << 16, usec_timeout, usec_delayed]
+          => "nid={nid} usec_timeout={usec_timeout} usect_delayed={usec_delayed} reason={reason}";
 
         /// A shrinker is about to run.
         ShrinkSlabStart = "mm_shrink_slab_start" {
@@ -176,7 +197,14 @@ macro_rules! vmscan {
             total_scan: u32,
             /// Of the pass.
             priority: u8,
-        } => "nid: {nid} objects to shrink {deferred} gfp_flags {gfp} cache items {cache_items} \
+        } digest 28 [
+            nid | priority << 16,
+            gfp,
+            deferred,
+            cache_items,
+            delta,
+            total_scan,
+        ] => "nid: {nid} objects to shrink {deferred} gfp_flags {gfp} cache items {cache_items} \
               delta {delta} total_scan {total_scan} priority {priority}";
 
         /// A shrinker ran.
@@ -191,7 +219,8 @@ macro_rules! vmscan {
             total_scan: u32,
             /// Objects freed.
             freed: u32,
-        } => "nid: {nid} unused scan count {deferred_before} new scan count {deferred_after} \
+        } digest 29 [nid, deferred_before, deferred_after, total_scan, freed]
+          => "nid: {nid} unused scan count {deferred_before} new scan count {deferred_after} \
               total_scan {total_scan} last shrinker return val {freed}";
     } } };
 }

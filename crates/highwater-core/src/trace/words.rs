@@ -3,20 +3,28 @@
 use core::array::IntoIter;
 use core::iter::Take;
 
-use super::{TraceField, Tracepoint};
+use super::{Field, TraceField, Tracepoint};
 
 /// Bits of a [`tag`].
 const TAG_BITS: u32 = 24;
+/// Set in the tags of names, and above every number: the lowest byte of the first word tells the
+/// two kinds apart, whatever fields stand behind it.
+const NAMED: u32 = 0x80;
 
-/// What stands for a tracepoint in words: a hash of its name (FNV-1a, folded). By name and not by
-/// index, so that a new tracepoint leaves the digests of runs that do not pass it as they were.
-const fn tag(name: &str) -> u32 {
+/// What stands for a tracepoint in words: the number of its `digest` clause, if it has one, else a
+/// hash of its name (FNV-1a, folded). By name and not by index, so that a new tracepoint leaves the
+/// digests of runs that do not pass it as they were.
+pub(super) const fn tag(name: &str, digest: &[u8]) -> u32 {
+    if let [number] = *digest {
+        assert!((number as u32) < NAMED, "the number of a digest clause is too large");
+        return number as u32;
+    }
     let (mut hash, mut at) = (0x811c_9dc5_u32, 0);
     while at < name.len() {
         hash = (hash ^ name.as_bytes()[at] as u32).wrapping_mul(0x0100_0193);
         at += 1;
     }
-    (hash >> TAG_BITS) ^ (hash & ((1 << TAG_BITS) - 1))
+    (hash >> TAG_BITS) ^ (hash & ((1 << TAG_BITS) - 1)) | NAMED
 }
 
 /// True if no two tracepoints have the same tag.
@@ -25,7 +33,7 @@ pub(super) const fn tags_differ(tracepoints: &[Tracepoint]) -> bool {
     while at < tracepoints.len() {
         let mut before = 0;
         while before < at {
-            if tag(tracepoints[before].name) == tag(tracepoints[at].name) {
+            if tracepoints[before].tag == tracepoints[at].tag {
                 return false;
             }
             before += 1;
@@ -42,19 +50,28 @@ const fn place(end: (usize, u32), bits: u32) -> (usize, u32) {
     if used + bits > u64::BITS { (word + 1, 0) } else { (word, used) }
 }
 
+/// Words of an event whose fields are packed.
+const fn packed(fields: &[Field]) -> usize {
+    let (mut end, mut nr) = ((0, TAG_BITS), 0);
+    while nr < fields.len() {
+        let (word, bit) = place(end, fields[nr].bits);
+        end = (word, bit + fields[nr].bits);
+        nr += 1;
+    }
+    end.0 + 1
+}
+
+/// Words of an event that a `digest` clause describes.
+const FOLDED: usize = 3;
+
 /// Words that the longest event of some tracepoints takes.
 pub(super) const fn words_max(tracepoints: &[Tracepoint]) -> usize {
     let (mut max, mut at) = (0, 0);
     while at < tracepoints.len() {
-        let fields = tracepoints[at].fields;
-        let (mut end, mut nr) = ((0, TAG_BITS), 0);
-        while nr < fields.len() {
-            let (word, bit) = place(end, fields[nr].bits);
-            end = (word, bit + fields[nr].bits);
-            nr += 1;
-        }
-        if end.0 + 1 > max {
-            max = end.0 + 1;
+        let Tracepoint { tag, fields, .. } = tracepoints[at];
+        let words = if tag < NAMED { FOLDED } else { packed(fields) };
+        if words > max {
+            max = words;
         }
         at += 1;
     }
@@ -69,15 +86,37 @@ pub(super) struct Words<const N: usize> {
 }
 
 impl<const N: usize> Words<N> {
-    /// Those of an event of the tracepoint `name`.
+    /// Those of an event of the tracepoint with this tag, without fields.
     #[inline(always)]
-    pub(super) const fn of(name: &str) -> Self {
+    pub(super) const fn of(tag: u32) -> Self {
         let mut words = [0; N];
-        words[0] = tag(name) as u64;
+        words[0] = tag as u64;
         Words { words, end: (0, TAG_BITS) }
     }
 
+    /// Those of an event whose `digest` clause gives the values: three words, made as they were
+    /// when digests were first printed, never to change.
+    ///
+    /// Each field shows when it alone changes, but for the highest 8 bits of `nr_reclaimed` in
+    /// `mm_vmscan_direct_reclaim_end` and `mm_vmscan_node_reclaim_end`. The last values of
+    /// `mm_vmscan_lru_shrink_inactive` and `mm_shrink_slab_start` lie over those before them, so
+    /// that changes of several may cancel out.
+    #[inline(always)]
+    pub(super) fn folded<const M: usize>(tag: u32, values: [u64; M]) -> Self {
+        const { assert!(M <= 7, "a digest clause has at most seven values") };
+        let mut all = [0; 7];
+        all[..M].copy_from_slice(&values);
+        let [a, b, c, d, e, f, g] = all;
+        let mut words = Self::of(tag);
+        words.words[0] |= a << 8;
+        words.words[1] = b ^ c << 32;
+        words.words[2] = d ^ e << 32 ^ f.rotate_left(16) ^ g.rotate_left(48);
+        words.end = (FOLDED - 1, u64::BITS);
+        words
+    }
+
     /// Packs a field.
+    #[allow(dead_code, reason = "every tracepoint may have a digest clause")]
     #[inline(always)]
     pub(super) fn push<F: TraceField>(&mut self, field: F) {
         let (word, bit) = place(self.end, F::BITS);
@@ -100,23 +139,67 @@ impl<const N: usize> IntoIterator for Words<N> {
 mod tests {
     use alloc::vec::Vec;
 
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::page::Pfn;
+    use crate::units::{Gfp, LruKind};
 
     #[test]
     fn fields_share_a_word_while_they_fit() {
-        let mut words = Words::<4>::of("mm_page_free");
+        let mut words = Words::<4>::of(0xcfa09c);
         words.push(2u32);
         words.push(3u8);
         words.push(true);
         words.push(u64::MAX);
         let packed: Vec<u64> = words.into_iter().collect();
-        assert_eq!(packed, [3 << 56 | 2 << 24 | u64::from(tag("mm_page_free")), 1, u64::MAX]);
+        assert_eq!(packed, [3 << 56 | 2 << 24 | 0xcfa09c, 1, u64::MAX]);
     }
 
     #[test]
-    fn tags_are_of_names() {
+    fn tags_are_of_names_or_numbers() {
         // Pins the function: recorded digests must stay valid across versions.
-        assert_eq!([tag("mm_page_free"), tag("")], [0xcfa09c, 0x1c9d44]);
-        assert!(tag("mm_vmscan_throttled") < 1 << TAG_BITS);
+        assert_eq!([tag("mm_page_free", &[]), tag("", &[])], [0xcfa09c, 0x1c9dc4]);
+        assert!(tag("mm_vmscan_throttled", &[]) < 1 << TAG_BITS);
+        assert_eq!(tag("mm_vmscan_throttled", &[27]), 27);
+    }
+
+    #[test]
+    fn tags_of_both_kinds_have_to_differ() {
+        let tracepoint = |tag| Tracepoint { tag, ..crate::trace::TRACEPOINTS[0] };
+        let [free, page, number] = [tag("free", &[]), tag("page", &[]), tag("free", &[7])];
+        assert!(tags_differ(&[free, page, number].map(tracepoint)));
+        assert!(!tags_differ(&[free, number, free].map(tracepoint)));
+        assert!(!tags_differ(&[free, number, tag("page", &[7])].map(tracepoint)));
+    }
+
+    proptest! {
+        /// Equal fields have equal words, others have not, whatever types share a word.
+        #[test]
+        fn packed_fields_are_told_apart(
+            draws in prop::array::uniform2(any::<[u64; 7]>()),
+            same: u8,
+        ) {
+            fn field<F: TraceField>(words: &mut Words<7>, draw: u64) -> u64 {
+                let field = F::example(draw);
+                words.push(field);
+                field.word()
+            }
+            let [a, b] = [0, 1].map(|which| {
+                let draw = |at: usize| draws[if same >> at & 1 != 0 { 0 } else { which }][at];
+                let mut words = Words::of(NAMED);
+                let fields = [
+                    field::<u16>(&mut words, draw(0)),
+                    field::<bool>(&mut words, draw(1)),
+                    field::<Option<Pfn>>(&mut words, draw(2)),
+                    field::<Gfp>(&mut words, draw(3)),
+                    field::<LruKind>(&mut words, draw(4)),
+                    field::<Pfn>(&mut words, draw(5)),
+                    field::<u64>(&mut words, draw(6)),
+                ];
+                (fields, words.into_iter().collect::<Vec<_>>())
+            });
+            prop_assert_eq!(a.0 == b.0, a.1 == b.1);
+        }
     }
 }

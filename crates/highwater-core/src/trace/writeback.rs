@@ -8,7 +8,8 @@ macro_rules! writeback {
             usec_timeout: u32,
             /// How long it was; may be more.
             usec_delayed: u32,
-        } => "usec_timeout={usec_timeout} usec_delayed={usec_delayed}";
+        } digest 30 [usec_timeout, usec_delayed]
+          => "usec_timeout={usec_timeout} usec_delayed={usec_delayed}";
 
         /// A reclaimer would have slept had something been congested.
         WaitIffCongested = "writeback_wait_iff_congested" {
@@ -16,7 +17,8 @@ macro_rules! writeback {
             usec_timeout: u32,
             /// How long it was; may be more.
             usec_delayed: u32,
-        } => "usec_timeout={usec_timeout} usec_delayed={usec_delayed}";
+        } digest 31 [usec_timeout, usec_delayed]
+          => "usec_timeout={usec_timeout} usec_delayed={usec_delayed}";
     } } };
 }
 pub(super) use writeback;
