@@ -1,4 +1,5 @@
-//! The comparison table of a benchmark: statistics of every operation, run beside run (spec 05 §2.2 to §2.6).
+//! The comparison table of a benchmark: statistics of every operation, run beside run
+//! (rules/mmtests-tables#layout, rules/mmtests-tables#row-sets).
 //!
 //! Rows go statistic first, then operation; the first run is the baseline. An operation that a run lacks is shown as
 //! missing in its own cell, and never shifts another row.
@@ -76,7 +77,8 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
             .collect()
     };
     if metric.table == TableKind::MinMeanMax {
-        // Operation first, as one label; the second label column stays empty (spec 05 §7, vector 12).
+        // Operation first, as one label; the second label column stays empty
+        // (rules/mmtests-tables#row-order).
         for (index, operation) in operations.iter().enumerate() {
             for &statistic in &shown {
                 let label = format!("{operation} {}", rules.label(statistic));
@@ -185,7 +187,8 @@ fn cell(
         (Some(baseline), Some(value)) => {
             (value, percent::change(rules.direction(statistic), baseline, value))
         }
-        // A harmonic mean that the baseline does not have cannot be compared: the whole row is 0.00 (vector 5).
+        // A harmonic mean that the baseline does not have cannot be compared: the whole row is 0.00
+        // (rules/statistics#undefined).
         (None, Some(_)) if rules.is_harmonic(statistic) => (0.0, 0.0),
         (None, Some(value)) => (value, f64::NAN),
         (_, None) => (0.0, 0.0),

@@ -1,4 +1,5 @@
-//! CPU and elapsed time of the whole benchmark (spec 05 §2.8): seconds, no percentages.
+//! CPU and elapsed time of the whole benchmark (rules/mmtests-tables#duration): seconds, no
+//! percentages.
 
 use highwater_results::{Run, Times};
 

@@ -1,4 +1,4 @@
-//! Column headings: a run's name over several lines (spec 05 §2.2).
+//! Column headings: a run's name over several lines (rules/mmtests-tables#headings).
 //!
 //! mmtests splits a name in two at its first dash, keeping a release candidate (`5.17.0-rc3`) whole. Its defects are
 //! left out: a name without a dash keeps its last letter, `-rc10` is not cut, and a name wider than its column goes on

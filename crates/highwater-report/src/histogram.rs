@@ -1,4 +1,5 @@
-//! Histograms as text: stall delays and most used page frames (spec 05 §3, §7 vector 14).
+//! Histograms as text: stall delays and most used page frames
+//! (rules/mmtests-tables#delay-histogram).
 //!
 //! Lines are ordered by count ascending, ties by text; the count is right-justified in 7 columns, a space, the key.
 

@@ -27,8 +27,10 @@
 //! assert!(render::terminal(&table).contains("Hmean 64      900.00 (   0.00%)      990.00 *  10.00%*"));
 //! ```
 //!
-//! The first run is always the baseline; [`Document::by_machine`](highwater_results::Document::by_machine) gives the
-//! groups that can be compared. Rules and their numbers follow spec 05 §2, in three [`Style`]s.
+//! The first run is always the baseline;
+//! [`Document::by_machine`](highwater_results::Document::by_machine) gives the groups that can be
+//! compared. Rules and their numbers are those of the book: rules/statistics and
+//! rules/mmtests-tables, in three [`Style`]s.
 
 pub mod by_seed;
 pub mod compare;

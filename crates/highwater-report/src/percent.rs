@@ -1,4 +1,4 @@
-//! Percent changes: positive is always better (spec 05 §2.5).
+//! Percent changes: positive is always better (rules/statistics#percent-change).
 
 use highwater_results::Better;
 

@@ -1,8 +1,9 @@
 //! Our figures beside the published ones of the five studies.
 //!
-//! For every published row: our change, the published change, whether the study marked it as significant, and whether
-//! the signs agree. A published table is a reference, never an input; rows that we do not have are shown as missing.
-//! Percentages that do not follow from the printed values (stress-highalloc, spec 05 §2.7) are computed anew.
+//! For every published row: our change, the published change, whether the study marked it as
+//! significant, and whether the signs agree. A published table is a reference, never an input; rows
+//! that we do not have are shown as missing. Percentages that do not follow from the printed values
+//! are computed anew: stress-highalloc's (rules/mmtests-tables#unsound-percentages).
 
 use highwater_results::published::{PublishedKind, PublishedRow};
 use highwater_results::{Better, Metric, PublishedTable, Run};

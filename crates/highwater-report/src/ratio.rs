@@ -1,4 +1,4 @@
-//! The ratio report: each run's figure as a multiple of the baseline's (spec 05 §2.10).
+//! The ratio report: each run's figure as a multiple of the baseline's (rules/statistics#ratio).
 //!
 //! The figure is the mean, or the 95th percentile for variable-time tables of style 2026. A distance says how many
 //! deviations the change amounts to: facing interval half-widths in 2026, the root mean square of the two standard

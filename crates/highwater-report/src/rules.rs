@@ -1,4 +1,5 @@
-//! Which statistics a table shows, what they are called, and how they are computed, by style (spec 05 §2.3, §2.4).
+//! Which statistics a table shows, what they are called, and how they are computed, by style
+//! (rules/mmtests-tables#row-sets, rules/statistics#means).
 //!
 //! Key types: [`Statistic`] (one row), [`Rules`] (style, direction and table type together). Neighbours: [`compare`]
 //! makes the table, [`published`] reads labels back.
@@ -134,7 +135,7 @@ impl Rules {
         }
     }
 
-    /// True if this row carries the asterisks (spec 05 §2.6).
+    /// True if this row carries the asterisks (rules/statistics#mark).
     pub fn carries_mark(&self, statistic: Statistic) -> bool {
         match (self.style, self.kind) {
             (Style::Y2015, _) | (_, TableKind::Single | TableKind::MinMeanMax) => false,

@@ -1,4 +1,4 @@
-//! When a change gets its asterisks (spec 05 §2.6).
+//! When a change gets its asterisks (rules/statistics#mark).
 //!
 //! Style 2015 marks nothing, 2021 uses a t-test at the 10 % level, 2026 asks whether two intervals overlap. For
 //! judgements that assume no distribution see [`evidence`](crate::evidence).

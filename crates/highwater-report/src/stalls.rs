@@ -1,4 +1,5 @@
-//! How long throttled tasks slept, by reason and by who they were (spec 05 §1.3, targets).
+//! How long throttled tasks slept, by reason and by who they were
+//! (rules/mmtests-tables#stall-table).
 //!
 //! Key type: [`Delays`] (the delays of one kind of stall). Of each: how many, the share that returned at once, the share
 //! that slept for the whole timeout or longer, the mean.
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn published_histograms_give_the_figures_of_the_spec() {
         let known = Published::load().unwrap();
-        // Spec 05 §1.3: events, share at 0, share of full timeouts, mean.
+        // rules/mmtests-tables#stall-table: events, share at 0, share of full timeouts, mean.
         for (id, events, at_once, full, mean) in [
             ("001.vanilla.wait_iff_congested", 82434, 99.95, 0.0, 0.0),
             ("001.vanilla.congestion_wait", 1165, 0.0, 100.0, 105.4),

@@ -1,4 +1,5 @@
-//! The three looks of an mmtests report (spec 05 §0): which rows, names, widths and significance rule.
+//! The three looks of an mmtests report (rules/mmtests-tables#styles): which rows, names, widths
+//! and significance rule.
 
 use std::fmt;
 use std::str::FromStr;

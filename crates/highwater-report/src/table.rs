@@ -92,7 +92,7 @@ pub enum Cell {
 /// How a renderer with fixed widths arranges a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// As mmtests does (spec 05 §2.2).
+    /// As mmtests does (rules/mmtests-tables#layout).
     Mmtests {
         /// Width of a value.
         field: usize,

@@ -1,4 +1,5 @@
-//! The vmstat block: derived figures of `/proc/vmstat` over the run (spec 05 §2.9).
+//! The vmstat block: derived figures of `/proc/vmstat` over the run
+//! (rules/mmtests-tables#vmstat-block).
 //!
 //! Key types: [`Figures`] (counters and elapsed time of one run), [`vmstat`] (the table). A row is a name and a formula;
 //! the two lists below are the whole definition. Absent counters count as 0. Older kernels count some events per zone:
@@ -308,8 +309,9 @@ impl<'a> Figures<'a> {
         self.get("thp_split_page") + self.get("thp_split")
     }
 
-    /// Cycles per event on x86-64, in millions: reading a page's state 7, isolating it 7 + 12, migrating it twice
-    /// 7 + 4096/8, failing to 14. Free scanning is not costed (spec 05 §2.9).
+    /// Cycles per event on x86-64, in millions: reading a page's state 7, isolating it 7 + 12,
+    /// migrating it twice 7 + 4096/8, failing to 14. Free scanning is not costed
+    /// (rules/mmtests-tables#compaction-cost).
     fn compaction_cost(&self) -> f64 {
         (7.0 * self.get("compact_migrate_scanned")
             + 19.0 * self.get("compact_isolated")

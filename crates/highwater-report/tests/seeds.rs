@@ -1,4 +1,5 @@
-//! The published tables recomputed: percentages, derived vmstat figures, order of the histograms (spec 05 §2.7, §2.9).
+//! The published tables recomputed: percentages, derived vmstat figures, order of the histograms
+//! (rules/mmtests-tables#unsound-percentages, rules/mmtests-tables#vmstat-block).
 
 use highwater_report::rules::Rules;
 use highwater_report::{Style, histogram, percent, vmstat};
@@ -109,7 +110,8 @@ const COUNTERS: &[(&str, &str)] = &[
 #[test]
 fn derived_vmstat_figures_follow_from_the_plain_ones() {
     let published = Published::load().unwrap();
-    // Elapsed times: spec 05 §2.7 for study 001, the Duration tables for 004.
+    // Elapsed times: for study 001 rules/mmtests-tables#unsound-percentages, for 004 its
+    // Duration tables.
     let tables = [
         ("001.vmstat", [2277.67, 2558.32], 5),
         ("004.vmstat.nodirect", [1768.53, 1799.37], 2),

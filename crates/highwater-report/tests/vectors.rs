@@ -1,5 +1,5 @@
-//! The report vectors of the specification (spec 05 §7), byte for byte. Expected lines are real output of mmtests'
-//! reporter unless the specification says otherwise.
+//! Whole reports, byte for byte (rules/mmtests-tables, rules/statistics). Expected lines are real
+//! output of mmtests' reporter unless the rule says otherwise.
 
 use highwater_report::stats::Sorted;
 use highwater_report::{Options, RowSet, Style, compare, duration, header, ratio, render, vmstat};

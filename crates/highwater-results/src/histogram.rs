@@ -63,7 +63,8 @@ impl Histogram {
         self.total += other.total.saturating_sub(kept);
     }
 
-    /// Buckets in the order of the seeds: count ascending, ties by text (spec 05 §3).
+    /// Buckets in the order of the seeds: count ascending, ties by text
+    /// (rules/mmtests-tables#delay-histogram).
     pub fn by_count(&self) -> Vec<(&str, u64)> {
         let mut rows: Vec<_> =
             self.buckets.iter().map(|(key, &count)| (key.as_str(), count)).collect();

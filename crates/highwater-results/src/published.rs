@@ -1,8 +1,8 @@
 //! The numbers published with the five studies: tables, histograms and claims, as data.
 //!
-//! Key types: [`Published`] (everything), [`PublishedTable`], [`PublishedHistogram`], [`Claim`]. The JSON
-//! (`reference/seed-tables.json`, layout in spec 05 §6) is part of the program; identifiers start with the study's
-//! number: `002.netperf-tcp.skylake`.
+//! Key types: [`Published`] (everything), [`PublishedTable`], [`PublishedHistogram`], [`Claim`].
+//! The JSON (`reference/seed-tables.json`, layout in rules/mmtests-tables#published-figures) is
+//! part of the program; identifiers start with the study's number: `002.netperf-tcp.skylake`.
 //!
 //! Neighbours: `highwater-report::published` sets these figures beside ours. They are a reference to compare with,
 //! never an input of a simulation. Plain data, no synchronisation.
@@ -277,8 +277,9 @@ impl PublishedTable {
         }
     }
 
-    /// True if the printed percentages follow from the printed values. False for stress-highalloc, whose percentages
-    /// use the wrong direction and refer to a column that is not shown (spec 05 §2.7).
+    /// True if the printed percentages follow from the printed values. False for stress-highalloc,
+    /// whose percentages use the wrong direction and refer to a column that is not shown
+    /// (rules/mmtests-tables#unsound-percentages).
     pub fn percentages_are_sound(&self) -> bool {
         matches!(self.better.as_deref(), Some("higher" | "lower"))
     }

@@ -59,7 +59,8 @@ pub struct Run {
     pub machine: String,
     /// Name of the policy.
     pub policy: String,
-    /// Heading of the run's column, `6.1-vanilla`; the header rule of spec 05 §2.2 splits it at its first dash.
+    /// Heading of the run's column, `6.1-vanilla`; a table splits it at its first dash
+    /// (rules/mmtests-tables#headings).
     pub label: String,
     /// Seeds that were run, in order.
     pub seeds: Vec<u64>,
@@ -99,7 +100,8 @@ pub struct SeedTotals {
 pub struct Times {
     /// CPU time of the benchmark's tasks outside the kernel.
     pub user_ns: u64,
-    /// CPU time of the benchmark's tasks inside the kernel; kernel threads are excluded (spec 05 §2.8).
+    /// CPU time of the benchmark's tasks inside the kernel; kernel threads are excluded
+    /// (rules/mmtests-tables#cpu-time).
     pub system_ns: u64,
     /// Time from start to end.
     pub elapsed_ns: u64,

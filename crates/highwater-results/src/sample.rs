@@ -31,7 +31,7 @@ pub enum Better {
     Lower,
 }
 
-/// Which rows a benchmark's table has (spec 05 §2.3).
+/// Which rows a benchmark's table has (rules/mmtests-tables#row-sets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableKind {

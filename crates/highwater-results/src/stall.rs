@@ -4,7 +4,8 @@
 //! `usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`. Who counts stalls or reads them back from
 //! stored results does so through [`Stall`], and sees no text.
 
-/// The event whose delay is misspelt in the kernel, which Highwater keeps (spec 05 §3).
+/// The event whose delay is misspelt in the kernel, which Highwater keeps
+/// (rules/reclaim-events#trace-waits).
 const MISSPELT: &str = "mm_vmscan_throttled";
 
 /// A stall. Published histograms do not tell all of it.

@@ -1,4 +1,4 @@
-//! What whole operations cost on the generic server, against the rows of spec 04 §12.1.
+//! What whole operations cost on the generic server, against the rows of rules/costs#sums.
 //!
 //! The charges of an operation are summed; locks, the blocks that the buddy lists give or take, and
 //! memory are apart. Memory then counts as if it came from the last-level cache.

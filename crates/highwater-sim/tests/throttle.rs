@@ -197,7 +197,7 @@ fn are_clamped_ticks(waits: &[(u32, u32)], longest: u32) {
     }
 }
 
-/// Spec 02 §16.1, vector 17.
+/// rules/throttling#congestion-wait
 #[test]
 fn a_congestion_wait_is_never_shortened() {
     let seen = run("congestion-wait-5.15", |_| {});
@@ -228,7 +228,7 @@ fn a_congested_device_that_says_so_is_waited_for() {
     assert!(woken > 0, "a queue that drained ends the wait");
 }
 
-/// Spec 02 §16.3, §16.4.
+/// rules/throttling#variants, rules/throttling#writeback-wake
 #[test]
 fn the_series_waits_for_events() {
     let seen = run("events-5.16", |_| {});

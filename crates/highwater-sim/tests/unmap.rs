@@ -268,7 +268,7 @@ fn activating_is_most_of_what_unmapping_costs_on_a_server() {
     let costs = || CostModel::new(&CostTable::spec_defaults());
     let before = unmap_512(costs(), UnmapYoung::MarkAccessed);
     let after = unmap_512(costs(), UnmapYoung::SetReferenced);
-    // Spec 04 §3.6: 177 to 186 activating, 62 to 68 setting the bit.
+    // rules/unmap#young-cost: 177 to 186 activating, 62 to 68 setting the bit.
     assert!((165..200).contains(&before.unmap_ns), "{before:?}");
     assert!((60..75).contains(&after.unmap_ns), "{after:?}");
     assert_eq!((before.activating_ns, after.activating_ns), (120, 0));

@@ -238,7 +238,7 @@ pub(super) fn walk(
     Ok(frames)
 }
 
-/// The order of a per-CPU list; none if the policy has no such list (spec 01 §10.1).
+/// The order of a per-CPU list; none if the policy has no such list (rules/per-cpu-lists#shape).
 fn list_order(kind: PcpLists, index: usize) -> Option<Order> {
     let lists = match kind {
         PcpLists::Order0 => 3,

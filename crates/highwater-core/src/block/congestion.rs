@@ -1,4 +1,4 @@
-//! Congestion flags (spec 04 §10.4).
+//! Congestion flags (rules/block#congestion).
 //!
 //! Up to 4.20 a queue had so many requests for a direction and its device was called congested from
 //! nearly all of them in use until clearly fewer were. Later queues (blk-mq) never say so. Which it

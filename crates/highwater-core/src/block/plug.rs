@@ -1,4 +1,4 @@
-//! Collecting bios before they go to a device (spec 04 §10.1).
+//! Collecting bios before they go to a device (rules/block#plug).
 
 use core::cell::{Cell, RefCell};
 

@@ -1,4 +1,4 @@
-//! Request queues: tags, and the way to the host and back (spec 04 §10.2).
+//! Request queues: tags, and the way to the host and back (rules/block#tags).
 //!
 //! A device takes `depth` requests at once; each has a tag. Who finds none sleeps. So that a
 //! stream of writes does not hold readers up for a whole queue, a quarter of the tags is for reads

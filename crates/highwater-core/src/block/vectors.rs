@@ -1,4 +1,4 @@
-//! The memory of a filesystem's write bios.
+//! The memory of a filesystem's write bios (rules/writeback#bio-memory).
 //!
 //! While a filesystem writes a file back it does not know how many pages will follow each other, so
 //! each of its bios has room for 256: a vector of 4096 bytes, a page. Random writes make a bio of nearly
@@ -9,7 +9,7 @@
 //! none among dirty and anonymous ones, and goes through the lists from top to bottom. With iomap it may
 //! swap (`GFP_NOFS`).
 //!
-//! The spec is silent here. The captured stutterp run shows it: 29 pages scanned for each that direct
+//! A captured stutterp run shows it: 29 pages scanned for each that direct
 //! reclaim got, five of six of them anonymous, while kswapd needed 2.7.
 //!
 //! Left out: that such slabs are eight pages where there are eight in a row; vectors of reads, which are

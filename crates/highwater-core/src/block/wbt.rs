@@ -1,6 +1,6 @@
-//! Writeback throttling (blk-wbt; spec 04 §10.2): buffered writes in flight are few, so that reads
-//! find the device nearly free, and pages wait as dirty ones that reclaim may still meet rather than
-//! under writeback.
+//! Writeback throttling (blk-wbt; rules/writeback#in-flight): buffered writes in flight are few, so
+//! that reads find the device nearly free, and pages wait as dirty ones that reclaim may still meet
+//! rather than under writeback.
 //!
 //! | what is written | requests in flight |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! whatever their bounds.
 //!
 //! The last line: for a second after a task slept in `balance_dirty_pages` on account of the device,
-//! its writes are what tasks wait for. (The spec does not have it; the kernel has since 4.10.) Not
-//! modelled: limits that shrink while reads take longer than a target.
+//! its writes are what tasks wait for. Not modelled: limits that shrink while reads take longer
+//! than a target.
 //!
 //! Queues of kernels before 4.10 know nothing of this; nor do devices without a queue.
 

@@ -1,8 +1,9 @@
-//! Compaction (spec 03): making blocks of an order out of what is free in pieces.
+//! Compaction: making blocks of an order out of what is free in pieces.
 //!
 //! Nothing is moved yet. What others ask of it is here: whether it could work in a zone
-//! ([`suitability`]), how much it needs free to do so ([`compact_gap`]), and the two doors through which
-//! it will be asked to ([`Kernel::wake_kcompactd`], [`Kernel::compact_for`]).
+//! ([`suitability`], rules/compaction#suitability), how much it needs free to do so
+//! ([`compact_gap`], rules/compaction#gap), and the two doors through which it will be asked to
+//! ([`Kernel::wake_kcompactd`], [`Kernel::compact_for`]).
 //!
 //! From: `page_alloc::slow` (through `Relief`), `reclaim` · to: `zone::watermark`.
 

@@ -1,4 +1,4 @@
-//! Could compaction make a block of an order out of what is free (spec 02 §12, spec 03 §1, §2)?
+//! Could compaction make a block of an order out of what is free (rules/compaction#suitability)?
 //!
 //! Reclaim asks, to stop once it has freed enough for it.
 //!
@@ -13,7 +13,7 @@ use crate::zone::{Mark, Zone, ZoneType};
 /// `vm.extfrag_threshold`: below it a failure is for lack of memory.
 const EXTFRAG_THRESHOLD: i64 = 500;
 
-/// Pages that compaction for an order needs free besides the watermark (spec 02 §12).
+/// Pages that compaction for an order needs free besides the watermark (rules/compaction#gap).
 pub const fn compact_gap(order: Order) -> u64 {
     2 << order.0
 }
@@ -46,9 +46,9 @@ pub fn suitability(
     if !has_room || lacks_memory() { Suitability::Skipped } else { Suitability::Continue }
 }
 
-/// The fragmentation index of an order (spec 03 §1) for `nr_free` blocks of each order: towards 0 a
-/// request would fail for lack of memory, towards 1000 because of fragmentation; -1000 if it would
-/// not fail.
+/// The fragmentation index of an order (rules/compaction#fragmentation-index) for `nr_free` blocks
+/// of each order: towards 0 a request would fail for lack of memory, towards 1000 because of
+/// fragmentation; -1000 if it would not fail.
 pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
     let blocks: u64 = nr_free.iter().sum();
     if blocks == 0 {

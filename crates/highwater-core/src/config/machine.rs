@@ -13,7 +13,7 @@ use super::Tunables;
 use crate::units::PAGE_SIZE;
 use crate::units::ZoneType;
 
-/// A zone of a node, in pages (spec 01 §1).
+/// A zone of a node, in pages (rules/zones#page-counts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]

@@ -1,5 +1,5 @@
-//! Presets: the kernels of spec 01 §15 and the policies of the studies, each as its differences from
-//! a neighbour.
+//! Presets: the kernels of rules/allocator-versions#bundles and the policies of the studies, each
+//! as its differences from a neighbour.
 //!
 //! `presets!` is the table. The root, 4.3, is what the switches' declarations say; every other
 //! preset names the one that it stands on and what it sets otherwise. So kernels read as history, a

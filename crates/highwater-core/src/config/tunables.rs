@@ -1,15 +1,18 @@
-//! Run-time settings: the vm sysctls that the allocator reads, at their 6.1 defaults.
+//! Run-time settings: the vm sysctls that the core reads, at their 6.1 defaults.
+//!
+//! Each is declared once, by [`tunables!`]: its field and its key in files, its default, and the values
+//! that a kernel accepts. The book's page "How to add a sysctl" goes through one.
 
 use alloc::format;
+use core::ops::RangeInclusive;
 
 use super::MachineError;
 
-/// Most that `vm.min_free_kbytes` can say (its type is a C int).
-const MIN_FREE_KBYTES_MAX: u64 = i32::MAX as u64;
 /// More dirty bytes than any machine here has memory.
 const DIRTY_BYTES_MAX: u64 = 1 << 44;
 
-/// Transparent huge page setting; it raises min_free_kbytes at boot (spec 01 §2.3).
+/// Transparent huge page setting; it raises min_free_kbytes at boot
+/// (rules/watermarks#thp-min-free).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -23,110 +26,153 @@ pub enum Thp {
     Never,
 }
 
-/// The vm sysctls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
-pub struct Tunables {
-    /// `transparent_hugepage/enabled`.
-    pub thp: Thp,
-    /// `vm.min_free_kbytes` as a user would write it; none = computed.
-    pub min_free_kbytes: Option<u64>,
-    /// `vm.watermark_scale_factor`, 1..=3000, in 1/10000 of managed pages.
-    pub watermark_scale_factor: u64,
-    /// `vm.watermark_boost_factor`, in 1/10000 of the high watermark; 0 = off.
-    pub watermark_boost_factor: u64,
-    /// `vm.percpu_pagelist_high_fraction`, 0 or >= 8.
-    pub percpu_pagelist_high_fraction: u64,
-    /// `vm.lowmem_reserve_ratio` for DMA, DMA32, NORMAL, MOVABLE.
-    pub lowmem_reserve_ratio: [u64; 4],
-    /// `vm.zone_reclaim_mode`: bit 0 zone, 1 write, 2 unmap.
-    pub zone_reclaim_mode: u8,
-    /// `vm.dirty_ratio`, percent.
-    pub dirty_ratio: u64,
-    /// `vm.dirty_bytes`; 0 = use the ratio.
-    pub dirty_bytes: u64,
-    /// `vm.dirty_background_ratio`, percent.
-    pub dirty_background_ratio: u64,
-    /// `vm.dirty_background_bytes`; 0 = use the ratio.
-    pub dirty_background_bytes: u64,
-    /// `vm.dirty_expire_centisecs`.
-    pub dirty_expire_centisecs: u64,
-    /// `vm.dirty_writeback_centisecs`; 0 = no periodic writeback.
-    pub dirty_writeback_centisecs: u64,
-    /// `vm.swappiness`, 0..=200.
-    pub swappiness: u64,
-    /// `vm.page-cluster`: swap readahead of 2^n pages.
-    pub page_cluster: u64,
-    /// `vm.min_unmapped_ratio`, percent of managed pages per zone.
-    pub min_unmapped_ratio: u64,
-    /// `vm.min_slab_ratio`, percent of managed pages per zone.
-    pub min_slab_ratio: u64,
-    /// Block queues bound the writes in flight (`queue/wbt_lat_usec` is not 0).
-    pub wbt: bool,
-    /// Cpusets are in use (a task's allowed nodes are enforced).
-    pub cpusets: bool,
+/// A setting that is a number, or may be: what its range is about.
+trait Setting {
+    /// The number; none if nothing is set.
+    fn number(&self) -> Option<u64>;
 }
 
-impl Tunables {
-    /// Checks that every setting is one that the kernel would accept.
-    ///
-    /// # Errors
-    /// Names the first setting that is not.
-    pub fn validate(&self) -> Result<(), MachineError> {
-        let within = |field: &str, value: u64, low: u64, high: u64| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(MachineError {
-                field: format!("tunables.{field}"),
-                reason: format!("{value} is not between {low} and {high}"),
-            })
-        };
-        within("min_free_kbytes", self.min_free_kbytes.unwrap_or(0), 0, MIN_FREE_KBYTES_MAX)?;
-        within("watermark_scale_factor", self.watermark_scale_factor, 1, 3000)?;
-        let boost = self.watermark_boost_factor;
-        within("watermark_boost_factor", boost, 0, i32::MAX as u64)?;
-        let fraction = self.percpu_pagelist_high_fraction;
-        if fraction != 0 {
-            within("percpu_pagelist_high_fraction", fraction, 8, i32::MAX as u64)?;
-        }
-        within("zone_reclaim_mode", self.zone_reclaim_mode.into(), 0, 7)?;
-        within("dirty_ratio", self.dirty_ratio, 0, 100)?;
-        within("dirty_bytes", self.dirty_bytes, 0, DIRTY_BYTES_MAX)?;
-        within("dirty_background_ratio", self.dirty_background_ratio, 0, 100)?;
-        within("dirty_background_bytes", self.dirty_background_bytes, 0, DIRTY_BYTES_MAX)?;
-        within("dirty_expire_centisecs", self.dirty_expire_centisecs, 0, i32::MAX as u64)?;
-        within("dirty_writeback_centisecs", self.dirty_writeback_centisecs, 0, i32::MAX as u64)?;
-        within("swappiness", self.swappiness, 0, 200)?;
-        within("page_cluster", self.page_cluster, 0, 10)?;
-        within("min_unmapped_ratio", self.min_unmapped_ratio, 0, 100)?;
-        within("min_slab_ratio", self.min_slab_ratio, 0, 100)
+impl Setting for u64 {
+    fn number(&self) -> Option<u64> {
+        Some(*self)
     }
 }
 
-impl Default for Tunables {
-    fn default() -> Self {
-        Tunables {
-            thp: Thp::Always,
-            min_free_kbytes: None,
-            watermark_scale_factor: 10,
-            watermark_boost_factor: 15_000,
-            percpu_pagelist_high_fraction: 0,
-            lowmem_reserve_ratio: [256, 256, 32, 0],
-            zone_reclaim_mode: 0,
-            dirty_ratio: 20,
-            dirty_bytes: 0,
-            dirty_background_ratio: 10,
-            dirty_background_bytes: 0,
-            dirty_expire_centisecs: 3000,
-            dirty_writeback_centisecs: 500,
-            swappiness: 60,
-            page_cluster: 3,
-            min_unmapped_ratio: 1,
-            min_slab_ratio: 5,
-            wbt: true,
-            cpusets: false,
+impl Setting for u8 {
+    fn number(&self) -> Option<u64> {
+        Some((*self).into())
+    }
+}
+
+impl Setting for Option<u64> {
+    fn number(&self) -> Option<u64> {
+        *self
+    }
+}
+
+/// Refuses a number outside all of the ranges. The last one is what the message names; any before it
+/// are single values with a meaning of their own (0 = off).
+fn check(
+    field: &str,
+    setting: &impl Setting,
+    ranges: &[RangeInclusive<u64>],
+) -> Result<(), MachineError> {
+    let (Some(value), Some(usual)) = (setting.number(), ranges.last()) else { return Ok(()) };
+    if ranges.iter().any(|range| range.contains(&value)) {
+        return Ok(());
+    }
+    Err(MachineError {
+        field: format!("tunables.{field}"),
+        reason: format!("{value} is not between {} and {}", usual.start(), usual.end()),
+    })
+}
+
+/// Declares the sysctls: `name: type = default => [ranges it may be in],` each.
+macro_rules! tunables {
+    (
+        $(#[$about:meta])*
+        $name:ident {
+            $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr $(=> [$($range:expr),+])?,)*
         }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* }
+            }
+        }
+
+        impl $name {
+            /// Checks that every setting is one that the kernel would accept.
+            ///
+            /// # Errors
+            /// Names the first setting that is not.
+            pub fn validate(&self) -> Result<(), MachineError> {
+                $($(check(stringify!($field), &self.$field, &[$($range),+])?;)?)*
+                Ok(())
+            }
+        }
+    };
+}
+
+/// The largest C int.
+const INT_MAX: u64 = i32::MAX as u64;
+
+tunables! {
+    /// The vm sysctls.
+    Tunables {
+        /// `transparent_hugepage/enabled`.
+        thp: Thp = Thp::Always,
+        /// `vm.min_free_kbytes` as a user would write it; none = computed.
+        min_free_kbytes: Option<u64> = None => [0..=INT_MAX],
+        /// `vm.watermark_scale_factor`, in 1/10000 of managed pages.
+        watermark_scale_factor: u64 = 10 => [1..=3000],
+        /// `vm.watermark_boost_factor`, in 1/10000 of the high watermark; 0 = off.
+        watermark_boost_factor: u64 = 15_000 => [0..=INT_MAX],
+        /// `vm.percpu_pagelist_high_fraction`; 0 = sizes are computed.
+        percpu_pagelist_high_fraction: u64 = 0 => [0..=0, 8..=INT_MAX],
+        /// `vm.lowmem_reserve_ratio` for DMA, DMA32, NORMAL, MOVABLE.
+        lowmem_reserve_ratio: [u64; 4] = [256, 256, 32, 0],
+        /// `vm.zone_reclaim_mode`: bit 0 zone, 1 write, 2 unmap.
+        zone_reclaim_mode: u8 = 0 => [0..=7],
+        /// `vm.dirty_ratio`, percent.
+        dirty_ratio: u64 = 20 => [0..=100],
+        /// `vm.dirty_bytes`; 0 = use the ratio.
+        dirty_bytes: u64 = 0 => [0..=DIRTY_BYTES_MAX],
+        /// `vm.dirty_background_ratio`, percent.
+        dirty_background_ratio: u64 = 10 => [0..=100],
+        /// `vm.dirty_background_bytes`; 0 = use the ratio.
+        dirty_background_bytes: u64 = 0 => [0..=DIRTY_BYTES_MAX],
+        /// `vm.dirty_expire_centisecs`.
+        dirty_expire_centisecs: u64 = 3000 => [0..=INT_MAX],
+        /// `vm.dirty_writeback_centisecs`; 0 = no periodic writeback.
+        dirty_writeback_centisecs: u64 = 500 => [0..=INT_MAX],
+        /// `vm.swappiness`.
+        swappiness: u64 = 60 => [0..=200],
+        /// `vm.page-cluster`: swap readahead of 2^n pages.
+        page_cluster: u64 = 3 => [0..=10],
+        /// `vm.min_unmapped_ratio`, percent of managed pages per zone.
+        min_unmapped_ratio: u64 = 1 => [0..=100],
+        /// `vm.min_slab_ratio`, percent of managed pages per zone.
+        min_slab_ratio: u64 = 5 => [0..=100],
+        /// Block queues bound the writes in flight (`queue/wbt_lat_usec` is not 0).
+        wbt: bool = true,
+        /// Cpusets are in use (a task's allowed nodes are enforced).
+        cpusets: bool = false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn what_no_kernel_accepts_is_named() {
+        assert_eq!(Tunables::default().validate(), Ok(()));
+        let refused = |set: fn(&mut Tunables)| {
+            let mut tunables = Tunables::default();
+            set(&mut tunables);
+            tunables.validate().unwrap_err().to_string()
+        };
+        let text = refused(|t| t.swappiness = 201);
+        assert!(
+            text.contains("tunables.swappiness") && text.contains("201 is not between 0 and 200")
+        );
+        let text = refused(|t| t.percpu_pagelist_high_fraction = 7);
+        assert!(text.contains("7 is not between 8 and 2147483647"), "{text}");
+        let text = refused(|t| t.min_free_kbytes = Some(1 << 31));
+        assert!(text.contains("tunables.min_free_kbytes"), "{text}");
+        let mut off = Tunables::default();
+        (off.percpu_pagelist_high_fraction, off.min_free_kbytes) = (0, Some(0));
+        assert_eq!(off.validate(), Ok(()));
     }
 }

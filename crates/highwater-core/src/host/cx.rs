@@ -12,7 +12,7 @@ use crate::trace::Event;
 use crate::units::{CpuId, NodeMask};
 
 bitflags! {
-    /// State of the running task that allocation decisions read (spec 01 §4).
+    /// State of the running task that allocation decisions read (rules/requests#reserve-flags).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct TaskFlags: u32 {
         /// PF_MEMALLOC: reclaiming already; may use all reserves and must not recurse.

@@ -1,4 +1,4 @@
-//! Marking pages used (spec 02 §4, spec 04 §3.6).
+//! Marking pages used (rules/lru#mark-accessed, rules/unmap#mark-accessed).
 
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;

@@ -1,4 +1,4 @@
-//! Per-CPU batches: list operations that share a hold of `lru_lock` (spec 02 §3).
+//! Per-CPU batches: list operations that share a hold of `lru_lock` (rules/lru#batches).
 //!
 //! A page in a batch carries an extra reference. The entry that fills a batch drains it; so does
 //! [`Kernel::lru_add_drain`].

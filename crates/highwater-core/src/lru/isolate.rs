@@ -1,4 +1,4 @@
-//! Taking pages off their list, putting them back (spec 02 §10).
+//! Taking pages off their list, putting them back (rules/page-decisions#isolate).
 //!
 //! A page on a list cannot be taken if somebody is about to move it (its LRU flag is clear: it is in
 //! a batch that drains now) or to free it (it has no references): it stays, at the head.
@@ -237,7 +237,7 @@ mod tests {
         (n, out[..n.taken].to_vec())
     }
 
-    /// Spec 02 §23, vector 22.
+    /// Pages of zones above the one that is needed do not count (rules/page-decisions#isolate).
     #[test]
     fn pages_of_higher_zones_are_set_aside() {
         let host = Solo::default();

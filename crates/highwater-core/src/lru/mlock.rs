@@ -1,4 +1,4 @@
-//! Pages that locked regions map: onto the unevictable list and back (spec 04 §2.7).
+//! Pages that locked regions map: onto the unevictable list and back (rules/unmap#mlock).
 //!
 //! MLOCKED is set at once; the list follows when the CPU's mlock batch drains. On the unevictable
 //! list a page counts the locked mappings it has (file pages may be mapped by several spaces); a

@@ -1,4 +1,4 @@
-//! LRU lists (spec 02 §2 to §6): lists by type and activity, per-CPU batches, mark-accessed,
+//! LRU lists (rules/lru#lists): lists by type and activity, per-CPU batches, mark-accessed,
 //! reference checks, shadows, and what weighs anonymous memory against page cache ([`balance`]).
 //!
 //! Key types: [`LruVec`] (one set of lists), [`Lru`] (all of them and the batches), `LockedLru` (a

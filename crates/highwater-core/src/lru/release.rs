@@ -1,4 +1,4 @@
-//! Dropping references: the last one takes a page off its list and frees it (spec 04 §3.5).
+//! Dropping references: the last one takes a page off its list and frees it (rules/unmap#release).
 //!
 //! Taking a page off its list is charged as a move, while the lock is held.
 

@@ -1,4 +1,4 @@
-//! Batches, marking, releasing, locking and shadows, by the numbers of the specification.
+//! Batches, marking, releasing, locking and shadows, by the numbers of the rules.
 
 extern crate std;
 
@@ -27,7 +27,7 @@ fn clock(stage: &Stage<'_>) -> u64 {
     stage.kernel.lru.vec(VEC).nonresident_age.load(Relaxed)
 }
 
-/// Spec 02 §23, vector 11.
+/// In the add batch of this CPU a page can still be changed (rules/lru#mark-accessed).
 #[test]
 fn a_page_in_this_cpus_add_batch_becomes_active_in_place() {
     let host = Solo::default();
@@ -64,7 +64,7 @@ fn a_page_in_another_cpus_add_batch_stays_inactive() {
     assert_eq!(stage.order(LruKind::InactiveFile), [folio]);
 }
 
-/// Spec 02 §3, §23 vector 11: the 15th page drains the batch under one hold.
+/// The 15th page drains the batch under one hold (rules/lru#batches).
 #[test]
 fn the_fifteenth_page_drains_the_batch() {
     let host = Solo::default();
@@ -83,7 +83,7 @@ fn the_fifteenth_page_drains_the_batch() {
     stage.check();
 }
 
-/// Spec 04 §14, vector 14: reads.
+/// The states that reads lead through (rules/unmap#mark-accessed).
 #[test]
 fn the_states_of_a_page_that_is_used_again_and_again() {
     let host = Solo::default();
@@ -108,7 +108,7 @@ fn the_states_of_a_page_that_is_used_again_and_again() {
     stage.check();
 }
 
-/// Spec 04 §14, vector 15.
+/// 512 pages are activated a batch at a time (rules/unmap#young-cost).
 #[test]
 fn activating_512_pages_takes_the_lock_once_a_batch() {
     for (batch, full, rest) in [(15, 34, 2), (14, 36, 8)] {
@@ -167,7 +167,7 @@ fn the_end_of_writeback_moves_pages_to_the_tail() {
     stage.check();
 }
 
-/// Spec 02 §3, deactivate_file.
+/// The deactivate_file batch (rules/lru#batches).
 #[test]
 fn pages_that_could_not_be_invalidated_go_out_of_the_way() {
     let host = Solo::default();
@@ -191,7 +191,7 @@ fn pages_that_could_not_be_invalidated_go_out_of_the_way() {
     stage.check();
 }
 
-/// Spec 02 §3, deactivate and lazyfree.
+/// The deactivate and lazyfree batches (rules/lru#batches).
 #[test]
 fn advice_takes_pages_down() {
     let host = Solo::default();
@@ -234,7 +234,7 @@ fn a_page_freed_while_it_waits_goes_when_the_batch_drains() {
     stage.check();
 }
 
-/// Spec 04 §14, vector 19.
+/// Two reversals on the way keep the order (rules/unmap#reuse-order).
 #[test]
 fn released_pages_are_handed_out_lowest_index_first() {
     let host = Solo::default();
@@ -245,7 +245,7 @@ fn released_pages_are_handed_out_lowest_index_first() {
     assert_eq!(again, pages);
 }
 
-/// Spec 04 §3.5: the lock is held for 32 pages at most, and not over pages that stay.
+/// The lock is held for 32 pages at most, and not over pages that stay (rules/unmap#release).
 #[test]
 fn releasing_takes_the_lock_for_pages_that_go() {
     let host = Solo::default();
@@ -261,7 +261,7 @@ fn releasing_takes_the_lock_for_pages_that_go() {
     stage.check();
 }
 
-/// Spec 04 §2.7, spec 02 §3.
+/// Locked pages are on no list that reclaim goes through (rules/unmap#mlock).
 #[test]
 fn locked_pages_leave_the_lists_until_their_last_lock_goes() {
     let host = Solo::default();
@@ -324,7 +324,8 @@ fn pretend(stage: &Stage<'_>, sizes: [u64; 4]) {
     zone.iter().zip(sizes).for_each(|(size, pages)| size.store(pages, Relaxed));
 }
 
-/// Spec 02 §23, vector 9.
+/// It starts active if it was away no longer than the lists it competes with are long
+/// (rules/workingset#refault).
 #[test]
 fn a_page_that_would_still_be_there_starts_active() {
     let host = Solo::default();
@@ -403,7 +404,8 @@ fn refaults_count_from_the_last_snapshot() {
     assert!(!changed(PageType::File));
 }
 
-/// Spec 02 §23, vector 14, under the lock (three times an inactive shrink, even for nothing).
+/// Costs decay under the lock (rules/scan-budget#cost): three times an inactive shrink, even for
+/// nothing.
 #[test]
 fn cost_notes_decay() {
     let host = Solo::default();

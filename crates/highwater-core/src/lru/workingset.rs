@@ -1,4 +1,4 @@
-//! Shadows of evicted pages and what their return says (spec 02 §6, §8.5).
+//! Shadows of evicted pages and what their return says (rules/workingset#refault).
 //!
 //! Each set of lists has a clock, `nonresident_age`, that counts evictions and activations. A
 //! shadow keeps the time of the eviction; the distance at the page's return says how many more
@@ -120,7 +120,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Pages of a type were activated by refaults on a node since its last snapshot (§8.1).
+    /// Pages of a type were activated by refaults on a node since its last snapshot
+    /// (rules/workingset#snapshot).
     pub fn refaults_changed(&self, node: NodeId, page_type: PageType) -> bool {
         let before = self.lru.node(node).refaults[page_type as usize].load(Relaxed);
         self.refault_activations(node, page_type) != before
@@ -181,7 +182,7 @@ mod tests {
         assert!(!Shadow::new(7, FIRST, false).is_workingset());
     }
 
-    /// Spec 02 §23, vector 9.
+    /// The clock of a shadow wraps around (rules/workingset#refault).
     #[test]
     fn distances_count_modulo_the_clock() {
         assert_eq!(Shadow::new(900_000, FIRST, false).distance(1_000_000), 100_000);
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(Shadow::new((1 << 36) - 100, FIRST, false).distance((1 << 36) + 50), 150);
     }
 
-    /// Spec 02 §23, vector 9.
+    /// By type and with or without swap (rules/workingset#competing).
     #[test]
     fn a_working_set_is_what_competes() {
         let sizes = |inactive_anon, inactive_file| {

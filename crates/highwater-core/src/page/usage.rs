@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 bitflags! {
-    /// Flags of a page in use (spec 02 §2).
+    /// Flags of a page in use (rules/lru#flags).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageFlags: u32 {
         /// Owned by one task (or by the device that reads into it).

@@ -1,4 +1,4 @@
-//! From a machine description to an allocator with free lists (spec 01 §2.2).
+//! From a machine description to an allocator with free lists (rules/zones#boot-order).
 //!
 //! The order of events matters: memory is freed to the buddy lists, per-CPU lists and thresholds
 //! are set up while watermarks are still 0, then the sizes are computed from what is managed *at
@@ -129,7 +129,8 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
 
 impl<H: Host> PageAllocator<H> {
     /// Hands frames `start..end` of a zone to the buddy lists, as the largest aligned blocks, in
-    /// ascending order to the list tails (§2.1). `managed` grows; nothing is recomputed.
+    /// ascending order to the list tails (rules/zones#initial-lists). `managed` grows; nothing is
+    /// recomputed.
     pub fn release(&self, cx: &Cx<'_, H>, node: NodeId, zone: ZoneType, start: u64, end: u64) {
         let Some(zone) = self.zone(node, zone) else {
             return;
@@ -154,7 +155,7 @@ impl<H: Host> PageAllocator<H> {
         zone.add_managed(end - start);
     }
 
-    /// Steps 3 to 6 of §2.2: thresholds with watermarks at 0, then every size.
+    /// Steps 3 to 6 of rules/zones#boot-order: thresholds with watermarks at 0, then every size.
     fn init_sizes(&self, cx: &Cx<'_, H>) {
         // CPU bring-up refreshes thresholds while all marks are 0: each zone gets a small drift
         // mark that later refreshes keep. With one CPU there is no bring-up.
@@ -183,7 +184,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Pages above the high marks of all zones up to NORMAL (§2.3).
+    /// Pages above the high marks of all zones up to NORMAL (rules/watermarks#min-free).
     fn buffer_pages(&self) -> u64 {
         self.populated_zones()
             .filter(|z| z.zone <= ZoneType::Normal)
@@ -191,7 +192,7 @@ impl<H: Host> PageAllocator<H> {
             .sum()
     }
 
-    /// khugepaged raises min_free_kbytes when it starts (§2.3).
+    /// khugepaged raises min_free_kbytes when it starts (rules/watermarks#thp-min-free).
     fn start_thp(&self) {
         let managed: u64 = self.populated_zones().map(|z| z.managed()).sum();
         if self.tunables.thp == Thp::Never || managed < THP_MIN_PAGES {
@@ -205,14 +206,15 @@ impl<H: Host> PageAllocator<H> {
         self.rebuild_watermarks();
     }
 
-    /// `sysctl vm.min_free_kbytes`: sets it and rebuilds marks and per-CPU sizes (§2.3).
+    /// `sysctl vm.min_free_kbytes`: sets it and rebuilds marks and per-CPU sizes
+    /// (rules/watermarks#min-free-sysctl).
     pub fn set_min_free_kbytes(&self, kbytes: u64) {
         self.min_free_kbytes.store(kbytes, Relaxed);
         self.rebuild_watermarks();
     }
 
-    /// Recomputes every zone's marks, then total reserves and per-CPU sizes (§2.4, §2.6, §2.7).
-    /// Boosts are cleared.
+    /// Recomputes every zone's marks, then total reserves and per-CPU sizes
+    /// (rules/watermarks#marks). Boosts are cleared.
     pub fn rebuild_watermarks(&self) {
         let total: u64 = self.populated_zones().map(|z| z.managed()).sum();
         for zone in self.populated_zones() {
@@ -229,8 +231,8 @@ impl<H: Host> PageAllocator<H> {
         self.rebuild_pcp_sizes();
     }
 
-    /// Recomputes what ordinary use of each node must leave, after marks or reserves were set by hand
-    /// (§2.6).
+    /// Recomputes what ordinary use of each node must leave, after marks or reserves were set by
+    /// hand (rules/watermarks#total-reserve).
     pub fn refresh_reserves(&self) {
         for node in self.nodes() {
             let sum = self.zones_of(node.id).map(|z| {
@@ -241,7 +243,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Batch and limit of every zone's per-CPU lists, the same for all CPUs (§2.7).
+    /// Batch and limit of every zone's per-CPU lists, the same for all CPUs
+    /// (rules/per-cpu-lists#sizes).
     fn rebuild_pcp_sizes(&self) {
         for zone in self.populated_zones() {
             let local = self.node(zone.node).cpus.len();
@@ -268,7 +271,7 @@ impl<H: Host> PageAllocator<H> {
         self.refresh_reserves();
     }
 
-    /// Normal difference thresholds and drift marks of every zone (§2.8).
+    /// Normal difference thresholds and drift marks of every zone (rules/zone-counters#thresholds).
     pub fn refresh_thresholds(&self) {
         let cpus = self.nr_cpus() as u64;
         for node in self.nodes() {
@@ -289,8 +292,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// While kswapd works on a node its zones count more exactly, where drift could matter (§2.8);
-    /// [`PageAllocator::use_normal_thresholds`] ends that.
+    /// While kswapd works on a node its zones count more exactly, where drift could matter
+    /// (rules/zone-counters#thresholds); [`PageAllocator::use_normal_thresholds`] ends that.
     pub fn use_pressure_thresholds(&self, node: NodeId) {
         for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
             let cpus = self.nr_cpus() as u64;
@@ -316,7 +319,7 @@ impl<H: Host> PageAllocator<H> {
         self.buddy(cx, zone, &mut area).move_pageblock(pfn, to, false);
     }
 
-    /// 4.3: the first movable pageblocks of each zone become RESERVE (§9.4).
+    /// 4.3: the first movable pageblocks of each zone become RESERVE (rules/buddy#reserve-blocks).
     fn set_reserve_blocks_aside(&self, cx: &Cx<'_, H>) {
         for zone in self.populated_zones() {
             let wanted = zone.marks().min.div_ceil(PAGEBLOCK_PAGES).min(RESERVE_BLOCKS_MAX);

@@ -1,4 +1,4 @@
-//! The buddy lists of one zone: split, merge, insert, take (spec 01 §8).
+//! The buddy lists of one zone: split, merge, insert, take (rules/buddy#lists).
 //!
 //! [`Buddy`] is a zone's free lists while the zone lock is held, with what the operations need
 //! beside them. It knows nothing of hosts: a [`Probe`] receives charges and events, so tests run
@@ -12,7 +12,7 @@ use crate::host::{Cost, Probe};
 use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
 use crate::zone::{FreeArea, ZoneInfo};
 
-/// A block that a direct compactor waits for (spec 01 §8, capture).
+/// A block that a direct compactor waits for (rules/buddy#capture).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// Order wanted.
@@ -177,7 +177,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it
-    /// (spec 01 §8). The block is in use from then on, with refcount 1.
+    /// (rules/buddy#isolate-free). The block is in use from then on, with refcount 1.
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;
         use crate::zone::ZoneType;

@@ -1,5 +1,5 @@
-//! Emptying per-CPU lists: bulk drains, `drain_all`, the decay of remote pages (spec 01 §10.5 to
-//! §10.7, study 002).
+//! Emptying per-CPU lists: bulk drains (rules/per-cpu-lists#bulk-drain, study 002), `drain_all`
+//! (rules/per-cpu-lists#drain-all), the decay of remote pages (rules/per-cpu-lists#decay).
 
 use super::Pcp;
 use super::{Buddy, PageAllocator};
@@ -10,7 +10,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::zone::Zone;
 
-/// Seconds until a remote node's pages on a CPU's lists are given back (§10.6).
+/// Seconds until a remote node's pages on a CPU's lists are given back.
 const EXPIRE_SECONDS: u8 = 3;
 /// `drain_all` frees at most `batch << CHUNK_SHIFT` pages per zone-lock hold.
 const CHUNK_SHIFT: u32 = 5;
@@ -49,8 +49,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Round robin (§10.7): each visit to a non-empty list takes one block more than there were
-    /// empty lists on the way, so that full lists shrink fastest.
+    /// Round robin (rules/per-cpu-lists#round-robin): each visit to a non-empty list takes one
+    /// block more than there were empty lists on the way, so that full lists shrink fastest.
     fn collect_round_robin(&self, pcp: &mut Pcp, mut n: i64, blocks: &mut PageList) {
         let nr_lists = self.pcp_shape.nr_lists;
         let (mut i, mut quota) = (0, 0i64);
@@ -119,7 +119,8 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The per-second work of one CPU: folds counter differences and lets pages of remote nodes
-    /// decay (§10.6). True if there was anything to fold, that is, if it should run again.
+    /// decay (rules/per-cpu-lists#decay). True if there was anything to fold, that is, if it should
+    /// run again.
     pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
         let cpu = cx.cpu();
         let mut changed = false;
@@ -156,7 +157,8 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// §10.5: the freed list first, each list emptied before the next.
+/// From 5.18: the freed list first, each list emptied before the next
+/// (rules/per-cpu-lists#bulk-drain).
 fn drain_freed_list_first<P: Probe>(
     buddy: &mut Buddy<'_, P>,
     pcp: &mut Pcp,

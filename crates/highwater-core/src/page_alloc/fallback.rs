@@ -1,4 +1,4 @@
-//! Serving a request from another migratetype's blocks (spec 01 §9).
+//! Serving a request from another migratetype's blocks (rules/buddy#fallback).
 //!
 //! Largest block first, so that mixing types costs as few pageblocks as possible; movable requests
 //! that cannot claim a pageblock take the smallest instead.
@@ -17,7 +17,7 @@ const STEAL_ORDER: u8 = PAGEBLOCK_ORDER / 2;
 /// Zones smaller than this (pages) are not boosted: four pageblocks.
 const BOOST_MANAGED_MIN: u64 = 4 * PAGEBLOCK_PAGES;
 
-/// Types tried after the own one (spec 01 §9.2).
+/// Types tried after the own one (rules/buddy#fallback-order).
 const fn fallbacks(migratetype: MigrateType) -> &'static [MigrateType] {
     match migratetype {
         MigrateType::Unmovable => &[MigrateType::Reclaimable, MigrateType::Movable],
@@ -28,8 +28,8 @@ const fn fallbacks(migratetype: MigrateType) -> &'static [MigrateType] {
 }
 
 impl<P: Probe> Buddy<'_, P> {
-    /// Takes a block of `order` for a type, from its own lists or by fallback (§9.1). The caller
-    /// subtracts its pages from NR_FREE.
+    /// Takes a block of `order` for a type, from its own lists or by fallback
+    /// (rules/buddy#remove). The caller subtracts its pages from NR_FREE.
     pub fn remove(
         &mut self,
         order: Order,
@@ -67,7 +67,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Finds another type's block and moves it (and perhaps its pageblock) to `start`'s lists;
-    /// false if there is none (§9.3).
+    /// false if there is none (rules/buddy#fallback).
     fn fallback(&mut self, order: Order, start: MigrateType, flags: AllocFlags) -> bool {
         let no_fragment = flags.contains(AllocFlags::NOFRAGMENT);
         let min = if no_fragment { order.0.max(PAGEBLOCK_ORDER) } else { order.0 };
@@ -103,7 +103,8 @@ impl<P: Probe> Buddy<'_, P> {
             || !self.zone.grouping
     }
 
-    /// Moves a block, all free blocks of its pageblock, or the pageblock itself to `start` (§9.4).
+    /// Moves a block, all free blocks of its pageblock, or the pageblock itself to `start`
+    /// (rules/buddy#steal).
     fn steal(
         &mut self,
         pfn: Pfn,
@@ -181,7 +182,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Raises the zone's marks for a while, so that kswapd frees enough to avoid the next mixing
-    /// (§9.6). False if the zone is not boosted.
+    /// (rules/watermarks#boost). False if the zone is not boosted.
     fn boost(&self) -> bool {
         let factor = self.zone.boost_factor();
         let high = self.zone.marks().high;
@@ -195,7 +196,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// 4.3: the largest block of another type, taken off its list directly; the rest of it goes to
-    /// `start`'s lists (§9.4, last paragraph).
+    /// `start`'s lists (rules/buddy#fallback-v43).
     fn fallback_largest(&mut self, order: Order, start: MigrateType) -> Option<Pfn> {
         let (at, from, steal) =
             (order.0..=Order::MAX.0).rev().find_map(|o| self.find(Order(o), start))?;

@@ -1,4 +1,4 @@
-//! The fast path: one pass over the zonelist (spec 01 §5, §7).
+//! The fast path: one pass over the zonelist (rules/allocation#scan).
 //!
 //! [`PageAllocator::get_page`] checks, in this order and per zone: zonelist cache, cpuset, fair
 //! share, dirty limit, locality, watermark; then takes a page from the zone.
@@ -109,7 +109,8 @@ impl<H: Host> PageAllocator<H> {
         })
     }
 
-    /// Fast-path flags (§4, §5.1); also applies the task's cpuset and finds the preferred zone.
+    /// Fast-path flags (rules/requests#fast-flags); also applies the task's cpuset and finds the
+    /// preferred zone (rules/allocation#entry).
     #[inline(always)]
     fn fast_flags(
         &self,
@@ -154,7 +155,7 @@ impl<H: Host> PageAllocator<H> {
         flags
     }
 
-    /// One attempt over the zonelist (§5.2); rescans where a rule says so.
+    /// One attempt over the zonelist; rescans where a rule says so (rules/allocation#rescan).
     pub(super) fn get_page<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -284,7 +285,7 @@ impl<H: Host> PageAllocator<H> {
         Pass::None
     }
 
-    /// The fast watermark test (§6.2).
+    /// The fast watermark test (rules/watermarks#fast-test).
     #[inline(always)]
     pub(super) fn watermark_fast(
         &self,
@@ -317,8 +318,9 @@ impl<H: Host> PageAllocator<H> {
         boosted && zone.watermark_ok(rule, order, zone.marks().min, highest, flags, free)
     }
 
-    /// The watermark failed: may the zone be used after all, by reclaiming its node first (§3
-    /// node_reclaim, §12.2)?
+    /// The watermark failed: may the zone be used after all, by reclaiming its node first
+    /// (rules/allocation#node-reclaim)? Not if the cache has it marked: it was reclaimed lately
+    /// (rules/zonelist-cache#node-reclaim).
     #[cold]
     fn rescue_zone<R: Relief<H>>(
         &self,
@@ -371,7 +373,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Takes a block from a zone: per-CPU lists, else the buddy lists (§7).
+    /// Takes a block from a zone: per-CPU lists, else the buddy lists (rules/allocation#take).
     fn rmqueue<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -430,7 +432,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Step 2 of §7: straight from the buddy lists, one zone-lock hold.
+    /// Step 2 of rules/allocation#take: straight from the buddy lists, one zone-lock hold.
     fn rmqueue_buddy(
         &self,
         cx: &Cx<'_, H>,
@@ -470,7 +472,7 @@ impl<H: Host> PageAllocator<H> {
         page
     }
 
-    /// Hit, miss, foreign, local, other: one per allocation (§7).
+    /// Hit, miss, foreign, local, other: one per allocation (rules/zone-counters#numa-events).
     fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
         let mine = &zone.cpus[cpu.idx()];
         if zone.node == preferred.node {
@@ -482,7 +484,7 @@ impl<H: Host> PageAllocator<H> {
         mine.count(NumaStat::of_origin(zone.node == self.cpu_node(cpu)));
     }
 
-    /// Makes a block ready for its user (§5.2 step 5).
+    /// Makes a block ready for its user (rules/allocation#prepare).
     #[inline(always)]
     pub(super) fn prepare_page(
         &self,
@@ -509,7 +511,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// May a node take more dirty pages (§5.3)?
+    /// May a node take more dirty pages (rules/allocation#dirty-limit)?
     fn node_dirty_ok(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let stats = &self.node(node).stats;
         let stat = |item: NodeStat| stats.read(item as usize);
@@ -525,7 +527,7 @@ impl<H: Host> PageAllocator<H> {
         stat(NodeStat::Dirty) + stat(NodeStat::Writeback) <= limit
     }
 
-    /// 4.3: a new round of fair shares for the preferred zone's node (§11.7).
+    /// 4.3: a new round of fair shares for the preferred zone's node (rules/allocation#fair-zones).
     fn reset_fair_batches(&self, req: &Request<'_>) {
         let Some(preferred) = req.preferred_entry() else {
             return;

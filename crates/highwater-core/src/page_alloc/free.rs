@@ -1,4 +1,4 @@
-//! Giving blocks back (spec 01 §8 free entry, §10.4).
+//! Giving blocks back (rules/buddy#free-entry, rules/per-cpu-lists#free).
 //!
 //! From: last reference of a page · to: [`super::pcp`], [`super::buddy`].
 
@@ -9,7 +9,7 @@ use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
 
-/// A list free re-takes the per-CPU lock after this many pages (§10.2).
+/// A list free re-takes the per-CPU lock after this many pages (rules/per-cpu-lists#lock-cost).
 const LIST_FREE_CHUNK: usize = 32;
 
 /// Why a block cannot be freed.
@@ -42,7 +42,7 @@ impl<H: Host> PageAllocator<H> {
     /// Drops the caller's reference to a block of `order`; frees it if that was the last.
     ///
     /// A non-compound block whose head others still reference loses its tail: the rest of the block
-    /// is freed in halves (§8).
+    /// is freed in halves (rules/buddy#shared-tail).
     ///
     /// # Errors
     /// If the frame does not start a block in use of that order.

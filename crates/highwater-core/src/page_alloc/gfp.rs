@@ -1,4 +1,5 @@
-//! What request flags ask for: zone and migratetype (spec 01 §3, §4).
+//! What request flags ask for: zone (rules/requests#highest-zone) and migratetype
+//! (rules/requests#request-type).
 
 use crate::page::MigrateType;
 use crate::units::Gfp;
@@ -8,7 +9,7 @@ impl Gfp {
     /// The highest zone the request may use; none if the zone bits contradict each other.
     #[inline(always)]
     pub const fn highest_zone(self) -> Option<ZoneType> {
-        // Indexed by the low four bits (spec 01 §3); 15 marks invalid combinations.
+        // Indexed by the low four bits; 15 marks invalid combinations.
         const TABLE: [u8; 16] = [2, 0, 2, 15, 1, 15, 15, 15, 2, 0, 3, 15, 1, 15, 15, 15];
         match TABLE[(self.bits() & 0xf) as usize] {
             0 => Some(ZoneType::Dma),

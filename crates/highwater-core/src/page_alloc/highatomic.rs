@@ -1,4 +1,4 @@
-//! The reserve of pageblocks for atomic high-order requests (spec 01 §9.5).
+//! The reserve of pageblocks for atomic high-order requests (rules/buddy#highatomic-reserve).
 
 use super::{Buddy, PageAllocator, Request};
 use crate::host::{Cx, Host, Lock, Probe};

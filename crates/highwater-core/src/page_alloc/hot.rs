@@ -1,4 +1,5 @@
-//! What nearly every allocation does, and nothing else (spec 01 §5, §7).
+//! What nearly every allocation does, and nothing else (rules/allocation#scan,
+//! rules/allocation#take).
 //!
 //! The preferred zone is above its low mark and this CPU's list gives a page. Everything else (task
 //! scopes, cpusets, fair shares, dirty spreading, node masks, a low zone, busy or empty lists) goes

@@ -1,4 +1,4 @@
-//! The page allocator (spec 01): zoned buddy lists behind per-CPU lists.
+//! The page allocator (rules/allocation#entry): zoned buddy lists behind per-CPU lists.
 //!
 //! A request goes [`hot`] (else [`fast`]) → watermark → [`pcp`] → [`buddy`], with [`fallback`] to other
 //! migratetypes; if that fails, [`slow`] asks for [`Relief`]. Frees go [`free`] → [`pcp`] →
@@ -208,7 +208,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Pages that may be dirty, all nodes (spec 04 §7.2).
+    /// Pages that may be dirty, all nodes (rules/dirty-throttling#limits).
     pub fn dirtyable_pages(&self) -> u64 {
         let free: u64 = self.populated_zones().map(|z| z.nr_free_pages()).sum();
         let reserve: u64 = self.nodes.iter().map(Node::total_reserve).sum();

@@ -1,4 +1,4 @@
-//! Per-CPU page lists (spec 01 §10): most allocations and frees touch nothing else.
+//! Per-CPU page lists (rules/per-cpu-lists#shape): most allocations and frees touch nothing else.
 //!
 //! [`Pcp`] is one CPU's lists of one zone, behind that CPU's lock. Refills and bulk drains take
 //! the zone lock exactly once each ([`super::bulk_free`] drains).
@@ -22,8 +22,8 @@ const HUGE_LIST: usize = 12;
 const FREE_FACTOR_MAX: u8 = 5;
 
 impl Pcp {
-    /// Pages to drain when the lists hold `count` and the limit is `limit` (§10.4). Grows the
-    /// factor as a side effect: repeated drains double.
+    /// Pages to drain when the lists hold `count` and the limit is `limit`
+    /// (rules/per-cpu-lists#nr-to-free). Grows the factor as a side effect: repeated drains double.
     pub(super) fn nr_to_free(
         &mut self,
         limit: u32,
@@ -77,7 +77,7 @@ impl PcpShape {
     }
 
     /// Does taking a block of this order from the buddy lists show up as a refill in traces
-    /// (§13)? With 15 lists (5.14 to 5.19) only order 0 does.
+    /// (rules/zone-counters#trace-events)? With 15 lists (5.14 to 5.19) only order 0 does.
     #[inline(always)]
     pub(super) fn traced_as_refill(self, order: Order) -> bool {
         self.holds(order) && (self.lists != PcpLists::HighOrder15 || order == Order::ZERO)
@@ -103,7 +103,8 @@ impl PcpShape {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Takes a block from this CPU's lists, refilling them from the buddy lists if empty (§10.3).
+    /// Takes a block from this CPU's lists, refilling them from the buddy lists if empty
+    /// (rules/per-cpu-lists#allocate, rules/per-cpu-lists#refill).
     ///
     /// `mine` is this CPU's part of the zone. `Err` if the lists could not be locked without
     /// waiting.
@@ -133,8 +134,8 @@ impl<H: Host> PageAllocator<H> {
         Ok(Some(pfn))
     }
 
-    /// Puts a freed block on this CPU's lists, draining them when they are full (§10.4). False if
-    /// they could not be locked without waiting.
+    /// Puts a freed block on this CPU's lists, draining them when they are full
+    /// (rules/per-cpu-lists#free). False if they could not be locked without waiting.
     #[inline(always)]
     pub(super) fn pcp_free(
         &self,
@@ -180,7 +181,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Drains the lists if they hold as much as they may, after a free to the list `index` (§10.4).
+    /// Drains the lists if they hold as much as they may, after a free to the list `index`
+    /// (rules/per-cpu-lists#limit, rules/per-cpu-lists#free-high).
     #[inline(never)]
     fn pcp_limit(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, order: Order, index: usize) {
         let policy = &self.policy.pcp;
@@ -242,7 +244,7 @@ pub(super) struct PcpBusy;
 /// What asking a CPU's lists gave.
 pub(super) type PcpTaken = Result<Option<Pfn>, PcpBusy>;
 
-/// What one operation on the lists adds to pgalloc or pgfree (§13).
+/// What one operation on the lists adds to pgalloc or pgfree (rules/zone-counters#vm-events).
 #[inline(always)]
 pub(super) fn pcp_event_unit(unit: EventUnit, order: Order) -> u64 {
     match unit {

@@ -9,7 +9,7 @@ use crate::page::{Order, Pfn};
 use crate::units::{CompactPriority, CompactResult};
 use crate::zone::{NodeId, Zone, ZoneId, ZoneType};
 
-/// Result of `node_reclaim` (spec 01 §3).
+/// Result of `node_reclaim` (rules/allocation#node-reclaim).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeReclaim {
     /// Not allowed to scan here.

@@ -1,4 +1,5 @@
-//! A request, decoded: which zones, in which order, with which rights (spec 01 §4).
+//! A request, decoded: which zones, in which order, with which rights
+//! (rules/requests#alloc-flags).
 
 use super::{Gfp, PageAllocator};
 use crate::config::MinReserveRule;
@@ -54,7 +55,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Memalloc scopes of the task, applied on entry (§4).
+/// Memalloc scopes of the task, applied on entry (rules/requests#scopes).
 #[inline(always)]
 pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
     let mut gfp = gfp;
@@ -71,7 +72,7 @@ pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
     gfp
 }
 
-/// Slow-path flags (§4; legacy §6.5).
+/// Slow-path flags, by the later rule or the legacy one (rules/requests#slow-flags).
 pub(super) fn slow_flags(
     gfp: Gfp,
     order: Order,
@@ -122,7 +123,7 @@ pub(super) fn slow_flags(
     flags
 }
 
-/// Reserve flags: what the task's state allows beyond the request (§4).
+/// Reserve flags: what the task's state allows beyond the request (rules/requests#reserve-flags).
 pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
     if gfp.contains(Gfp::NOMEMALLOC) {
         return AllocFlags::empty();
@@ -144,7 +145,7 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Is a node allowed by the task's cpuset (§3)?
+    /// Is a node allowed by the task's cpuset (rules/allocation#cpuset)?
     pub(crate) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {
         let task = cx.flags();
         if task.in_interrupt() || cx.mems_allowed().contains(node) {

@@ -1,4 +1,5 @@
-//! The zonelist cache of study 000: zones that failed lately are skipped (spec 01 §12).
+//! The zonelist cache of study 000: zones that failed lately are skipped
+//! (rules/zonelist-cache#data).
 //!
 //! One bitmap per node's FALLBACK list, shared by all CPUs of the node and cleared once a second.
 //! Bits carry no order, mark or type: one failed huge page sends everybody to remote nodes.
@@ -48,7 +49,7 @@ impl ZonelistCache {
     }
 }
 
-/// One get_page call's view of a cache (§12.2).
+/// One get_page call's view of a cache (rules/zonelist-cache#activation).
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     cache: Option<&'a ZonelistCache>,

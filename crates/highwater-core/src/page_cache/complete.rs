@@ -1,4 +1,4 @@
-//! What the end of a transfer means to each page (spec 04 §8.5, §9.2).
+//! What the end of a transfer means to each page (rules/writeback#completion, rules/swap#swap-out).
 
 use alloc::sync::Arc;
 

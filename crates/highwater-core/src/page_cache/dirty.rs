@@ -1,4 +1,5 @@
-//! Dirtying and cleaning pages: flags, marks, counters (spec 04 §1, §7.1, §8.5).
+//! Dirtying and cleaning pages: flags, marks, counters (rules/dirty-throttling#dirtying,
+//! rules/faults#counters, rules/writeback#completion).
 //!
 //! ```text
 //!          set_page_dirty          clear_page_dirty_for_io      start         end
@@ -32,7 +33,7 @@ impl<H: Devices> Kernel<H> {
     /// in the tree, queues the file for writeback.
     ///
     /// A page that was to leave at the end of its writeback stays after all: it was used through a
-    /// mapping. (The spec is silent; `write` does not come this way and leaves the flag alone.)
+    /// mapping. (`write` does not come this way and leaves the flag alone.)
     pub fn set_page_dirty(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         match page.owner() {
@@ -152,7 +153,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Writeback of a page ended: RECLAIM pages are rotated, waiters woken, throttled reclaimers
-    /// told (spec 02 §11, spec 04 §8.5). From interrupts.
+    /// told (rules/page-decisions#end-of-writeback, rules/writeback#completion). From interrupts.
     pub fn end_page_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
         let file = self.file_of_page(cx, folio);
         let frames: Vec<Pfn> = folio.frames().collect();

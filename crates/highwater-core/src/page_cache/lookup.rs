@@ -1,4 +1,4 @@
-//! Finding, adding and removing pages of a file (spec 04 §5, spec 02 §6).
+//! Finding, adding and removing pages of a file (rules/page-cache#insert, rules/workingset#shadow).
 //!
 //! Who finds a page under the tree's lock and takes a reference there has it: a page leaves the tree
 //! only after its references were frozen (reclaim, invalidation) or while it is locked
@@ -377,9 +377,9 @@ impl<H: Devices> Kernel<H> {
         stored.old
     }
 
-    /// Reclaim's removal (spec 02 §11 step 16): freezes the references at `1 + nr` and removes the
-    /// page, leaving a shadow. True if the page belongs to the caller now (no references, off the
-    /// tree). The page is locked.
+    /// Reclaim's removal (rules/page-decisions#remove): freezes the references at `1 + nr` and
+    /// removes the page, leaving a shadow. True if the page belongs to the caller now (no
+    /// references, off the tree). The page is locked.
     pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
         self.remove_frozen(cx, file, folio, |kernel| Some(kernel.workingset_eviction(cx, folio)))
     }

@@ -1,4 +1,4 @@
-//! The page cache (spec 04 §5, §6): files and their pages.
+//! The page cache (rules/page-cache#tree, rules/readahead#state): files and their pages.
 //!
 //! Key types: [`File`] (an inode with its tree of pages), [`Tree`] (index to page or shadow, with
 //! marks), [`NodeMemory`] (the pages that trees are made of), [`OpenFile`] (a descriptor: position

@@ -10,7 +10,8 @@
 //! __GFP_RECLAIMABLE`. What the kernel keeps on each CPU besides is left out.
 //!
 //! The second thing kept here is the list of nodes that hold nothing but shadows, oldest first, by
-//! the memory node their objects lie on: what the shrinker of spec 02 §6 works through.
+//! the memory node their objects lie on: what the shrinker of rules/workingset#shadow-nodes works
+//! through.
 //!
 //! Synchronisation: [`NodeMemory`] is behind a `Table` lock, which is never held while pages are
 //! allocated or freed. Objects for an insertion are taken before any lock ([`Kernel::tree_objects`]).

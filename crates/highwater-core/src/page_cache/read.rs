@@ -1,4 +1,4 @@
-//! Buffered reads (spec 04 §5).
+//! Buffered reads (rules/page-cache#read).
 //!
 //! A call goes through the file in batches of cached pages. What is missing is read ahead; what
 //! could not be read ahead (no memory, a failed device) is read by itself, and only if that fails is

@@ -1,4 +1,4 @@
-//! Readahead (spec 04 §6): which pages to read before they are asked for.
+//! Readahead (rules/readahead#state): which pages to read before they are asked for.
 //!
 //! ```text
 //!             start                      start + size
@@ -115,8 +115,8 @@ impl ReadAhead {
         self.prev_pos.map(|last| (last + 1) >> PAGE_SHIFT)
     }
 
-    /// What to read when page `index` is wanted, `req` pages of it and its successors (§6.2). `tree`
-    /// is what is cached. None = nothing.
+    /// What to read when page `index` is wanted, `req` pages of it and its successors
+    /// (rules/readahead#decision). `tree` is what is cached. None = nothing.
     fn decide(
         &mut self,
         index: u32,
@@ -183,8 +183,8 @@ impl ReadAhead {
         }
     }
 
-    /// What to read around a page that a fault missed (§6.5), no advice given. None = that page
-    /// alone.
+    /// What to read around a page that a fault missed (rules/readahead#mmap-miss), no advice given.
+    /// None = that page alone.
     fn around(&mut self, index: u32) -> Option<Window> {
         self.mmap_miss = (self.mmap_miss + 1).min(MMAP_MISSES_MAX);
         if self.mmap_miss > MMAP_MISSES {
@@ -258,7 +258,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A fault missed (§6.5): read-around, or by the region's advice.
+    /// A fault missed (rules/readahead#mmap-miss): read-around, or by the region's advice.
     pub fn readahead_mmap_miss(
         &self,
         cx: &Cx<'_, H>,
@@ -284,8 +284,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A fault found its page cached but could not simply map it (spec 04 §2.4 b): a hit, and if the
-    /// page has the readahead mark, the next window is read.
+    /// A fault found its page cached but could not simply map it (rules/faults#file-read): a hit,
+    /// and if the page has the readahead mark, the next window is read.
     pub fn readahead_mmap_hit(
         &self,
         cx: &Cx<'_, H>,
@@ -315,8 +315,8 @@ impl<H: Devices> Kernel<H> {
         self.block.device(file.spec.device).spec.max_request_pages
     }
 
-    /// Reads the absent pages of a window, up to the end of the file, without waiting (§6.3): one
-    /// bio for each run of them. Ends early where there is no memory.
+    /// Reads the absent pages of a window, up to the end of the file, without waiting
+    /// (rules/readahead#submit): one bio for each run of them. Ends early where there is no memory.
     fn submit_window(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window) {
         let _phase = cx.phase(Phase::Readahead);
         let end = u64::from(window.start) + u64::from(window.size);
@@ -411,7 +411,7 @@ mod tests {
         seen
     }
 
-    /// Spec 04 vector 11.
+    /// Windows grow while reads go on (rules/readahead#decision, rules/readahead#sizes).
     #[test]
     fn sequential_reads_get_growing_windows() {
         let four =
@@ -427,7 +427,7 @@ mod tests {
         assert!(init.iter().all(|&(req, size)| init_size(req, 64) == size));
     }
 
-    /// Spec 04 vector 12.
+    /// A read that continues nothing gets no window of its own (rules/readahead#decision).
     #[test]
     fn random_reads_get_what_they_ask_for() {
         let prev_pos = Some(10 * PAGE_SIZE as u64);
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(state, before);
     }
 
-    /// Spec 04 vector 12.
+    /// Half of the window lies before the page (rules/readahead#mmap-miss).
     #[test]
     fn misses_of_faults_read_around() {
         let mut state = ReadAhead::new();

@@ -116,7 +116,7 @@ fn a_pass_over_a_file_reads_each_page_once() {
     assert_eq!(stage.node(NodeStat::ActiveFile), 300);
 }
 
-/// Spec 04 vector 11, 16 pages a call, as requests: three windows, each one run.
+/// Reads of 16 pages as requests (rules/readahead#submit): three windows, each one run.
 #[test]
 fn windows_are_single_requests() {
     let stage = Stage::new();
@@ -129,7 +129,7 @@ fn windows_are_single_requests() {
     assert_eq!(stage.host.sizes(), [(1064, 32)], "page 32 was waited for and has the next mark");
 }
 
-/// Spec 04 vector 14.
+/// Two uses make a page active (rules/unmap#mark-accessed).
 #[test]
 fn reads_walk_through_the_states() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Truncation and invalidation (spec 04 §5).
+//! Truncation and invalidation (rules/page-cache#truncate, rules/page-cache#invalidate).
 //!
 //! | | dirty | under writeback | mapped | locked | shadows |
 //! |---|---|---|---|---|---|

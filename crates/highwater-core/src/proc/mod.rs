@@ -1,5 +1,6 @@
 //! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, byte for byte in the layout
-//! of Linux 6.1 (spec 01 §14), so that tools which read a real machine read a model as well.
+//! of Linux 6.1 (rules/zone-counters#buddyinfo to rules/zone-counters#vmstat), so that tools which
+//! read a real machine read a model as well.
 //!
 //! Each is a function that writes into any [`core::fmt::Write`]. Counters are plain reads: per-CPU
 //! differences are not in them, as in Linux. Nothing is charged or traced; `pagetypeinfo` takes the

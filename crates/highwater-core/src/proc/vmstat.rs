@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::page_alloc::PageAllocator;
 use crate::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 
-/// The dirty limits in force, in pages (spec 04 §7.2). Writeback computes them.
+/// The dirty limits in force, in pages (rules/dirty-throttling#limits). Writeback computes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DirtyThresholds {
     /// Writers are throttled above this.

@@ -37,8 +37,8 @@ pub(super) struct Look {
 }
 
 /// True if so many pages of a type are isolated on a node that reclaimers would find nothing left
-/// (§10). Those that may do I/O and enter filesystems give way earlier, so that they do not hold up
-/// the others.
+/// (rules/page-decisions#too-many-isolated). Those that may do I/O and enter filesystems give way
+/// earlier, so that they do not hold up the others.
 const fn too_many(inactive: u64, isolated: u64, io_and_fs: bool) -> bool {
     let most = if io_and_fs { inactive >> 3 } else { inactive };
     isolated > most

@@ -1,4 +1,4 @@
-//! How many pages of each list to scan (spec 02 §5, §8, §9): pure sums.
+//! How many pages of each list to scan (rules/scan-budget#targets): pure sums.
 //!
 //! Nothing here knows how many pages there *should* be. A priority is a share of what there is, a weight a
 //! share of that, and a pass that was too gentle is followed by a harder one: so the same sums do for
@@ -26,7 +26,7 @@ const GIB_SHIFT: u32 = 18;
 /// Pages of each list.
 pub type Lists = [u64; 4];
 
-/// How many active pages there should be for each inactive one (§5).
+/// How many active pages there should be for each inactive one (rules/lru#inactive-ratio).
 pub const fn inactive_ratio(inactive: u64, active: u64) -> u64 {
     match (inactive + active) >> GIB_SHIFT {
         0 => 1,
@@ -34,12 +34,12 @@ pub const fn inactive_ratio(inactive: u64, active: u64) -> u64 {
     }
 }
 
-/// True if the inactive list is too short for its active list (§5).
+/// True if the inactive list is too short for its active list.
 pub const fn inactive_is_low(inactive: u64, active: u64) -> bool {
     inactive * inactive_ratio(inactive, active) < active
 }
 
-/// How the lists share the work (§8.2).
+/// How the lists share the work (rules/scan-budget#mode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Every list by its size.
@@ -82,7 +82,8 @@ pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
     }
 }
 
-/// Pages to scan of each list (§8.4). `sizes` count the zones that may be reclaimed from.
+/// Pages to scan of each list (rules/scan-budget#targets). `sizes` count the zones that may be
+/// reclaimed from.
 pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     let share = |list: usize| {
         let scan = sizes[list] >> priority;
@@ -101,7 +102,7 @@ pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     core::array::from_fn(share)
 }
 
-/// What is left to scan while a lruvec is shrunk (§9).
+/// What is left to scan while a lruvec is shrunk (rules/scan-budget#scan-loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
     targets: Lists,
@@ -168,7 +169,7 @@ impl ScanPlan {
 mod tests {
     use super::*;
 
-    /// The lists of spec 02 §23.
+    /// The lists of the examples in rules/scan-budget#fract.
     const S: Lists = [400_000, 1_200_000, 600_000, 1_800_000];
 
     const INPUT: ModeInput = ModeInput {

@@ -1,4 +1,4 @@
-//! State of one reclaim (`struct scan_control`, spec 02 §2).
+//! State of one reclaim (`struct scan_control`, rules/node-pass#scan-control).
 //!
 //! Key types: [`Control`], made by whoever needs memory and handed down to every batch; [`PassSums`],
 //! what a node pass draws its conclusions from. Neither knows a scheme: what one goes by in a pass is its

@@ -1,4 +1,5 @@
-//! Direct reclaim (spec 02 §13): a request that finds no memory gets some for itself.
+//! Direct reclaim (rules/node-pass#direct-reclaim): a request that finds no memory gets some for
+//! itself.
 //!
 //! ```text
 //! gate (reserves too low: wait for kswapd) → attempt: priorities 12 to 0, each over the zonelist's

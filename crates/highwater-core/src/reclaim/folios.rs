@@ -1,4 +1,4 @@
-//! What becomes of each page at the tail (spec 02 §11).
+//! What becomes of each page at the tail (rules/page-decisions#steps).
 //!
 //! A batch of isolated pages is judged page by page, oldest first, in the order of the table there:
 //!
@@ -217,7 +217,7 @@ impl<H: Devices> Kernel<H> {
         reclaimed
     }
 
-    /// The table of §11, top to bottom.
+    /// The table of rules/page-decisions#steps, top to bottom.
     fn judge(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
         let page = self.mem.map.page(folio);
         if !page.try_lock::<H>() {

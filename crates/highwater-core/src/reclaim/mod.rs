@@ -1,4 +1,5 @@
-//! Page reclaim (spec 02): kswapd, direct reclaim, what becomes of each page, throttling, OOM.
+//! Page reclaim (rules/node-pass#pass): kswapd, direct reclaim, what becomes of each page,
+//! throttling, OOM.
 //!
 //! Key types: [`Control`] (one reclaim's state), [`ReclaimNode`] (a node's kswapd and queues),
 //! [`budget`] (pure sums).

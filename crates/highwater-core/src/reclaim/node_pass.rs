@@ -1,4 +1,4 @@
-//! One pass over a node (spec 02 §8.1, §9, §12).
+//! One pass over a node (rules/node-pass#pass).
 //!
 //! [`Kernel::shrink_node`] has the [scheme](super::scheme) shrink each set of the node's lists, and the
 //! slab beside them, and draws the conclusions: what to tell kswapd about dirty pages, whom to slow
@@ -23,7 +23,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::zone::{NodeId, ZoneType};
 
-/// High-order reclaim below this priority goes round again for orders up to 3 too (§12).
+/// High-order reclaim below this priority goes round again for orders up to 3 too
+/// (rules/node-pass#should-continue).
 const CONTINUE_BELOW: u8 = DEF_PRIORITY - 2;
 
 impl<H: Devices> Kernel<H> {
@@ -62,9 +63,9 @@ impl<H: Devices> Kernel<H> {
         self.lru.ids_of_node(node, highest)
     }
 
-    /// Go round again for a high order (§12)? Not once compaction could work with what is free: it needs
-    /// single pages to move others to, and moves them at less cost than reclaim has in hoping that
-    /// neighbours go.
+    /// Go round again for a high order (rules/node-pass#should-continue)? Not once compaction could
+    /// work with what is free: it needs single pages to move others to, and moves them at less cost
+    /// than reclaim has in hoping that neighbours go.
     fn should_continue(&self, node: NodeId, got: u64, sc: &Control) -> bool {
         let order = Order(sc.order);
         let wants_block =

@@ -1,5 +1,5 @@
-//! Node reclaim (`vm.zone_reclaim_mode`): reclaiming from a node before its allocations go elsewhere (spec
-//! 01 §3).
+//! Node reclaim (`vm.zone_reclaim_mode`, rules/node-pass#node-reclaim): reclaiming from a node
+//! before its allocations go elsewhere.
 //!
 //! One task a node at a time, from priority 4 on, and only what the mode allows: writing and unmapping are
 //! bits of it.
@@ -24,7 +24,7 @@ const MODE_WRITE: u8 = 1 << 1;
 const MODE_UNMAP: u8 = 1 << 2;
 
 impl<H: Devices> Kernel<H> {
-    /// Reclaims from one node before the allocator leaves it (`zone_reclaim_mode`; spec 01 §3).
+    /// Reclaims from one node before the allocator leaves it (rules/allocation#node-reclaim).
     pub(crate) fn node_reclaim_for(
         &self,
         cx: &Cx<'_, H>,

@@ -1,4 +1,4 @@
-//! The OOM killer and its reaper (spec 02 §18).
+//! The OOM killer and its reaper (rules/shrinkers-and-oom#oom-when).
 //!
 //! The killer chooses the address space that holds most memory, tells all its tasks to die and lets
 //! them use reserves. Until they are gone nobody else is chosen. A victim may wait for something that

@@ -1,4 +1,5 @@
-//! The shrinker of shadows: tree nodes that hold nothing but traces of evicted pages (spec 02 §6).
+//! The shrinker of shadows: tree nodes that hold nothing but traces of evicted pages
+//! (rules/workingset#shadow-nodes).
 
 use super::{Shrinker, Shrunk};
 use crate::host::{Cx, Devices};

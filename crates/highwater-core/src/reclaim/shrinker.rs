@@ -1,4 +1,4 @@
-//! Shrinkers: caches that give memory back (spec 02 §17).
+//! Shrinkers: caches that give memory back (rules/shrinkers-and-oom#shrinker).
 //!
 //! Each node pass asks every shrinker for a part of its objects, the larger the harder reclaim
 //! tries. What is less than a batch is put off and added to a later pass.
@@ -78,7 +78,8 @@ struct Share {
     total: u64,
 }
 
-/// A shrinker's share at a priority (§17): of `freeable` objects, and of `deferred` ones.
+/// A shrinker's share at a priority (rules/shrinkers-and-oom#share): of `freeable` objects, and of
+/// `deferred` ones.
 const fn share(freeable: u64, deferred: u64, priority: u8, seeks: u64) -> Share {
     let delta = match seeks {
         // Nothing is lost with them.

@@ -41,7 +41,8 @@ fn clean_file_pages_leave_a_shadow() {
     assert_eq!(s.stat(NodeStat::IsolatedFile), 0);
 }
 
-/// Spec 02 §23, vector 12.
+/// Direct reclaim leaves them to the flushers, kswapd may write them
+/// (rules/page-decisions#pageout).
 #[test]
 fn dirty_file_pages_get_out_of_the_way_23_12() {
     let s = Stage::new();
@@ -108,7 +109,8 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
     assert_eq!(s.stat(NodeStat::Dirty), 32);
 }
 
-/// Spec 02 §23, vector 13. (The flags are set by hand: no device is involved.)
+/// Who waits for pages under writeback (rules/page-decisions#under-writeback). The flags are set by
+/// hand: no device is involved.
 #[test]
 fn writeback_at_the_tail_23_13() {
     let host = Solo::default();
@@ -394,8 +396,8 @@ fn isolation_is_waited_for_once() {
     stats.add(CpuId(0), NodeStat::IsolatedFile as usize, -1000);
 }
 
-/// Spec 02 §23, vector 20, the 6.1 part: DMA keeps its blocks from the request, the other zones have
-/// none; single pages there are.
+/// kswapd of 6.1 (rules/kswapd#balanced): DMA keeps its blocks from the request, the other zones
+/// have none; single pages there are.
 #[test]
 fn a_node_is_balanced_by_any_zone_23_20() {
     let host = Solo::default();

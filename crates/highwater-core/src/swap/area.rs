@@ -1,4 +1,5 @@
-//! Areas: which of them a slot comes from, and who uses it (spec 04 §9.1, §9.3).
+//! Areas: which of them a slot comes from (rules/swap#choosing-slots), and who uses it
+//! (rules/swap#slot-freeing).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -226,7 +227,8 @@ impl<H: Devices> Kernel<H> {
         self.swap.area(slot).change(cx.cpu(), |slots| slots.add_entry(slot.offset));
     }
 
-    /// One entry less names a slot (zap, swap-in); frees it, or its cached page, as §9.3 says.
+    /// One entry less names a slot (zap, swap-in); frees it, or its cached page, by
+    /// rules/swap#slot-freeing.
     ///
     /// A swap-in holds the page's lock, so it leaves the cache alone.
     pub(crate) fn swap_put(&self, cx: &Cx<'_, H>, slot: Slot) {

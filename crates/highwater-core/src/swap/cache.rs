@@ -1,4 +1,4 @@
-//! The swap cache: pages that have a slot (spec 04 §9.2 to §9.4).
+//! The swap cache: pages that have a slot (rules/swap#swap-out, rules/swap#swap-in).
 
 use super::Slot;
 use super::slots::Left;
@@ -71,8 +71,9 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Unmapping freed the last use of a page: if it is in the swap cache, unmapped, and its lock is
-    /// free, it gives up its slot if nobody names that (spec 04 §3.5 b). The caller has a reference.
+    /// Unmapping freed the last use of a page: if it is in the swap cache, unmapped, and its lock
+    /// is free, it gives up its slot if nobody names that (rules/unmap#release). The caller has a
+    /// reference.
     pub(crate) fn try_free_swap_cache(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if page.is(PageFlags::SWAPCACHE) && !page.is_mapped() && self.try_lock_page(folio) {

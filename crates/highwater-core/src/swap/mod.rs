@@ -1,4 +1,4 @@
-//! Swap (spec 04 §9): areas of slots, the swap cache, readahead, I/O.
+//! Swap (rules/swap#slot): areas of slots, the swap cache, readahead, I/O.
 //!
 //! Key types: [`Slot`], [`SwapArea`], [`Swap`], [`SlotState`].
 //!

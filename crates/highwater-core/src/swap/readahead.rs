@@ -1,4 +1,5 @@
-//! Which slots to read besides the one asked for (spec 04 §9.5).
+//! Which slots to read besides the one asked for (rules/swap#readahead-size,
+//! rules/swap#readahead-by-slot).
 //!
 //! Without disks among the areas, the pages around the fault's address are read, as far as their
 //! entries name slots; the history is the region's (`vm::fault::swap_readahead`). With a disk the slots
@@ -171,7 +172,7 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use super::*;
 
-    /// Vector 20: sizes.
+    /// The sizes of rules/swap#readahead-size.
     #[test]
     fn a_window_grows_with_hits_and_shrinks_without() {
         let mut window = window_size(0, 5000, HITS_AT_FIRST, 0, 8);

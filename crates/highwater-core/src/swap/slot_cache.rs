@@ -1,4 +1,4 @@
-//! Slots that each CPU keeps, so that it seldom takes an area's lock (spec 04 §9.1).
+//! Slots that each CPU keeps, so that it seldom takes an area's lock (rules/swap#slot-cache).
 
 use alloc::vec::Vec;
 

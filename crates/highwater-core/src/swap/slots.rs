@@ -1,4 +1,5 @@
-//! One area's slots: who uses each, what is cached of it, and which to hand out next (spec 04 §9.1).
+//! One area's slots: who uses each, what is cached of it (rules/swap#slot), and which to hand out
+//! next (rules/swap#choosing-slots).
 //!
 //! ```text
 //! map    one byte a slot    6 has-cache | 5..0 page table entries that name it (63 = header)

@@ -1,4 +1,4 @@
-//! drop_caches (spec 04 §5).
+//! drop_caches (rules/page-cache#fadvise).
 
 use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;

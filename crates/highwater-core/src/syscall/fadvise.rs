@@ -1,4 +1,4 @@
-//! posix_fadvise (spec 04 §5).
+//! posix_fadvise (rules/page-cache#fadvise).
 
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;

@@ -1,4 +1,4 @@
-//! madvise (spec 04 §3.7).
+//! madvise (rules/unmap#madvise).
 //!
 //! | advice | what it does |
 //! |---|---|

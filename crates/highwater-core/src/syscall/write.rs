@@ -1,4 +1,4 @@
-//! Buffered writes (spec 04 §5) and fsync.
+//! Buffered writes (rules/page-cache#write) and fsync (rules/page-cache#fsync).
 //!
 //! One page at a time: find it or make it, locked; bring in what the write does not cover; copy;
 //! dirty; unlock; let writeback judge whether to go on. Writers of a file exclude each other, so

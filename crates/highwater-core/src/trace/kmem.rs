@@ -1,4 +1,4 @@
-//! The allocator's tracepoints (spec 01 §13).
+//! The allocator's tracepoints (rules/zone-counters#trace-events).
 
 macro_rules! kmem {
     ([$next:ident $($later:ident)*] $($before:tt)*) => { $next! { [$($later)*] $($before)* kmem {

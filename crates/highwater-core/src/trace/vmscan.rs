@@ -1,4 +1,4 @@
-//! Reclaim's tracepoints (spec 02 §20).
+//! Reclaim's tracepoints (rules/reclaim-events#trace-format).
 //!
 //! Counts are narrow (a batch has at most 32 folios), so that events stay cheap to build; larger
 //! values saturate.

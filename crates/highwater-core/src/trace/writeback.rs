@@ -1,4 +1,4 @@
-//! Tracepoints of congestion waits, up to 5.15 (spec 02 §16.2).
+//! Tracepoints of congestion waits, up to 5.15 (rules/throttling#congestion-wait).
 
 macro_rules! writeback {
     ([$next:ident $($later:ident)*] $($before:tt)*) => { $next! { [$($later)*] $($before)* writeback {

@@ -1,6 +1,6 @@
 //! What is said about compaction: how hard it tries, how it ended.
 
-/// How hard compaction tries (spec 01 §11).
+/// How hard compaction tries (rules/slow-path#constants).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum CompactPriority {

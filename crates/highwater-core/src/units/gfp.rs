@@ -1,4 +1,4 @@
-//! Request flags: GFP bits and their text (spec 01 §3).
+//! Request flags: GFP bits and their text (rules/requests#gfp-bits).
 
 use core::fmt;
 

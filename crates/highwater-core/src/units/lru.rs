@@ -1,4 +1,4 @@
-//! Kinds of LRU lists (spec 02 §2).
+//! Kinds of LRU lists (rules/lru#lists).
 
 /// Anonymous or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

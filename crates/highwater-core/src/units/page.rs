@@ -6,7 +6,7 @@ use core::fmt;
 pub const PAGE_SHIFT: u32 = 12;
 /// Bytes per page.
 pub const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
-/// Number of orders, exclusive bound (spec 01 §1; `MAX_ORDER` of 6.1).
+/// Number of orders, exclusive bound (rules/zones#orders; `MAX_ORDER` of 6.1).
 pub const MAX_ORDER: usize = 11;
 /// Order of a pageblock.
 pub const PAGEBLOCK_ORDER: u8 = 9;
@@ -95,7 +95,7 @@ impl fmt::Debug for Order {
     }
 }
 
-/// What a block is used for, to keep pages that cannot move together (spec 01 §1).
+/// What a block is used for, to keep pages that cannot move together (rules/zones#migratetypes).
 ///
 /// Index 3 is the high-atomic reserve; under a 4.3 policy the same slot holds the RESERVE type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! Reasons to slow a reclaimer down (spec 02 §16).
+//! Reasons to slow a reclaimer down (rules/throttling#reasons).
 
 /// Why a reclaimer sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

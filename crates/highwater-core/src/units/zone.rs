@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A zone of the x86-64 layout (spec 01 §1).
+/// A zone of the x86-64 layout (rules/zones#zone-types).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]

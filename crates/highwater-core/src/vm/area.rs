@@ -10,7 +10,7 @@ use crate::page_cache::{MapRange, OpenFile};
 use crate::swap::VmaSwapState;
 
 bitflags! {
-    /// What an area allows and how it is used (spec 04 §1).
+    /// What an area allows and how it is used (rules/faults#areas).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct AreaFlags: u32 {
         /// May be read.

@@ -1,4 +1,4 @@
-//! Pages to be freed once their translations are flushed (spec 04 §3.3, §3.5).
+//! Pages to be freed once their translations are flushed (rules/unmap#gather).
 //!
 //! An unmap collects the pages whose entries it clears, and the span of virtual pages it cleared. The
 //! span is flushed and the pages are freed together: at the end, when the gather is full, or when
@@ -182,8 +182,8 @@ impl<H: Devices> Kernel<H> {
         gather.room = INLINE_SLOTS;
     }
 
-    /// Drops one reference of each page (spec 04 §3.5): swap cache copies that nothing maps any more
-    /// give up their slots first.
+    /// Drops one reference of each page (rules/unmap#release): swap cache copies that nothing maps
+    /// any more give up their slots first.
     fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
         self.lru_add_drain(cx);
         for &folio in pages {

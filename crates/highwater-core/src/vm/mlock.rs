@@ -1,4 +1,4 @@
-//! mlock and munlock (spec 04 §2.7).
+//! mlock and munlock (rules/unmap#mlock).
 //!
 //! Locking sets the flag of the areas, marks the pages that are mapped already and faults the others
 //! in; pages mapped later are marked by the fault. What marking means to a page and its list is

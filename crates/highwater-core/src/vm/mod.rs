@@ -1,4 +1,5 @@
-//! Virtual memory (spec 04 §1 to §4): address spaces, page tables, faults, unmap, rmap.
+//! Virtual memory: address spaces (rules/faults#areas), page tables (rules/faults#page-tables),
+//! faults (rules/faults#frame), unmap (rules/unmap#pipeline), rmap (rules/rmap#places).
 //!
 //! Key types: [`Space`] (an mm), [`Area`] (a VMA), [`PageTable`] and [`Pte`].
 //!

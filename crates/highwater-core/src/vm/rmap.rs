@@ -1,4 +1,4 @@
-//! From a page to the entries that map it (spec 04 §4).
+//! From a page to the entries that map it (rules/rmap#places).
 //!
 //! A page says whom it belongs to. Anonymous memory is mapped at one place, its index in its space
 //! (there is no fork); a file page wherever the file's map ranges put its index. Each such
@@ -218,8 +218,8 @@ impl<H: Devices> Kernel<H> {
         visit(&Place { space, table, vpn, flags })
     }
 
-    /// Clears the young bits of every entry that maps a page and says who used it (spec 02 §7). A
-    /// locked area: the page is mlocked, the walk stops.
+    /// Clears the young bits of every entry that maps a page and says who used it
+    /// (rules/page-decisions#reference-walk). A locked area: the page is mlocked, the walk stops.
     #[inline]
     pub(crate) fn page_referenced(
         &self,

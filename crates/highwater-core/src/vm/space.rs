@@ -90,7 +90,7 @@ pub(crate) enum TableKind {
 }
 
 impl TableKind {
-    /// True if `nr_page_table_pages` counts it (spec 04 §1).
+    /// True if `nr_page_table_pages` counts it (rules/faults#page-tables).
     const fn is_counted(self) -> bool {
         matches!(self, TableKind::Second | TableKind::Lowest)
     }

@@ -96,7 +96,8 @@ impl<H: Tasks> SpaceTables<H> {
     }
 
     /// End of the area before a range and start of the one after it (`top` if there is none): the
-    /// range that tables may cover which go with it (floor and ceiling, spec 04 §1).
+    /// range that tables may cover which go with it (floor and ceiling,
+    /// rules/faults#table-freeing).
     pub fn room_around(&self, start: u32, end: u32, top: u32) -> (u32, u32) {
         let floor = self.areas.range(..start).next_back().map_or(0, |(_, area)| area.end);
         let ceiling = self.areas.range(end..).next().map_or(top, |(&start, _)| start);

@@ -1,4 +1,4 @@
-//! TLB flushes (spec 04 §3.4): what a range costs, and who has to be told.
+//! TLB flushes (rules/unmap#tlb-flush): what a range costs, and who has to be told.
 //!
 //! Key types: [`FlushRange`] (what must go), [`FlushWork`] (how it goes: page by page or all of it).
 //!
@@ -118,7 +118,7 @@ mod tests {
         FlushRange { start, end, tables_freed: false }
     }
 
-    /// Spec 04 §14, vector 17.
+    /// From there on page after page would cost more than everything (rules/unmap#tlb-flush).
     #[test]
     fn more_than_33_pages_of_span_are_a_full_flush() {
         assert_eq!(range(100, 133).work(), FlushWork::Pages(33));

@@ -1,4 +1,5 @@
-//! munmap, exit, the OOM reaper: what to unmap, and which page tables go with it (spec 04 §1, §3.1).
+//! munmap, exit, the OOM reaper: what to unmap (rules/unmap#pipeline), and which page tables go
+//! with it (rules/faults#table-freeing).
 //!
 //! | operation | `mmap_lock` | tables freed |
 //! |---|---|---|
@@ -221,7 +222,7 @@ const fn next_start(vpn: u32, shift: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Spec 04 §14, vector 18: the first 3 MiB of a 1 GiB region go.
+    /// The first 3 MiB of a 1 GiB region go (rules/faults#table-freeing).
     #[test]
     fn a_table_goes_if_nothing_else_can_use_it() {
         let room = Room { floor: 0, ceiling: 768 };

@@ -1,4 +1,5 @@
-//! Clearing the entries of a range (spec 04 §3.2) and what becomes of young bits (§3.6; study 003).
+//! Clearing the entries of a range (rules/unmap#zap) and what becomes of young bits
+//! (rules/unmap#young; study 003).
 //!
 //! A table at a time, under its lock: each entry is cleared, its young and dirty bits go to the
 //! page, the page loses a mapping and waits in the gather. Dirty file pages must not be written

@@ -1,4 +1,4 @@
-//! Counter arrays with per-CPU differences (spec 01 §2.8).
+//! Counter arrays with per-CPU differences (rules/zone-counters#differences).
 //!
 //! A change goes to the CPU's 8-bit difference and reaches the global value only past a threshold:
 //! reads are cheap and slightly wrong, by at most `cpus * threshold`.

@@ -38,7 +38,7 @@ items! {
 }
 
 items! {
-    /// Per-zone NUMA events (spec 01 §7).
+    /// Per-zone NUMA events (rules/zone-counters#numa-events).
     NumaStat
     NumaHit = "numa_hit",
     NumaMiss = "numa_miss",

@@ -1,7 +1,8 @@
 //! Counters: zone and node statistics with per-CPU differences, events, and their `/proc` text.
 //!
-//! [`StatSet`] is a counter array with per-CPU differences and drift (spec 01 §2.8);
-//! [`EventSet`] holds the plain per-CPU event counts. Names are those of `/proc/vmstat`.
+//! [`StatSet`] is a counter array with per-CPU differences and drift
+//! (rules/zone-counters#differences); [`EventSet`] holds the plain per-CPU event counts. Names are
+//! those of `/proc/vmstat`.
 
 mod counters;
 mod events;

@@ -1,4 +1,4 @@
-//! The flusher of a device (spec 04 §8.1, §8.2, §8.4).
+//! The flusher of a device (rules/writeback#flusher, rules/writeback#order).
 //!
 //! A file that becomes dirty goes to the head of its device's `dirty` list. A run of the flusher
 //! moves the files it may write, oldest first, to `io`, and gives each a chunk at a time:
@@ -48,7 +48,7 @@ pub enum WriteReason {
 
 impl WriteReason {
     /// How urgent such writes are to the device: the flushers' own accord is background, what others
-    /// ask them for is not (spec 04 §8.1, §10.2).
+    /// ask them for is not (rules/writeback#in-flight).
     pub(super) const fn urgency(self) -> Urgency {
         match self {
             WriteReason::Background | WriteReason::Periodic => Urgency::Background,
@@ -243,8 +243,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// One run: what was asked for, what is old, what is too much (spec 04 §8.1). Does nothing if
-    /// nothing of that is the case.
+    /// One run: what was asked for, what is old, what is too much (rules/writeback#flusher). Does
+    /// nothing if nothing of that is the case.
     pub(super) fn flush_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
         let is_due = wb.wake_at.load(SeqCst) <= cx.host.jiffies();
         let is_kicked = wb.background.swap(false, SeqCst);
@@ -389,7 +389,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Wakes every flusher that has something to write (spec 04 §8.4).
+    /// Wakes every flusher that has something to write (rules/writeback#wake-flushers).
     pub fn wake_flushers(&self, cx: &Cx<'_, H>, reason: WriteReason) {
         // The kernel names it in a tracepoint; what is done does not depend on it.
         let _ = reason;

@@ -1,4 +1,4 @@
-//! Writing one file's dirty pages (spec 04 §8.3).
+//! Writing one file's dirty pages (rules/writeback#one-file).
 //!
 //! Pages are found by mark, in batches; each is locked, cleaned (its mappings too), put under
 //! writeback, unlocked and added to a bio while they follow each other on the device. A bio that is
@@ -220,7 +220,8 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         folio: Folio,
     ) -> PageWrite {
-        // The policy is about filesystems that stopped offering it (XFS, spec 04 §15).
+        // The policy is about filesystems that stopped offering it (XFS,
+        // rules/writeback#single-page).
         if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
             // Dirty it was before: not dirtied once more (nr_dirtied), but counted dirty.
             self.redirty_page(cx, file, folio);

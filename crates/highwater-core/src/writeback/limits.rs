@@ -1,4 +1,5 @@
-//! Dirty limits (spec 04 §7.2) and the sizes of writeback (§8.2): pure sums.
+//! Dirty limits (rules/dirty-throttling#limits) and the sizes of writeback (rules/writeback#chunk):
+//! pure sums.
 //!
 //! Pages, rates in pages a second, times in jiffies; division truncates.
 
@@ -56,8 +57,8 @@ impl DirtyLimits {
     }
 }
 
-/// The smoothed limit one step on (§7.2): it rises with `thresh` at once and follows it down
-/// slowly, never below what is dirty. 0 = never computed.
+/// The smoothed limit one step on (rules/dirty-throttling#smoothed-limit): it rises with `thresh`
+/// at once and follows it down slowly, never below what is dirty. 0 = never computed.
 pub fn smooth_limit(dirty_limit: u64, thresh: u64, dirty: u64) -> u64 {
     if dirty_limit < thresh {
         return thresh;
@@ -66,18 +67,20 @@ pub fn smooth_limit(dirty_limit: u64, thresh: u64, dirty: u64) -> u64 {
     dirty_limit - dirty_limit.saturating_sub(target) / 32
 }
 
-/// Pages a task may dirty before it looks at the limits again, if it is not held up (§7.8 step 2).
+/// Pages a task may dirty before it looks at the limits again, if it is not held up
+/// (rules/dirty-throttling#poll-interval).
 pub const fn poll_interval(dirty: u64, thresh: u64) -> u64 {
     if thresh > dirty { 1 << ((thresh - dirty).ilog2() / 2) } else { 1 }
 }
 
-/// Pages one file may write before it is another's turn (§8.2).
+/// Pages one file may write before it is another's turn (rules/writeback#chunk).
 pub fn chunk(bandwidth: u64, dirty_limit: u64, work_left: u64) -> u64 {
     let pages = (bandwidth / 2).min(dirty_limit / 8).min(work_left);
     pages.saturating_add(CHUNK_UNIT) / CHUNK_UNIT * CHUNK_UNIT
 }
 
-/// Pages that may be dirtied on one CPU before somebody looks at the limits (§7.7).
+/// Pages that may be dirtied on one CPU before somebody looks at the limits
+/// (rules/dirty-throttling#when-checked).
 pub fn cpu_pages(thresh: u64, nr_cpus: u64) -> u64 {
     (thresh / (32 * nr_cpus.max(1))).max(16)
 }
@@ -87,12 +90,13 @@ pub const fn centisecs_to_jiffies(centisecs: u64) -> u64 {
     mult_frac(centisecs, HZ, CENTISECONDS)
 }
 
-/// Writeback that a device has so little of that waiting for it makes no sense (§7.8 step 8).
+/// Writeback that a device has so little of that waiting for it makes no sense
+/// (rules/dirty-throttling#balance).
 pub const fn negligible_writeback(nr_cpus: u64) -> u64 {
     nr_cpus * 8 * (1 + nr_cpus.ilog2() as u64)
 }
 
-/// What a task dirtied since it was last held up (spec 04 §7.7).
+/// What a task dirtied since it was last held up (rules/dirty-throttling#when-checked).
 #[derive(Debug)]
 pub struct DirtiedPages {
     /// Pages.

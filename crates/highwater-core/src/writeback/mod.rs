@@ -1,5 +1,5 @@
-//! Writeback (spec 04 §7, §8): limits, holding up writers, the flusher of each device, writing one
-//! file.
+//! Writeback (rules/dirty-throttling#limits, rules/writeback#flusher): limits, holding up writers,
+//! the flusher of each device, writing one file.
 //!
 //! Key types: [`Writeback`] (one device's dirty files, its flusher's work, its speed),
 //! [`DirtyDomain`] (what all devices share). Decisions are pure sums: [`limits`], [`Position`],

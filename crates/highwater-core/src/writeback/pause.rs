@@ -1,4 +1,4 @@
-//! How long a writer sleeps, and after how many pages (spec 04 §7.8): pure sums.
+//! How long a writer sleeps, and after how many pages (rules/dirty-throttling#pauses): pure sums.
 
 use crate::host::HZ;
 

@@ -1,4 +1,5 @@
-//! How fast writers may go for where the dirty pages stand (spec 04 §7.4): pure sums.
+//! How fast writers may go for where the dirty pages stand (rules/dirty-throttling#position): pure
+//! sums.
 //!
 //! ```text
 //! 2.0 |.

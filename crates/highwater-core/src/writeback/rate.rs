@@ -1,4 +1,5 @@
-//! What a device writes and what its writers may dirty (spec 04 §7.5, §7.6): pure sums.
+//! What a device writes (rules/dirty-throttling#bandwidth) and what its writers may dirty
+//! (rules/dirty-throttling#base-rate): pure sums.
 //!
 //! Key types: [`Rates`] (a device's estimates).
 

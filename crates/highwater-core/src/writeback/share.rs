@@ -1,4 +1,5 @@
-//! A device's share of the limits (spec 04 §7.3): what it wrote lately, of what all wrote lately.
+//! A device's share of the limits (rules/dirty-throttling#device-share): what it wrote lately, of
+//! what all wrote lately.
 //!
 //! Every three seconds what was counted so far counts half. Nothing runs for that: a count
 //! remembers the period it is of, and is brought up to date by who looks at it or adds to it.

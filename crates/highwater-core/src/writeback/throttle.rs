@@ -1,4 +1,4 @@
-//! Holding up those who dirty pages (spec 04 §7.2, §7.7, §7.8).
+//! Holding up those who dirty pages (rules/dirty-throttling#balance).
 //!
 //! A task that dirtied enough pages looks where all dirty pages stand. Below the free run, half way
 //! between the two limits, it goes on. Above, the flusher is kept at work, and the task sleeps after
@@ -113,7 +113,8 @@ struct Look {
 impl<H: Devices> Kernel<H> {
     /// The limits in force; a realtime task's own.
     pub fn dirty_limits(&self, cx: &Cx<'_, H>) -> DirtyLimits {
-        // The kernel adds one page, against dividing by a limit of 0 (§7.2).
+        // The kernel adds one page, against dividing by a limit of 0
+        // (rules/dirty-throttling#limits).
         let avail = self.mem.dirtyable_pages() + 1;
         let plain = DirtyLimits::new(avail, &self.mem.tunables, None);
         if cx.flags().contains(TaskFlags::REALTIME) {
@@ -142,7 +143,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.nodes().iter().map(|node| node.stats.read(item as usize)).sum()
     }
 
-    /// A device's share of a limit (§7.3).
+    /// A device's share of a limit (rules/dirty-throttling#device-share).
     pub(super) fn share_of(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, limit: u64) -> u64 {
         let now = cx.host.jiffies();
         share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
@@ -320,7 +321,7 @@ mod tests {
     fn the_pause_is_what_the_pages_took_less_what_the_task_thought() {
         let pauses = Pauses::new(50, 6400, 6400, 25_600);
         let mut now = 1000;
-        // Vector 7: rate 6400, 150 pages: 5 jiffies.
+        // Rate 6400, 150 pages: 5 jiffies (rules/dirty-throttling#balance).
         assert_eq!(pause_due(&task(150, Some(1000)), &mut now, 6400, &pauses), Some(5));
         assert_eq!(pause_due(&task(150, Some(999)), &mut now, 6400, &pauses), Some(4));
         assert_eq!(pause_due(&task(150, None), &mut now, 6400, &pauses), Some(5));

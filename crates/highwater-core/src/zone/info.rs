@@ -15,14 +15,14 @@ use crate::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::R
 use crate::vmstat::{StatSet, ZoneStat};
 
 bitflags! {
-    /// Zone state bits (spec 01 §1).
+    /// Zone state bits.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ZoneFlags: u32 {
-        /// A boost happened; the next allocation wakes kswapd.
+        /// A boost happened; the next allocation wakes kswapd (rules/watermarks#boost).
         const BOOSTED_WATERMARK = 1;
-        /// kswapd balances this zone: per-CPU lists keep less.
+        /// kswapd balances this zone: per-CPU lists keep less (rules/per-cpu-lists#limit).
         const RECLAIM_ACTIVE = 2;
-        /// 4.3: this round's fair share is used up.
+        /// 4.3: this round's fair share is used up (rules/allocation#fair-zones).
         const FAIR_DEPLETED = 4;
     }
 }
@@ -377,8 +377,8 @@ impl ZoneInfo {
         &self.pageblocks[((pfn.0 >> PAGEBLOCK_ORDER) - self.first_pageblock) as usize]
     }
 
-    /// The test of a zone that kswapd balances (spec 01 §6.3): exact, and where drift of the free
-    /// count could hide that the minimum is reached, on a snapshot of it.
+    /// The test of a zone that kswapd balances (rules/watermarks#safe-test): exact, and where drift
+    /// of the free count could hide that the minimum is reached, on a snapshot of it.
     pub fn watermark_ok_safe(
         &self,
         rule: (WatermarkTest, MinReserveRule),
@@ -393,8 +393,9 @@ impl ZoneInfo {
         self.watermark_ok(rule, order, mark, highest, AllocFlags::empty(), free)
     }
 
-    /// The exact watermark test (spec 01 §6.1, §6.4): may a request of `order` take pages so that
-    /// `free` pages are judged against `mark`?
+    /// The exact watermark test (rules/watermarks#exact-test; up to 4.3
+    /// rules/watermarks#halved-marks): may a request of `order` take pages so that `free` pages are
+    /// judged against `mark`?
     #[inline]
     pub fn watermark_ok(
         &self,
@@ -431,7 +432,7 @@ impl ZoneInfo {
     }
 }
 
-/// May the request take blocks of the high-atomic reserve (spec 01 §6.1, §6.5)?
+/// May the request take blocks of the high-atomic reserve (rules/watermarks#exact-test)?
 fn reserves_reach_highatomic(rule: MinReserveRule, flags: AllocFlags) -> bool {
     match rule {
         MinReserveRule::NonBlocking => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),

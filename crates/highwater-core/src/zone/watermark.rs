@@ -1,4 +1,5 @@
-//! Sizes and tests as pure functions over numbers (spec 01 §2, §6).
+//! Sizes (rules/watermarks#marks) and tests (rules/watermarks#exact-test) as pure functions over
+//! numbers.
 //!
 //! Callers hold the state; nothing here reads a zone. Sizes are in pages unless a unit is written.
 
@@ -8,7 +9,7 @@ use crate::page::{MAX_ORDER, MigrateType};
 
 /// Lower bound of the computed min_free_kbytes.
 const MIN_FREE_KBYTES_MIN: u64 = 128;
-/// Migratetypes that keep a block free of others' pages (spec 01 §2.3, THP rule).
+/// Migratetypes that keep a block free of others' pages (rules/watermarks#thp-min-free).
 const PCP_TYPES: u64 = MigrateType::PCP_TYPES as u64;
 /// Pages of a pageblock.
 const PAGEBLOCK: u64 = crate::page::PAGEBLOCK_PAGES;
@@ -33,12 +34,13 @@ pub const fn isqrt(x: u64) -> u64 {
     x.isqrt()
 }
 
-/// min_free_kbytes from the pages that buffers may use (§2.3).
+/// min_free_kbytes from the pages that buffers may use (rules/watermarks#min-free).
 pub fn min_free_kbytes(bufpages: u64, max_kbytes: u64) -> u64 {
     isqrt(bufpages * 4 * 16).clamp(MIN_FREE_KBYTES_MIN, max_kbytes)
 }
 
-/// min_free_kbytes that transparent huge pages ask for (§2.3): room for pageblocks of each type.
+/// min_free_kbytes that transparent huge pages ask for (rules/watermarks#thp-min-free): room for
+/// pageblocks of each type.
 pub fn thp_min_free_kbytes(nr_zones: u64, bufpages: u64) -> u64 {
     let pages = PAGEBLOCK * nr_zones * 2 + PAGEBLOCK * nr_zones * PCP_TYPES * PCP_TYPES;
     4 * pages.min(bufpages / 20)
@@ -49,7 +51,7 @@ pub const fn mult_frac(x: u64, num: u64, den: u64) -> u64 {
     (x / den) * num + (x % den) * num / den
 }
 
-/// A zone's marks from its share of min_free_kbytes (§2.4).
+/// A zone's marks from its share of min_free_kbytes (rules/watermarks#marks).
 pub fn marks(
     min_free_kbytes: u64,
     managed: u64,
@@ -69,8 +71,9 @@ pub fn marks(
     }
 }
 
-/// Reserves of the zones of one node against requests that could use higher zones (§2.5):
-/// `result[i][j]` is what zone `i` keeps from requests whose highest zone is `j`.
+/// Reserves of the zones of one node against requests that could use higher zones
+/// (rules/watermarks#lowmem-reserve): `result[i][j]` is what zone `i` keeps from requests whose
+/// highest zone is `j`.
 pub fn lowmem_reserve(managed: [u64; 5], ratio: [u64; 4]) -> [[u64; 5]; 5] {
     let mut reserve = [[0; 5]; 5];
     for (i, &ratio) in ratio.iter().enumerate() {
@@ -86,13 +89,13 @@ pub fn lowmem_reserve(managed: [u64; 5], ratio: [u64; 4]) -> [[u64; 5]; 5] {
     reserve
 }
 
-/// What a zone keeps from ordinary use: part of totalreserve (§2.6).
+/// What a zone keeps from ordinary use: part of totalreserve (rules/watermarks#total-reserve).
 pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -> u64 {
     let largest = reserve[zone..].iter().copied().max().unwrap_or(0);
     managed.min(largest + high)
 }
 
-/// Per-CPU list sizes of a zone (§2.7): `(batch, high)`.
+/// Per-CPU list sizes of a zone (rules/per-cpu-lists#sizes): `(batch, high)`.
 ///
 /// `cpus` are the online CPUs of the zone's node, or all online CPUs if it has none.
 pub fn pcp_sizes(
@@ -116,30 +119,31 @@ pub fn pcp_sizes(
     (batch as u32, high as u32)
 }
 
-/// Normal threshold of per-CPU differences (§2.8).
+/// Normal threshold of per-CPU differences (rules/zone-counters#thresholds).
 pub fn stat_threshold(online_cpus: u64, managed: u64) -> u8 {
     let fls = |x: u64| u64::from(u64::BITS - x.leading_zeros());
     let threshold = 2 * fls(online_cpus) * (1 + fls(managed >> 15));
     threshold.min(STAT_THRESHOLD_MAX) as u8
 }
 
-/// Threshold while kswapd is awake (§2.8).
+/// Threshold while kswapd is awake, so that it sees what it does.
 pub fn stat_threshold_pressure(marks: &Marks, online_cpus: u64) -> u8 {
     ((marks.low - marks.min) / online_cpus.max(1)).clamp(1, STAT_THRESHOLD_MAX) as u8
 }
 
-/// The mark below which a free count needs a snapshot read, if drift could reach `min` (§2.8).
+/// The mark below which a free count needs a snapshot read, if drift could reach `min`
+/// (rules/watermarks#drift-mark).
 pub fn drift_mark(marks: &Marks, online_cpus: u64, threshold: u8) -> Option<u64> {
     let max_drift = online_cpus * u64::from(threshold);
     (max_drift > marks.low - marks.min).then_some(marks.high + max_drift)
 }
 
-/// Largest boost of a zone (§9.6).
+/// Largest boost of a zone (rules/watermarks#boost).
 pub fn boost_max(high: u64, boost_factor: u64) -> u64 {
     mult_frac(high, boost_factor, 10_000).max(PAGEBLOCK)
 }
 
-/// Flags that may dip into the high-atomic reserve's pages (§6.1, §6.5).
+/// Flags that may dip into the high-atomic reserve's pages (rules/watermarks#exact-test).
 #[inline(always)]
 pub fn reserve_flags(rule: MinReserveRule) -> AllocFlags {
     match rule {
@@ -152,7 +156,7 @@ pub fn reserve_flags(rule: MinReserveRule) -> AllocFlags {
     }
 }
 
-/// The minimum a request has to leave, before lowmem_reserve (§6.1, §6.5).
+/// The minimum a request has to leave, before lowmem_reserve (rules/watermarks#effective-min).
 #[inline]
 pub fn effective_min(mark: i64, flags: AllocFlags, rule: MinReserveRule) -> i64 {
     let mut m = mark;
@@ -182,7 +186,8 @@ pub fn effective_min(mark: i64, flags: AllocFlags, rule: MinReserveRule) -> i64 
     m
 }
 
-/// High-order part of the exact test: is a block of the order on a usable list (§6.1)?
+/// High-order part of the exact test: is a block of the order on a usable list
+/// (rules/watermarks#exact-test)?
 ///
 /// `types[o]` has bit `t` set if the list of order `o` and type `t` is not empty.
 #[inline]
@@ -191,8 +196,9 @@ pub fn has_block(order: usize, types: &[u8; MAX_ORDER], may_use_highatomic: bool
     types[order..].iter().any(|&t| t & usable != 0)
 }
 
-/// The high-order test up to 4.3 (§6.4): blocks below the order do not count, and the mark halves
-/// with each order. `free` and `mark` are those of the order-0 comparison.
+/// The high-order test up to 4.3 (rules/watermarks#halved-marks): blocks below the order do not
+/// count, and the mark halves with each order. `free` and `mark` are those of the order-0
+/// comparison.
 pub fn halved_marks_ok(
     order: usize,
     nr_free: &[u32; MAX_ORDER],

@@ -27,7 +27,7 @@ pub struct CpuZone<H: Host> {
     pub pcp: H::CpuLock<Pcp>,
     /// Counts since boot, written by this CPU only.
     pub(crate) numa: [AtomicU64; NumaStat::COUNT],
-    /// Seconds until a remote node's pages decay (spec 01 §10.6).
+    /// Seconds until a remote node's pages decay (rules/per-cpu-lists#decay).
     pub(crate) expire: AtomicU8,
 }
 
@@ -91,7 +91,7 @@ pub struct Node {
     pub cpus: Vec<CpuId>,
     /// Node counters.
     pub stats: StatSet<{ NodeStat::COUNT }>,
-    /// Pages that ordinary use must leave (spec 01 §2.6).
+    /// Pages that ordinary use must leave (rules/watermarks#total-reserve).
     pub(crate) total_reserve: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! In which order the zones of which nodes are tried (spec 01 §3).
+//! In which order the zones of which nodes are tried (rules/zones#zonelists).
 //!
 //! Each node has a FALLBACK list (all nodes, nearest first) and a NOFALLBACK list (itself).
 
@@ -88,7 +88,8 @@ pub struct NodeSummary {
     pub zones: Vec<ZoneType>,
 }
 
-/// Builds every node's lists (§3).
+/// Builds every node's lists: near nodes first, equally far ones spread by load
+/// (rules/zones#node-order).
 pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_rule: NodeLoad) -> Vec<Zonelists> {
     let orders = node_orders(nodes, distances, load_rule);
     let of_node = |n: usize| {

@@ -273,7 +273,8 @@ impl Run {
         if gfp.contains(Gfp::THISNODE) {
             assert_eq!(zone.node, node);
         }
-        // Privileged requests and those of the slow path may leave the mask (§11.2), others not.
+        // Privileged requests and those of the slow path may leave the mask
+        // (rules/slow-path#retry), others not.
         let plain = cx.flags().is_empty() && !gfp.contains(Gfp::HIGH) && !gfp.contains(Gfp::NOFAIL);
         if let Some(mask) = nodes
             && plain

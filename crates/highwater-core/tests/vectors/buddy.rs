@@ -1,4 +1,5 @@
-//! Free lists: initial state, splitting, merging, mobility fallback (16.11 to 16.19).
+//! Free lists: initial state (rules/zones#initial-lists), splitting (rules/buddy#split), merging
+//! (rules/buddy#merge), mobility fallback (rules/buddy#fallback).
 
 use highwater_core::page::MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
 use highwater_core::page::{MigrateType, Order, PageFlags, Pfn};
@@ -81,7 +82,8 @@ fn v16_14_first_unmovable_page() {
     assert_eq!(b.zone.boost(), 0);
 }
 
-/// Z(4096,4608) as part of a zone like 16.1's: `lru` movable pages on the LRU, `other` not, in use.
+/// Z(4096,4608) as part of a zone like the 1 GiB guest's of rules/watermarks#marks: `lru` movable
+/// pages on the LRU, `other` not, in use.
 fn one_pageblock(lru: u32, other: u32) -> Bench {
     let mut b = Bench::new(4096, 4608);
     b.zone.add_managed(241_529 - 512);
@@ -210,7 +212,7 @@ fn fallback_order_9_2() {
 
 #[test]
 fn claims_of_4_3_count_free_pages_only() {
-    // §9.4, last paragraph: no credit for compatible pages, moved blocks go to list heads.
+    // rules/buddy#fallback-v43: no credit for compatible pages, moved blocks go to list heads.
     let claimed = |lru: u32| {
         let mut b = one_pageblock(lru, 0);
         b.policy = policy("4.3");

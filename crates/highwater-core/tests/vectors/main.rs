@@ -1,16 +1,16 @@
-//! The test vectors of spec 01 §16, and the 12 reference machines, by topic.
+//! The allocator by the numbers of its rules, and the 12 reference machines, by topic.
 
 #[path = "../common/mod.rs"]
 mod common;
 
-mod buddy; // 16.11 to 16.19
-mod numa; // 16.24, node statistics, 16.26
-mod pcp; // 16.20 to 16.22
+mod buddy; // rules/buddy#lists
+mod numa; // rules/zones#node-order
+mod pcp; // rules/per-cpu-lists#shape
 mod reference; // reference/linux-6.1/static
-mod request; // flags of §4
-mod sizes; // 16.1 to 16.8
-mod slow; // §11
-mod slow_v43; // §11.7
-mod study_002; // 16.23
-mod watermark; // 16.9, 16.10
-mod zonelist_cache; // 16.25
+mod request; // rules/requests#gfp-masks
+mod sizes; // rules/watermarks#marks
+mod slow; // rules/slow-path#restart
+mod slow_v43; // rules/slow-path#v43
+mod study_002; // rules/per-cpu-lists#study-002
+mod watermark; // rules/watermarks#exact-test
+mod zonelist_cache; // rules/zonelist-cache#data

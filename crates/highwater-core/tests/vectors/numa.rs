@@ -1,4 +1,6 @@
-//! Several nodes: list order (16.24), statistics (§7), locality, dirty limits (16.26), cpusets.
+//! Several nodes: list order (rules/zones#node-order), statistics
+//! (rules/zone-counters#numa-events), locality, dirty limits
+//! (rules/allocation#dirty-limit), cpusets (rules/allocation#cpuset).
 
 use highwater_core::config::{Machine, ZoneSpec};
 use highwater_core::host::{CpuId, Cx, TaskFlags};
@@ -121,8 +123,8 @@ fn thisnode_and_nodemask_restrict() {
 
 #[test]
 fn locality_beats_avoiding_fragmentation() {
-    // §5.2.3: an unmovable request of node 0 whose zones hold movable pageblocks with less than
-    // a whole block free mixes types at home instead of going to node 1.
+    // rules/allocation#scan: an unmovable request of node 0 whose zones hold movable pageblocks
+    // with less than a whole block free mixes types at home instead of going to node 1.
     let host = host();
     let (alloc, cx) = boot_on(&host, &nodes(2), &policy("6.1"));
     let mut movable = 0;
@@ -211,7 +213,8 @@ fn cpusets_bind_tasks_but_not_interrupts_or_victims() {
     assert_eq!(at(Gfp::GFP_KERNEL), Some(0), "the hardwall ancestor is the root");
     cx.set_flags(TaskFlags::OOM_VICTIM);
     assert_eq!(at(Gfp::GFP_USER), Some(0));
-    // §4: a privileged request that cannot wait leaves the cpuset, even a hardwall one.
+    // A privileged request that cannot wait leaves the cpuset, even a hardwall one: it must not
+    // fail (rules/requests#slow-flags).
     cx.set_flags(TaskFlags::empty());
     assert_eq!(at(Gfp::GFP_NOWAIT | Gfp::HARDWALL), None);
     assert_eq!(at(Gfp::GFP_ATOMIC | Gfp::HARDWALL), Some(0));
@@ -222,7 +225,7 @@ fn cpusets_bind_tasks_but_not_interrupts_or_victims() {
 
 #[test]
 fn node_reclaim_before_leaving_a_near_node() {
-    // §3: mode on, node below its mark.
+    // rules/allocation#node-reclaim: mode on, node below its mark.
     let mut m = nodes(2);
     m.tunables.zone_reclaim_mode = 1;
     let run = |m: &Machine, answer: NodeReclaim, frees: bool| {
@@ -245,7 +248,8 @@ fn node_reclaim_before_leaving_a_near_node() {
     let asked = Call::NodeReclaim(0);
     assert_eq!(run(&m, NodeReclaim::Success, true), (0, vec![asked], 0));
     assert_eq!(run(&m, NodeReclaim::Some, true), (0, vec![asked], 1));
-    // Both zones ask, and again in the rescan that gives up avoiding fragmentation (§5.2.3).
+    // Both zones ask, and again in the rescan that gives up avoiding fragmentation
+    // (rules/allocation#rescan).
     assert_eq!(run(&m, NodeReclaim::Success, false), (1, vec![asked; 4], 0));
     // Without a scan there is no second look, even if pages came free: the rescan finds them.
     assert_eq!(run(&m, NodeReclaim::NoScan, true), (0, vec![asked; 2], 0));

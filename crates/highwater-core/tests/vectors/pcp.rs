@@ -1,4 +1,5 @@
-//! Per-CPU lists and the high-atomic reserve (16.20 to 16.22, §7, §10).
+//! Per-CPU lists (rules/per-cpu-lists#shape) and the high-atomic reserve
+//! (rules/buddy#highatomic-reserve).
 
 use highwater_core::config::{FreeFactor, Policy};
 use highwater_core::host::{CpuId, Cx};
@@ -184,7 +185,7 @@ fn bad_frees_are_refused_and_change_nothing() {
 
 #[test]
 fn a_shared_block_loses_its_tail() {
-    // §8: the head has another user, the rest is freed as orders 2, 1, 0.
+    // The head has another user, the rest is freed as orders 2, 1, 0 (rules/buddy#shared-tail).
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 8192, 1), &policy("6.1"));
     let block = get(&alloc, &cx, Gfp::GFP_KERNEL, 3);
@@ -206,7 +207,7 @@ fn a_shared_block_loses_its_tail() {
 
 #[test]
 fn remote_pages_decay_local_ones_stay() {
-    // §10.6: at the third second after a change was folded.
+    // At the third second after a change was folded (rules/per-cpu-lists#decay).
     let host = host();
     let zone = |start| {
         highwater_core::config::ZoneSpec::full(
@@ -243,7 +244,8 @@ fn remote_pages_decay_local_ones_stay() {
 
 #[test]
 fn high_orders_in_5_17_count_operations_and_are_no_refills() {
-    // §13: pgalloc and pgfree +1 whatever the order; percpu_refill only for order 0.
+    // pgalloc and pgfree +1 whatever the order (rules/zone-counters#vm-events); percpu_refill only
+    // for order 0 (rules/zone-counters#trace-events).
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 18), 1), &policy("5.17"));
     let page = get(&alloc, &cx, Gfp::GFP_KERNEL, 3);
@@ -261,7 +263,7 @@ fn high_orders_in_5_17_count_operations_and_are_no_refills() {
 
 #[test]
 fn a_boosted_zone_wakes_kswapd_at_the_next_allocation() {
-    // §7 step 3, through a real allocator: the only movable pageblock left is mixed.
+    // rules/allocation#take through a real allocator: the only movable pageblock left is mixed.
     use crate::common::relief::{Call, Fake};
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + 4096, 1), &policy("6.1"));
@@ -276,7 +278,8 @@ fn a_boosted_zone_wakes_kswapd_at_the_next_allocation() {
 
 #[test]
 fn allocating_halves_the_free_factor() {
-    // §10.3, §10.4: drains of 63 and 126, then an allocation: 126 again instead of 252.
+    // Drains of 63 and 126, then an allocation: 126 again instead of 252
+    // (rules/per-cpu-lists#nr-to-free).
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 18), 2), &policy("6.1"));
     only_zone(&alloc).set_pcp_sizes(63, 6928);

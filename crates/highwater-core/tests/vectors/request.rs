@@ -1,4 +1,5 @@
-//! Request flags (§3, §4): masks, zones, types, scopes.
+//! Request flags: masks (rules/requests#gfp-masks), zones (rules/requests#highest-zone), types
+//! (rules/requests#request-type), scopes (rules/requests#scopes).
 
 use highwater_core::config::ZoneSpec;
 use highwater_core::host::TaskFlags;
@@ -115,14 +116,14 @@ fn movable_zones_serve_movable_requests_only() {
     assert_eq!(at(Gfp::GFP_HIGHUSER_MOVABLE), ZoneType::Movable);
     assert_eq!(at(Gfp::GFP_HIGHUSER), ZoneType::Normal);
     assert_eq!(at(Gfp::GFP_USER | Gfp::MOVABLE), ZoneType::Normal);
-    // §5.1: a long-term pin must not come from movable memory.
+    // rules/requests#scopes: a long-term pin must not come from movable memory.
     cx.set_flags(TaskFlags::PIN);
     assert_eq!(at(Gfp::GFP_HIGHUSER_MOVABLE), ZoneType::Normal);
 }
 
 #[test]
 fn tiny_machines_do_not_group_by_mobility() {
-    // §1: below 512 pages per type everything is unmovable, also in traces.
+    // rules/zones#grouping: below 512 pages per type everything is unmovable, also in traces.
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + 2559, 1), &policy("6.1"));
     assert!(!alloc.grouping());

@@ -1,4 +1,4 @@
-//! Boot-time sizing (16.1 to 16.8).
+//! Boot-time sizing (rules/watermarks#min-free, rules/watermarks#marks, rules/per-cpu-lists#sizes).
 
 use highwater_core::config::{Machine, Thp, ZoneSpec};
 use highwater_core::zone::watermark;
@@ -198,7 +198,7 @@ fn v16_8_thresholds_and_drift_marks_of_the_guest() {
 
 #[test]
 fn per_cpu_sizes_of_4_3() {
-    // §2.7: half a MiB caps the batch, high is six batches.
+    // rules/per-cpu-lists#sizes: half a MiB caps the batch, high is six batches.
     let host = host();
     let (alloc, _) = boot_on(&host, &guest_1_gib(241_529, Thp::Never), &policy("4.3"));
     let zone = alloc.zone(NodeId(0), ZoneType::Dma32).unwrap();

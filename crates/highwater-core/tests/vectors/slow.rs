@@ -1,4 +1,5 @@
-//! The slow path's decisions (§11) with a relief that records what it is asked for.
+//! The slow path's decisions (rules/slow-path#restart) with a relief that records what it is asked
+//! for.
 
 use highwater_core::config::ZoneSpec;
 use highwater_core::host::{CpuId, Cx, NS_PER_JIFFY, TaskFlags};
@@ -171,8 +172,8 @@ fn reclaimable_pages_make_another_round_worth_it() {
     assert_eq!(rounds_with(ZoneStat::ZoneUnevictable, true), 1);
 }
 
-/// Spec 02 §16.1: up to 5.15 a round without progress waits while more than half of what a zone that
-/// would do could give is waiting to be written.
+/// Up to 5.15 a round without progress waits while more than half of what a zone that would do
+/// could give is waiting to be written (rules/throttling#retry-wait).
 #[test]
 fn rounds_without_progress_wait_for_writes() {
     let waits = |preset: &str, pending: i64, plan: &[u64]| {
@@ -366,7 +367,8 @@ fn after_reclaim_idle_lists_are_drained_once() {
 
 #[test]
 fn the_last_reserved_block_goes_only_by_force() {
-    // §11.3 keeps one high-atomic pageblock, §11.4 gives it back before failing.
+    // Direct reclaim keeps one high-atomic pageblock (rules/slow-path#direct-reclaim); it goes only
+    // before the request fails (rules/slow-path#reclaim-retry).
     let s = Stage::new("6.1");
     let zone = only_zone(&s.alloc);
     s.take_everything();
@@ -483,7 +485,8 @@ fn nofail_takes_the_reserves_and_else_waits_for_ever() {
 
 #[test]
 fn costly_nofail_goes_back_to_retry_not_to_restart() {
-    // §11.6: back to 11.2, so early compaction runs only once and the priority stays.
+    // rules/slow-path#nofail goes back to rules/slow-path#retry, so early compaction runs only once
+    // and the priority stays.
     let s = Stage::fragmented("6.1");
     let relief = Fake::default();
     relief.compaction.set(CompactResult::Complete);
@@ -517,7 +520,7 @@ fn atomic_with_direct_reclaim_is_not_atomic() {
 
 #[test]
 fn an_atomic_page_may_ignore_the_boost() {
-    // §6.2: order 0, at MIN, boosted.
+    // rules/watermarks#fast-test: order 0, at MIN, boosted.
     let s = Stage::new("6.1");
     let zone = only_zone(&s.alloc);
     // Drive the boost up as fragmentation does: movable pageblocks asked for unmovable pages.
@@ -530,7 +533,8 @@ fn an_atomic_page_may_ignore_the_boost() {
 
 #[test]
 fn skipped_compaction_waits_for_room() {
-    // §11.4: order 0 above MIN + 2 * 2^3, with a third of what is reclaimable.
+    // rules/slow-path#compaction-room: order 0 above MIN + 2 * 2^3, with a third of what is
+    // reclaimable.
     let retries = |free_above_min: u64| {
         use highwater_core::vmstat::ZoneStat;
         let s = Stage::fragmented("6.1");

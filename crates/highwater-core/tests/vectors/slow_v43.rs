@@ -1,4 +1,4 @@
-//! The slow path and the fair shares of 4.3 (§11.7, §9.4).
+//! The slow path of 4.3 (rules/slow-path#v43) and its fair shares (rules/allocation#fair-zones).
 
 use highwater_core::config::ZoneSpec;
 use highwater_core::host::TaskFlags;
@@ -39,7 +39,7 @@ fn progress_means_another_round() {
     );
 }
 
-/// Spec 02 §16.1.
+/// In 4.3 a request waits for a device that is behind (rules/throttling#retry-wait).
 #[test]
 fn a_round_with_progress_waits_if_the_zone_is_congested() {
     let host = host();

@@ -1,4 +1,5 @@
-//! Study 002's three stages (16.23): blocks allocated on one CPU, freed on another.
+//! Study 002's three stages (rules/per-cpu-lists#study-002): blocks allocated on one CPU, freed on
+//! another.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Watermark tests (16.9, 16.10, §6).
+//! Watermark tests (rules/watermarks#exact-test, rules/watermarks#effective-min).
 
 use highwater_core::config::{MinReserveRule, WatermarkTest, ZoneSpec};
 use highwater_core::host::TaskFlags;
@@ -108,7 +108,8 @@ fn v16_10_high_order_tests() {
 
 #[test]
 fn blocks_of_the_high_atomic_reserve_are_for_their_own() {
-    // §6.1: a zone whose only block is HIGHATOMIC and whose pages all are reserved.
+    // rules/watermarks#exact-test takes off what is reserved: here the only block is HIGHATOMIC,
+    // and all pages are reserved.
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 8192, 1), &policy("6.1"));
     let zone = only_zone(&alloc);
@@ -118,7 +119,7 @@ fn blocks_of_the_high_atomic_reserve_are_for_their_own() {
     assert_eq!(zone.nr_reserved_highatomic(), 4096);
     let order1 = |gfp| alloc.alloc(&cx, &NoRelief, gfp, Order(1), NodeId(0), None);
     assert!(alloc0(&alloc, &cx, &NoRelief, Gfp::GFP_NOWAIT | Gfp::NOMEMALLOC).is_none());
-    assert!(alloc0(&alloc, &cx, &NoRelief, Gfp::GFP_NOWAIT).is_some(), "the last resort of §7");
+    assert!(alloc0(&alloc, &cx, &NoRelief, Gfp::GFP_NOWAIT).is_some(), "the last resort");
     assert!(order1(Gfp::GFP_KERNEL | Gfp::NORETRY).is_none());
     assert!(order1(Gfp::GFP_ATOMIC).is_some());
 }

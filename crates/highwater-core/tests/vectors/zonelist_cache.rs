@@ -1,4 +1,4 @@
-//! The zonelist cache of study 000 (16.25, §12).
+//! The zonelist cache of study 000 (rules/zonelist-cache#data, rules/zonelist-cache#vectors).
 //!
 //! List of node 0: N0.Normal, N0.DMA32, N0.DMA, N1.Normal. Marks are bits by list position.
 
@@ -192,7 +192,7 @@ fn thisnode_requests_have_no_cache() {
     let gfp = Gfp::GFP_NOWAIT | Gfp::THISNODE;
     assert_eq!(s.alloc.alloc(&s.cx, &NoRelief, gfp, Order(9), NodeId(0), None), None);
     assert_eq!(s.marks(), 0);
-    // §12.1: marks do not stop them either.
+    // rules/zonelist-cache#data: marks do not stop them either.
     assert!(!s.huge());
     assert_eq!(s.marks(), ALL);
     s.starve_first(|low| low + 1);

@@ -1,5 +1,5 @@
-//! Fixed-width text. Tables of mmtests' kind follow its layout byte for byte (spec 05 §2.2); others get columns as wide
-//! as their contents.
+//! Fixed-width text. Tables of mmtests' kind follow its layout byte for byte
+//! (rules/mmtests-tables#layout); others get columns as wide as their contents.
 
 use super::Render;
 use crate::header;

@@ -251,7 +251,7 @@ mod tests {
             pool.take_all();
             pool
         };
-        // Spec 05 §7, vector 1.
+        // The first vector of rules/statistics#percentiles.
         let a = pool(&[20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0, 129.0]);
         let figures = ALL.map(|figure| a.figure(figure));
         assert_eq!(figures, [34.5, 24.0, 24.0, 28.0]);

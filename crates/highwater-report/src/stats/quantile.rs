@@ -1,4 +1,5 @@
-//! Percentiles and best-means: order statistics without interpolation, by the rules of each style (spec 05 §2.4).
+//! Percentiles and best-means: order statistics without interpolation, by the rules of each style
+//! (rules/statistics#percentiles, rules/statistics#best-means).
 
 use super::summary::{Sorted, amean, hmean};
 

@@ -1,4 +1,5 @@
-//! Means, deviations, and the order that all other statistics start from (spec 05 §2.4).
+//! Means, deviations, and the order that all other statistics start from (rules/statistics#means,
+//! rules/statistics#deviation, rules/statistics#best-first).
 
 use highwater_results::Better;
 

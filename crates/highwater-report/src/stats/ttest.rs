@@ -1,4 +1,4 @@
-//! Two-sample t-tests (spec 05 §2.6).
+//! Two-sample t-tests (rules/statistics#t-test).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

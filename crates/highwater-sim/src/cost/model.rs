@@ -89,7 +89,7 @@ impl CostModel {
 }
 
 /// A spin lock is a cache line: what taking it costs depends on which core wrote it last, whatever
-/// it protects (spec 04 §12.1, rows "zone lock" and "lru_lock").
+/// it protects (rules/costs#locks).
 fn lock_costs(class: LockClass, ns: impl Fn(&str) -> u64) -> LockCosts {
     let costs = LockCosts {
         hot_ns: ns("lock_hot"),

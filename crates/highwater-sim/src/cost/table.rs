@@ -8,8 +8,8 @@
 //! sockets = { count = 2, source = "..." }
 //!
 //! [cost]                                    # nanoseconds each
-//! pcp_alloc = { ns = 50, source = "spec 04 §12.1" }
-//! pcp_free  = { ns = 40, source = "spec 04 §12.1" }
+//! pcp_alloc = { ns = 50, source = "rules/costs#sums" }
+//! pcp_free  = { ns = 40, source = "rules/costs#sums" }
 //! # ... every required key
 //! ```
 //!
@@ -153,7 +153,7 @@ impl CostTable {
         self.entries.iter().map(|(key, figure)| (key.as_str(), figure))
     }
 
-    /// The table of a generic 3 GHz server (the figures of spec 04 §12.1, taken apart into the
+    /// The table of a generic 3 GHz server (the figures of rules/costs#sums, taken apart into the
     /// pieces that the core charges) with two sockets and the caches of its time.
     ///
     /// # Panics
@@ -393,7 +393,7 @@ mod tests {
         assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
-    /// The rows of spec 04 §12.1, as sums of the pieces that the core charges. Where memory is
+    /// The rows of rules/costs#sums, as sums of the pieces that the core charges. Where memory is
     /// touched, the row lies between its being in L2 and in DRAM; the level is in the name.
     #[test]
     fn the_pieces_add_up_to_the_specs_rows() {

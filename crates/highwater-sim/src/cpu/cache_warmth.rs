@@ -1,4 +1,4 @@
-//! How warm a page frame is: which cache level a touch finds it in (spec 04 §13).
+//! How warm a page frame is: which cache level a touch finds it in (rules/costs#cache-warmth).
 //!
 //! Not a cache simulator. Each CPU counts the bytes it touches, each socket sums its CPUs' counts;
 //! a frame remembers who touched it last and what both counters read then. The number of bytes
@@ -87,7 +87,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Cost of 4 KiB at this level, with the factors of spec 04 §13.
+    /// Cost of 4 KiB at this level, with the factors of rules/costs#cache-warmth.
     #[inline]
     pub fn ns(self, costs: &LevelCosts) -> u64 {
         match self {

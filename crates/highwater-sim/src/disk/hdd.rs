@@ -3,7 +3,7 @@
 //! ```text
 //! position = 0 if the transfer begins where the last one ended, else
 //!            seek_min + (seek_max - seek_min) * sqrt(distance / size) + half a revolution
-//! done     = start + position + bytes / bandwidth                 (spec 04 §10.3)
+//! done     = start + position + bytes / bandwidth                 (rules/block#hdd)
 //! ```
 
 use super::{DiskModel, Jitter, Service, Transfer, scale, transfer_ns};
@@ -22,7 +22,7 @@ pub struct HddSpec {
 }
 
 impl HddSpec {
-    /// A desktop disk of 7200 revolutions a minute (spec 04 §10.3).
+    /// A desktop disk of 7200 revolutions a minute (rules/block#hdd).
     pub const DESKTOP: HddSpec = HddSpec {
         revolution_ns: 8_330_000,
         seek_min_ns: 700_000,

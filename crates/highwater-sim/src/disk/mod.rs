@@ -1,8 +1,9 @@
-//! Disks: how long a transfer takes, and in which order transfers are served (spec 04 §10.2, §10.3).
+//! Disks: how long a transfer takes (rules/block#ssd, rules/block#hdd), and in which order
+//! transfers are served (rules/block#scheduler).
 //!
 //! Key types: [`DiskSpec`] (a disk as a machine has it), [`DiskModel`] (how long one transfer
 //! takes: [`Ssd`], [`Hdd`], [`Ram`], and [`Limited`] and [`Faulty`] around any of them),
-//! [`DiskQueue`] (what waits, in which order it is served, when the next is done).
+//! [`FIGURES`] (what files say of one), [`DiskQueue`] (what waits, in which order it is served, when the next is done).
 //!
 //! ```text
 //! submit --> waiting --(a channel is free; the scheduler chooses)--> in service --(time)--> done
@@ -16,6 +17,7 @@
 //! gives the same times.
 
 mod faulty;
+mod figures;
 mod hdd;
 mod limited;
 mod queue;
@@ -24,6 +26,7 @@ mod spec;
 mod ssd;
 
 pub use faulty::{Faulty, FaultySpec};
+pub use figures::{FIGURES, Figure, FigureValue};
 pub use hdd::{Hdd, HddSpec};
 pub use limited::{Limited, RateLimit};
 pub use queue::{DiskQueue, DiskStats, Finished, Scheduler};
@@ -116,7 +119,7 @@ impl<T: Copy> PerDirection<T> {
     }
 }
 
-/// The deterministic ±10 % of spec 04 §10.3.
+/// The deterministic ±10 % (rules/block#ssd).
 #[derive(Clone, Debug)]
 struct Jitter(Stream);
 

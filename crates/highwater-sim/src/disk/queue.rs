@@ -1,4 +1,4 @@
-//! What waits for a disk, and in which order it is served (spec 04 §10.2).
+//! What waits for a disk, and in which order it is served (rules/block#scheduler).
 //!
 //! | scheduler | order |
 //! |---|---|

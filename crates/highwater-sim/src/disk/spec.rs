@@ -7,7 +7,7 @@ use super::{
     Ssd, SsdSpec,
 };
 
-/// Largest request the block layer merges to: 1280 KiB (spec 04 §10.1), in pages.
+/// Largest request the block layer merges to: 1280 KiB (rules/block#plug), in pages.
 const REQUEST_PAGES_MAX: u32 = 320;
 /// Tags of a drive with a hardware queue of its own (NVMe: 1024 entries, one of them unusable).
 const NVME_DEPTH: u32 = 1023;
@@ -52,7 +52,7 @@ pub struct DiskSpec {
 
 impl DiskSpec {
     /// A disk of a kind with what its kind usually has: NVMe drives a deep queue of their own,
-    /// others 2 * min(depth, 128) tags in front of mq-deadline (spec 04 §10.2).
+    /// others 2 * min(depth, 128) tags in front of mq-deadline (rules/block#tags).
     pub fn new(name: impl Into<String>, kind: DiskKind, nr_pages: u64) -> Self {
         let has_own_queue = match kind {
             DiskKind::Ssd(spec) => spec.channels > SATA_DEPTH,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! start = max(now, earliest free channel)
-//! done  = max(start + latency, bus free) + bytes / bandwidth      (spec 04 §10.3)
+//! done  = max(start + latency, bus free) + bytes / bandwidth      (rules/block#ssd)
 //! ```
 //!
 //! A channel is taken until its transfer is done, and so is the bus for the length of the transfer.
@@ -21,13 +21,13 @@ pub struct SsdSpec {
 }
 
 impl SsdSpec {
-    /// An NVMe drive (spec 04 §10.3).
+    /// An NVMe drive (rules/block#ssd).
     pub const NVME: SsdSpec = SsdSpec {
         channels: 32,
         latency_ns: PerDirection { read: 80_000, write: 20_000 },
         bytes_per_s: PerDirection { read: 3_000_000_000, write: 1_500_000_000 },
     };
-    /// A SATA drive (spec 04 §10.3).
+    /// A SATA drive (rules/block#ssd).
     pub const SATA: SsdSpec = SsdSpec {
         channels: 31,
         latency_ns: PerDirection { read: 90_000, write: 60_000 },

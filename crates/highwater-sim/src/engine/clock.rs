@@ -1,4 +1,5 @@
-//! Jiffies and the rounding of the kernel's timer wheel (spec 04 §12.3, Linux 4.8 and later).
+//! Jiffies and the rounding of the kernel's timer wheel (rules/costs#timer-wheel, Linux 4.8 and
+//! later).
 //!
 //! Sleeps in jiffies end at ticks. A timer of `n` ticks set at tick `now` has the nominal expiry
 //! `now + n`; the wheel fires it at the end of the slot that holds it, so the longer the timeout,
@@ -7,7 +8,7 @@
 pub use highwater_core::host::{HZ, NS_PER_JIFFY};
 
 /// Timeouts up to here (exclusive, in ticks) live in level 0, whose slots are one tick wide; each
-/// further level reaches 8 times as far with slots 8 times as wide (spec 04 §12.3: 63, 504, 4032).
+/// further level reaches 8 times as far with slots 8 times as wide (63, 504, 4032).
 const LEVEL_0_END: u64 = 63;
 const LEVEL_RATIO_BITS: u32 = 3;
 /// Deepest level of the wheel at HZ = 250.
@@ -64,7 +65,7 @@ pub(crate) fn pay_ticks(mut local_ns: u64, mut tick_at_ns: u64, tick_ns: u64) ->
 mod tests {
     use super::*;
 
-    /// Test vector 14.23 of spec 04: ticks that a sleep lasts when it starts at a tick.
+    /// The vectors of rules/costs#timer-wheel: ticks that a sleep lasts when it starts at a tick.
     #[test]
     fn vector_14_23() {
         for now in 0..4096 {

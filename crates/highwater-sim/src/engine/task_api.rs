@@ -184,7 +184,8 @@ impl Sim {
         inner.pick_next(me)
     }
 
-    /// Sleeps for `timeout` ticks, rounded as the kernel's timer wheel does (spec 04 §12.3).
+    /// Sleeps for `timeout` ticks, rounded as the kernel's timer wheel does
+    /// (rules/costs#timer-wheel).
     pub fn sleep_jiffies(&self, timeout: u64) {
         self.sync();
         self.sleep_until(wheel_expiry_ns(self.now_ns(), timeout));

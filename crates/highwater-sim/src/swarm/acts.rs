@@ -393,7 +393,8 @@ impl Worker<'_, '_> {
             Gfp::GFP_TRANSHUGE_LIGHT,
         ]);
         if self.shared.options.policy.slow_path.rounds == SlowPathRounds::WhileProgress {
-            // There it goes on until as much was reclaimed, if need be for ever (spec 01 §11.7).
+            // There it goes on until as much was reclaimed, if need be for ever
+            // (rules/slow-path#v43).
             gfp -= Gfp::RETRY_MAYFAIL;
         }
         let order = Order(match self.stream.below(4) {

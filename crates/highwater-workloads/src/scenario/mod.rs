@@ -2,7 +2,8 @@
 //!
 //! Each program makes its files, comes to a quiet moment ([`Moment::Start`]) and goes through its
 //! steps; after each the caller reads the counters ([`Moment::Step`]). Sizes are fractions of the
-//! machine's memory. What the programs do is described in `reference/linux-6.1/README.md`.
+//! machine's memory. What the programs do is told in rules/benchmarks#scenarios; what
+//! the real kernel counted is in `reference/linux-6.1/scenarios`.
 //!
 //! Key types: [`Scenario`] (program and parameters), [`Ground`] (where it runs),
 //! [`Baseline`] (what else was in memory).

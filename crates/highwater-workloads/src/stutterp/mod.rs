@@ -1,5 +1,5 @@
 //! stutterp: how long it takes to map and touch memory while writers fill the page cache and hogs
-//! the rest (mmtests; spec 05 §1.3).
+//! the rest (mmtests; rules/benchmarks#stutterp-step).
 //!
 //! Key types: [`Writer`], [`Reader`], [`Hog`], [`Latency`] (the four kinds of workers, each a value
 //! whose `run` is the body of a task), [`Stop`] (ends them), [`Step`] (how many of each, how

@@ -1,4 +1,5 @@
-//! How many workers of each kind, and how large what they use is (spec 05 §1.1, §1.3).
+//! How many workers of each kind, and how large what they use is (rules/benchmarks#ladder,
+//! rules/benchmarks#stutterp-sizes, rules/benchmarks#stutterp-workers).
 
 const MIB: u64 = 1 << 20;
 

@@ -22,7 +22,7 @@ const EMULATOR: &str = "captured-vm";
 /// Device numbers.
 pub(super) const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
-/// Sizes of the captured machines' disks (reference/linux-6.1/README.md), in pages.
+/// Sizes of the captured machines' disks, 3 GiB for files and 2 GiB for swap, in pages.
 pub(super) const DATA_PAGES: u64 = 3 << 18;
 const SWAP_PAGES: u32 = 2 << 18;
 /// Both are flagged rotational, and neither turns: about 0.2 to 1 GB/s, and wherever on the disk a

@@ -1,7 +1,7 @@
 //! `static` files: what Linux computed for the zones of a freshly booted machine.
 //!
 //! Given nodes, CPUs, spans and what each zone managed at boot, every figure has to be the same
-//! (spec 01 §2).
+//! (rules/watermarks#min-free).
 
 use highwater_core::config::preset;
 use highwater_core::host::Solo;

@@ -47,7 +47,7 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
 /// (`dirty_background_ratio`).
 const BACKGROUND_RATIO: u64 = 10;
 
-/// The dirty limits of a machine on which nothing is dirty (spec 04 §7.2).
+/// The dirty limits of a machine on which nothing is dirty (rules/dirty-throttling#limits).
 fn dirty_limits(memory: &PageAllocator<Solo>) -> DirtyThresholds {
     let available = memory.dirtyable_pages() + 1;
     let of_available = |percent: u64| percent * 4096 / 100 * available / 4096;

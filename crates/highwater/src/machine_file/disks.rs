@@ -14,22 +14,17 @@
 //! priority = -2                       # default: -2, -3, ...
 //! ```
 //!
-//! | for | figures |
-//! |---|---|
-//! | `nvme`, `ssd` | `channels`, `read-latency-ns`, `write-latency-ns`, `read-bytes-per-s`, `write-bytes-per-s` |
-//! | `hdd` | `revolution-ns`, `seek-min-ns`, `seek-max-ns`, `bytes-per-s` |
-//! | all | `depth`, `scheduler` (`"none"`, `"deadline"`), `rotational`, `stable-writes` |
-//!
+//! What may be said of a disk are [`highwater_sim::disk::FIGURES`], by their keys.
 //! The models' own figures are those of [`highwater_sim::disk`].
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use highwater_core::block::DeviceId;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::{Slot, SwapSpec};
-use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, Scheduler, SsdSpec};
-use serde::Deserialize;
+use highwater_sim::disk::{DiskKind, DiskSpec, FIGURES, Figure, FigureValue, HddSpec, SsdSpec};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use toml::Spanned;
 
 use crate::error::InputError;
@@ -41,30 +36,87 @@ const DISKS_MAX: usize = 256;
 const PRIORITY_FIRST: i16 = -2;
 
 /// A disk as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawDisk {
     name: Option<Spanned<String>>,
     model: Spanned<String>,
     size: Spanned<String>,
     source: Spanned<String>,
-    depth: Option<Spanned<u32>>,
-    scheduler: Option<Spanned<String>>,
-    rotational: Option<bool>,
-    stable_writes: Option<bool>,
-    channels: Option<Spanned<u32>>,
-    read_latency_ns: Option<Spanned<u64>>,
-    write_latency_ns: Option<Spanned<u64>>,
-    read_bytes_per_s: Option<Spanned<u64>>,
-    write_bytes_per_s: Option<Spanned<u64>>,
-    revolution_ns: Option<Spanned<u64>>,
-    seek_min_ns: Option<Spanned<u64>>,
-    seek_max_ns: Option<Spanned<u64>>,
-    bytes_per_s: Option<Spanned<u64>>,
+    /// In the order of the file.
+    figures: Vec<(&'static Figure, Spanned<toml::Value>)>,
+}
+
+/// A key of a disk.
+enum DiskKey {
+    Name,
+    Model,
+    Size,
+    Source,
+    Figure(&'static Figure),
+}
+
+impl<'de> Deserialize<'de> for DiskKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        Ok(match key.as_str() {
+            "name" => DiskKey::Name,
+            "model" => DiskKey::Model,
+            "size" => DiskKey::Size,
+            "source" => DiskKey::Source,
+            other => match FIGURES.iter().find(|figure| figure.key == other) {
+                Some(figure) => DiskKey::Figure(figure),
+                None => {
+                    let mut known = "`name`, `model`, `size`, `source`".to_owned();
+                    for figure in FIGURES {
+                        let _ = write!(known, ", `{}`", figure.key);
+                    }
+                    let text = format!("unknown field `{other}`, expected one of {known}");
+                    return Err(D::Error::custom(text));
+                }
+            },
+        })
+    }
+}
+
+struct DiskVisitor;
+
+impl<'de> Visitor<'de> for DiskVisitor {
+    type Value = RawDisk;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a disk")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawDisk, A::Error> {
+        let (mut name, mut model, mut size, mut source) = (None, None, None, None);
+        let mut figures = Vec::new();
+        while let Some(key) = map.next_key()? {
+            match key {
+                DiskKey::Name => name = Some(map.next_value()?),
+                DiskKey::Model => model = Some(map.next_value()?),
+                DiskKey::Size => size = Some(map.next_value()?),
+                DiskKey::Source => source = Some(map.next_value()?),
+                DiskKey::Figure(figure) => figures.push((figure, map.next_value()?)),
+            }
+        }
+        let missing = A::Error::missing_field;
+        Ok(RawDisk {
+            name,
+            model: model.ok_or_else(|| missing("model"))?,
+            size: size.ok_or_else(|| missing("size"))?,
+            source: source.ok_or_else(|| missing("source"))?,
+            figures,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for RawDisk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(DiskVisitor)
+    }
 }
 
 /// A swap area as it is written.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSwap {
     disk: Spanned<String>,
@@ -178,19 +230,16 @@ impl Disks {
                 DiskKind::Hdd(_) => "hdd",
                 DiskKind::Ram => "ram",
             };
-            let scheduler = match disk.scheduler {
-                Scheduler::None => "none",
-                Scheduler::Deadline => "deadline",
-            };
             let _ = write!(
                 text,
                 "\n[[disk]]\nname = {:?}\nmodel = \"{model}\"\nsize = \"{size}\"\n\
-                 source = {source:?}\ndepth = {}\nscheduler = \"{scheduler}\"\n\
-                 rotational = {}\nstable-writes = {}\n",
-                disk.name, disk.depth, disk.rotational, disk.stable_writes
+                 source = {source:?}\n",
+                disk.name
             );
-            for (key, figure) in figures(disk.kind) {
-                let _ = writeln!(text, "{key} = {figure}");
+            for figure in FIGURES {
+                if let Some(value) = figure.get(disk) {
+                    let _ = writeln!(text, "{} = {value}", figure.key);
+                }
             }
         }
         for area in &self.swap {
@@ -206,30 +255,10 @@ impl Disks {
     }
 }
 
-/// The figures of a kind by their keys.
-fn figures(kind: DiskKind) -> Vec<(&'static str, u64)> {
-    match kind {
-        DiskKind::Ssd(ssd) => vec![
-            ("channels", u64::from(ssd.channels)),
-            ("read-latency-ns", ssd.latency_ns.read),
-            ("write-latency-ns", ssd.latency_ns.write),
-            ("read-bytes-per-s", ssd.bytes_per_s.read),
-            ("write-bytes-per-s", ssd.bytes_per_s.write),
-        ],
-        DiskKind::Hdd(hdd) => vec![
-            ("revolution-ns", hdd.revolution_ns),
-            ("seek-min-ns", hdd.seek_min_ns),
-            ("seek-max-ns", hdd.seek_max_ns),
-            ("bytes-per-s", hdd.bytes_per_s),
-        ],
-        DiskKind::Ram => Vec::new(),
-    }
-}
-
 impl RawDisk {
     fn spec(&self, place: Place<'_>, index: usize) -> Result<DiskSpec, InputError> {
         let model = self.model.get_ref().as_str();
-        let mut kind = match model {
+        let kind = match model {
             "nvme" => DiskKind::Ssd(SsdSpec::NVME),
             "ssd" => DiskKind::Ssd(SsdSpec::SATA),
             "hdd" => DiskKind::Hdd(HddSpec::DESKTOP),
@@ -244,90 +273,55 @@ impl RawDisk {
             return Err(place.error(self.source.span(), "source", reason));
         }
         let nr_pages = place.pages(&self.size)?;
-        self.set_figures(place, model, &mut kind)?;
-        if let DiskKind::Hdd(hdd) = kind
-            && hdd.seek_min_ns > hdd.seek_max_ns
-        {
-            let span = self.seek_max_ns.as_ref().or(self.seek_min_ns.as_ref());
-            let span = span.map_or(self.model.span(), Spanned::span);
-            return Err(place.error(span, "seek-max-ns", "smaller than seek-min-ns"));
-        }
         let name = match &self.name {
             Some(name) => name.get_ref().clone(),
             None => format!("disk{index}"),
         };
-        let mut spec = DiskSpec::new(name, kind, nr_pages);
-        if let Some(depth) = &self.depth {
-            if *depth.get_ref() == 0 {
-                return Err(place.error(depth.span(), "depth", "must not be 0"));
-            }
-            spec.depth = *depth.get_ref();
+        // What a disk has unless the file says otherwise follows from the figures of its model.
+        let mut disk = DiskSpec::new(name.clone(), kind, nr_pages);
+        self.set(place, &mut disk, true)?;
+        if let DiskKind::Hdd(hdd) = disk.kind
+            && hdd.seek_min_ns > hdd.seek_max_ns
+        {
+            let given = |key| self.figures.iter().find(|(figure, _)| figure.key == key);
+            let span = given("seek-max-ns").or_else(|| given("seek-min-ns"));
+            let span = span.map_or(self.model.span(), |(_, value)| value.span());
+            return Err(place.error(span, "seek-max-ns", "smaller than seek-min-ns"));
         }
-        if let Some(scheduler) = &self.scheduler {
-            spec.scheduler = match scheduler.get_ref().as_str() {
-                "none" => Scheduler::None,
-                "deadline" => Scheduler::Deadline,
-                other => {
-                    let reason = format!("unknown scheduler \"{other}\"; there are none, deadline");
-                    return Err(place.error(scheduler.span(), "scheduler", reason));
-                }
-            };
-        }
-        spec.rotational = self.rotational.unwrap_or(spec.rotational);
-        spec.stable_writes = self.stable_writes.unwrap_or(spec.stable_writes);
-        Ok(spec)
+        let mut disk = DiskSpec::new(name, disk.kind, nr_pages);
+        self.set(place, &mut disk, false)?;
+        Ok(disk)
     }
 
-    /// Puts the file's figures in place of the model's.
-    fn set_figures(
+    /// Puts the file's figures in place of those that a disk has, either those of models or the others.
+    fn set(
         &self,
         place: Place<'_>,
-        model: &str,
-        kind: &mut DiskKind,
+        disk: &mut DiskSpec,
+        of_models: bool,
     ) -> Result<(), InputError> {
-        let channels = self.channels.as_ref();
-        let channels = channels.map(|c| Spanned::new(c.span(), u64::from(*c.get_ref())));
-        let mut ssd = SsdSpec::SATA;
-        let mut hdd = HddSpec::DESKTOP;
-        match *kind {
-            DiskKind::Ssd(spec) => ssd = spec,
-            DiskKind::Hdd(spec) => hdd = spec,
-            DiskKind::Ram => {}
-        }
-        let mut nr_channels = u64::from(ssd.channels);
-        let (is_ssd, is_hdd) = (matches!(kind, DiskKind::Ssd(_)), matches!(kind, DiskKind::Hdd(_)));
-        // Key, value, where it goes, whether the model has it, the least it may be.
-        let latency = &mut ssd.latency_ns;
-        let rate = &mut ssd.bytes_per_s;
-        let all = [
-            ("channels", &channels, &mut nr_channels, is_ssd, 1),
-            ("read-latency-ns", &self.read_latency_ns, &mut latency.read, is_ssd, 0),
-            ("write-latency-ns", &self.write_latency_ns, &mut latency.write, is_ssd, 0),
-            ("read-bytes-per-s", &self.read_bytes_per_s, &mut rate.read, is_ssd, 1),
-            ("write-bytes-per-s", &self.write_bytes_per_s, &mut rate.write, is_ssd, 1),
-            ("revolution-ns", &self.revolution_ns, &mut hdd.revolution_ns, is_hdd, 0),
-            ("seek-min-ns", &self.seek_min_ns, &mut hdd.seek_min_ns, is_hdd, 0),
-            ("seek-max-ns", &self.seek_max_ns, &mut hdd.seek_max_ns, is_hdd, 0),
-            ("bytes-per-s", &self.bytes_per_s, &mut hdd.bytes_per_s, is_hdd, 1),
-        ];
-        for (key, given, figure, applies, least) in all {
-            let Some(given) = given else { continue };
-            if !applies {
-                let reason = format!("is no figure of model \"{model}\"");
-                return Err(place.error(given.span(), key, reason));
+        for (figure, value) in self.figures.iter().filter(|(f, _)| f.is_of_model == of_models) {
+            let wrong = |reason: String| place.error(value.span(), figure.key, reason);
+            let given = figure_value(value.get_ref()).map_err(wrong)?;
+            if !figure.set(disk, given).map_err(wrong)? {
+                let model = self.model.get_ref();
+                return Err(wrong(format!("is no figure of model \"{model}\"")));
             }
-            if *given.get_ref() < least {
-                return Err(place.error(given.span(), key, "must not be 0"));
-            }
-            *figure = *given.get_ref();
-        }
-        ssd.channels = nr_channels as u32;
-        match kind {
-            DiskKind::Ssd(spec) => *spec = ssd,
-            DiskKind::Hdd(spec) => *spec = hdd,
-            DiskKind::Ram => {}
         }
         Ok(())
+    }
+}
+
+/// A value as figures have them.
+fn figure_value(value: &toml::Value) -> Result<FigureValue<'_>, String> {
+    match value {
+        toml::Value::Integer(number) => match u64::try_from(*number) {
+            Ok(number) => Ok(FigureValue::Number(number)),
+            Err(_) => Err(format!("invalid value: {number} is negative")),
+        },
+        toml::Value::Boolean(flag) => Ok(FigureValue::Flag(*flag)),
+        toml::Value::String(word) => Ok(FigureValue::Word(word)),
+        other => Err(format!("invalid value: a {} is no figure", other.type_str())),
     }
 }
 

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::Path;
 
+use highwater_core::compaction;
 use highwater_core::config::Policy;
 use highwater_core::host::{CpuId, Cx, EventSink, Solo};
 use highwater_core::page::{MAX_ORDER, MigrateType, Order, Pfn};
@@ -28,7 +29,7 @@ use super::survey::Survey;
 use super::tally::{EventKind, Tally};
 use crate::error::InputError;
 
-/// Nanoseconds between two runs of a CPU's statistics worker (spec 01 §10.6).
+/// Nanoseconds between two runs of a CPU's statistics worker (rules/per-cpu-lists#decay).
 const STAT_INTERVAL_NS: u64 = 1_000_000_000;
 /// Frees held back per CPU at most; a list free is one page vector or a bulk unmap.
 const HELD_BACK_MAX: usize = 4096;
@@ -440,20 +441,15 @@ impl ZoneFree {
         self.nr_free.iter().enumerate().map(|(order, n)| n << order).sum()
     }
 
-    /// Fragmentation index of an order, thousandths (spec 03): −1000 if a block is free, else
-    /// towards 0 if memory is short and towards 1000 if it is in small pieces.
+    /// Fragmentation index of an order, thousandths (rules/compaction#fragmentation-index): −1000
+    /// if a block is free, else towards 0 if memory is short and towards 1000 if it is in small
+    /// pieces.
     pub fn fragmentation_index(&self, order: usize) -> i64 {
-        let blocks: u64 = self.nr_free.iter().sum();
-        if blocks == 0 {
-            return 0;
-        }
-        if self.nr_free[order..].iter().any(|&n| n > 0) {
-            return -1000;
-        }
-        1000 - ((1000 + self.nr_pages() * 1000 / (1 << order)) / blocks) as i64
+        compaction::fragmentation_index(Order(order as u8), &self.nr_free)
     }
 
-    /// Share of free memory that is in blocks too small for an order, thousandths (spec 03).
+    /// Share of free memory that is in blocks too small for an order, thousandths
+    /// (rules/compaction#unusable-index).
     pub fn unusable_index(&self, order: usize) -> u64 {
         let free = self.nr_pages();
         if free == 0 {
@@ -470,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragmentation_of_spec_03() {
+    fn indices_of_free_memory() {
         let mut zone = ZoneFree {
             node: 0,
             zone: "Normal".to_owned(),

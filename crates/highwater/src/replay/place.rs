@@ -448,7 +448,7 @@ fn mergeable(migratetype: u8) -> MigrateType {
     }
 }
 
-/// Do this policy's per-CPU lists hold blocks of an order (spec 01 §10.1)?
+/// Do this policy's per-CPU lists hold blocks of an order (rules/per-cpu-lists#shape)?
 fn holds(policy: &Policy, order: u8) -> bool {
     match policy.pcp.lists {
         PcpLists::Order0 => order == 0,

@@ -222,8 +222,8 @@ fn captured(zoneinfo: &Zoneinfo, files: &[PathBuf]) -> Result<Shape, InputError>
     Ok(Shape { machine, source: MachineSource::Captured, pcp_sizes })
 }
 
-/// Transparent huge pages raise the watermarks (spec 01 §2.3): which setting gives marks nearer to
-/// the captured ones?
+/// Transparent huge pages raise the watermarks (rules/watermarks#thp-min-free): which setting
+/// gives marks nearer to the captured ones?
 fn captured_thp(machine: &Machine, zones: &[&ZoneinfoZone]) -> Thp {
     let Some(policy) = highwater_core::config::preset("6.1") else { return Thp::Always };
     let distance = |thp: Thp| {
@@ -270,8 +270,8 @@ fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     Ok(Shape { machine, source: MachineSource::Inferred, pcp_sizes: vec![sizes] })
 }
 
-/// Least memory of a zone whose per-CPU lists have this batch (spec 01 §2.7), with a tenth for what
-/// is not managed.
+/// Least memory of a zone whose per-CPU lists have this batch (rules/per-cpu-lists#sizes), with a
+/// tenth for what is not managed.
 fn pages_for_batch(batch: u32) -> u64 {
     // batch + 1 is the power of two at or below b + b/2, b a fourth of managed/1024.
     let least = u64::from(batch) + 1;

@@ -114,10 +114,10 @@ impl Survey {
     }
 }
 
-/// The largest batch (spec 01 §2.7).
+/// The largest batch (rules/per-cpu-lists#sizes).
 const BATCH_MAX: u32 = 63;
 
-/// Orders that some kernel's per-CPU lists hold (spec 01 §10.1).
+/// Orders that some kernel's per-CPU lists hold (rules/per-cpu-lists#shape).
 pub(super) fn has_lists(order: u8) -> bool {
     order <= 3 || order == 9
 }
@@ -240,8 +240,8 @@ impl Surveyor {
         }
     }
 
-    /// A batch is one less than a power of two, and a refill takes `batch >> order` blocks (spec 01
-    /// §2.7, §10.3).
+    /// A batch is one less than a power of two, and a refill takes `batch >> order` blocks
+    /// (rules/per-cpu-lists#sizes, rules/per-cpu-lists#refill).
     fn end_refill(&mut self, cpu: u32) {
         let Some(((_, order, _), blocks)) = self.cpus.entry(cpu).or_default().refill.take() else {
             return;

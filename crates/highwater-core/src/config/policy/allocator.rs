@@ -6,7 +6,7 @@ policy! {
     /// Per-CPU page lists.
     PcpPolicy {
         /// Which orders per-CPU lists hold, in how many lists.
-        // spec 01 §10.1
+        // rules/per-cpu-lists#shape
         lists: PcpLists = Order0 {
             /// Order 0, one list per type: 3.
             Order0,
@@ -46,7 +46,7 @@ policy! {
             Operations,
         },
         /// How batch and high of per-CPU lists are computed.
-        // spec 01 §2.7
+        // rules/per-cpu-lists#sizes
         sizing: PcpSizing = SixBatches {
             /// high = 6 batches, batch from at most half a MiB (4.3).
             SixBatches,
@@ -72,14 +72,14 @@ policy! {
         /// The exact watermark test for orders above 0.
         test: WatermarkTest = HalvedMarks {
             /// Some block of the order is on a usable list (6.1).
-            // spec 01 §6.1
+            // rules/watermarks#exact-test
             FreeBlock,
             /// Free pages in large enough blocks against halved marks (4.3).
-            // spec 01 §6.4
+            // rules/watermarks#halved-marks
             HalvedMarks,
         },
         /// How far requests may dip below the minimum.
-        // spec 01 §6.1, §6.5
+        // rules/watermarks#effective-min
         reserves: MinReserveRule = Legacy {
             /// HIGH 1/2, HARDER 1/4 more; no OOM discount (4.3, 4.5).
             Legacy,
@@ -98,7 +98,7 @@ policy! {
         /// Upper bound of the computed `min_free_kbytes`: 64 MiB (up to 5.4), 256 MiB.
         min_free_kbytes_max: u64 = 65_536 in (128..=1_073_741_824; 128, 65_536, 262_144),
         /// A fragmenting fallback raises the watermarks for a while (5.0 on).
-        // spec 01 §9.6
+        // rules/watermarks#boost
         boost: bool = false,
     }
 }
@@ -107,15 +107,15 @@ policy! {
     /// Zonelists and their scan.
     ZonelistPolicy {
         /// Zones found full are skipped for a second: the zonelist cache of study 000.
-        // spec 01 §12
+        // rules/zonelist-cache#data
         cache: bool = false,
         /// The zones of a node take turns, each for as many pages as lie between its low and high
         /// watermarks (4.3).
-        // spec 01 §11.7
+        // rules/allocation#fair-zones
         fair: bool = true,
         /// What a node that begins a new distance gets as its load, by which nodes at the same
         /// distance are told apart.
-        // spec 01 §3
+        // rules/zones#node-order
         node_load: NodeLoad = NodesLeft {
             /// The number of nodes that have no place in the list yet (4.3).
             NodesLeft,
@@ -131,15 +131,15 @@ policy! {
 
 policy! {
     /// The slow path of an allocation.
-    // spec 01 §11
+    // rules/slow-path#restart
     SlowPathPolicy {
         /// What ends the rounds of compaction and reclaim that an allocation goes through.
         rounds: SlowPathRounds = WhileProgress {
             /// No more progress, or as much reclaimed as was asked for; nothing is counted (4.3).
-            // spec 01 §11.7
+            // rules/slow-path#v43
             WhileProgress,
             /// Counters of rounds without progress and of compactions.
-            // spec 01 §11.1 to §11.6
+            // rules/slow-path#reclaim-retry, rules/slow-path#compact-retry
             Counted,
         },
         /// Compaction that was deferred counts as a stall, and the lists are tried again after it;

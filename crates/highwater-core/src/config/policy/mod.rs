@@ -29,7 +29,7 @@ pub use throttle::*;
 
 policy! {
     /// Everything that distinguishes one kernel's memory management from another's.
-    // spec 01 §15
+    // rules/allocator-versions#bundles
     Policy {
         /// Name shown in reports.
         name: String,
@@ -38,7 +38,7 @@ policy! {
         /// Watermarks.
         watermark: WatermarkPolicy,
         /// How another type's block is chosen and claimed.
-        // spec 01 §9.3, §9.4
+        // rules/buddy#fallback, rules/buddy#fallback-v43
         fallback: FallbackRule = Largest {
             /// Largest block; claimed iff half is free; stolen pages to list heads (4.3).
             Largest,
@@ -53,7 +53,7 @@ policy! {
             HighAtomic,
         },
         /// What stops blocks of different pageblock types from merging at order 9 and above.
-        // spec 01 §8
+        // rules/buddy#merge-types
         merge: MergeRule = NotIsolated {
             /// Only that one is isolated (up to 5.17).
             NotIsolated,

@@ -8,7 +8,7 @@ policy! {
     /// Page reclaim and what feeds it.
     ReclaimPolicy {
         /// Where LRU lists live.
-        // spec 02 §1
+        // rules/lru#topology
         lru: LruTopology = Zone {
             /// One set a zone (up to 4.7).
             Zone,
@@ -23,7 +23,7 @@ policy! {
             SetReferenced,
         },
         /// What weighs anonymous against file lists.
-        // spec 02 §8
+        // rules/scan-budget#rotated, rules/scan-budget#fract
         balance: BalanceRule = Rotated {
             /// Share of rotated pages (up to 5.7).
             Rotated,
@@ -31,7 +31,7 @@ policy! {
             Cost,
         },
         /// Where new anonymous pages start.
-        // spec 02 §4
+        // rules/lru#entry
         anon_new: AnonStart = Active {
             /// Active list (up to 5.8).
             Active,
@@ -39,7 +39,7 @@ policy! {
             Inactive,
         },
         /// What becomes of dirty file pages at the tail.
-        // spec 02 §11 note a
+        // rules/page-decisions#under-writeback, rules/page-decisions#dirty-page
         dirty_at_tail: DirtyAtTail = Keep {
             /// Back to the inactive list (up to 4.10).
             Keep,
@@ -48,7 +48,7 @@ policy! {
         },
         /// How the rest of a lruvec is scanned once the target is reached and the smaller of its
         /// two sides dropped, the larger one cut to the same share.
-        // spec 02 §9
+        // rules/scan-budget#proportional
         proportional: Proportional = ScanOut {
             /// The larger side to the end (5.15, 5.17).
             ScanOut,
@@ -68,8 +68,9 @@ policy! {
         file_pageout: bool = true,
         /// What decides which pages go.
         scheme: Scheme = (Scheme::TwoList) is exploratory,
-        // kswapd asks nothing yet: its questions (spec 02 §14, §15: when a node is balanced, what
-        // becomes of the order, who compacts) are a section `kswapd` here once it does.
+        // kswapd asks nothing yet: its questions (when a node is balanced, what becomes of the
+        // order, who compacts: rules/kswapd#run, rules/kswapd#inline45) are a section `kswapd` here
+        // once it does.
         /// How reclaimers are slowed down.
         throttle: ThrottlePolicy,
     }
@@ -80,7 +81,7 @@ policy! {
     CompactionPolicy {
         /// Which watermark says that a zone has a block already; and above which it has room for
         /// compaction to work in.
-        // spec 03 §2
+        // rules/compaction#suitability
         suitable_mark: SuitableMark = Low {
             /// The low one for both (4.5).
             Low,
@@ -88,7 +89,7 @@ policy! {
             ByCost,
         },
         /// For which orders the fragmentation index must say that memory is not merely short.
-        // spec 03 §1
+        // rules/compaction#fragmentation-index
         index_orders: IndexOrders = Every {
             /// For every order (4.5).
             Every,

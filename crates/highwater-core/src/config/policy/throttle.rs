@@ -1,5 +1,5 @@
-//! Switches of how reclaimers are slowed down (spec 02 §16; study 001). The steps of the study's
-//! series are presets: `series-1` to `series-8`.
+//! Switches of how reclaimers are slowed down (rules/throttling#series; study 001). The steps of
+//! the study's series are presets: `series-1` to `series-8`.
 
 use super::table::policy;
 use crate::host::HZ;
@@ -11,7 +11,7 @@ policy! {
     /// How reclaimers are slowed down. Times are timer ticks.
     ThrottlePolicy {
         /// What a reclaimer waits for that met pages under writeback at the tail.
-        // spec 02 §12 steps 1, 3
+        // rules/node-pass#pass-waits
         node_pass: NodePassWait = BatchCongestion {
             /// After each batch: kswapd and whoever met pages that should be written by now waits
             /// for congestion to clear, direct reclaim only while its zone is congested (4.5).
@@ -30,7 +30,7 @@ policy! {
         /// How long direct reclaim on a congested node waits (`node-pass = "congested"` only).
         congested_jiffies: u16 = 1 in (0..=65_535; 1, 5, 25) is exploratory,
         /// What a direct reclaimer does that finds too many pages isolated.
-        // spec 02 §10
+        // rules/throttling#isolated
         isolated: IsolatedWait = Congestion {
             /// Waits for congestion to clear, again and again until few are isolated (4.5).
             Congestion,
@@ -42,7 +42,7 @@ policy! {
         /// How long who finds too many pages isolated waits at most.
         isolated_jiffies: u16 = TENTH in (0..=65_535; 1, 5, 25),
         /// Who waits for others' progress after a node pass that brought little.
-        // spec 02 §16.3
+        // rules/throttling#progress
         no_progress: NoProgressWait = Never {
             /// Nobody.
             Never,
@@ -55,7 +55,7 @@ policy! {
         /// How long who waits for progress does so at most.
         no_progress_jiffies: u16 = TENTH in (0..=65_535; 1, 25, 125),
         /// When a direct reclaimer's result wakes those that wait for progress.
-        // spec 02 §16.2
+        // rules/throttling#progress
         progress_wake: ProgressWake = Any {
             /// It reclaimed something.
             Any,
@@ -81,7 +81,7 @@ policy! {
         /// the node could give is waiting to be written (6.1).
         skip_unless_pending: bool = false,
         /// What an allocation does between two rounds of reclaim.
-        // spec 02 §16.1
+        // rules/throttling#retry-wait
         retry_wait: RetryWait = Congested {
             /// Nothing.
             None,
@@ -92,7 +92,7 @@ policy! {
             Congested,
         },
         /// Which devices say that they are congested.
-        // spec 04 §10.4
+        // rules/block#congestion
         devices: DeviceCongestion = Legacy {
             /// Those whose requests of a direction near the limit of the queue (before 5.0).
             Legacy,

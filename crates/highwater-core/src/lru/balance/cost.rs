@@ -50,7 +50,7 @@ const fn weights(swappiness: u64, [anon_cost, file_cost]: [u64; 2]) -> Weights {
 mod tests {
     use super::*;
 
-    /// Spec 02 §23, vector 14.
+    /// Old costs count less (rules/scan-budget#cost).
     #[test]
     fn costs_beyond_a_quarter_are_halved() {
         assert_eq!(decayed([249_990 + 32, 0], 1_000_000), [125_011, 0]);
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(decayed([250_000, 0], 1_000_000), [250_000, 0]);
     }
 
-    /// Spec 02 §23, vectors 2 to 4 (what they make of list sizes is `reclaim::budget`'s).
+    /// By rules/scan-budget#fract (what weights make of list sizes is `reclaim::budget`'s).
     #[test]
     fn weights_23_2_to_23_4() {
         let table = [

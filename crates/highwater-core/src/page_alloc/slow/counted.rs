@@ -1,5 +1,5 @@
-//! Rounds that are counted (spec 01 §11.1 to §11.6): so many without progress, so many compactions
-//! of each priority, then the OOM killer.
+//! Rounds that are counted (rules/slow-path#restart to rules/slow-path#no-page): so many without
+//! progress, so many compactions of each priority, then the OOM killer.
 
 use super::wait_for_killer;
 use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
@@ -82,7 +82,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// §11.1.
+    /// Down to the minimum, then early compaction for large requests: moving pages is cheaper than
+    /// throwing them out (rules/slow-path#restart, rules/slow-path#early-compaction).
     fn first_attempt<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -125,7 +126,8 @@ impl<H: Host> PageAllocator<H> {
         Step::Next
     }
 
-    /// §11.2 to §11.5.
+    /// One round with the task's privileges: a pass, reclaim, compaction, and whether another round
+    /// is worth it (rules/slow-path#retry).
     fn retry<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -187,7 +189,7 @@ impl<H: Host> PageAllocator<H> {
         self.out_of_memory(cx, relief, req, state)
     }
 
-    /// §11.5.
+    /// Kills, unless somebody else does or enough was freed meanwhile (rules/slow-path#oom).
     fn out_of_memory<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -237,7 +239,8 @@ impl<H: Host> PageAllocator<H> {
         Step::NoPage
     }
 
-    /// §11.6.
+    /// The end, but for NOFAIL requests that can wait: they take from the reserve or go round again
+    /// (rules/slow-path#no-page, rules/slow-path#nofail).
     fn no_page<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -278,7 +281,7 @@ impl<H: Host> PageAllocator<H> {
             && req.candidates().all(|(_, e)| !cx.mems_allowed().contains(e.node))
     }
 
-    /// Is another round of reclaim worth it (§11.4)?
+    /// Is another round of reclaim worth it (rules/slow-path#reclaim-retry)?
     fn should_reclaim_retry<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -324,7 +327,8 @@ impl<H: Host> PageAllocator<H> {
         })
     }
 
-    /// Is another compaction worth it, perhaps at a higher priority (§11.4)?
+    /// Is another compaction worth it, perhaps at a higher priority
+    /// (rules/slow-path#compact-retry)?
     fn should_compact_retry<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,

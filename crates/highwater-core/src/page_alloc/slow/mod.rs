@@ -1,4 +1,5 @@
-//! The slow path: wake kswapd, dip into reserves, compact, reclaim, kill, give up (spec 01 §11).
+//! The slow path: wake kswapd, dip into reserves, compact, reclaim, kill, give up
+//! (rules/slow-path#restart).
 //!
 //! A request comes here whose fast path found nothing. It goes through rounds, each of which asks
 //! for [`Relief`] and tries again; which steps a round has, in which order and what ends them is the
@@ -95,7 +96,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Up to 5.15: is more than half of what a zone could give waiting to be written (spec 02 §16.1)?
+    /// Up to 5.15: is more than half of what a zone could give waiting to be written
+    /// (rules/throttling#retry-wait)?
     fn waits_for_writes<R: Relief<H>>(&self, relief: &R, zone: &Zone<H>) -> bool {
         if self.policy.reclaim.throttle.retry_wait != RetryWait::WritePending {
             return false;

@@ -10,7 +10,7 @@ use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::Zone;
 
 impl<H: Host> PageAllocator<H> {
-    /// One wake per change of node along the zonelist (§11.1).
+    /// One wake per change of node along the zonelist (rules/slow-path#wake-kswapd).
     pub(super) fn wake_all_kswapds<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -26,8 +26,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// §11.3: reclaim, then try again, the second time after giving back what lies idle. Tells how
-    /// many pages were reclaimed.
+    /// Reclaims, then tries again, the second time after giving back what lies idle
+    /// (rules/slow-path#direct-reclaim). Tells how many pages were reclaimed.
     pub(super) fn direct_reclaim<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -51,7 +51,7 @@ impl<H: Host> PageAllocator<H> {
         (reclaimed, page)
     }
 
-    /// §11.4: compaction at one priority.
+    /// Compaction at one priority, then a pass (rules/slow-path#direct-compaction).
     pub(super) fn direct_compact<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -86,7 +86,8 @@ impl<H: Host> PageAllocator<H> {
         (result, page)
     }
 
-    /// Pages reclaim could free from a zone, by its counters; if none, what is free (§11.4).
+    /// Pages reclaim could free from a zone, by its counters; if none, what is free
+    /// (rules/slow-path#reclaim-retry).
     pub(crate) fn reclaimable(&self, zone: &Zone<H>, can_swap: bool) -> u64 {
         let stat = |item: ZoneStat| zone.stats.read(item as usize);
         let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);

@@ -1,5 +1,5 @@
-//! Rounds for as long as there is progress (4.3; spec 01 §11.7): nothing is counted but the pages
-//! reclaimed, and there are waits for congestion between rounds.
+//! Rounds for as long as there is progress (4.3; rules/slow-path#v43): nothing is counted but the
+//! pages reclaimed, and there are waits for congestion between rounds.
 
 use super::wait_for_killer;
 use crate::host::{Cx, HZ, Host, Lock, TaskFlags};

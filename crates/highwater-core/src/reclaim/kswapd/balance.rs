@@ -1,4 +1,4 @@
-//! Balancing a node, as kswapd of 6.1 does (spec 02 §14.2, §14.5).
+//! Balancing a node, as kswapd of 6.1 does (rules/kswapd#balanced, rules/kswapd#run).
 //!
 //! A node is balanced for an order if any of its zones is: a request may be served from each of them. kswapd
 //! goes through priorities 12 to 1 until it is. The priority is how desperate it is: at 12 a pass looks at a
@@ -38,7 +38,8 @@ fn step_target(high_marks: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// True if any zone up to `highest` has blocks of an order above its high mark (§14.2).
+    /// True if any zone up to `highest` has blocks of an order above its high mark
+    /// (rules/kswapd#balanced).
     pub(in crate::reclaim) fn node_is_balanced(
         &self,
         node: NodeId,

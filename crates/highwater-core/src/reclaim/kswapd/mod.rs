@@ -12,8 +12,8 @@
 //! | the same, kswapd sleeps | [`Kswapd::wants_wake`]: is there anything to do | unless hopeless, or balanced and not boosted |
 //! | the task, [`Kernel::run_kswapd`] | [`Kswapd::live`]: sleep, fetch the request, run, again | balance, nap, sleep if still balanced |
 //!
-//! Within `live` each model has its own answers to these (the rules of all of them:
-//! rules/kswapd.md):
+//! Within `live` each model has its own answers to these (rules/kswapd#main-loop,
+//! rules/kswapd#inline45, rules/kswapd#kcompactd46):
 //!
 //! | question | 4.5 | 4.6 | 6.1 |
 //! |---|---|---|---|

@@ -1,4 +1,5 @@
-//! Waits for devices that are congested, up to 5.15 (spec 02 §16.1, spec 04 §10.4).
+//! Waits for devices that are congested, up to 5.15 (rules/throttling#congestion-wait,
+//! rules/block#congestion-waits).
 //!
 //! Only a device that clears its flag ends such a wait early. Devices that never set it (all local
 //! ones since 5.0) turn the unconditional wait into a sleep of full length and the conditional one

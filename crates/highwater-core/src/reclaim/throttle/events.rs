@@ -1,4 +1,4 @@
-//! Waits for what others do (spec 02 §16.3, §16.4).
+//! Waits for what others do (rules/throttling#variants, rules/throttling#reasons).
 //!
 //! | reason | woken by |
 //! |---|---|
@@ -52,7 +52,7 @@ pub(super) const fn usec(jiffies: u64) -> u32 {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Sleeps as the policy says (§16.4).
+    /// Sleeps as the policy says (rules/throttling#reasons).
     pub(crate) fn reclaim_throttle(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {
         let _phase = cx.phase(Phase::Throttle);
         let task = cx.flags();
@@ -151,7 +151,8 @@ impl<H: Devices> Kernel<H> {
         self.reclaim.node(node).reclaim_wait[reason as usize].wake_all(cx.host, cx.cpu());
     }
 
-    /// Writeback of pages of a node ended: wakes who waits for that (§16.4). From interrupts.
+    /// Writeback of pages of a node ended: wakes who waits for that
+    /// (rules/throttling#writeback-wake). From interrupts.
     #[inline]
     pub(crate) fn account_writeback_end(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
         let state = self.reclaim.node(node);
@@ -177,7 +178,7 @@ mod tests {
         assert!(!enough_written(10_096, 10_000, 3));
         assert!(enough_written(10_097, 10_000, 3));
         assert!(enough_written(10_201, 10_000, 4), "the bar was passed before the fourth came");
-        // Spec 04 §14, vector 10.
+        // The example of rules/writeback#reclaim-hook.
         assert!(!enough_written(1128, 1000, 4) && enough_written(1129, 1000, 4));
     }
 

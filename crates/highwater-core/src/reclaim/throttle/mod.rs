@@ -1,4 +1,4 @@
-//! Slowing reclaimers down (spec 02 §16).
+//! Slowing reclaimers down (rules/throttling#series).
 //!
 //! A reclaimer that meets only pages it can do nothing with sleeps until something changes, or for a
 //! while. Which waits there are, how long they last and what ends them is the policy's
@@ -51,7 +51,7 @@ enum Outcome {
 }
 
 /// What a direct reclaimer calls for that has reclaimed `reclaimed` pages so far and scanned
-/// `scanned` at this priority (§16.3).
+/// `scanned` at this priority (rules/throttling#progress).
 const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed: u64) -> Outcome {
     let is_progress = match policy.progress_wake {
         ProgressWake::Any => reclaimed > 0,
@@ -105,7 +105,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Draws the conclusions of a pass over a node (§12 steps 1 to 3).
+    /// Draws the conclusions of a pass over a node (rules/node-pass#node-flags).
     pub(super) fn throttle_after_pass(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
         let policy = self.throttle_policy();
         if policy.node_pass == NodePassWait::BatchCongestion {
@@ -193,8 +193,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Between two rounds of an allocation (§16.1): waits for devices, if the policy has
-    /// allocations do so, and, where `zone` is given, if that is congested.
+    /// Between two rounds of an allocation (rules/throttling#retry-wait): waits for devices, if the
+    /// policy has allocations do so, and, where `zone` is given, if that is congested.
     pub(crate) fn retry_wait(&self, cx: &Cx<'_, H>, jiffies: u64, zone: Option<&Zone<H>>) {
         match (self.throttle_policy().retry_wait, zone) {
             (RetryWait::WritePending, None) => self.congestion_wait(cx, jiffies),

@@ -205,7 +205,7 @@ fn a_page_whose_slot_lost_its_use_is_not_written() {
     k.put_page(cx, folio);
 }
 
-/// Vector 21: total 1000, free 499 is full, 500 is not.
+/// Total 1000, free 499 is full, 500 is not (rules/swap#full).
 #[test]
 fn half_is_not_full() {
     let host = Solo::default();

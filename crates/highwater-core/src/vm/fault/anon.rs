@@ -1,4 +1,4 @@
-//! First use of anonymous memory (spec 04 §2.2).
+//! First use of anonymous memory (rules/faults#anon).
 
 use super::{Pass, Step};
 use crate::config::AnonStart;

@@ -1,4 +1,4 @@
-//! Writes to pages that are mapped read-only (spec 04 §2.3).
+//! Writes to pages that are mapped read-only (rules/faults#write-protected).
 //!
 //! There is no fork: an anonymous page has one owner, so a write makes its entry writable. Copies
 //! are made of the zero page and of pages of private file mappings.

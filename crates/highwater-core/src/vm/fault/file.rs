@@ -1,4 +1,5 @@
-//! Faults on files: fault-around, misses, private copies, shared writes (spec 04 §2.4, §2.5).
+//! Faults on files: fault-around, misses, private copies, shared writes (rules/faults#file-read,
+//! rules/faults#file-write).
 
 use alloc::sync::Arc;
 
@@ -312,7 +313,7 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use super::*;
 
-    /// Spec 04 §14, vector 13.
+    /// Up to 16 pages, within the area and the table (rules/faults#fault-around).
     #[test]
     fn fault_around_keeps_to_area_and_table() {
         assert_eq!(fault_around(0x1005, 0x1000, 0x2000), (0x1000, 0x100f));

@@ -1,4 +1,4 @@
-//! What all faults share (spec 04 §2.1), and how a page is entered into a table.
+//! What all faults share (rules/faults#frame), and how a page is entered into a table.
 
 use alloc::sync::Arc;
 

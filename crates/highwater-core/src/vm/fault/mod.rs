@@ -1,4 +1,4 @@
-//! Faults (spec 04 §2): what happens when a program uses its memory.
+//! Faults (rules/faults#frame): what happens when a program uses its memory.
 //!
 //! [`touch`] is the processor: it sets bits in entries that allow the access, and faults on others.
 //! [`frame`] is what all faults share: the lock, the area, the counts, going round again. Which kind

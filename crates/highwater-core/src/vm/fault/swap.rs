@@ -1,4 +1,4 @@
-//! Bringing a page back from swap (spec 04 §2.6, §9.4).
+//! Bringing a page back from swap (rules/swap#swap-in).
 
 use super::{Pass, Step};
 use crate::config::AnonStart;

@@ -1,4 +1,5 @@
-//! Which slots a fault reads besides its own, where addresses decide it (spec 04 §9.5).
+//! Which slots a fault reads besides its own, where addresses decide it
+//! (rules/swap#readahead-by-address).
 //!
 //! Without disks among the swap areas the pages around the fault's address are read, as far as their
 //! entries name slots; the region keeps the history. With a disk [`crate::swap`] reads the slots around.
@@ -112,7 +113,7 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use super::*;
 
-    /// Vector 20: places.
+    /// Before, after or around the fault, as the last ones went (rules/swap#readahead-by-address).
     #[test]
     fn a_window_lies_where_the_faults_go() {
         let bounds = |at: u32| at / 512 * 512..at / 512 * 512 + 512;

@@ -215,7 +215,7 @@ fn accesses_need_an_area_that_allows_them() {
     assert_eq!(stage.read(read_only), Err(Error::Killed));
 }
 
-/// Spec 04 §14, vector 18.
+/// Tables are made by faults, not by mmap (rules/faults#page-tables, rules/faults#table-freeing).
 #[test]
 fn tables_come_with_the_first_fault_and_go_with_their_range() {
     let host = Solo::default();
@@ -258,7 +258,7 @@ fn a_space_gives_everything_back() {
     assert_eq!((stage.node(NodeStat::AnonPages), stage.node(NodeStat::PageTablePages)), (0, 0));
 }
 
-/// Spec 04 §14, vector 24.
+/// A major fault of rules/faults#frame: read-around, then fault-around when it is tried again.
 #[test]
 fn a_major_file_fault_reads_around_and_maps_around() {
     let host = Solo::default();
@@ -267,7 +267,7 @@ fn a_major_file_fault_reads_around_and_maps_around() {
     let at = stage.map_file(&open, 256, AreaFlags::READ | AreaFlags::SHARED);
     assert_eq!(stage.read(at + 100), Ok(Fault::Major));
     assert_eq!(stage.faults(), (2, 1));
-    // The window is 84..116, its mark at 108 (vector 12).
+    // The window is 84..116, its mark at 108 (rules/readahead#mmap-miss).
     assert_eq!(open.file.nr_pages(), 32);
     let around: Vec<u32> = (96..112).filter(|&page| page != 108).collect();
     assert_eq!(stage.mapped(at, 256), around, "the retry maps what lies in the 64 KiB");

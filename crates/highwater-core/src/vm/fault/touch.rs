@@ -1,4 +1,4 @@
-//! The processor's side: accesses (spec 04 §2.1).
+//! The processor's side: accesses (rules/faults#access).
 
 use super::{Access, Fault, Touched};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};

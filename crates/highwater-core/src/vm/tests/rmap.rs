@@ -1,4 +1,4 @@
-//! Reverse mapping (spec 04 §4).
+//! Reverse mapping (rules/rmap#places).
 
 use super::*;
 use crate::host::Cost;

@@ -1,4 +1,4 @@
-//! munmap, zap, gather, exit (spec 04 §14, vectors 14 to 16, 18, 19).
+//! munmap, zap, gather, exit (rules/unmap#pipeline).
 
 use super::*;
 use crate::config::UnmapYoung;
@@ -6,7 +6,8 @@ use crate::host::{Cost, Lock};
 use crate::sync::order::LockClass;
 use crate::vm::{Gather, gather};
 
-/// The state of a page as spec 04 writes it: inactive or active, referenced or not.
+/// The state of a page as rules/unmap#mark-accessed writes it: inactive or active, referenced or
+/// not.
 fn state(page: &Page) -> &'static str {
     match (page.is(PageFlags::ACTIVE), page.is(PageFlags::REFERENCED)) {
         (false, false) => "Iu",
@@ -22,7 +23,7 @@ fn policy(unmap_young: UnmapYoung) -> Policy {
     policy
 }
 
-/// Vector 14, the line of study 003: mapped, touched and unmapped three times.
+/// The line of study 003 (rules/unmap#young): mapped, touched and unmapped three times.
 #[test]
 fn a_young_file_page_is_transferred_as_the_policy_says() {
     for (rule, more, want, activated) in [
@@ -58,7 +59,7 @@ fn an_old_entry_transfers_nothing() {
     assert_eq!(state(stage.page(folios[0])), "Iu");
 }
 
-/// Vector 15: takings of `lru_lock` while 512 pages go.
+/// Takings of `lru_lock` while 512 pages go (rules/unmap#young-cost).
 #[test]
 fn activation_takes_the_lru_lock_once_a_batch() {
     for (rule, batch, takings, activated) in [
@@ -82,7 +83,7 @@ fn activation_takes_the_lru_lock_once_a_batch() {
     }
 }
 
-/// Vector 16, the capacity: 8 + 19 * 510.
+/// The capacity (rules/unmap#gather): 8 + 19 * 510.
 #[test]
 fn a_gather_holds_9698_pages_and_keeps_its_batches() {
     let host = Solo::default();
@@ -105,7 +106,7 @@ fn a_gather_holds_9698_pages_and_keeps_its_batches() {
     assert_eq!(stage.nr_free(), free, "pages and batch pages are free again");
 }
 
-/// Vector 16: no batch page is to be had.
+/// No batch page is to be had (rules/unmap#gather).
 #[test]
 fn a_gather_without_batch_pages_flushes_every_8() {
     let host = Solo::default();
@@ -129,7 +130,7 @@ fn a_gather_without_batch_pages_flushes_every_8() {
     assert_eq!(gather::MAX_BATCHES, 19);
 }
 
-/// Vector 16, file pages.
+/// File pages (rules/unmap#gather).
 #[test]
 fn dirty_file_tables_are_flushed_one_by_one_and_clean_ones_at_the_end() {
     let flushes = |host: &Solo| (host.charged(Cost::TlbFull), host.charged(Cost::TlbPage));
@@ -155,7 +156,7 @@ fn dirty_file_tables_are_flushed_one_by_one_and_clean_ones_at_the_end() {
     assert_eq!(flushes(&host), (2, 1 + 1), "one page, then one for the table");
 }
 
-/// Vector 18.
+/// Tables that nothing else can use go too (rules/faults#table-freeing).
 #[test]
 fn tables_go_with_the_range_that_only_they_cover() {
     let host = Solo::default();
@@ -176,7 +177,7 @@ fn tables_go_with_the_range_that_only_they_cover() {
     assert_eq!(stage.nr_free(), free);
 }
 
-/// Vector 19.
+/// Frames come back in the order of their pages (rules/unmap#reuse-order).
 #[test]
 fn freed_pages_are_reused_in_their_order() {
     let host = Solo::default();

@@ -1,8 +1,8 @@
 //! Names of request flags, as tracepoints print them, and their bits.
 //!
-//! Bits are those of spec 01 §4 (Linux 6.1, without `__GFP_NOLOCKDEP`). A trace of another kernel is read by name, so
-//! that a name means the same whatever bit that kernel gave it; only the remainder that a kernel prints as a number is
-//! taken as it is.
+//! Bits are those of rules/requests#gfp-bits (Linux 6.1, without `__GFP_NOLOCKDEP`). A trace of
+//! another kernel is read by name, so that a name means the same whatever bit that kernel gave it;
+//! only the remainder that a kernel prints as a number is taken as it is.
 
 use std::collections::BTreeMap;
 
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn combinations_have_the_bits_of_the_specification() {
-        // Sums written out by hand from the bit list of spec 01 §4.
+        // Sums written out by hand from the bit list of rules/requests#gfp-bits.
         for (name, bits) in [
             ("GFP_ATOMIC", 0xa20),
             ("GFP_NOWAIT", 0x800),

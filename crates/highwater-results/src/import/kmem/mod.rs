@@ -9,8 +9,9 @@
 //! perf       <comm>  <pid>/<tid>   [cpu]        secs.frac: kmem:mm_page_free: page=.. pfn=6256 order=1
 //! ```
 //!
-//! `(tgid)` and `flags` may be absent. Steps of one line: `header` finds the columns, `fields` the `key=value` pairs,
-//! [`gfp`] turns flag names into bits. The events are those of spec 01 §13 (Linux 6.1, and back to about 4.0).
+//! `(tgid)` and `flags` may be absent. Steps of one line: `header` finds the columns, `fields` the
+//! `key=value` pairs, [`gfp`] turns flag names into bits. The events are those of
+//! rules/kmem-traces#events (Linux 6.1, and back to about 4.0).
 
 mod fields;
 pub mod gfp;
@@ -44,7 +45,7 @@ pub enum KmemKind {
         order: u8,
         /// Type asked for.
         migratetype: u8,
-        /// Request bits as in spec 01 §4.
+        /// Request bits (rules/requests#gfp-bits).
         gfp: u32,
     },
     /// `mm_page_alloc` that returned nothing (pfn -1, or a null page).
@@ -53,7 +54,7 @@ pub enum KmemKind {
         order: u8,
         /// Type asked for.
         migratetype: u8,
-        /// Request bits as in spec 01 §4.
+        /// Request bits (rules/requests#gfp-bits).
         gfp: u32,
     },
     /// `mm_page_free`.
@@ -105,9 +106,9 @@ pub enum KmemKind {
     },
 }
 
-/// Largest block order (spec 01 §1).
+/// Largest block order (rules/kmem-traces#fields).
 pub const ORDER_MAX: u8 = 10;
-/// Largest migrate type: ISOLATE of a build with CMA (spec 01 §1).
+/// Largest migrate type: ISOLATE of a build with CMA (rules/kmem-traces#fields).
 pub const MIGRATETYPE_MAX: u8 = 5;
 /// Frames are below this: 4 PiB of memory, beyond x86-64's physical addresses of its time.
 pub const PFN_LIMIT: u64 = 1 << 40;

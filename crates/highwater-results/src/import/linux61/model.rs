@@ -254,7 +254,7 @@ pub struct ZoneBlocks {
     pub free_blocks: [u64; 11],
 }
 
-/// Linux's zone names on x86-64, in zone index order (spec 01 §1).
+/// Linux's zone names on x86-64, in zone index order (rules/kmem-traces#proc-texts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[allow(missing_docs)] // The names are Linux's own.
 pub enum ZoneName {

@@ -1,4 +1,4 @@
-//! The texts that Linux prints under `/proc` about its memory (spec 01 §14).
+//! The texts that Linux prints under `/proc` about its memory (rules/kmem-traces#proc-texts).
 //!
 //! [`Zoneinfo`], [`Buddyinfo`], [`PageTypeInfo`] and [`Vmstat`] each have `parse(name, text)` and `read(path)`. They
 //! keep what the file says in plain structs, in the order of the file, with zones by node number and name. Lines that
@@ -15,7 +15,7 @@ pub use pagetypeinfo::{BlockCount, PageTypeInfo, PageblockCounts, TypeFreeBlocks
 pub use vmstat::Vmstat;
 pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
 
-/// Block orders that the texts list: 0 to 10 (spec 01 §1).
+/// Block orders that the texts list: 0 to 10 (rules/kmem-traces#buddyinfo).
 pub const NR_ORDERS: usize = 11;
 
 /// Zones that a machine can have: five on each of 1024 nodes. Bounds the search for a zone that is given twice.

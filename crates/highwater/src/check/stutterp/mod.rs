@@ -11,11 +11,11 @@
 //! | shares of many events, such as anonymous pages of those scanned | within 10 percentage points |
 //! | shares of few waits: by reason, at once, timed out | within 10 points, or what chance makes of so few |
 //!
-//! The factor is what the benchmark itself varies by from run to run, as its author reports it (spec 05
-//! §5: worst stalls of 24 and 12 s in one test). Of `n` waits a share `p` has a standard error of
-//! `sqrt(p (1 - p) / n)`, here and there; waits come in bursts, of which the members are alike, so the
-//! error of the difference is doubled, and two of that are allowed. No tolerance is of a particular
-//! figure.
+//! The factor is what the benchmark itself varies by from run to run, as its author reports it
+//! (rules/benchmarks#run-to-run: worst stalls of 24 and 12 s in one test). Of `n` waits a share `p`
+//! has a standard error of `sqrt(p (1 - p) / n)`, here and there; waits come in bursts, of which
+//! the members are alike, so the error of the difference is doubled, and two of that are allowed.
+//! No tolerance is of a particular figure.
 //!
 //! Nothing here knows a file: workers, sizes, machine and disks come from its fields.
 

@@ -34,7 +34,7 @@ const WORKERS_PER_CPU: u32 = 4;
 const WORKERS_NEEDED: u32 = 3;
 /// Most workers of a step.
 const WORKERS_MAX: u32 = 4096;
-/// Files of the reader, as mmtests has it (spec 05 §1.3).
+/// Files of the reader, as mmtests has it (rules/benchmarks#stutterp-reader).
 const READER_FILES: u32 = 32;
 /// Most of them.
 const READER_FILES_MAX: u32 = 4096;

@@ -30,7 +30,8 @@ use crate::explain::ledger;
 const DISK: DeviceId = DeviceId(0);
 /// Ten seconds.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
-/// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB (spec 05 §1.3).
+/// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB
+/// (rules/benchmarks#stutterp-scaled).
 const READER_SHARE: u64 = 80;
 
 type Timed<T> = (T, TaskTimes);

@@ -126,7 +126,7 @@ mod tests {
     fn delays_of_all_nodes_are_counted_together() {
         let stalls = Stalls::default();
         let sink = stalls.sink();
-        // Spec 05 §7, vector 14.
+        // rules/mmtests-tables#delay-histogram
         for (nid, delay) in [(0, 0), (1, 4000), (0, 0), (1, 100_000), (0, 4000), (1, 0)] {
             let event = Event::Throttled {
                 nid: NodeId(nid),

@@ -1,0 +1,233 @@
+//! What describes a disk, by the names that machine files use.
+//!
+//! A line of [`FIGURES`] is all that files have to know of a figure: its key, where it is, what it may be.
+//! Reading, writing and every message about it come from the line. The book's page "How to add a
+//! figure of a disk" goes through one.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::{DiskKind, DiskSpec, Scheduler};
+
+/// Most channels: more than any drive has queues.
+const CHANNELS_MAX: u64 = 1 << 16;
+
+/// What a figure is set to. Prints as TOML has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureValue<'a> {
+    /// A number.
+    Number(u64),
+    /// True or false.
+    Flag(bool),
+    /// One of several words.
+    Word(&'a str),
+}
+
+impl fmt::Display for FigureValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FigureValue::Number(number) => write!(f, "{number}"),
+            FigureValue::Flag(flag) => write!(f, "{flag}"),
+            FigureValue::Word(word) => write!(f, "{word:?}"),
+        }
+    }
+}
+
+/// A field that is a figure.
+trait Field {
+    fn get(&self) -> FigureValue<'static>;
+    /// Or says why not.
+    fn set(&mut self, value: FigureValue<'_>) -> Result<(), String>;
+}
+
+impl Field for u64 {
+    fn get(&self) -> FigureValue<'static> {
+        FigureValue::Number(*self)
+    }
+
+    fn set(&mut self, value: FigureValue<'_>) -> Result<(), String> {
+        let FigureValue::Number(number) = value else {
+            return Err(format!("invalid value: {value}, expected a number"));
+        };
+        *self = number;
+        Ok(())
+    }
+}
+
+impl Field for u32 {
+    fn get(&self) -> FigureValue<'static> {
+        FigureValue::Number(u64::from(*self))
+    }
+
+    fn set(&mut self, value: FigureValue<'_>) -> Result<(), String> {
+        let mut number = 0_u64;
+        Field::set(&mut number, value)?;
+        *self = u32::try_from(number).map_err(|_| format!("{number} is too large"))?;
+        Ok(())
+    }
+}
+
+impl Field for bool {
+    fn get(&self) -> FigureValue<'static> {
+        FigureValue::Flag(*self)
+    }
+
+    fn set(&mut self, value: FigureValue<'_>) -> Result<(), String> {
+        let FigureValue::Flag(flag) = value else {
+            return Err(format!("invalid value: {value}, expected true or false"));
+        };
+        *self = flag;
+        Ok(())
+    }
+}
+
+impl Field for Scheduler {
+    fn get(&self) -> FigureValue<'static> {
+        FigureValue::Word(match self {
+            Scheduler::None => "none",
+            Scheduler::Deadline => "deadline",
+        })
+    }
+
+    fn set(&mut self, value: FigureValue<'_>) -> Result<(), String> {
+        *self = match value {
+            FigureValue::Word("none") => Scheduler::None,
+            FigureValue::Word("deadline") => Scheduler::Deadline,
+            FigureValue::Word(other) => {
+                return Err(format!("unknown scheduler \"{other}\"; there are none, deadline"));
+            }
+            _ => return Err(format!("invalid value: {value}, expected a name")),
+        };
+        Ok(())
+    }
+}
+
+/// A figure, described.
+pub struct Figure {
+    /// Its name in machine files.
+    pub key: &'static str,
+    /// It belongs to a model; if not, every disk has it, with a default that the model's may decide.
+    pub is_of_model: bool,
+    range: RangeInclusive<u64>,
+    /// None: the disk's model has no such figure.
+    place: fn(&mut DiskSpec) -> Option<&mut dyn Field>,
+}
+
+impl Figure {
+    /// What a disk has; none if its model has no such figure.
+    pub fn get(&self, disk: &DiskSpec) -> Option<FigureValue<'static>> {
+        (self.place)(&mut disk.clone()).map(|field| field.get())
+    }
+
+    /// Sets it; false if the disk's model has no such figure.
+    ///
+    /// # Errors
+    /// Says what is wrong with the value.
+    pub fn set(&self, disk: &mut DiskSpec, value: FigureValue<'_>) -> Result<bool, String> {
+        let Some(field) = (self.place)(disk) else { return Ok(false) };
+        if let FigureValue::Number(number) = value
+            && !self.range.contains(&number)
+        {
+            return Err(match number {
+                0 => "must not be 0".to_owned(),
+                _ => format!("must be {} at most", self.range.end()),
+            });
+        }
+        field.set(value)?;
+        Ok(true)
+    }
+}
+
+macro_rules! figures {
+    ($($key:literal: $($field:ident).+ $(of $kind:ident)? $(in $range:expr)?,)*) => {
+        /// Every figure, in the order in which files have them.
+        pub const FIGURES: &[Figure] = &[$(Figure {
+            key: $key,
+            is_of_model: figures!(@is_of_model $($kind)?),
+            range: figures!(@range $($range)?),
+            place: figures!(@place $($field).+, $($kind)?),
+        },)*];
+    };
+    (@is_of_model) => { false };
+    (@is_of_model $kind:ident) => { true };
+    (@range) => { 0..=u64::MAX };
+    (@range $range:expr) => { $range };
+    (@place $($field:ident).+,) => { |disk| Some(&mut disk.$($field).+) };
+    (@place $($field:ident).+, $kind:ident) => {
+        |disk| match &mut disk.kind {
+            DiskKind::$kind(spec) => Some(&mut spec.$($field).+),
+            _ => None,
+        }
+    };
+}
+
+figures! {
+    "depth": depth in 1..=u32::MAX as u64,
+    "scheduler": scheduler,
+    "rotational": rotational,
+    "stable-writes": stable_writes,
+    "channels": channels of Ssd in 1..=CHANNELS_MAX,
+    "read-latency-ns": latency_ns.read of Ssd,
+    "write-latency-ns": latency_ns.write of Ssd,
+    "read-bytes-per-s": bytes_per_s.read of Ssd in 1..=u64::MAX,
+    "write-bytes-per-s": bytes_per_s.write of Ssd in 1..=u64::MAX,
+    "revolution-ns": revolution_ns of Hdd,
+    "seek-min-ns": seek_min_ns of Hdd,
+    "seek-max-ns": seek_max_ns of Hdd,
+    "bytes-per-s": bytes_per_s of Hdd in 1..=u64::MAX,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_figure_of_a_disk_can_be_read_and_set_again() {
+        let disks = [DiskSpec::nvme("n", 9), DiskSpec::hdd("h", 9), DiskSpec::ram("r", 9)];
+        let mut met = BTreeSet::new();
+        for disk in &disks {
+            for figure in FIGURES {
+                let Some(value) = figure.get(disk) else {
+                    assert!(figure.is_of_model, "{} is every disk's", figure.key);
+                    continue;
+                };
+                met.insert(figure.key);
+                let mut again = disk.clone();
+                assert_eq!(figure.set(&mut again, value), Ok(true), "{}", figure.key);
+                assert_eq!(&again, disk);
+                let other = match value {
+                    FigureValue::Number(number) => FigureValue::Number(number - 1),
+                    FigureValue::Flag(flag) => FigureValue::Flag(!flag),
+                    FigureValue::Word("none") => FigureValue::Word("deadline"),
+                    FigureValue::Word(_) => FigureValue::Word("none"),
+                };
+                assert_eq!(figure.set(&mut again, other), Ok(true));
+                assert_eq!(figure.get(&again), Some(other), "{}", figure.key);
+            }
+        }
+        assert_eq!(
+            met.len(),
+            FIGURES.len(),
+            "each figure is some disk's, and has a key of its own"
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_told_and_change_nothing() {
+        let by_key = |key| FIGURES.iter().find(|figure| figure.key == key).expect("declared");
+        let mut disk = DiskSpec::nvme("n", 9);
+        let mut refused = |key, value| by_key(key).set(&mut disk, value).unwrap_err();
+        assert_eq!(refused("depth", FigureValue::Number(0)), "must not be 0");
+        assert_eq!(refused("depth", FigureValue::Number(1 << 32)), "must be 4294967295 at most");
+        let wrong = refused("rotational", FigureValue::Number(1));
+        assert_eq!(wrong, "invalid value: 1, expected true or false");
+        assert!(refused("depth", FigureValue::Word("many")).starts_with("invalid value: \"many\""));
+        assert!(
+            refused("scheduler", FigureValue::Word("cfq")).contains("there are none, deadline")
+        );
+        assert_eq!(by_key("seek-min-ns").set(&mut disk, FigureValue::Number(1)), Ok(false));
+        assert_eq!(disk, DiskSpec::nvme("n", 9));
+    }
+}
