@@ -129,7 +129,7 @@ fn boot() -> SimMachine {
     let mut config = MachineConfig::new(shape, costs, preset("6.1").expect("preset"));
     let disk = |name: &str| {
         let bytes_per_s = 20_000_000;
-        let spec = HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s };
+        let spec = HddSpec::streaming(bytes_per_s);
         DiskSpec::new(name, DiskKind::Hdd(spec), 4 << 18)
     };
     config.disks = vec![disk("data"), disk("swap")];

@@ -81,7 +81,7 @@ impl Seen {
 
 /// One for files, one for swap.
 fn disks(bytes_per_s: u64) -> Vec<DiskSpec> {
-    let spec = HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s };
+    let spec = HddSpec::streaming(bytes_per_s);
     ["data", "swap"].map(|name| DiskSpec::new(name, DiskKind::Hdd(spec), 4 << 18)).into()
 }
 

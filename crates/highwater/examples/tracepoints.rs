@@ -30,8 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let machine = Machine::from_sizes("small", &[(128 * MIB, vec![0, 1])])?;
     let costs = CostModel::new(&CostTable::spec_defaults());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").ok_or("no such kernel")?);
-    let disk =
-        HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s: 500_000_000 };
+    let disk = HddSpec::streaming(500_000_000);
     config.disks = vec![DiskSpec::new("disk", DiskKind::Hdd(disk), FILE_PAGES)];
 
     // A sink gets every event, typed: it may count them, look at their fields, or print them.

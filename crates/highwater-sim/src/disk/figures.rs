@@ -198,7 +198,7 @@ mod tests {
                 assert_eq!(figure.set(&mut again, value), Ok(true), "{}", figure.key);
                 assert_eq!(&again, disk);
                 let other = match value {
-                    FigureValue::Number(number) => FigureValue::Number(number - 1),
+                    FigureValue::Number(number) => FigureValue::Number(number + 1),
                     FigureValue::Flag(flag) => FigureValue::Flag(!flag),
                     FigureValue::Word("none") => FigureValue::Word("deadline"),
                     FigureValue::Word(_) => FigureValue::Word("none"),

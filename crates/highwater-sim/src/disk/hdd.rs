@@ -30,6 +30,11 @@ impl HddSpec {
         bytes_per_s: 160_000_000,
     };
 
+    /// A disk that takes the time of its bytes and no other.
+    pub const fn streaming(bytes_per_s: u64) -> HddSpec {
+        HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s }
+    }
+
     /// Moving the arm over `distance` of `size` pages.
     fn seek_ns(&self, distance: u64, size: u64) -> u64 {
         let part = distance as f64 / size.max(1) as f64;

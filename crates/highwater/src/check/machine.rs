@@ -28,12 +28,8 @@ const SWAP_PAGES: u32 = 2 << 18;
 /// Both are flagged rotational, and neither turns: about 0.2 to 1 GB/s, and wherever on the disk a
 /// request goes, what the emulator takes for it. The captured times say how much: writing back what
 /// `randwrite-0.5` left dirty took 38 to 46 us a page, that is some 50 us a request.
-const DISK: HddSpec = HddSpec {
-    revolution_ns: 0,
-    seek_min_ns: 50_000,
-    seek_max_ns: 50_000,
-    bytes_per_s: 500_000_000,
-};
+const DISK: HddSpec =
+    HddSpec { seek_min_ns: 50_000, seek_max_ns: 50_000, ..HddSpec::streaming(500_000_000) };
 
 /// What a file says of its machine.
 pub(super) struct System<'a> {
