@@ -3,7 +3,7 @@
 //! Nothing is moved yet. What others ask of it is here: whether it could work in a zone
 //! ([`suitability`], rules/compaction#suitability), how much it needs free to do so
 //! ([`compact_gap`], rules/compaction#gap), and the two doors through which it will be asked to
-//! ([`Kernel::wake_kcompactd`], [`Kernel::compact_for`]).
+//! ([`wake_kcompactd`](crate::kernel::Kernel::wake_kcompactd), [`compact_for`](crate::kernel::Kernel::compact_for)).
 //!
 //! From: `page_alloc::slow` (through `Relief`), `reclaim` · to: `zone::watermark`.
 

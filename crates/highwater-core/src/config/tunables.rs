@@ -1,6 +1,6 @@
 //! Run-time settings: the vm sysctls that the core reads, at their 6.1 defaults.
 //!
-//! Each is declared once, by [`tunables!`]: its field and its key in files, its default, and the values
+//! Each is declared once, by `tunables!`: its field and its key in files, its default, and the values
 //! that a kernel accepts. The book's page "How to add a sysctl" goes through one.
 
 use alloc::format;

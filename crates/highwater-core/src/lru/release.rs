@@ -29,6 +29,7 @@ impl<H: Devices> Kernel<H> {
             lru.add_work(1);
             page.flag_clear::<H>(PageFlags::LRU);
         }
+        cx.local::<Takings>().give(folio.nr_pages());
         self.retire(cx, folio);
         self.mem.free_unreferenced(cx, folio);
     }
@@ -39,6 +40,7 @@ impl<H: Devices> Kernel<H> {
     pub fn release_pages(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
         let mut held = None;
         let mut holding = 0;
+        let mut given = 0;
         let mut free = PageList::default();
         for &folio in folios {
             if held.is_some() {
@@ -61,10 +63,12 @@ impl<H: Devices> Kernel<H> {
                 }
                 page.flag_clear::<H>(PageFlags::LRU);
             }
+            given += folio.nr_pages();
             self.retire(cx, folio);
             self.free_later(cx, folio, &mut free);
         }
         drop(held);
+        self.note_given(cx, given);
         self.free_retired(cx, free);
     }
 
@@ -73,12 +77,15 @@ impl<H: Devices> Kernel<H> {
     /// reference nobody waits for that.
     pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
         let mut free = PageList::default();
+        let mut given = 0;
         for &folio in folios {
             let page = self.mem.map.page(folio);
             page.flag_test_clear::<H>(PageFlags::LOCKED);
+            given += folio.nr_pages();
             self.retire(cx, folio);
             self.free_later(cx, folio, &mut free);
         }
+        self.note_given(cx, given);
         self.free_retired(cx, free);
     }
 
@@ -89,8 +96,10 @@ impl<H: Devices> Kernel<H> {
         }
         let mut list = list;
         let mut free = PageList::default();
+        let mut given = 0;
         while let Some(pfn) = list.pop_head(&self.mem.map) {
             let folio = self.mem.map.folio(pfn);
+            given += folio.nr_pages();
             self.retire(cx, folio);
             if folio.is_large() {
                 self.mem.free_unreferenced(cx, folio);
@@ -98,6 +107,7 @@ impl<H: Devices> Kernel<H> {
                 free.push_tail(&self.mem.map, folio);
             }
         }
+        self.note_given(cx, given);
         self.free_retired(cx, free);
     }
 
@@ -117,11 +127,18 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page without references and off the lists forgets what it was.
+    /// The task gave pages back.
+    fn note_given(&self, cx: &Cx<'_, H>, pages: u64) {
+        if pages != 0 {
+            cx.local::<Takings>().give(pages);
+        }
+    }
+
+    /// A page without references and off the lists forgets what it was. The caller says that the task
+    /// gave it back ([`Takings::give`]), for several pages at once if it can.
     #[inline]
     pub(crate) fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
-        cx.local::<Takings>().give(folio.nr_pages());
         let flags = page.flags();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");

@@ -20,73 +20,74 @@ use core::fmt;
 use super::{BlockFlags, MigrateType, Order, PageMap, Pfn};
 
 /// One or more frames that are managed as one page.
+///
+/// One word, the order above the frame number: batches copy them around a lot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Folio {
-    pfn: Pfn,
-    order: Order,
-}
+pub struct Folio(u64);
+
+const ORDER_SHIFT: u32 = 32;
 
 impl Folio {
     /// `2^order` frames from `pfn` on.
     #[inline(always)]
     pub const fn new(pfn: Pfn, order: Order) -> Folio {
         debug_assert!(pfn.is_aligned(order), "a folio is aligned to its size");
-        Folio { pfn, order }
+        Folio(pfn.0 as u64 | (order.0 as u64) << ORDER_SHIFT)
     }
 
     /// A single page.
     #[inline(always)]
     pub const fn page(pfn: Pfn) -> Folio {
-        Folio { pfn, order: Order::ZERO }
+        Folio(pfn.0 as u64)
     }
 
     /// Its first frame, whose descriptor speaks for all.
     #[inline(always)]
     pub const fn pfn(self) -> Pfn {
-        self.pfn
+        Pfn(self.0 as u32)
     }
 
     /// log2 of its pages.
     #[inline(always)]
     pub const fn order(self) -> Order {
-        self.order
+        Order((self.0 >> ORDER_SHIFT) as u8)
     }
 
     /// Its pages.
     #[inline(always)]
     pub const fn nr_pages(self) -> u64 {
-        self.order.pages()
+        1 << (self.0 >> ORDER_SHIFT)
     }
 
     /// True if it is more than a page.
     #[inline(always)]
     pub const fn is_large(self) -> bool {
-        self.order.0 != 0
+        self.0 >> ORDER_SHIFT != 0
     }
 
     /// True if a frame is part of it.
     #[inline(always)]
     pub const fn contains(self, pfn: Pfn) -> bool {
-        pfn.0 >> self.order.0 == self.pfn.0 >> self.order.0
+        pfn.0 >> self.order().0 == self.pfn().0 >> self.order().0
     }
 
     /// Its frames, in order.
     pub fn frames(self) -> impl Iterator<Item = Pfn> {
-        (0..1 << self.order.0).map(move |n| self.pfn.add(n))
+        (0..1 << self.order().0).map(move |n| self.pfn().add(n))
     }
 }
 
 impl From<Folio> for Pfn {
     #[inline(always)]
     fn from(folio: Folio) -> Pfn {
-        folio.pfn
+        folio.pfn()
     }
 }
 
 impl fmt::Debug for Folio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "F{:x}", self.pfn.0)?;
-        if self.is_large() { write!(f, "{:?}", self.order) } else { Ok(()) }
+        write!(f, "F{:x}", self.pfn().0)?;
+        if self.is_large() { write!(f, "{:?}", self.order()) } else { Ok(()) }
     }
 }
 
@@ -100,7 +101,7 @@ impl PageMap {
             return Folio::page(pfn);
         }
         // Of blocks in use only folios are looked up by frame; their heads and tails both know the order.
-        Folio { pfn: Pfn(pfn.0 >> order.0 << order.0), order }
+        Folio::new(Pfn(pfn.0 >> order.0 << order.0), order)
     }
 
     /// The folios of frames that are contiguous on a device: those whose heads are among them.
@@ -108,7 +109,7 @@ impl PageMap {
         frames
             .iter()
             .map(|&pfn| (pfn, self.folio(pfn)))
-            .filter(|(pfn, f)| f.pfn == *pfn)
+            .filter(|(pfn, f)| f.pfn() == *pfn)
             .map(|f| f.1)
     }
 
@@ -130,7 +131,7 @@ impl PageMap {
             self.page(tail).clear();
         }
         if folio.is_large() {
-            self.page(folio.pfn).remove_block_flags(BlockFlags::HEAD);
+            self.page(folio.pfn()).remove_block_flags(BlockFlags::HEAD);
         }
     }
 }

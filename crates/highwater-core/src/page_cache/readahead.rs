@@ -20,7 +20,7 @@ use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices, Lock, Phase, Urgency};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
+use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags};
 use crate::page_alloc::Gfp;
 
 /// Largest window of a descriptor without advice, pages: 128 KiB.
@@ -363,7 +363,11 @@ impl<H: Devices> Kernel<H> {
             let is_last = self.mem.map.page(folio).put::<H>(1);
             debug_assert!(!is_last, "a locked page left the cache");
         }
-        let pages: Vec<Pfn> = run.drain(..).flat_map(Folio::frames).collect();
+        let nr_pages: u64 = run.iter().map(|folio| folio.nr_pages()).sum();
+        let mut pages = Vec::with_capacity(nr_pages as usize);
+        for folio in run.drain(..) {
+            pages.extend(folio.frames());
+        }
         let (device, start) = (file.spec.device, file.device_page(end - pages.len() as u32));
         let (kind, vector) = (BioKind::FileRead, BioVector::Inline);
         let bio = Bio { device, kind, start, pages, urgency: Urgency::Sync, vector };
@@ -376,6 +380,7 @@ mod tests {
     use super::super::node_memory::{ObjectId, Objects};
     use super::super::tree::Entry;
     use super::*;
+    use crate::page::Pfn;
 
     const MAX: u32 = 32;
 
