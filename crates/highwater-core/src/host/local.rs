@@ -13,7 +13,7 @@
 //! | [`crate::reclaim::Account`] | what its takings were when they were settled last |
 
 use alloc::boxed::Box;
-use core::any::{Any, TypeId};
+use core::any::Any;
 use core::cell::OnceCell;
 
 use super::{Cx, Host};
@@ -21,16 +21,19 @@ use super::{Cx, Host};
 /// State of a subsystem that belongs to one task.
 ///
 /// Reached by shared reference, as the context is: changes go through cells.
-pub trait TaskLocal: Any + Default {}
+pub trait TaskLocal: Any + Default {
+    /// It is asked for at every page: its values stand where they are found first.
+    const IS_HOT: bool = false;
+}
 
-/// A task's values, one of each type at most; a chain in the order in which they were first asked for.
+/// A task's values, one of each type at most; chains in the order in which they were first asked for.
 #[derive(Default)]
 pub(super) struct Locals {
+    hot: OnceCell<Box<Link<dyn Any>>>,
     first: OnceCell<Box<Link<dyn Any>>>,
 }
 
 struct Link<T: ?Sized> {
-    id: TypeId,
     next: OnceCell<Box<Link<dyn Any>>>,
     value: T,
 }
@@ -38,14 +41,11 @@ struct Link<T: ?Sized> {
 impl Locals {
     #[inline]
     fn get<T: TaskLocal>(&self) -> &T {
-        let mut at = &self.first;
+        let mut at = if T::IS_HOT { &self.hot } else { &self.first };
         loop {
-            let link = at.get_or_init(|| {
-                Box::new(Link { id: TypeId::of::<T>(), next: OnceCell::new(), value: T::default() })
-            });
-            if link.id == TypeId::of::<T>()
-                && let Some(value) = link.value.downcast_ref()
-            {
+            let link =
+                at.get_or_init(|| Box::new(Link { next: OnceCell::new(), value: T::default() }));
+            if let Some(value) = link.value.downcast_ref() {
                 return value;
             }
             at = &link.next;

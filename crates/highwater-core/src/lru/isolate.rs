@@ -84,7 +84,6 @@ impl<H: Devices> Kernel<H> {
                 node = state.node();
                 out[result.taken] = folio;
                 result.taken += 1;
-                result.nr_taken += nr;
             } else {
                 from.push_head(map, folio);
             }
@@ -93,6 +92,7 @@ impl<H: Devices> Kernel<H> {
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
             if n != 0 {
+                result.nr_taken += n as u64;
                 self.lru_count(cx, lru.vec(), ZoneId::new(node, zone), list, -n);
             }
             let n = skipped[zone.idx()];

@@ -17,7 +17,9 @@ pub struct Takings {
     pub(crate) longest: Cell<u64>,
 }
 
-impl TaskLocal for Takings {}
+impl TaskLocal for Takings {
+    const IS_HOT: bool = true;
+}
 
 impl Takings {
     /// The task took `pages` pages for a program or a file.

@@ -289,10 +289,12 @@ impl<H: Devices> Kernel<H> {
         }
         let is_dirty = flags.contains(PageFlags::DIRTY);
         let is_writeback = flags.contains(PageFlags::WRITEBACK);
+        if !is_dirty && !is_writeback {
+            return;
+        }
         // Devices that say so themselves (up to 4.20).
-        let is_congested = (is_dirty || is_writeback)
-            && self.block.congestion.any(Pool::Async)
-            && self.is_on_congested_device(cx, batch, page);
+        let is_congested =
+            self.block.congestion.any(Pool::Async) && self.is_on_congested_device(cx, batch, page);
         let stats = &mut batch.stats;
         let pages_if = |is: bool| u64::from(is) * folio.nr_pages();
         stats.dirty += pages_if(is_dirty || is_writeback);
