@@ -21,24 +21,25 @@ use super::{BlockFlags, MigrateType, Order, PageMap, Pfn};
 
 /// One or more frames that are managed as one page.
 ///
-/// One word, the order above the frame number: batches copy them around a lot.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// One word, the number of pages above the frame number: batches copy them around a lot, and count pages
+/// at every turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Folio(u64);
 
-const ORDER_SHIFT: u32 = 32;
+const NR_SHIFT: u32 = 32;
 
 impl Folio {
     /// `2^order` frames from `pfn` on.
     #[inline(always)]
     pub const fn new(pfn: Pfn, order: Order) -> Folio {
         debug_assert!(pfn.is_aligned(order), "a folio is aligned to its size");
-        Folio(pfn.0 as u64 | (order.0 as u64) << ORDER_SHIFT)
+        Folio(pfn.0 as u64 | order.pages() << NR_SHIFT)
     }
 
     /// A single page.
     #[inline(always)]
     pub const fn page(pfn: Pfn) -> Folio {
-        Folio(pfn.0 as u64)
+        Folio(pfn.0 as u64 | 1 << NR_SHIFT)
     }
 
     /// Its first frame, whose descriptor speaks for all.
@@ -50,19 +51,19 @@ impl Folio {
     /// log2 of its pages.
     #[inline(always)]
     pub const fn order(self) -> Order {
-        Order((self.0 >> ORDER_SHIFT) as u8)
+        Order(self.nr_pages().trailing_zeros() as u8)
     }
 
     /// Its pages.
     #[inline(always)]
     pub const fn nr_pages(self) -> u64 {
-        1 << (self.0 >> ORDER_SHIFT)
+        self.0 >> NR_SHIFT
     }
 
     /// True if it is more than a page.
     #[inline(always)]
     pub const fn is_large(self) -> bool {
-        self.0 >> ORDER_SHIFT != 0
+        self.nr_pages() != 1
     }
 
     /// True if a frame is part of it.
@@ -74,6 +75,14 @@ impl Folio {
     /// Its frames, in order.
     pub fn frames(self) -> impl Iterator<Item = Pfn> {
         (0..1 << self.order().0).map(move |n| self.pfn().add(n))
+    }
+}
+
+/// Page 0: what arrays are filled with.
+impl Default for Folio {
+    #[inline(always)]
+    fn default() -> Folio {
+        Folio::page(Pfn(0))
     }
 }
 
