@@ -37,8 +37,8 @@ impl<H: Devices> Kernel<H> {
         if is_dma {
             bio.pages.iter().for_each(|&pfn| cx.host.frame_dma(pfn));
         }
-        for folio in self.mem.map.folios(&bio.pages) {
-            self.mem.map.page(folio).flag_set::<H>(outcome);
+        for (folio, page) in self.mem.map.folios(&bio.pages) {
+            page.flag_set::<H>(outcome);
             self.read_ended(cx, folio);
         }
     }

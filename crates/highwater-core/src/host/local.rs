@@ -21,15 +21,14 @@ use super::{Cx, Host};
 /// State of a subsystem that belongs to one task.
 ///
 /// Reached by shared reference, as the context is: changes go through cells.
-pub trait TaskLocal: Any + Default {
-    /// It is asked for at every page: its values stand where they are found first.
-    const IS_HOT: bool = false;
-}
+///
+/// It is found by its type among the task's others, which takes some forty instructions: nothing to ask for
+/// at every page.
+pub trait TaskLocal: Any + Default {}
 
-/// A task's values, one of each type at most; chains in the order in which they were first asked for.
+/// A task's values, one of each type at most; a chain in the order in which they were first asked for.
 #[derive(Default)]
 pub(super) struct Locals {
-    hot: OnceCell<Box<Link<dyn Any>>>,
     first: OnceCell<Box<Link<dyn Any>>>,
 }
 
@@ -41,7 +40,7 @@ struct Link<T: ?Sized> {
 impl Locals {
     #[inline]
     fn get<T: TaskLocal>(&self) -> &T {
-        let mut at = if T::IS_HOT { &self.hot } else { &self.first };
+        let mut at = &self.first;
         loop {
             let link =
                 at.get_or_init(|| Box::new(Link { next: OnceCell::new(), value: T::default() }));

@@ -17,8 +17,8 @@
 //! interrupts need no other. `pending` says without the lock whether there is anything to drain; a
 //! remote reader may see an old value, and miss an entry that was added at the same time.
 
+use super::LockedLru;
 use super::mlock::MlockOp;
-use super::{LockedLru, Takings};
 use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock, Phase};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags};
@@ -202,7 +202,7 @@ impl<H: Devices> Kernel<H> {
     /// A page that the caller took goes onto its list (`folio_add_lru`).
     #[inline]
     pub fn lru_add(&self, cx: &Cx<'_, H>, folio: Folio) {
-        cx.local::<Takings>().take(folio.nr_pages());
+        self.note_taken(cx, folio.nr_pages());
         self.lru_batch(cx, BatchKind::Add, folio);
     }
 

@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, PageList};
 use crate::units::LruVecId;
 use crate::vmstat::VmEvent;
-use crate::zone::{NodeId, ZoneId, ZoneType};
+use crate::zone::{ZoneId, ZoneType};
 
 /// Which pages an isolation may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +54,15 @@ impl<H: Devices> Kernel<H> {
         let mut aside = PageList::default();
         let mut skipped = [0; ZoneType::COUNT];
         let mut taken = [0; ZoneType::COUNT];
-        let mut node = NodeId(0);
-        let mut result = Isolated::default();
+        let node = self.lru.node_of(vec);
+        let mut nr_out = 0;
+        let mut scanned = 0;
         let mut looked_at = 0;
 
         let mut lru = self.lock_lru(cx, vec);
         let from = &mut lru.lists.lists[list as usize];
-        let mut left = out.len() as u64;
+        let mut left = out.len() as i64;
         while left > 0
-            && result.taken < out.len()
             && let Some(pfn) = from.pop_tail(map)
         {
             let page = &map[pfn.idx()];
@@ -72,23 +72,23 @@ impl<H: Devices> Kernel<H> {
             let nr = folio.nr_pages();
             let zone = state.zone_type_index();
             looked_at += 1;
-            result.scanned += nr;
+            scanned += nr;
             if zone > highest {
                 skipped[zone] += nr;
                 aside.push_head(map, folio);
                 continue;
             }
-            left = left.saturating_sub(nr);
+            left -= nr as i64;
             if take::<H>(page, mode.may_unmap) {
                 taken[zone] += nr as i64;
-                node = state.node();
-                out[result.taken] = folio;
-                result.taken += 1;
+                out[nr_out] = folio;
+                nr_out += 1;
             } else {
                 from.push_head(map, folio);
             }
         }
         from.splice_head(map, aside);
+        let mut result = Isolated { taken: nr_out, scanned, ..Isolated::default() };
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
             if n != 0 {

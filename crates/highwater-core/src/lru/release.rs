@@ -2,7 +2,6 @@
 //!
 //! Taking a page off its list is charged as a move, while the lock is held.
 
-use super::Takings;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageList};
@@ -29,7 +28,7 @@ impl<H: Devices> Kernel<H> {
             lru.add_work(1);
             page.flag_clear::<H>(PageFlags::LRU);
         }
-        cx.local::<Takings>().give(folio.nr_pages());
+        self.note_given(cx, folio.nr_pages());
         self.retire(cx, folio);
         self.mem.free_unreferenced(cx, folio);
     }
@@ -127,15 +126,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The task gave pages back.
-    fn note_given(&self, cx: &Cx<'_, H>, pages: u64) {
-        if pages != 0 {
-            cx.local::<Takings>().give(pages);
-        }
-    }
-
     /// A page without references and off the lists forgets what it was. The caller says that the task
-    /// gave it back ([`Takings::give`]), for several pages at once if it can.
+    /// gave it back ([`Self::note_given`]), for several pages at once if it can.
     #[inline]
     pub(crate) fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);

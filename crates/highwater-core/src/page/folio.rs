@@ -15,9 +15,10 @@
 //! Frames of a larger folio that are not its head say so ([`BlockFlags::TAIL`]) and of which order the folio
 //! is, so that the head is found from any of them: blocks are aligned to their size.
 
+use alloc::vec::Vec;
 use core::fmt;
 
-use super::{BlockFlags, MigrateType, Order, PageMap, Pfn};
+use super::{BlockFlags, MigrateType, Order, Page, PageMap, Pfn};
 
 /// One or more frames that are managed as one page.
 ///
@@ -72,9 +73,20 @@ impl Folio {
         pfn.0 >> self.order().0 == self.pfn().0 >> self.order().0
     }
 
+    /// Adds its frames to a list of frames.
+    #[inline]
+    pub fn push_frames(self, frames: &mut Vec<Pfn>) {
+        // Nearly always.
+        if !self.is_large() {
+            return frames.push(self.pfn());
+        }
+        frames.extend(self.frames());
+    }
+
     /// Its frames, in order.
+    #[inline]
     pub fn frames(self) -> impl Iterator<Item = Pfn> {
-        (0..1 << self.order().0).map(move |n| self.pfn().add(n))
+        (self.pfn().0..self.pfn().0 + self.nr_pages() as u32).map(Pfn)
     }
 }
 
@@ -104,22 +116,30 @@ impl PageMap {
     /// The folio that a frame in use belongs to.
     #[inline(always)]
     pub fn folio(&self, pfn: Pfn) -> Folio {
-        let state = self.page(pfn).block();
-        let order = state.order();
-        if order.0 == 0 {
-            return Folio::page(pfn);
-        }
-        // Of blocks in use only folios are looked up by frame; their heads and tails both know the order.
-        Folio::new(Pfn(pfn.0 >> order.0 << order.0), order)
+        self.lookup(pfn).0
     }
 
-    /// The folios of frames that are contiguous on a device: those whose heads are among them.
-    pub fn folios<'a>(&'a self, frames: &'a [Pfn]) -> impl Iterator<Item = Folio> + use<'a> {
-        frames
-            .iter()
-            .map(|&pfn| (pfn, self.folio(pfn)))
-            .filter(|(pfn, f)| f.pfn() == *pfn)
-            .map(|f| f.1)
+    /// The folio that a frame in use belongs to, and its descriptor.
+    #[inline(always)]
+    pub fn lookup(&self, pfn: Pfn) -> (Folio, &Page) {
+        let page = self.page(pfn);
+        let order = page.order();
+        if order.0 == 0 {
+            return (Folio::page(pfn), page);
+        }
+        // Of blocks in use only folios are looked up by frame; their heads and tails both know the order.
+        let folio = Folio::new(Pfn(pfn.0 >> order.0 << order.0), order);
+        (folio, self.page(folio))
+    }
+
+    /// The folios of frames that are contiguous on a device, those whose heads are among them, and their
+    /// descriptors.
+    pub fn folios<'a>(
+        &'a self,
+        frames: &'a [Pfn],
+    ) -> impl Iterator<Item = (Folio, &'a Page)> + use<'a> {
+        let heads = |&pfn: &Pfn| Some(self.lookup(pfn)).filter(|(folio, _)| folio.pfn() == pfn);
+        frames.iter().filter_map(heads)
     }
 
     /// Makes a folio of a block that the caller has from the allocator: its frames know their head.

@@ -22,8 +22,7 @@ impl<H: Devices> Completion<H> for Kernel<H> {
             if let Some(file) = &file {
                 file.write_error.store(true, Relaxed);
             }
-            for folio in self.mem.map.folios(frames) {
-                let page = self.mem.map.page(folio);
+            for (_, page) in self.mem.map.folios(frames) {
                 page.flag_set::<H>(PageFlags::ERROR);
                 if kind == BioKind::SwapWrite {
                     // The page is the only copy: it stays dirty, and is not hurried to the tail.

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use super::{DirtyAccount, File, Mappings, Mark};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageOwner, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 
 impl<H: Devices> Kernel<H> {
@@ -166,7 +166,9 @@ impl<H: Devices> Kernel<H> {
         // asked for after the page is gone.
         let zone_of = |pfn: Pfn| self.mem.map.page(pfn).zone_id();
         for run in frames.chunk_by(|&a, &b| zone_of(a) == zone_of(b)) {
-            self.mem.map.folios(run).for_each(|folio| self.end_flag(cx, file, folio));
+            for (folio, page) in self.mem.map.folios(run) {
+                self.end_flag(cx, file, folio, page);
+            }
             let (zone, nr) = (zone_of(run[0]), run.len() as u64);
             let account = self.mem.account_pages(cx.cpu(), zone, nr);
             account
@@ -178,8 +180,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Once WRITEBACK is clear the page may be freed by others.
-    fn end_flag(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, folio: Folio) {
-        let page = self.mem.map.page(folio);
+    fn end_flag(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, folio: Folio, page: &Page) {
         if page.flag_test_clear::<H>(PageFlags::RECLAIM) {
             self.lru_rotate(cx, folio);
         }

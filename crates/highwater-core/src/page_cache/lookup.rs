@@ -77,8 +77,8 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::PageCacheLookup, 1);
         loop {
             let tree = file.tree.lock(cx.cpu());
-            let folio = self.mem.map.folio(tree.page(index)?);
-            if self.mem.map.page(folio).try_get::<H>() {
+            let (folio, page) = self.mem.map.lookup(tree.page(index)?);
+            if page.try_get::<H>() {
                 return Some(folio);
             }
             drop(tree);
@@ -102,8 +102,7 @@ impl<H: Devices> Kernel<H> {
         loop {
             let mut is_first_frozen = false;
             file.tree.lock(cx.cpu()).run(index, max, |at, pfn| {
-                let folio = self.mem.map.folio(pfn);
-                let page = self.mem.map.page(folio);
+                let (folio, page) = self.mem.map.lookup(pfn);
                 if !page.try_get::<H>() {
                     is_first_frozen = at == index;
                     return false;
@@ -202,8 +201,7 @@ impl<H: Devices> Kernel<H> {
         let end = u64::from(end).min(file.size_pages()) as u32;
         if !H::THREADED {
             file.tree.lock(cx.cpu()).walk(start, end, |index, pfn| {
-                let folio = self.mem.map.folio(pfn);
-                let page = self.mem.map.page(folio);
+                let (folio, page) = self.mem.map.lookup(pfn);
                 if is_mappable(page.flags()) && page.refcount() != 0 && f(index, folio) {
                     page.get::<H>(1);
                 }
@@ -221,8 +219,7 @@ impl<H: Devices> Kernel<H> {
                     next = index;
                     return false;
                 }
-                let folio = self.mem.map.folio(pfn);
-                let page = self.mem.map.page(folio);
+                let (folio, page) = self.mem.map.lookup(pfn);
                 if is_mappable(page.flags()) && page.try_get::<H>() {
                     found[nr] = (index, folio);
                     nr += 1;

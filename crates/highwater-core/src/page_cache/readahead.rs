@@ -20,7 +20,7 @@ use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices, Lock, Phase, Urgency};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags};
+use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 
 /// Largest window of a descriptor without advice, pages: 128 KiB.
@@ -338,7 +338,7 @@ impl<H: Devices> Kernel<H> {
                     if run.is_empty() {
                         run.reserve_exact((end - index) as usize);
                     }
-                    run.push(folio);
+                    folio.push_frames(&mut run);
                 }
                 Err(AddError::Exists) => self.submit_run(cx, file, index, &mut run),
                 Err(_) => break,
@@ -355,19 +355,15 @@ impl<H: Devices> Kernel<H> {
 
     /// Reads fresh pages that end right before `end`. They stay locked until they are read, and so
     /// in the tree, whose reference keeps them.
-    fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Folio>) {
+    fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Pfn>) {
         if run.is_empty() {
             return;
         }
-        for &folio in run.iter() {
-            let is_last = self.mem.map.page(folio).put::<H>(1);
+        for (_, page) in self.mem.map.folios(run) {
+            let is_last = page.put::<H>(1);
             debug_assert!(!is_last, "a locked page left the cache");
         }
-        let nr_pages: u64 = run.iter().map(|folio| folio.nr_pages()).sum();
-        let mut pages = Vec::with_capacity(nr_pages as usize);
-        for folio in run.drain(..) {
-            pages.extend(folio.frames());
-        }
+        let pages = core::mem::take(run);
         let (device, start) = (file.spec.device, file.device_page(end - pages.len() as u32));
         let (kind, vector) = (BioKind::FileRead, BioVector::Inline);
         let bio = Bio { device, kind, start, pages, urgency: Urgency::Sync, vector };
@@ -380,7 +376,6 @@ mod tests {
     use super::super::node_memory::{ObjectId, Objects};
     use super::super::tree::Entry;
     use super::*;
-    use crate::page::Pfn;
 
     const MAX: u32 = 32;
 

@@ -149,12 +149,12 @@ impl<H: Devices> Kernel<H> {
         let mut found = PageBatch::default();
         let mut next = None;
         file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
-            let folio = self.mem.map.folio(pfn);
+            let (folio, page) = self.mem.map.lookup(pfn);
             if found.is_full() {
                 next = Some(index);
                 return false;
             }
-            if self.mem.map.page(folio).try_get::<H>() {
+            if page.try_get::<H>() {
                 found.push(folio);
             }
             true

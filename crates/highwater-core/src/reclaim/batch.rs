@@ -14,7 +14,7 @@
 //! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
 use super::budget::CLUSTER;
-use super::folios::{BATCH, BatchStats, Busy, Rules};
+use super::folios::{BATCH, BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
@@ -54,14 +54,14 @@ const fn isolated_stat(page_type: PageType) -> NodeStat {
 impl<H: Devices> Kernel<H> {
     /// Takes a batch of `want` pages at most off the tail of the inactive list of a type, reclaims those
     /// that `rules` let go and puts the others back; the pages freed.
-    pub(super) fn reclaim_batch(
+    pub(super) fn reclaim_batch<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         page_type: PageType,
         want: u64,
-        rules: Rules,
+        rules: Rules<F>,
     ) -> u64 {
         let _phase = cx.phase(Phase::ShrinkInactive);
         let mut has_waited = false;
@@ -92,11 +92,12 @@ impl<H: Devices> Kernel<H> {
             return 0;
         }
 
+        let keeps_busy = rules.busy == Busy::Keep;
         let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], rules);
 
         let stats = shrunk.stats;
         let mut rotated = stats.activate;
-        if rules.busy == Busy::Keep {
+        if keeps_busy {
             rotated[page_type as usize] += stats.ref_keep;
         }
         self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], rotated);

@@ -112,8 +112,8 @@ pub(super) struct Uses {
     pub is_file: bool,
 }
 
-/// Decides what a page's uses mean. True as second value: set its referenced flag again.
-pub(super) type UseRule = fn(&Uses) -> (References, bool);
+/// What the uses of a page mean. True as second value: set its referenced flag again.
+pub(super) type Decision = (References, bool);
 
 /// Where pages go that cannot be reclaimed now: dirty ones, those under writeback or held by somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +124,12 @@ pub(super) enum Busy {
     Keep,
 }
 
-/// How a scheme has its batches judged.
+/// How a scheme has its batches judged. `F` decides about each page, so it is a type: judging is made for
+/// each scheme anew, with its rule inside.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct Rules<F = fn(&Uses) -> Decision> {
     /// What uses mean; none: nobody looks.
-    pub uses: Option<UseRule>,
+    pub uses: Option<F>,
     /// Where pages go that are in use or cannot go.
     pub busy: Busy,
 }
@@ -142,7 +143,7 @@ struct Batch<'a, H: Devices> {
     node: NodeId,
     /// The lists they come from.
     vec: LruVecId,
-    rules: Rules,
+    busy: Busy,
     stats: BatchStats,
     trail: Trail<H>,
 }
@@ -150,22 +151,23 @@ struct Batch<'a, H: Devices> {
 impl<H: Devices> Kernel<H> {
     /// Judges a batch of isolated pages of one node (a reference each, LRU cleared), at most
     /// [`BATCH`]; those that stay are left at the front of `pages`, in order.
-    pub(super) fn shrink_pages(
+    pub(super) fn shrink_pages<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
         (node, vec): (NodeId, LruVecId),
         sc: &mut Control,
         pages: &mut [Folio],
-        rules: Rules,
+        rules: Rules<F>,
     ) -> Shrunk {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
-        let mut batch = Batch { sc, node, vec, rules, stats, trail: Trail::default() };
+        let busy = rules.busy;
+        let mut batch = Batch { sc, node, vec, busy, stats, trail: Trail::default() };
         let mut freed = [Folio::default(); BATCH];
         let (mut nr_freed, mut kept, mut reclaimed) = (0, 0, 0);
         for at in 0..pages.len() {
             let folio = pages[at];
-            let verdict = self.judge(cx, &mut batch, folio);
+            let verdict = self.judge(cx, &mut batch, folio, rules.uses.as_ref());
             if verdict == Verdict::Free {
                 freed[nr_freed] = folio;
                 nr_freed += 1;
@@ -218,7 +220,13 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The table of rules/page-decisions#steps, top to bottom.
-    fn judge(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
+    fn judge<F: Fn(&Uses) -> Decision>(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        folio: Folio,
+        rule: Option<&F>,
+    ) -> Verdict {
         let page = self.mem.map.page(folio);
         if !page.try_lock::<H>() {
             return Verdict::KeepUnlocked;
@@ -235,7 +243,7 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::WRITEBACK) {
             return self.under_writeback(batch, folio);
         }
-        let references = match batch.rules.uses {
+        let references = match rule {
             None => References::Reclaim,
             Some(rule) => self.check_references(cx, batch, folio, rule),
         };
@@ -344,7 +352,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
         folio: Folio,
-        rule: UseRule,
+        rule: impl Fn(&Uses) -> Decision,
     ) -> References {
         let page = self.mem.map.page(folio);
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
@@ -361,6 +369,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Step 13: a verdict, or none if the page is clean now and still locked.
+    #[inline]
     fn dirty_page(
         &self,
         cx: &Cx<'_, H>,
@@ -440,6 +449,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Steps 15 and 16: makes the page nobody's.
+    #[inline]
     fn remove(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
         let page = self.mem.map.page(folio);
         let is_gone = match page.owner() {
@@ -478,7 +488,7 @@ impl<H: Devices> Kernel<H> {
         {
             self.free_swap_cache(cx, folio, false);
         }
-        if batch.rules.busy == Busy::Activate && !page.is(PageFlags::MLOCKED) {
+        if batch.busy == Busy::Activate && !page.is(PageFlags::MLOCKED) {
             page.flag_set::<H>(PageFlags::ACTIVE);
             batch.stats.activate[PageType::of(page) as usize] += folio.nr_pages();
         }

@@ -122,9 +122,9 @@ impl<H: Devices> Kernel<H> {
         while found < BATCH {
             match tree.next_marked(from, mark) {
                 Some((index, pfn)) if index < end => {
-                    let folio = self.mem.map.folio(pfn);
+                    let (folio, page) = self.mem.map.lookup(pfn);
                     // A page in the tree may be frozen for a moment: reclaim looks at it.
-                    if self.mem.map.page(folio).try_get::<H>() {
+                    if page.try_get::<H>() {
                         batch[found] = (index, folio);
                         found += 1;
                     }
@@ -194,14 +194,14 @@ impl<H: Devices> Kernel<H> {
         let at = filling.file.device_page(index);
         if let Some(bio) = &mut filling.bio {
             if bio.start + bio.pages.len() as u64 == at && bio.pages.len() < BIO_PAGES {
-                bio.pages.extend(folio.frames());
+                folio.push_frames(&mut bio.pages);
                 return;
             }
             self.send(cx, filling);
         }
         let kind = BioKind::FileWrite;
         let mut pages = Vec::with_capacity(BATCH);
-        pages.extend(folio.frames());
+        folio.push_frames(&mut pages);
         let urgency = filling.urgency;
         let vector = self.bio_vector(cx, spec.bio_writer());
         filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, urgency, vector });

@@ -38,6 +38,7 @@ enum Step {
 
 impl<H: Host> PageAllocator<H> {
     /// Serves a request in rounds that are counted.
+    #[inline]
     pub(super) fn alloc_counted<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -275,6 +276,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// With HARDWALL: does the cpuset forbid every zone the request could use?
+    #[inline]
     fn cpuset_forbids_all(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         self.tunables.cpusets
             && req.gfp.contains(Gfp::HARDWALL)

@@ -87,8 +87,8 @@ trait Kswapd<H: Devices> {
 
 impl<H: Devices> Kernel<H> {
     /// The kswapd of this kernel. There is one so far: presets of earlier kernels run it too.
-    fn kswapd(&self) -> &dyn Kswapd<H> {
-        &node61::Node61
+    fn kswapd(&self) -> impl Kswapd<H> {
+        node61::Node61
     }
 
     /// kswapd's body; returns when the kernel shuts down. The task runs on the node's CPUs.

@@ -24,7 +24,7 @@
 //!
 //! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
 
-use super::{At, Busy, ReclaimScheme, References, Rules, Uses};
+use super::{At, Busy, Decision, ReclaimScheme, References, Rules, Uses};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
@@ -43,7 +43,7 @@ pub(super) struct Clock;
 /// A page that was used goes round; what was seen is forgotten.
 const SECOND_CHANCE: Rules = Rules { uses: Some(second_chance), busy: Busy::Keep };
 
-fn second_chance(uses: &Uses) -> (References, bool) {
+fn second_chance(uses: &Uses) -> Decision {
     if uses.flags.contains(AreaFlags::LOCKED) {
         return (References::Activate, false);
     }

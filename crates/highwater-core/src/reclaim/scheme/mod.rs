@@ -66,7 +66,7 @@
 //! | eviction loop, budget, choice of type and tier | `shrink`, instead of `budget` and the balance |
 //! | sorting by generation, tiers protected at the tail | a batch of its own over `lru::isolate`: it moves pages between lists before it takes any |
 //! | aging: page-table walks, a new generation | `age` (kswapd), and within `shrink` (direct reclaim) |
-//! | look-around in the reference check; "mapped and referenced stays" | a [`UseRule`](super::folios::UseRule): it is told what the walk of a page's mappings found |
+//! | look-around in the reference check; "mapped and referenced stays" | [`Rules::uses`]: it is told what the walk of a page's mappings found |
 //! | lists by generation, where pages enter | `lru::locked`, which names a page's list by its flags: `LruKind::of` becomes a question to the scheme |
 //! | sizes and births of generations, filters | state beside the lists, behind `lru_lock`, as `lru::balance`'s is |
 //! | tokens in shadows, refaults by tier | `workingset_eviction` and `workingset_refault`, the scheme's to answer |
@@ -85,7 +85,7 @@ mod share;
 mod tests;
 
 use super::Control;
-use super::folios::{Busy, References, Rules, Uses};
+use super::folios::{Busy, Decision, References, Rules, Uses};
 use crate::config::{Scheme, schemes};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;

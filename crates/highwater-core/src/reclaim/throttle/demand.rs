@@ -22,7 +22,6 @@
 
 use core::cell::Cell;
 
-use crate::config::SleepShare;
 use crate::host::{Cost, Cx, Devices, Probe, TaskFlags, TaskLocal};
 use crate::kernel::Kernel;
 use crate::lru::Takings;
@@ -150,20 +149,16 @@ impl DemandDomain {
 }
 
 impl<H: Devices> Kernel<H> {
-    fn keeps_accounts(&self) -> bool {
-        self.throttle_policy().sleep_share == SleepShare::Demand
-    }
-
     /// Reclaim freed pages.
     pub(in crate::reclaim) fn count_reclaimed(&self, pages: u64) {
-        if pages != 0 && self.keeps_accounts() {
+        if pages != 0 && self.counts_takings() {
             self.demand.reclaimed.fetch_add(pages, Relaxed);
         }
     }
 
     /// The caller exits and has given back all it had, or had it taken.
     pub(crate) fn close_account(&self, cx: &Cx<'_, H>) {
-        if self.keeps_accounts() {
+        if self.counts_takings() {
             self.demand.close(cx.local(), self.half_life());
         }
     }
@@ -176,7 +171,7 @@ impl<H: Devices> Kernel<H> {
 
     /// How long the caller may be made to wait at most, of `longest` ticks.
     pub(super) fn shared_timeout(&self, cx: &Cx<'_, H>, longest: u64) -> u64 {
-        if !self.keeps_accounts() || cx.flags().contains(TaskFlags::KSWAPD) {
+        if !self.counts_takings() || cx.flags().contains(TaskFlags::KSWAPD) {
             return longest;
         }
         let task = cx.local::<Takings>();

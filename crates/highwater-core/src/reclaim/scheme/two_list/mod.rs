@@ -92,11 +92,12 @@ impl<H: Devices> Kernel<H> {
         let weights = self.balance_weights(cx, vec);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
         // Refaults say that the active pages are not all in use. (4.x goes by sizes alone.)
-        let may_deactivate = TYPES.map(|page_type| {
+        let may_deactivate = |page_type| {
             let refaulted = per_node && self.refaults_changed(node, page_type);
             sc.spare_nothing || refaulted || self.inactive_list_is_low(vec, page_type)
-        });
-        let [may_anon, may_file] = may_deactivate;
+        };
+        let may_anon = may_deactivate(PageType::Anon);
+        let may_file = may_deactivate(PageType::File);
         // Much cache of which none comes back: a stream. It is taken alone, at no cost to programs.
         let inactive_file = lists.size(LruKind::InactiveFile);
         let cache_trim_mode = inactive_file >> sc.priority != 0 && !may_file;
@@ -106,6 +107,7 @@ impl<H: Devices> Kernel<H> {
 
         let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
         let mode = budget::mode(self.mode_input(sc, file_is_tiny, cache_trim_mode), weights);
+        let may_deactivate = [may_anon, may_file];
         Pass { may_deactivate, targets: budget::targets(sizes, sc.priority, mode) }
     }
 

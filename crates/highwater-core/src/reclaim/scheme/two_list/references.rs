@@ -7,20 +7,23 @@
 //!
 //! From: [`super`], through `reclaim::folios`.
 
-use super::super::{Busy, References, Rules, Uses};
+use super::super::{Busy, Decision, References, Rules, Uses};
 use crate::config::AnonStart;
 use crate::vm::AreaFlags;
 
 /// The rules by which inactive pages are judged.
-pub(super) const fn rules(anon_new: AnonStart) -> Rules {
-    let uses = match anon_new {
-        AnonStart::Inactive => decide,
-        AnonStart::Active => decide_up_to_5_8,
+pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decision> {
+    let decide = move |uses: &Uses| {
+        let decision = decide(uses);
+        match anon_new {
+            AnonStart::Inactive => decision,
+            AnonStart::Active => up_to_5_8(uses, decision),
+        }
     };
-    Rules { uses: Some(uses), busy: Busy::Activate }
+    Rules { uses: Some(decide), busy: Busy::Activate }
 }
 
-fn decide(uses: &Uses) -> (References, bool) {
+fn decide(uses: &Uses) -> Decision {
     if uses.flags.contains(AreaFlags::LOCKED) {
         return (References::Activate, false);
     }
@@ -39,8 +42,8 @@ fn decide(uses: &Uses) -> (References, bool) {
 }
 
 /// Anonymous pages started active then, and one use takes them back there.
-fn decide_up_to_5_8(uses: &Uses) -> (References, bool) {
-    match decide(uses) {
+const fn up_to_5_8(uses: &Uses, decision: Decision) -> Decision {
+    match decision {
         (References::Keep, true) if !uses.is_file => (References::Activate, true),
         decision => decision,
     }
@@ -71,9 +74,10 @@ mod tests {
         let locked =
             Uses { users: Some(0), flags: AreaFlags::LOCKED, was_referenced: false, is_file: true };
         assert_eq!(decide(&locked), (Activate, false));
+        let before = |uses: Uses| up_to_5_8(&uses, decide(&uses));
         let once = Uses { users: Some(1), flags: none, was_referenced: false, is_file: false };
-        assert_eq!(decide_up_to_5_8(&once), (Activate, true));
-        assert_eq!(decide_up_to_5_8(&Uses { is_file: true, ..once }), (Keep, true));
-        assert_eq!(decide_up_to_5_8(&Uses { users: None, ..once }), (Keep, false));
+        assert_eq!(before(once), (Activate, true));
+        assert_eq!(before(Uses { is_file: true, ..once }), (Keep, true));
+        assert_eq!(before(Uses { users: None, ..once }), (Keep, false));
     }
 }
