@@ -60,7 +60,7 @@ mod tests {
 
     /// By rules/scan-budget#fract (what weights make of list sizes is `reclaim::budget`'s).
     #[test]
-    fn weights_23_2_to_23_4() {
+    fn weights_follow_costs_and_swappiness() {
         let table = [
             (60, [0, 0], (60, 140, 200)),
             (60, [3000, 1000], (102, 335, 437)),
