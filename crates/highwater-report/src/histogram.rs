@@ -91,7 +91,7 @@ fn parts(key: &str) -> Vec<(&str, u64)> {
 mod tests {
     use super::*;
 
-    fn spec_vector_14() -> Histogram {
+    fn delays() -> Histogram {
         let mut histogram = Histogram::new("throttled", "mm_vmscan_throttled", "kswapd");
         for delay in [0, 4000, 0, 100_000, 4000, 0] {
             let key = format!(
@@ -103,19 +103,19 @@ mod tests {
     }
 
     #[test]
-    fn delay_histogram_of_the_spec() {
+    fn delay_histogram() {
         let expected =
             "      1 usec_timeout=100000 usect_delayed=100000 reason=VMSCAN_THROTTLE_WRITEBACK
       2 usec_timeout=100000 usect_delayed=4000 reason=VMSCAN_THROTTLE_WRITEBACK
       3 usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK
 ";
-        assert_eq!(lines(&spec_vector_14()), expected);
+        assert_eq!(lines(&delays()), expected);
     }
 
     #[test]
     fn tables_say_how_much_they_show() {
         let run = Run::new("m", "after", "6.1-after");
-        let table = table(&run, &spec_vector_14(), 2);
+        let table = table(&run, &delays(), 2);
         assert_eq!(table.rows.len(), 2);
         assert_eq!(table.rows[1].cells[1].value_text(), "50.00%");
         assert_eq!(table.notes, ["5 of 6 events shown"]);
@@ -125,7 +125,7 @@ mod tests {
     fn side_by_side_marks_what_a_run_lacks() {
         let mut a = Run::new("m", "a", "a");
         let b = Run::new("m", "b", "b");
-        a.histograms.push(spec_vector_14());
+        a.histograms.push(delays());
         let table = side_by_side("mm_vmscan_throttled", "kswapd", &[&a, &b]);
         assert_eq!(table.rows.len(), 4);
         assert_eq!(table.row(&["total"]).unwrap().cells, [Cell::number(6.0, 0), Cell::Missing]);
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn each_event_and_context_is_one_table() {
         let (mut a, mut b) = (Run::new("m", "a", "a"), Run::new("m", "b", "b"));
-        a.histograms.push(spec_vector_14());
-        b.histograms.push(spec_vector_14());
+        a.histograms.push(delays());
+        b.histograms.push(delays());
         b.histograms.push(Histogram::new("throttled", "mm_vmscan_throttled", "direct reclaim"));
         let tables = all_side_by_side(&[&a, &b]);
         let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();

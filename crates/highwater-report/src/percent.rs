@@ -31,7 +31,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn rules_of_the_spec() {
+    fn percent_of_a_change() {
         use Better::{Higher, Lower};
         for (better, baseline, value, expected) in [
             (Higher, 100.0, 150.0, 50.0),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn row_sets_of_the_spec() {
+    fn row_sets_by_style_and_table() {
         assert_eq!(
             labels(Style::Y2015, Better::Lower, TableKind::VariableTime).join(" "),
             "Min 1st-qrtle 2nd-qrtle 3rd-qrtle Max-90% Max-93% Max-95% Max-99% Max Mean Best99%Mean Best95%Mean \

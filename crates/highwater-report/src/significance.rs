@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn spec_vector_7_by_style() {
+    fn significance_by_style() {
         let (a, b) = (lower(&[10.0, 11.0, 12.0]), lower(&[12.0, 13.0, 14.0]));
         let marked = |style| is_marked(&rules(style, TableKind::Multi), Statistic::Mean, &a, &b);
         assert_eq!([Style::Y2015, Style::Y2021, Style::Y2026].map(marked), [false, true, false]);

@@ -161,7 +161,7 @@ mod tests {
     use highwater_results::Published;
 
     #[test]
-    fn published_histograms_give_the_figures_of_the_spec() {
+    fn published_histograms_give_the_published_figures() {
         let known = Published::load().unwrap();
         // rules/mmtests-tables#stall-table: events, share at 0, share of full timeouts, mean.
         for (id, events, at_once, full, mean) in [

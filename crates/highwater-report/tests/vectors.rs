@@ -45,7 +45,7 @@ fn netperf() -> Metric {
 }
 
 #[test]
-fn vector_1_lower_is_better_2021() {
+fn lower_is_better_2021() {
     let a = run(VANILLA, &[("mmap-4", A4), ("mmap-12", A12)]);
     let b = run(PATCHED, &[("mmap-4", B4), ("mmap-12", B12)]);
     assert_lines(
@@ -68,7 +68,7 @@ BAmean-25 mmap-12     30.0000 (   0.00%)     40.0000 ( -33.33%)",
 }
 
 #[test]
-fn vector_2_style_2015() {
+fn style_2015() {
     let a = run("4.3.0-rc1-baseline", &[("mmap", A4)]);
     let b = run("4.3.0-rc1-nozlc-v4", &[("mmap", B4)]);
     assert_lines(
@@ -86,7 +86,7 @@ Best5%Mean  mmap     34.5000 (  0.00%)     22.7500 ( 34.06%)",
 }
 
 #[test]
-fn vector_3_higher_is_better_2021() {
+fn higher_is_better_2021() {
     let a = run(
         VANILLA,
         &[
@@ -113,7 +113,7 @@ BHmean-95 16384    39685.58 (   0.00%)    37554.73 (  -5.37%)",
 }
 
 #[test]
-fn vector_4_overflow_and_single_samples() {
+fn overflow_and_single_samples() {
     let a = run(VANILLA, &[("mmap-4", &[31.4003])]);
     let b = run(PATCHED, &[("mmap-4", &[2661.0198])]);
     assert_lines(
@@ -125,7 +125,7 @@ Stddev    mmap-4      0.0000 (   0.00%)      0.0000 (   0.00%)",
 }
 
 #[test]
-fn vector_5_zeros() {
+fn zeros() {
     let zero = run(VANILLA, &[("mmap", &[0.0, 0.0])]);
     let some = run(PATCHED, &[("mmap", &[5.0, 7.0])]);
     let tail = |text: String| -> String {
@@ -150,7 +150,7 @@ Hmean     64        0.00 (   0.00%)        0.00 (   0.00%)",
 }
 
 #[test]
-fn vector_6_headers() {
+fn headers() {
     let a = run("5.17.0-rc3-vanilla", &[("mmap-4", A4)]);
     let b = run("6.1.12-noplug-v1r4", &[("mmap-4", B4)]);
     assert_lines(
@@ -162,7 +162,7 @@ fn vector_6_headers() {
 }
 
 #[test]
-fn vector_7_significance() {
+fn significance() {
     let pairs: [(&[f64], &[f64], &str); 2] = [
         (
             &[10.0, 11.0, 12.0],
@@ -186,7 +186,7 @@ fn vector_7_significance() {
 }
 
 #[test]
-fn vector_8_higher_is_better_2026() {
+fn higher_is_better_2026() {
     let a = run(VANILLA, &[("tcpstream-send-64", &[100.0, 200.0, 300.0])]);
     let b = run(PATCHED, &[("tcpstream-send-64", &[110.0, 210.0, 290.0])]);
     assert_lines(
@@ -209,7 +209,7 @@ fn counters(elapsed_s: f64, label: &str, rows: &[(&str, i64)]) -> Run {
 }
 
 #[test]
-fn vector_9_vmstat_2021() {
+fn vmstat_2021() {
     let names = [
         "pgscan_kswapd",
         "pgscan_direct",
@@ -235,7 +235,7 @@ Ops Page writes file                 -319162.00     -229917.00",
 }
 
 #[test]
-fn vector_10_vmstat_2015() {
+fn vmstat_2015() {
     let names = [
         "pgscan_direct",
         "pgscan_kswapd",
@@ -270,7 +270,7 @@ Compaction cost                    262         838",
 }
 
 #[test]
-fn vector_11_duration() {
+fn the_duration_block() {
     let timed = |label: &str, user_ns, system_ns, elapsed_ns| {
         let mut run = Run::new("", label, label);
         run.times = highwater_results::Times { user_ns, system_ns, elapsed_ns };
@@ -289,7 +289,7 @@ Duration Elapsed     2277.67     2092.98",
 }
 
 #[test]
-fn vector_12_stress_highalloc() {
+fn stress_highalloc() {
     let metric = |better| Metric::new("stress-highalloc", "percent", better, TableKind::MinMeanMax);
     let a = run(VANILLA, &[("Success 1", &[1.0, 1.0, 1.0, 2.0, 2.0])]);
     let hidden = run(VANILLA, &[("Success 1", &[3.0, 3.0, 4.0, 4.0, 6.0])]);
@@ -313,7 +313,7 @@ Success 1 Max          6.00 (  0.00%)        7.00 (-16.67%)",
 }
 
 #[test]
-fn vector_13_ratio_2026() {
+fn ratio_2026() {
     let metric = Metric { table: TableKind::Multi, ..stutterp() };
     let a = run(VANILLA, &[("mmap-4", A4), ("mmap-12", A12)]);
     let b = run(PATCHED, &[("mmap-4", B4), ("mmap-12", B12)]);
@@ -332,7 +332,7 @@ Gmean Lower              1.0000                             0.9303",
 // Vector 14 (delay histogram) stands beside the code, in `histogram`.
 
 #[test]
-fn vector_15_latencies_are_kept_one_by_one() {
+fn latencies_are_kept_one_by_one() {
     let logged_ns = [1_000_000.0, 2_000_000.0, 3_000_000.0, 20_000_000.0];
     let values: Vec<f64> = logged_ns.iter().map(|ns| ns / 1e6).collect();
     let metric = stutterp();

@@ -140,7 +140,7 @@ fn lock_alone(kind: LockKind, nr_rounds: u64) {
 /// The core's allocator on the simulated machine: an order-0 page taken and given back.
 fn alloc_free(nr_pairs: u64) {
     let machine = Machine::from_sizes("bench", &[(1 << 30, vec![0, 1])]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut engine = Engine::new(&engine_config(&machine, &costs));
     let host = Rc::new(SimHost::new(engine.sim(), &machine, costs, Tracing::default()));
     let task = engine.spawn(Spawn::new("pairs").pinned(CpuId(0)), move |sim| {

@@ -90,7 +90,7 @@ fn main() {
 /// takes no time, and swap of twice the memory.
 fn boot(mib: u64, has_swap: bool) -> SimMachine {
     let machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let pages = mib << 9;
     config.disks = vec![DiskSpec::ram("data", pages), DiskSpec::ram("swap", pages)];

@@ -11,7 +11,7 @@
 //! use highwater_sim::machine::{MachineConfig, SimMachine};
 //!
 //! let shape = Machine::from_sizes("small", &[(256 << 20, vec![0, 1])])?;
-//! let costs = CostModel::new(&CostTable::spec_defaults());
+//! let costs = CostModel::new(&CostTable::server_3ghz());
 //! let mut machine = SimMachine::boot(MachineConfig::new(shape, costs, preset("6.1").unwrap()))?;
 //! let program = machine.spawn_task("program", Placement::Anywhere, |cx, kernel| {
 //!     cx.host.sim().charge(1_000);

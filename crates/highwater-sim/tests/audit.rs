@@ -61,7 +61,7 @@ fn boot(mix: &Mix) -> SimMachine {
         })
         .collect();
     let machine = Machine::from_sizes("audited", &nodes).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset(mix.policy).expect("preset"));
     config.disks = vec![DiskSpec::nvme("data", 1 << 20)];
     if let Some(disk) = &mix.swap {

@@ -19,7 +19,7 @@ use highwater_sim::host::{SimHost, Tracing, engine_config};
 const NR_CPUS: u16 = 4;
 
 fn costs() -> CostModel {
-    CostModel::new(&CostTable::spec_defaults())
+    CostModel::new(&CostTable::server_3ghz())
 }
 
 /// What the interrupts saw: which request, on which CPU, when, how it ended.

@@ -26,7 +26,7 @@ const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 /// 128 MiB, two CPUs, a disk for files and one for swap.
 fn boot(faults: Option<FaultySpec>) -> SimMachine {
     let machine = Machine::from_sizes("test", &[(128 << 20, vec![0, 1])]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     config.disks = vec![DiskSpec::hdd("data", 4 << 18), DiskSpec::nvme("swap", 4 << 18)];
     if let Some(faults) = faults {

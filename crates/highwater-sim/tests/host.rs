@@ -24,7 +24,7 @@ fn machine() -> Machine {
 }
 
 fn costs() -> CostModel {
-    CostModel::new(&CostTable::spec_defaults())
+    CostModel::new(&CostTable::server_3ghz())
 }
 
 /// Tasks on every CPU that allocate and free random orders.

@@ -38,7 +38,7 @@ struct Shape {
 fn config(shape: Shape) -> MachineConfig {
     let nodes = [(shape.memory << 20, (0..shape.cpus).collect())];
     let machine = Machine::from_sizes("test", &nodes).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     config.tracing = Tracing { digest: true, sink: None };
     config.disks = vec![DiskSpec::nvme("data", 4 << 18), DiskSpec::nvme("swap", 4 << 18)];
@@ -363,7 +363,7 @@ fn munmap_beside(pages: u32, threads: [Option<&'static str>; 2]) -> (u64, u64) {
 
 #[test]
 fn a_tlb_flush_interrupts_the_busy_cpus_of_the_space() {
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let full_ns = costs.ns(Cost::TlbFull);
     // A part of one table, which stays because of the threads' pages behind.
     let (alone_ns, flushed_ns) = munmap_beside(400, [None, None]);

@@ -125,7 +125,7 @@ fn a_ledger_may_be_opened_and_closed_at_any_time() {
 /// Two CPUs and slow disks for programs that want more than there is.
 fn boot() -> SimMachine {
     let shape = Machine::from_sizes("test", &[(48 << 20, (0..2).collect())]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(shape, costs, preset("6.1").expect("preset"));
     let disk = |name: &str| {
         let bytes_per_s = 20_000_000;

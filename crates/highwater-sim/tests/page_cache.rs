@@ -27,7 +27,7 @@ const LIMIT_NS: u64 = 3600 * SECOND;
 fn boot(memory: u64, disk: DiskSpec) -> SimMachine {
     let machine =
         Machine::from_sizes("test", &[(memory << 20, vec![0, 1, 2, 3])]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     config.disks = vec![disk];
     SimMachine::boot(config).expect("boot")

@@ -59,7 +59,7 @@ impl Setup {
     ) -> (SimMachine, Throttles, Counted) {
         let nodes = [(self.memory_mib << 20, (0..self.cpus).collect())];
         let machine = Machine::from_sizes("test", &nodes).expect("machine");
-        let costs = CostModel::new(&CostTable::spec_defaults());
+        let costs = CostModel::new(&CostTable::server_3ghz());
         let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
         let disk = |name: &str| {
             let bytes_per_s = self.disk_bytes_per_s;

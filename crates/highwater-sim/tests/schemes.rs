@@ -33,7 +33,7 @@ const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 fn boot(policy: Policy, seed: u64) -> SimMachine {
     let nodes = [(32 << 20, vec![0, 1]), (32 << 20, vec![2, 3])];
     let machine = Machine::from_sizes("test", &nodes).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, policy);
     config.disks = vec![DiskSpec::nvme("data", 1 << 20), DiskSpec::sata_ssd("swap", 1 << 18)];
     config.swap = vec![SwapSpec { device: DeviceId(1), pages: 1 << 16, priority: -2 }];

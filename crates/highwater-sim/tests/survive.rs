@@ -28,7 +28,7 @@ const LIMIT_NS: u64 = 3600 * SECOND;
 /// 128 MiB, two CPUs; a data disk; swap of so many pages on a disk of its own.
 fn boot(swap_pages: u32, swap_faults: Option<FaultySpec>) -> SimMachine {
     let machine = Machine::from_sizes("test", &[(128 << 20, vec![0, 1])]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let swap = DiskSpec { faults: swap_faults, ..DiskSpec::sata_ssd("swap", 1 << 18) };
     config.disks = vec![DiskSpec::nvme("data", 1 << 20), swap];
@@ -160,7 +160,7 @@ fn pages_that_cannot_be_swapped_out_stay() {
 #[test]
 fn writeback_errors_are_told_at_fsync_and_leave_others_alone() {
     let machine = Machine::from_sizes("test", &[(128 << 20, vec![0, 1])]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let faults = FaultySpec {
         errors: PerDirection { read: 0.0, write: 1.0 },

@@ -93,7 +93,7 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     // Most of the memory may be dirty: the tails of the lists are.
     machine.tunables.dirty_ratio = 70;
     machine.tunables.dirty_background_ratio = 40;
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset(policy).expect("preset"));
     config.disks = disks(20_000_000);
     config.swap = vec![SwapSpec { device: DeviceId(1), pages: 256 << 8, priority: -2 }];

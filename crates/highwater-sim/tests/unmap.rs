@@ -147,7 +147,7 @@ impl Thread<'_, '_> {
 /// everything still mapped, and after the space is gone.
 fn threads(seed: u64, nr_threads: u32, policy: &str) -> SimMachine {
     let machine = Machine::from_sizes("threads", &[(48 << 20, (0..4).collect())]).expect("machine");
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset(policy).expect("preset"));
     config.disks = vec![DiskSpec::nvme("data", 1 << 16), DiskSpec::nvme("swap", 1 << 16)];
     config.swap = vec![SwapSpec { device: DeviceId(1), pages: 30_000, priority: -2 }];
@@ -265,7 +265,7 @@ fn unmap_512(costs: CostModel, rule: UnmapYoung) -> PerPage {
 
 #[test]
 fn activating_is_most_of_what_unmapping_costs_on_a_server() {
-    let costs = || CostModel::new(&CostTable::spec_defaults());
+    let costs = || CostModel::new(&CostTable::server_3ghz());
     let before = unmap_512(costs(), UnmapYoung::MarkAccessed);
     let after = unmap_512(costs(), UnmapYoung::SetReferenced);
     // rules/unmap#young-cost: 177 to 186 activating, 62 to 68 setting the bit.

@@ -21,7 +21,7 @@ const LIMIT_NS: u64 = 3600 * 1_000_000_000;
 
 fn machine(disk: DiskSpec) -> SimMachine {
     let shape = Machine::from_sizes("writer", &[(512 << 20, vec![0, 1])]).unwrap();
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(shape, costs, preset("6.1").unwrap());
     config.disks = vec![disk];
     SimMachine::boot(config).unwrap()

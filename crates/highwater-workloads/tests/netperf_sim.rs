@@ -22,7 +22,7 @@ struct Outcome {
 
 fn run(policy: &str, plan: Plan) -> Outcome {
     let machine = Machine::from_sizes("test", &[(1 << 30, vec![0, 1])]).unwrap();
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut engine = Engine::new(&engine_config(&machine, &costs));
     let sim = engine.sim().clone();
     let tracing = Tracing { digest: true, sink: None };

@@ -29,7 +29,7 @@ const MS: u64 = 1_000_000;
 
 fn machine(swap_pages: u32, seed: u64) -> SimMachine {
     let shape = Machine::from_sizes("test", &[(MEMORY, vec![0, 1])]).unwrap();
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(shape, costs, preset("6.1").unwrap());
     config.disks = vec![DiskSpec::sata_ssd("disk", DISK_PAGES)];
     if swap_pages > 0 {

@@ -28,7 +28,7 @@ const READ_BYTES: u64 = MIB / 16;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let machine = Machine::from_sizes("small", &[(128 * MIB, vec![0, 1])])?;
-    let costs = CostModel::new(&CostTable::spec_defaults());
+    let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").ok_or("no such kernel")?);
     let disk = HddSpec::streaming(500_000_000);
     config.disks = vec![DiskSpec::new("disk", DiskKind::Hdd(disk), FILE_PAGES)];

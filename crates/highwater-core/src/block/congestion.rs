@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_vector_22() {
+    fn queues_are_congested_above_their_thresholds() {
         assert_eq!(
             [128, 256, 64, 31].map(thresholds),
             [(113, 103), (225, 207), (57, 51), (29, 26)]

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn isolated_23_8() {
+    fn too_many_isolated_pages_by_what_a_request_may_do() {
         assert!(!too_many(1000, 125, true));
         assert!(too_many(1000, 126, true));
         assert!(!too_many(1000, 1000, false));

@@ -181,7 +181,7 @@ mod tests {
     };
 
     #[test]
-    fn ratio_23_1() {
+    fn inactive_ratio_by_size() {
         let table = [
             (100_000, 150_000, 1, true),
             (65_536, 196_608, 3, false),
@@ -205,7 +205,7 @@ mod tests {
 
     /// What weights there are for which costs is `lru::balance`'s.
     #[test]
-    fn fract_23_2_and_23_3() {
+    fn a_list_gets_its_share() {
         assert_eq!(targets(S, 12, Mode::Equal), [97, 292, 146, 439]);
         assert_eq!(targets(S, 12, Mode::Fract(EVEN)), [29, 87, 102, 307]);
         assert_eq!(targets(S, 12, fract(102, 335)), [22, 68, 111, 336]);
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn swappiness_23_4() {
+    fn swappiness_sets_the_shares() {
         assert_eq!(targets(S, 12, fract(100, 100)), [48, 146, 73, 219]);
         assert_eq!(targets(S, 12, fract(0, 200)), [0, 0, 146, 439]);
         assert_eq!(targets(S, 12, fract(600, 0)), [97, 292, 0, 0]);
     }
 
     #[test]
-    fn small_lists_23_5() {
+    fn small_lists_are_scanned_in_the_end() {
         let small = [3000, 2000, 5000, 4095];
         assert_eq!(targets(small, 12, Mode::Equal), [0, 0, 1, 0]);
         assert_eq!(targets(small, 12, Mode::Fract(EVEN)), [0; 4]);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_23_6() {
+    fn modes_come_before_weights() {
         let mode = |input| mode(input, EVEN);
         let no_swap = mode(ModeInput { can_swap: false, ..INPUT });
         assert_eq!(targets(S, 12, no_swap), [0, 0, 146, 439]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_23_7() {
+    fn the_scan_loop_keeps_proportions() {
         let n = [96, 288, 448, 1024];
         let mut plan = ScanPlan::new(n, false, Proportional::OneRound);
         for got in [64, 128] {

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gate_23_19() {
+    fn the_gate_by_free_reserves() {
         let reserves = 66 + 11_212 + 5_500;
         assert_eq!(reserves, 16_778);
         assert!(!reserves_suffice(reserves, 8_389));

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slab_23_21() {
+    fn slabs_are_scanned_in_proportion() {
         // (freeable, deferred, priority, seeks) → delta, total; calls, scanned, deferred after
         let table = [
             ((100_000, 0, 12, 2), (48, 48), (0, 0, 48)),

@@ -44,7 +44,7 @@ fn clean_file_pages_leave_a_shadow() {
 /// Direct reclaim leaves them to the flushers, kswapd may write them
 /// (rules/page-decisions#pageout).
 #[test]
-fn dirty_file_pages_get_out_of_the_way_23_12() {
+fn dirty_file_pages_get_out_of_the_way() {
     let s = Stage::new();
     let (file, _open) = s.cached_file(200);
     let cx = s.cx();
@@ -112,7 +112,7 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
 /// Who waits for pages under writeback (rules/page-decisions#under-writeback). The flags are set by
 /// hand: no device is involved.
 #[test]
-fn writeback_at_the_tail_23_13() {
+fn writeback_at_the_tail() {
     let host = Solo::default();
     let s = Lists::new(&host);
     let pages = s.listed_many(FILE | PageFlags::WRITEBACK, 32);
@@ -399,7 +399,7 @@ fn isolation_is_waited_for_once() {
 /// kswapd of 6.1 (rules/kswapd#balanced): DMA keeps its blocks from the request, the other zones
 /// have none; single pages there are.
 #[test]
-fn a_node_is_balanced_by_any_zone_23_20() {
+fn a_node_is_balanced_by_any_zone() {
     let host = Solo::default();
     let zones = [
         ZoneSpec::full(ZoneType::Dma, 512, 3584),

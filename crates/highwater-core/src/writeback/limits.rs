@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_vector_1() {
+    fn limits_follow_dirtyable_memory() {
         let default = Tunables::default();
         assert_eq!(limits(262_144, &default, None), (52_416, 26_176, 39_296));
         assert_eq!(limits(1_048_576, &default, None), (209_664, 104_704, 157_184));
@@ -160,21 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn poll_interval_vector_6() {
+    fn poll_interval_by_room_left() {
         let intervals = [0, 600_000, 838_000, 838_656].map(|dirty| poll_interval(dirty, 838_656));
         assert_eq!(intervals, [512, 256, 16, 1]);
         assert_eq!([1, 12, 48].map(|cpus| cpu_pages(209_664, cpus)), [6552, 546, 136]);
     }
 
     #[test]
-    fn chunk_vector_9() {
+    fn chunks_of_writeback() {
         let chunks = [512, 25_600, 128_000].map(|bw| chunk(bw, 209_664, u64::MAX));
         assert_eq!(chunks, [1024, 13_312, 26_624]);
         assert_eq!(chunk(25_600, 209_664, 1), 1024, "work left bounds it, rounded up");
     }
 
     #[test]
-    fn smooth_limit_vector_5() {
+    fn the_limit_moves_smoothly() {
         let mut limit = 209_660;
         let steps = [(); 3].map(|()| {
             limit = smooth_limit(limit, 100_000, 104_000);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_vector_7() {
+    fn pauses_by_rate() {
         let longest = [100, 1000, 10_000, 100_000].map(|dirty| longest(dirty, 25_600));
         assert_eq!(longest, [1, 2, 13, 50]);
         let pauses = [25_600, 6400, 1600, 400, 100].map(|rate| {

@@ -95,7 +95,7 @@ mod tests {
     };
 
     #[test]
-    fn polynomial_vector_2() {
+    fn position_polynomial() {
         assert_eq!(AT.setpoint(), 183_424);
         let table = [
             (157_184, 2045),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn full_ratio_vector_3() {
+    fn full_position_ratio() {
         let all_its = |dirty| Position { dirty, wb_dirty: dirty, ..AT }.ratio();
         assert_eq!([157_184, 183_424, 196_544].map(all_its), [2306, 1023, 838]);
         let own = |wb_dirty| Position { dirty: 183_424, wb_dirty, ..AT }.ratio();

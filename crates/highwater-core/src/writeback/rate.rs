@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bandwidth_vector_4() {
+    fn bandwidth_is_smoothed() {
         let mut rates = Rates::default();
         let tick = |rates: &mut Rates, written| {
             rates.step_bandwidth(written, 50);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn base_rate_vector_8() {
+    fn the_base_rate_follows() {
         let follow = |(rate, balanced, ratio, dirty_rate, dirty): (u64, u64, u64, u64, u64)| {
             let mut rates = Rates { rate, balanced, ..Rates::default() };
             rates.follow(dirty_rate, ratio, dirty < 183_424);

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn min_free_kbytes_table_16_3() {
+    fn min_free_kbytes_by_size() {
         let mib = |m: u64| min_free_kbytes(m << 8, 262_144);
         let table = [
             (16, 512),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn reserves_16_4() {
+    fn reserves_by_zone() {
         let r = lowmem_reserve([3840, 241_529, 0, 0, 0], [256, 256, 32, 0]);
         assert_eq!(r[0], [0, 943, 943, 943, 943]);
         assert_eq!(r[1], [0; 5]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_16_8() {
+    fn counter_thresholds() {
         let t = |cpus, managed| stat_threshold(cpus, managed);
         assert_eq!((t(2, 3840), t(2, 241_529)), (4, 16));
         assert_eq!((t(48, 480_000), t(48, 3_600_000)), (60, 96));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn minimum_by_privilege_16_9() {
+    fn minimum_by_privilege() {
         let passing = |flags, rule| effective_min(11_086, flags, rule);
         let new = MinReserveRule::NonBlocking;
         let both = AllocFlags::MIN_RESERVE | AllocFlags::NON_BLOCK;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn high_order_tests_16_10() {
+    fn high_orders_need_a_block() {
         let nr_free = [12_000, 500, 100, 20, 5, 2, 0, 0, 0, 0, 0];
         let types = nr_free.map(|n| u8::from(n > 0) << 1);
         let free = 13_704 - 7;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn boost_is_capped_16_20() {
+    fn boost_is_capped() {
         assert_eq!((boost_max(16_628, 15_000), boost_max(265, 15_000)), (24_942, 512));
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn node_order_16_24() {
+    fn node_order() {
         let m = Machine::from_sizes("m", &[1u16, 2, 3, 4].map(|c| (1 << 30, vec![c - 1]))).unwrap();
         let uniform = m.distances;
         let expect = |rows: [[usize; 4]; 4]| rows.map(Vec::from).to_vec();

@@ -18,14 +18,14 @@ fn initial_lists(start: u64, end: u64) -> [u32; 11] {
 }
 
 #[test]
-fn v16_11_initial_lists() {
+fn blocks_at_boot() {
     assert_eq!(initial_lists(4096, 8192), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]);
     assert_eq!(initial_lists(1, 4096), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3]);
     assert_eq!(initial_lists(4096, 262_112), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 251]);
 }
 
 #[test]
-fn v16_12_split_and_merge() {
+fn split_and_merge() {
     let mut b = Bench::new(4096, 8192);
     assert_eq!(b.alloc(0, Movable), Some(4096));
     assert_eq!(b.lists(Movable), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3]);
@@ -43,7 +43,7 @@ fn v16_12_split_and_merge() {
 }
 
 #[test]
-fn v16_13_a_block_about_to_merge_goes_to_the_tail() {
+fn a_block_about_to_merge_goes_to_the_tail() {
     let mut b = Bench::new(4096, 8192);
     for pfn in 4096..4102 {
         assert_eq!(b.alloc(0, Movable), Some(pfn));
@@ -56,7 +56,7 @@ fn v16_13_a_block_about_to_merge_goes_to_the_tail() {
 }
 
 #[test]
-fn v16_14_first_unmovable_page() {
+fn first_unmovable_page() {
     let mut b = Bench::new(4096, 8192);
     b.zone.set_marks(&Marks { min: 128, low: 160, high: 192, promo: 224 });
     b.zone.set_boost_factor(15_000);
@@ -99,7 +99,7 @@ fn one_pageblock(lru: u32, other: u32) -> Bench {
 }
 
 #[test]
-fn v16_15_steal_without_claim() {
+fn steal_without_claim() {
     let mut b = one_pageblock(300, 0);
     assert_eq!(b.lists(Movable), [0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 0]);
     assert_eq!(b.alloc(0, Unmovable), Some(4396));
@@ -121,7 +121,7 @@ fn v16_15_steal_without_claim() {
 }
 
 #[test]
-fn v16_16_steal_with_claim() {
+fn steal_with_claim() {
     let mut b = one_pageblock(200, 100);
     assert_eq!(b.alloc(0, Unmovable), Some(4396));
     assert_eq!(b.zone.pageblock_type(Pfn(4096)), Unmovable);
@@ -131,7 +131,7 @@ fn v16_16_steal_with_claim() {
 }
 
 #[test]
-fn v16_17_movable_falls_back_to_the_smallest_block() {
+fn movable_falls_back_to_the_smallest_block() {
     let unmovable_block = |first_free: u32| {
         let mut b = Bench::new(4096, 4608);
         b.zone.add_managed(241_529 - 512);
@@ -160,7 +160,7 @@ fn v16_17_movable_falls_back_to_the_smallest_block() {
 }
 
 #[test]
-fn v16_18_nofragment() {
+fn nofragment_prefers_a_lower_zone() {
     let mut b = Bench::new(4096, 4608);
     assert_eq!(b.alloc(0, Movable), Some(4096));
     assert_eq!(b.alloc_flags(0, Unmovable, AllocFlags::NOFRAGMENT), None);
@@ -168,7 +168,7 @@ fn v16_18_nofragment() {
 }
 
 #[test]
-fn v16_19_merge_limits() {
+fn merge_limits() {
     let two_halves = |first: MigrateType, second: MigrateType, preset: &str| {
         let mut b = Bench::empty(4096, 5120);
         b.policy = policy(preset);
@@ -190,7 +190,7 @@ fn v16_19_merge_limits() {
 }
 
 #[test]
-fn fallback_order_9_2() {
+fn fallback_order() {
     // A zone with one free page of each of two types: which does the third take?
     let taken_by = |asking: MigrateType, offered: [MigrateType; 2]| {
         let mut b = Bench::empty(4096, 5120);

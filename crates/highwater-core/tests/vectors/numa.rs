@@ -40,7 +40,7 @@ fn fallback_orders(m: &Machine, preset: &str) -> Vec<Vec<u16>> {
 }
 
 #[test]
-fn v16_24_zonelists() {
+fn zonelists_by_distance() {
     let mut m = nodes(4);
     let uniform = [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]];
     assert_eq!(fallback_orders(&m, "6.1"), uniform);
@@ -150,7 +150,7 @@ fn locality_beats_avoiding_fragmentation() {
 }
 
 #[test]
-fn v16_26_dirty_limit_spreads_pages() {
+fn dirty_limit_spreads_pages() {
     let dirtied = |dirty: i64, writeback: i64, realtime: bool| {
         let host = host();
         let (alloc, cx) = boot_on(&host, &nodes(2), &policy("6.1"));

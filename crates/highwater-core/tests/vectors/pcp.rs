@@ -15,7 +15,7 @@ use crate::common::*;
 const USER: Gfp = Gfp::GFP_HIGHUSER_MOVABLE;
 
 #[test]
-fn v16_20_boost_stops_at_its_cap() {
+fn boost_stops_at_its_cap() {
     let mut b = Bench::empty(4096, 4096 + 50 * 512);
     b.zone.add_managed(241_529 - b.zone.managed());
     b.zone.set_marks(&Marks { min: 11_086, low: 13_857, high: 16_628, promo: 19_399 });
@@ -40,7 +40,7 @@ fn v16_20_boost_stops_at_its_cap() {
 }
 
 #[test]
-fn v16_20_six_pageblocks_can_be_reserved() {
+fn six_pageblocks_can_be_reserved() {
     let host = host();
     let m = one_zone(4096, 4096 + 241_529, 1);
     let (alloc, cx) = boot_on(&host, &m, &policy("6.1"));
@@ -60,7 +60,7 @@ fn v16_20_six_pageblocks_can_be_reserved() {
 }
 
 #[test]
-fn v16_21_refills_of_a_fresh_list() {
+fn refills_of_a_fresh_list() {
     let host = host();
     let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 18), 1), &policy("6.1"));
     let zone = only_zone(&alloc);
@@ -118,7 +118,7 @@ fn free_only(
 }
 
 #[test]
-fn v16_22_free_only_stream() {
+fn free_only_stream() {
     let v61 = policy("6.1");
     let expected = [
         (6928, 63),

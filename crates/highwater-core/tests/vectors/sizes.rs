@@ -38,7 +38,7 @@ fn sizes(machine: &Machine) -> Sizes {
 }
 
 #[test]
-fn v16_1_guest_with_thp() {
+fn guest_with_thp() {
     let expected = (45_056, vec![([177, 221, 265], 110, 1), ([11_086, 13_857, 16_628], 6928, 63)]);
     for managed_at_boot in [239_159, 240_000, 240_531] {
         assert_eq!(sizes(&guest_1_gib(managed_at_boot, Thp::Always)), expected);
@@ -60,7 +60,7 @@ fn managed_now_is_not_managed_at_init() {
 }
 
 #[test]
-fn v16_2_guest_without_thp() {
+fn guest_without_thp() {
     let m = guest_1_gib(241_529, Thp::Never);
     let expected = (3962, vec![([15, 18, 21], 9, 1), ([974, 1217, 1460], 608, 63)]);
     assert_eq!(sizes(&m), expected);
@@ -68,7 +68,7 @@ fn v16_2_guest_without_thp() {
 }
 
 #[test]
-fn v16_3_square_root_table() {
+fn square_root_table() {
     let table = [
         (16, 512),
         (128, 1448),
@@ -85,7 +85,7 @@ fn v16_3_square_root_table() {
 }
 
 #[test]
-fn v16_4_lowmem_reserve() {
+fn lowmem_reserve_of_a_guest() {
     let reserves = |m: &Machine| {
         let host = host();
         let (alloc, _) = boot_on(&host, m, &policy("6.1"));
@@ -106,7 +106,7 @@ fn guest_4_gib(thp: Thp) -> Machine {
 }
 
 #[test]
-fn v16_5_guest_with_4_gib() {
+fn guest_with_4_gib() {
     let (kbytes, zones) = sizes(&guest_4_gib(Thp::Never));
     assert_eq!(kbytes, 8122);
     let marks: Vec<_> = zones.iter().map(|z| (z.0, z.1)).collect();
@@ -134,7 +134,7 @@ fn two_nodes(thp: Thp) -> Machine {
 }
 
 #[test]
-fn v16_6_two_nodes_and_v16_8_thresholds() {
+fn two_nodes_and_their_thresholds() {
     let host = host();
     let (alloc, _) = boot_on(&host, &two_nodes(Thp::Never), &policy("6.1"));
     let zones: Vec<_> = alloc.populated_zones().collect();
@@ -154,14 +154,14 @@ fn v16_6_two_nodes_and_v16_8_thresholds() {
 }
 
 #[test]
-fn v16_6_two_nodes_with_thp() {
+fn two_nodes_with_thp() {
     let (kbytes, zones) = sizes(&two_nodes(Thp::Always));
     assert_eq!(kbytes, 90_112);
     assert_eq!((zones[3].0, zones[3].1), ([11_325, 15_453, 19_581], 643));
 }
 
 #[test]
-fn v16_7_sysctls() {
+fn sysctls_change_watermarks() {
     let mut m = guest_1_gib(241_529, Thp::Never);
     m.tunables.watermark_scale_factor = 200;
     let (_, zones) = sizes(&m);
@@ -176,7 +176,7 @@ fn v16_7_sysctls() {
 }
 
 #[test]
-fn v16_8_thresholds_and_drift_marks_of_the_guest() {
+fn thresholds_and_drift_marks_of_the_guest() {
     let host = host();
     let (alloc, _) = boot_on(&host, &guest_1_gib(241_529, Thp::Never), &policy("6.1"));
     let zones: Vec<_> = alloc.populated_zones().collect();

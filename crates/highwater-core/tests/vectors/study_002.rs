@@ -49,13 +49,13 @@ fn run(preset: &str) -> Stage {
 }
 
 #[test]
-fn v16_23_a_order_0_lists_only() {
+fn order_0_lists_only() {
     let stage = run("5.17-order0-pcp");
     assert_eq!((stage.locks, stage.frames, stage.hottest), ((20_000, 20_000), 1, 20_000));
 }
 
 #[test]
-fn v16_23_b_high_orders_cached() {
+fn high_orders_cached() {
     let stage = run("5.17");
     assert_eq!((stage.locks, stage.frames, stage.hottest), ((2858, 29), 896, 24));
     let first = [
@@ -75,7 +75,7 @@ fn v16_23_b_high_orders_cached() {
 }
 
 #[test]
-fn v16_23_c_high_orders_limited() {
+fn high_orders_limited() {
     let stage = run("5.18");
     assert_eq!((stage.locks, stage.frames, stage.hottest), ((2858, 19_135), 868, 2735));
     assert_eq!(stage.overflows[..2], [(866, 8), (867, 859)]);

@@ -38,7 +38,7 @@ fn needed(preset: &str, gfp: Gfp, task: TaskFlags) -> u64 {
 }
 
 #[test]
-fn v16_9_free_pages_by_privilege() {
+fn free_pages_by_privilege() {
     let task = TaskFlags::empty();
     let victim = TaskFlags::OOM_VICTIM;
     assert_eq!(needed("6.1", Gfp::GFP_KERNEL, task), 11_086);
@@ -52,7 +52,7 @@ fn v16_9_free_pages_by_privilege() {
 }
 
 #[test]
-fn v16_9_legacy_reserves() {
+fn legacy_reserves() {
     let task = TaskFlags::empty();
     assert_eq!(needed("5.17", Gfp::KSWAPD_RECLAIM | Gfp::ATOMIC, task), 8315);
     assert_eq!(needed("5.17", Gfp::GFP_KERNEL, TaskFlags::REALTIME), 8315);
@@ -63,7 +63,7 @@ fn v16_9_legacy_reserves() {
 }
 
 #[test]
-fn v16_9_lowmem_reserve_counts() {
+fn lowmem_reserve_counts() {
     let b = Bench::new(4096, 8192);
     b.zone.set_marks(&Marks { min: 177, low: 221, high: 265, promo: 309 });
     b.zone.set_lowmem_reserves(&[0, 943, 943, 943, 943]);
@@ -78,7 +78,7 @@ fn v16_9_lowmem_reserve_counts() {
 }
 
 #[test]
-fn v16_10_high_order_tests() {
+fn high_order_tests() {
     let mut b = Bench::empty(4096, 4096 + 32_768);
     let mut at = 4096;
     for (order, blocks) in [(0, 12_000), (1, 500), (2, 100), (3, 20), (4, 5), (5, 2)] {

@@ -100,14 +100,14 @@ fn without_fair() -> Policy {
 }
 
 #[test]
-fn v16_25_failure_marks_every_zone_examined() {
+fn failure_marks_every_zone_examined() {
     let host = host();
     assert_eq!(all_marked(&host, &with_cache()).marks(), ALL);
     assert_eq!(node_0_marked(&host, &with_cache()).marks(), NODE_0);
 }
 
 #[test]
-fn v16_25_marked_zones_are_skipped_in_the_slow_path() {
+fn marked_zones_are_skipped_in_the_slow_path() {
     let host = host();
     // Others are below LOW, so the fast path fails, and above MIN.
     let s = all_marked(&host, &with_cache());
@@ -120,7 +120,7 @@ fn v16_25_marked_zones_are_skipped_in_the_slow_path() {
 }
 
 #[test]
-fn v16_25_marks_live_for_more_than_a_second() {
+fn marks_live_for_more_than_a_second() {
     let host = host();
     for (jiffy, expected, marks) in [(1100, N1_NORMAL, NODE_0), (1250, N1_NORMAL, NODE_0)] {
         let s = node_0_marked(&host, &without_fair());
@@ -133,7 +133,7 @@ fn v16_25_marks_live_for_more_than_a_second() {
 }
 
 #[test]
-fn v16_25_reclaim_progress_clears_the_list() {
+fn reclaim_progress_clears_the_list() {
     let host = host();
     let s = all_marked(&host, &with_cache());
     s.at_jiffy(1100);
@@ -151,7 +151,7 @@ fn v16_25_reclaim_progress_clears_the_list() {
 }
 
 #[test]
-fn v16_25_fast_path_with_fair_shares() {
+fn fast_path_with_fair_shares() {
     let host = host();
     let s = node_0_marked(&host, &with_cache());
     s.at_jiffy(1100).starve_first(|low| low + 1);
@@ -166,7 +166,7 @@ fn v16_25_fast_path_with_fair_shares() {
 }
 
 #[test]
-fn v16_25_without_the_cache_every_case_stays_local() {
+fn without_the_cache_every_case_stays_local() {
     let host = host();
     let no_fair = {
         let mut p = policy("4.3");

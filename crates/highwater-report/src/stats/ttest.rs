@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn spec_vector_7() {
+    fn means_of_three() {
         let first = mmtests(moments(&[10.0, 11.0, 12.0]), moments(&[12.0, 13.0, 14.0]));
         assert!((first.t - 2.449).abs() < 5e-4 && first.degrees == 4.0);
         assert!((first.p - 0.0705).abs() < 5e-5, "{}", first.p);

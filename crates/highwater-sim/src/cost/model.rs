@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn entries_reach_their_consumers() {
-        let model = CostModel::new(&CostTable::spec_defaults());
+        let model = CostModel::new(&CostTable::server_3ghz());
         assert_eq!(model.ns(Cost::PcpAlloc), 50);
         assert_eq!(model.ns(Cost::Syscall), 100);
         assert_eq!(model.sched.wake_idle_deep_ns, 50_000);

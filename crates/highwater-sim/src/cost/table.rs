@@ -158,7 +158,7 @@ impl CostTable {
     ///
     /// # Panics
     /// If the table that comes with the program is wrong: a test reads it.
-    pub fn spec_defaults() -> Self {
+    pub fn server_3ghz() -> Self {
         let figure = |unit, value: u64| format!("{{ {unit} = {value}, source = \"guess\" }}");
         let text = format!(
             "{SERVER}\n[cache]\nl1 = {}\nl2 = {}\nllc = {}\nsockets = {}\n",
@@ -378,8 +378,8 @@ mod tests {
     }
 
     #[test]
-    fn the_specs_defaults_are_complete() {
-        let table = CostTable::spec_defaults();
+    fn the_generic_server_is_complete() {
+        let table = CostTable::server_3ghz();
         for key in required_keys() {
             assert!(table.ns(key).is_some(), "{key}");
         }
@@ -396,8 +396,8 @@ mod tests {
     /// The rows of rules/costs#sums, as sums of the pieces that the core charges. Where memory is
     /// touched, the row lies between its being in L2 and in DRAM; the level is in the name.
     #[test]
-    fn the_pieces_add_up_to_the_specs_rows() {
-        let table = CostTable::spec_defaults();
+    fn the_pieces_add_up_to_the_rows_of_the_rules() {
+        let table = CostTable::server_3ghz();
         let sum = |keys: &[&str]| -> u64 {
             keys.iter().map(|key| table.ns(key).unwrap_or_else(|| panic!("no key {key}"))).sum()
         };

@@ -67,7 +67,7 @@ mod tests {
 
     /// The vectors of rules/costs#timer-wheel: ticks that a sleep lasts when it starts at a tick.
     #[test]
-    fn vector_14_23() {
+    fn sleeps_of_the_timer_wheel() {
         for now in 0..4096 {
             for (timeout, ticks) in [(1, 2), (5, 6), (25, 26), (50, 51)] {
                 assert_eq!(wheel_expiry(now, timeout) - now, ticks);

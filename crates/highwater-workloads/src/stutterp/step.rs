@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ladders_of_the_spec() {
+    fn ladders_by_cpus() {
         let of_cpus = |cpus: u32| Step::ladder(4, 4 * cpus);
         assert_eq!(of_cpus(12), [4, 7, 12, 21, 30, 48]);
         assert_eq!(of_cpus(2), [4, 6, 8]);

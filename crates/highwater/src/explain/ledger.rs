@@ -290,7 +290,7 @@ mod tests {
     /// Four programs on two CPUs that map, touch and unmap.
     fn run(nr_kept: usize) -> (Ledger, Vec<LockStats>) {
         let shape = Machine::from_sizes("small", &[(64 << 20, vec![0, 1])]).expect("machine");
-        let costs = CostModel::new(&CostTable::spec_defaults());
+        let costs = CostModel::new(&CostTable::server_3ghz());
         let config = MachineConfig::new(shape, costs, preset("6.1").expect("preset"));
         let mut machine = SimMachine::boot(config).expect("boot");
         machine.sim().open_ledger_of(nr_kept);

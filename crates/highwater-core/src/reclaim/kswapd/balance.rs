@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn step_23_18() {
+    fn steps_of_a_kswapd_run() {
         let wanted = step_target([99, 16_818, 8_250].into_iter());
         assert_eq!(wanted, 25_167);
         assert_eq!(step_target([7].into_iter()), 32, "small zones count a batch");

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writeback_wake_23_15() {
+    fn enough_writeback_wakes() {
         assert!(!enough_written(10_096, 10_000, 3));
         assert!(enough_written(10_097, 10_000, 3));
         assert!(enough_written(10_201, 10_000, 4), "the bar was passed before the fourth came");
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn skip_23_16() {
+    fn nobody_waits_where_little_is_pending() {
         assert!(too_little_pending(500_000, 1_000_000));
         assert!(!too_little_pending(500_001, 1_000_000));
     }
 
     #[test]
-    fn full_timeouts_23_17() {
+    fn timeouts_in_microseconds() {
         assert_eq!([1, 5, 25, 26, 125].map(usec), [4000, 20_000, 100_000, 104_000, 500_000]);
     }
 }

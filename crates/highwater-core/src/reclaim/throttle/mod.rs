@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn efficiency_23_16() {
+    fn who_does_well_wakes_who_does_not_waits() {
         let series = &of("series-8");
         assert_eq!(outcome(series, 12, 800, 100), Outcome::GoOn);
         assert_eq!(outcome(series, 12, 800, 101), Outcome::Wake);

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn combinations_have_the_bits_of_the_specification() {
+    fn combinations_have_their_bits() {
         // Sums written out by hand from the bit list of rules/requests#gfp-bits.
         for (name, bits) in [
             ("GFP_ATOMIC", 0xa20),

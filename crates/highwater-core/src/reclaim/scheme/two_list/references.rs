@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_23_10() {
+    fn what_uses_mean() {
         use References::*;
         let (none, exec) = (AreaFlags::empty(), AreaFlags::EXEC);
         let table = [
