@@ -78,7 +78,9 @@ fn assert_good<'a>(least: usize, found: impl Iterator<Item = (&'a str, (usize, V
 
 /// The lines of a text that refer to the description which the rules were written from.
 fn foreign(text: &str) -> Vec<String> {
-    let citation = pattern("\\b[Ss]pec 0\\d|\u{a7}");
+    let citation = pattern(
+        "\\b[Ss]pec 0\\d|\u{a7}|_of_the_spe[c]|\\bspec_(defaults|vector)|fn \\w*(vector|v16|_23)_\\d",
+    );
     text.lines().filter(|line| citation.is_match(line)).map(str::to_owned).collect()
 }
 
@@ -89,6 +91,10 @@ fn nothing_cites_what_readers_do_not_have() {
 
     let text = format!("// By {}1.\n// By rule 1.\n// \u{a7}2\nlet spec = 01;\n", "spec 0");
     assert_eq!(foreign(&text).len(), 2);
+    let names = ["rows_of_the_", "", "up_to_5_8", "vector_", "v16_", "table_23_"];
+    let named = names
+        .map(|name| format!("fn {name}{}()\n", if name.ends_with("the_") { "spec" } else { "3" }));
+    assert_eq!(foreign(&named.concat()).len(), 4);
 }
 
 /// The rules that a text cites, and those of them that do not open.

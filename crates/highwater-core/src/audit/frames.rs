@@ -63,6 +63,7 @@ impl<H: Host> Audit<'_, H> {
             let found = format!("{:?} block in use leaves the zone", page.order());
             return self.broken(zone, pfn, Rule::Alignment, found);
         }
+        let mut nr_tails = 0;
         for at in pfn.0..pfn.0 + size {
             if self.seen[at as usize] != Place::Nowhere {
                 let found = format!("is in the block in use at {pfn:?} and on a list");
@@ -73,7 +74,18 @@ impl<H: Host> Audit<'_, H> {
                 let found = format!("inside the block in use at {pfn:?} has {flags:?}");
                 return self.broken(zone, Pfn(at), Rule::Tail, found);
             }
+            // Frames of a folio say whose they are; the others must not, or lookups find a folio that is gone.
+            let is_tail = flags.contains(BlockFlags::TAIL);
+            if at == pfn.0 && is_tail || is_tail && self.alloc.map.folio(Pfn(at)).pfn() != pfn {
+                let found = format!("of the block in use at {pfn:?} says it is a tail of another");
+                return self.broken(zone, Pfn(at), Rule::Tail, found);
+            }
+            nr_tails += u32::from(is_tail);
             self.seen[at as usize] = Place::InZone;
+        }
+        if nr_tails != 0 && !(nr_tails == size - 1 && page.has(BlockFlags::HEAD)) {
+            let found = format!("is a folio of {size} frames, {nr_tails} of them say so");
+            return self.broken(zone, pfn, Rule::Tail, found);
         }
         self.report.used += u64::from(size);
         self.report.used_blocks += 1;

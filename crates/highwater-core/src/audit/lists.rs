@@ -112,7 +112,7 @@ impl<H: Host> Audit<'_, H> {
         migratetype: MigrateType,
     ) -> Result<(), AuditError> {
         let page = self.alloc.map.page(pfn);
-        if page.block_flags() & HEAD_MARKS != mark {
+        if page.block_flags() & HEAD_MARKS.union(BlockFlags::TAIL) != mark {
             let found = format!("flags {:?} on a list of {mark:?}", page.block_flags());
             return self.broken(zone, pfn, Rule::Label, found);
         }
@@ -157,7 +157,7 @@ impl<H: Host> Audit<'_, H> {
             }
             self.seen[at as usize] = place;
             let flags = self.alloc.map.page(Pfn(at)).block_flags();
-            if at != pfn.0 && flags.intersects(HEAD_MARKS) {
+            if at != pfn.0 && flags.intersects(HEAD_MARKS.union(BlockFlags::TAIL)) {
                 let found = format!("inside the free block at {pfn:?} has {flags:?}");
                 return self.broken(zone, Pfn(at), Rule::Tail, found);
             }

@@ -268,6 +268,18 @@ fn marks_inside_a_block() {
     assert_eq!((inside_free, inside_used), (Rule::Tail, Rule::Tail));
 }
 
+/// A tail that outlived its folio, wherever it lies now, and a folio that not all of its frames know.
+#[test]
+fn tails_of_no_folio() {
+    let tail = |s: &Stage, pfn| s.set(pfn, BlockFlags::TAIL, 3, MigrateType::Movable);
+    let in_free = broken_by(|s| {
+        let pfn = s.zone().free.lock(CPU).lists[10][MigrateType::Movable.idx()].head().unwrap();
+        tail(s, pfn.add(9));
+    });
+    let in_used = broken_by(|s| tail(s, s.used[2].add(1)));
+    assert_eq!((in_free, in_used), (Rule::Tail, Rule::Tail));
+}
+
 #[test]
 fn users_of_free_pages() {
     assert_eq!(broken_by(|s| s.alloc.map.page(s.pcp_page()).get_ref()), Rule::Users);

@@ -1,4 +1,5 @@
-//! The end of a transfer, as far as the block layer knows it (rules below; owners decide the rest).
+//! The end of a transfer, as far as the block layer knows it: whose pages they are, their owners decide the
+//! rest.
 
 use super::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, IoDirection, IoError, Probe};

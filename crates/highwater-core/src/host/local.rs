@@ -4,13 +4,7 @@
 //! made the first time somebody asks. So the context that every function gets knows nothing of the
 //! subsystems above it, and another one costs no edit here.
 //!
-//! | type | keeps |
-//! |---|---|
-//! | [`crate::block::Plug`] | bios the task collects |
-//! | [`crate::lru::Takings`] | pages it took and gave back |
-//! | [`crate::vm::UnmapBatch`] | translations that reclaim on its behalf has not flushed yet |
-//! | [`crate::writeback::DirtiedPages`] | dirty pages it made and was not held up for yet |
-//! | [`crate::reclaim::Account`] | what its takings were when they were settled last |
+//! Who keeps what is said at each implementation of [`TaskLocal`].
 
 use alloc::boxed::Box;
 use core::any::Any;

@@ -8,16 +8,16 @@ use crate::page_cache::{DirtyAccount, File};
 use crate::zone::NodeId;
 
 impl<H: Devices> DirtyAccount<H> for Kernel<H> {
-    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
-        self.count_dirtied(cx, file);
+    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u64) {
+        self.count_dirtied(cx, file, pages);
     }
 
-    fn page_redirtied(&self, file: &File<H>) {
-        self.writeback_of(file).page_redirtied();
+    fn page_redirtied(&self, file: &File<H>, pages: u64) {
+        self.writeback_of(file).redirtied(pages);
     }
 
-    fn page_cleaned(&self, file: &File<H>) {
-        self.writeback_of(file).page_cleaned();
+    fn page_cleaned(&self, file: &File<H>, pages: u64) {
+        self.writeback_of(file).cleaned(pages);
     }
 
     fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
@@ -28,8 +28,8 @@ impl<H: Devices> DirtyAccount<H> for Kernel<H> {
         self.forget_dirty_file(cx, file);
     }
 
-    fn write_started(&self, file: &File<H>) {
-        self.writeback_of(file).write_started();
+    fn write_started(&self, file: &File<H>, pages: u64) {
+        self.writeback_of(file).write_started(pages);
     }
 
     fn write_done(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, node: NodeId, pages: u64) {

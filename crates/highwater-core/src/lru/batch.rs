@@ -88,14 +88,15 @@ impl BatchKind {
     }
 }
 
-/// Most folios of a batch: two words short of a cache line of the kernel's pointers.
-pub(super) const BATCH_MAX: usize = 15;
+/// Most folios that are looked up, queued or written together (`PAGEVEC_SIZE`): two words short of two cache
+/// lines of the kernel's pointers.
+pub(crate) const PAGEVEC: usize = 15;
 
 /// Pages that wait for the same operation, a reference held on each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
     len: u32,
-    folios: [Folio; BATCH_MAX],
+    folios: [Folio; PAGEVEC],
 }
 
 impl Batch {
@@ -120,7 +121,7 @@ pub struct Batches {
     /// By [`BatchKind`]; that of `Rotate` stays empty.
     batches: [Batch; BatchKind::COUNT],
     /// What to do with each page of the mlock batch.
-    mlock_ops: [MlockOp; BATCH_MAX],
+    mlock_ops: [MlockOp; PAGEVEC],
 }
 
 impl Batches {
@@ -144,7 +145,7 @@ pub struct CpuBatches<H: Host> {
 
 impl<H: Host> CpuBatches<H> {
     pub(super) fn new(host: &H, cpu: CpuId, mem: &PageAllocator<H>) -> Self {
-        let full_at = u32::from(mem.policy.reclaim.lru_batch).clamp(1, BATCH_MAX as u32);
+        let full_at = u32::from(mem.policy.reclaim.lru_batch).clamp(1, PAGEVEC as u32);
         CpuBatches {
             tasks: host.new_cpu_lock(LockClass::LruBatch, cpu, Batches::default()),
             rotate: host.new_cpu_lock(LockClass::LruBatch, cpu, Batch::default()),

@@ -4,7 +4,7 @@
 //! list a page counts the locked mappings it has (file pages may be mapped by several spaces); a
 //! page whose lock came while it was on no list counts one when it arrives there.
 
-use super::batch::BATCH_MAX;
+use super::batch::PAGEVEC;
 use super::{BatchKind, LockedLru};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
@@ -55,7 +55,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Drains the mlock batch.
-    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Folio], ops: &[MlockOp; BATCH_MAX]) {
+    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Folio], ops: &[MlockOp; PAGEVEC]) {
         let mut held = None;
         for (&folio, &op) in pages.iter().zip(ops) {
             let page = self.mem.map.page(folio);

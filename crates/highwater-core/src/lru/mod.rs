@@ -27,6 +27,7 @@ mod tests;
 mod workingset;
 
 pub use crate::units::{LruKind, PageType};
+pub(crate) use batch::PAGEVEC;
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use isolate::{IsolateMode, Isolated};
 pub use list::{Lru, LruLists, LruVec};

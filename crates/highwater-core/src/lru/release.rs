@@ -10,6 +10,15 @@ use crate::vmstat::{VmEvent, ZoneStat};
 /// Pages for which one hold of `lru_lock` lasts (`SWAP_CLUSTER_MAX`).
 const RELEASE_BATCH: u32 = 32;
 
+/// Folios that nobody uses any more, on their way to the allocator: it takes single pages together, larger
+/// folios after them one by one. It gets them when no lock of a list is held: it takes locks of its own.
+#[derive(Default)]
+struct Dead {
+    pages: PageList,
+    large: PageList,
+    nr_pages: u64,
+}
+
 impl<H: Devices> Kernel<H> {
     /// Drops one reference; the last one takes the page off its list and frees it.
     #[inline]
@@ -39,8 +48,7 @@ impl<H: Devices> Kernel<H> {
     pub fn release_pages(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
         let mut held = None;
         let mut holding = 0;
-        let mut given = 0;
-        let mut free = PageList::default();
+        let mut dead = Dead::default();
         for &folio in folios {
             if held.is_some() {
                 holding += 1;
@@ -62,74 +70,60 @@ impl<H: Devices> Kernel<H> {
                 }
                 page.flag_clear::<H>(PageFlags::LRU);
             }
-            given += folio.nr_pages();
-            self.retire(cx, folio);
-            self.free_later(cx, folio, &mut free);
+            self.bury(cx, folio, &mut dead);
         }
         drop(held);
-        self.note_given(cx, given);
-        self.free_retired(cx, free);
+        self.free_dead(cx, dead);
     }
 
     /// Frees folios that nobody references and that are on no list (reclaim's, after freezing
     /// them), last first as [`Self::release_pages`] does. They may still be locked: without a
     /// reference nobody waits for that.
     pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
-        let mut free = PageList::default();
-        let mut given = 0;
+        let mut dead = Dead::default();
         for &folio in folios {
             let page = self.mem.map.page(folio);
             page.flag_test_clear::<H>(PageFlags::LOCKED);
-            given += folio.nr_pages();
-            self.retire(cx, folio);
-            self.free_later(cx, folio, &mut free);
+            self.bury(cx, folio, &mut dead);
         }
-        self.note_given(cx, given);
-        self.free_retired(cx, free);
+        self.free_dead(cx, dead);
     }
 
-    /// Retires the folios of a list and frees them, in list order.
-    pub(super) fn free_unused(&self, cx: &Cx<'_, H>, list: PageList) {
-        if list.is_empty() {
+    /// Frees the folios of a list, in list order.
+    pub(super) fn free_unused(&self, cx: &Cx<'_, H>, mut list: PageList) {
+        let mut dead = Dead::default();
+        while let Some(pfn) = list.pop_tail(&self.mem.map) {
+            self.bury(cx, self.mem.map.folio(pfn), &mut dead);
+        }
+        self.free_dead(cx, dead);
+    }
+
+    /// A folio without references and off the lists is to be freed before those that are in `dead`.
+    #[inline]
+    fn bury(&self, cx: &Cx<'_, H>, folio: Folio, dead: &mut Dead) {
+        self.retire(cx, folio);
+        dead.nr_pages += folio.nr_pages();
+        let list = if folio.is_large() { &mut dead.large } else { &mut dead.pages };
+        list.push_head(&self.mem.map, folio);
+    }
+
+    fn free_dead(&self, cx: &Cx<'_, H>, mut dead: Dead) {
+        if dead.nr_pages == 0 {
             return;
         }
-        let mut list = list;
-        let mut free = PageList::default();
-        let mut given = 0;
-        while let Some(pfn) = list.pop_head(&self.mem.map) {
-            let folio = self.mem.map.folio(pfn);
-            given += folio.nr_pages();
-            self.retire(cx, folio);
-            if folio.is_large() {
-                self.mem.free_unreferenced(cx, folio);
-            } else {
-                free.push_tail(&self.mem.map, folio);
-            }
+        self.note_given(cx, dead.nr_pages);
+        if !dead.pages.is_empty() {
+            self.mem.free_linked(cx, dead.pages);
         }
-        self.note_given(cx, given);
-        self.free_retired(cx, free);
-    }
-
-    /// A retired folio is freed with others: single pages together at the end, larger ones at once.
-    fn free_later(&self, cx: &Cx<'_, H>, folio: Folio, free: &mut PageList) {
-        if folio.is_large() {
-            self.mem.free_unreferenced(cx, folio);
-        } else {
-            free.push_head(&self.mem.map, folio);
-        }
-    }
-
-    /// Frees pages that [`Self::retire`] is done with, in list order.
-    pub(crate) fn free_retired(&self, cx: &Cx<'_, H>, free: PageList) {
-        if !free.is_empty() {
-            self.mem.free_linked(cx, free);
+        while let Some(pfn) = dead.large.pop_head(&self.mem.map) {
+            self.mem.free_unreferenced(cx, self.mem.map.folio(pfn));
         }
     }
 
     /// A page without references and off the lists forgets what it was. The caller says that the task
     /// gave it back ([`Self::note_given`]), for several pages at once if it can.
     #[inline]
-    pub(crate) fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
+    fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;

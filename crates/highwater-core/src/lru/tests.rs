@@ -368,7 +368,7 @@ fn before_5_9_only_file_pages_refault() {
     let host = Solo::default();
     let stage = Stage::policy(&host, |p| p.reclaim.anon_workingset = false);
     pretend(&stage, [1000, 1000, 1000, 10]);
-    let evict = |flags| stage.kernel.workingset_eviction(&stage.cx, stage.page(flags));
+    let evict = |flags| stage.kernel.workingset_eviction(stage.page(flags));
     let shadows = [evict(ANON), evict(FILE)];
     assert_eq!(clock(&stage), 1);
     for (flags, shadow) in [(ANON, shadows[0]), (FILE, shadows[1])] {
@@ -385,7 +385,7 @@ fn before_5_9_only_file_pages_refault() {
 fn lists_of_zones_have_shadows_of_their_own() {
     let host = Solo::default();
     let stage = Stage::policy(&host, |p| p.reclaim.lru = LruTopology::Zone);
-    let shadow = stage.kernel.workingset_eviction(&stage.cx, stage.page(FILE));
+    let shadow = stage.kernel.workingset_eviction(stage.page(FILE));
     assert_eq!(shadow.vec(), LruVecId::new(ZoneType::Dma32.idx()));
     assert_eq!(stage.kernel.lru.node_of(shadow.vec()), NodeId(0));
 }

@@ -65,8 +65,7 @@ impl Shadow {
 
 impl<H: Devices> Kernel<H> {
     /// A page is evicted: the shadow to leave in its place. Ages the clock of its lists.
-    pub fn workingset_eviction(&self, cx: &Cx<'_, H>, folio: Folio) -> Shadow {
-        let _ = cx;
+    pub fn workingset_eviction(&self, folio: Folio) -> Shadow {
         let page = self.mem.map.page(folio);
         let id = self.lru.id_of(page);
         let vec = self.lru.vec(id);
@@ -114,7 +113,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Records the activation counts that the next reclaim of a node compares with.
     pub fn snapshot_refaults(&self, node: NodeId) {
-        for page_type in [PageType::Anon, PageType::File] {
+        for page_type in PageType::ALL {
             let count = self.refault_activations(node, page_type);
             self.lru.node(node).refaults[page_type as usize].store(count, Relaxed);
         }

@@ -12,6 +12,11 @@
 //! | a folio | its descriptor | [`PageMap::page`] takes both |
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
+//! How far larger folios are carried: lists, isolation, references, accounting, leaves of page tables and
+//! their unmapping take any. The page cache and swap hold single pages
+//! ([`crate::Kernel::add_to_page_cache`] and `add_to_swap` insist on it), and what reclaim would have to
+//! split it leaves alone.
+//!
 //! Frames of a larger folio that are not its head say so ([`BlockFlags::TAIL`]) and of which order the folio
 //! is, so that the head is found from any of them: blocks are aligned to their size.
 
@@ -132,14 +137,19 @@ impl PageMap {
         (folio, self.page(folio))
     }
 
-    /// The folios of frames that are contiguous on a device, those whose heads are among them, and their
-    /// descriptors.
+    /// The folios that frames are, whole and one after the other, and their descriptors.
+    ///
+    /// Who gets one may be the last to use it: it is not looked at again, nor are its frames.
     pub fn folios<'a>(
         &'a self,
         frames: &'a [Pfn],
     ) -> impl Iterator<Item = (Folio, &'a Page)> + use<'a> {
-        let heads = |&pfn: &Pfn| Some(self.lookup(pfn)).filter(|(folio, _)| folio.pfn() == pfn);
-        frames.iter().filter_map(heads)
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let (folio, page) = self.lookup(*frames.get(at)?);
+            at += folio.nr_pages() as usize;
+            Some((folio, page))
+        })
     }
 
     /// Makes a folio of a block that the caller has from the allocator: its frames know their head.
@@ -189,6 +199,29 @@ mod tests {
         map.dissolve_folio(folio);
         assert_eq!(map.folio(Pfn(700)), Folio::page(Pfn(700)));
         assert_eq!(map.page(Pfn(512)).order(), Order(9), "the block is still what was allocated");
+    }
+
+    /// Whoever gets the head may free the folio: its tails are plain frames then, and somebody else's.
+    #[test]
+    fn frames_are_looked_at_once_a_folio() {
+        let map = PageMap::new(16);
+        for (pfn, order) in [(4, Order(2)), (8, Order::ZERO), (10, Order(1))] {
+            map.page(Pfn(pfn)).set(BlockFlags::USED, order, MigrateType::Movable);
+            map.make_folio(Pfn(pfn), order);
+        }
+        let frames = [4, 5, 6, 7, 8, 10, 11].map(Pfn);
+        let mut met = Vec::new();
+        for (folio, page) in map.folios(&frames) {
+            assert_eq!(page.order(), folio.order());
+            map.dissolve_folio(folio);
+            met.push(folio.pfn().0);
+        }
+        assert_eq!(met, [4, 8, 10]);
+        let mut listed = Vec::new();
+        for (pfn, order) in [(4, Order(2)), (8, Order::ZERO)] {
+            Folio::new(Pfn(pfn), order).push_frames(&mut listed);
+        }
+        assert_eq!(listed, frames[..5]);
     }
 
     #[test]

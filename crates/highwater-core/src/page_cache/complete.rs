@@ -1,12 +1,9 @@
 //! What the end of a transfer means to each page (rules/writeback#completion, rules/swap#swap-out).
 
-use alloc::sync::Arc;
-
-use super::File;
 use crate::block::{BioKind, Completion};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// Pages of files and of the swap cache.
@@ -17,7 +14,10 @@ impl<H: Devices> Completion<H> for Kernel<H> {
 
     /// A page under writeback stays where it is until that ends, so owners may be read here.
     fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, frames: &[Pfn], is_ok: bool) {
-        let file = if kind == BioKind::FileWrite { self.file_of_frames(cx, frames) } else { None };
+        let file = match (kind, frames.first()) {
+            (BioKind::FileWrite, Some(&pfn)) => self.file_of_page(cx, self.mem.map.folio(pfn)),
+            _ => None,
+        };
         if !is_ok {
             if let Some(file) = &file {
                 file.write_error.store(true, Relaxed);
@@ -32,15 +32,5 @@ impl<H: Devices> Completion<H> for Kernel<H> {
             }
         }
         self.end_writeback_of(cx, file.as_deref(), frames);
-    }
-}
-
-impl<H: Devices> Kernel<H> {
-    /// The file that frames belong to, all of them to the same.
-    fn file_of_frames(&self, cx: &Cx<'_, H>, frames: &[Pfn]) -> Option<Arc<File<H>>> {
-        match self.mem.map.page(self.mem.map.folio(*frames.first()?)).owner() {
-            PageOwner::File(id) => self.file(cx, id),
-            _ => None,
-        }
     }
 }

@@ -61,7 +61,7 @@ impl<H: Devices> Kernel<H> {
         }
         let account = self.mem.account(cx.cpu(), folio);
         account.plus(NodeStat::Dirty).zone_plus(ZoneStat::ZoneWritePending).plus(NodeStat::Dirtied);
-        self.page_dirtied(cx, file);
+        self.page_dirtied(cx, file, folio.nr_pages());
         self.mark_page(cx, file, page.index(), Mark::Dirty, true);
         self.file_dirtied(cx, file);
         true
@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         if !page.flag_test_set::<H>(PageFlags::DIRTY) {
             let account = self.mem.account(cx.cpu(), folio);
             account.plus(NodeStat::Dirty).zone_plus(ZoneStat::ZoneWritePending);
-            self.page_redirtied(file);
+            self.page_redirtied(file, folio.nr_pages());
         }
     }
 
@@ -120,7 +120,7 @@ impl<H: Devices> Kernel<H> {
     fn count_cleaned(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
         let account = self.mem.account(cx.cpu(), folio);
         account.minus(NodeStat::Dirty).zone_minus(ZoneStat::ZoneWritePending);
-        self.page_cleaned(file);
+        self.page_cleaned(file, folio.nr_pages());
     }
 
     /// Writeback of a page begins (file or swap).
@@ -144,7 +144,7 @@ impl<H: Devices> Kernel<H> {
                 tree.mark(index, Mark::Dirty, false);
             }
             drop(tree);
-            self.write_started(file);
+            self.write_started(file, folio.nr_pages());
         } else {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
@@ -195,7 +195,7 @@ impl<H: Devices> Kernel<H> {
         self.wake_page(cx, folio);
     }
 
-    fn file_of_page(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Arc<File<H>>> {
+    pub(super) fn file_of_page(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Arc<File<H>>> {
         match self.mem.map.page(folio).owner() {
             PageOwner::File(id) => self.file(cx, id),
             _ => None,

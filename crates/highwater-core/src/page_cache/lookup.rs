@@ -11,15 +11,12 @@ use super::{Entry, File, Mark};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
-use crate::lru::Shadow;
+use crate::lru::{PAGEVEC, Shadow};
 use crate::page::{Folio, Order, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
 use crate::vmstat::NodeStat;
-
-/// Pages that lookups and removals take at a time (`PAGEVEC_SIZE`).
-pub(super) const BATCH: usize = 15;
 
 /// How pages for files are asked for (`mapping_gfp_mask`).
 pub const FILE_GFP: Gfp = Gfp::GFP_HIGHUSER_MOVABLE.union(Gfp::COMP);
@@ -27,7 +24,7 @@ pub const FILE_GFP: Gfp = Gfp::GFP_HIGHUSER_MOVABLE.union(Gfp::COMP);
 /// Pages with a reference each.
 #[derive(Debug, Default)]
 pub(super) struct PageBatch {
-    pages: [Folio; BATCH],
+    pages: [Folio; PAGEVEC],
     len: usize,
 }
 
@@ -38,7 +35,7 @@ impl PageBatch {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.len == BATCH
+        self.len == PAGEVEC
     }
 
     pub(super) fn pop(&mut self) -> Option<Folio> {
@@ -98,7 +95,7 @@ impl<H: Devices> Kernel<H> {
     ) {
         cx.charge(Cost::PageCacheLookup, 1);
         batch.clear();
-        let max = max.min(BATCH as u32);
+        let max = max.min(PAGEVEC as u32);
         loop {
             let mut is_first_frozen = false;
             file.tree.lock(cx.cpu()).run(index, max, |at, pfn| {
@@ -211,11 +208,11 @@ impl<H: Devices> Kernel<H> {
         }
         let mut from = start;
         while from < end {
-            let mut found = [(0, Folio::default()); BATCH];
+            let mut found = [(0, Folio::default()); PAGEVEC];
             let mut nr = 0;
             let mut next = end;
             file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
-                if nr == BATCH {
+                if nr == PAGEVEC {
                     next = index;
                     return false;
                 }
@@ -264,6 +261,7 @@ impl<H: Devices> Kernel<H> {
         folio: Folio,
         gfp: Gfp,
     ) -> Result<(), AddError> {
+        debug_assert!(!folio.is_large(), "a slot of the tree holds a single page");
         let page = self.mem.map.page(folio);
         page.init_flags(PageFlags::LOCKED);
         page.set_owner(PageOwner::File(file.id), index);
@@ -374,11 +372,11 @@ impl<H: Devices> Kernel<H> {
         stored.old
     }
 
-    /// Reclaim's removal (rules/page-decisions#remove): freezes the references at `1 + nr` and
+    /// Reclaim's removal (rules/page-decisions#remove): freezes the references at two, the caller's and the tree's, and
     /// removes the page, leaving a shadow. True if the page belongs to the caller now (no
     /// references, off the tree). The page is locked.
     pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
-        self.remove_frozen(cx, file, folio, |kernel| Some(kernel.workingset_eviction(cx, folio)))
+        self.remove_frozen(cx, file, folio, |kernel| Some(kernel.workingset_eviction(folio)))
     }
 
     /// Removes a locked page that only the tree and the caller refer to, if it is clean.

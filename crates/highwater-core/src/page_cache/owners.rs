@@ -22,16 +22,17 @@ pub trait Mappings<H: Devices> {
 
 /// Who keeps account of dirty pages. Implemented by `kernel::dirty`, for writeback and for reclaim.
 ///
-/// Called with the page locked or its page table locked; the ends come from interrupts.
+/// Called with the page locked or its page table locked; the ends come from interrupts. `pages` is how many
+/// pages it is that became something: those of a folio.
 pub trait DirtyAccount<H: Devices> {
-    /// A page of a file became dirty that was clean.
-    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
+    /// Pages of a file became dirty that were clean.
+    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u64);
 
-    /// A page that was cleaned for I/O is dirty again, as if it had not been touched.
-    fn page_redirtied(&self, file: &File<H>);
+    /// Pages that were cleaned for I/O are dirty again, as if they had not been touched.
+    fn page_redirtied(&self, file: &File<H>, pages: u64);
 
-    /// A page is not dirty any more: it is about to be written, or never will be.
-    fn page_cleaned(&self, file: &File<H>);
+    /// Pages are not dirty any more: they are about to be written, or never will be.
+    fn page_cleaned(&self, file: &File<H>, pages: u64);
 
     /// A file is dirty: it is to be written in its turn.
     fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
@@ -39,10 +40,10 @@ pub trait DirtyAccount<H: Devices> {
     /// A file is gone: nobody is to write it.
     fn file_deleted(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
 
-    /// Writeback of a page of a file begins.
-    fn write_started(&self, file: &File<H>);
+    /// Writeback of pages of a file begins.
+    fn write_started(&self, file: &File<H>, pages: u64);
 
-    /// Writeback of `pages` pages of a node ended; of a file, or (none) of the swap cache.
+    /// Writeback of pages of a node ended; of a file, or (none) of the swap cache.
     fn write_done(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, node: NodeId, pages: u64);
 
     /// A task touched `pages` pages of a file that it may have dirtied; it may be held up here. The

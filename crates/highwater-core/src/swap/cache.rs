@@ -15,6 +15,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn add_to_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED) && !page.is(PageFlags::SWAPCACHE));
+        debug_assert!(!folio.is_large(), "a slot holds a single page");
         let Some(slot) = self.swap_alloc(cx) else {
             return false;
         };
@@ -114,7 +115,7 @@ impl<H: Devices> Kernel<H> {
                 page.unfreeze(2);
                 return None;
             }
-            let shadow = keeps_shadow.then(|| self.workingset_eviction(cx, folio));
+            let shadow = keeps_shadow.then(|| self.workingset_eviction(folio));
             Some(slots.uncache(slot.offset, shadow))
         });
         let Some(left) = left else {

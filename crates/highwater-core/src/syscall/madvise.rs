@@ -11,7 +11,7 @@
 //! Flags change with `mmap_lock` held for writing, everything else under it for reading, an area at
 //! a time and a gather each.
 //!
-//! From: `syscall` · to: `zap`, `gather`, `lru` batches, `reclaim::folios`.
+//! From: the hosts' programs · to: `zap`, `gather`, `lru` batches, `reclaim::folios`.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -177,7 +177,8 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             let Some(folio) = self.mapped_folio(pte) else { continue };
-            if !self.make_clean_for_free(cx, folio) {
+            // The advice is about pages: of a larger folio others may still be needed.
+            if folio.is_large() || !self.make_clean_for_free(cx, folio) {
                 continue;
             }
             if pte.is_young() || pte.is_dirty() {

@@ -71,21 +71,21 @@ impl<H: Devices> Kernel<H> {
         self.lru_add_drain(cx);
         for area in areas {
             let mut at = area.start;
-            while let Some((first, table)) = {
-                let tables = space.tables.lock(cx.cpu());
-                tables.next_table(at, area.end).map(|(vpn, table)| (vpn, Arc::clone(table)))
-            } {
-                let last = area.end.min(first + super::PTES as u32);
+            while let Some((table, part)) = space.next_table(cx.cpu(), at, area.end) {
+                at = part.end;
+                let mut last = None;
                 let ptes = table.lock(cx.cpu());
-                for vpn in at.max(first)..last {
-                    match self.mapped_folio(ptes.get(vpn)) {
-                        Some(folio) if locked => self.mlock_page(cx, folio),
-                        Some(folio) => self.munlock_page(cx, folio),
-                        None => {}
+                for vpn in part {
+                    let Some(folio) = self.mapped_folio(ptes.get(vpn)) else { continue };
+                    // A larger folio is locked as a whole, once.
+                    if folio.is_large() && last.replace(folio) == Some(folio) {
+                        continue;
+                    }
+                    match locked {
+                        true => self.mlock_page(cx, folio),
+                        false => self.munlock_page(cx, folio),
                     }
                 }
-                drop(ptes);
-                at = last;
             }
         }
         self.lru_add_drain(cx);

@@ -292,6 +292,10 @@ impl<H: Tasks> Ptes<'_, H> {
 
     /// Clears the leaf and says what it was; none if there is none.
     pub fn take_leaf(&mut self) -> Option<Pte> {
+        // Under the lock: nobody else sets one.
+        if self.table.leaf.load(Relaxed) == 0 {
+            return None;
+        }
         let leaf = Pte(self.table.leaf.swap(0, AcqRel));
         leaf.is_present().then_some(leaf)
     }

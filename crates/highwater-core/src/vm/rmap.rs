@@ -398,7 +398,8 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
             let (start, flags) = (place.vpn, place.flags);
             let mut gather = Gather::new(place.space);
             self.lru_add_drain(cx);
-            let zap = Zap { start, end: start + 1, flags, only: Some(folio) };
+            let end = start + folio.nr_pages() as u32;
+            let zap = Zap { start, end, flags, only: Some(folio) };
             self.zap_range(cx, &mut gather, &zap);
             self.gather_finish(cx, gather);
             if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }

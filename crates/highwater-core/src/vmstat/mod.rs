@@ -1,4 +1,4 @@
-//! Counters: zone and node statistics with per-CPU differences, events, and their `/proc` text.
+//! Counters: zone and node statistics with per-CPU differences, and events.
 //!
 //! [`StatSet`] is a counter array with per-CPU differences and drift
 //! (rules/zone-counters#differences); [`EventSet`] holds the plain per-CPU event counts. Names are

@@ -192,19 +192,19 @@ struct Work {
 }
 
 impl<H: Devices> Writeback<H> {
-    /// A page that was cleaned for I/O is dirty after all.
-    pub(crate) fn page_redirtied(&self) {
-        self.nr_reclaimable.fetch_add(1, Relaxed);
+    /// Pages that were cleaned for I/O are dirty after all.
+    pub(crate) fn redirtied(&self, pages: u64) {
+        self.nr_reclaimable.fetch_add(pages, Relaxed);
     }
 
-    /// A page is not dirty any more.
-    pub(crate) fn page_cleaned(&self) {
-        self.nr_reclaimable.fetch_sub(1, Relaxed);
+    /// Pages are not dirty any more.
+    pub(crate) fn cleaned(&self, pages: u64) {
+        self.nr_reclaimable.fetch_sub(pages, Relaxed);
     }
 
-    /// A page is under writeback.
-    pub(crate) fn write_started(&self) {
-        self.nr_writeback.fetch_add(1, Relaxed);
+    /// Pages are under writeback.
+    pub(crate) fn write_started(&self, pages: u64) {
+        self.nr_writeback.fetch_add(pages, Relaxed);
     }
 }
 

@@ -12,11 +12,10 @@ use super::WriteReason;
 use crate::block::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
+use crate::lru::PAGEVEC;
 use crate::page::{Folio, PageFlags, PageOwner};
 use crate::page_cache::{File, Mark};
 
-/// Pages looked up at a time (a pagevec).
-const BATCH: usize = 15;
 /// Most pages of a bio.
 const BIO_PAGES: usize = 256;
 
@@ -83,14 +82,14 @@ impl<H: Devices> Kernel<H> {
         self.writeback_of(file).begin_sample(cx);
         self.plug_start(cx);
         while out.pages < nr {
-            let mut batch = [(0, Folio::default()); BATCH];
+            let mut batch = [(0, Folio::default()); PAGEVEC];
             let found = self.next_batch(cx, file, (out.next, end), mark, &mut batch);
             if found == 0 {
                 out.next = 0;
                 break;
             }
             cx.charge(Cost::PageCacheLookup, found as u32);
-            let (mut refs, mut nr_refs) = ([Folio::default(); BATCH], 0);
+            let (mut refs, mut nr_refs) = ([Folio::default(); PAGEVEC], 0);
             for &(index, folio) in &batch[..found] {
                 if out.pages < nr {
                     out.pages += u64::from(self.write_one(cx, &mut filling, index, folio, mark));
@@ -115,11 +114,11 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         (mut from, end): (u32, u32),
         mark: Mark,
-        batch: &mut [(u32, Folio); BATCH],
+        batch: &mut [(u32, Folio); PAGEVEC],
     ) -> usize {
         let tree = file.tree.lock(cx.cpu());
         let mut found = 0;
-        while found < BATCH {
+        while found < PAGEVEC {
             match tree.next_marked(from, mark) {
                 Some((index, pfn)) if index < end => {
                     let (folio, page) = self.mem.map.lookup(pfn);
@@ -200,7 +199,7 @@ impl<H: Devices> Kernel<H> {
             self.send(cx, filling);
         }
         let kind = BioKind::FileWrite;
-        let mut pages = Vec::with_capacity(BATCH);
+        let mut pages = Vec::with_capacity(PAGEVEC);
         folio.push_frames(&mut pages);
         let urgency = filling.urgency;
         let vector = self.bio_vector(cx, spec.bio_writer());
@@ -242,7 +241,7 @@ impl<H: Devices> Kernel<H> {
     pub fn wait_file_writeback(&self, cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
         let mut from = start;
         loop {
-            let mut batch = [(0, Folio::default()); BATCH];
+            let mut batch = [(0, Folio::default()); PAGEVEC];
             let found = self.next_batch(cx, file, (from, end), Mark::Writeback, &mut batch);
             if found == 0 {
                 return;

@@ -76,9 +76,9 @@ impl DirtyDomain {
         }
     }
 
-    /// A page was dirtied on a CPU.
-    pub(crate) fn count_dirtied(&self, cpu: CpuId) {
-        bump(&self.dirtied[cpu.idx()], 1);
+    /// Pages were dirtied on a CPU.
+    pub(crate) fn count_dirtied(&self, cpu: CpuId, pages: u64) {
+        bump(&self.dirtied[cpu.idx()], pages);
     }
 
     /// True if a task on `cpu` is to look; `ratelimit` is after how many pages of its own.
@@ -149,14 +149,14 @@ impl<H: Devices> Kernel<H> {
         share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
     }
 
-    /// A page of a file became dirty: its device, the task and the CPU have one more.
-    pub(crate) fn count_dirtied(&self, cx: &Cx<'_, H>, file: &File<H>) {
+    /// Pages of a file became dirty: its device, the task and the CPU have so many more.
+    pub(crate) fn count_dirtied(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u64) {
         let wb = self.writeback_of(file);
-        wb.nr_reclaimable.fetch_add(1, Relaxed);
-        wb.nr_dirtied.fetch_add(1, Relaxed);
+        wb.nr_reclaimable.fetch_add(pages, Relaxed);
+        wb.nr_dirtied.fetch_add(pages, Relaxed);
         let task = cx.local::<DirtiedPages>();
-        task.nr.set(task.nr.get() + 1);
-        self.dirty.count_dirtied(cx.cpu());
+        task.nr.set(task.nr.get() + pages);
+        self.dirty.count_dirtied(cx.cpu(), pages);
     }
 
     /// A device wrote file pages. From interrupts.
@@ -346,7 +346,7 @@ mod tests {
         assert!(domain.is_look_due(CpuId(0), &task, 32));
         assert_eq!((task.nr.get(), domain.leaked[0].load(Relaxed)), (32, 9));
         task.nr.set(0);
-        (0..100).for_each(|_| domain.count_dirtied(CpuId(0)));
+        (0..100).for_each(|_| domain.count_dirtied(CpuId(0), 1));
         assert!(domain.is_look_due(CpuId(0), &task, 32), "the CPU's own limit");
         assert!(!domain.is_look_due(CpuId(0), &task, 32));
     }

@@ -128,9 +128,10 @@ impl Figure {
         if let FigureValue::Number(number) = value
             && !self.range.contains(&number)
         {
-            return Err(match number {
-                0 => "must not be 0".to_owned(),
-                _ => format!("must be {} at most", self.range.end()),
+            return Err(match (number, self.range.start()) {
+                (0, 1) => "must not be 0".to_owned(),
+                (_, 0 | 1) => format!("must be {} at most", self.range.end()),
+                (_, least) => format!("must be {least} to {}", self.range.end()),
             });
         }
         field.set(value)?;
@@ -229,5 +230,8 @@ mod tests {
         );
         assert_eq!(by_key("seek-min-ns").set(&mut disk, FigureValue::Number(1)), Ok(false));
         assert_eq!(disk, DiskSpec::nvme("n", 9));
+        let from_two = Figure { range: 2..=9, ..*by_key("depth") };
+        let wrong = from_two.set(&mut disk, FigureValue::Number(1)).unwrap_err();
+        assert_eq!(wrong, "must be 2 to 9");
     }
 }

@@ -5,6 +5,7 @@ use highwater_core::host::{CpuId, Solo};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::page_alloc::boot;
 use highwater_core::proc::{self, DirtyThresholds};
+use highwater_core::writeback::DirtyLimits;
 
 use super::args::ProcArgs;
 use super::{CliError, Outcome, print};
@@ -43,21 +44,8 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// Percent of dirtyable memory from which background writeback starts
-/// (`dirty_background_ratio`).
-const BACKGROUND_RATIO: u64 = 10;
-
 /// The dirty limits of a machine on which nothing is dirty (rules/dirty-throttling#limits).
 fn dirty_limits(memory: &PageAllocator<Solo>) -> DirtyThresholds {
-    let available = memory.dirtyable_pages() + 1;
-    let of_available = |percent: u64| percent * 4096 / 100 * available / 4096;
-    let threshold = match memory.tunables.dirty_bytes {
-        0 => of_available(memory.tunables.dirty_ratio),
-        bytes => bytes.div_ceil(4096),
-    };
-    let background = match of_available(BACKGROUND_RATIO) {
-        below if below < threshold => below,
-        _ => threshold / 2,
-    };
-    DirtyThresholds { threshold, background }
+    let limits = DirtyLimits::new(memory.dirtyable_pages() + 1, &memory.tunables, None);
+    DirtyThresholds { threshold: limits.thresh, background: limits.background }
 }

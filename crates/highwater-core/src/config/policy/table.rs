@@ -214,7 +214,7 @@ impl Section for String {
     fn visit(&mut self, _: &str, _: &mut dyn FnMut(Switch<'_>)) {}
 }
 
-/// A key below a section.
+/// A key below a section; that of the whole policy is "".
 pub(super) fn join(section: &str, key: &str) -> String {
     let dot = if section.is_empty() { "" } else { "." };
     [section, dot, key].concat()

@@ -33,7 +33,7 @@ impl Weigh for ByRotation {
     /// What counts fades here, where it is read: halved once a quarter of the type's pages was scanned
     /// (rules/scan-budget#rotated).
     fn weights(&mut self, swappiness: u64, size: impl Fn(PageType) -> u64) -> Weights {
-        for page_type in [PageType::Anon, PageType::File] {
+        for page_type in PageType::ALL {
             let t = page_type as usize;
             if self.scanned[t] > size(page_type) / 4 {
                 self.scanned[t] /= 2;

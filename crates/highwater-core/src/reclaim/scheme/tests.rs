@@ -186,7 +186,7 @@ fn full_swap_ends_swapping() {
     }
 }
 
-/// Locked before reclaim knew, and by a second mapping of the page while it lay on its list.
+/// Locked while it lay on its list, before reclaim knew; it goes once it is unlocked.
 #[test]
 fn locked_memory_stays() {
     for &scheme in Scheme::ALL {

@@ -55,7 +55,7 @@ impl<H: Devices> Kernel<H> {
         page.init_flags(flags);
         page.set_owner(PageOwner::Anon(space.id), pass.vpn);
         page.map_add::<H>(1);
-        Rss::add::<H>(&space.rss.anon, folio.nr_pages() as i64);
+        Rss::add::<H>(&space.rss.anon, 1);
         self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
         if area.flags.contains(AreaFlags::LOCKED) {
             self.mlock_new_page(cx, folio);

@@ -69,7 +69,7 @@ impl<H: Devices> Kernel<H> {
         let cx = pass.cx;
         let mut ptes = table.lock(cx.cpu());
         let pte = ptes.get(pass.vpn);
-        let is_there = pte.pfn() == Some(folio.pfn());
+        let is_there = ptes.maps(pass.vpn, folio);
         if is_there {
             ptes.set(pass.vpn, pte.with_young(true).with_writable(true).with_dirty(true));
             cx.charge(Cost::SetPte, 1);

@@ -121,7 +121,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Stores an entry for a page that is in memory already; the caller's reference becomes the
-    /// entry's. Counts the mapping.
+    /// entry's. Counts the mapping: an entry maps one page, whatever its folio.
     pub(super) fn map_page(
         &self,
         pass: &Pass<'_, '_, H>,
@@ -135,7 +135,7 @@ impl<H: Devices> Kernel<H> {
             true => (&pass.space.rss.anon, NodeStat::AnonPages),
             false => (&pass.space.rss.file, NodeStat::Mapped),
         };
-        Rss::add::<H>(rss, folio.nr_pages() as i64);
+        Rss::add::<H>(rss, 1);
         if is_first {
             self.mem.account(pass.cx.cpu(), folio).plus(item);
         }

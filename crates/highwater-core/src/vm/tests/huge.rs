@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::lru::{IsolateMode, LruKind};
+use crate::syscall::MemoryAdvice;
 use crate::units::LruVecId;
 use crate::vm::{Access, Fault, PTES};
 use crate::vmstat::ZoneStat;
@@ -90,6 +91,49 @@ fn a_program_finds_all_of_it_mapped_and_gives_all_of_it_back() {
     assert_eq!(kernel.mem.nr_free_pages(), free, "in one piece, tables too");
     assert!(kernel.mem.map.folio(Pfn(folio.pfn().0 + 300)) != folio, "plain frames again");
     assert_eq!(host.charged(crate::host::Cost::ZapAnon), 1, "one entry");
+    assert!(crate::audit::check_kernel(kernel, cx).is_ok());
+}
+
+/// A write that a leaf does not allow: the entry of that page alone allows it then.
+#[test]
+fn a_write_makes_one_page_of_it_writable() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let folio = stage.map_huge(start);
+    let table = kernel.make_table(cx, &stage.space, start).unwrap();
+    let mut ptes = table.lock(CPU);
+    let leaf = ptes.take_leaf().unwrap();
+    ptes.set_leaf(leaf.with_writable(false));
+    drop(ptes);
+    assert_eq!(kernel.touch(cx, &stage.space, start + 77, Access::Write), Ok(Fault::Minor));
+    assert_eq!(kernel.touch(cx, &stage.space, start + 77, Access::Write), Ok(Fault::None));
+    let writable = |at| table.lock(CPU).get(start + at).is_writable();
+    assert_eq!([76, 77, 78].map(writable), [false, true, false]);
+    assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (NR as u32, NR));
+    stage.munmap(start, PTES as u32);
+    assert!(crate::audit::check_kernel(kernel, cx).is_ok());
+}
+
+/// Advice about one page of it does not make the others go; they are locked into memory together.
+#[test]
+fn advice_about_a_page_of_it_is_about_that_page() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let folio = stage.map_huge(start);
+    kernel.madvise(cx, &stage.space, start, 1, MemoryAdvice::Free).unwrap();
+    kernel.lru_add_drain(cx);
+    assert!(stage.page(folio).is(PageFlags::SWAPBACKED | PageFlags::LRU));
+    kernel.mlock(cx, &stage.space, start, PTES as u32).unwrap();
+    let zone = kernel.mem.zone(NodeId(0), ZoneType::Dma32).unwrap();
+    assert_eq!(zone.stats.read_exact(ZoneStat::Mlock as usize), NR);
+    assert_eq!(stage.on_list(LruKind::Unevictable), [NR; 3]);
+    kernel.munlock(cx, &stage.space, start, PTES as u32).unwrap();
+    assert_eq!(stage.on_list(LruKind::InactiveAnon), [NR; 3], "locked once, unlocked once");
+    stage.munmap(start, PTES as u32);
     assert!(crate::audit::check_kernel(kernel, cx).is_ok());
 }
 

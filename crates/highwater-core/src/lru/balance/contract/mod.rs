@@ -32,7 +32,7 @@ pub(super) fn learns_and_forgets<A: Weigh>() {
     let bad_anon = answer.weights(100, size);
     assert!(bad_anon.anon < bad_anon.file && differ(bad_anon), "it has not learnt: {bad_anon:?}");
     for _ in 0..20 {
-        for page_type in [PageType::Anon, PageType::File] {
+        for page_type in PageType::ALL {
             answer.isolated(page_type, 500);
             answer.cost(page_type, 500, 2000);
         }
