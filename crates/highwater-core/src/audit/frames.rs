@@ -76,7 +76,7 @@ impl<H: Host> Audit<'_, H> {
             }
             // Frames of a folio say whose they are; the others must not, or lookups find a folio that is gone.
             let is_tail = flags.contains(BlockFlags::TAIL);
-            if at == pfn.0 && is_tail || is_tail && self.alloc.map.folio(Pfn(at)).pfn() != pfn {
+            if is_tail && (at == pfn.0 || self.alloc.map.folio(Pfn(at)).pfn() != pfn) {
                 let found = format!("of the block in use at {pfn:?} says it is a tail of another");
                 return self.broken(zone, Pfn(at), Rule::Tail, found);
             }
