@@ -227,7 +227,7 @@ impl SimKernel {
                 DaemonCpus::Any => Placement::Anywhere,
             };
             let spawn = Spawn::new(daemon.name()).placement(placement).kernel_thread();
-            self.spawn(spawn, daemon.flags(), move |cx, kernel| kernel.run_daemon(cx, daemon));
+            self.spawn(spawn, TaskFlags::KTHREAD, move |cx, kernel| kernel.run_daemon(cx, daemon));
         }
         for cpu in self.cpus() {
             let spawn = Spawn::new(format!("vmstat/{}", cpu.0)).pinned(cpu).kernel_thread();

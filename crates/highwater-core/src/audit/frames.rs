@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::lists::HEAD_MARKS;
+use super::lists::INNER_MARKS;
 use super::{Audit, AuditError, Place, Rule};
 use crate::host::Host;
 use crate::page::{BlockFlags, Pfn};
@@ -70,20 +70,19 @@ impl<H: Host> Audit<'_, H> {
                 return self.broken(zone, Pfn(at), Rule::OnePlace, found);
             }
             let flags = self.alloc.map.page(Pfn(at)).block_flags();
-            if at != pfn.0 && flags.intersects(HEAD_MARKS) {
-                let found = format!("inside the block in use at {pfn:?} has {flags:?}");
-                return self.broken(zone, Pfn(at), Rule::Tail, found);
+            if at != pfn.0 && flags.intersects(INNER_MARKS) {
+                // Frames of a folio say whose they are; no others may, or lookups find a folio that is gone.
+                let is_tail = flags & INNER_MARKS == BlockFlags::TAIL;
+                if !is_tail || self.alloc.map.folio(Pfn(at)).pfn() != pfn {
+                    let found = format!("inside the block in use at {pfn:?} has {flags:?}");
+                    return self.broken(zone, Pfn(at), Rule::Tail, found);
+                }
+                nr_tails += 1;
             }
-            // Frames of a folio say whose they are; the others must not, or lookups find a folio that is gone.
-            let is_tail = flags.contains(BlockFlags::TAIL);
-            if is_tail && (at == pfn.0 || self.alloc.map.folio(Pfn(at)).pfn() != pfn) {
-                let found = format!("of the block in use at {pfn:?} says it is a tail of another");
-                return self.broken(zone, Pfn(at), Rule::Tail, found);
-            }
-            nr_tails += u32::from(is_tail);
             self.seen[at as usize] = Place::InZone;
         }
-        if nr_tails != 0 && !(nr_tails == size - 1 && page.has(BlockFlags::HEAD)) {
+        let is_whole = nr_tails == size - 1 && page.has(BlockFlags::HEAD);
+        if page.has(BlockFlags::TAIL) || (nr_tails != 0 && !is_whole) {
             let found = format!("is a folio of {size} frames, {nr_tails} of them say so");
             return self.broken(zone, pfn, Rule::Tail, found);
         }

@@ -12,12 +12,13 @@ use crate::page_alloc::Pcp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::{FreeArea, Zone};
 
-/// Marks that only the head of a block carries.
-pub(super) const HEAD_MARKS: BlockFlags = BlockFlags::BUDDY
+/// Marks that only the head of a block carries, and the one that only the others do.
+pub(super) const INNER_MARKS: BlockFlags = BlockFlags::BUDDY
     .union(BlockFlags::PCP)
     .union(BlockFlags::HEAD)
     .union(BlockFlags::USED)
-    .union(BlockFlags::RESERVED);
+    .union(BlockFlags::RESERVED)
+    .union(BlockFlags::TAIL);
 
 /// What a zone's free lists hold.
 #[derive(Default)]
@@ -112,7 +113,7 @@ impl<H: Host> Audit<'_, H> {
         migratetype: MigrateType,
     ) -> Result<(), AuditError> {
         let page = self.alloc.map.page(pfn);
-        if page.block_flags() & HEAD_MARKS.union(BlockFlags::TAIL) != mark {
+        if page.block_flags() & INNER_MARKS != mark {
             let found = format!("flags {:?} on a list of {mark:?}", page.block_flags());
             return self.broken(zone, pfn, Rule::Label, found);
         }
@@ -157,7 +158,7 @@ impl<H: Host> Audit<'_, H> {
             }
             self.seen[at as usize] = place;
             let flags = self.alloc.map.page(Pfn(at)).block_flags();
-            if at != pfn.0 && flags.intersects(HEAD_MARKS.union(BlockFlags::TAIL)) {
+            if at != pfn.0 && flags.intersects(INNER_MARKS) {
                 let found = format!("inside the free block at {pfn:?} has {flags:?}");
                 return self.broken(zone, Pfn(at), Rule::Tail, found);
             }

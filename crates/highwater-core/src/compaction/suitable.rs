@@ -69,7 +69,7 @@ impl<H: Host> PageAllocator<H> {
         order: Order,
         highest: ZoneType,
     ) -> Suitability {
-        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        let rule = self.policy.watermark_rule();
         let free = zone.nr_free_pages();
         let policy = &self.policy.compaction;
         let (mark, base) = match policy.suitable_mark {

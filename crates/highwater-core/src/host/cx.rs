@@ -143,6 +143,18 @@ impl<'h, H: Host> Cx<'h, H> {
         self.flags.replace(flags)
     }
 
+    /// Does something with a flag of the task set. Others may change meanwhile (a killer marks its victim):
+    /// only that flag is put back.
+    #[inline]
+    pub fn with_flag<T>(&self, flag: TaskFlags, run: impl FnOnce() -> T) -> T {
+        let before = self.set_flags(self.flags() | flag);
+        let result = run();
+        if !before.contains(flag) {
+            self.set_flags(self.flags() - flag);
+        }
+        result
+    }
+
     /// Nodes the task's cpuset allows.
     #[inline(always)]
     pub fn mems_allowed(&self) -> NodeMask {

@@ -5,10 +5,8 @@
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageList};
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{VmEvent, ZoneStat};
-
-/// Pages for which one hold of `lru_lock` lasts (`SWAP_CLUSTER_MAX`).
-const RELEASE_BATCH: u32 = 32;
 
 /// Folios that nobody uses any more, on their way to the allocator: it takes single pages together, larger
 /// folios after them one by one. It gets them when no lock of a list is held: it takes locks of its own.
@@ -52,7 +50,7 @@ impl<H: Devices> Kernel<H> {
         for &folio in folios {
             if held.is_some() {
                 holding += 1;
-                if holding == RELEASE_BATCH {
+                if holding == SWAP_CLUSTER_MAX {
                     held = None;
                 }
             }

@@ -1,8 +1,20 @@
 //! Where pages are counted.
 //!
 //! What is said of a folio (dirty, mapped, in the page cache) is counted in its node, some of it in its
-//! zone too, and always by as many pages as it has. This is the one door to those counters for whoever has
-//! a folio in hand: which node, which zone and how many pages is not for callers to know.
+//! zone too, and always by as many pages as it has. This is the one door to those counters for whoever
+//! has a folio in hand: which node, which zone and how many pages is not for callers to know.
+//!
+//! Two levels, because two kinds of questions are asked. Reclaim works on nodes: how much there is to
+//! scan, how much of it is dirty. Requests are about zones: one that must lie low is not helped by what
+//! could be reclaimed above (rules/slow-path#reclaim-retry), so the few items that this depends on are
+//! counted by zone as well. Counting everything twice would make every fault and every write pay for
+//! that.
+//!
+//! A plus without its minus, or one with another number of pages, is a drift that no reader can see:
+//! the counters are sums. That is why pages, node and zone are taken from the folio here, and not
+//! passed in.
+//!
+//! Synchronisation: none; additions go to the CPU's own differences (rules/zone-counters#differences).
 
 use super::PageAllocator;
 use crate::host::{CpuId, Host};

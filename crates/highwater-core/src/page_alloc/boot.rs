@@ -1,8 +1,30 @@
 //! From a machine description to an allocator with free lists (rules/zones#boot-order).
 //!
-//! The order of events matters: memory is freed to the buddy lists, per-CPU lists and thresholds
-//! are set up while watermarks are still 0, then the sizes are computed from what is managed *at
-//! that time*; init memory that is released later grows `managed` and recomputes nothing.
+//! All sizes of a machine follow from how much memory it manages: marks, reserves, batches, thresholds.
+//! But "how much" is a question of *when*. The order of events matters: memory is freed to the buddy
+//! lists, per-CPU lists and thresholds are set up while watermarks are still 0, then the sizes are
+//! computed from what is managed *at that time*; init memory that is released later grows `managed` and
+//! recomputes nothing. Who reads `managed` from a running system and computes marks from it is off by a
+//! few pages in all of them.
+//!
+//! | step | uses | leaves |
+//! |---|---|---|
+//! | zones, zonelists, grouping | the description | empty lists, all pageblocks movable |
+//! | release of what is managed at boot | | free lists, sorted by address |
+//! | other CPUs come up, if any | marks of 0 | thresholds, a small drift mark on every zone |
+//! | min_free_kbytes | managed pages above the high marks (0 so far) | |
+//! | marks | min_free_kbytes, managed | MIN, LOW, HIGH; batch and high of the lists |
+//! | thresholds, lowmem reserves | marks, managed | total reserves |
+//! | huge pages start | marks in force | perhaps a larger min_free_kbytes, new marks |
+//! | a user's sysctl | | the last word |
+//! | release of init memory | | more managed pages, nothing else |
+//!
+//! Each of the later rebuilds redoes a part of this and leaves the rest as it was, as does the machine
+//! that is modelled: what depends on what is in the functions below.
+//!
+//! Synchronisation: set-up, and sysctls one at a time. Marks, reserves and sizes are atomics that each
+//! stand for themselves: an allocation that reads one of them old and another one new is as right as
+//! one a moment earlier.
 //!
 //! To: `super::buddy` (the lists filled here).
 
@@ -19,9 +41,10 @@ use crate::vmstat::{EventSet, NodeStat, StatSet};
 use crate::zone::zonelist::{self, NodeSummary};
 use crate::zone::{Mark, Node, NodeId, Zone, ZoneId, ZoneInfo, ZoneType, watermark};
 
-/// THP turns itself off below this much memory (512 MiB), and then raises nothing.
+/// THP turns itself off below this much memory (512 MiB, rules/watermarks#thp-min-free), and then
+/// raises nothing.
 const THP_MIN_PAGES: u64 = 512 << 8;
-/// Blocks of the 4.3 RESERVE type per zone, at most.
+/// Blocks of the 4.3 RESERVE type per zone, at most (rules/buddy#reserve-blocks).
 const RESERVE_BLOCKS_MAX: u64 = 2;
 
 /// Boots a machine: zones, zonelists, free lists, sizes.
@@ -46,6 +69,8 @@ pub fn boot<H: Host>(
         let end = spec.start_pfn + spec.spanned;
         alloc.release(&cx, node, spec.zone, end - spec.managed, end - spec.managed_at_boot);
     }
+    // A fresh machine's counts are exact: what was released above is not left in this CPU's
+    // differences.
     for cpu in alloc.cpus() {
         for zone in alloc.populated_zones() {
             zone.stats.fold(cpu);
@@ -62,6 +87,7 @@ fn zone_specs(machine: &Machine) -> impl Iterator<Item = (NodeId, &ZoneSpec)> {
 fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAllocator<H> {
     let nr_cpus = machine.nr_cpus();
     let managed: u64 = zone_specs(machine).map(|(_, z)| z.managed_at_boot).sum();
+    // With fewer pageblocks than types nothing can be kept apart (rules/zones#grouping).
     let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
     let map = PageMap::new(machine.end_pfn() as u32);
     let mut zones: Vec<Option<Zone<H>>> = Vec::new();
@@ -74,6 +100,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         info.set_boost_factor(machine.tunables.watermark_boost_factor);
         zones[ZoneId::new(node, spec.zone).idx()] = Some(Zone::new(host, info, nr_cpus));
     }
+    // Both ways are asked: which node a CPU is on by each allocation, the CPUs of a node by sizes.
     let mut cpu_node = vec![NodeId(0); nr_cpus];
     for (n, node) in machine.nodes.iter().enumerate() {
         for &cpu in &node.cpus {
@@ -105,6 +132,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
             NodeSummary { has_cpus: !n.cpus.is_empty(), zones }
         })
         .collect();
+    // Populated zones only, and once: the walk of a request need not ask whether a zone has memory.
     let lists = zonelist::build(&summaries, &machine.distances, policy.zonelist.node_load);
     let mut caches = Vec::new();
     caches.resize_with(lists.len(), ZonelistCache::default);
@@ -131,6 +159,10 @@ impl<H: Host> PageAllocator<H> {
     /// Hands frames `start..end` of a zone to the buddy lists, as the largest aligned blocks, in
     /// ascending order to the list tails (rules/zones#initial-lists). `managed` grows; nothing is
     /// recomputed.
+    ///
+    /// Page by page would give the same blocks, since what can merge does. But blocks that are aligned
+    /// and as large as fits need hardly any merges, and at the tail, in ascending order, they leave the
+    /// lists sorted: a fresh machine hands out ascending frames.
     pub fn release(&self, cx: &Cx<'_, H>, node: NodeId, zone: ZoneType, start: u64, end: u64) {
         let Some(zone) = self.zone(node, zone) else {
             return;
@@ -142,6 +174,8 @@ impl<H: Host> PageAllocator<H> {
             let aligned = if at == 0 { 63 } else { at.trailing_zeros() };
             let fits = (end - at).ilog2();
             let order = Order(aligned.min(fits).min(u32::from(Order::MAX.0)) as u8);
+            // A frame that is never released goes on to say that it is reserved: no merge reaches
+            // across it.
             for pfn in at..at + order.pages() {
                 let page = self.map.page(Pfn(pfn as u32));
                 page.remove_block_flags(BlockFlags::RESERVED);
@@ -167,6 +201,8 @@ impl<H: Host> PageAllocator<H> {
             self.policy.watermark.min_free_kbytes_max,
         );
         self.min_free_kbytes.store(computed, Relaxed);
+        // Marks before thresholds: whether a zone needs a drift mark is judged by their distance.
+        // Lowmem reserves last: huge pages do not redo them, nor thresholds.
         self.rebuild_watermarks();
         self.refresh_thresholds();
         self.rebuild_lowmem_reserve();
@@ -175,6 +211,7 @@ impl<H: Host> PageAllocator<H> {
             // A user's sysctl comes last, whatever THP wanted.
             self.set_min_free_kbytes(kbytes);
         }
+        // By the minimum in force, so after all that may raise it.
         if self.policy.highatomic == HighatomicKind::Reserve {
             self.set_reserve_blocks_aside(cx);
         }
@@ -193,6 +230,10 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// khugepaged raises min_free_kbytes when it starts (rules/watermarks#thp-min-free).
+    ///
+    /// A huge page is a pageblock. To find one, movable pageblocks have to stay free of what cannot be
+    /// moved, so there should be a free one for each pair of types that could mix. Marks are rebuilt
+    /// even if the number stays: that drops what boosts there are.
     fn start_thp(&self) {
         let managed: u64 = self.populated_zones().map(|z| z.managed()).sum();
         if self.tunables.thp == Thp::Never || managed < THP_MIN_PAGES {
@@ -208,6 +249,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// `sysctl vm.min_free_kbytes`: sets it and rebuilds marks and per-CPU sizes
     /// (rules/watermarks#min-free-sysctl).
+    ///
+    /// Taken as it is: neither the square root nor huge pages have a say any more.
     pub fn set_min_free_kbytes(&self, kbytes: u64) {
         self.min_free_kbytes.store(kbytes, Relaxed);
         self.rebuild_watermarks();
@@ -215,6 +258,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Recomputes every zone's marks, then total reserves and per-CPU sizes
     /// (rules/watermarks#marks). Boosts are cleared.
+    ///
+    /// A zone's share of min_free_kbytes is by what it manages. Reserves and list sizes follow from the
+    /// marks, so they are redone here; thresholds and lowmem reserves are not.
     pub fn rebuild_watermarks(&self) {
         let total: u64 = self.populated_zones().map(|z| z.managed()).sum();
         for zone in self.populated_zones() {
@@ -233,6 +279,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Recomputes what ordinary use of each node must leave, after marks or reserves were set by
     /// hand (rules/watermarks#total-reserve).
+    ///
+    /// The high mark and the largest reserve against anybody: what remains of a zone when ordinary use
+    /// has taken all that it can get. The limits of dirty pages are shares of the rest.
     pub fn refresh_reserves(&self) {
         for node in self.nodes() {
             let sum = self.zones_of(node.id).map(|z| {
@@ -245,6 +294,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Batch and limit of every zone's per-CPU lists, the same for all CPUs
     /// (rules/per-cpu-lists#sizes).
+    ///
+    /// Of a zone, what its own CPUs may keep together is bounded by the low mark (5.14 on): lists are
+    /// large where few CPUs share a zone and small where many do. A node without CPUs is used by all.
     fn rebuild_pcp_sizes(&self) {
         for zone in self.populated_zones() {
             let local = self.node(zone.node).cpus.len();
@@ -260,6 +312,10 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// What each zone keeps from requests that could use higher ones (rules/watermarks#lowmem-reserve).
+    /// Low memory is all that some devices reach, and what once fills it from above may stay for long.
+    /// The more memory lies above, the larger the crowd that would come down when that is full, and the
+    /// reserve.
     fn rebuild_lowmem_reserve(&self) {
         for node in self.nodes() {
             let managed = ZoneType::ALL.map(|t| self.zone(node.id, t).map_or(0, |z| z.managed()));
@@ -272,6 +328,8 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Normal difference thresholds and drift marks of every zone (rules/zone-counters#thresholds).
+    ///
+    /// A node's counters have no size of their own: they get the largest threshold of its zones.
     pub fn refresh_thresholds(&self) {
         let cpus = self.nr_cpus() as u64;
         for node in self.nodes() {
@@ -294,6 +352,11 @@ impl<H: Host> PageAllocator<H> {
 
     /// While kswapd works on a node its zones count more exactly, where drift could matter
     /// (rules/zone-counters#thresholds); [`PageAllocator::use_normal_thresholds`] ends that.
+    ///
+    /// Asleep, kswapd does not look at counters, and a cheap count is good enough. Awake it compares
+    /// them with marks, and differences of all CPUs together may be more than lies between two marks.
+    /// Exact counts cost every allocation on the node, so only for as long. Zones without a drift mark
+    /// cannot be that wrong.
     pub fn use_pressure_thresholds(&self, node: NodeId) {
         for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
             let cpus = self.nr_cpus() as u64;
@@ -304,6 +367,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// Gives a pageblock another type and moves its free blocks there (set-up and replay). The
     /// high-atomic reserve counts the pageblocks of its type.
+    ///
+    /// Without the count, watermark tests would promise the reserved pages to everybody.
     pub fn convert_pageblock(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, to: MigrateType) {
         let mut area = zone.free.lock(cx.cpu());
         let from = zone.pageblock_type(pfn);
@@ -320,6 +385,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// 4.3: the first movable pageblocks of each zone become RESERVE (rules/buddy#reserve-blocks).
+    ///
+    /// As many as hold the minimum, and few: no type claims them, so they are idle until all else
+    /// fails. From 4.5 on pageblocks are set aside on demand instead: [`super::highatomic`].
     fn set_reserve_blocks_aside(&self, cx: &Cx<'_, H>) {
         for zone in self.populated_zones() {
             let wanted = zone.marks().min.div_ceil(PAGEBLOCK_PAGES).min(RESERVE_BLOCKS_MAX);

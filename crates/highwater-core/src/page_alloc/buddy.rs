@@ -1,11 +1,38 @@
 //! The buddy lists of one zone: split, merge, insert, take (rules/buddy#lists).
 //!
-//! [`Buddy`] is a zone's free lists while the zone lock is held, with what the operations need
-//! beside them. It knows nothing of hosts: a [`Probe`] receives charges and events, so tests run
-//! it with a recorder.
+//! Free memory is kept as aligned blocks of 2^order pages. Of a block only one neighbour can be merged
+//! with: its *buddy*, whose frame number differs in one bit. So a free finds out with at most ten
+//! looks, without a search, whether larger blocks come of it; the price is that two free neighbours
+//! that are not buddies stay apart, and that one page in use keeps every larger block around it from
+//! existing.
 //!
-//! Free counts: [`Buddy::free_block`] adds to NR_FREE; callers of [`Buddy::take`] subtract, since
-//! they know how many pages they keep.
+//! Splitting and merging are arithmetic. Whether there are large blocks an hour later depends on which
+//! block is taken and where one is put back:
+//!
+//! | rule | because |
+//! |---|---|
+//! | the smallest sufficient block | a large one is broken only if nothing smaller is left |
+//! | keep the lowest part, the rest to the list heads | a broken block is used up before the next is broken |
+//! | frees to the head, too | what was used last is warm, and has been broken out already |
+//! | a block that will soon merge: to the tail | handed out last, it has time to become part of a large one |
+//! | moved blocks and boot memory: to the tail | a type's own blocks go first; a fresh machine ascends |
+//!
+//! [`Buddy`] is a zone's free lists while the zone lock is held, with what the operations need beside
+//! them. It knows nothing of hosts: a [`Probe`] receives charges and events, so tests run it with a
+//! recorder.
+//!
+//! # What is true while nobody holds the lock
+//!
+//! * The head of a block on `lists[order][type]` says BUDDY, this order and this type; no other frame
+//!   of the block carries a head's mark.
+//! * Below the order of a pageblock no two buddies are both free at the same order: they would be one
+//!   block. Above, types may keep them apart.
+//! * A block is on the list of the type it was freed to. Its pageblock may have changed since.
+//! * What a zone says without the lock (blocks of each order, which lists are empty) agrees with the
+//!   lists.
+//!
+//! Free counts: [`Buddy::free_block`] adds to NR_FREE; callers of [`Buddy::take`] subtract, since they
+//! know how many pages they keep: a refill takes a batch and subtracts once.
 
 use crate::config::{MergeRule, Policy};
 use crate::host::{Cost, Probe};
@@ -13,6 +40,9 @@ use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn}
 use crate::zone::{FreeArea, ZoneInfo};
 
 /// A block that a direct compactor waits for (rules/buddy#capture).
+///
+/// Without it compaction frees a large block to the lists, lets go of the lock, and whoever comes first
+/// breaks it for a single page: all the moving was for him.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// Order wanted.
@@ -25,6 +55,9 @@ pub struct Capture {
 
 impl Capture {
     /// Does the compactor get a block of this order and type?
+    ///
+    /// A small block out of movable memory is not for it: the request that compaction runs for may be
+    /// of another type, and its page would then sit in the middle of a movable pageblock.
     fn applies(&self, order: Order, migratetype: MigrateType) -> bool {
         let small_movable = order.0 < PAGEBLOCK_ORDER && migratetype == MigrateType::Movable;
         self.page.is_none()
@@ -54,6 +87,7 @@ impl<P: Probe> Buddy<'_, P> {
     /// Frees a block to the lists of `migratetype`, merging it with free buddies; NR_FREE grows.
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
         self.probe.charge(Cost::BuddyFree, 1);
+        // Isolated pages are free but on their way out: nobody may count on them.
         if migratetype != MigrateType::Isolate {
             self.zone.add_free(self.probe.cpu(), order.pages() as i64);
         }
@@ -61,6 +95,8 @@ impl<P: Probe> Buddy<'_, P> {
         self.map.page(pfn).clear();
         self.map.page(pfn).set_refcount(0);
         while order < Order::MAX {
+            // Asked at each order before it merges further: beyond the one wanted it would be too
+            // large.
             if let Some(capture) = &mut self.capture
                 && capture.applies(order, migratetype)
             {
@@ -68,6 +104,7 @@ impl<P: Probe> Buddy<'_, P> {
                 self.zone.add_free(self.probe.cpu(), -(order.pages() as i64));
                 return;
             }
+            // Below pageblock size both halves lie in one pageblock, so types need not be asked.
             let buddy = pfn.buddy(order);
             if !self.is_free_buddy(pfn, buddy, order)
                 || (order.0 >= PAGEBLOCK_ORDER && !self.may_merge(buddy, migratetype))
@@ -75,15 +112,21 @@ impl<P: Probe> Buddy<'_, P> {
                 break;
             }
             self.unlink(buddy);
+            // The lower of the two: the merged block begins there.
             pfn = Pfn(pfn.0 & buddy.0);
             order = Order(order.0 + 1);
         }
+        // The list is that of the freed block, also if a buddy came from another type's. Pageblocks
+        // keep their types, so what is taken from here may lie in one of another type.
         let to_tail = to_tail || self.parent_will_merge(pfn, order);
         self.insert(pfn, order, migratetype, to_tail);
     }
 
     /// Takes the smallest block of at least `order` from a type's lists and splits it; the rest
     /// stays on the lists.
+    ///
+    /// Upwards from the order asked for, so that large blocks are broken last. Other types are the
+    /// business of [`Buddy::remove`].
     pub fn take(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         for high in order.0..=Order::MAX.0 {
             let high = Order(high);
@@ -98,6 +141,9 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Splits a block of order `high` that is on no list, keeping its lowest part.
+    ///
+    /// From the largest half down. None of them can merge: the buddy of each has just been taken or
+    /// split.
     pub(super) fn expand(&mut self, pfn: Pfn, low: Order, high: Order, migratetype: MigrateType) {
         for order in (low.0..high.0).rev() {
             let order = Order(order);
@@ -115,12 +161,15 @@ impl<P: Probe> Buddy<'_, P> {
         to_tail: bool,
     ) {
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
+        // The word as a whole, with the type of the list: who unlinks the block asks the word, not the
+        // pageblock.
         self.map.page(pfn).set(BlockFlags::BUDDY, order, migratetype);
         if to_tail {
             list.push_tail(self.map, pfn);
         } else {
             list.push_head(self.map, pfn);
         }
+        // For watermark tests, which look for a block of an order without the lock.
         self.zone.note_list(order, migratetype, false, 1);
     }
 
@@ -144,6 +193,10 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Is `buddy` the head of a free block of exactly `order` in this zone?
+    ///
+    /// The span comes first: the buddy of a zone's last block may lie beyond, where another lock rules
+    /// or no frame is. Its word is read once: order without BUDDY says nothing. Within the span, holes
+    /// and frames of other nodes have words of their own and no BUDDY of this place.
     #[inline]
     fn is_free_buddy(&self, pfn: Pfn, buddy: Pfn, order: Order) -> bool {
         if !self.zone.spans(buddy) {
@@ -154,6 +207,10 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// From order 9 on a merge would mix pageblocks: do their types allow it?
+    ///
+    /// Mergeable types may take each other's blocks anyway (rules/buddy#merge-types). A pageblock that
+    /// is isolated must not be handed out as part of another one's block; up to 5.17 one that is set
+    /// aside could.
     fn may_merge(&self, buddy: Pfn, migratetype: MigrateType) -> bool {
         let other = self.zone.pageblock_type(buddy);
         match self.policy.merge {
@@ -165,8 +222,11 @@ impl<P: Probe> Buddy<'_, P> {
         }
     }
 
-    /// The next larger merge is likely soon: the parent's buddy is free already, so keep this
-    /// block at the tail, where it is not handed out early.
+    /// The next larger merge is likely soon: the parent's buddy is free already, so keep this block at
+    /// the tail, where it is not handed out early (rules/buddy#merge-tail).
+    ///
+    /// When its own buddy comes, two merges follow. From order 9 on there is no second one to wait for:
+    /// 10 is the largest order.
     fn parent_will_merge(&self, pfn: Pfn, order: Order) -> bool {
         if order.0 >= Order::MAX.0 - 1 {
             return false;
@@ -178,6 +238,11 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it
     /// (rules/buddy#isolate-free). The block is in use from then on, with refcount 1.
+    ///
+    /// Compaction needs free pages to copy to. It has to leave the minimum in place, or those who
+    /// cannot wait would fail because somebody makes room. No lowmem reserve is added, which is what
+    /// the lowest zone stands for: its column is 0 in every zone. An isolated block was not in the free
+    /// count, so nothing is taken off it.
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;
         use crate::zone::ZoneType;
@@ -185,7 +250,7 @@ impl<P: Probe> Buddy<'_, P> {
         let order = self.map.page(pfn).order();
         let isolated = self.zone.pageblock_type(pfn) == MigrateType::Isolate;
         if !isolated {
-            let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+            let rule = self.policy.watermark_rule();
             let mark = self.zone.marks().min + order.pages();
             let free = self.zone.nr_free_pages();
             let (flags, lowest) = (AllocFlags::CMA, ZoneType::Dma);
@@ -197,6 +262,8 @@ impl<P: Probe> Buddy<'_, P> {
         self.unlink(pfn);
         self.map.page(pfn).set(BlockFlags::USED, order, MigrateType::Movable);
         self.map.page(pfn).set_refcount(1);
+        // Half a pageblock or more will be filled with pages that can be moved: that is its type from
+        // now on.
         if order.0 >= PAGEBLOCK_ORDER - 1 {
             for block in (pfn.0..pfn.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER) {
                 if self.zone.pageblock_type(Pfn(block)).is_mergeable() {

@@ -1,5 +1,23 @@
 //! Emptying per-CPU lists: bulk drains (rules/per-cpu-lists#bulk-drain, study 002), `drain_all`
 //! (rules/per-cpu-lists#drain-all), the decay of remote pages (rules/per-cpu-lists#decay).
+//!
+//! Pages on a CPU's lists are out of reach for all others, and do not merge. There are three occasions
+//! to give them back, each for another reason:
+//!
+//! | occasion | who, whose lists | how much | because |
+//! |---|---|---|---|
+//! | lists are full | a free, its own | a batch, or twice the last time's | others may need them more |
+//! | reclaim freed, still no block | a request, all CPUs' | everything | it may be there, in pieces |
+//! | seconds without use | each CPU, its own of far nodes | a batch | it asks its own node first |
+//!
+//! *Which* blocks go decides what is left. They leave from the tails: what was freed longest ago is
+//! cold, what is at the head is warm. As for lists, round robin takes some of each, whichever it was
+//! that overflowed; freed list first (5.18 on) takes what this CPU has just shown to have too much of.
+//!
+//! A drain goes by pages and takes whole blocks, so it may give back a little more than was asked for.
+//!
+//! Synchronisation: per-CPU lock first, then one hold of the zone lock for all blocks of a drain.
+//! `drain_all` lets go of both between chunks.
 
 use super::Pcp;
 use super::{Buddy, PageAllocator};
@@ -10,9 +28,12 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::zone::Zone;
 
-/// Seconds until a remote node's pages on a CPU's lists are given back.
+/// Seconds until a remote node's pages on a CPU's lists are given back, counted anew whenever the CPU
+/// was busy with that zone.
 const EXPIRE_SECONDS: u8 = 3;
-/// `drain_all` frees at most `batch << CHUNK_SHIFT` pages per zone-lock hold.
+/// `drain_all` frees at most `batch << CHUNK_SHIFT` pages per zone-lock hold. Lists may hold a large
+/// part of the low mark (rules/per-cpu-lists#sizes); whoever needs the lock meanwhile would wait for
+/// all of it.
 const CHUNK_SHIFT: u32 = 5;
 
 impl<H: Host> PageAllocator<H> {
@@ -37,7 +58,9 @@ impl<H: Host> PageAllocator<H> {
                 drain_freed_list_first(&mut buddy, pcp, self.pcp_shape, n, start.unwrap_or(0));
             }
             DrainOrder::RoundRobin => {
-                // Blocks are collected first and freed in collection order under the lock.
+                // Blocks are collected first and freed in collection order under the lock: choosing
+                // among lists needs the per-CPU lock only, so it is done before others are kept
+                // waiting.
                 let mut blocks = PageList::default();
                 self.collect_round_robin(pcp, n, &mut blocks);
                 let mut area = zone.free.lock(cx.cpu());
@@ -49,8 +72,11 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Round robin (rules/per-cpu-lists#round-robin): each visit to a non-empty list takes one
-    /// block more than there were empty lists on the way, so that full lists shrink fastest.
+    /// Round robin (rules/per-cpu-lists#round-robin): each visit to a non-empty list takes one block
+    /// more than there were empty lists on the way, so that full lists shrink fastest.
+    ///
+    /// The quota counts blocks and `n` pages: made for lists of single pages, it treats a block of
+    /// order 3 as one, so that a visit to a list of large blocks takes more pages.
     fn collect_round_robin(&self, pcp: &mut Pcp, mut n: i64, blocks: &mut PageList) {
         let nr_lists = self.pcp_shape.nr_lists;
         let (mut i, mut quota) = (0, 0i64);
@@ -62,6 +88,7 @@ impl<H: Host> PageAllocator<H> {
                     break;
                 }
             }
+            // By the quota all the other lists were empty: the rest is to come from this one.
             if quota == nr_lists as i64 {
                 quota = n;
             }
@@ -81,6 +108,13 @@ impl<H: Host> PageAllocator<H> {
     /// Gives everything that any CPU keeps (of one zone, or of all) back to the buddy lists.
     ///
     /// If another drain runs: returns at once when all zones are meant, waits for it otherwise.
+    ///
+    /// Who wants memory from anywhere is served by the drain that runs, and to wait for it would only
+    /// make two of one. Who wants a zone empty has to know that it is: the drain that runs may have
+    /// passed it.
+    ///
+    /// A CPU may fill its lists again behind the drain. That is tolerated: what counts is that blocks
+    /// which lay there for long could merge.
     pub fn drain_all(&self, cx: &Cx<'_, H>, only: Option<&Zone<H>>) {
         let _phase = cx.phase(Phase::Drain);
         let _guard = match only {
@@ -111,6 +145,7 @@ impl<H: Host> PageAllocator<H> {
                 false => pcp.count,
             };
             let n = pcp.count.min(chunk);
+            // From list 0 on: all of it goes, so where it begins does not matter.
             self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
             if pcp.count == 0 {
                 return;
@@ -121,6 +156,10 @@ impl<H: Host> PageAllocator<H> {
     /// The per-second work of one CPU: folds counter differences and lets pages of remote nodes
     /// decay (rules/per-cpu-lists#decay). True if there was anything to fold, that is, if it should
     /// run again.
+    ///
+    /// One timer for both: whether the CPU was busy with a zone shows in its differences. An idle CPU
+    /// need not be woken for this, at the price that what has not decayed by then waits until it is
+    /// busy again.
     pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
         let cpu = cx.cpu();
         let mut changed = false;
@@ -134,6 +173,8 @@ impl<H: Host> PageAllocator<H> {
             if expire == 0 || self.pcp_count(zone, cpu, cx.cpu()) == 0 {
                 continue;
             }
+            // The next allocation here comes from these. Pages of far nodes are taken only by requests
+            // that do not get, or do not want, the own one.
             if self.cpu_node(cpu) == zone.node {
                 mine.expire.store(0, Relaxed);
                 continue;
@@ -159,6 +200,10 @@ impl<H: Host> PageAllocator<H> {
 
 /// From 5.18: the freed list first, each list emptied before the next
 /// (rules/per-cpu-lists#bulk-drain).
+///
+/// Ends that are found empty are left out from then on: with most lists empty a drain of many pages
+/// would else step over them again and again. The caller sees to it that there are `n` pages, or the
+/// search would not end.
 fn drain_freed_list_first<P: Probe>(
     buddy: &mut Buddy<'_, P>,
     pcp: &mut Pcp,
@@ -201,7 +246,8 @@ fn drain_freed_list_first<P: Probe>(
 fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pfn: Pfn) {
     let page = buddy.map.page(pfn);
     let (order, cached): (Order, _) = (page.order(), page.migratetype());
-    // Types may have changed meanwhile; only an isolated pageblock makes that matter.
+    // Types may have changed meanwhile; only an isolated pageblock makes that matter: its pages must
+    // not be handed out, while a block on another type's list is just handed out to that.
     let migratetype = match buddy.zone.pageblock_type(pfn) {
         MigrateType::Isolate => MigrateType::Isolate,
         _ => cached,

@@ -1,7 +1,20 @@
 //! The fast path: one pass over the zonelist (rules/allocation#scan).
 //!
-//! [`PageAllocator::get_page`] checks, in this order and per zone: zonelist cache, cpuset, fair
-//! share, dirty limit, locality, watermark; then takes a page from the zone.
+//! The list is sorted by preference, so the first zone that may give a page is the best one, and a pass
+//! is about the *may*. [`PageAllocator::get_page`] asks of each entry, in this order:
+//!
+//! | asked | a no means |
+//! |---|---|
+//! | zonelist cache (4.3) | it failed lately: the zone is not even looked at |
+//! | cpuset | not for this task, however much is free |
+//! | fair share (4.3) | the other zones of the node first |
+//! | dirty limit of the node | its reclaim has enough to wait for |
+//! | another node, and NOFRAGMENT | rather mix types at home than go far: scan again |
+//! | watermark | the rest is kept back (with node reclaim on: reclaim the node first) |
+//!
+//! Rules that are wishes (cache, fair shares, NOFRAGMENT) are dropped at the end of a pass for another
+//! one; marks are not: below them begins what is kept for others. Who may have that, [`super::slow`]
+//! says, which makes the same passes with other flags.
 //!
 //! Most requests never get here: [`super::hot`] serves them.
 //!
@@ -21,7 +34,7 @@ use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneFlags, ZoneType};
 
 /// Flags that change which zones are tried: not for [`super::hot`].
 pub(super) const REQUEST_GFP_GENERAL: Gfp = Gfp::THISNODE.union(Gfp::WRITE);
-/// Distance up to which a node is reclaimed before leaving it.
+/// Distance up to which a node is reclaimed before leaving it (rules/allocation#node-reclaim).
 const RECLAIM_DISTANCE: u16 = 30;
 
 impl<H: Host> PageAllocator<H> {
@@ -63,6 +76,8 @@ impl<H: Host> PageAllocator<H> {
         let page = match self.get_page_after(cx, relief, &req, flags, tried) {
             Some(pfn) => Some(pfn),
             None => {
+                // Back to what the caller said. The narrower mask was for a pass that others could
+                // follow; and dirty pages in one place are better than no page.
                 req.gfp = request::apply_scopes(gfp, cx.flags());
                 req.nodes = nodes;
                 req.spread_dirty = false;
@@ -122,6 +137,8 @@ impl<H: Host> PageAllocator<H> {
         if self.tunables.cpusets {
             req.gfp |= Gfp::HARDWALL;
             let in_task = !cx.flags().in_interrupt();
+            // Stepping over a mask is cheaper than asking for each entry. An interrupt has no nodes of
+            // its own: those of the task below it do not matter.
             if in_task && nodes.is_none() {
                 req.nodes = Some(cx.mems_allowed());
             } else {
@@ -147,6 +164,8 @@ impl<H: Host> PageAllocator<H> {
         }
         if self.policy.zonelist.nofragment
             && let Some(first) = preferred
+            // Only where giving way is cheap: a lower zone of the same node can take what Normal cannot
+            // without mixing, or there is no other node to be driven to.
             && first.kind == ZoneType::Normal
             && (self.nr_nodes() == 1 || self.node_has_zone(first.node, ZoneType::Dma32))
         {
@@ -187,6 +206,8 @@ impl<H: Host> PageAllocator<H> {
                 }
                 Pass::None => {}
             }
+            // All wishes that failed are dropped at once: a pass for each of them would cost a scan
+            // each, and who is here has scanned for nothing already.
             let mut again = zlc.rescan();
             if flags.contains(AllocFlags::FAIR) {
                 flags -= AllocFlags::FAIR;
@@ -245,6 +266,7 @@ impl<H: Host> PageAllocator<H> {
             let zone = self.zone_at(entry);
             if flags.contains(AllocFlags::FAIR) {
                 if entry.node != preferred.node {
+                    // Zones of a node take turns, not nodes.
                     break;
                 }
                 if zone.has(ZoneFlags::FAIR_DEPLETED) {
@@ -253,6 +275,7 @@ impl<H: Host> PageAllocator<H> {
                 }
             }
             if req.spread_dirty {
+                // Entries of a node stand together: one sum for each run of them.
                 let known = dirty_node.filter(|(node, _)| *node == entry.node);
                 let (_, ok) = *dirty_node.insert(
                     known.unwrap_or_else(|| (entry.node, self.node_dirty_ok(cx, entry.node))),
@@ -275,17 +298,22 @@ impl<H: Host> PageAllocator<H> {
             }
             if let Some(pfn) = self.rmqueue(cx, relief, zone, preferred, req, flags) {
                 self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
+                // Only now it is known which pageblock such requests are served from.
                 if flags.contains(AllocFlags::HIGHATOMIC) && self.highatomic_on_demand() {
                     self.reserve_highatomic(cx, zone, pfn);
                 }
                 return Pass::Page(pfn);
             }
+            // Above its mark, and no block to be had: for the cache that is full as well.
             zlc.mark(index);
         }
         Pass::None
     }
 
     /// The fast watermark test (rules/watermarks#fast-test).
+    ///
+    /// For single pages a comparison without discounts comes first. It asks for more than the exact
+    /// test, so its yes is right, and above the low mark it is the only one made.
     #[inline(always)]
     pub(super) fn watermark_fast(
         &self,
@@ -297,7 +325,7 @@ impl<H: Host> PageAllocator<H> {
     ) -> bool {
         let free = zone.nr_free_pages();
         let mark = zone.mark(flags.mark());
-        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        let rule = self.policy.watermark_rule();
         if order == Order::ZERO && rule.0 == WatermarkTest::FreeBlock {
             let reserves = crate::zone::watermark::reserve_flags(rule.1);
             let unusable =
@@ -310,7 +338,7 @@ impl<H: Host> PageAllocator<H> {
         if zone.watermark_ok(rule, order, mark, highest, flags, free) {
             return true;
         }
-        // An atomic order-0 request may ignore the boost.
+        // The boost is there to keep types apart; an interrupt must not fail for that.
         let boosted = order == Order::ZERO
             && gfp.contains(Gfp::ATOMIC)
             && zone.boost() != 0
@@ -351,7 +379,8 @@ impl<H: Host> PageAllocator<H> {
         if matches!(result, NodeReclaim::NoScan | NodeReclaim::Full) {
             return false;
         }
-        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        // What was reclaimed may be gone again, or in the wrong sizes: the test decides, not the count.
+        let rule = self.policy.watermark_rule();
         let mark = zone.mark(flags.mark());
         if zone.watermark_ok(rule, req.order, mark, req.highest, flags, zone.nr_free_pages()) {
             return true;
@@ -424,7 +453,8 @@ impl<H: Host> PageAllocator<H> {
         Some(pfn)
     }
 
-    /// The first allocation after a boost wakes kswapd.
+    /// The first allocation after a boost wakes kswapd: the boost is made under the zone lock, where
+    /// nobody is woken.
     #[inline(always)]
     pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
         if zone.has(ZoneFlags::BOOSTED_WATERMARK) && zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
@@ -443,6 +473,9 @@ impl<H: Host> PageAllocator<H> {
         let order = req.order;
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
+        // Who may use the reserve takes from it first: a block from elsewhere would be set aside in
+        // turn, and the reserve grow with each request. Last come those who would fail otherwise: a
+        // single page that cannot wait is worth more than a whole reserved block.
         let reserve = self.highatomic_on_demand();
         let mut page = None;
         if reserve && flags.contains(AllocFlags::HIGHATOMIC) {
@@ -473,6 +506,8 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Hit, miss, foreign, local, other: one per allocation (rules/zone-counters#numa-events).
+    ///
+    /// A miss where the page came from is foreign where it was wanted: both nodes show it.
     fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
         let mine = &zone.cpus[cpu.idx()];
         if zone.node == preferred.node {
@@ -496,6 +531,8 @@ impl<H: Host> PageAllocator<H> {
         flags: AllocFlags,
     ) {
         let page = self.map.page(pfn);
+        // The word is replaced: nothing of the page's former life stays. A page from the reserves says
+        // so: network receive drops packets that lie on one unless they help to free memory.
         let mut word = BlockFlags::USED;
         if gfp.contains(Gfp::COMP) && order > Order::ZERO {
             word |= BlockFlags::HEAD;
@@ -512,6 +549,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// May a node take more dirty pages (rules/allocation#dirty-limit)?
+    ///
+    /// Reclaim of a node waits for its dirty pages. If one node took all of them, its share of clean
+    /// cache would be gone long before the machine as a whole is at its limit.
     fn node_dirty_ok(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let stats = &self.node(node).stats;
         let stat = |item: NodeStat| stats.read(item as usize);

@@ -1,5 +1,26 @@
 //! Giving blocks back (rules/buddy#free-entry, rules/per-cpu-lists#free).
 //!
+//! A free has three questions to answer. *Is it the last user?* A block is shared by counting
+//! references, and only who drops the last one frees. *Is it what the caller says?* Linux trusts
+//! callers; here a wrong free is refused without effect, since a model that corrupts its lists in
+//! silence would go on to give wrong numbers (rules/buddy#wrong-frees). *Where does it go?* To this
+//! CPU's lists, if the order has lists:
+//!
+//! | | goes to | because |
+//! |---|---|---|
+//! | an order with per-CPU lists | those of this CPU, in the block's zone | warm, and no lock is shared |
+//! | its pageblock is isolated | the Isolate list of the zone | nobody may get it again |
+//! | the lists are busy | buddy lists | a drain is at work: do not wait for it |
+//! | another order | buddy lists | seldom freed, and large: it had better merge at once |
+//!
+//! The type is that of the *pageblock*, not of the request that once took the page. A movable page that
+//! had to go into an unmovable pageblock leaves with the pageblock's type: so pageblocks become clean
+//! again by themselves, and no type has to be remembered with pages in use.
+//!
+//! What a caller has to have done: nobody maps the page, it is on no list, and what users said of it is
+//! gone. From the last reference on until the block is on a list it belongs to this task alone, which
+//! is why its word and count change with plain stores.
+//!
 //! From: last reference of a page · to: [`super::pcp`], [`super::buddy`].
 
 use super::PageAllocator;
@@ -9,7 +30,8 @@ use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
 
-/// A list free re-takes the per-CPU lock after this many pages (rules/per-cpu-lists#lock-cost).
+/// A list free re-takes the per-CPU lock after this many pages (rules/per-cpu-lists#lock-cost): once
+/// for each page would be wasteful, once for a list of any length would keep a drain waiting.
 const LIST_FREE_CHUNK: usize = 32;
 
 /// Why a block cannot be freed.
@@ -74,11 +96,15 @@ impl<H: Host> PageAllocator<H> {
         Ok(())
     }
 
+    /// Somebody looks at the head (a scanner that holds a reference for a moment). The frames behind it
+    /// have no count of their own, so nobody can hold them: they go now, and the head alone when its
+    /// user is done. A compound page is one thing for all its users and stays whole.
     #[cold]
     fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
         let page = self.map.page(pfn);
         let keeps_tail = page.has(BlockFlags::HEAD) || order == Order::ZERO;
         if !keeps_tail {
+            // Before the reference is dropped: whoever drops the last one frees what the word says.
             // While this reference is held nobody else frees the head.
             page.set_order(Order::ZERO);
         }
@@ -86,6 +112,7 @@ impl<H: Host> PageAllocator<H> {
         if page.put_ref() {
             self.free_block(cx, state, pfn, order);
         } else if !keeps_tail {
+            // Blocks that are aligned to their size: all but the first page of a block are such halves.
             for half in (0..order.0).rev() {
                 self.free_block(cx, state, pfn.add(1 << half), Order(half));
             }
@@ -93,6 +120,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// `state` says where the block lies.
+    ///
+    /// The caller has read the word once already; zone and order are in it. An isolated pageblock goes
+    /// past the per-CPU lists: there its pages could be handed out again.
     #[inline(always)]
     pub(super) fn free_block(&self, cx: &Cx<'_, H>, state: BlockWord, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
@@ -115,6 +145,10 @@ impl<H: Host> PageAllocator<H> {
 
     /// Frees order-0 pages whose last reference is gone, in list order (LRU release, unmap).
     ///
+    /// Who frees many pages has them one by one in hand and knows that each is the last reference. Put
+    /// together they take a lock for 32 at a time. Two passes over the list, since in a trace all frees
+    /// come before the first page reaches a list.
+    ///
     /// # Errors
     /// At the first frame that is not a single page in use; the pages before it are freed.
     pub fn free_list(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) -> Result<(), FreeError> {
@@ -132,6 +166,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// As [`Self::free_list`], for pages linked to a list of the caller's.
+    ///
+    /// In chunks through a buffer on the stack: a page on a per-CPU list uses the links that hold the
+    /// caller's list together, so it has to leave that list first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
             let used = self.unuse(pfn);
@@ -194,6 +231,7 @@ impl<H: Host> PageAllocator<H> {
                         }
                     }
                 }
+                // Asked once for the run; each page then takes the zone lock by itself.
                 None => {
                     for &pfn in now {
                         cx.host.trace(cpu, &Event::PageFreeBatched { pfn });

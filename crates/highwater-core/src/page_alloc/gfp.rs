@@ -1,5 +1,10 @@
 //! What request flags ask for: zone (rules/requests#highest-zone) and migratetype
 //! (rules/requests#request-type).
+//!
+//! Both are decoded by a look into a few bits, since every allocation does it. The zone bits are a
+//! bound from above: any lower zone will do as well, and what is asked for is only where to begin.
+//! MOVABLE has two meanings at once, the type of the page and, together with HIGHMEM, leave to use the
+//! Movable zone: memory may be taken from there only if it can be moved out again.
 
 use crate::page::MigrateType;
 use crate::units::Gfp;
@@ -9,6 +14,8 @@ impl Gfp {
     /// The highest zone the request may use; none if the zone bits contradict each other.
     #[inline(always)]
     pub const fn highest_zone(self) -> Option<ZoneType> {
+        // HIGHMEM alone is Normal: with 64 bits all memory is mapped. MOVABLE alone too, since that
+        // says what the page is, not that it may lie high.
         // Indexed by the low four bits; 15 marks invalid combinations.
         const TABLE: [u8; 16] = [2, 0, 2, 15, 1, 15, 15, 15, 2, 0, 3, 15, 1, 15, 15, 15];
         match TABLE[(self.bits() & 0xf) as usize] {
@@ -23,6 +30,7 @@ impl Gfp {
     /// The migratetype asked for; none if both type bits are set.
     #[inline(always)]
     pub const fn migratetype(self) -> Option<MigrateType> {
+        // The bits are placed so that the type is a shift away.
         match (self.bits() >> 3) & 3 {
             0 => Some(MigrateType::Unmovable),
             1 => Some(MigrateType::Movable),

@@ -1,4 +1,28 @@
 //! The reserve of pageblocks for atomic high-order requests (rules/buddy#highatomic-reserve).
+//!
+//! A request above order 0 that cannot wait needs a block in one piece, now. Reclaim and compaction
+//! come too late for it, and watermarks do not help: they count pages, not pieces. Up to 4.3 the marks
+//! were halved with each order, so that some larger blocks were always left; that refused many requests
+//! which a free block could have served. Since 4.5 such requests get pageblocks of their own instead,
+//! *on demand*: the first one that succeeds sets aside the pageblock its page is in, and the pages
+//! around it are kept for the next. A machine without such requests has no such reserve.
+//!
+//! | | |
+//! |---|---|
+//! | grows | after each successful request with HIGHATOMIC that was served from elsewhere |
+//! | up to | 1 % of the zone and a pageblock: it may become one pageblock more than that |
+//! | refills itself | what is freed from its pageblocks goes back to HighAtomic lists |
+//! | shrinks | pageblock by pageblock, when the slow path finds nothing |
+//!
+//! Watermark tests take the *whole* reserved pageblocks off for all others, also what of them is in use
+//! or on per-CPU lists. That is strict, but cheap: one number per zone, instead of counting free pages
+//! by type with every split and merge.
+//!
+//! Synchronisation: the reserved count and the types of pageblocks change under the zone lock;
+//! watermark tests read the count without.
+//!
+//! From: [`super::fast`] (grows), [`super::slow`] (shrinks) · to: [`super::fallback`] (moves
+//! pageblocks).
 
 use super::{Buddy, PageAllocator, Request};
 use crate::host::{Cx, Host, Lock, Probe};
@@ -7,6 +31,10 @@ use crate::zone::Zone;
 
 impl<P: Probe> Buddy<'_, P> {
     /// Sets the pageblock of a fresh high-atomic page aside, if the reserve is not full.
+    ///
+    /// The limit is asked again here: others may have reserved since it was asked without the lock. A
+    /// page that came from the reserve lies in a pageblock that is not mergeable: nothing more is set
+    /// aside for it.
     fn reserve_pageblock(&mut self, pfn: Pfn) {
         let reserved = self.zone.nr_reserved_highatomic();
         let limit = self.zone.managed() / 100 + PAGEBLOCK_PAGES;
@@ -19,6 +47,12 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Gives one pageblock back to `migratetype`; true if that freed any page.
+    ///
+    /// Found by its free blocks: a reserved pageblock without any is of no use to who is short of
+    /// memory. A block on a HighAtomic list need not lie in a reserved pageblock (it may have been
+    /// freed to where it was remembered to belong), so the count falls only where the pageblock is.
+    ///
+    /// The pageblock takes the type of the request that is short: it will be filled by that.
     fn unreserve_pageblock(&mut self, migratetype: MigrateType) -> bool {
         for order in 0..=Order::MAX.0 {
             let head = self.area.lists[order as usize][MigrateType::HighAtomic.idx()].head();
@@ -50,6 +84,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// Gives reserved pageblocks of the request's zones back when memory is short. Unless `force`,
     /// each zone keeps its last one. True if pages became free.
+    ///
+    /// One pageblock a call: the caller tries again after it, and the rest of the reserve stays.
     pub(super) fn unreserve_highatomic(
         &self,
         cx: &Cx<'_, H>,
@@ -71,7 +107,9 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// May the last reserved pageblock of a zone go too?
+/// May the last reserved pageblock of a zone go too? After a reclaim that made progress it may not:
+/// there is hope, and an interrupt has none. When nothing else is left it goes: better than to kill for
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForceUnreserve {
     /// Keep it.

@@ -1,10 +1,22 @@
-//! What nearly every allocation does, and nothing else (rules/allocation#scan,
-//! rules/allocation#take).
+//! What nearly every allocation does, and nothing else (rules/allocation#scan, rules/allocation#take).
 //!
 //! The preferred zone is above its low mark and this CPU's list gives a page. Everything else (task
-//! scopes, cpusets, fair shares, dirty spreading, node masks, a low zone, busy or empty lists) goes
-//! to [`super::fast`], which does the same steps in full generality; values live in registers here
-//! and in a [`super::Request`] there. The two give the same pages, counts, events and charges.
+//! scopes, cpusets, fair shares, dirty spreading, node masks, a low zone, busy or empty lists) goes to
+//! [`super::fast`], which does the same steps in full generality; values live in registers here and in
+//! a [`super::Request`] there. The two give the same pages, counts, events and charges.
+//!
+//! Why two ways through the same rules? A pass decodes the request into a structure, walks the list and
+//! asks half a dozen questions, of which on most machines all have the answer "does not apply". What
+//! does not apply is known before the first zone is looked at: it depends on the request, the task and
+//! the settings, not on memory. So it is asked once, together, and the rest is a comparison and a list.
+//!
+//! What this way must not do is leave traces when it hands over: it counts nothing until it has a page.
+//! The lists are the exception. To ask them halves the factor of their drains and tries a refill, so
+//! what they answered is handed over too, and [`super::fast`] goes on from there instead of asking
+//! again.
+//!
+//! A cold pass that begins here has passed the same tests as far as it came: preferred zone, order, low
+//! mark. NOFRAGMENT matters only to a refill, so flags are put together only for one.
 
 use super::fast::REQUEST_GFP_GENERAL;
 use super::pcp::{PcpTaken, pcp_event_unit};
@@ -28,6 +40,8 @@ impl<H: Host> PageAllocator<H> {
         node: NodeId,
         nodes: Option<NodeMask>,
     ) -> Result<Pfn, Option<PcpTaken>> {
+        // Each of these changes which zones are tried or what the request may do. None depends on the
+        // state of a zone: who is sent away here has touched nothing shared.
         let general = gfp.intersects(REQUEST_GFP_GENERAL)
             || nodes.is_some()
             || !cx.flags().is_empty()
@@ -62,6 +76,9 @@ impl<H: Host> PageAllocator<H> {
             return Err(None);
         };
         let zone = self.zone_at(preferred);
+        // An order without lists goes to the zone lock, which is slow enough for the general way. A
+        // zone below its low mark means other zones, other rights, a wake: not what nearly every
+        // allocation does.
         if !self.pcp_shape.holds(order)
             || !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW)
         {
@@ -77,9 +94,11 @@ impl<H: Host> PageAllocator<H> {
         };
         let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
-        // The preferred zone it is: a hit.
+        // The preferred zone it is: a hit, and nobody's miss. Local or other is another question: the
+        // preferred node need not be the CPU's.
         mine.count(NumaStat::NumaHit);
         mine.count(NumaStat::of_origin(zone.node == self.cpu_node(cpu)));
+        // With the per-CPU lock released: relief is asked without locks.
         self.report_boost(cx, relief, zone);
         self.prepare_page(cx, pfn, order, gfp, migratetype, AllocFlags::MARK_LOW);
         cx.host.trace(cpu, &Event::PageAlloc { pfn: Some(pfn), order, gfp, migratetype });

@@ -1,14 +1,73 @@
 //! The page allocator (rules/allocation#entry): zoned buddy lists behind per-CPU lists.
 //!
-//! A request goes [`hot`] (else [`fast`]) → watermark → [`pcp`] → [`buddy`], with [`fallback`] to other
-//! migratetypes; if that fails, [`slow`] asks for [`Relief`]. Frees go [`free`] → [`pcp`] →
-//! [`bulk_free`] → [`buddy`].
+//! Which frames does a request get? Three wishes pull in different directions. It must be fast: every
+//! CPU takes and frees pages all the time. It must keep large blocks: memory that is free only in
+//! single pages is of no use to a driver that needs eight in one piece. And it must keep something
+//! back: whoever frees memory needs some to do so, and an interrupt cannot wait until he has. Each wish
+//! has a layer of its own, and each layer costs the others something.
 //!
-//! Key types: [`PageAllocator`] (all zones of a machine), [`Gfp`] and [`AllocFlags`] (what a
-//! request may do), [`Buddy`] (one zone's lists, locked), [`Pcp`] (one CPU's lists).
+//! ```text
+//!   a request                                              a freed block
+//!       │                                                        │
+//!   hot, fast ── which zone may give? marks, reserves            │
+//!       │  └──── none: slow ── relief: kswapd, reclaim, a kill   │
+//!       ▼                                                        ▼
+//!   pcp ──────── this CPU's own lists of the zone ──────────── free
+//!       │ empty: a batch                           full: a batch │ bulk_free
+//!       ▼                                                        ▼
+//!   buddy ────── the zone's free blocks by order and type, split and merged
+//!       │ none of this type
+//!       └─────── fallback: a block of another type, perhaps its pageblock
+//! ```
 //!
-//! Synchronisation: per-CPU lists behind their own lock, taken by *trylock* from the fast path;
-//! free lists behind the zone lock; per-CPU lock before zone lock; counters and marks lock-free.
+//! | layer | gains | costs |
+//! |---|---|---|
+//! | per-CPU lists | the zone lock once a batch; warm pages | what they hold cannot merge, nor serve others |
+//! | buddy lists by type | pageblocks that come free whole | a type runs out while others have plenty |
+//! | watermarks | a rest for those who free memory or cannot wait | it is idle while all is well |
+//!
+//! # Where a frame is
+//!
+//! A frame is in one place at a time and its word says in which; that decides who may touch word and
+//! links. Whoever looks at a word without being its owner (a merge at its buddy, a scanner) reads it
+//! once, whole, and believes only [`BlockFlags::BUDDY`] under the zone lock.
+//!
+//! | the frame is | its word | belongs to |
+//! |---|---|---|
+//! | head of a free block on a buddy list | BUDDY, order, type of the list | the holder of the zone lock |
+//! | head of a block on a CPU's list | PCP, order, type to be freed to | the holder of that per-CPU lock |
+//! | head of a block in use | USED, order | its user |
+//! | another frame of a block | no such flag | whoever has the head |
+//! | never given to the allocator | RESERVED | nobody |
+//!
+//! The free count of a zone has what is on buddy lists, without isolated blocks. Pages on per-CPU lists
+//! are left out: a mark is a promise to all CPUs, and only one of them can take such a page at once.
+//! The count is read without the CPUs' differences (rules/zone-counters#differences), so it lags; the
+//! distance between the marks is there to make up for that, and who decides about more than one page
+//! (kswapd, the retry of the slow path) looks closer.
+//!
+//! # What a caller may rely on
+//!
+//! * A block is aligned to its size, lies in no higher zone than was asked for and on no other node
+//!   than was allowed, has one reference, and is nobody else's until that is dropped.
+//! * Without DIRECT_RECLAIM a request waits for nothing but locks. With it, it may reclaim, wait for
+//!   devices or kill, so it must not be made with a lock in hand that others need for that.
+//! * There is no error code: none means that by the rules for this request no page is to be had.
+//!
+//! Key types: [`PageAllocator`] (all zones of a machine), [`Gfp`] and [`AllocFlags`] (what a request
+//! may do), [`Buddy`] (one zone's lists, locked), [`Pcp`] (one CPU's lists).
+//!
+//! Synchronisation: locks nest as in the table, from top to bottom; counters, marks and pageblock types
+//! are read without any.
+//!
+//! | lock | keeps apart | taken by |
+//! |---|---|---|
+//! | `oom_lock` | two killers: one victim has to be enough | trylock, in the slow path |
+//! | `drain_lock` | two drains: the second would find nothing | trylock; waiting, for one zone |
+//! | per-CPU | a CPU from those who drain its lists of a zone | trylock; if busy, the buddy lists |
+//! | zone | all CPUs, over buddy lists and pageblock types | waiting: here CPUs meet |
+//!
+//! [`BlockFlags::BUDDY`]: crate::page::BlockFlags::BUDDY
 
 mod account;
 mod boot;
@@ -51,10 +110,10 @@ use crate::vmstat::{EventSet, NodeStat};
 use crate::zone::zonelist::{ZoneRef, Zonelists};
 use crate::zone::{FreeArea, Node, NodeId, NodeMask, Zone, ZoneId, ZoneType};
 
-/// Pages one direct reclaim aims at (`SWAP_CLUSTER_MAX`).
-pub const DIRECT_RECLAIM_TARGET: u64 = 32;
-
 /// All memory of a machine. Built by [`boot()`].
+///
+/// What is by zone, node or CPU is in slices that never grow: hotplug is not modelled, so that nobody
+/// needs a lock to find his zone.
 pub struct PageAllocator<H: Host> {
     /// The page array.
     pub map: PageMap,
@@ -66,12 +125,16 @@ pub struct PageAllocator<H: Host> {
     pub events: EventSet,
     pub(crate) machine: Machine,
     pub(crate) pcp_shape: PcpShape,
+    // By number of the zone, with holes where a node lacks one: a frame's word leads to its zone
+    // without a search.
     pub(crate) zones: Box<[Option<Zone<H>>]>,
     pub(crate) nodes: Box<[Node]>,
     pub(crate) zonelists: Box<[Zonelists]>,
+    // By node, as the FALLBACK lists they are about.
     pub(crate) caches: Box<[ZonelistCache]>,
     pub(crate) cpu_node: Box<[NodeId]>,
     pub(crate) grouping: bool,
+    // In force: computed at boot, raised by huge pages, set by the sysctl.
     pub(crate) min_free_kbytes: AtomicU64,
     pub(crate) drain_lock: H::Lock<()>,
     pub(crate) oom_lock: H::Lock<()>,
@@ -174,6 +237,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The zonelist cache a request uses: THISNODE lists have none.
+    ///
+    /// A cache is about which entry of a list to try next, and shared by all who walk that list; a
+    /// request for one node would read and write what is not about its list.
     pub(crate) fn zonelist_cache(&self, req: &Request<'_>) -> Option<&ZonelistCache> {
         let cached = self.policy.zonelist.cache && !req.gfp.contains(Gfp::THISNODE);
         cached.then(|| &self.caches[req.list_node.idx()])
@@ -185,6 +251,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Blocks for atomic requests are claimed on demand, not set aside at boot.
+    ///
+    /// The two kinds share a migratetype but not the bookkeeping: only blocks claimed on demand are
+    /// counted as reserved and taken off in watermark tests.
     #[inline(always)]
     pub(crate) fn highatomic_on_demand(&self) -> bool {
         self.policy.highatomic == HighatomicKind::HighAtomic
@@ -209,6 +278,10 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Pages that may be dirty, all nodes (rules/dirty-throttling#limits).
+    ///
+    /// Free memory and page cache: what a writer could fill. What zones keep back is taken off first,
+    /// since no writer ever gets it; else the limit would promise pages that cannot be dirtied and
+    /// those who write would run into reclaim before they run into the limit.
     pub fn dirtyable_pages(&self) -> u64 {
         let free: u64 = self.populated_zones().map(|z| z.nr_free_pages()).sum();
         let reserve: u64 = self.nodes.iter().map(Node::total_reserve).sum();
@@ -223,7 +296,8 @@ impl<H: Host> PageAllocator<H> {
         free - free.min(reserve) + file
     }
 
-    /// Free pages of all zones, per-CPU differences included; pages on per-CPU lists do not count.
+    /// Free pages of all zones, per-CPU differences included; pages on per-CPU lists do not count. Not
+    /// for decisions of an allocation: it reads every CPU's differences.
     pub fn nr_free_pages(&self) -> u64 {
         self.populated_zones().map(|z| z.nr_free_pages_exact()).sum()
     }

@@ -1,13 +1,50 @@
 //! Per-CPU page lists (rules/per-cpu-lists#shape): most allocations and frees touch nothing else.
 //!
-//! [`Pcp`] is one CPU's lists of one zone, behind that CPU's lock. Refills and bulk drains take
-//! the zone lock exactly once each ([`super::bulk_free`] drains).
+//! The zone lock is one word that all CPUs fight for. So each CPU keeps some pages of each zone for
+//! itself: it takes them from the buddy lists a batch at a time, gives them back a batch at a time, and
+//! in between allocates and frees without touching a line that others write. What was freed last is
+//! handed out first, while it is still in this CPU's cache.
 //!
 //! | operation | locks held |
 //! |---|---|
 //! | allocate, free (hit) | pcp |
-//! | refill, bulk drain | pcp, then zone |
+//! | refill, bulk drain | pcp, then zone once |
 //! | drain of another CPU's lists | that pcp, then zone |
+//!
+//! [`Pcp`] is one CPU's lists of one zone, behind that CPU's lock; [`super::bulk_free`] drains them.
+//!
+//! # How much to keep
+//!
+//! | too little | too much |
+//! |---|---|
+//! | a zone lock for every few pages | memory that others cannot take and that cannot merge |
+//! | | a CPU walks through many cold pages instead of a few warm ones |
+//!
+//! Between the two stand `batch` (how much moves under one lock) and `high` (how much may stay), by the
+//! size of the zone and the number of CPUs that share it (rules/per-cpu-lists#sizes); and
+//! `free_factor`, which learns what kind of CPU this is (5.14 on). Each drain doubles the next, each
+//! allocation halves it again. A CPU that does both in turn stays near one batch. A CPU that only frees
+//! what another allocates has no use for pages: it gives back ever more at a time, and so takes the
+//! zone lock ever less often.
+//!
+//! Blocks of orders 1 to 3 make that a question of its own: freed by the one and allocated by the other
+//! CPU, they would pile up here while the other breaks fresh, cold memory. Hence the rule for high
+//! orders (rules/per-cpu-lists#free-high): a CPU that frees more than it allocates, told by its factor,
+//! keeps none.
+//!
+//! # What is true while nobody holds the lock
+//!
+//! * Every block on a list says PCP, its order, and the type it will be freed to, has no references,
+//!   and lies in this zone. High-atomic blocks lie on Movable lists, but remember their type.
+//! * `count` is the pages of all lists. They are in use as far as the zone is concerned: neither the
+//!   free count nor a watermark test knows of them.
+//! * `high` binds frees only. A refill may bring the lists above it, and so does a limit that falls;
+//!   the next free sees to it.
+//!
+//! The lock is nearly always free: drains alone take another CPU's. Who finds it taken does not wait
+//! for a drain to end but goes to the buddy lists, at the price of one zone lock.
+//!
+//! From: [`super::hot`], [`super::fast`], [`super::free`] · to: [`super::buddy`], [`super::bulk_free`].
 
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
@@ -18,7 +55,8 @@ use crate::zone::{CpuZone, Zone, ZoneFlags};
 
 /// Index of the first list of order 9.
 const HUGE_LIST: usize = 12;
-/// Doublings of a drain under [`FreeFactor::Capped`].
+/// Doublings of a drain under [`FreeFactor::Capped`]: at most 32 batches under one hold of the zone
+/// lock.
 const FREE_FACTOR_MAX: u8 = 5;
 
 impl Pcp {
@@ -37,9 +75,12 @@ impl Pcp {
         if factor == FreeFactor::None {
             return batch;
         }
+        // No sizes yet (boot): pages pass through, one at a time.
         if limit < batch {
             return 1;
         }
+        // A batch at least, or the lock was taken for little; and a batch stays, so that the next
+        // allocation does not begin with a refill.
         let (lo, hi) = (batch, limit - batch);
         let n = u64::from(batch) << self.free_factor;
         let may_grow = factor == FreeFactor::Uncapped || self.free_factor < FREE_FACTOR_MAX;
@@ -71,6 +112,9 @@ impl PcpShape {
     }
 
     /// Does this order have lists?
+    ///
+    /// Single pages; 1 to 3, of which slab and network buffers are made; 9, a huge page. All others
+    /// take the zone lock each time.
     #[inline(always)]
     pub fn holds(self, order: Order) -> bool {
         self.orders >> order.0 & 1 != 0
@@ -108,6 +152,9 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// `mine` is this CPU's part of the zone. `Err` if the lists could not be locked without
     /// waiting.
+    ///
+    /// `flags` are worked out only if a refill needs them. A refill that gets nothing leaves the list
+    /// empty: whether the buddy lists are then asked once more is the policy's.
     #[inline(always)]
     pub(super) fn pcp_alloc(
         &self,
@@ -122,6 +169,7 @@ impl<H: Host> PageAllocator<H> {
             return Err(PcpBusy);
         };
         cx.host.charge(Cost::PcpAlloc, 1);
+        // This CPU allocates: it may want back what it frees.
         pcp.free_factor >>= 1;
         let index = self.pcp_shape.index(order, migratetype);
         if pcp.lists[index].is_empty() {
@@ -167,6 +215,9 @@ impl<H: Host> PageAllocator<H> {
         let policy = &self.policy.pcp;
         cx.host.charge(Cost::PcpFree, 1);
         self.events.add(cx.cpu(), VmEvent::Pgfree, pcp_event_unit(policy.event_unit, order));
+        // The type is the pageblock's at this moment, read without the zone lock. If it changes while
+        // the block lies here, the block goes back to a list of the old type: one block on the wrong
+        // list, for one lock less on every free.
         // Blocks of the high-atomic reserve travel on the movable list, but remember their type.
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
@@ -175,7 +226,8 @@ impl<H: Host> PageAllocator<H> {
         pcp.lists[index].push_head(pages, pfn);
         pcp.count += order.pages() as u32;
 
-        // Not below every limit that could apply?
+        // Not below every limit that could apply? One comparison for nearly all frees; which limit it
+        // is depends on kswapd, the order and the factor, and is asked only then.
         if pcp.count >= zone.pcp_high().min(zone.pcp_batch() * 4) || pcp.free_factor != 0 {
             self.pcp_limit(cx, zone, pcp, order, index);
         }
@@ -183,6 +235,10 @@ impl<H: Host> PageAllocator<H> {
 
     /// Drains the lists if they hold as much as they may, after a free to the list `index`
     /// (rules/per-cpu-lists#limit, rules/per-cpu-lists#free-high).
+    ///
+    /// Three limits. While kswapd balances the zone, memory is short, and what lies here cannot be used
+    /// by others nor merge: four batches are enough to spare the lock. By the high-order rule nothing
+    /// is kept. Otherwise `high`, which is 0 until boot has computed it.
     #[inline(never)]
     fn pcp_limit(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, order: Order, index: usize) {
         let policy = &self.policy.pcp;
@@ -204,6 +260,11 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Moves one batch of blocks from the buddy lists to the tail of a list, under one zone lock.
+    ///
+    /// Blocks of higher order get fewer to a batch, since a batch is pages; but two at least, or a list
+    /// would be refilled for every block. At the tail, in the order they came: that is the order of
+    /// addresses, as long as a broken block lasts. They are counted as taken at once, in one step:
+    /// until they are handed out no CPU but this one has them.
     #[cold]
     #[allow(clippy::too_many_arguments, reason = "the refill's key is the request's, spelled out")]
     fn pcp_refill(
@@ -237,7 +298,7 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// The lists are in use by somebody who drains them.
+/// The lists are in use by somebody who drains them: not empty, not full, just not now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PcpBusy;
 

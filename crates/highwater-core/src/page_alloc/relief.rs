@@ -1,7 +1,23 @@
 //! What the slow path asks for when memory is short.
 //!
-//! Allocation needs reclaim, and reclaim allocates: this trait cuts the cycle. The kernel
-//! implements it; tests of the allocator alone use a fake.
+//! Allocation needs reclaim, and reclaim allocates: this trait cuts the cycle. The kernel implements
+//! it; tests of the allocator alone use a fake.
+//!
+//! The allocator knows when it is short, for whom, and when to give up; it does not know what memory is
+//! used for. Relief knows who could spare some, and nothing of rounds and rights. What passes between
+//! them is the request and a few words in return, from which the slow path decides (rules/slow-path):
+//!
+//! | asked | answers | the slow path makes of it |
+//! |---|---|---|
+//! | [`Relief::wake_kswapd`] | nothing | goes on: others work for it |
+//! | [`Relief::reclaim`] | pages reclaimed | 0: no progress. Else a pass: others may have taken them |
+//! | [`Relief::compact`] | how it went, a block | nothing tried: as if not asked. Else a pass, or the block |
+//! | [`Relief::node_reclaim`] | [`NodeReclaim`] | the zone is tested again, or left |
+//! | [`Relief::out_of_memory`] | whether somebody dies | another round, or none |
+//!
+//! Reclaim and compaction run with the task marked as one that frees memory, so that what *they*
+//! allocate comes from the reserves and never asks for relief itself. That is what keeps this from
+//! recursing, and what the pages below MIN are for.
 
 use super::{Gfp, PageAllocator, Request};
 use crate::host::{Cx, Host};
@@ -24,10 +40,14 @@ pub enum NodeReclaim {
 
 /// Ways to get memory back.
 ///
-/// Caller guarantees: no lock is held, but for the OOM lock in [`Relief::out_of_memory`]. Implementation must: not call the allocator's blocking
-/// paths except with `PF_MEMALLOC` set.
+/// Caller guarantees: the allocator holds none of its locks, but for the OOM lock in
+/// [`Relief::out_of_memory`]; reclaim, compaction and the killer are asked only for requests that may
+/// wait. Implementation must: not call the allocator's blocking paths except with `PF_MEMALLOC` set.
 pub trait Relief<H: Host> {
     /// Wakes a node's kswapd for an order (cheap; may do nothing).
+    ///
+    /// Asked also by requests that cannot wait, and far more often than it is needed: whether kswapd is
+    /// awake already or has nothing to do is for it to find out.
     fn wake_kswapd(
         &self,
         alloc: &PageAllocator<H>,
@@ -42,6 +62,8 @@ pub trait Relief<H: Host> {
     fn reclaim(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64;
 
     /// Direct compaction for a request; a page it captured on the way.
+    ///
+    /// A page that it captured is not prepared for use, and no count has it.
     fn compact(
         &self,
         alloc: &PageAllocator<H>,
@@ -63,6 +85,9 @@ pub trait Relief<H: Host> {
     ) -> NodeReclaim;
 
     /// True if anonymous pages can be swapped out.
+    ///
+    /// Without swap, anonymous pages are not reclaimable, however many there are: to count them would
+    /// have the slow path go round for nothing.
     fn can_swap(&self) -> bool;
 
     /// Waits between two rounds of reclaim, `jiffies` at most, for devices to catch up, if the
@@ -78,7 +103,8 @@ pub trait Relief<H: Host> {
         cx.host.yield_now();
     }
 
-    /// Kills a task; true if one was killed or is dying.
+    /// Kills a task; true if one was killed or is dying. A victim that has not exited yet counts: to
+    /// kill another for the same shortage would be one too many.
     fn out_of_memory(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool;
 }
 

@@ -1,5 +1,23 @@
-//! A request, decoded: which zones, in which order, with which rights
-//! (rules/requests#alloc-flags).
+//! A request, decoded: which zones, in which order, with which rights (rules/requests#alloc-flags).
+//!
+//! Callers say in one word what they need and what they can bear: [`Gfp`]. What that is worth depends
+//! on who asks. An interrupt has no cpuset; a task that frees memory must not wait for memory; a victim
+//! of the OOM killer has to come to its end. So rights come from the request *and* the task, and are
+//! worked out anew where they may have changed: the fast path once, the slow path in each round, since
+//! a task may be chosen as a victim while it waits for memory itself.
+//!
+//! | who | may go down to | because |
+//! |---|---|---|
+//! | everybody, fast path | LOW | between LOW and MIN kswapd is to catch up before anybody waits |
+//! | everybody, slow path | MIN | who gets here has woken kswapd, and helps it next if he can wait |
+//! | HIGH, realtime | half of MIN | the caller says that it is urgent |
+//! | HIGH that cannot wait | 3/8 of MIN | he can do nothing about it himself |
+//! | OOM victim | half of MIN | it frees all once it exits; half, as there may be several |
+//! | who frees memory (MEMALLOC) | nothing left | a page for him frees many, and he must not fail half way |
+//!
+//! These are late 6.1's numbers; rules/watermarks#effective-min has the older ones.
+//!
+//! From: [`super::fast`], [`super::slow`].
 
 use super::{Gfp, PageAllocator};
 use crate::config::MinReserveRule;
@@ -9,6 +27,10 @@ use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{AllocFlags, NodeId, NodeMask, ZoneType};
 
 /// A request while it is being served.
+///
+/// Two things in it change on the way: the mask of nodes (the cpuset's for the first pass, the caller's
+/// later, none for the privileged) and with it the preferred entry. The zonelist stays: it is the
+/// node's that was asked for, however many of its entries are stepped over.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Flags in force (scopes applied).
@@ -44,6 +66,9 @@ impl<'a> Request<'a> {
     }
 
     /// Recomputes the preferred entry after `nodes` changed.
+    ///
+    /// Also what NUMA counts call a hit changes with it: a task that may not use the near node has not
+    /// missed it.
     pub(super) fn find_preferred(&mut self) {
         self.preferred = self.zonelist.next(0, self.highest, self.nodes);
     }
@@ -56,6 +81,11 @@ impl<'a> Request<'a> {
 }
 
 /// Memalloc scopes of the task, applied on entry (rules/requests#scopes).
+///
+/// A scope is about what a task is in the middle of (a transaction, an input or output), which the
+/// functions it calls cannot know. So it is taken off all its requests here, not by each caller. NOIO
+/// takes FS as well: to write through a filesystem is I/O. Pinned pages must not sit in movable memory:
+/// they would block what was set apart for being emptied.
 #[inline(always)]
 pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
     let mut gfp = gfp;
@@ -73,6 +103,11 @@ pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
 }
 
 /// Slow-path flags, by the later rule or the legacy one (rules/requests#slow-flags).
+///
+/// Both answer who may use what others are refused. The legacy rule asks what the request is called
+/// (ATOMIC); the later one, whether it can wait. The difference is a request that cannot wait but was
+/// not called atomic: by the first rule it gets less, although it has no other way out either.
+/// HIGHATOMIC is for orders above 0 only: a single page need not be found in one piece.
 pub(super) fn slow_flags(
     gfp: Gfp,
     order: Order,
@@ -99,6 +134,8 @@ pub(super) fn slow_flags(
                         flags |= AllocFlags::HIGHATOMIC;
                     }
                 }
+                // What must not fail may leave its cpuset; a request that just does not wait may fail
+                // in it.
                 if flags.contains(AllocFlags::MIN_RESERVE) {
                     flags -= AllocFlags::CPUSET;
                 }
@@ -124,6 +161,10 @@ pub(super) fn slow_flags(
 }
 
 /// Reserve flags: what the task's state allows beyond the request (rules/requests#reserve-flags).
+///
+/// In this order: the caller's word against it is final; then its word for it; then what the context
+/// says. In an interrupt the interrupted task's state counts for nothing, but for a soft interrupt that
+/// is marked MEMALLOC: it is part of freeing memory.
 pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
     if gfp.contains(Gfp::NOMEMALLOC) {
         return AllocFlags::empty();
@@ -146,6 +187,9 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
 
 impl<H: Host> PageAllocator<H> {
     /// Is a node allowed by the task's cpuset (rules/allocation#cpuset)?
+    ///
+    /// A cpuset is there to keep tasks from each other's memory. It is no reason to fail where no task
+    /// asks (an interrupt) or where failing keeps memory in use (a victim that is to exit).
     pub(crate) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {
         let task = cx.flags();
         if task.in_interrupt() || cx.mems_allowed().contains(node) {
@@ -154,6 +198,7 @@ impl<H: Host> PageAllocator<H> {
         if task.contains(TaskFlags::OOM_VICTIM) {
             return true;
         }
+        // Soft walls: a kernel allocation on a task's behalf may leave its nodes when they are full.
         // Without nested cpusets the nearest hardwall ancestor is the root: all nodes.
         !gfp.contains(Gfp::HARDWALL)
     }

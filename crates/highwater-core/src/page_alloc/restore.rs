@@ -1,13 +1,29 @@
-//! Starting from a given state instead of a fresh boot: which blocks are free, which lie on
-//! per-CPU lists, which are in use.
+//! Starting from a given state instead of a fresh boot: which blocks are free, which lie on per-CPU
+//! lists, which are in use.
 //!
-//! Trace replay starts here: a captured machine has been running for a while. [`ZoneState`] says
-//! what is known of a zone; whatever it does not mention is in use as single pages that nobody
-//! frees.
+//! Trace replay starts here: a captured machine has been running for a while. On a fresh one, all large
+//! blocks are there and types are tidy, so none of what made the captured machine slow would happen.
+//! [`ZoneState`] says what is known of a zone; whatever it does not mention is in use as single pages
+//! that nobody frees: they are what keeps free blocks from merging.
+//!
+//! | of a zone | comes from |
+//! |---|---|
+//! | span, marks, list sizes, how many frames are managed | boot; they are not touched |
+//! | *which* frames are managed | the state: what it names is. The rest of the number from the top down |
+//! | types of pageblocks | the state, for those it names; the others keep theirs |
+//! | free blocks, per-CPU lists, blocks in use | the state |
+//! | high-atomic reserve | counted anew from the types |
+//! | free count | follows from the blocks; differences are folded, so it is exact |
+//!
+//! A state is checked as a whole before anything changes: half a state would be neither. After the
+//! check nothing can fail. The order of the steps is then: all off the lists, all in use as single
+//! pages; types; what is in use; per-CPU lists; free blocks last, since merges look at their
+//! neighbours, which have to be what they will be by then.
 //!
 //! To: [`super::buddy`], [`super::pcp`] (the lists filled here).
 //!
-//! Synchronisation: set-up only. Takes the per-CPU locks, then the zone lock, like a drain.
+//! Synchronisation: set-up only. Takes the per-CPU locks, then the zone lock, like a drain. Between its
+//! steps frames are in no place at all: no other task may use the zone meanwhile.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -109,6 +125,9 @@ impl<H: Host> PageAllocator<H> {
     /// Splits a block in use into blocks in use of a smaller order, each to be freed by itself
     /// (`split_page`).
     ///
+    /// In a trace a block that was allocated in one piece may be freed in pieces: some of Linux's users
+    /// split what they got.
+    ///
     /// # Errors
     /// If the frame does not start a block in use of at least that order.
     pub fn split_used(&self, pfn: Pfn, to: Order) -> Result<(), super::FreeError> {
@@ -127,6 +146,8 @@ impl<H: Host> PageAllocator<H> {
         Ok(())
     }
 
+    /// May the zone be in this state? Overlaps are found by marking frames, since blocks come in no
+    /// order.
     fn check_state(&self, zone: &Zone<H>, state: &ZoneState) -> Result<(), RestoreError> {
         let mut taken = vec![false; zone.spanned() as usize];
         let mut pages = 0;
@@ -205,6 +226,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Makes exactly `managed` frames managed: the named ones, then others from the top down.
+    ///
+    /// Boot took the last frames of the span for the managed ones; a captured machine shows better.
+    /// Their number must stay, since the marks were computed from it.
     fn choose_managed(&self, zone: &Zone<H>, named: &[bool]) {
         let nr_named = named.iter().filter(|&&n| n).count() as u64;
         let mut others = zone.managed() - nr_named;
@@ -233,6 +257,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// In use, each with a reference that nobody will drop.
     fn mark_single(&self, first: Pfn, pages: u64) {
         for at in 0..pages as u32 {
             let page = self.map.page(first.add(at));
@@ -256,6 +281,7 @@ impl<H: Host> PageAllocator<H> {
         page.set_refcount(1);
     }
 
+    /// At the tail: a state names the block that is handed out first first.
     fn place_on_cpu(
         &self,
         cx: &Cx<'_, H>,

@@ -1,8 +1,30 @@
-//! The zonelist cache of study 000: zones that failed lately are skipped
-//! (rules/zonelist-cache#data).
+//! The zonelist cache of study 000: zones that failed lately are skipped (rules/zonelist-cache#data).
 //!
-//! One bitmap per node's FALLBACK list, shared by all CPUs of the node and cleared once a second.
-//! Bits carry no order, mark or type: one failed huge page sends everybody to remote nodes.
+//! On a machine with many nodes a list is long, and when memory is short every request walks along the
+//! same full zones: each walk reads counters that all CPUs write. The idea: remember for a second which
+//! entries failed, and do not even look at them.
+//!
+//! One bitmap per node's FALLBACK list, shared by all CPUs of the node and cleared once a second. Bits
+//! carry no order, mark or type: one failed huge page sends everybody to remote nodes. That is the
+//! flaw. *Full* is no property of a zone; it is one of a zone and a request. A zone without a free
+//! block of order 9 has plenty of single pages, and a request for one, whose own first zone is low,
+//! goes past it to another node (rules/zonelist-cache#consequences). What is saved is a few reads; what
+//! is lost is locality, for as long as the page lives.
+//!
+//! What keeps it from being worse:
+//!
+//! | | |
+//! |---|---|
+//! | the cache comes into play only after a first watermark failed | the preferred zone is always looked at |
+//! | it is off in the second scan | no request fails because of a mark |
+//! | it is cleared after a second, and by reclaim that frees | a mark cannot outlive the shortage for long |
+//!
+//! But frees clear nothing, so for a second a zone may be shunned that is full of free pages.
+//!
+//! Synchronisation: none. The bitmap is a hint; a mark that is lost or comes late costs a look or a
+//! detour.
+//!
+//! From: [`super::fast`].
 
 use crate::host::HZ;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,6 +35,9 @@ use crate::zone::zonelist::ZoneRef;
 const ENTRIES_MAX: usize = 64;
 
 /// "Full" marks of one FALLBACK list.
+///
+/// Bit *i* is entry *i* of the list, counted from its start, not from a request's preferred zone:
+/// requests with different highest zones share it.
 #[derive(Debug, Default)]
 pub struct ZonelistCache {
     full: AtomicU64,
@@ -21,6 +46,9 @@ pub struct ZonelistCache {
 
 impl ZonelistCache {
     /// Forgets all marks if they are older than a second.
+    ///
+    /// All at once, by one time for the whole list: a mark may be gone after a moment, or outlive the
+    /// second if no scan comes by.
     fn zap_if_old(&self, jiffies: u64) {
         if jiffies > self.last_zap.load(Relaxed) + HZ {
             self.clear();
@@ -50,6 +78,9 @@ impl ZonelistCache {
 }
 
 /// One get_page call's view of a cache (rules/zonelist-cache#activation).
+///
+/// `active` is on between the first failed watermark and the end of that scan; `set_up` stays, so that
+/// the second scan does not switch it on again.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     cache: Option<&'a ZonelistCache>,
@@ -82,6 +113,9 @@ impl<'a> Scan<'a> {
     }
 
     /// At the first failed watermark: start using the cache. `allowed` are the nodes worth trying.
+    ///
+    /// Not earlier: as long as zones are above their marks there is nothing to save. Nodes that the
+    /// cpuset forbids are skipped like marked ones, which spares asking for each.
     pub(super) fn set_up(&mut self, jiffies: u64, allowed: NodeMask) {
         let Some(cache) = self.cache else { return };
         cache.zap_if_old(jiffies);
@@ -100,6 +134,9 @@ impl<'a> Scan<'a> {
     }
 
     /// At the end of a scan without a page: true if an exact scan is due.
+    ///
+    /// A scan that believed the marks has not looked everywhere, so its failure proves nothing. The
+    /// second one is exact, and sets no marks.
     pub(super) fn rescan(&mut self) -> bool {
         core::mem::take(&mut self.active)
     }

@@ -11,9 +11,26 @@
 //! are on no list. With enough reclaimers a list may look empty while all its pages are in their hands,
 //! so they are counted (nr_isolated), and who would take too many waits first.
 //!
+//! ```text
+//!           lru_lock              no lock                  lru_lock         lru_lock
+//!  drain ─▶ isolate 32 ─▶ judge: flags, walk, write ─▶ put back the rest ─▶ cost note (5.8 on)
+//!           off the list   each page locked in turn    to the heads, in order
+//!  nr_isolated: +taken ───────────────────────────────▶ -taken
+//! ```
+//!
+//! Three holds for 32 pages (rules/lru#lock). Larger batches would take the lock less often and leave more
+//! pages on no list, for longer.
+//!
+//! A caller may rely on this: when a batch returns, each of its pages is freed or back on a list, and all
+//! that `/proc/vmstat` has to say about it is counted. Between the two holds a page may change as it likes:
+//! it may be used, unmapped, truncated, locked into memory. Its LRU flag is the batch's, though, so nobody
+//! puts it on a list or takes it off one, and the reference keeps its frame from being given away.
+//!
+//! Pages come off in the order of their age and go back in it. So a list stays sorted by when its pages were
+//! last looked at, which is all that reclaim knows about age.
+//!
 //! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
-use super::budget::CLUSTER;
 use super::folios::{BATCH, BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};
 use crate::host::{Cx, Devices, Phase, Probe};
@@ -23,6 +40,7 @@ use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, narrow};
 use crate::units::LruVecId;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::WriteReason;
 use crate::zone::NodeId;
@@ -38,12 +56,14 @@ pub(super) struct Look {
 
 /// True if so many pages of a type are isolated on a node that reclaimers would find nothing left
 /// (rules/page-decisions#too-many-isolated). Those that may do I/O and enter filesystems give way
-/// earlier, so that they do not hold up the others.
+/// earlier, so that they do not hold up the others: who may not enter a filesystem may hold its locks, for
+/// which they wait with pages isolated. So an eighth is for everybody, the rest for those who may do less.
 const fn too_many(inactive: u64, isolated: u64, io_and_fs: bool) -> bool {
     let most = if io_and_fs { inactive >> 3 } else { inactive };
     isolated > most
 }
 
+/// The counter of what is off the lists, by type: each has a limit of its own.
 const fn isolated_stat(page_type: PageType) -> NodeStat {
     match page_type {
         PageType::Anon => NodeStat::IsolatedAnon,
@@ -64,17 +84,22 @@ impl<H: Devices> Kernel<H> {
         rules: Rules<F>,
     ) -> u64 {
         let _phase = cx.phase(Phase::ShrinkInactive);
+        // Before anything is taken: who waits here holds nothing that others wait for.
         let mut has_waited = false;
         while self.too_many_isolated(cx, node, sc, page_type) {
+            // Waited already: this list has to do without us. The scan goes on with the next one.
             if !self.throttle_isolated(cx, node, has_waited) {
                 return 0;
             }
             has_waited = true;
             if cx.is_dying() {
-                // The task frees its own memory soon; let it go on.
-                return CLUSTER;
+                // The task frees its own memory soon; let it go on. As much as direct reclaim aims at, so
+                // that its attempt ends with this.
+                return SWAP_CLUSTER_MAX;
             }
         }
+        // Pages in this CPU's add batch are on no list yet. Those in other CPUs' stay out of sight
+        // (rules/lru#in-a-batch): every CPU would have to work for every 32 pages.
         self.lru_add_drain(cx);
         let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, false);
@@ -93,8 +118,10 @@ impl<H: Devices> Kernel<H> {
         }
 
         let keeps_busy = rules.busy == Busy::Keep;
-        let shrunk = self.shrink_pages(cx, (node, vec), sc, &mut pages[..isolated.taken], rules);
+        let shrunk = self.shrink_pages(cx, vec, sc, &mut pages[..isolated.taken], rules);
 
+        // Pages that were in use tell that the type is worth keeping (up to 5.7). Without an active list
+        // they are those that went round.
         let stats = shrunk.stats;
         let mut rotated = stats.activate;
         if keeps_busy {
@@ -110,11 +137,14 @@ impl<H: Devices> Kernel<H> {
         };
         self.mem.events.add(cx.cpu(), steal, shrunk.reclaimed);
         self.mem.events.add(cx.cpu(), steal_type, shrunk.reclaimed);
+        // Also if nothing was written: a note of 0 lets what was charged before fade.
         self.lru_note_cost(cx, vec, page_type, stats.pageout);
         if stats.unqueued_dirty == isolated.nr_taken {
-            // Nothing but dirty pages that nobody writes: the flushers are behind.
+            // Nothing but dirty pages that nobody writes: the flushers are behind. They are not asked for
+            // these pages but for whatever they have: in the order of files they are faster.
             self.wake_flushers(cx, WriteReason::Vmscan);
         }
+        // What follows from it is decided for the whole pass, except by the waits of 4.5.
         let sums = sums_of(&stats, page_type, isolated.nr_taken);
         sc.sums.add(&sums);
         let (scanned, reclaimed) = (isolated.scanned, shrunk.reclaimed);
@@ -124,7 +154,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Takes a batch of `want` pages at most off the tail of the active list of a type and puts them on
-    /// the inactive one, except those that `look` says stay.
+    /// the inactive one, except those that `look` says stay. Nothing is freed and nothing is written here, so
+    /// nobody waits for too many isolated pages: they are back at once.
     pub(super) fn refill_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -148,6 +179,7 @@ impl<H: Devices> Kernel<H> {
         let (mut nr_used, mut nr_stay) = (0, 0);
         for &folio in &pages[..isolated.taken] {
             let page = self.mem.map.page(folio);
+            // Locked into memory while it was on the list: the add batch takes it to list 4.
             if !page.is_evictable() {
                 self.putback_page(cx, folio);
                 continue;
@@ -168,6 +200,7 @@ impl<H: Devices> Kernel<H> {
             nr_inactive += 1;
         }
 
+        // All that were used count, also those that go down: the balance asks how busy a type is.
         let mut rotated = [0; 2];
         rotated[page_type as usize] = nr_used;
         let lists = [&active[..nr_active], &inactive[..nr_inactive]];
@@ -185,7 +218,8 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Takes pages off the tail of a list, with its trace event.
+    /// Takes pages off the tail of a list, with its trace event. Those of zones that are too high are set
+    /// aside and count as scanned, but not against what was asked for (rules/page-decisions#isolate).
     fn isolate_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -209,7 +243,8 @@ impl<H: Devices> Kernel<H> {
         isolated
     }
 
-    /// Counts pages that are off their list for a while.
+    /// Counts pages that are off their list for a while. The count lags as all do, so the limit that it is
+    /// for holds by about so much.
     fn count_isolated(&self, cx: &Cx<'_, H>, node: NodeId, page_type: PageType, delta: i64) {
         if delta != 0 {
             let stats = &self.mem.node(node).stats;
@@ -226,6 +261,7 @@ impl<H: Devices> Kernel<H> {
         sc: &Control,
         page_type: PageType,
     ) -> bool {
+        // It is one task, and the others wait for it: it must not wait for them.
         if sc.is_kswapd {
             return false;
         }
@@ -233,6 +269,7 @@ impl<H: Devices> Kernel<H> {
         let inactive = stats.read(LruKind::new(page_type, false).node_stat() as usize);
         let isolated = stats.read(isolated_stat(page_type) as usize);
         let is_too_many = too_many(inactive, isolated, sc.gfp.contains(Gfp::IO | Gfp::FS));
+        // Whoever finds few tells the others: nobody puts back pages and then looks who waits for that.
         if !is_too_many {
             self.wake_throttled(cx, node, ThrottleReason::Isolated);
         }
@@ -240,6 +277,8 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
+/// What of a batch the pass draws its conclusions from (rules/node-pass#node-flags). File pages are summed
+/// apart: only they count as dirty.
 fn sums_of(stats: &BatchStats, page_type: PageType, taken: u64) -> PassSums {
     PassSums {
         dirty: stats.dirty,
@@ -252,6 +291,7 @@ fn sums_of(stats: &BatchStats, page_type: PageType, taken: u64) -> PassSums {
     }
 }
 
+/// The trace event of a batch; its counts are narrow, as a batch is.
 fn shrink_event(
     node: NodeId,
     priority: u8,

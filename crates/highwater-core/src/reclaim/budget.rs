@@ -13,9 +13,8 @@
 use crate::config::Proportional;
 use crate::lru::PageType;
 use crate::lru::balance::Weights;
+use crate::units::SWAP_CLUSTER_MAX;
 
-/// Pages a shrink takes at a time (`SWAP_CLUSTER_MAX`).
-pub const CLUSTER: u64 = 32;
 /// Priority of the first pass (`DEF_PRIORITY`).
 pub const DEF_PRIORITY: u8 = 12;
 /// Runs of kswapd without a page after which a node is hopeless (`MAX_RECLAIM_RETRIES`).
@@ -27,6 +26,10 @@ const GIB_SHIFT: u32 = 18;
 pub type Lists = [u64; 4];
 
 /// How many active pages there should be for each inactive one (rules/lru#inactive-ratio).
+///
+/// The square root: with a hundred times the memory, ten times the inactive pages. They need be enough for a
+/// page to be used again on its way to the tail, which does not take longer because the machine is larger;
+/// the rest had better be protected.
 pub const fn inactive_ratio(inactive: u64, active: u64) -> u64 {
     match (inactive + active) >> GIB_SHIFT {
         0 => 1,
@@ -67,7 +70,11 @@ pub struct ModeInput {
     pub cache_trim_mode: bool,
 }
 
-/// The mode of a pass, by `weights` if nothing else decides.
+/// The mode of a pass, by `weights` if nothing else decides. First what is impossible, then what is
+/// desperate, then what is clear: a weight is an estimate, and is asked where nothing better is known.
+///
+/// At priority 0 the types are not weighed any more: a kill is next. Swappiness 0 is respected even then,
+/// but not where there is hardly any cache left to take.
 pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
     if !input.can_swap {
         Mode::File
@@ -84,6 +91,9 @@ pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
 
 /// Pages to scan of each list (rules/scan-budget#targets). `sizes` count the zones that may be
 /// reclaimed from.
+///
+/// There is no minimum, so a list shorter than 2^priority pages gets nothing at that priority. It need not:
+/// the longer ones get theirs, and if all are short the priority falls quickly.
 pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     let share = |list: usize| {
         let scan = sizes[list] >> priority;
@@ -118,7 +128,8 @@ impl ScanPlan {
         ScanPlan { targets, left: targets, full, rule }
     }
 
-    /// True while there is something to do: active anonymous pages alone do not count.
+    /// True while there is something to do: active anonymous pages alone do not count. To take those down
+    /// frees nothing, and they are aged after the scan anyway.
     #[inline]
     pub const fn goes_on(&self) -> bool {
         self.left[0] | self.left[2] | self.left[3] != 0
@@ -127,13 +138,17 @@ impl ScanPlan {
     /// Takes the next bite of a list; 0 if its share is used up.
     #[inline]
     pub fn bite(&mut self, list: usize) -> u64 {
-        let bite = self.left[list].min(CLUSTER);
+        let bite = self.left[list].min(SWAP_CLUSTER_MAX);
         self.left[list] -= bite;
         bite
     }
 
     /// After a round of bites: `got` pages were reclaimed so far of `wanted`. Past the target the
     /// side with less left is dropped and the other one cut to the same share; false ends the scan.
+    ///
+    /// Bites are of one size and targets are not, so the side with the smaller target is nearly through when
+    /// the target is reached. To stop there would scan both sides alike, whatever their weights: the cut
+    /// lets the larger one catch up (rules/scan-budget#proportional).
     pub fn round_done(&mut self, got: u64, wanted: u64) -> bool {
         if got < wanted || self.full {
             return true;

@@ -75,7 +75,8 @@ pub struct Control {
     pub nr_scanned: u64,
     /// Pages freed.
     pub nr_reclaimed: u64,
-    /// Of those, pages for which sleepers were woken already.
+    /// Of those, pages for which sleepers were woken already: `nr_reclaimed` runs on over the priorities, and
+    /// a page wakes one sleeper's worth once.
     pub nr_announced: u64,
     /// Sums of the pass.
     pub sums: PassSums,

@@ -6,34 +6,62 @@
 //! nodes → perhaps once more, deactivating whatever refaults say
 //! ```
 //!
+//! It is the second line. kswapd, woken at the low mark, should have freed memory before anybody gets below
+//! the minimum; a task that comes here is faster at taking memory than kswapd at freeing it, or needs what
+//! kswapd does not look for. Having the task do the work slows down the one who causes it, and uses its CPU
+//! where there is one kswapd for a whole node. The price is latency: a page fault may take as long as
+//! thirteen passes over every node of its zonelist, and all their waits.
+//!
+//! Hence the small aim. 32 pages ([`SWAP_CLUSTER_MAX`]) are enough for the request and some more, so that
+//! not every fault pays. To free what the *machine* lacks is kswapd's business; many tasks that aim at that
+//! each would free far too much together.
+//!
+//! What the result means to the allocator (rules/node-pass#second-attempt):
+//!
+//! | result | it concludes |
+//! |---|---|
+//! | pages freed | look at the free lists again; others may have been faster |
+//! | 1, nothing freed | the same: compaction can go ahead, or the task is to die and must not kill first |
+//! | 0 | no progress: after enough of them, the OOM killer (rules/slow-path#reclaim-retry) |
+//!
+//! The pages go to the free lists like all others. They are not kept for the task that freed them, so it may
+//! lose them to somebody who did not reclaim at all; that is what its rounds are for.
+//!
+//! Synchronisation: none of its own. Any number of tasks may be here at once, on the same nodes; the gate,
+//! the isolation limit ([`super::batch`]) and throttling keep them from getting in each other's way.
+//!
 //! From: `page_alloc::slow` · to: [`super::node_pass`], [`super::throttle`].
 
 use super::Control;
-use super::budget::{CLUSTER, DEF_PRIORITY};
+use super::budget::DEF_PRIORITY;
 use crate::compaction::{Suitability, compact_gap};
 use crate::host::{Cx, Devices, HZ, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp, Request};
 use crate::trace::Event;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::VmEvent;
 use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneType};
 
 /// True while the zones whose memory reserves are for reclaim itself have more than half of them
 /// free; they have nothing to wait for if there are no reserves.
+///
+/// The other half is left to those who are past the gate already, and to kswapd. Were it to run out too, what
+/// reclaim has to allocate to write or swap a page could not be had, and no memory would come free again.
 const fn reserves_suffice(reserves: u64, free: u64) -> bool {
     reserves == 0 || free > reserves / 2
 }
 
 impl<H: Devices> Kernel<H> {
     /// `try_to_free_pages`: reclaims for a request; the pages reclaimed (1 if compaction can go
-    /// ahead instead).
+    /// ahead instead). The caller has marked the task MEMALLOC.
     pub(crate) fn try_to_free_pages(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> u64 {
         if self.waits_at_gate(cx, req) {
             return 1;
         }
-        let mut sc = Control::new(CLUSTER, req.order.0, req.gfp, req.highest);
+        let mut sc = Control::new(SWAP_CLUSTER_MAX, req.order.0, req.gfp, req.highest);
         sc.nodes = req.nodes;
         let (order, gfp) = (sc.order, sc.gfp);
         cx.event(Event::DirectReclaimBegin { order, gfp });
@@ -42,18 +70,21 @@ impl<H: Devices> Kernel<H> {
         nr_reclaimed
     }
 
+    /// One attempt, or two: what the scheme spared in the first, it must not in the second.
     fn reclaim_attempts(&self, cx: &Cx<'_, H>, zonelist: &Zonelist, sc: &mut Control) -> u64 {
         loop {
             let stall = VmEvent::of_zone(VmEvent::AllocstallDma, sc.reclaim_idx);
             self.mem.events.add(cx.cpu(), stall, 1);
             for priority in (0..=DEF_PRIORITY).rev() {
                 sc.priority = priority;
+                // `nr_reclaimed` runs on: small gains of several priorities add up to the aim.
                 sc.nr_scanned = 0;
                 self.shrink_zones(cx, zonelist, sc);
                 if sc.nr_reclaimed >= sc.nr_to_reclaim || sc.compaction_ready {
                     break;
                 }
             }
+            // Whatever came of it: refaults from now on are judged against what this attempt left.
             let mut last = None;
             for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
                 if last != Some(entry.node) {
@@ -67,7 +98,8 @@ impl<H: Devices> Kernel<H> {
             if sc.compaction_ready {
                 return 1;
             }
-            // The scheme spared pages: that was too kind.
+            // The scheme spared pages: that was too kind. Once: with `spare_nothing` it spares none, so
+            // `spared` stays false.
             if !sc.spared {
                 return 0;
             }
@@ -77,18 +109,26 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// One pass over each node of a zonelist.
+    ///
+    /// Of each node, although the request would be content with one: at priority 12 all of them give a
+    /// little, rather than the first one a lot and the others nothing. So no node's cache is worn down just
+    /// because it is first on most lists.
     fn shrink_zones(&self, cx: &Cx<'_, H>, zonelist: &Zonelist, sc: &mut Control) {
         let (mut first, mut last) = (None, None);
+        // The task's own nodes, strictly: what it frees elsewhere it may not use.
         let gfp = Gfp::GFP_KERNEL | Gfp::HARDWALL;
         for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
             if self.mem.tunables.cpusets && !self.mem.cpuset_allows(cx, entry.node, gfp) {
                 continue;
             }
             let order = Order(sc.order);
+            // Large blocks come of compaction. Once that has the room, more single pages would not help. The
+            // other zones still get their pass of this priority; it is the last one.
             if order.is_costly() && self.compaction_is_ready(self.mem.zone_at(entry), sc) {
                 sc.compaction_ready = true;
                 continue;
             }
+            // A zonelist has several zones of a node in a row, and a pass is for all of them.
             first = first.or(Some(entry.node));
             if last == Some(entry.node) {
                 continue;
@@ -103,7 +143,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// True if a zone has what compaction needs, and above its high mark, so that others do not take
-    /// it away meanwhile.
+    /// it away meanwhile (rules/compaction#ready). Without I/O it is never true: late 6.1 does not compact
+    /// for such requests, and who stopped reclaiming for it would end with nothing.
     fn compaction_is_ready(&self, zone: &Zone<H>, sc: &Control) -> bool {
         if !sc.gfp.contains(Gfp::IO) {
             return false;
@@ -112,7 +153,7 @@ impl<H: Devices> Kernel<H> {
             Suitability::Success => true,
             Suitability::Skipped => false,
             Suitability::Continue => {
-                let rule = (self.mem.policy.watermark.test, self.mem.policy.watermark.reserves);
+                let rule = self.mem.policy.watermark_rule();
                 let mark = zone.mark(Mark::High) + compact_gap(Order(sc.order));
                 let none = AllocFlags::empty();
                 let (highest, free) = (sc.reclaim_idx, zone.nr_free_pages());
@@ -121,13 +162,19 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Waits while the reserves that reclaim itself lives on are nearly gone. True if the task was
-    /// told to die meanwhile: it should not go on, nor is that a failure.
+    /// Waits while the reserves that reclaim itself lives on are nearly gone (rules/node-pass#gate). True if
+    /// the task was told to die meanwhile: it should not go on, nor is that a failure.
+    ///
+    /// Reclaim takes memory to give memory. A few tasks at it gain more than they use; hundreds that start at
+    /// once can empty the reserves before the first page comes back. So they are held at the door while one
+    /// task, kswapd, refills them.
     fn waits_at_gate(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
-        // Kernel threads may be what frees memory.
+        // Kernel threads may be what frees memory: a flusher that waits here writes nothing. Who is to die
+        // frees most by getting out.
         if cx.flags().contains(TaskFlags::KTHREAD) || cx.is_dying() {
             return false;
         }
+        // Zones above NORMAL hold no memory that the kernel itself could use: their marks are no reserve.
         let mut zones = eligible(req.zonelist, req.highest, req.nodes);
         let Some(node) = zones.find(|entry| entry.kind <= ZoneType::Normal).map(|e| e.node) else {
             return false;
@@ -140,19 +187,27 @@ impl<H: Devices> Kernel<H> {
         let queue = &self.reclaim.node(node).pfmemalloc_wait;
         let why = "reserves to recover";
         let recovered = || self.allows_direct_reclaim(cx, node);
+        // What the task has plugged would lie there for as long as it sleeps.
         self.plug_flush(cx);
         if req.gfp.contains(Gfp::FS) {
             let _ = queue.wait_killable(cx, why, recovered);
         } else {
-            // What holds the filesystem's locks may be what kswapd waits for.
+            // What holds the filesystem's locks may be what kswapd waits for: then nobody would ever wake
+            // it. So it waits a second at most.
             queue.wait_jiffies_killable(cx, why, HZ, recovered);
         }
+        // Told as progress: the allocator must not kill somebody for a task that is about to free its memory.
         cx.is_dying()
     }
 
     /// May direct reclaimers go on (`allow_direct_reclaim`)? If not, kswapd is woken to see to it.
+    ///
+    /// Zones with neither reclaimable nor free pages do not count: nothing that anybody does would refill
+    /// their share, and the gate would stay shut for ever. Counts are the cheap ones; who waits asks again
+    /// whenever kswapd wakes him.
     pub(super) fn allows_direct_reclaim(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let state = self.reclaim.node(node);
+        // There is nobody to wait for.
         if state.is_hopeless() {
             return true;
         }

@@ -14,14 +14,36 @@
 //! same for all of them. The order is by price: what a look at the flags settles comes first, the walk of
 //! a page's mappings after it, a swap slot and unmapping after that, and writing last.
 //!
+//! Two of the steps have another reason for their place. The slot comes before unmapping, since the entry
+//! that goes has to name it (rules/rmap#unmap). And a page is unmapped before it is written: one that
+//! programs can still write may be dirty again at the end.
+//!
+//! # A page is never waited for
+//!
+//! Not for its lock, which may be held for the length of a read, or by a task that waits for memory. Not for
+//! its writeback: there are 31 others to look at, and thousands behind them. What cannot go now is marked
+//! RECLAIM, if a write is in its way, and (from 4.11) put where the next batches do not meet it; the end of
+//! the write brings it to the tail (rules/page-decisions#end-of-writeback). So an anonymous page takes two
+//! looks at least: one that writes it, one that frees it (rules/swap#swap-out). If pages that cannot go are
+//! *all* that is met, the pass as a whole slows down ([`super::throttle`]); [`BatchStats`] is how it learns.
+//!
+//! # When is a page nobody's?
+//!
+//! A reclaimer that has looked at everything still knows nothing for sure: the page can be found in its
+//! cache, and taken by somebody, at any time. What settles it is the count of references. It is *frozen* at
+//! the number that is expected (the reclaimer's and the cache's) under the cache's lock; if there is one
+//! more, the page stays. Nobody gets a reference to a frozen page, so from there on it belongs to the
+//! reclaimer alone, shadow and all.
+//!
 //! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (what the pass sums are made of),
 //! `Verdict` (the end of one page).
+//!
+//! Synchronisation: no lock is held from step to step but the page's own, and that is only tried.
 //!
 //! From: [`super::batch`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
 
 use super::Control;
-use super::budget::CLUSTER;
 use crate::block::Pool;
 use crate::config::DirtyAtTail;
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
@@ -32,13 +54,14 @@ use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::units::LruVecId;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::PageWrite;
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::ZoneType;
 
 /// Pages of a batch.
-pub(super) const BATCH: usize = CLUSTER as usize;
+pub(super) const BATCH: usize = SWAP_CLUSTER_MAX as usize;
 
 /// What a batch added up to, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +87,7 @@ pub(super) struct BatchStats {
 }
 
 /// What shrinking a batch did.
-pub(super) struct Shrunk {
+pub(super) struct ShrunkBatch {
     /// Pages freed.
     pub reclaimed: u64,
     /// Pages left: the first so many of the batch.
@@ -95,7 +118,7 @@ pub(super) enum References {
     Keep,
     /// It goes.
     Reclaim,
-    /// It goes, but is not worth a write.
+    /// It goes, but is not worth a write: it was used, if only once and not through a mapping.
     ReclaimClean,
 }
 
@@ -140,7 +163,6 @@ const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate };
 /// One batch under way.
 struct Batch<'a, H: Devices> {
     sc: &'a mut Control,
-    node: NodeId,
     /// The lists they come from.
     vec: LruVecId,
     busy: Busy,
@@ -154,15 +176,15 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn shrink_pages<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
-        (node, vec): (NodeId, LruVecId),
+        vec: LruVecId,
         sc: &mut Control,
         pages: &mut [Folio],
         rules: Rules<F>,
-    ) -> Shrunk {
+    ) -> ShrunkBatch {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
         let busy = rules.busy;
-        let mut batch = Batch { sc, node, vec, busy, stats, trail: Trail::default() };
+        let mut batch = Batch { sc, vec, busy, stats, trail: Trail::default() };
         let mut freed = [Folio::default(); BATCH];
         let (mut nr_freed, mut kept, mut reclaimed) = (0, 0, 0);
         for at in 0..pages.len() {
@@ -183,43 +205,45 @@ impl<H: Devices> Kernel<H> {
             pages[kept] = folio;
             kept += 1;
         }
+        // In this order: until the flush a CPU may still use a translation that is gone from the tables, and
+        // would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
         self.flush_unmapped(cx, false);
         self.free_unreferenced(cx, &freed[..nr_freed]);
         let activated: u64 = batch.stats.activate.iter().sum();
         if activated != 0 {
             self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
         }
-        Shrunk { reclaimed, kept, stats: batch.stats }
+        ShrunkBatch { reclaimed, kept, stats: batch.stats }
     }
 
     /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, whoever used
-    /// them; the others are put back (MADV_PAGEOUT). The pages freed.
+    /// them; the others are put back (MADV_PAGEOUT). The pages freed. As direct reclaim, so dirty file pages
+    /// are only marked and left to the flushers.
     pub(crate) fn reclaim_pages(&self, cx: &Cx<'_, H>, pages: &[Folio]) -> u64 {
-        let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
         let node_of = |folio: Folio| self.mem.map.page(folio).node();
         let mut sc = Control::new(0, 0, Gfp::GFP_KERNEL, ZoneType::Device);
         let mut reclaimed = 0;
-        for run in pages.chunk_by(|&a, &b| node_of(a) == node_of(b)) {
-            for chunk in run.chunks(BATCH) {
-                let mut batch = [Folio::default(); BATCH];
-                let batch = &mut batch[..chunk.len()];
-                batch.copy_from_slice(chunk);
-                let page = self.mem.map.page(chunk[0]);
-                let at = (node_of(chunk[0]), self.lru.id_of(page));
-                let shrunk = self.shrink_pages(cx, at, &mut sc, batch, PAGEOUT);
-                reclaimed += shrunk.reclaimed;
-                for &folio in &batch[..shrunk.kept] {
-                    self.putback_page(cx, folio);
+        cx.with_flag(TaskFlags::MEMALLOC, || {
+            for run in pages.chunk_by(|&a, &b| node_of(a) == node_of(b)) {
+                for chunk in run.chunks(BATCH) {
+                    let mut batch = [Folio::default(); BATCH];
+                    let batch = &mut batch[..chunk.len()];
+                    batch.copy_from_slice(chunk);
+                    let page = self.mem.map.page(chunk[0]);
+                    let vec = self.lru.id_of(page);
+                    let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, PAGEOUT);
+                    reclaimed += shrunk.reclaimed;
+                    for &folio in &batch[..shrunk.kept] {
+                        self.putback_page(cx, folio);
+                    }
                 }
             }
-        }
-        if !before.contains(TaskFlags::MEMALLOC) {
-            cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
-        }
+        });
         reclaimed
     }
 
-    /// The table of rules/page-decisions#steps, top to bottom.
+    /// The table of rules/page-decisions#steps, top to bottom. Pages that stay are still locked
+    /// afterwards, unless the verdict says otherwise.
     fn judge<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
@@ -228,17 +252,21 @@ impl<H: Devices> Kernel<H> {
         rule: Option<&F>,
     ) -> Verdict {
         let page = self.mem.map.page(folio);
+        // Who holds it may read it in, or be stuck in the allocator himself. Not counted as scanned: what the
+        // priorities go by is pages that were judged.
         if !page.try_lock::<H>() {
             return Verdict::KeepUnlocked;
         }
         batch.sc.nr_scanned += folio.nr_pages();
         cx.charge(Cost::ScanPage, 1);
+        // Put-back takes it to the unevictable list.
         if !page.is_evictable() {
             return Verdict::Activate;
         }
         if !batch.sc.may_unmap && page.is_mapped() {
             return Verdict::Keep;
         }
+        // Before anything is decided: the sums are about what lies at the tail, used or not.
         self.count_dirty_state(cx, batch, folio);
         if page.is(PageFlags::WRITEBACK) {
             return self.under_writeback(batch, folio);
@@ -255,13 +283,20 @@ impl<H: Devices> Kernel<H> {
             }
             References::Reclaim | References::ReclaimClean => {}
         }
+        // It would have to be split first: a slot on swap, a slot of the page cache is for a single page.
+        if folio.is_large() {
+            return Verdict::Keep;
+        }
         let flags = page.flags();
         let is_anon = page.is_anon();
         if is_anon && flags.contains(PageFlags::SWAPBACKED) && !flags.contains(PageFlags::SWAPCACHE)
         {
+            // What cannot be written need not get a slot. A page that a device may be writing to has no
+            // contents that could be put on disk.
             if !batch.sc.gfp.contains(Gfp::IO) || flags.contains(PageFlags::PINNED) {
                 return Verdict::Keep;
             }
+            // No slot to be had: out of the way of the next batches, which would get none either.
             if !self.add_to_swap(cx, folio) {
                 return Verdict::Activate;
             }
@@ -273,9 +308,11 @@ impl<H: Devices> Kernel<H> {
                 return Verdict::Activate;
             }
         }
+        // Only now is the answer final: pins are taken through mappings, and none is left.
         if page.is(PageFlags::PINNED) {
             return Verdict::Activate;
         }
+        // Asked after unmapping: entries were dirty too, and have passed that on.
         if page.is(PageFlags::DIRTY)
             && let Some(verdict) = self.dirty_page(cx, batch, folio, references)
         {
@@ -288,7 +325,8 @@ impl<H: Devices> Kernel<H> {
         self.remove(cx, batch, folio)
     }
 
-    /// Step 5. What a lazily freed page holds does not matter.
+    /// Step 5. What a lazily freed page holds does not matter. Anonymous pages do not count either: no
+    /// flusher writes them.
     fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();
@@ -325,6 +363,9 @@ impl<H: Devices> Kernel<H> {
 
     /// Step 6. Reclaim never waits for a page here; it flags it, so that the end of its writeback
     /// brings it to the tail, and slows down as a whole if that is all it meets.
+    ///
+    /// Met by kswapd a second time, on lists where it met nothing else lately, a page counts as `immediate`:
+    /// reclaim has come round before the disk wrote it. That is what the pass waits for.
     fn under_writeback(&self, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
         let page = self.mem.map.page(folio);
         let is_full = self.reclaim.vec(batch.vec).full_of_writeback.load(Relaxed);
@@ -337,7 +378,9 @@ impl<H: Devices> Kernel<H> {
         self.out_of_the_way()
     }
 
-    /// Where dirty pages at the tail go: the active list, or back (up to 4.10).
+    /// Where dirty pages at the tail go: the active list, or back (up to 4.10). Put back, the same pages are
+    /// met again at once while clean ones lie behind them. Made active they are out of the way, at the price
+    /// that they age like pages in use if the write does not bring them back.
     fn out_of_the_way(&self) -> Verdict {
         match self.mem.policy.reclaim.dirty_at_tail {
             DirtyAtTail::Activate => Verdict::Activate,
@@ -381,12 +424,10 @@ impl<H: Devices> Kernel<H> {
         let sc = &batch.sc;
         if page.is_file_lru() {
             // Only kswapd writes file pages, and only those it met before on a node full of them:
-            // flushers do it in better order.
+            // flushers do it in better order. Pages in the order of the tail lie all over the disk.
             let is_kept_dirty = self.reclaim.vec(batch.vec).full_of_dirty.load(Relaxed);
             if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
-                let stats = &self.mem.node(batch.node).stats;
-                let nr = folio.nr_pages() as i64;
-                stats.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, nr);
+                self.mem.account(cx.cpu(), folio).plus(NodeStat::VmscanImmediateReclaim);
                 page.flag_set::<H>(PageFlags::RECLAIM);
                 return Some(self.out_of_the_way());
             }
@@ -397,15 +438,20 @@ impl<H: Devices> Kernel<H> {
         if !may_write {
             return Some(Verdict::Keep);
         }
+        // A CPU whose translation is still writable could change the page while it is written, and nobody
+        // would know: its dirty bit is taken.
         self.flush_unmapped(cx, true);
         self.pageout(cx, batch, folio)
     }
 
-    /// Step 13c: writes one page.
+    /// Step 13c: writes one page. A verdict, or none: it is clean, locked, and can be removed now. That is so
+    /// if somebody else was faster, or if the device is done at once; as a rule the write is under way, and
+    /// the page goes at a later look.
     fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Option<Verdict> {
         let _phase = cx.phase(Phase::Pageout);
         let page = self.mem.map.page(folio);
         let users = 2 + u32::from(page.is(PageFlags::PRIVATE));
+        // Somebody else has it: removal would fail, so the write would be for nothing.
         if page.refcount() != users {
             return Some(Verdict::Keep);
         }
@@ -414,6 +460,7 @@ impl<H: Devices> Kernel<H> {
             if !self.clear_page_dirty_for_io(cx, folio) {
                 return None;
             }
+            // Before the write, which may end before it returns: its end looks for the flag.
             page.flag_set::<H>(PageFlags::RECLAIM);
             self.swap_writepage(cx, folio);
         } else {
@@ -421,6 +468,7 @@ impl<H: Devices> Kernel<H> {
             let Some(file) = batch.trail.file(self, cx, id) else {
                 return Some(Verdict::Keep);
             };
+            // Some write whole ranges only (XFS from 6.0, rules/writeback#single-page).
             if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
                 return Some(Verdict::Activate);
             }
@@ -438,9 +486,9 @@ impl<H: Devices> Kernel<H> {
             page.flag_clear::<H>(PageFlags::RECLAIM);
         }
         cx.event(Event::WriteFolio { pfn: folio.pfn(), page_type });
-        let stats = &self.mem.node(batch.node).stats;
-        stats.add(cx.cpu(), NodeStat::VmscanWrite as usize, folio.nr_pages() as i64);
+        self.mem.account(cx.cpu(), folio).plus(NodeStat::VmscanWrite);
         batch.stats.pageout += folio.nr_pages();
+        // The write has unlocked the page. If it cannot be locked again, somebody has found it.
         let is_busy = || page.flags().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
         if is_busy() || !page.try_lock::<H>() {
             return Some(Verdict::KeepUnlocked);
@@ -453,6 +501,7 @@ impl<H: Devices> Kernel<H> {
     fn remove(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
         let page = self.mem.map.page(folio);
         let is_gone = match page.owner() {
+            // Lazily freed: no cache has it, so the reclaimer's reference must be the only one.
             PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
                 let is_ours = page.freeze::<H>(1);
                 if is_ours {
@@ -479,7 +528,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// To the active list if the scheme has one, unless mlock claims the page; a swap cache page may give
-    /// up its slot.
+    /// up its slot. The slot of a page that is in use only saves a write later on; when more than half of
+    /// swap is taken (rules/swap#full), others need it more.
     fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();

@@ -9,6 +9,19 @@
 //! that is asked for are set aside page by page. With lists per zone (up to 4.7) a pass goes over the
 //! zones' lists one after another.
 //!
+//! ```text
+//!  sums = 0 ─▶ lists ─▶ slab ─▶ conclusions: flags, waits ─▶ high order, progress, and compaction
+//!     ▲                                                       still lacks room? ──no──▶ done
+//!     └──────────────────────────────yes─────────────────────────────┘
+//! ```
+//!
+//! Lists and slab get the same priority, so a cache of objects and a cache of pages give the same share
+//! under the same pressure, whatever their sizes.
+//!
+//! Waits come at the end of a pass, not at the page that gives the reason: one page under writeback says
+//! nothing, a pass that met nothing else says that the whole tail is stuck. By then every page is put back,
+//! so who sleeps keeps none from the others.
+//!
 //! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: [`super::scheme`],
 //! [`super::shrinker`], [`super::throttle`].
 
@@ -20,8 +33,7 @@ use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::LruVecId;
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::{NodeId, Zone, ZoneType};
 
 /// High-order reclaim below this priority goes round again for orders up to 3 too
 /// (rules/node-pass#should-continue).
@@ -33,10 +45,12 @@ impl<H: Devices> Kernel<H> {
         let state = self.reclaim.node(node);
         let mut has_progress = false;
         loop {
+            // Conclusions are about this round. What was scanned and freed runs on: the caller's steps go
+            // by that.
             sc.sums = PassSums::default();
             cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
-            for vec in self.lru_vecs(node, sc.reclaim_idx) {
+            for vec in self.lru.ids_of_node(node, sc.reclaim_idx) {
                 sc.nr_reclaimed += self.scheme().shrink(self, cx, (node, vec), sc);
             }
             sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
@@ -49,23 +63,27 @@ impl<H: Devices> Kernel<H> {
                 break;
             }
         }
+        // Whoever got a page has shown that the node is not hopeless: kswapd may be woken again. It is never
+        // kswapd itself that shows it, which sleeps on a hopeless node.
         if has_progress {
             state.kswapd_failures.store(0, Relaxed);
         }
     }
 
-    /// Indexes of the lists that a reclaim on a node looks at.
-    pub(super) fn lru_vecs(
+    /// The zones of a node that reclaim looks at: those a request may use, as far as they have memory.
+    pub(super) fn zones_upto(
         &self,
         node: NodeId,
         highest: ZoneType,
-    ) -> impl Iterator<Item = LruVecId> + use<H> {
-        self.lru.ids_of_node(node, highest)
+    ) -> impl Iterator<Item = &Zone<H>> {
+        let zones = self.mem.zones_of(node);
+        zones.filter(move |zone| zone.zone <= highest && zone.managed() != 0)
     }
 
     /// Go round again for a high order (rules/node-pass#should-continue)? Not once compaction could
     /// work with what is free: it needs single pages to move others to, and moves them at less cost
-    /// than reclaim has in hoping that neighbours go.
+    /// than reclaim has in hoping that neighbours go. Nor for requests without I/O, for which late 6.1 does
+    /// not compact. Nor after a round that got nothing: another one would find the same pages.
     fn should_continue(&self, node: NodeId, got: u64, sc: &Control) -> bool {
         let order = Order(sc.order);
         let wants_block =
@@ -73,15 +91,12 @@ impl<H: Devices> Kernel<H> {
         if !sc.gfp.contains(Gfp::IO) || !wants_block || got == 0 {
             return false;
         }
-        let mut zones = self
-            .mem
-            .zones_of(node)
-            .filter(|zone| zone.zone <= sc.reclaim_idx && zone.managed() != 0);
-        if zones.any(|zone| {
+        if self.zones_upto(node, sc.reclaim_idx).any(|zone| {
             self.mem.compaction_suitable(zone, order, sc.reclaim_idx) != Suitability::Skipped
         }) {
             return false;
         }
+        // What is left must be able to make the room, or the round would be for nothing.
         self.scheme().candidates(self, node) > compact_gap(Order(sc.order))
     }
 }

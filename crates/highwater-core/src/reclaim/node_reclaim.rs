@@ -1,22 +1,40 @@
 //! Node reclaim (`vm.zone_reclaim_mode`, rules/node-pass#node-reclaim): reclaiming from a node
 //! before its allocations go elsewhere.
 //!
-//! One task a node at a time, from priority 4 on, and only what the mode allows: writing and unmapping are
-//! bits of it.
+//! A node is full, and the next one has memory. To take a page there is free now and costs a little at every
+//! access from then on; to reclaim one here costs now and may throw out cache that is needed. Which is
+//! better only the owner of the machine can know, so it is off by default: a file server wants its whole
+//! memory as cache, a computation that is bound to nodes wants its pages near.
+//!
+//! What it may take follows from that. It is to give up *cache that nobody maps and that is clean*, and only
+//! if there is a fair amount of it: a shorter way to memory does not pay for a write, nor for page faults of
+//! other programs. The mode's other bits allow more (rules/allocation#node-reclaim):
+//!
+//! | bit | allows | and the estimate counts |
+//! |---|---|---|
+//! | 1 | node reclaim | file pages on the lists, less mapped ones, less dirty ones |
+//! | 2 | writing | dirty ones too |
+//! | 4 | unmapping | all file pages |
+//!
+//! It is short, and gives way: one task a node at a time, and its own node. It begins at priority 4, where a
+//! pass looks at a 16th of each list, so it is over after five passes at most. The caller has another node
+//! to go to; to try for long would cost more than going there.
+//!
+//! Synchronisation: `is_node_reclaiming` is a lock that nobody waits for (acquire, release).
 //!
 //! From: `page_alloc::fast` through `Relief` · to: [`super::node_pass`].
 
 use super::Control;
-use super::budget::CLUSTER;
 use crate::host::{Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, NodeReclaim, Request};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use crate::trace::Event;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
-/// Node reclaim begins at this priority.
+/// Node reclaim begins at this priority: a 16th of each list.
 const NODE_RECLAIM_PRIORITY: u8 = 4;
 /// `vm.zone_reclaim_mode`: may write.
 const MODE_WRITE: u8 = 1 << 1;
@@ -24,7 +42,8 @@ const MODE_WRITE: u8 = 1 << 1;
 const MODE_UNMAP: u8 = 1 << 2;
 
 impl<H: Devices> Kernel<H> {
-    /// Reclaims from one node before the allocator leaves it (rules/allocation#node-reclaim).
+    /// Reclaims from one node before the allocator leaves it (rules/allocation#node-reclaim). Anything but
+    /// [`NodeReclaim::Some`] and [`NodeReclaim::Success`] sends the request on without another look.
     pub(crate) fn node_reclaim_for(
         &self,
         cx: &Cx<'_, H>,
@@ -32,6 +51,8 @@ impl<H: Devices> Kernel<H> {
         req: &Request<'_>,
     ) -> NodeReclaim {
         let tunables = &self.mem.tunables;
+        // Both as a share of the node, so that the last cache of a node is not ground down for each page
+        // that somebody wants: what is below 1 % of unmapped cache, or 5 % of slab, stays (the defaults).
         let is_worth_it = || {
             let share = |percent: u64| -> u64 {
                 self.mem.zones_of(node).map(|zone| zone.managed() * percent / 100).sum()
@@ -43,11 +64,12 @@ impl<H: Devices> Kernel<H> {
         if !is_worth_it() {
             return NodeReclaim::Full;
         }
+        // Reclaim sleeps; and what reclaim itself allocates must not lead back into it.
         let may_block = req.gfp.contains(Gfp::DIRECT_RECLAIM);
         if !may_block || cx.flags().contains(TaskFlags::MEMALLOC) {
             return NodeReclaim::NoScan;
         }
-        // Nodes with CPUs see to themselves.
+        // Nodes with CPUs see to themselves. One that is memory only has nobody, so anyone may.
         let has_cpus = !self.mem.node(node).cpus.is_empty();
         if has_cpus && self.mem.cpu_node(cx.cpu()) != node {
             return NodeReclaim::NoScan;
@@ -56,25 +78,25 @@ impl<H: Devices> Kernel<H> {
         if state.is_node_reclaiming.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             return NodeReclaim::NoScan;
         }
+        // Success is what the request needs. A batch at least is aimed at: the next request comes soon.
         let wanted = req.order.pages();
         let mode = tunables.zone_reclaim_mode;
-        let mut sc = Control::new(wanted.max(CLUSTER), req.order.0, req.gfp, req.highest);
+        let mut sc = Control::new(wanted.max(SWAP_CLUSTER_MAX), req.order.0, req.gfp, req.highest);
         sc.may_writepage = mode & MODE_WRITE != 0;
         sc.may_unmap = mode & MODE_UNMAP != 0;
         let (order, gfp) = (sc.order, sc.gfp);
         cx.event(Event::NodeReclaimBegin { nid: node, order, gfp });
-        let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
+        // Again: whoever was here until the flag was free may have taken what there was.
         if is_worth_it() {
-            for priority in (0..=NODE_RECLAIM_PRIORITY).rev() {
-                sc.priority = priority;
-                self.shrink_node(cx, node, &mut sc);
-                if sc.nr_reclaimed >= wanted {
-                    break;
+            cx.with_flag(TaskFlags::MEMALLOC, || {
+                for priority in (0..=NODE_RECLAIM_PRIORITY).rev() {
+                    sc.priority = priority;
+                    self.shrink_node(cx, node, &mut sc);
+                    if sc.nr_reclaimed >= wanted {
+                        break;
+                    }
                 }
-            }
-        }
-        if !before.contains(TaskFlags::MEMALLOC) {
-            cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
+            });
         }
         let nr_reclaimed = sc.nr_reclaimed;
         cx.event(Event::NodeReclaimEnd { nr_reclaimed });
@@ -82,7 +104,8 @@ impl<H: Devices> Kernel<H> {
         if nr_reclaimed >= wanted { NodeReclaim::Success } else { NodeReclaim::Some }
     }
 
-    /// File pages of a node that node reclaim may take as its mode allows.
+    /// File pages of a node that node reclaim may take as its mode allows. A guess: mapped pages are taken
+    /// off although some of them are not on the file lists, and the counters lag, so it stops at 0.
     fn node_reclaimable(&self, node: NodeId) -> u64 {
         let mode = self.mem.tunables.zone_reclaim_mode;
         let stats = &self.mem.node(node).stats;

@@ -1,12 +1,38 @@
 //! The OOM killer and its reaper (rules/shrinkers-and-oom#oom-when).
 //!
+//! Programs are promised more memory than there is, since most never touch all they asked for. When too many
+//! keep the kernel to its word, one of them has to go: there is no error that a page fault could return. By
+//! then the allocator has reclaimed round after round for nothing, and looked once more at the high mark.
+//!
 //! The killer chooses the address space that holds most memory, tells all its tasks to die and lets
 //! them use reserves. Until they are gone nobody else is chosen. A victim may wait for something that
 //! waits for memory: after two seconds the reaper takes its anonymous memory away, and from then on
 //! the space no longer counts as dying.
 //!
+//! ```text
+//!  chosen ──signal──▶ dying ──────exits──────▶ memory is back
+//!                       │                           ▲
+//!                       └── 2 s ──▶ reaper: unmaps ─┤   lock held: 10 tries, 1/10 s apart
+//!                                                   │
+//!                     reaped, or beyond help ◀──────┘   the next victim may be chosen
+//! ```
+//!
+//! *Who?* Who frees most. Each kill loses somebody's work, so there had better be one than many; anything
+//! finer (age, priority, CPU time) could spare the hog. What an owner knows better he says with
+//! `oom_score_adj`.
+//!
+//! *One at a time.* Dying takes memory and time: the victim has to run, to be scheduled, to leave its waits.
+//! Tasks that find no memory meanwhile are told that there was progress and try again. Were each to choose
+//! anew, the second victim would be killed for memory that the first is about to give.
+//!
+//! *Why a reaper?* The victim may sleep uninterruptibly on a lock whose holder waits in the allocator, for
+//! the victim to die. Its private memory can go without its help: nobody will look at it again. Files shared
+//! with others would stay in the page cache, so they are left alone.
+//!
 //! Synchronisation: one killer at a time (the allocator's OOM lock); spaces are looked at through a
-//! copy of their table; the reaper's queue is a `Table`.
+//! copy of their table, so a candidate may be gone when it is chosen, which is as good as killed; the
+//! reaper's queue is a `Table`. The reaper only *tries* a space's lock: its holder may be waiting for
+//! memory itself.
 //!
 //! From: `page_alloc::slow` through `Relief`, the host (reaper) · to: `vm::unmap`.
 
@@ -23,13 +49,16 @@ use crate::vm::Space;
 use crate::vmstat::VmEvent;
 use crate::wait::WaitQueue;
 
-/// Ticks between the kill and the reaping: most victims exit by themselves before.
+/// Ticks between the kill and the reaping: most victims exit by themselves before
+/// (rules/shrinkers-and-oom#reaper).
 const REAP_DELAY: u64 = 2 * HZ;
 /// Ticks between the reaper's tries at a space whose lock is held.
 const REAP_RETRY: u64 = HZ / 10;
-/// How often it tries.
+/// How often it tries. Not for ever: a lock that is held for a second more may be part of the deadlock, and
+/// then only another victim helps.
 const REAP_TRIES: u32 = 10;
-/// `oom_score_adj` of those who are never chosen.
+/// `oom_score_adj` of those who are never chosen. All larger values only weigh: -999 is chosen if there is
+/// nobody else.
 const NEVER: i32 = -1000;
 
 /// Victims, each with the tick at which it is due.
@@ -75,10 +104,14 @@ enum Choice {
     Nobody,
 }
 
-/// Chooses a victim on a machine of `total` pages, RAM and swap.
+/// Chooses a victim on a machine of `total` pages, RAM and swap (rules/shrinkers-and-oom#oom-choice).
+///
+/// Points are pages that a death would give back: resident ones, swapped ones, and the tables that map them.
+/// The adjustment counts in thousandths of all memory, so it means the same on machines of any size.
 fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
     let mut best = None;
     for (i, c) in candidates.enumerate() {
+        // Also if it is small: memory is on its way, and whether that is enough will be seen.
         if c.is_dying {
             return Choice::Wait;
         }
@@ -95,11 +128,13 @@ fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Kills the task with the most memory; true if one was killed or is dying.
+    /// Kills the task with the most memory; true if one was killed or is dying. The caller holds the OOM lock
+    /// and goes back to its rounds on true: it is not told when the memory comes.
     pub(crate) fn oom_kill(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
         if cx.flags().intersects(TaskFlags::FATAL_SIGNAL | TaskFlags::EXITING) {
-            // It will give back its memory by itself; with the reserves it gets there sooner.
+            // It will give back its memory by itself; with the reserves it gets there sooner. That is no kill
+            // and is not counted as one. But the reaper watches it like a victim, as it may get stuck too.
             cx.signals().raise(TaskFlags::OOM_VICTIM);
             if let Some(own) = spaces.iter().find(|space| space.has_task(cx)) {
                 self.reap_later(cx, own);
@@ -107,7 +142,8 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         if !req.gfp.contains(Gfp::FS) {
-            // Reclaim could not do everything: too early to kill.
+            // Reclaim could not do everything: too early to kill. Told as progress, so that it goes round;
+            // others, who may do more, reclaim meanwhile.
             return true;
         }
         let ram: u64 = self.mem.populated_zones().map(|zone| zone.managed()).sum();
@@ -121,6 +157,7 @@ impl<H: Devices> Kernel<H> {
         });
         match choose(candidates, ram + self.swap.nr_total()) {
             Choice::Wait => true,
+            // All are exempt. The request fails.
             Choice::Nobody => false,
             Choice::Kill(i) => {
                 let victim = &spaces[i];
@@ -132,7 +169,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Marks a space as dying and tells the reaper.
+    /// Marks a space as dying and tells the reaper. Once for each space: several of its tasks may come here.
     fn reap_later(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         if space.is_victim.swap(true, Relaxed) {
             return;
@@ -142,7 +179,9 @@ impl<H: Devices> Kernel<H> {
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
     }
 
-    /// The reaper's body; returns when the kernel shuts down.
+    /// The reaper's body; returns when the kernel shuts down. A task of its own: who kills has a
+    /// request to get on with. Victims are due in the order in which they were chosen, so the first one's
+    /// time is all it waits for.
     pub(crate) fn run_oom_reaper(&self, cx: &Cx<'_, H>) {
         let queue = &self.oom.reaper_wait;
         let next = || self.oom.victims.lock(cx.cpu()).front().map(|(due, _)| *due);
@@ -164,6 +203,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Takes a victim's memory, or gives up on it.
     pub(super) fn reap(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         for _ in 0..REAP_TRIES {
             let is_gone = self.space(cx, space.id).is_none();
@@ -173,7 +213,8 @@ impl<H: Devices> Kernel<H> {
             let why = "the OOM reaper waits for a victim's lock";
             self.oom.reaper_wait.wait_jiffies(cx, why, REAP_RETRY, || self.is_stopping());
         }
-        // Reaped, or beyond help: the next victim may be chosen.
+        // Reaped, or beyond help: the next victim may be chosen. Without this a victim that cannot die would
+        // make everybody wait for it, for ever.
         space.is_reaped.store(true, Relaxed);
     }
 }

@@ -1,9 +1,32 @@
 //! Shrinkers: caches that give memory back (rules/shrinkers-and-oom#shrinker).
 //!
-//! Each node pass asks every shrinker for a part of its objects, the larger the harder reclaim
-//! tries. What is less than a batch is put off and added to a later pass.
+//! Besides pages on lists the kernel holds memory in objects: inodes, directory entries, tree nodes. Reclaim
+//! knows nothing about them, not even what is old; their owners do. So it asks. Each node pass asks every
+//! shrinker for a part of its objects, the larger the harder reclaim tries, as with the lists. A cache needs
+//! no limit of its own then; it grows while memory is idle and shrinks with everything else.
+//!
+//! ```text
+//!  count ─▶ f objects            share of this pass: (f >> priority) * 4 / seeks
+//!                                        │ + what was put off before, >> priority
+//!                                        ▼
+//!                             total ─▶ scan a batch, scan a batch, ... ─▶ pages
+//!                                        │
+//!                                        └─ less than a batch left: put off ─▶ later passes
+//! ```
+//!
+//! *Seeks* weigh a cache against the pages: at 4 it is asked for the share that the lists are, at the default
+//! of 2 for twice as much, and the dearer its objects are to make again, the less.
+//!
+//! What is less than a batch is put off and added to a later pass. A call takes locks and walks lists, and
+//! for three objects that would be waste. But gentle passes ask for little: of 100,000 objects 48 at
+//! priority 12 (rules/shrinkers-and-oom#share), and were they forgotten a cache of that size would never
+//! shrink until reclaim is desperate.
 //!
 //! Key types: [`Shrinker`] (a cache), [`Shrinkers`] (all of them).
+//!
+//! Synchronisation: work put off is one atomic word for each shrinker and node; a pass takes all of it out,
+//! so two passes never do the same work. What a shrinker locks is its own affair; it is called with no lock
+//! held. They are registered before the kernel is shared, so the list needs none.
 //!
 //! From: [`super::node_pass`] · to: [`super::ShadowShrinker`].
 
@@ -20,10 +43,12 @@ use crate::zone::NodeId;
 
 /// A cache that can shrink.
 pub trait Shrinker<H: Devices>: Send + Sync {
-    /// Objects that could be freed on a node.
+    /// Objects that could be freed on a node. A guess, and cheap: it is asked at every pass. 0 leaves the
+    /// shrinker out.
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64;
 
-    /// Looks at `nr` objects and frees what it can; none = cannot now (STOP).
+    /// Looks at `nr` objects and frees what it can; none = cannot now (STOP), for example since a lock
+    /// that it needs is taken. The share is not lost then: it is put off.
     fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk>;
 
     /// Objects per call.
@@ -31,12 +56,12 @@ pub trait Shrinker<H: Devices>: Send + Sync {
         128
     }
 
-    /// Cost of recreating an object; 0 = free.
+    /// Cost of recreating an object; 0 = free. The larger, the less is asked for.
     fn seeks(&self) -> u64 {
         2
     }
 
-    /// Keeps its objects by node.
+    /// Keeps its objects by node. If not, all of them count as node 0's, whichever node is short.
     fn is_node_aware(&self) -> bool {
         false
     }
@@ -49,7 +74,8 @@ pub struct Shrunk {
     pub scanned: u64,
     /// Objects freed.
     pub freed: u64,
-    /// Pages that went back to the allocator with them. Reclaim counts those as its own.
+    /// Pages that went back to the allocator with them. Reclaim counts those as its own: objects freed are
+    /// no progress until the slab that they lay in is empty.
     pub pages: u64,
 }
 
@@ -80,6 +106,9 @@ struct Share {
 
 /// A shrinker's share at a priority (rules/shrinkers-and-oom#share): of `freeable` objects, and of
 /// `deferred` ones.
+///
+/// Deferred work is scaled by the priority too. It may have piled up while the shrinker could not work, and
+/// the first gentle pass that finds it able again must not empty the cache for it.
 const fn share(freeable: u64, deferred: u64, priority: u8, seeks: u64) -> Share {
     let delta = match seeks {
         // Nothing is lost with them.
@@ -100,7 +129,8 @@ struct Calls {
     deferred: u64,
 }
 
-/// Calls `scan` until less than a batch is left (or not even that, if that is all there is).
+/// Calls `scan` until less than a batch is left. A cache smaller than a batch would never be called then, so
+/// it is as soon as its share comes to all of it.
 fn run(
     freeable: u64,
     deferred: u64,
@@ -115,11 +145,14 @@ fn run(
         done.scanned += call.scanned;
         done.freed += call.freed;
         done.pages += call.pages;
+        // Nothing was looked at: another call would not either, and the loop would not end.
         if call.scanned == 0 {
             break;
         }
         left = left.saturating_sub(call.scanned);
     }
+    // Of what was put off before, all that was not done stays, not only the part that this priority asked
+    // for; but not more than the cache could need.
     let rest = (deferred + share.delta).saturating_sub(done.scanned);
     Calls { done, left, deferred: rest.min(2 * freeable) }
 }
@@ -132,7 +165,9 @@ impl<H: Devices> Kernel<H> {
         self.shrinkers.deferred.push(deferred);
     }
 
-    /// Asks every shrinker for its share at a priority; the pages that came back with it.
+    /// Asks every shrinker for its share at a priority; the pages that came back with it. In the order in
+    /// which they were registered, all of them, also when the first has freed enough: no cache pays for
+    /// its place in the list.
     pub(crate) fn shrink_slab(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId, priority: u8) -> u64 {
         let _phase = cx.phase(Phase::ShrinkSlab);
         let all = self.shrinkers.list.iter().zip(&self.shrinkers.deferred);
@@ -155,6 +190,7 @@ impl<H: Devices> Kernel<H> {
         if freeable == 0 {
             return 0;
         }
+        // Taken out, not read: another pass over the node finds none, and does its own share only.
         let before = deferred.swap(0, Relaxed);
         let share = share(freeable, before, priority, shrinker.seeks());
         let count = |count: u64| narrow(count, u32::MAX);
@@ -171,6 +207,7 @@ impl<H: Devices> Kernel<H> {
             let call = shrinker.scan(self, cx, node, nr)?;
             cx.charge(Cost::ShrinkObject, narrow(call.scanned, u32::MAX));
             self.mem.events.add(cx.cpu(), VmEvent::SlabsScanned, call.scanned);
+            // Between calls no lock is held; a large cache takes many.
             cx.host.yield_now();
             Some(call)
         });

@@ -1,4 +1,22 @@
 //! What reclaim keeps of nodes and of their lists, between one reclaim and the next.
+//!
+//! A reclaim is forgetful: what it found is in its [`Control`](super::Control) and goes with it. What others
+//! must learn from it is here, and it is little: who waits for what, what kswapd is asked for, how often it
+//! failed, and what the tail of the lists looked like.
+//!
+//! | who writes | what | who reads |
+//! |---|---|---|
+//! | allocations | `kswapd_order`, `kswapd_highest` | kswapd, which clears them |
+//! | runs of kswapd; any pass with progress | `kswapd_failures` | allocations, the gate, waits |
+//! | passes (4.5: batches) | [`TailState`] | later passes, direct reclaimers |
+//! | throttled tasks | `nr_writeback_throttled`, `nr_reclaim_start` | ends of writeback |
+//!
+//! Synchronisation: single atomic words, mostly relaxed, and without any order between them. Each is a hint
+//! whose loss is made up for soon: a request that two CPUs raise at once and one of them loses is raised
+//! again by the next retry of that allocation; a flag that is seen late costs a pass. A lock here would be
+//! taken by every allocation below the low mark, at the moment when most CPUs are.
+//!
+//! From: all of reclaim, ends of writeback · to: `wait`.
 
 use alloc::boxed::Box;
 
@@ -10,8 +28,10 @@ use crate::units::LruVecId;
 use crate::wait::WaitQueue;
 use crate::zone::{NodeId, ZoneType};
 
-/// No zone is asked for ([`ReclaimNode::kswapd_highest`]).
+/// No zone is asked for ([`ReclaimNode::kswapd_highest`]). It is larger than every zone type, so what lowers
+/// a request to some zone need not treat it apart.
 pub(super) const NOBODY_ASKED: u8 = ZoneType::COUNT as u8;
+
 /// Reclaim's state.
 pub struct ReclaimState<H: Tasks> {
     nodes: Box<[ReclaimNode<H>]>,
@@ -46,19 +66,24 @@ impl<H: Tasks> ReclaimState<H> {
 }
 
 /// What reclaim last found at the tail of a set of lists. Set by passes, cleared when kswapd finds the
-/// node balanced.
+/// node balanced (rules/node-pass#node-flags), and by nothing else: `congested` outlives its cause, and
+/// direct reclaimers may wait for a jam that is over. That is borne with since those waits are short, or
+/// ended by the next writes.
 #[derive(Debug, Default)]
 pub(crate) struct TailState {
-    /// Every dirty page met was under writeback and already marked for reclaim.
+    /// Every dirty page met was under writeback and already marked for reclaim: reclaim goes round faster
+    /// than the disk writes.
     pub(crate) congested: AtomicBool,
-    /// Many dirty pages that nobody writes: kswapd may.
+    /// Dirty pages that nobody writes, and no other file pages: kswapd may. Also set by a pass that met no
+    /// file page at all.
     pub(crate) full_of_dirty: AtomicBool,
-    /// Only pages under writeback.
+    /// Only pages under writeback. From now on those that kswapd meets again count as `immediate`.
     pub(crate) full_of_writeback: AtomicBool,
 }
 
 impl TailState {
-    /// There is memory: what was found does not matter any more.
+    /// There is memory: what was found does not matter any more. Left standing, it would slow down the first
+    /// reclaimers of the next shortage for the sake of the last one.
     pub(super) fn clear(&self) {
         self.congested.store(false, Relaxed);
         self.full_of_dirty.store(false, Relaxed);
@@ -70,23 +95,27 @@ impl TailState {
 pub struct ReclaimNode<H: Tasks> {
     /// kswapd sleeps and naps here.
     pub(crate) kswapd_wait: WaitQueue<H>,
-    /// Direct reclaimers wait here for the reserves to recover.
+    /// Direct reclaimers wait here for the reserves to recover. kswapd wakes them: after each of its steps
+    /// if they may go on, and in any case before it sleeps, since nobody else would.
     pub(crate) pfmemalloc_wait: WaitQueue<H>,
-    /// Throttled reclaimers, by reason.
+    /// Throttled reclaimers, by [`ThrottleReason`](super::ThrottleReason): an event wakes those who wait for
+    /// it, not everybody.
     pub(crate) reclaim_wait: [WaitQueue<H>; 4],
     /// Those that wait for progress by how long they may at most, shortest first (`prioritised`).
     pub(crate) progress_wait: [WaitQueue<H>; WAIT_CLASSES],
     /// Tasks throttled for writeback.
     pub(crate) nr_writeback_throttled: AtomicU32,
-    /// `nr_throttled_written` when the first of them came.
+    /// `nr_throttled_written` when the first of them came. Only the first one's: who joins a group that has
+    /// waited for a while shares what was written for it already.
     pub(crate) nr_reclaim_start: AtomicU64,
-    /// Pending request of kswapd.
+    /// Pending request of kswapd: the largest order asked for since it last fetched one.
     pub(crate) kswapd_order: AtomicU8,
     /// Pending request: zone type, or [`ZoneType::COUNT`] for none.
     pub(crate) kswapd_highest: AtomicU8,
-    /// Runs without a page since the last success; 16 = hopeless.
+    /// Runs without a page since the last success; 16 = hopeless (rules/kswapd#hopeless).
     pub(crate) kswapd_failures: AtomicU32,
-    /// Somebody reclaims the node before allocations leave it (`zone_reclaim_mode`).
+    /// Somebody reclaims the node before allocations leave it (`zone_reclaim_mode`). Others do not wait for
+    /// him: they have other nodes to go to.
     pub(crate) is_node_reclaiming: AtomicBool,
 }
 
@@ -107,12 +136,16 @@ impl<H: Tasks> ReclaimNode<H> {
         }
     }
 
-    /// kswapd failed so often that there is no point in waking it.
+    /// kswapd failed so often that there is no point in waking it. Whoever would have waited for it goes
+    /// on by himself: to reclaim, and if that does not help either, to the OOM killer. Else tasks would
+    /// wait for ever for a kswapd that spins.
     pub(super) fn is_hopeless(&self) -> bool {
         self.kswapd_failures.load(Relaxed) >= MAX_FAILURES
     }
 
-    /// Asks kswapd for zones up to `highest`, or fewer if it is asked for fewer already.
+    /// Asks kswapd for zones up to `highest`; if it is asked for a higher one already, that stays
+    /// (rules/kswapd#wake). One zone is enough to make a node balanced, so a request for a low zone may be
+    /// met by a high one that only the other request can use. It asks again, and then alone.
     pub(super) fn ask_highest(&self, highest: ZoneType) {
         let pending = self.kswapd_highest.load(Relaxed);
         if pending == NOBODY_ASKED || pending < highest as u8 {
@@ -120,20 +153,23 @@ impl<H: Tasks> ReclaimNode<H> {
         }
     }
 
+    /// Asks for an order; a larger one that is pending stays.
     pub(super) fn ask_order(&self, order: u8) {
         if self.kswapd_order.load(Relaxed) < order {
             self.kswapd_order.store(order, Relaxed);
         }
     }
 
-    /// The highest zone asked for, or `last` if nobody asked since.
+    /// The highest zone asked for, or `last` if nobody asked since: kswapd then goes on with what it worked
+    /// for before.
     pub(super) fn pending_highest(&self, last: ZoneType) -> ZoneType {
         let pending = self.kswapd_highest.load(Relaxed);
         ZoneType::ALL.get(usize::from(pending)).copied().unwrap_or(last)
     }
 
     /// A direct reclaimer waits for reserves that zones above NORMAL do not have: kswapd is to look
-    /// no higher, and is woken.
+    /// no higher, and is woken. A pending request for a higher zone is cut down too: that zone alone could
+    /// make the node balanced, and kswapd would be content while the reserves are short.
     pub(super) fn wake_for_reserves(&self, cx: &Cx<'_, H>) {
         if self.kswapd_wait.has_waiters() {
             if self.kswapd_highest.load(Relaxed) > ZoneType::Normal as u8 {

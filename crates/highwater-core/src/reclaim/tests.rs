@@ -241,7 +241,7 @@ fn active_pages_go_down_used_or_not() {
     let cx = s.cx();
     let (space, _) = s.touched_space(&cx, 40);
     let mut sc = control(true);
-    let used = s.kernel.lru_vecs(NODE, ZoneType::Movable).count();
+    let used = s.kernel.lru.ids_of_node(NODE, ZoneType::Movable).count();
     assert_eq!(used, 1, "one set of lists a node");
     // Activated by hand, as a refault would.
     let pages: Vec<Folio> = {

@@ -25,6 +25,7 @@ pub use lru::{LruKind, PageType};
 pub use lruvec::LruVecId;
 pub use page::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
+    SWAP_CLUSTER_MAX,
 };
 pub use throttle::ThrottleReason;
 pub use time::{HZ, NS_PER_JIFFY};

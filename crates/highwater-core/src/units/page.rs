@@ -6,6 +6,10 @@ use core::fmt;
 pub const PAGE_SHIFT: u32 = 12;
 /// Bytes per page.
 pub const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
+
+/// Pages that reclaim takes, and that are released, at a time; what a direct reclaimer aims at. Enough that
+/// a hold of `lru_lock` is worth it, few enough that a list is not emptied into one task's hands.
+pub const SWAP_CLUSTER_MAX: u64 = 32;
 /// Number of orders, exclusive bound (rules/zones#orders; `MAX_ORDER` of 6.1).
 pub const MAX_ORDER: usize = 11;
 /// Order of a pageblock.

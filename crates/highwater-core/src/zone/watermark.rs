@@ -4,7 +4,7 @@
 //! Callers hold the state; nothing here reads a zone. Sizes are in pages unless a unit is written.
 
 use super::AllocFlags;
-use crate::config::{HighWatermark, MinReserveRule, PcpSizing};
+use crate::config::{HighWatermark, MinReserveRule, PcpSizing, Policy, WatermarkTest};
 use crate::page::{MAX_ORDER, MigrateType};
 
 /// Lower bound of the computed min_free_kbytes.
@@ -27,6 +27,14 @@ pub struct Marks {
     pub high: u64,
     /// Promotion between memory tiers.
     pub promo: u64,
+}
+
+impl Policy {
+    /// How free pages are compared with a mark.
+    #[inline(always)]
+    pub(crate) const fn watermark_rule(&self) -> (WatermarkTest, MinReserveRule) {
+        (self.watermark.test, self.watermark.reserves)
+    }
 }
 
 /// Integer square root, rounded down.

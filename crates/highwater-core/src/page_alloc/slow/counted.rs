@@ -1,5 +1,38 @@
 //! Rounds that are counted (rules/slow-path#restart to rules/slow-path#no-page): so many without
 //! progress, so many compactions of each priority, then the OOM killer.
+//!
+//! When is it time to kill? Too early costs a process for memory that reclaim would have found. Too
+//! late is worse: the machine reclaims, the tasks take turns at the same few pages, and nothing else
+//! happens. Progress alone does not tell, since there is always a page to be had from somebody who
+//! needs it back at once. So two questions are put after each round without a page, and each has a
+//! count that ends it:
+//!
+//! | question | counted | ends |
+//! |---|---|---|
+//! | would all that can be reclaimed lift a zone above MIN? | rounds without progress | after 16 |
+//! | would another compaction, or a harder one, do? | blocks made and lost | 16 (costly 4) per priority |
+//!
+//! The first is about how many pages, the second about how large: memory can be plenty and in pieces. A
+//! costly order asks neither unless its caller insists (RETRY_MAYFAIL), and never kills: nobody should
+//! depend on that much in one piece, and no kill promises it.
+//!
+//! ```text
+//!  attempt: flags, preferred zone ◄──────────────── allowed nodes changed ───┐
+//!     │ first_attempt: a pass at MIN; early compaction                       │
+//!     ▼                                                                      │
+//!  ┌─ retry: wake, pass with the task's rights, reclaim, compaction ◄──┐     │
+//!  │     │ no page                                                     │     │
+//!  │     ├── should_reclaim_retry, should_compact_retry: yes ──────────┤     │
+//!  │     ▼                                                             │     │
+//!  │  out_of_memory: killed, or somebody else kills ───────────────────┤     │
+//!  ▼     ▼                                                             │     │
+//!  no_page: NOFAIL: from the reserve, or ──────────────────────────────┘  ───┘
+//! ```
+//!
+//! A restart forgets all counts: with other nodes it is another question. A retry keeps them, a NOFAIL
+//! one too, or it would compact for ever at the gentlest priority.
+//!
+//! From: [`super`] · to: [`super::relief_steps`], [`Relief`].
 
 use super::wait_for_killer;
 use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
@@ -10,18 +43,22 @@ use crate::page_alloc::{
 };
 use crate::zone::{Mark, NodeMask, Zone, ZoneType};
 
-/// Rounds of reclaim without progress before giving up.
+/// Rounds of reclaim without progress before giving up (rules/slow-path#constants).
 const MAX_RECLAIM_RETRIES: u32 = 16;
-/// Compaction attempts per priority (a quarter of it for costly orders).
+/// Compaction attempts per priority, a quarter of it for costly orders (rules/slow-path#constants).
+/// They are counted only where compaction says that it succeeded and the block was gone all the same.
 const MAX_COMPACT_RETRIES: u32 = 16;
-/// How long a round without progress waits for writes, where it does (up to 5.15).
+/// How long a round without progress waits for writes, where it does (up to 5.15,
+/// rules/throttling#retry-wait): 100 ms.
 const RETRY_WAIT: u64 = HZ / 10;
 
 /// What one trip through the slow path remembers.
 struct State {
+    /// Of the request at first; what the task's state allows takes their place for good.
     flags: AllocFlags,
     compact_priority: CompactPriority,
     compact_retries: u32,
+    /// In a row, but for costly orders: of those every round counts.
     no_progress_loops: u32,
     /// Nodes the task was allowed when the attempt began; it starts over if they change.
     mems_allowed: NodeMask,
@@ -51,6 +88,8 @@ impl<H: Host> PageAllocator<H> {
             req.gfp -= Gfp::ATOMIC;
         }
         loop {
+            // A retry may have dropped the caller's mask for its privileges; a new attempt begins with
+            // it.
             req.nodes = nodes;
             match self.attempt(cx, relief, &mut req) {
                 Step::Page(pfn) => return Some(pfn),
@@ -102,6 +141,7 @@ impl<H: Host> PageAllocator<H> {
         if let Some(pfn) = self.get_page(cx, relief, req, state.flags) {
             return Step::Page(pfn);
         }
+        // Who may go below the marks anyway need not make room first.
         let can_reclaim = req.gfp.contains(Gfp::DIRECT_RECLAIM);
         let may_help = req.order.is_costly()
             || (req.order > Order::ZERO && req.migratetype != MigrateType::Movable);
@@ -115,13 +155,18 @@ impl<H: Host> PageAllocator<H> {
             return Step::Page(pfn);
         }
         if req.order.is_costly() && req.gfp.contains(Gfp::NORETRY) {
+            // The caller has another plan (a huge page: small ones). Compaction that did not even begin
+            // has too few pages to work with or failed here lately: reclaim would free a lot, for
+            // others, for little hope.
             let untried = [CompactResult::Skipped, CompactResult::Absent, CompactResult::Deferred];
             if untried.contains(&result) {
                 return Step::NoPage;
             }
+            // One node only: reclaim would empty it while the next one may have what is wanted.
             if self.gives_up_on_node(req) {
                 return Step::NoPage;
             }
+            // Waiting for pages under writeback is more than such a request is worth.
             state.compact_priority = CompactPriority::Async;
         }
         Step::Next
@@ -139,14 +184,18 @@ impl<H: Host> PageAllocator<H> {
         if cx.mems_allowed() != state.mems_allowed {
             return Step::Restart;
         }
+        // They may have gone to sleep meanwhile.
         if state.flags.contains(AllocFlags::KSWAPD) {
             self.wake_all_kswapds(cx, relief, req);
         }
         let reserves = request::reserve_flags(req.gfp, cx.flags());
         if !reserves.is_empty() {
+            // In place of the request's discounts, not on top of them: who may use everything needs
+            // none, and a victim's half is meant as a bound.
             let keep = state.flags & (AllocFlags::KSWAPD | AllocFlags::CMA);
             state.flags = reserves | keep;
         }
+        // The mask is about where memory is best, and no reason to fail for those who must not.
         if !state.flags.contains(AllocFlags::CPUSET) || !reserves.is_empty() {
             req.nodes = None;
             req.find_preferred();
@@ -154,6 +203,7 @@ impl<H: Host> PageAllocator<H> {
         if let Some(pfn) = self.get_page(cx, relief, req, state.flags) {
             return Step::Page(pfn);
         }
+        // All that is left costs time, or would enter reclaim from within reclaim.
         if !req.gfp.contains(Gfp::DIRECT_RECLAIM) || cx.flags().contains(TaskFlags::MEMALLOC) {
             return Step::NoPage;
         }
@@ -171,6 +221,8 @@ impl<H: Host> PageAllocator<H> {
         if req.gfp.contains(Gfp::NORETRY) {
             return Step::NoPage;
         }
+        // One round is what everybody gets. NORETRY asked for no more; costly orders have to ask for
+        // more.
         let mayfail = req.gfp.contains(Gfp::RETRY_MAYFAIL);
         if req.order.is_costly() && (!self.can_compact(req) || !mayfail) {
             return Step::NoPage;
@@ -178,6 +230,7 @@ impl<H: Host> PageAllocator<H> {
         if self.should_reclaim_retry(cx, relief, req, state, progress) {
             return Step::Retry;
         }
+        // Without progress in reclaim the next compaction meets the same pages as the last.
         if progress
             && self.can_compact(req)
             && self.should_compact_retry(cx, relief, req, state, result)
@@ -191,6 +244,10 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Kills, unless somebody else does or enough was freed meanwhile (rules/slow-path#oom).
+    ///
+    /// One killer at a time: a victim's memory is for all, and two tasks in the same need would kill
+    /// two. Who finds another at it waits a tick and counts that as progress. The lock is held over the
+    /// last pass, so nobody begins to kill between that look and the kill.
     fn out_of_memory<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -206,13 +263,17 @@ impl<H: Host> PageAllocator<H> {
                 wait_for_killer(cx);
             }
             Some(_guard) => {
-                // Somebody may have freed enough meanwhile: a last look, far above the minimum.
+                // Somebody may have freed enough meanwhile: a last look, far above the minimum. If that
+                // much is free, it has only just come free, and a kill would be for nothing. As one
+                // that cannot wait, so that nobody reclaims under this lock.
                 let mut last = req.clone();
                 last.gfp = (last.gfp | Gfp::HARDWALL) - Gfp::DIRECT_RECLAIM;
                 let flags = AllocFlags::MARK_HIGH | AllocFlags::CPUSET;
                 if let Some(pfn) = self.get_page(cx, relief, &last, flags) {
                     return Step::Page(pfn);
                 }
+                // A kill must be able to help: not with one large block, one node or low memory. A task
+                // that writes its dump is about to free all it has. RETRY_MAYFAIL asked to fail first.
                 let may_kill = !task.contains(TaskFlags::DUMPING)
                     && !req.order.is_costly()
                     && !req.gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE)
@@ -220,6 +281,8 @@ impl<H: Host> PageAllocator<H> {
                 let nofail = req.gfp.contains(Gfp::NOFAIL);
                 if may_kill && (relief.out_of_memory(self, cx, req) || nofail) {
                     progress = true;
+                    // It cannot fail, and the victim may need long to die: everything that is left,
+                    // now.
                     if nofail
                         && let Some(pfn) =
                             self.with_and_without_cpuset(cx, relief, req, AllocFlags::NO_WATERMARKS)
@@ -229,6 +292,8 @@ impl<H: Host> PageAllocator<H> {
                 }
             }
         }
+        // A victim that has tried its half, or may not use it, gives up, so that it comes to its end:
+        // it has to die for others to get memory.
         let victim = cx.flags().contains(TaskFlags::OOM_VICTIM);
         if victim && (state.flags.contains(AllocFlags::OOM) || req.gfp.contains(Gfp::NOMEMALLOC)) {
             return Step::NoPage;
@@ -242,6 +307,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// The end, but for NOFAIL requests that can wait: they take from the reserve or go round again
     /// (rules/slow-path#no-page, rules/slow-path#nofail).
+    ///
+    /// Not all of the reserve: there may be many of them, and the rest is for those who free memory.
+    /// Yielding lets one of these run.
     fn no_page<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -264,6 +332,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// Whoever has to get a page gets it from his own nodes if they have one.
     fn with_and_without_cpuset<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -276,6 +345,8 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// With HARDWALL: does the cpuset forbid every zone the request could use?
+    ///
+    /// Then no reclaim and no kill would help it: what they free it may not use.
     #[inline]
     fn cpuset_forbids_all(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         self.tunables.cpusets
@@ -284,6 +355,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Is another round of reclaim worth it (rules/slow-path#reclaim-retry)?
+    ///
+    /// Progress starts the count again for small orders: pages were freed, and one of them will do. For
+    /// a costly order pages freed say nothing about a block.
     fn should_reclaim_retry<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -299,10 +373,14 @@ impl<H: Host> PageAllocator<H> {
         }
         let exhausted = state.no_progress_loops > MAX_RECLAIM_RETRIES;
         if !exhausted && let Some(zone) = self.could_suffice(relief, req, state.flags) {
+            // What could be freed is there but has to be written first: going round at once would find
+            // it so again.
             if !progress && self.waits_for_writes(relief, zone) {
                 relief.wait_for_devices(self, cx, RETRY_WAIT, None);
                 return true;
             }
+            // A worker that only yields may be picked again at once, before other work of its queue, on
+            // which the memory to be freed may depend.
             if cx.flags().contains(TaskFlags::WORKER) {
                 cx.host.sleep_jiffies(1);
             } else {
@@ -310,18 +388,21 @@ impl<H: Host> PageAllocator<H> {
             }
             return true;
         }
+        // A reserved pageblock, be it the last, goes before anything is killed.
         self.gives_reserve_back(exhausted)
             && self.unreserve_highatomic(cx, req, ForceUnreserve::Yes)
     }
 
     /// The first zone that would pass its minimum if everything reclaimable were free.
+    ///
+    /// The free pages are read exactly: here a wrong count decides about a life.
     fn could_suffice<R: Relief<H>>(
         &self,
         relief: &R,
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> Option<&Zone<H>> {
-        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        let rule = self.policy.watermark_rule();
         req.candidates().map(|(_, entry)| self.zone_at(entry)).find(|zone| {
             let available = self.reclaimable(zone, relief.can_swap()) + zone.nr_free_pages_exact();
             let min = zone.mark(Mark::Min);
@@ -331,6 +412,10 @@ impl<H: Host> PageAllocator<H> {
 
     /// Is another compaction worth it, perhaps at a higher priority
     /// (rules/slow-path#compact-retry)?
+    ///
+    /// A task that is to be killed does not wait for a block. Harder priorities wait for pages and look
+    /// at more of them, so each is tried once the gentler one has failed; costly orders stop before the
+    /// hardest.
     fn should_compact_retry<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -361,13 +446,18 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Compaction was skipped for lack of free pages: could reclaim make room for it?
+    ///
+    /// Compaction needs about twice the block in free pages, on top of the mark, to move others to.
+    /// Reclaimable pages count by a fraction only, the smaller the larger the order: a large block is
+    /// not worth throwing out everything. A zone that passes already has its block: there compaction
+    /// was not skipped for lack of room.
     fn compaction_has_room<R: Relief<H>>(
         &self,
         relief: &R,
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> bool {
-        let rule = (self.policy.watermark.test, self.policy.watermark.reserves);
+        let rule = self.policy.watermark_rule();
         req.candidates().any(|(_, entry)| {
             let zone = self.zone_at(entry);
             let free = zone.nr_free_pages();
@@ -385,6 +475,7 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
+/// The next harder priority, if there is one, with a count of its own.
 fn lower_priority(state: &mut State, costly: bool) -> bool {
     let min = if costly { CompactPriority::SyncLight } else { CompactPriority::SyncFull };
     if state.compact_priority <= min {

@@ -73,6 +73,8 @@ impl<H: Host> PageAllocator<H> {
     fn was_tried(&self, result: CompactResult) -> bool {
         match result {
             CompactResult::Skipped | CompactResult::Absent => false,
+            // Put off after failures: nothing moved, so there is nothing new on the lists. Yet later
+            // kernels look.
             CompactResult::Deferred => self.policy.slow_path.deferred_is_stall,
             CompactResult::Contended
             | CompactResult::Partial

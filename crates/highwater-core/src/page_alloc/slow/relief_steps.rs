@@ -1,4 +1,22 @@
 //! The steps that rounds of the slow path are made of: waking kswapd, reclaim, compaction.
+//!
+//! Each step asks for [`Relief`] and then looks at the lists again, because what relief frees does not
+//! belong to the task that worked for it. Pages go back to the lists, where others who never worked may
+//! take them first. So a step can succeed and bring nothing; that is why rounds exist, and why steps
+//! report *progress* besides a page. Compaction alone has a way around that, the block that it
+//! captured.
+//!
+//! | step | who works | answers |
+//! |---|---|---|
+//! | wake | kswapd, later | nothing |
+//! | reclaim | the task | pages reclaimed; a page |
+//! | compaction | the task | how it went; a page |
+//!
+//! While the task works for memory, what it allocates on the way must not come here again: it is marked
+//! MEMALLOC, which opens all reserves and closes this path. That is not generosity. A page that reclaim
+//! needs to write another one out brings more pages than it costs.
+//!
+//! From: `counted`, `while_progress` · to: [`Relief`].
 
 use crate::host::{Cx, Host, Phase, TaskFlags};
 use crate::page::{Order, Pfn};
@@ -11,6 +29,9 @@ use crate::zone::Zone;
 
 impl<H: Host> PageAllocator<H> {
     /// One wake per change of node along the zonelist (rules/slow-path#wake-kswapd).
+    ///
+    /// A kswapd is a node's. Zones of a node mostly stand together in the list, so comparing with the
+    /// entry before is enough to ask most nodes once, and spares remembering which were asked.
     pub(super) fn wake_all_kswapds<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -28,6 +49,11 @@ impl<H: Host> PageAllocator<H> {
 
     /// Reclaims, then tries again, the second time after giving back what lies idle
     /// (rules/slow-path#direct-reclaim). Tells how many pages were reclaimed.
+    ///
+    /// No progress: a pass would find what the last one found. The first pass after progress is plain.
+    /// Only if it fails is what lies idle given back: it costs a lock for each CPU's lists, and the
+    /// pages there are what keeps other CPUs off the zone lock. All but the last reserved pageblock of
+    /// a zone may go: there has been progress, so there is hope without it.
     pub(super) fn direct_reclaim<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -35,11 +61,12 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> (u64, Option<Pfn>) {
-        let reclaimed = with_memalloc(cx, || relief.reclaim(self, cx, req));
+        let reclaimed = cx.with_flag(TaskFlags::MEMALLOC, || relief.reclaim(self, cx, req));
         if reclaimed == 0 {
             return (0, None);
         }
         if let Some(cache) = self.zonelist_cache(req) {
+            // What was full a moment ago has just been reclaimed.
             cache.clear();
         }
         let mut page = self.get_page(cx, relief, req, flags);
@@ -60,16 +87,21 @@ impl<H: Host> PageAllocator<H> {
         flags: AllocFlags,
         priority: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
+        // A single page is in one piece.
         if req.order == Order::ZERO {
             return (CompactResult::Skipped, None);
         }
         let _phase = cx.phase(Phase::Compact);
-        let (result, captured) = with_memalloc(cx, || relief.compact(self, cx, req, priority));
+        let (result, captured) =
+            cx.with_flag(TaskFlags::MEMALLOC, || relief.compact(self, cx, req, priority));
+        // Nothing moved, so the lists are as the last pass left them. It is not counted as a stall
+        // either.
         if !self.was_tried(result) {
             return (result, None);
         }
         self.events.add(cx.cpu(), VmEvent::CompactStall, 1);
         let page = match captured {
+            // It never was on a list, so no pass could have prepared it.
             Some(pfn) => {
                 self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
                 Some(pfn)
@@ -77,6 +109,8 @@ impl<H: Host> PageAllocator<H> {
             None => self.get_page(cx, relief, req, flags),
         };
         match page {
+            // Deferral is about giving compaction up after failures; here it brought what it was run
+            // for.
             Some(pfn) => {
                 relief.compaction_succeeded(self, self.map.page(pfn).zone_id(), req.order);
                 self.events.add(cx.cpu(), VmEvent::CompactSuccess, 1);
@@ -88,6 +122,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Pages reclaim could free from a zone, by its counters; if none, what is free
     /// (rules/slow-path#reclaim-retry).
+    ///
+    /// By the zone's own counters, since a request may be bound to low zones that a node's sums say
+    /// nothing about. It is an upper bound: not all that lies on the lists can be freed.
     pub(crate) fn reclaimable(&self, zone: &Zone<H>, can_swap: bool) -> u64 {
         let stat = |item: ZoneStat| zone.stats.read(item as usize);
         let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);
@@ -96,14 +133,4 @@ impl<H: Host> PageAllocator<H> {
         }
         if pages == 0 { zone.nr_free_pages_exact() } else { pages }
     }
-}
-
-/// Runs relief with PF_MEMALLOC set. Other flags may change meanwhile (a killer marks its victim).
-fn with_memalloc<H: Host, T>(cx: &Cx<'_, H>, relief: impl FnOnce() -> T) -> T {
-    let before = cx.set_flags(cx.flags() | TaskFlags::MEMALLOC);
-    let result = relief();
-    if !before.contains(TaskFlags::MEMALLOC) {
-        cx.set_flags(cx.flags() - TaskFlags::MEMALLOC);
-    }
-    result
 }

@@ -1,5 +1,22 @@
-//! Rounds for as long as there is progress (4.3; rules/slow-path#v43): nothing is counted but the
-//! pages reclaimed, and there are waits for congestion between rounds.
+//! Rounds for as long as there is progress (4.3; rules/slow-path#v43): nothing is counted but the pages
+//! reclaimed, and there are waits for congestion between rounds.
+//!
+//! The reasoning is simple: reclaim freed something, so memory is not used up, so it is worth another
+//! try. The weakness is in the word *something*. A page of progress a round is enough to go on, though
+//! others take it every time; a task may go round for very long while the machine does nothing but
+//! reclaim, and nothing in the loop notices. What came later ([`super::counted`]) asks instead whether
+//! *all* that could be reclaimed would do, and counts.
+//!
+//! | | here | counted |
+//! |---|---|---|
+//! | another round after | progress of any size | a zone that would do; at most 16 without progress |
+//! | no progress | the OOM killer at once | up to 16 rounds first |
+//! | reserves by state (MEMALLOC, victim) | a second pass, without watermarks | in place of the request's |
+//! | wakes of kswapd | for every zone | once for each change of node |
+//! | between rounds | a wait for congestion | gives way |
+//! | THP | gives up after compaction that was put off | like other costly orders |
+//!
+//! From: [`super`] · to: [`super::relief_steps`].
 
 use super::wait_for_killer;
 use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
@@ -9,7 +26,8 @@ use crate::page_alloc::{
 };
 use crate::zone::ZoneType;
 
-/// How long a round waits for congestion to clear, if the preferred zone is congested.
+/// How long a round waits for congestion to clear, if the preferred zone is congested: 20 ms
+/// (rules/throttling#retry-wait). Going round at once would scan the same pages that are being written.
 const RETRY_WAIT: u64 = HZ / 50;
 
 impl<H: Host> PageAllocator<H> {
@@ -35,6 +53,7 @@ impl<H: Host> PageAllocator<H> {
                     relief.wake_kswapd(self, cx, entry.node, req.gfp, req.order, req.highest);
                 }
             }
+            // In each round anew: the task may have become a victim while it reclaimed.
             let flags = request::slow_flags(req.gfp, req.order, cx.flags(), rule);
             if !flags.contains(AllocFlags::CPUSET) {
                 req.nodes = None;
@@ -47,6 +66,8 @@ impl<H: Host> PageAllocator<H> {
             let reserves = request::reserve_flags(req.gfp, cx.flags());
             let task = cx.flags();
             let dying = task.contains(TaskFlags::OOM_VICTIM);
+            // Victims too get all there is. Later kernels stop them at half of the minimum, so that
+            // several of them do not use up the last pages.
             if !reserves.is_empty() {
                 let flags = AllocFlags::NO_WATERMARKS;
                 if let Some(pfn) = self.get_page(cx, relief, &req, flags) {
@@ -61,10 +82,14 @@ impl<H: Host> PageAllocator<H> {
             if page.is_some() {
                 return page;
             }
+            // A huge page is a wish. If compaction was put off or met others at work, reclaim would
+            // throw out hundreds of pages for it.
             if huge && matches!(result, CompactResult::Deferred | CompactResult::Contended) {
                 return None;
             }
             let kthread = task.contains(TaskFlags::KTHREAD);
+            // The first compaction looks only at what is easily had. For later rounds the task waits
+            // for pages, but not for a wish in a page fault: khugepaged, a kernel thread, has the time.
             if !huge || kthread {
                 priority = CompactPriority::SyncLight;
             }
@@ -79,6 +104,8 @@ impl<H: Host> PageAllocator<H> {
             }
             let repeat = req.gfp.contains(Gfp::RETRY_MAYFAIL);
             let more = reclaimed_pages < req.order.pages();
+            // Costly orders go round only on request, and only until as much was reclaimed as they ask
+            // for: if that made no block, the number of free pages is not what is missing.
             if (progress && req.order <= Order::COSTLY) || (repeat && more) {
                 if let Some(first) = req.preferred_entry() {
                     relief.wait_for_devices(self, cx, RETRY_WAIT, Some(self.zone_at(first)));
@@ -97,17 +124,20 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// The OOM step: true if the request should go on. Costly requests do not kill, nor do those
-    /// that cannot use NORMAL memory; without FS the killer is not called, but the request goes on
-    /// as if it had been.
+    /// The OOM step: true if the request should go on. Costly requests do not kill, nor do those that
+    /// cannot use NORMAL memory or want one node: a kill would hardly help them. Without FS the killer
+    /// is not called, but the request goes on as if it had been: it could not reclaim what needs a
+    /// filesystem, so memory may not be used up at all. It then goes round for as long as nobody else
+    /// frees any.
     ///
-    /// One killer at a time: whoever finds another at work waits a tick and counts that as progress.
-    /// As in later kernels THISNODE does not kill (the rules of 4.3 do not say).
+    /// One killer at a time: whoever finds another at work waits a tick and counts that as progress,
+    /// since the other's victim will free memory for both.
     fn kill_or_pretend<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
         let Some(_guard) = self.oom_lock.try_lock(cx.cpu()) else {
             wait_for_killer(cx);
             return true;
         };
+        // Whatever comes of it, this one goes round.
         if req.gfp.contains(Gfp::NOFAIL) {
             relief.out_of_memory(self, cx, req);
             return true;

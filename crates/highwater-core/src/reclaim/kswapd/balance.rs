@@ -2,12 +2,39 @@
 //!
 //! A node is balanced for an order if any of its zones is: a request may be served from each of them. kswapd
 //! goes through priorities 12 to 1 until it is. The priority is how desperate it is: at 12 a pass looks at a
-//! 4096th of each list, at 1 at half of it, and what is spared at first (pages in use, dirty ones) is not in
-//! the end. It falls only where a step got nothing or could not scan what it wanted, so that a node with
-//! plenty of idle cache never hears of the lower ones.
+//! 4096th of each list, at 1 at half of it, and comes to pages that would be missed. It falls only where a
+//! step got nothing or could not scan what it wanted, so that a node with plenty of idle cache never hears
+//! of the lower ones. 0, which looks at everything there is, is not for kswapd: direct reclaim goes there,
+//! for a request that would fail otherwise.
+//!
+//! ```text
+//!  balanced? ──yes──▶ done
+//!     │ no    ◀──────────────────────────────────────────────────────────────────┐
+//!     ▼                                                                          │
+//!  age anon ─▶ a pass: wants the sum of high marks ─▶ wake the gate              │
+//!                                                         │                      │
+//!           got nothing, or scanned too little: priority - 1; at 0 the run ends ─┘
+//! ```
+//!
+//! Between waking (low) and content (high) lies a gap, so that kswapd works in runs and not page by page:
+//! each run costs a wake and a look at every zone.
+//!
+//! *Any zone* is a trade. Zones fill unevenly, and a kswapd that insists on all of them is kept at work by
+//! one from which nothing can be had. So a zone may stay below its mark while its neighbour is above; the
+//! request that needs just that zone wakes kswapd again, and names it.
+//!
+//! *High orders.* kswapd reclaims by age, not by place, and may free much before enough neighbours are free
+//! at once. So it makes room for compaction instead, twice the block, and from there on balances for single
+//! pages.
 //!
 //! Boosted watermarks are worked off gently and first: they say that a pageblock got mixed, not that
 //! memory is short.
+//!
+//! A run that frees nothing at all is a failure. One such run means little (all may be dirty just now);
+//! sixteen in a row mean that kswapd cannot help this node (rules/kswapd#hopeless).
+//!
+//! Synchronisation: none. Allocations go on meanwhile, so a balanced node may not be one by the time this
+//! returns: kswapd looks again after its nap.
 //!
 //! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::scheme`.
 
@@ -17,15 +44,18 @@ use crate::kernel::Kernel;
 use crate::page::{Order, PAGEBLOCK_ORDER};
 use crate::page_alloc::Gfp;
 use crate::reclaim::Control;
-use crate::reclaim::budget::{CLUSTER, DEF_PRIORITY};
+use crate::reclaim::budget::DEF_PRIORITY;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::VmEvent;
-use crate::zone::{Mark, NodeId, Zone, ZoneFlags, ZoneType};
+use crate::zone::{Mark, NodeId, ZoneFlags, ZoneType};
 
 /// Boosts are worked off at this priority and gentler ones: they are not worth swapping or writing.
 const BOOST_PRIORITY: u8 = DEF_PRIORITY - 2;
 
 /// The next priority of a step that got `got` pages; `raise` = it could not scan what it wanted.
+///
+/// A step that scanned enough and got something goes on as gently as before: it is a matter of time.
 const fn next_priority(priority: u8, raise: bool, got: u64) -> u8 {
     if raise || got == 0 { priority - 1 } else { priority }
 }
@@ -34,19 +64,21 @@ const fn next_priority(priority: u8, raise: bool, got: u64) -> u8 {
 /// what would fill all of them once. Zones empty unevenly, and pages do not come from where they are
 /// missed.
 fn step_target(high_marks: impl Iterator<Item = u64>) -> u64 {
-    high_marks.map(|high| high.max(CLUSTER)).sum()
+    high_marks.map(|high| high.max(SWAP_CLUSTER_MAX)).sum()
 }
 
 impl<H: Devices> Kernel<H> {
     /// True if any zone up to `highest` has blocks of an order above its high mark
-    /// (rules/kswapd#balanced).
+    /// (rules/kswapd#balanced). The count is taken exactly where it matters: kswapd sleeps on this answer,
+    /// and with many CPUs what they hold back can be more than lies between two marks
+    /// (rules/watermarks#drift-mark).
     pub(in crate::reclaim) fn node_is_balanced(
         &self,
         node: NodeId,
         order: u8,
         highest: ZoneType,
     ) -> bool {
-        let rule = (self.mem.policy.watermark.test, self.mem.policy.watermark.reserves);
+        let rule = self.mem.policy.watermark_rule();
         let order = Order(order.min(Order::MAX.0));
         let mut is_empty = true;
         for zone in self.zones_upto(node, highest) {
@@ -55,12 +87,8 @@ impl<H: Devices> Kernel<H> {
                 return true;
             }
         }
+        // A node without memory needs nothing.
         is_empty
-    }
-
-    fn zones_upto(&self, node: NodeId, highest: ZoneType) -> impl Iterator<Item = &Zone<H>> {
-        let zones = self.mem.zones_of(node);
-        zones.filter(move |zone| zone.zone <= highest && zone.managed() != 0)
     }
 
     /// Reclaims until the node is balanced for an order and the zones up to `highest`, or until it
@@ -76,6 +104,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
         let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, highest);
         sc.is_kswapd = true;
+        // Remembered: what is added while it works stays for the next run.
         let mut boosts = [0; ZoneType::COUNT];
         for zone in self.zones_upto(node, highest) {
             boosts[zone.zone.idx()] = zone.boost();
@@ -83,10 +112,13 @@ impl<H: Devices> Kernel<H> {
         let mut boost: u64 = boosts.iter().sum();
         let was_boosted = boost != 0;
 
+        // Shortens the per-CPU lists of these zones (rules/per-cpu-lists#limit): pages on them are not free
+        // by any mark, so what a run frees would be kept from the count that it is made for.
         for zone in self.zones_upto(node, highest) {
             zone.set_flag(ZoneFlags::RECLAIM_ACTIVE);
         }
         let is_balanced = self.balance_steps(cx, node, &mut sc, &mut boost);
+        // Not a step but the whole run: a single page is enough to go on hoping.
         if !is_balanced && sc.nr_reclaimed == 0 {
             self.reclaim.node(node).kswapd_failures.fetch_add(1, Relaxed);
         }
@@ -128,12 +160,15 @@ impl<H: Devices> Kernel<H> {
             if is_balanced && *boost == 0 {
                 return true;
             }
+            // No deeper for a boost, however few pages there were to scan.
             if *boost != 0 && sc.priority == BOOST_PRIORITY {
                 raise = false;
             }
             sc.may_writepage = *boost == 0;
             sc.may_swap = *boost == 0;
-            for vec in self.lru_vecs(node, highest) {
+            // At each step, also if the pass leaves anonymous pages alone: once it comes to them, it is late
+            // to find out which were used.
+            for vec in self.lru.ids_of_node(node, highest) {
                 self.scheme().age(self, cx, (node, vec), sc);
             }
             if sc.priority < BOOST_PRIORITY {
@@ -143,12 +178,14 @@ impl<H: Devices> Kernel<H> {
             if self.shrink_kswapd_node(cx, node, sc) {
                 raise = false;
             }
+            // Now, not at the end of the run: they need half of the reserves, not the high mark.
             if state.pfmemalloc_wait.has_waiters() && self.allows_direct_reclaim(cx, node) {
                 state.pfmemalloc_wait.wake_all(cx.host, cx.cpu());
             }
             if self.is_stopping() {
                 return false;
             }
+            // Every page counts towards the boost. If none came, it is not worth more effort.
             let got = sc.nr_reclaimed - before;
             *boost -= got.min(*boost);
             if *boost != 0 && got == 0 {

@@ -7,7 +7,27 @@
 //! ```
 //!
 //! It naps before it sleeps since the first allocations after a run often take what it has just freed:
-//! who sleeps deeply then would be woken at once, and the counters' thresholds switched for nothing.
+//! who sleeps deeply then would be woken at once, and the counters' thresholds switched for nothing. Which of
+//! the two ended the nap is counted, and says how well the marks fit: woken early
+//! (`kswapd_low_wmark_hit_quickly`) means that the gap between low and high lasts less than a tenth of a
+//! second, not balanced any more (`kswapd_high_wmark_hit_quickly`) that it is being used up.
+//!
+//! # Two orders
+//!
+//! A request asks for an order. A run may give that up and go on for single pages, once compaction has room
+//! (rules/kswapd#step). From then on kswapd goes by two: the order it was *asked* for, with which it wakes
+//! compaction, and the order it *balances* for, by which it sleeps. To sleep by the first would keep it
+//! reclaiming while compaction does the work; to forget the first would leave the request to nobody.
+//!
+//! # What a request may rely on
+//!
+//! That it is noted; not that it is met. There are two words for a whole node, in which all requests add
+//! up, and kswapd clears them when it begins. A request that comes between its look and its clearing is lost.
+//! The allocation behind it wakes kswapd again at each of its rounds (rules/slow-path#retry), so what is
+//! lost costs a round. To lose none would take a lock there.
+//!
+//! Synchronisation: it enters its queue before it looks whether it may sleep, so a wake between the look and
+//! the sleep ends that sleep.
 //!
 //! From: [`super`] · to: [`super::balance`], `compaction`.
 
@@ -23,7 +43,7 @@ use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
 
-/// How long kswapd naps before it sleeps.
+/// How long kswapd naps before it sleeps (rules/kswapd#sleep).
 const NAP: u64 = HZ / 10;
 
 /// The model.
@@ -42,6 +62,7 @@ impl<H: Devices> Kswapd<H> for Node61 {
             let mut zones = kernel.mem.zones_of(node).filter(|zone| zone.zone <= highest);
             zones.any(|zone| zone.boost() != 0)
         };
+        // A boost ends only by a run (rules/watermarks#boost-end), so it is a reason by itself.
         let is_hopeless = kernel.reclaim.node(node).is_hopeless();
         if is_hopeless || (kernel.node_is_balanced(node, order, highest) && !is_boosted()) {
             // There is memory, if not in one piece. A request that can reclaim compacts for itself.
@@ -55,6 +76,7 @@ impl<H: Devices> Kswapd<H> for Node61 {
 
     fn live(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) {
         let state = kernel.reclaim.node(node);
+        // Until somebody asks: all zones.
         let mut highest = ZoneType::Device;
         while !kernel.is_stopping() {
             let mut order = state.kswapd_order.load(Relaxed);
@@ -65,6 +87,7 @@ impl<H: Devices> Kswapd<H> for Node61 {
                 if kernel.is_stopping() {
                     break;
                 }
+                // Again: what came while it slept is why it was woken.
                 order = state.kswapd_order.load(Relaxed);
                 highest = state.pending_highest(highest);
                 state.kswapd_order.store(0, Relaxed);
@@ -85,6 +108,7 @@ impl<H: Devices> Kernel<H> {
     fn kswapd_sleep(&self, cx: &Cx<'_, H>, node: NodeId, asked: u8, order: u8, highest: ZoneType) {
         let state = self.reclaim.node(node);
         let queue = &state.kswapd_wait;
+        // Before the look: see the module.
         let mut ticket = queue.enter(cx);
         let mut left = 0;
         if !self.is_stopping() && self.kswapd_is_ready(cx, node, order, highest) {
@@ -97,12 +121,14 @@ impl<H: Devices> Kernel<H> {
                 state.kswapd_highest.store(state.pending_highest(highest) as u8, Relaxed);
                 state.ask_order(order);
             }
+            // A wake has taken it off the queue. It joins anew before it looks once more.
             queue.leave(cx, ticket);
             ticket = queue.enter(cx);
         }
         let stays = left == 0 && self.kswapd_is_ready(cx, node, order, highest);
         if self.is_stopping() {
         } else if stays {
+            // Exact counts cost every allocation; they are needed only while somebody compares.
             cx.event(Event::KswapdSleep { nid: node });
             self.mem.use_normal_thresholds(node);
             queue.park(cx, ticket, "kswapd has nothing to do");
@@ -118,16 +144,17 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// May kswapd sleep? Direct reclaimers that wait for reserves go on in any case: kswapd would not
-    /// wake them any more.
+    /// wake them any more. Should the reserves still be short they find the gate shut, and wake it.
     fn kswapd_is_ready(&self, cx: &Cx<'_, H>, node: NodeId, order: u8, highest: ZoneType) -> bool {
         let state = self.reclaim.node(node);
         state.pfmemalloc_wait.wake_all(cx.host, cx.cpu());
+        // It has nothing to offer; to spin over the node would not change that.
         if state.is_hopeless() {
             return true;
         }
         let is_balanced = self.node_is_balanced(node, order, highest);
         if is_balanced {
-            for vec in self.lru_vecs(node, ZoneType::Device) {
+            for vec in self.lru.ids_of_node(node, ZoneType::Device) {
                 self.reclaim.vec(vec).clear();
             }
         }

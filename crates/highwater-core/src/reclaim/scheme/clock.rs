@@ -35,12 +35,11 @@ use crate::reclaim::budget::{self, ScanPlan};
 use crate::vm::AreaFlags;
 use crate::zone::NodeId;
 
-const TYPES: [PageType; 2] = [PageType::Anon, PageType::File];
-
 /// The scheme.
 pub(super) struct Clock;
 
-/// A page that was used goes round; what was seen is forgotten.
+/// A page that was used goes round; what was seen is forgotten. Where there is no active list to put them
+/// out of the way, busy pages go round too.
 const SECOND_CHANCE: Rules = Rules { uses: Some(second_chance), busy: Busy::Keep };
 
 fn second_chance(uses: &Uses) -> Decision {
@@ -66,7 +65,7 @@ impl<H: Devices> ReclaimScheme<H> for Clock {
         kernel.queued_on(node)
     }
 
-    /// Refaults are not compared.
+    /// Refaults are not compared: they would say whether to shrink an active list.
     fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
 }
 
@@ -97,7 +96,7 @@ impl<H: Devices> Kernel<H> {
         let mut got = 0;
         self.plug_start(cx);
         while plan.goes_on() {
-            for page_type in TYPES {
+            for page_type in PageType::ALL {
                 let want = plan.bite(LruKind::new(page_type, false) as usize);
                 if want != 0 {
                     self.join_queue(cx, at, sc, page_type, want);
@@ -119,7 +118,7 @@ impl<H: Devices> Kernel<H> {
         let weights = self.balance_weights(cx, at.1);
         let lists = self.lru.vec(at.1);
         let mut sizes = [0; 4];
-        for page_type in TYPES {
+        for page_type in PageType::ALL {
             let [queue, active] = [false, true].map(|a| LruKind::new(page_type, a));
             let size = |list| lists.size_upto(list, sc.reclaim_idx);
             sizes[queue as usize] = size(queue) + size(active);

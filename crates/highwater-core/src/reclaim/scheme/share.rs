@@ -3,6 +3,13 @@
 //! The budget's sums are pure ([`crate::reclaim::budget`]); here is where their numbers come from, for
 //! any scheme whose unit of work is "so many pages of each type".
 //!
+//! The numbers are taken once, when a pass begins, and not looked at again while it lasts. A pass that
+//! followed them would scan the type that it is freeing less and less, and the other one in its place.
+//!
+//! They are cheap and may be off by what the CPUs hold back. All of them are compared with sums over whole
+//! zones, or shifted by the priority, where a few hundred pages decide only cases in which either answer
+//! would do.
+//!
 //! From: the schemes · to: `lru::balance`, counters.
 
 use super::At;
@@ -33,13 +40,15 @@ impl<H: Devices> Kernel<H> {
             self.pages_on(at, LruKind::ActiveFile) + self.pages_on(at, LruKind::InactiveFile);
         let zones =
             || self.mem.zones_of(node).filter(move |zone| self.lru.holds_zone(vec, zone.id()));
+        // All that could come of it: what is free already, and every page of cache.
         let free: u64 = zones().map(|zone| zone.nr_free_pages()).sum();
         let managed = zones().filter(|zone| zone.managed() != 0);
         let high: u64 = managed.map(|zone| zone.mark(Mark::High)).sum();
         file + free <= high
     }
 
-    /// What decides between the types before their weights do.
+    /// What decides between the types before their weights do (rules/scan-budget#mode). Without a free slot
+    /// nothing can be swapped, so anonymous pages would be scanned for nothing.
     pub(super) fn mode_input(
         &self,
         sc: &Control,

@@ -1,12 +1,26 @@
 //! Waits for devices that are congested, up to 5.15 (rules/throttling#congestion-wait,
 //! rules/block#congestion-waits).
 //!
+//! Reclaim that meets dirty pages everywhere is waiting for a disk, whatever else it does. So it asked the
+//! disk: a queue with nearly all of its 128 requests taken was *congested*, and cleared the flag when it had
+//! worked some of them off (rules/throttling#devices). There is one queue of sleepers for all devices.
+//!
 //! Only a device that clears its flag ends such a wait early. Devices that never set it (all local
 //! ones since 5.0) turn the unconditional wait into a sleep of full length and the conditional one
 //! into nothing.
 //!
+//! | wait | device says so | it never does |
+//! |---|---|---|
+//! | [`Kernel::congestion_wait`] | until it has caught up | the whole timeout |
+//! | [`Kernel::wait_iff_congested`] | the same, if it does so now | returns at once |
+//!
+//! Neither looks at the pages. A queue may be full of somebody's reads, or empty while the tail is full of
+//! dirty pages that nobody has begun to write: that is what the waits for events are better at.
+//!
 //! Page write-out by reclaim gave way to congested devices too. That had no effect: only kswapd
 //! writes file pages, and kswapd was exempt, as was the swap cache.
+//!
+//! Synchronisation: the flag may change between the look and the sleep; the timeout covers it.
 
 use super::events::usec;
 use crate::block::Pool;
@@ -21,6 +35,7 @@ impl<H: Devices> Kernel<H> {
     /// at most. The trace shows the ticks that passed, so a full sleep shows one more than asked for.
     pub(super) fn congestion_wait(&self, cx: &Cx<'_, H>, timeout: u64) {
         let _phase = cx.phase(Phase::Throttle);
+        // Requests that the task holds back are not under way: it would wait for itself.
         self.plug_flush(cx);
         let start = cx.host.jiffies();
         self.congestion_sleep(cx, timeout);
@@ -53,7 +68,8 @@ impl<H: Devices> Kernel<H> {
         queue.sleep_jiffies(cx, "congestion of devices to clear", timeout);
     }
 
-    /// Sleeps while too many pages are isolated, whatever happens meanwhile (5.15).
+    /// Sleeps while too many pages are isolated, whatever happens meanwhile (5.15). They may be back after a
+    /// millisecond: nobody tells.
     pub(super) fn isolated_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {
         let _phase = cx.phase(Phase::Throttle);
         self.plug_flush(cx);

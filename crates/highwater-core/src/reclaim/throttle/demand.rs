@@ -14,6 +14,17 @@
 //! holder of a page taken lately has on average (sum of squares over sum). Sums are kept, not
 //! recomputed: nobody ever looks at all tasks.
 //!
+//! ```text
+//!  taken ─┐                    ┌─ longest stretch given back
+//!         ├─▶ balance ─┐  trust ◀┘
+//!  given ─┘            └──┬──┘         weight of a page's usual holder: sum of squares / sum
+//!                       weight ───────────────┬──────────────┘
+//!                                             ▼
+//!                       sleep = longest * weight / usual, at least a tick, at most the longest
+//! ```
+//!
+//! The usual weight is by page and not by task: with one hog and a hundred shells, the hog is the measure.
+//!
 //! Cost: two counts in the task for each page's life, and, when a task is about to be throttled, a
 //! handful of shared words ([`Cost::DemandPage`], [`Cost::DemandSettle`]).
 //!
@@ -44,12 +55,12 @@ pub(super) const fn wait_class(timeout: u64, longest: u64) -> usize {
 
 /// A task's account: what its [`Takings`] came to when they were settled last.
 #[derive(Debug, Default)]
-pub struct Account {
+pub struct DemandAccount {
     /// None: never settled.
     settled: Cell<Option<Settled>>,
 }
 
-impl TaskLocal for Account {}
+impl TaskLocal for DemandAccount {}
 
 /// A task's account when it was settled.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +128,7 @@ impl DemandDomain {
     }
 
     /// A task ends: nothing of it is in the sums any more.
-    fn close(&self, account: &Account, half_life: u64) {
+    fn close(&self, account: &DemandAccount, half_life: u64) {
         let now = self.now(half_life);
         let Some(last) = account.settled.take() else { return };
         let half_lives = now.saturating_sub(last.at);
@@ -127,7 +138,7 @@ impl DemandDomain {
     }
 
     /// Brings a task's account up to date; its weight.
-    fn settle(&self, task: &Takings, account: &Account, half_life: u64) -> i64 {
+    fn settle(&self, task: &Takings, account: &DemandAccount, half_life: u64) -> i64 {
         let now = self.now(half_life);
         let net = task.taken.take() as i64 - task.given.take() as i64;
         task.end_stretch();
@@ -192,7 +203,7 @@ mod tests {
     #[derive(Default)]
     struct Task {
         takings: Takings,
-        account: Account,
+        account: DemandAccount,
     }
 
     fn draw(domain: &DemandDomain, task: &Task, taken: u64, given: u64) -> i64 {

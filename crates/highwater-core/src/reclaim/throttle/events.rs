@@ -7,25 +7,44 @@
 //! | NOPROGRESS | a direct reclaimer with progress |
 //! | CONGESTED | nobody |
 //!
+//! Each node has a queue for each reason, so that what happens on one node does not wake those who wait for
+//! another, and an event wakes those whom it concerns.
+//!
 //! Nobody looks at a condition between the decision to sleep and the sleep: a wake-up in between is
 //! lost, and the timeout makes up for it. The bar of WRITEBACK counts from the first of a group that
 //! sleeps together; who joins after it was passed is woken by the next page.
 //!
+//! ```text
+//!  pages written ──▶   0        32        64        96       128
+//!  A sleeps            │────────▶ A alone: woken at 33
+//!  A, B, C sleep       │────────────────────────────▶ all woken at 97
+//!  D joins, bar passed │                                   ─▶ at the next page
+//! ```
+//!
+//! A batch for each: so many sleepers need so many pages, and to wake them for fewer would send them all over
+//! the same tail. Progress of others (NOPROGRESS) is for those who have no reason of their own to hope:
+//! where one gets pages, others may.
+//!
+//! CONGESTED is a pause. Nothing wakes it, as nothing in particular is waited for.
+//!
 //! Synchronisation: single words and the queues' own locks. Ends of writeback come from interrupts.
+//!
+//! From: [`super`], ends of writeback · to: `wait`, [`super::demand`].
 
 use super::demand::wait_class;
 use crate::config::WakeCount;
 use crate::host::{Cx, Devices, NS_PER_JIFFY, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
-use crate::reclaim::budget::{CLUSTER, MAX_FAILURES};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::trace::Event;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::units::ThrottleReason;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::wait::WaitQueue;
 use crate::zone::NodeId;
 
 impl ThrottleReason {
+    /// For those who look at a task that sleeps.
     const fn why(self) -> &'static str {
         match self {
             ThrottleReason::Writeback => "writeback of pages at the tail",
@@ -38,10 +57,11 @@ impl ThrottleReason {
 
 /// True once enough pages were written for the reclaimers that wait for that.
 const fn enough_written(written: u64, at_start: u64, sleepers: u32) -> bool {
-    written.saturating_sub(at_start) > CLUSTER * sleepers as u64
+    written.saturating_sub(at_start) > SWAP_CLUSTER_MAX * sleepers as u64
 }
 
-/// True if waiting would be for nothing: no more than half of what is reclaimable is being written.
+/// True if waiting would be for nothing: no more than half of what is reclaimable is being written
+/// (rules/throttling#skip). The rest reclaim could have had; that it did not get it is no fault of the disk.
 const fn too_little_pending(write_pending: u64, reclaimable: u64) -> bool {
     2 * write_pending <= reclaimable
 }
@@ -56,7 +76,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn reclaim_throttle(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {
         let _phase = cx.phase(Phase::Throttle);
         let task = cx.flags();
-        // Kernel threads may be what writes the pages.
+        // Kernel threads may be what writes the pages. kswapd is not; what it waits for is theirs to do.
         if task.contains(TaskFlags::KTHREAD) && !task.contains(TaskFlags::KSWAPD) {
             cx.host.yield_now();
             return;
@@ -74,6 +94,8 @@ impl<H: Devices> Kernel<H> {
         let timeout = self.throttle_timeout(cx, reason);
         // First, as it may sleep for a tag: who is counted below is about to wait.
         self.plug_flush(cx);
+        // The group's start is noted after it is counted. A write that ends in between is compared with the
+        // last group's start, which is lower: it wakes somebody too early at worst.
         let state = self.reclaim.node(node);
         let is_writeback = reason == ThrottleReason::Writeback;
         if is_writeback && state.nr_writeback_throttled.fetch_add(1, AcqRel) == 0 {
@@ -93,7 +115,8 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Where who may sleep for `timeout` ticks does.
+    /// Where who may sleep for `timeout` ticks does. Waits for progress have a queue for each length where
+    /// they are shared out: the shortest are woken first.
     fn throttle_queue(&self, node: NodeId, reason: ThrottleReason, timeout: u64) -> &WaitQueue<H> {
         let state = self.reclaim.node(node);
         let policy = self.throttle_policy();
@@ -111,7 +134,8 @@ impl<H: Devices> Kernel<H> {
         if self.throttle_policy().progress_wakes == WakeCount::All {
             return self.wake_throttled(cx, node, ThrottleReason::NoProgress);
         }
-        let mut left = pages.div_ceil(CLUSTER);
+        // As many as could find a batch each: a reclaimer that is woken for nothing scans for nothing.
+        let mut left = pages.div_ceil(SWAP_CLUSTER_MAX);
         for queue in &self.reclaim.node(node).progress_wait {
             let nr = u64::from(queue.len()).min(left);
             (0..nr).for_each(|_| queue.wake_one(cx.host, cx.cpu()));
@@ -132,9 +156,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// True if a sleep for progress is not worth it: the node is hopeless, or little of what it
-    /// could give is being written.
+    /// could give is being written. Then it is better to get on, be it to the OOM killer.
     fn skips_throttle(&self, node: NodeId) -> bool {
-        if self.reclaim.node(node).kswapd_failures.load(Relaxed) >= MAX_FAILURES {
+        if self.reclaim.node(node).is_hopeless() {
             return true;
         }
         let (mut pending, mut reclaimable) = (0, 0);
@@ -156,12 +180,14 @@ impl<H: Devices> Kernel<H> {
     #[inline]
     pub(crate) fn account_writeback_end(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
         let state = self.reclaim.node(node);
+        // Nobody waits, as a rule: then this is all that it costs each page that is written.
         let sleepers = state.nr_writeback_throttled.load(Relaxed);
         if sleepers == 0 {
             return;
         }
         let stats = &self.mem.node(node).stats;
         stats.add(cx.cpu(), NodeStat::ThrottledWritten as usize, pages as i64);
+        // The cheap count, in which other CPUs' last pages are missing: sleepers may be woken that much late.
         let written = stats.read(NodeStat::ThrottledWritten as usize);
         if enough_written(written, state.nr_reclaim_start.load(Relaxed), sleepers) {
             self.wake_throttled(cx, node, ThrottleReason::Writeback);

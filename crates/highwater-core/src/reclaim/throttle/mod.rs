@@ -1,19 +1,41 @@
 //! Slowing reclaimers down (rules/throttling#series).
 //!
 //! A reclaimer that meets only pages it can do nothing with sleeps until something changes, or for a
-//! while. Which waits there are, how long they last and what ends them is the policy's
-//! ([`ThrottlePolicy`]); the places that ask are the same for all of them:
+//! while. If it did not, it would go round over the same pages, taking `lru_lock` and CPU time from those
+//! who would write them. If it sleeps too long, a task that wanted one page stands still while there is
+//! memory. Between the two every kernel has chosen anew; so which waits there are, how long they last and
+//! what ends them is the policy's ([`ThrottlePolicy`]), and the places that ask are the same for all:
 //!
 //! | place | asks | waits for |
 //! |---|---|---|
 //! | after a batch | [`Kernel::throttle_after_batch`] | congestion (4.5) |
-//! | before a batch, too many pages isolated | [`Kernel::throttle_isolated`] | congestion (4.5), nothing (5.15), ISOLATED |
+//! | before it, many isolated | [`Kernel::throttle_isolated`] | congestion (4.5), time (5.15), ISOLATED |
 //! | after a node pass | [`Kernel::throttle_after_pass`] | congestion (5.15), WRITEBACK, CONGESTED |
 //! | after a direct reclaimer's node pass, or all of them | [`Kernel::consider_throttle`] | NOPROGRESS |
 //! | between rounds of an allocation | `Relief::wait_for_devices` | congestion (4.5, 5.15) |
 //!
+//! Three ideas, one after the other:
+//!
+//! * *Congestion*: the disk is the bottleneck, so wait for the disk to say that it has caught up. It stopped
+//!   saying so in 5.0, and the waits either returned at once or always slept to their end
+//!   (rules/throttling#devices).
+//! * *Events* (5.16): wait for what the reclaimer lacks, be it written pages, isolated pages, or anybody's
+//!   success. A timeout covers what is missed.
+//! * *Short* (6.1): where the event may never come, sleep one tick, and only if more than half of what could
+//!   be reclaimed is waiting to be written. Half a second at each of ten priorities and for each node had
+//!   made stalls of minutes (rules/throttling#variants).
+//!
+//! # What a wait may rely on
+//!
+//! No lock is held and no page isolated, so who sleeps is in nobody's way. Nobody learns how a wait ended:
+//! the caller goes on as if it had not slept, and finds out from the next pass. kswapd waits for one thing
+//! only, for pages under writeback that it meets again; it is the one task that all others wait for.
+//!
 //! [`congestion`] has the waits for devices, [`events`] those for other reclaimers and the end of
 //! writeback, [`demand`] the account of who takes how much.
+//!
+//! Synchronisation: flags of the lists and the queues' own locks. What was seen and what is slept for may
+//! differ by the time of the sleep.
 //!
 //! From: [`super::node_pass`], [`super::batch`], [`super::direct`], `page_cache::dirty` · to: wait
 //! queues, `block::congestion`.
@@ -23,7 +45,7 @@ mod demand;
 mod events;
 
 pub(super) use demand::WAIT_CLASSES;
-pub use demand::{Account, DemandDomain};
+pub use demand::{DemandAccount, DemandDomain};
 
 use super::budget::DEF_PRIORITY;
 use super::{Control, PassSums};
@@ -36,7 +58,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::{LruVecId, ThrottleReason};
 use crate::zone::{NodeId, Zone};
 
-/// Reclaim is not considered stuck before this priority.
+/// Reclaim is not considered stuck before this priority: gentle passes over short lists look at few pages or
+/// none (rules/scan-budget#targets), and to get nothing says little then.
 const STUCK_BELOW: u8 = DEF_PRIORITY - 2;
 
 /// What a direct reclaimer's result calls for.
@@ -52,14 +75,19 @@ enum Outcome {
 
 /// What a direct reclaimer calls for that has reclaimed `reclaimed` pages so far and scanned
 /// `scanned` at this priority (rules/throttling#progress).
+///
+/// The two are not of the same span. Whoever got something while it was easy counts as doing well for a while
+/// after, until a pass scans eight times all that it ever got.
 const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed: u64) -> Outcome {
     let is_progress = match policy.progress_wake {
         ProgressWake::Any => reclaimed > 0,
+        // One page in eight: below that the sleepers would only share the misery.
         ProgressWake::Eighth => reclaimed > scanned >> 3,
     };
     let is_stuck = match policy.no_progress {
         NoProgressWait::Never => return Outcome::GoOn,
         NoProgressWait::EveryPass => priority < STUCK_BELOW,
+        // At 1, so that one more pass, over everything, follows the sleep.
         NoProgressWait::LastResort => priority == 1 && reclaimed == 0,
     };
     match (is_progress, is_stuck) {
@@ -70,11 +98,14 @@ const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed:
 }
 
 impl<H: Devices> Kernel<H> {
+    /// How this kernel slows reclaimers down.
     pub(super) fn throttle_policy(&self) -> &ThrottlePolicy {
         &self.mem.policy.reclaim.throttle
     }
 
-    /// Draws the conclusions of a batch of the lists `vec`, where it is batches that do (4.5).
+    /// Draws the conclusions of a batch of the lists `vec`, where it is batches that do (4.5). Any reclaimer
+    /// does so there, and 32 pages are enough (rules/throttling#batch-congestion): a batch whose few dirty
+    /// pages were all met before makes the whole zone congested.
     pub(super) fn throttle_after_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -105,7 +136,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Draws the conclusions of a pass over a node (rules/node-pass#node-flags).
+    /// Draws the conclusions of a pass over a node (rules/node-pass#node-flags). kswapd says what the tail is
+    /// like; direct reclaimers go by what it said.
     pub(super) fn throttle_after_pass(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
         let policy = self.throttle_policy();
         if policy.node_pass == NodePassWait::BatchCongestion {
@@ -113,7 +145,7 @@ impl<H: Devices> Kernel<H> {
         }
         let timeout = policy.node_pass_jiffies.into();
         if !sc.is_kswapd {
-            let mut vecs = self.lru_vecs(node, sc.reclaim_idx);
+            let mut vecs = self.lru.ids_of_node(node, sc.reclaim_idx);
             if !vecs.any(|vec| self.reclaim.vec(vec).congested.load(Relaxed)) {
                 return;
             }
@@ -130,13 +162,16 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let sums = &sc.sums;
-        let vecs = || self.lru_vecs(node, sc.reclaim_idx).map(|vec| self.reclaim.vec(vec));
+        let vecs = || self.lru.ids_of_node(node, sc.reclaim_idx).map(|vec| self.reclaim.vec(vec));
         if sums.writeback != 0 && sums.writeback == sums.taken {
             vecs().for_each(|lists| lists.full_of_writeback.store(true, Relaxed));
         }
+        // Also if both are 0: a pass over anonymous pages only lets kswapd write file pages.
         if sums.unqueued_dirty == sums.file_taken {
             vecs().for_each(|lists| lists.full_of_dirty.store(true, Relaxed));
         }
+        // Before the lists count as congested: direct reclaimers are not told of this pass until kswapd has
+        // waited for what it met.
         if sums.immediate != 0 {
             match policy.node_pass {
                 NodePassWait::BatchCongestion => {}
@@ -157,6 +192,7 @@ impl<H: Devices> Kernel<H> {
         let policy = self.throttle_policy();
         let timeout = policy.isolated_jiffies.into();
         match policy.isolated {
+            // Again and again, until few are isolated or the task is killed.
             IsolatedWait::Congestion => self.congestion_wait(cx, timeout),
             IsolatedWait::Sleep | IsolatedWait::Event if has_waited => return false,
             IsolatedWait::Sleep => self.isolated_sleep(cx, timeout),
@@ -169,6 +205,7 @@ impl<H: Devices> Kernel<H> {
     /// nowhere it waits (`consider_reclaim_throttle`). kswapd never comes here.
     fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         match outcome(self.throttle_policy(), sc.priority, sc.nr_scanned, sc.nr_reclaimed) {
+            // Only what is new: the sum runs on, and would wake for the same pages at each priority.
             Outcome::Wake => {
                 let news = sc.nr_reclaimed - sc.nr_announced;
                 sc.nr_announced = sc.nr_reclaimed;
@@ -179,14 +216,15 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A direct reclaimer passed over one node.
+    /// A direct reclaimer passed over one node. To wait here, for each of them, adds up over the nodes.
     pub(super) fn consider_after_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         if self.throttle_policy().no_progress == NoProgressWait::EveryPass {
             self.consider_throttle(cx, node, sc);
         }
     }
 
-    /// A direct reclaimer passed over all nodes of its zonelist, of which `first` is the first.
+    /// A direct reclaimer passed over all nodes of its zonelist, of which `first` is the first: it stands for
+    /// all of them, being where the task would like its memory most.
     pub(super) fn consider_after_nodes(&self, cx: &Cx<'_, H>, first: NodeId, sc: &mut Control) {
         if self.throttle_policy().no_progress == NoProgressWait::LastResort {
             self.consider_throttle(cx, first, sc);
@@ -194,7 +232,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Between two rounds of an allocation (rules/throttling#retry-wait): waits for devices, if the
-    /// policy has allocations do so, and, where `zone` is given, if that is congested.
+    /// policy has allocations do so, and, where `zone` is given, if that is congested. Otherwise others may
+    /// run.
     pub(crate) fn retry_wait(&self, cx: &Cx<'_, H>, jiffies: u64, zone: Option<&Zone<H>>) {
         match (self.throttle_policy().retry_wait, zone) {
             (RetryWait::WritePending, None) => self.congestion_wait(cx, jiffies),

@@ -2,7 +2,9 @@
 //! by the same code as a single page, and is counted by its pages everywhere.
 
 use super::*;
+use crate::host::Lock;
 use crate::lru::{IsolateMode, LruKind};
+use crate::page::{MigrateType, PAGEBLOCK_PAGES};
 use crate::syscall::MemoryAdvice;
 use crate::units::LruVecId;
 use crate::vm::{Access, Fault, PTES};
@@ -92,6 +94,27 @@ fn a_program_finds_all_of_it_mapped_and_gives_all_of_it_back() {
     assert!(kernel.mem.map.folio(Pfn(folio.pfn().0 + 300)) != folio, "plain frames again");
     assert_eq!(host.charged(crate::host::Cost::ZapAnon), 1, "one entry");
     assert!(crate::audit::check_kernel(kernel, cx).is_ok());
+}
+
+/// Each of its pageblocks is movable as a whole, also one in which no head lies.
+#[test]
+fn a_pageblock_of_tails_is_movable() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (mem, cx) = (&stage.kernel.mem, &stage.cx);
+    let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::COMP;
+    let folio = mem.alloc_folio(cx, &stage.kernel, gfp, Order::MAX, NodeId(0)).unwrap();
+    stage.page(folio).init_flags(PageFlags::LRU);
+    let zone = mem.zone(NodeId(0), ZoneType::Dma32).unwrap();
+    for block in [0, PAGEBLOCK_PAGES as u32] {
+        let mut area = zone.free.lock(CPU);
+        let mut buddy = mem.buddy(cx, zone, &mut area);
+        let counts = buddy.move_pageblock(folio.pfn().add(block), MigrateType::Movable, false);
+        assert_eq!(counts, Some((0, PAGEBLOCK_PAGES)));
+    }
+    stage.page(folio).init_flags(PageFlags::empty());
+    stage.kernel.put_page(cx, folio);
+    assert!(crate::audit::check_kernel(&stage.kernel, cx).is_ok());
 }
 
 /// A write that a leaf does not allow: the entry of that page alone allows it then.

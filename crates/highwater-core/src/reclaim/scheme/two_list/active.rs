@@ -5,6 +5,14 @@
 //! were used stay: a program whose text is thrown out stalls at every step, and there is never much
 //! of it.
 //!
+//! Why look at all, then? Because a young bit only ever says "since it was cleared". A page that comes from
+//! an active list may have had its bit set for hours. The walk clears it, so what the inactive tail finds
+//! later is a use *since then*: the time a page takes through the inactive list is the test that it has to
+//! pass.
+//!
+//! Nothing is freed by this. It decides how long the inactive list is, and so how long that test lasts: too
+//! short, and pages in use fail it; too long, and the active list protects nobody.
+//!
 //! From: [`super`] · to: [`crate::reclaim::batch`], `vm::rmap`.
 
 use super::super::At;
@@ -15,12 +23,14 @@ use crate::lru::{LruKind, PageType};
 use crate::page::Folio;
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
-use crate::reclaim::budget::{CLUSTER, inactive_is_low};
+use crate::reclaim::budget::inactive_is_low;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::units::LruVecId;
 use crate::vm::{AreaFlags, Referenced, Trail};
 
 impl<H: Devices> Kernel<H> {
-    /// Takes a batch of `want` pages at most down from the active list of a type.
+    /// Takes a batch of `want` pages at most down from the active list of a type. The walk needs no
+    /// `lru_lock`: the pages are isolated.
     pub(in crate::reclaim) fn shrink_active(
         &self,
         cx: &Cx<'_, H>,
@@ -39,7 +49,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Was a page used since last looked at, and through which areas? Clears the traces of it. A
-    /// file page that somebody holds locked counts as used.
+    /// file page that somebody holds locked counts as used (rules/page-decisions#reference-walk): its
+    /// mappings can only be walked under the page's lock, and who holds that is using it for something.
     fn was_used(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> (bool, AreaFlags) {
         let page = self.mem.map.page(folio);
         if !page.is_mapped() {
@@ -61,7 +72,8 @@ impl<H: Devices> Kernel<H> {
 
     /// True if there are too few inactive pages of a type for the active ones
     /// (rules/lru#inactive-ratio): a page would pass the inactive list before anybody could use it
-    /// again.
+    /// again. The larger the memory, the smaller the share that is enough: what counts is the time of the
+    /// passage, and that goes with pages, not with shares.
     pub(super) fn inactive_list_is_low(&self, vec: LruVecId, page_type: PageType) -> bool {
         let lists = self.lru.vec(vec);
         let inactive = lists.size(LruKind::new(page_type, false));
@@ -76,10 +88,11 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Ages anonymous pages of a lruvec if their inactive list is low and there is swap at all: later
-    /// swapping then finds pages that were looked at.
+    /// swapping then finds pages that were looked at (rules/lru#anon-aging). Also while no slot is free: one
+    /// may be soon. One batch at a time, as this comes with every pass.
     pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: At, sc: &Control) {
         if self.swap.nr_total() != 0 && self.inactive_list_is_low(at.1, PageType::Anon) {
-            self.shrink_active(cx, at, sc, PageType::Anon, CLUSTER);
+            self.shrink_active(cx, at, sc, PageType::Anon, SWAP_CLUSTER_MAX);
         }
     }
 }

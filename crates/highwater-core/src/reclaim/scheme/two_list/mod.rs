@@ -41,12 +41,11 @@ use crate::reclaim::budget::{self, ScanPlan};
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
-const TYPES: [PageType; 2] = [PageType::Anon, PageType::File];
-
 /// The scheme.
 pub(super) struct TwoList;
 
-/// What a pass over a set of lists goes by, as things were when it began.
+/// What a pass over a set of lists goes by, as things were when it began. Not kept in [`Control`]: it is this
+/// scheme's, and made anew for each round.
 struct Pass {
     /// By [`PageType`]: active pages may be taken down. If not, they are spared.
     may_deactivate: [bool; 2],
@@ -68,7 +67,7 @@ impl<H: Devices> ReclaimScheme<H> for TwoList {
         kernel.age_anon(cx, at, sc);
     }
 
-    /// Inactive pages: active ones have to come down first.
+    /// Inactive pages: active ones have to come down first. Without a free slot, those of files.
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
         let stats = &kernel.mem.node(node).stats;
         let mut inactive = stats.read(NodeStat::InactiveFile as usize);
@@ -91,7 +90,9 @@ impl<H: Devices> Kernel<H> {
         let lists = self.lru.vec(vec);
         let weights = self.balance_weights(cx, vec);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
-        // Refaults say that the active pages are not all in use. (4.x goes by sizes alone.)
+        // Pages come back that would still be here, had the active list been shorter: so it holds some that
+        // are needed less. If none do, active pages are left alone; they are what the machine works with.
+        // (With lists per zone sizes alone decide.)
         let may_deactivate = |page_type| {
             let refaulted = per_node && self.refaults_changed(node, page_type);
             sc.spare_nothing || refaulted || self.inactive_list_is_low(vec, page_type)
@@ -101,6 +102,7 @@ impl<H: Devices> Kernel<H> {
         // Much cache of which none comes back: a stream. It is taken alone, at no cost to programs.
         let inactive_file = lists.size(LruKind::InactiveFile);
         let cache_trim_mode = inactive_file >> sc.priority != 0 && !may_file;
+        // Hardly any cache, and anonymous pages that may go without touching active ones.
         let inactive_anon = self.pages_on(at, LruKind::InactiveAnon);
         let worth_it = !may_anon && inactive_anon >> sc.priority != 0;
         let file_is_tiny = (worth_it || !per_node) && self.is_short_of_file(at);
@@ -117,13 +119,16 @@ impl<H: Devices> Kernel<H> {
         let rule = self.mem.policy.reclaim.proportional;
         let mut plan = ScanPlan::new(pass.targets, sc.scans_all(), rule);
         let mut got = 0;
+        // What is written on the way is held back and merged: neighbours in swap go in one request.
         self.plug_start(cx);
         while plan.goes_on() {
-            for page_type in TYPES {
+            for page_type in PageType::ALL {
                 let want = plan.bite(LruKind::new(page_type, false) as usize);
                 if want != 0 {
                     got += self.shrink_inactive(cx, at, sc, page_type, want);
                 }
+                // The share of an active list that is spared is used up all the same: the others must not
+                // get more for it.
                 let want = plan.bite(LruKind::new(page_type, true) as usize);
                 if want == 0 {
                 } else if pass.may_deactivate[page_type as usize] {

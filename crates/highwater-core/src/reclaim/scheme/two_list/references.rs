@@ -5,13 +5,28 @@
 //! More than one user at once, or program text, is enough: whoever maps a page that others map too, or
 //! runs it, would all wait for it.
 //!
+//! | mappings used | REFERENCED | file page | other |
+//! |---|---|---|---|
+//! | none | no | goes | goes |
+//! | none | yes | goes if it is clean | goes |
+//! | one | no | once more round; text: active | once more round |
+//! | one | yes | active | active |
+//! | more | | active | active |
+//!
+//! The first use counts for little because every page has had one: it was young when its fault brought it
+//! in. A file that is mapped and read through once would otherwise fill the active list, and push out what
+//! is used again and again.
+//!
+//! REFERENCED without a young mapping counts for pages of files only: `read()` sets it, and leaves no young
+//! bit. A locked area makes any page active, and put-back takes it to the unevictable list from there.
+//!
 //! From: [`super`], through `reclaim::folios`.
 
 use super::super::{Busy, Decision, References, Rules, Uses};
 use crate::config::AnonStart;
 use crate::vm::AreaFlags;
 
-/// The rules by which inactive pages are judged.
+/// The rules by which inactive pages are judged. What is busy goes to the active list: there is one.
 pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decision> {
     let decide = move |uses: &Uses| {
         let decision = decide(uses);
@@ -23,10 +38,12 @@ pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decisi
     Rules { uses: Some(decide), busy: Busy::Activate }
 }
 
+/// The table above. The second value sets the mark that the walk took off.
 fn decide(uses: &Uses) -> Decision {
     if uses.flags.contains(AreaFlags::LOCKED) {
         return (References::Activate, false);
     }
+    // Somebody changes the mappings just now. It costs a round; to wait would cost the others theirs.
     let Some(users) = uses.users else { return (References::Keep, false) };
     if users == 0 {
         // A file page that read() touched, once: worth keeping over a write, not more.
