@@ -24,8 +24,8 @@ use crate::page::Folio;
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::inactive_is_low;
-use crate::units::SWAP_CLUSTER_MAX;
 use crate::units::LruVecId;
+use crate::units::SWAP_CLUSTER_MAX;
 use crate::vm::{AreaFlags, Referenced, Trail};
 
 impl<H: Devices> Kernel<H> {
