@@ -1,8 +1,8 @@
 //! Prints every table of a made-up comparison, in one of the formats: `cargo run --example report -- markdown`.
 
-use highwater_report::report::{Parts, tables};
-use highwater_report::{Format, published};
-use highwater_results::{Better, Document, Metric, Published, Run, TableKind};
+use highwater_report::Format;
+use highwater_report::report::{tables, usual_sections};
+use highwater_results::{Better, Document, MachineFigures, Metric, Run, TableKind};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let format: Format = std::env::args().nth(1).as_deref().unwrap_or("terminal").parse()?;
@@ -28,15 +28,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         run.counters = [("pgfault", 120_000), ("pgalloc_normal", 4_000_000)].into_iter().collect();
         document.runs.push(run);
     }
-    let parts =
-        Parts { evidence: true, ratios: true, duration: true, vmstat: true, ..Parts::default() };
-    let mut all = tables(&document, &parts);
-    let published = Published::load()?;
-    let skylake = published.table("002.netperf-tcp.skylake")?;
-    for (_, runs) in document.by_machine() {
-        let pairs = published::by_position(&runs, skylake);
-        all.push(published::side_by_side(&document.metrics[0], &pairs, skylake));
-    }
+    document.iterations = 3;
+    document.sections = usual_sections(&document.metrics);
+    // Published columns are the study's two policies.
+    document.published_policies = document.runs.iter().map(|run| run.policy.clone()).collect();
+    document.published.push(MachineFigures {
+        name: "skylake-1s".to_owned(),
+        published: vec!["002.netperf-tcp.skylake".to_owned()],
+        ..MachineFigures::default()
+    });
+    let all = tables(&document)?;
     print!("{}", format.renderer().tables(&all));
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! Document --compare----> the benchmark's table (mmtests' rows, percentages and asterisks)
 //!          --evidence---> the same changes judged by distribution-free tests
 //!          --by_seed----> and seed by seed, with CPU time and counters
+//!          --verdict----> what came out, in a few lines
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
@@ -32,6 +33,7 @@
 //! compared. Rules and their numbers are those of the book: rules/statistics and
 //! rules/mmtests-tables, in three [`Style`]s.
 
+pub mod beside;
 pub mod by_seed;
 pub mod compare;
 pub mod duration;
@@ -51,6 +53,7 @@ pub mod stalls;
 pub mod stats;
 pub mod style;
 pub mod table;
+pub mod verdict;
 pub mod vmstat;
 
 pub use compare::{Options, RowSet, comparison};

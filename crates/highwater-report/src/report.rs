@@ -1,58 +1,100 @@
-//! The whole report of a document: every table, machine by machine, in reading order.
+//! The report of a document: the verdict, then the tables that its sections name, machine by machine.
+//!
+//! The document alone says what is shown: [`tables`] makes the same ones of a file as of the run that wrote it.
 
-use highwater_results::{Document, TableKind};
+use highwater_results::published::PublishedError;
+use highwater_results::{Document, Metric, Run, Section, TableKind};
 
-use crate::compare::{Options, comparison};
+use crate::compare::{Options, RowSet, comparison};
+use crate::style::Style;
 use crate::table::Table;
-use crate::{by_seed, duration, evidence, histogram, ratio, vmstat};
+use crate::{beside, by_seed, duration, evidence, histogram, verdict, vmstat};
 
-/// Which parts to include; the comparison tables always are.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parts {
-    /// Style and rows of the comparison tables.
-    pub options: Options,
-    /// Tests that assume no distribution.
-    pub evidence: bool,
-    /// Ratio report.
-    pub ratios: bool,
-    /// CPU and elapsed time.
-    pub duration: bool,
-    /// The vmstat block, without rows of zeros.
-    pub vmstat: bool,
-    /// Histograms: the most frequent keys of each, this many; 0 for none.
-    pub nr_histogram_keys: usize,
-}
-
-/// All tables of a document.
-pub fn tables(document: &Document, parts: &Parts) -> Vec<Table> {
-    let style = parts.options.style;
-    let mut tables = Vec::new();
-    for (_, runs) in document.by_machine() {
-        for metric in &document.metrics {
-            tables.push(comparison(metric, &runs, &parts.options));
-            if parts.evidence && runs.len() > 1 {
-                tables.push(evidence::evidence(metric, &runs, style));
-                if metric.table == TableKind::VariableTime {
-                    tables.push(by_seed::samples(metric, &runs, style));
-                }
-            }
-            if parts.ratios {
-                tables.push(ratio::ratios(metric, &runs, style));
-            }
-        }
-        if parts.duration {
-            tables.push(duration::duration(&runs, style));
-        }
-        if parts.vmstat {
-            tables.push(vmstat::vmstat(&runs, style).without_zero_rows());
-        }
-        if parts.nr_histogram_keys > 0 {
-            for run in &runs {
-                let of_run = run.histograms.iter();
-                tables
-                    .extend(of_run.map(|one| histogram::table(run, one, parts.nr_histogram_keys)));
-            }
+/// All tables of a document; those with nothing in them are left out.
+///
+/// # Errors
+/// If the document names a published table, histogram or figure that is not known.
+pub fn tables(document: &Document) -> Result<Vec<Table>, PublishedError> {
+    let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
+    for (machine, runs) in document.by_machine() {
+        let part = Part { document, machine, runs: &runs, style: Style::default() };
+        for section in &document.sections {
+            tables.extend(part.tables(section)?);
         }
     }
-    tables
+    tables.retain(|table| !table.rows.is_empty());
+    Ok(tables)
+}
+
+/// What of a document is about one machine.
+struct Part<'a> {
+    document: &'a Document,
+    machine: &'a str,
+    /// The baseline first.
+    runs: &'a [&'a Run],
+    style: Style,
+}
+
+impl Part<'_> {
+    fn tables(&self, section: &Section) -> Result<Vec<Table>, PublishedError> {
+        let &Part { document, machine, runs, style } = self;
+        let metric = |name: &str| document.metrics.iter().find(|metric| metric.name == name);
+        let of = |name: &str, table: &dyn Fn(&Metric) -> Table| metric(name).map(table);
+        let is_compared = runs.len() > 1;
+        Ok(match section {
+            Section::Comparison { metric, rows } => {
+                let rows = match rows.is_empty() {
+                    true => RowSet::Means,
+                    false => RowSet::Only(rows.clone()),
+                };
+                let options = Options { rows, style };
+                of(metric, &|metric| comparison(metric, runs, &options)).into_iter().collect()
+            }
+            Section::Published { metric: name } => match metric(name) {
+                Some(metric) => beside::published(document, metric, machine, runs)?,
+                None => Vec::new(),
+            },
+            Section::Hottest { histogram } => {
+                beside::hottest(document, histogram, machine, runs)?.into_iter().collect()
+            }
+            Section::Evidence { metric } if is_compared && document.iterations > 1 => {
+                of(metric, &|metric| evidence::evidence(metric, runs, style)).into_iter().collect()
+            }
+            Section::Seeds { metric } if is_compared => {
+                of(metric, &|metric| by_seed::samples(metric, runs, style)).into_iter().collect()
+            }
+            Section::Evidence { .. } | Section::Seeds { .. } => Vec::new(),
+            Section::Claims => beside::claims(document, machine, runs)?.into_iter().collect(),
+            Section::Duration => vec![duration::duration(runs, style)],
+            Section::Totals => vec![by_seed::totals(runs)],
+            Section::Vmstat => vec![vmstat::vmstat(runs, style)],
+            Section::VmstatBrief => vec![vmstat::brief(runs, style)],
+            Section::Stalls => beside::stalls(document, machine, runs)?.into_iter().collect(),
+            Section::Histograms => histogram::all_side_by_side(runs),
+            Section::Headline { metric: name } => match metric(name) {
+                Some(metric) => {
+                    beside::headline(document, metric, machine, runs)?.into_iter().collect()
+                }
+                None => Vec::new(),
+            },
+        })
+    }
+}
+
+/// What most benchmarks are worth: each metric as mmtests shows it, beside what was published, and judged; then
+/// claims, times, a few counters, and the study's own figures.
+pub fn usual_sections(metrics: &[Metric]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for metric in metrics {
+        let name = || metric.name.clone();
+        sections.push(Section::Comparison { metric: name(), rows: Vec::new() });
+        sections.push(Section::Published { metric: name() });
+        sections.push(Section::Evidence { metric: name() });
+        if metric.table == TableKind::VariableTime {
+            sections.push(Section::Seeds { metric: name() });
+        }
+    }
+    sections.extend([Section::Claims, Section::Duration, Section::VmstatBrief]);
+    sections.extend(metrics.first().map(|m| Section::Headline { metric: m.name.clone() }));
+    sections
 }

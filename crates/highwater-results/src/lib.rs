@@ -10,6 +10,7 @@
 //! ```
 //!
 //! * [`run`]: the document of an experiment and its runs.
+//! * [`section`]: what a report shows of it, and what was published to set beside it.
 //! * [`sample`]: one measured value, and what a set of them means.
 //! * [`counter`], [`histogram`]: counts by name; [`stall`]: keys of histograms of stalls.
 //! * [`explain`]: where the time of operations went.
@@ -26,6 +27,7 @@ pub mod import;
 pub mod published;
 pub mod run;
 pub mod sample;
+pub mod section;
 pub mod stall;
 pub mod store;
 
@@ -34,5 +36,6 @@ pub use histogram::Histogram;
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Metric, Sample, TableKind};
+pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside};
 pub use stall::Stall;
 pub use store::{Store, StoreError};

@@ -10,10 +10,10 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Counters, Histogram, Metric, Sample};
+use crate::{Counters, Histogram, MachineFigures, Metric, Sample, Section};
 
 /// Value of [`Document::schema`] that this version writes and reads.
-pub const SCHEMA: &str = "highwater.compare/1";
+pub const SCHEMA: &str = "highwater.compare/2";
 
 /// One experiment: runs of several policies, on one or more machines, with the same seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,9 +24,16 @@ pub struct Document {
     pub version: String,
     /// Name of the experiment or workload.
     pub experiment: String,
+    /// One line about it.
+    pub title: String,
+    /// The workload; its definition are its parameters, as they were after all that changed them.
+    pub workload: Definition,
+    /// Seeds of each policy on each machine.
+    pub iterations: u32,
     /// The first seed; the others follow from it.
     pub seed: u64,
     /// The command, word by word, without `--jobs` and `--out`: two runs that differ in these are the same experiment.
+    /// For the reader: what is needed to run it again stands in the other fields.
     pub command_line: Vec<String>,
     /// `sim` or `native`.
     pub host: String,
@@ -34,8 +41,14 @@ pub struct Document {
     pub machines: Vec<Definition>,
     /// Policies, the baseline first.
     pub policies: Vec<Definition>,
-    /// Tables to make of the samples.
+    /// What the samples mean.
     pub metrics: Vec<Metric>,
+    /// What a report shows, in order.
+    pub sections: Vec<Section>,
+    /// The experiment's own policies, in order: published columns are theirs.
+    pub published_policies: Vec<String>,
+    /// What was published, by machine.
+    pub published: Vec<MachineFigures>,
     /// Runs grouped by machine; within a machine the baseline comes first.
     pub runs: Vec<Run>,
 }
@@ -147,12 +160,18 @@ impl Document {
             schema: SCHEMA.to_owned(),
             version: version.to_owned(),
             experiment: experiment.to_owned(),
+            title: String::new(),
+            workload: Definition::default(),
+            iterations: 1,
             seed,
             command_line: Vec::new(),
             host: host.to_owned(),
             machines: Vec::new(),
             policies: Vec::new(),
             metrics: Vec::new(),
+            sections: Vec::new(),
+            published_policies: Vec::new(),
+            published: Vec::new(),
             runs: Vec::new(),
         }
     }
@@ -339,8 +358,8 @@ mod tests {
     fn validate_names_what_is_wrong() {
         assert_eq!(document().validate(), Ok(()));
         let mut wrong = document();
-        wrong.schema = "highwater.compare/2".into();
-        assert!(wrong.validate().unwrap_err().to_string().contains("highwater.compare/2"));
+        wrong.schema = "highwater.compare/1".into();
+        assert!(wrong.validate().unwrap_err().to_string().contains("highwater.compare/1"));
         let mut wrong = document();
         wrong.runs[1].label = "6.1-before".into();
         assert!(wrong.validate().unwrap_err().to_string().starts_with("runs[1]: label"));

@@ -13,11 +13,13 @@ use std::sync::atomic::AtomicBool;
 use highwater::experiment::{self, Experiment, HostKind, Progress, RunPlan};
 use highwater::machine_file::MachineFile;
 use highwater::policy_file;
+use highwater::workload::Registry;
 use highwater_report::{Format, Options, RowSet, comparison};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Study 002: netperf over loopback, blocks allocated on one CPU and freed on another.
-    let experiment = Experiment::load("002")?.quick();
+    let experiment = Experiment::load(&Registry::default(), "002")?;
+    let experiment = experiment.quick().ok_or("the study has a smaller version")?;
 
     // The first policy is the baseline. 5.17 keeps high-order blocks on a CPU's lists without
     // limit, 5.18 gives them back once the CPU mostly frees.

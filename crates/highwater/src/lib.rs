@@ -1,6 +1,10 @@
 //! Experiments = machine + policy + workload + seeds; the highwater command.
 
+// Macros of this crate name it as a program of its own would.
+extern crate self as highwater;
+
 pub mod check;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
 pub mod experiment;
@@ -9,5 +13,6 @@ pub mod machine_file;
 pub mod policy_file;
 pub mod replay;
 pub mod size;
+pub mod workload;
 
 pub use error::InputError;

@@ -65,6 +65,6 @@ mod tests {
         assert_eq!(back, original);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["tables"][0]["title"], "t, \"x\" | y");
-        assert_eq!(value["schema"], "highwater.compare/1");
+        assert_eq!(value["schema"], "highwater.compare/2");
     }
 }

@@ -16,10 +16,31 @@ impl Render for Terminal {
             Layout::Mmtests { field, suffix } => mmtests(table, field, suffix, &mut lines),
             Layout::Fitted => fitted(table, &mut lines),
         }
-        lines.extend(table.notes.iter().map(|note| format!("# {note}")));
+        lines.extend(table.notes.iter().flat_map(|note| wrapped(note)));
         let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
         lines.join("\n") + "\n"
     }
+}
+
+/// Columns that a note is wrapped at; tables are as wide as they have to be.
+const WIDTH: usize = 100;
+
+/// A note as lines of words, each marked as one.
+fn wrapped(note: &str) -> Vec<String> {
+    let mut lines = vec!["#".to_owned()];
+    for word in note.split_whitespace() {
+        let is_full = lines.last().is_some_and(|line| {
+            line.len() > 1 && line.chars().count() + 1 + word.chars().count() > WIDTH
+        });
+        if is_full {
+            lines.push("# ".to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 fn mmtests(table: &Table, field: usize, suffix: Suffix, lines: &mut Vec<String>) {

@@ -33,6 +33,8 @@ pub enum Command {
     Run(RunArgs),
     /// Run an experiment and print where the time of its slowest operations went
     Explain(ExplainArgs),
+    /// Print the report of results that `compare --out` or `run --out` wrote
+    Report(ReportArgs),
     /// Replay a trace of a real kernel's page allocator under policies of your choice
     Replay(ReplayArgs),
     /// Print /proc/zoneinfo of a freshly booted machine
@@ -84,17 +86,21 @@ pub struct ShowArgs {
 /// What `show` shows.
 #[derive(Debug, Subcommand)]
 pub enum ShowWhat {
+    /// The file of an experiment that comes with the program
+    Experiment(ShowNamedArgs),
+    /// The file of a machine
+    Machine(ShowNamedArgs),
     /// Every switch of a policy, its value and what it decides
     Policy(ShowPolicyArgs),
+    /// Every parameter of a workload, its default and what it is, as a section of an experiment
+    Workload(ShowNamedArgs),
 }
 
-impl ShowWhat {
-    /// The format asked for.
-    pub(super) fn format(&self) -> Format {
-        match self {
-            ShowWhat::Policy(args) => args.format,
-        }
-    }
+/// A name to show.
+#[derive(Debug, Args)]
+pub struct ShowNamedArgs {
+    /// Its name
+    pub name: String,
 }
 
 /// `highwater show policy`.
@@ -106,6 +112,9 @@ pub struct ShowPolicyArgs {
     /// Only the switches that this one sets otherwise
     #[arg(long, value_name = "NAME|FILE")]
     pub against: Option<String>,
+    /// As the file to start another one from
+    #[arg(long, conflicts_with_all = ["against", "format"])]
+    pub toml: bool,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -154,6 +163,9 @@ pub struct CompareArgs {
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write there even if that replaces results
+    #[arg(long, requires = "out")]
+    pub force: bool,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -192,6 +204,19 @@ pub struct RunArgs {
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write there even if that replaces results
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+/// `highwater report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Directory that `compare --out` or `run --out` wrote
+    pub dir: PathBuf,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,

@@ -1,50 +1,36 @@
 //! `highwater compare` and `highwater run`: resolve names, run the cells, print tables.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use highwater_report::compare::{Options, RowSet, comparison};
-use highwater_report::render::{Format, json};
-use highwater_report::{Table, by_seed, duration, evidence, histogram, vmstat};
-use highwater_results::published::PublishedError;
-use highwater_results::store::Store;
-use highwater_results::{Document, TableKind};
+use highwater_report::render::Format;
+use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
+use highwater_results::{MachineFigures, Section};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs};
-use super::{CliError, Outcome, print};
+use super::{CliError, Outcome, print, report};
 use crate::error::InputError;
-use crate::experiment::{
-    self, Experiment, HostKind, MachineEntry, Progress, RunPlan, STUTTERP_ROWS, Workload,
-    WorkloadName, headline_table, published_tables, stalls_table,
-};
+use crate::experiment::{self, Experiment, HostKind, Progress, RunPlan};
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
+use crate::workload::Registry;
 
 /// Seed unless one is given.
 const DEFAULT_SEED: u64 = 1;
 
-/// Names and titles of the experiments that come with the program.
-pub(super) fn experiments() -> Vec<(String, String)> {
-    let all = experiment::embedded().unwrap_or_default();
-    all.into_iter().map(|e| (e.name, e.title)).collect()
-}
-
-/// Names of the workloads, with a line about each.
-pub(super) fn workloads() -> Vec<(String, String)> {
-    WorkloadName::ALL.iter().map(|w| (w.name().to_owned(), w.about().to_owned())).collect()
-}
-
 /// Runs an experiment.
-pub(super) fn run(args: &CompareCommand) -> Result<Outcome, CliError> {
+pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
     let CompareCommand { plan: args, histograms } = args;
-    finish(&plan(args)?, *histograms, args.out.as_deref(), args.format)
+    let out = Out::new(args.out.as_deref(), args.force);
+    finish(&plan(registry, args)?, *histograms, out.as_ref(), args.format)
 }
 
 /// What `compare` runs, with every name resolved.
-pub(super) fn plan(args: &CompareArgs) -> Result<RunPlan, CliError> {
-    let mut experiment = experiment_of(args)?;
+pub(super) fn plan(registry: &Registry, args: &CompareArgs) -> Result<RunPlan, CliError> {
+    let mut experiment = experiment_of(registry, args)?;
     let host = host_kind(args.host);
     let machines = machines(&mut experiment, &args.machine, host)?;
     let policies = policies(&experiment, &args.policies)?;
@@ -54,14 +40,14 @@ pub(super) fn plan(args: &CompareArgs) -> Result<RunPlan, CliError> {
 }
 
 /// The experiment that `compare` was asked for.
-pub(super) fn experiment_of(args: &CompareArgs) -> Result<Experiment, CliError> {
-    let mut experiment = load(&args.experiment)?;
+fn experiment_of(registry: &Registry, args: &CompareArgs) -> Result<Experiment, CliError> {
+    let mut experiment = Experiment::load(registry, &args.experiment)?;
+    let name = experiment.name.clone();
+    let refused = |option, which| CliError::new(format!("{option}: {name} has no {which} version"));
     if args.quick {
-        experiment = experiment.quick();
+        experiment = experiment.quick().ok_or_else(|| refused("--quick", "smaller"))?;
     } else if args.full {
-        let name = experiment.name.clone();
-        let refused = || CliError::new(format!("--full: {name} has no larger version"));
-        experiment = experiment.full().ok_or_else(refused)?;
+        experiment = experiment.full().ok_or_else(|| refused("--full", "larger"))?;
     }
     if let Some(iterations) = args.iterations {
         experiment.iterations = iterations;
@@ -70,8 +56,8 @@ pub(super) fn experiment_of(args: &CompareArgs) -> Result<Experiment, CliError> 
 }
 
 /// Runs one workload under one policy.
-pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
-    let mut experiment = experiment_of_workload(&args.workload)?;
+pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, CliError> {
+    let mut experiment = experiment_of_workload(registry, &args.workload)?;
     let host = host_kind(args.host);
     if host == HostKind::Sim {
         args.machine.require()?;
@@ -80,24 +66,21 @@ pub(super) fn run_one(args: &RunArgs) -> Result<Outcome, CliError> {
     let policies = policies(&experiment, std::slice::from_ref(&args.policy))?;
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
-    finish(&plan, args.histograms, args.out.as_deref(), args.format)
+    let out = Out::new(args.out.as_deref(), args.force);
+    finish(&plan, args.histograms, out.as_ref(), args.format)
 }
 
-/// The experiment that `run` makes of a workload.
-pub(super) fn experiment_of_workload(name: &str) -> Result<Experiment, CliError> {
-    let Some(workload) = WorkloadName::ALL.iter().find(|w| w.name() == name) else {
-        let known: Vec<_> = WorkloadName::ALL.iter().map(|w| w.name()).collect();
-        let known = known.join(", ");
+/// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
+fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment, CliError> {
+    let Some(entry) = registry.find(name) else {
+        let known = registry.names();
         return Err(CliError::new(format!("unknown workload \"{name}\"; there is {known}")));
     };
-    let mut experiment = load(workload.default_experiment())?;
-    experiment.name = workload.name().to_owned();
+    let Some(study) = entry.study else { return Ok(Experiment::of_job(entry.defaults())) };
+    let mut experiment = Experiment::load(registry, study)?;
+    entry.name.clone_into(&mut experiment.name);
     experiment.iterations = 1;
     Ok(experiment)
-}
-
-fn load(name: &str) -> Result<Experiment, CliError> {
-    Experiment::load(name).map_err(|error| CliError::new(error.to_string()))
 }
 
 const fn host_kind(arg: HostArg) -> HostKind {
@@ -117,7 +100,8 @@ fn machines(
     args: &MachineArgs,
     host: HostKind,
 ) -> Result<Vec<MachineFile>, CliError> {
-    if let (HostKind::Native, Some(reason)) = (host, experiment.workload.native_refusal()) {
+    let entry = experiment.job.entry();
+    if let (HostKind::Native, Some(reason)) = (host, entry.not_native) {
         return Err(CliError::new(format!("--host native: {reason}")));
     }
     let machines = match (args.resolve()?, host) {
@@ -148,11 +132,11 @@ fn machines(
             vec![machine]
         }
     };
-    let wanted = experiment.workload.cpus_needed();
+    let wanted = experiment.job.cpus_needed();
     for machine in &machines {
         let cpus = machine.machine.nr_cpus();
         if wanted > cpus {
-            let workload = experiment.workload.name().name();
+            let workload = entry.name;
             return Err(CliError::new(format!(
                 "machine {}: {workload} runs on CPU {}, but there are {cpus} CPUs",
                 machine.name,
@@ -161,7 +145,7 @@ fn machines(
         }
     }
     // Only machines of the experiment have published figures.
-    let known: Vec<MachineEntry> = experiment.machines.clone();
+    let known: Vec<MachineFigures> = experiment.machines.clone();
     experiment.machines =
         known.into_iter().filter(|e| machines.iter().any(|m| m.name == e.name)).collect();
     Ok(machines)
@@ -201,89 +185,63 @@ fn policies(
     Ok(policies)
 }
 
+/// Runs a plan and prints its report; with `out`, keeps the results.
 fn finish(
     plan: &RunPlan,
     histograms: bool,
-    out: Option<&std::path::Path>,
+    out: Option<&Out<'_>>,
     format: Format,
 ) -> Result<Outcome, CliError> {
-    let workload = &plan.experiment.workload;
-    if histograms && !matches!(workload, Workload::Stutterp(_)) {
-        let name = workload.name().name();
+    let entry = plan.experiment.job.entry();
+    if histograms && !entry.counts_delays {
+        let name = entry.name;
         return Err(CliError::new(format!("--histograms: {name} counts no delays")));
     }
+    // Before hours are spent on what cannot be kept.
+    let store = out.map(Out::create).transpose()?;
     let stop = stop_on_interrupt()?;
     let bar = Bar::new();
-    let mut document =
-        experiment::run(plan, &bar, &stop).map_err(|error| CliError::new(error.to_string()))?;
+    let mut document = experiment::run(plan, &bar, &stop)?;
     bar.0.finish_and_clear();
     document.command_line = command_line();
-    document.validate().map_err(|error| CliError::new(error.to_string()))?;
-    let tables = tables(plan, &document, histograms)?;
-    let text = match format {
-        Format::Json => json::document(&document, &tables),
-        _ => format.renderer().tables(&tables),
-    };
-    if let Some(dir) = out {
-        let failed = |error: highwater_results::store::StoreError| CliError::new(error.to_string());
-        let store = Store::create(dir).map_err(failed)?;
-        store.write_document(&document).map_err(failed)?;
-        store
-            .write_text("report.txt", &Format::Terminal.renderer().tables(&tables))
-            .map_err(failed)?;
+    if histograms {
+        // Before what the study is about, which is read last.
+        let at = document.sections.len().saturating_sub(1);
+        document.sections.insert(at, Section::Histograms);
     }
-    print(&text)?;
+    document.validate().map_err(|error| CliError::new(error.to_string()))?;
+    // First to the reader: a disk that is full takes the files, not the table.
+    print(&report::text(&document, format)?)?;
+    if let Some(store) = store {
+        let failed = |error: StoreError| CliError::new(error.to_string());
+        store.write_document(&document).map_err(failed)?;
+        let text = report::text(&document, Format::Terminal)?;
+        store.write_text("report.txt", &text).map_err(failed)?;
+    }
     Ok(Outcome::Done)
 }
 
-/// Everything to show: per machine the comparison, the published figures, what else was counted.
-fn tables(plan: &RunPlan, document: &Document, histograms: bool) -> Result<Vec<Table>, CliError> {
-    let is_stutterp = matches!(plan.experiment.workload, Workload::Stutterp(_));
-    let style = Options::default().style;
-    let mut tables = Vec::new();
-    for (machine, runs) in document.by_machine() {
-        let experiment = &plan.experiment;
-        let mut headline = None;
-        for metric in &document.metrics {
-            let rows = match metric.table {
-                TableKind::VariableTime if is_stutterp => {
-                    RowSet::Only(STUTTERP_ROWS.map(str::to_owned).to_vec())
-                }
-                _ => RowSet::Means,
-            };
-            tables.push(comparison(metric, &runs, &Options { rows, style }));
-            if is_stutterp && metric.table != TableKind::VariableTime {
-                continue;
-            }
-            tables.extend(published(published_tables(experiment, metric, machine, &runs))?);
-            headline = published(headline_table(experiment, metric, machine, &runs))?.or(headline);
-            if runs.len() > 1 && experiment.iterations > 1 {
-                tables.push(evidence::evidence(metric, &runs, style));
-            }
-            if runs.len() > 1 && metric.table == TableKind::VariableTime {
-                tables.push(by_seed::samples(metric, &runs, style));
-            }
-        }
-        tables.extend(published(experiment::claims_table(experiment, machine, &runs))?);
-        tables.push(duration::duration(&runs, style));
-        if is_stutterp {
-            let totals = by_seed::totals(&runs);
-            tables.extend(Some(totals).filter(|table| !table.rows.is_empty()));
-            tables.push(vmstat::vmstat(&runs, style));
-            tables.extend(published(stalls_table(experiment, machine, &runs))?);
-        } else {
-            tables.push(vmstat::brief(&runs, style));
-        }
-        if histograms {
-            tables.extend(histogram::all_side_by_side(&runs));
-        }
-        tables.extend(headline);
-    }
-    Ok(tables)
+/// Where results go.
+struct Out<'a> {
+    dir: &'a Path,
+    /// Whatever is there.
+    force: bool,
 }
 
-fn published<T>(result: Result<T, PublishedError>) -> Result<T, CliError> {
-    result.map_err(|error| CliError::new(error.to_string()))
+impl<'a> Out<'a> {
+    fn new(dir: Option<&'a Path>, force: bool) -> Option<Out<'a>> {
+        dir.map(|dir| Out { dir, force })
+    }
+
+    /// The directory, if it has no results that this run is not to replace.
+    fn create(&self) -> Result<Store, CliError> {
+        let dir = self.dir.display();
+        if !self.force && self.dir.join(DOCUMENT_FILE).exists() {
+            let reason = "there are results in it; --force replaces them";
+            return Err(CliError::new(format!("--out {dir}: {reason}")));
+        }
+        Store::create(self.dir).map_err(|error| CliError::new(error.to_string()))
+    }
 }
 
 /// The command without what does not change its results.

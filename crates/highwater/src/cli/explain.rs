@@ -12,18 +12,19 @@ use super::args::{CompareArgs, ExplainArgs, HostArg};
 use super::{CliError, Outcome, compare, print};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
+use crate::workload::Registry;
 
 /// Where `--folded` prints to stdout.
 const STDOUT: &str = "-";
 
 /// Explains an experiment, or what a directory holds.
-pub(super) fn run(args: &ExplainArgs) -> Result<Outcome, CliError> {
+pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, CliError> {
     let path = Path::new(&args.experiment);
-    let explanation = match source::of(&args.experiment)? {
-        source::Source::Experiment => measure(plan(args)?, args)?,
+    let explanation = match source::of(registry, &args.experiment)? {
+        source::Source::Experiment => measure(plan(registry, args)?, args)?,
         source::Source::Results(document) => {
             refuse_options(args, &[])?;
-            let mut plan = source::repeat(&document, path)?;
+            let mut plan = source::repeat(registry, &document, path)?;
             plan.experiment.iterations = iterations(args);
             plan.jobs = args.jobs.map_or_else(compare::default_jobs, usize::from);
             measure(plan, args)?
@@ -51,8 +52,8 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Outcome, CliError> {
 }
 
 /// What to run if an experiment was named: as `compare`.
-fn plan(args: &ExplainArgs) -> Result<RunPlan, CliError> {
-    compare::plan(&CompareArgs {
+fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
+    let args = CompareArgs {
         experiment: args.experiment.clone(),
         quick: args.quick,
         full: false,
@@ -63,8 +64,10 @@ fn plan(args: &ExplainArgs) -> Result<RunPlan, CliError> {
         machine: args.machine.clone(),
         policies: args.policies.clone(),
         out: None,
+        force: false,
         format: args.format,
-    })
+    };
+    compare::plan(registry, &args)
 }
 
 /// Once, unless told: one slow operation has one story.

@@ -3,31 +3,42 @@
 use highwater_report::{Layout, Table};
 
 use super::args::{ListArgs, ListKind};
-use super::{CliError, Outcome, compare, print};
+use super::{CliError, Outcome, print};
+use crate::experiment;
 use crate::machine_file::MachineFile;
 use crate::policy_file;
+use crate::workload::Registry;
 
 /// Lists what can be named.
-pub(super) fn run(args: &ListArgs) -> Result<Outcome, CliError> {
+pub(super) fn run(registry: &Registry, args: &ListArgs) -> Result<Outcome, CliError> {
     let all = [ListKind::Experiments, ListKind::Machines, ListKind::Policies, ListKind::Workloads];
     let wanted = all.into_iter().filter(|kind| args.what.is_none_or(|what| what == *kind));
-    let tables: Vec<_> = wanted.map(table).collect::<Result<_, _>>()?;
+    let tables: Vec<_> = wanted.map(|kind| table(registry, kind)).collect::<Result<_, _>>()?;
     print(&args.format.renderer().tables(&tables))?;
     Ok(Outcome::Done)
 }
 
-fn table(kind: ListKind) -> Result<Table, CliError> {
+fn table(registry: &Registry, kind: ListKind) -> Result<Table, CliError> {
     let (title, rows) = match kind {
-        ListKind::Experiments => ("experiments", compare::experiments()),
+        ListKind::Experiments => ("experiments", experiments(registry)?),
         ListKind::Machines => ("machines", machines()?),
         ListKind::Policies => ("policies", policy_file::all()),
-        ListKind::Workloads => ("workloads", compare::workloads()),
+        ListKind::Workloads => ("workloads", workloads(registry)),
     };
     let mut table = Table::new(title, &["name", "about"], Vec::new(), Layout::Fitted);
     for (name, about) in &rows {
         table.push(&[name, about], Vec::new());
     }
     Ok(table)
+}
+
+fn experiments(registry: &Registry) -> Result<Vec<(String, String)>, CliError> {
+    Ok(experiment::embedded(registry)?.into_iter().map(|e| (e.name, e.title)).collect())
+}
+
+fn workloads(registry: &Registry) -> Vec<(String, String)> {
+    let about = |entry: &crate::workload::Entry| (entry.name.to_owned(), entry.about.to_owned());
+    registry.entries().iter().map(about).collect()
 }
 
 fn machines() -> Result<Vec<(String, String)>, CliError> {

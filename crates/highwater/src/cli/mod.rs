@@ -10,6 +10,7 @@ mod explain;
 mod list;
 mod proc;
 mod replay;
+mod report;
 mod show;
 
 use std::io::{self, Write};
@@ -22,7 +23,7 @@ pub use args::Cli;
 use args::Command;
 
 use crate::error::{InputError, one_line};
-use crate::experiment::Experiment;
+use crate::workload::{Entry, Registry, RunError};
 
 /// How a command ended that did what it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +55,25 @@ impl From<InputError> for CliError {
     }
 }
 
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> CliError {
+        CliError::new(error.to_string())
+    }
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    main_with(&[])
+}
+
+/// The same with more workloads than come with the program: what a program of its own calls.
+pub fn main_with(workloads: &[Entry]) -> ExitCode {
+    let registry = Registry::with(workloads);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match run(cli.command) {
+    match run(&registry, cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Disagrees) => ExitCode::from(1),
         // Whoever read our output has seen enough.
@@ -72,13 +85,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<Outcome, CliError> {
+fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
     match command {
-        Command::List(args) => list::run(&args),
-        Command::Show(args) => show::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Run(args) => compare::run_one(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::List(args) => list::run(registry, &args),
+        Command::Show(args) => show::run(registry, &args),
+        Command::Compare(args) => compare::run(registry, &args),
+        Command::Run(args) => compare::run_one(registry, &args),
+        Command::Explain(args) => explain::run(registry, &args),
+        Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Zoneinfo(args) => proc::run(proc::File::Zoneinfo, &args),
         Command::Buddyinfo(args) => proc::run(proc::File::Buddyinfo, &args),
@@ -86,15 +100,6 @@ fn run(command: Command) -> Result<Outcome, CliError> {
         Command::Vmstat(args) => proc::run(proc::File::Vmstat, &args),
         Command::Check(args) => check::run(&args),
         Command::Bench(args) => bench::run(&args),
-    }
-}
-
-/// The experiment that a `compare` or `run` command runs; none for other commands.
-pub(crate) fn experiment_of(cli: &Cli) -> Result<Option<Experiment>, CliError> {
-    match &cli.command {
-        Command::Compare(args) => compare::experiment_of(&args.plan).map(Some),
-        Command::Run(args) => compare::experiment_of_workload(&args.workload).map(Some),
-        _ => Ok(None),
     }
 }
 

@@ -5,20 +5,45 @@ use highwater_report::{Layout, Table};
 
 use super::args::{ShowArgs, ShowWhat};
 use super::{CliError, Outcome, print};
+use crate::experiment;
+use crate::machine_file::MachineFile;
 use crate::policy_file;
+use crate::workload::Registry;
 
 /// Shows one of what `list` lists, in full.
-pub(super) fn run(args: &ShowArgs) -> Result<Outcome, CliError> {
-    let table = match &args.what {
+pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliError> {
+    let text = match &args.what {
+        ShowWhat::Experiment(named) => {
+            let unknown = || {
+                let reason = "not one that comes with the program";
+                CliError::new(format!("experiment \"{}\": {reason}", named.name))
+            };
+            experiment::embedded_text(&named.name).ok_or_else(unknown)?.to_owned()
+        }
+        ShowWhat::Machine(named) => MachineFile::load(&named.name)?.definition().definition,
+        ShowWhat::Workload(named) => {
+            let known = registry.names();
+            let (name, entry) = (&named.name, registry.find(&named.name));
+            let unknown =
+                || CliError::new(format!("unknown workload \"{name}\"; there is {known}"));
+            entry.ok_or_else(unknown)?.template()
+        }
         ShowWhat::Policy(policy) => {
             let shown = policy_file::load(&policy.name)?;
-            match &policy.against {
+            let table = match &policy.against {
+                None if policy.toml => return toml(&shown),
                 None => all(&shown),
                 Some(other) => differences(&policy_file::load(other)?, &shown),
-            }
+            };
+            policy.format.renderer().tables(&[table])
         }
     };
-    print(&args.what.format().renderer().tables(&[table]))?;
+    print(&text)?;
+    Ok(Outcome::Done)
+}
+
+fn toml(policy: &Policy) -> Result<Outcome, CliError> {
+    print(&policy_file::to_toml(policy))?;
     Ok(Outcome::Done)
 }
 

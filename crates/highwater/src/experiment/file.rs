@@ -1,14 +1,16 @@
 //! Experiment files: TOML, embedded or given by path.
 
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer};
-use thiserror::Error;
+use highwater_results::{Definition, Document, MachineFigures};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::beside::{Beside, StallEntry};
-use super::netperf::{NetperfQuick, NetperfSection};
-use super::stutterp::{NOT_NATIVE, StutterpChange, StutterpSection};
-use super::unmap::{UnmapQuick, UnmapSection};
+use crate::error::InputError;
+use crate::workload::{Bytes, Entry, Job, JobError, Registry};
 
 /// The experiments that come with the program: file name and text.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -20,55 +22,8 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("003-unmap-accessed.toml", include_str!("../../../../experiments/003-unmap-accessed.toml")),
 ];
 
-/// Where an experiment runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostKind {
-    /// Virtual time.
-    Sim,
-    /// Threads and memory of this computer.
-    Native,
-}
-
-impl HostKind {
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HostKind::Sim => "sim",
-            HostKind::Native => "native",
-        }
-    }
-}
-
-/// Why there is no such experiment.
-#[derive(Debug, Error)]
-pub enum ExperimentError {
-    /// Not a known name, and no file.
-    #[error("experiment \"{name}\": not one of {known}, and no such file")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// The file cannot be read.
-    #[error("{file}: {reason}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The system's words.
-        reason: std::io::Error,
-    },
-    /// The file is not an experiment.
-    #[error("{file}:{line}: {problem}")]
-    Invalid {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// Field and reason.
-        problem: String,
-    },
-}
+/// Versions of an experiment that a file may have besides its own.
+const SIZES: [&str; 2] = ["quick", "full"];
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -83,123 +38,49 @@ pub struct Experiment {
     pub native: Option<NativeShape>,
     /// Policies, the baseline first.
     pub policies: Vec<PolicyEntry>,
-    /// Machines.
-    pub machines: Vec<MachineEntry>,
+    /// Machines, with what was published of each.
+    pub machines: Vec<MachineFigures>,
     /// What runs, with its parameters.
-    pub workload: Workload,
-    /// What `--quick` changes.
-    quick: ChangeSection,
-    /// What `--full` changes; none: there is no larger version.
-    full: Option<ChangeSection>,
+    pub job: Arc<dyn Job>,
+    /// As `--quick` and `--full` run it; none: there is no such version.
+    sizes: [Option<Size>; SIZES.len()],
 }
 
-/// The file as it is written.
+/// What another size of an experiment differs in.
+#[derive(Clone, Debug)]
+struct Size {
+    iterations: u32,
+    /// Machines in the place of the others, in their order; none: the same.
+    machines: Vec<String>,
+    job: Arc<dyn Job>,
+}
+
+/// The file as it is written, without the tables of parameters.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields)]
 struct Raw {
     name: String,
     title: String,
-    workload: WorkloadName,
-    iterations: u32,
+    #[serde(rename = "workload")]
+    _workload: String,
+    iterations: Spanned<u32>,
     native: Option<NativeShape>,
-    #[serde(rename = "policy")]
+    #[serde(rename = "policy", default)]
     policies: Vec<PolicyEntry>,
-    #[serde(rename = "machine")]
-    machines: Vec<MachineEntry>,
-    netperf_tcp: Option<NetperfSection>,
-    unmap: Option<UnmapSection>,
-    stutterp: Option<StutterpSection>,
-    quick: ChangeSection,
-    full: Option<ChangeSection>,
+    #[serde(rename = "machine", default)]
+    machines: Vec<MachineFigures>,
+    quick: Option<Change>,
+    full: Option<Change>,
 }
 
-/// A workload with its parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Workload {
-    /// [`super::netperf`].
-    NetperfTcp(NetperfSection),
-    /// [`super::stutterp`].
-    Stutterp(StutterpSection),
-    /// [`super::unmap`].
-    Unmap(UnmapSection),
-}
-
-impl Workload {
-    /// Which one it is.
-    pub const fn name(&self) -> WorkloadName {
-        match self {
-            Workload::NetperfTcp(_) => WorkloadName::NetperfTcp,
-            Workload::Stutterp(_) => WorkloadName::Stutterp,
-            Workload::Unmap(_) => WorkloadName::Unmap,
-        }
-    }
-
-    /// Why it does not run natively; none: it does.
-    pub const fn native_refusal(&self) -> Option<&'static str> {
-        match self {
-            Workload::NetperfTcp(_) | Workload::Unmap(_) => None,
-            Workload::Stutterp(_) => Some(NOT_NATIVE),
-        }
-    }
-
-    /// CPUs that a machine must have.
-    pub fn cpus_needed(&self) -> usize {
-        match self {
-            Workload::NetperfTcp(n) => usize::from(n.sender_cpu.max(n.receiver_cpu)) + 1,
-            Workload::Stutterp(_) | Workload::Unmap(_) => 1,
-        }
-    }
-}
-
-/// Workloads that experiments can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkloadName {
-    /// [`highwater_workloads::netperf`].
-    NetperfTcp,
-    /// [`highwater_workloads::stutterp`].
-    Stutterp,
-    /// [`highwater_workloads::unmap`].
-    Unmap,
-}
-
-impl WorkloadName {
-    /// Every workload.
-    pub const ALL: &'static [WorkloadName] =
-        &[WorkloadName::NetperfTcp, WorkloadName::Stutterp, WorkloadName::Unmap];
-
-    /// One line about it.
-    pub const fn about(self) -> &'static str {
-        match self {
-            WorkloadName::NetperfTcp => {
-                "netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another"
-            }
-            WorkloadName::Stutterp => {
-                "latency of mapping memory while writers fill the page cache and hogs the rest"
-            }
-            WorkloadName::Unmap => {
-                "processes unmap young file pages; then a stream of file data, and the pages again"
-            }
-        }
-    }
-
-    /// The experiment whose parameters a single run uses.
-    pub const fn default_experiment(self) -> &'static str {
-        match self {
-            WorkloadName::NetperfTcp => "002-pcp-high-order",
-            WorkloadName::Stutterp => "001-reclaim-throttle",
-            WorkloadName::Unmap => "003-unmap-accessed",
-        }
-    }
-
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WorkloadName::NetperfTcp => "netperf-tcp",
-            WorkloadName::Stutterp => "stutterp",
-            WorkloadName::Unmap => "unmap",
-        }
-    }
+/// What `--quick` or `--full` changes besides parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    /// Seeds per policy and machine.
+    iterations: Spanned<u32>,
+    /// Machines in the place of the others, in their order.
+    machines: Option<Spanned<Vec<String>>>,
 }
 
 /// A policy of an experiment.
@@ -212,64 +93,6 @@ pub struct PolicyEntry {
     pub label: String,
 }
 
-/// A machine of an experiment, with what was published of it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MachineEntry {
-    /// Name or file.
-    pub name: String,
-    /// Published tables to set beside ours: one, or a list.
-    #[serde(default, deserialize_with = "one_or_more")]
-    pub published: Vec<String>,
-    /// Published histograms of hottest frames, by policy.
-    #[serde(default)]
-    pub hottest: Vec<String>,
-    /// Published single figures to set beside ours.
-    #[serde(default)]
-    pub claims: Vec<ClaimEntry>,
-    /// What the study is about, figure by figure.
-    #[serde(default)]
-    pub beside: Vec<Beside>,
-    /// Published delays of throttled tasks.
-    #[serde(default)]
-    pub stalls: Vec<StallEntry>,
-}
-
-/// A published figure and what of ours it is about.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClaimEntry {
-    /// The study.
-    pub study: String,
-    /// Line of the study's text; with the unit it names one figure.
-    pub line: u32,
-    /// Its unit.
-    pub unit: String,
-    /// The operation of ours, under the baseline policy.
-    pub operation: String,
-    /// What our mean is multiplied by to get the published unit.
-    #[serde(default = "one")]
-    pub factor: f64,
-}
-
-/// A text alone, or a list of them.
-fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected the name of a published table, or a list of names")]
-    enum OneOrMore {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match OneOrMore::deserialize(deserializer)? {
-        OneOrMore::One(name) => vec![name],
-        OneOrMore::More(names) => names,
-    })
-}
-
-const fn one() -> f64 {
-    1.0
-}
-
 /// Size of native runs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -280,39 +103,25 @@ pub struct NativeShape {
     pub cpus: u16,
 }
 
-/// What `--quick` or `--full` changes.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct ChangeSection {
-    /// Seeds per policy and machine.
-    iterations: u32,
-    /// Machines in the place of the others, in their order.
-    #[serde(default)]
-    machines: Vec<String>,
-    netperf_tcp: Option<NetperfQuick>,
-    unmap: Option<UnmapQuick>,
-    stutterp: Option<StutterpChange>,
-}
-
-/// A number of bytes written as `256K`, `8G`, or plainly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Bytes(pub u64);
-
-impl TryFrom<String> for Bytes {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Bytes, String> {
-        crate::size::parse_size(&text).map(Bytes)
-    }
-}
-
-/// Every embedded experiment.
+/// Every embedded experiment whose workload the registry has.
 ///
 /// # Errors
 /// Never for the program as released: a test parses them all.
-pub fn embedded() -> Result<Vec<Experiment>, ExperimentError> {
-    EMBEDDED.iter().map(|(file, text)| Experiment::parse(file, text)).collect()
+pub fn embedded(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
+    EMBEDDED.iter().map(|(file, text)| Experiment::parse(registry, file, text)).collect()
+}
+
+/// The text of an embedded experiment, by its name or its number alone.
+pub fn embedded_text(name: &str) -> Option<&'static str> {
+    find_embedded(name).map(|(_, text)| text)
+}
+
+fn find_embedded(name: &str) -> Option<(&'static str, &'static str)> {
+    let is_it = |file: &str| {
+        let stem = file.trim_end_matches(".toml");
+        stem == name || stem.split('-').next() == Some(name)
+    };
+    EMBEDDED.iter().find(|(file, _)| is_it(file)).copied()
 }
 
 impl Experiment {
@@ -320,183 +129,296 @@ impl Experiment {
     ///
     /// # Errors
     /// If there is none, or it is not valid.
-    pub fn load(name: &str) -> Result<Experiment, ExperimentError> {
-        for (file, text) in EMBEDDED {
-            let stem = file.trim_end_matches(".toml");
-            if stem == name || stem.split('-').next() == Some(name) {
-                return Experiment::parse(file, text);
-            }
+    pub fn load(registry: &Registry, name: &str) -> Result<Experiment, InputError> {
+        if let Some((file, text)) = find_embedded(name) {
+            return Experiment::parse(registry, file, text);
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") || path.exists() {
             let text = std::fs::read_to_string(path)
-                .map_err(|reason| ExperimentError::Unreadable { file: name.to_owned(), reason })?;
-            return Experiment::parse(name, &text);
+                .map_err(|error| InputError::whole(name, error.to_string()))?;
+            return Experiment::parse(registry, name, &text);
         }
         let known: Vec<_> = EMBEDDED.iter().map(|(f, _)| f.trim_end_matches(".toml")).collect();
-        Err(ExperimentError::Unknown { name: name.to_owned(), known: known.join(", ") })
+        let reason = format!("not one of {}, and no such file", known.join(", "));
+        Err(InputError::whole(format!("experiment \"{name}\""), reason))
     }
 
-    fn parse(file: &str, text: &str) -> Result<Experiment, ExperimentError> {
-        let invalid = |line: usize, problem: String| ExperimentError::Invalid {
-            file: file.to_owned(),
-            line,
-            problem,
+    /// An experiment of one workload alone, as it is.
+    pub(crate) fn of_job(job: Arc<dyn Job>) -> Experiment {
+        let entry = job.entry();
+        Experiment {
+            name: entry.name.to_owned(),
+            title: entry.about.to_owned(),
+            iterations: 1,
+            native: None,
+            policies: Vec::new(),
+            machines: Vec::new(),
+            job,
+            sizes: [None, None],
+        }
+    }
+
+    /// The experiment that results are of. Its policies and machines are theirs.
+    ///
+    /// # Errors
+    /// Says what of the workload's definition is no good.
+    pub(crate) fn of_document(
+        registry: &Registry,
+        document: &Document,
+    ) -> Result<Experiment, String> {
+        let Definition { name, definition, .. } = &document.workload;
+        let known = registry.names();
+        let entry = registry
+            .find(name)
+            .ok_or_else(|| format!("unknown workload \"{name}\"; there is {known}"))?;
+        let source = Source { file: name, text: definition };
+        let table = DeTable::parse(definition).map_err(|error| source.toml(&error).to_string())?;
+        let job = source.job(entry, table).map_err(|error| error.to_string())?;
+        Ok(Experiment {
+            name: document.experiment.clone(),
+            title: document.title.clone(),
+            iterations: document.iterations,
+            machines: document.published.clone(),
+            ..Experiment::of_job(job)
+        })
+    }
+
+    /// Reads an experiment from the text of a file.
+    ///
+    /// # Errors
+    /// Names file, line and field.
+    pub fn parse(registry: &Registry, file: &str, text: &str) -> Result<Experiment, InputError> {
+        let source = Source { file, text };
+        let parsed = DeTable::parse(text).map_err(|error| source.toml(&error))?;
+        let span = parsed.span();
+        let mut root = parsed.into_inner();
+        let entry = source.entry(registry, &root)?;
+        // Parameters are the workload's to read: each size has its own over those of the experiment.
+        let params = take_table(&mut root, entry.name);
+        let overlays = SIZES.map(|size| match root.get_mut(size).map(Spanned::get_mut) {
+            Some(DeValue::Table(change)) => take_table(change, entry.name),
+            _ => None,
+        });
+        let root = Spanned::new(span, DeValue::Table(root));
+        let raw = Raw::deserialize(ValueDeserializer::from(root)).map_err(|e| source.toml(&e))?;
+        source.check(&raw)?;
+
+        let params = params.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
+        let job = source.job(entry, params.clone())?;
+        let [quick, full] = overlays;
+        let size = |change: Option<Change>,
+                    overlay: Option<Spanned<DeTable<'_>>>|
+         -> Result<_, InputError> {
+            let Some(change) = change else { return Ok(None) };
+            let job = match overlay {
+                Some(overlay) => source.job(entry, overlaid(params.clone(), overlay))?,
+                None => Arc::clone(&job),
+            };
+            let machines = change.machines.map(Spanned::into_inner).unwrap_or_default();
+            Ok(Some(Size { iterations: change.iterations.into_inner(), machines, job }))
         };
-        let raw: Raw = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = 1 + text[..at.min(text.len())].matches('\n').count();
-            invalid(line, error.message().replace('\n', " "))
-        })?;
-        let experiment = raw.experiment().map_err(|section| {
-            invalid(1, format!("[{section}]: missing; the parameters of the workload"))
-        })?;
-        match experiment.problem() {
-            Some((section, field, reason)) => {
-                Err(invalid(line_of(text, section, field), format!("{field}: {reason}")))
-            }
-            None => Ok(experiment),
-        }
+        let sizes = [size(raw.quick, quick)?, size(raw.full, full)?];
+        Ok(Experiment {
+            name: raw.name,
+            title: raw.title,
+            iterations: raw.iterations.into_inner(),
+            native: raw.native,
+            policies: raw.policies,
+            machines: raw.machines,
+            job,
+            sizes,
+        })
     }
 
-    /// The first field that cannot be, the section where it may be, and why.
-    fn problem(&self) -> Option<(&'static str, &'static str, &'static str)> {
-        let anywhere = |(field, reason)| ("", field, reason);
-        if let Some(problem) = self.shape_problem() {
-            return Some(anywhere(problem));
-        }
-        match &self.workload {
-            Workload::NetperfTcp(n) => n.problem(self.quick.netperf_tcp.as_ref()).map(anywhere),
-            Workload::Unmap(u) => u.problem(self.quick.unmap.as_ref()).map(anywhere),
-            Workload::Stutterp(s) => {
-                let quick = self.quick.stutterp.as_ref();
-                let full = self.full.as_ref().and_then(|full| full.stutterp.as_ref());
-                [("[stutterp]", None), ("[quick.stutterp]", quick), ("[full.stutterp]", full)]
-                    .into_iter()
-                    .find_map(|(section, change)| {
-                        s.problem(change).map(|(field, reason)| (section, field, reason))
-                    })
-            }
-        }
-    }
-
-    /// The same of what all workloads have.
-    fn shape_problem(&self) -> Option<(&'static str, &'static str)> {
-        let changes = [Some(&self.quick), self.full.as_ref()];
-        if self.iterations == 0 || changes.iter().flatten().any(|c| c.iterations == 0) {
-            Some(("iterations", "must be at least 1"))
-        } else if self.policies.is_empty() {
-            Some(("[[policy]]", "an experiment needs at least one policy"))
-        } else if self.machines.is_empty() {
-            Some(("[[machine]]", "an experiment needs at least one machine"))
-        } else if changes
-            .iter()
-            .flatten()
-            .any(|c| !c.machines.is_empty() && c.machines.len() != self.machines.len())
-        {
-            Some(("machines", "one for each machine of the experiment"))
-        } else {
-            None
-        }
-    }
-
-    /// The experiment as `--quick` runs it.
+    /// The experiment as `--quick` runs it; none if it has no smaller version.
     #[must_use]
-    pub fn quick(self) -> Experiment {
-        let change = self.quick.clone();
-        self.changed(change)
+    pub fn quick(self) -> Option<Experiment> {
+        let [quick, _] = self.sizes.clone();
+        Some(self.changed(quick?))
     }
 
     /// The experiment as `--full` runs it; none if it has no larger version.
     #[must_use]
     pub fn full(self) -> Option<Experiment> {
-        let change = self.full.clone()?;
-        Some(self.changed(change))
+        let [_, full] = self.sizes.clone();
+        Some(self.changed(full?))
     }
 
-    fn changed(mut self, change: ChangeSection) -> Experiment {
-        self.iterations = change.iterations;
-        for (machine, name) in self.machines.iter_mut().zip(change.machines) {
+    fn changed(mut self, size: Size) -> Experiment {
+        self.iterations = size.iterations;
+        for (machine, name) in self.machines.iter_mut().zip(size.machines) {
             machine.name = name;
         }
-        match &mut self.workload {
-            Workload::NetperfTcp(n) => change.netperf_tcp.iter().for_each(|c| n.apply(c)),
-            Workload::Stutterp(s) => change.stutterp.iter().for_each(|c| s.apply(c)),
-            Workload::Unmap(u) => change.unmap.iter().for_each(|c| u.apply(c)),
-        }
+        self.job = size.job;
         self
     }
 }
 
-impl Raw {
-    /// The experiment, or the name of the section that its workload misses.
-    fn experiment(self) -> Result<Experiment, &'static str> {
-        let workload = match self.workload {
-            WorkloadName::NetperfTcp => {
-                Workload::NetperfTcp(self.netperf_tcp.ok_or("netperf-tcp")?)
-            }
-            WorkloadName::Stutterp => Workload::Stutterp(self.stutterp.ok_or("stutterp")?),
-            WorkloadName::Unmap => Workload::Unmap(self.unmap.ok_or("unmap")?),
-        };
-        Ok(Experiment {
-            name: self.name,
-            title: self.title,
-            iterations: self.iterations,
-            native: self.native,
-            policies: self.policies,
-            machines: self.machines,
-            workload,
-            quick: self.quick,
-            full: self.full,
-        })
+/// Takes a table out of another one; what is no table stays, to be told as what should not be there.
+fn take_table<'a>(from: &mut DeTable<'a>, name: &str) -> Option<Spanned<DeTable<'a>>> {
+    let is_table = from.get(name).is_some_and(|value| value.get_ref().is_table());
+    let value = is_table.then(|| from.remove(name)).flatten()?;
+    let span = value.span();
+    match value.into_inner() {
+        DeValue::Table(table) => Some(Spanned::new(span, table)),
+        _ => None,
     }
 }
 
-/// The line of a field, from 1: in its section if that has it, else wherever it comes first.
-fn line_of(text: &str, section: &str, field: &str) -> usize {
-    let before = |line: &str, end: char| line.split(end).next().unwrap_or(line).trim().to_owned();
-    let starts =
-        |(_, line): &(usize, &str)| before(line, '=') == field || before(line, '#') == field;
-    let lines = || text.lines().enumerate();
-    let from = lines().find(|(_, line)| before(line, '#') == section).map_or(0, |(at, _)| at + 1);
-    let mut of_section =
-        lines().skip(from).take_while(|(_, line)| !line.trim_start().starts_with('['));
-    of_section.find(starts).or_else(|| lines().find(starts)).map_or(1, |(at, _)| at + 1)
+/// A table with the values of another one over its own. Each keeps the place that it was written at.
+fn overlaid<'a>(
+    mut table: Spanned<DeTable<'a>>,
+    overlay: Spanned<DeTable<'a>>,
+) -> Spanned<DeTable<'a>> {
+    for (key, value) in overlay.into_inner() {
+        // The key too: it says where.
+        table.get_mut().remove(key.get_ref().as_ref());
+        table.get_mut().insert(key, value);
+    }
+    table
+}
+
+/// A file's text, for errors that name a place in it.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn toml(&self, error: &toml::de::Error) -> InputError {
+        InputError::toml(self.file, self.text, error)
+    }
+
+    fn at(&self, span: Range<usize>, field: &str, reason: impl Into<String>) -> InputError {
+        InputError::at(self.file, self.text, span, field, reason)
+    }
+
+    /// The workload that an experiment names.
+    fn entry(&self, registry: &Registry, root: &DeTable<'_>) -> Result<Entry, InputError> {
+        let Some(name) = root.get("workload") else {
+            return Err(self.at(0..0, "workload", "missing; what is to run"));
+        };
+        let wrong = |reason: String| self.at(name.span(), "workload", reason);
+        let text = name.get_ref().as_str().ok_or_else(|| wrong("expected a name".to_owned()))?;
+        registry.find(text).ok_or_else(|| {
+            wrong(format!("unknown workload \"{text}\"; there is {}", registry.names()))
+        })
+    }
+
+    /// What of the values cannot be.
+    fn check(&self, raw: &Raw) -> Result<(), InputError> {
+        let changes = [&raw.quick, &raw.full];
+        let of_sizes = changes.iter().copied().flatten().map(|change| &change.iterations);
+        for iterations in [&raw.iterations].into_iter().chain(of_sizes) {
+            if *iterations.get_ref() == 0 {
+                return Err(self.at(iterations.span(), "iterations", "must be at least 1"));
+            }
+        }
+        if raw.policies.is_empty() {
+            return Err(self.at(0..0, "[[policy]]", "an experiment needs at least one policy"));
+        }
+        if raw.machines.is_empty() {
+            return Err(self.at(0..0, "[[machine]]", "an experiment needs at least one machine"));
+        }
+        for machines in changes.iter().filter_map(|change| change.as_ref()?.machines.as_ref()) {
+            if machines.get_ref().len() != raw.machines.len() {
+                let reason = "one for each machine of the experiment";
+                return Err(self.at(machines.span(), "machines", reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// The workload with parameters that were written in this file.
+    fn job(&self, entry: Entry, table: Spanned<DeTable<'_>>) -> Result<Arc<dyn Job>, InputError> {
+        let places = table.clone();
+        entry.job(table).map_err(|error| match error {
+            JobError::Toml(error) => self.toml(&error),
+            JobError::Value(key, reason) => {
+                let place = places.get_ref().get_key_value(key.as_str());
+                let span = place.map_or_else(|| places.span(), |(key, _)| key.span());
+                self.at(span, &key, reason)
+            }
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Experiment, InputError> {
+        Experiment::parse(&Registry::default(), "e.toml", text)
+    }
+
     #[test]
     fn embedded_experiments_are_valid_and_found_by_number() {
-        assert_eq!(embedded().unwrap().len(), EMBEDDED.len());
-        assert_eq!(Experiment::load("002").unwrap().name, "002-pcp-high-order");
-        assert_eq!(Experiment::load("002-pcp-high-order").unwrap().policies.len(), 3);
-        assert!(matches!(Experiment::load("999"), Err(ExperimentError::Unknown { .. })));
+        let registry = Registry::default();
+        assert_eq!(embedded(&registry).unwrap().len(), EMBEDDED.len());
+        let load = |name| Experiment::load(&registry, name);
+        assert_eq!(load("002").unwrap().name, "002-pcp-high-order");
+        assert_eq!(load("002-pcp-high-order").unwrap().policies.len(), 3);
+        let unknown = load("999").unwrap_err().to_string();
+        assert!(unknown.starts_with("experiment \"999\": not one of 001-"), "{unknown}");
     }
 
     #[test]
     fn mistakes_name_line_and_field() {
-        let (file, good) = EMBEDDED[1];
+        let (_, good) = EMBEDDED[1];
         let error = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");
-            Experiment::parse(file, &good.replacen(from, to, 1)).unwrap_err().to_string()
+            parse(&good.replacen(from, to, 1)).unwrap_err().to_string()
         };
-        assert!(error("iterations = 5", "iterations = 0").contains("iterations: must be"));
+        let line = |of: &str| 1 + good[..good.find(of).unwrap()].matches('\n').count();
+        let wrong = error("iterations = 5", "iterations = 0");
+        let at = line("iterations = 5");
+        assert_eq!(wrong, format!("e.toml:{at}: iterations: must be at least 1"));
         assert!(error("title", "titel").contains("titel"));
         assert!(error("\"256M\"", "\"256Q\"").contains("256Q"));
         let same = error("receiver-cpu = 1", "receiver-cpu = 0");
-        assert!(same.contains("receiver-cpu: sender and receiver"), "{same}");
+        let at = line("receiver-cpu = 1");
+        assert_eq!(
+            same,
+            format!("e.toml:{at}: receiver-cpu: sender and receiver run on different CPUs")
+        );
+        let other = error("workload = \"netperf-tcp\"", "workload = \"netprf\"");
+        assert!(other.contains("unknown workload \"netprf\"; there is netperf-tcp, "), "{other}");
+    }
+
+    #[test]
+    fn sizes_are_overlays_and_their_mistakes_have_their_own_lines() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"unmap\"\niterations = 2\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\n\
+                    [unmap]\nrounds = 7\nhot = 0.2\n\
+                    [quick]\niterations = 1\n[quick.unmap]\nrounds = 3\n";
+        let experiment = parse(text).unwrap();
+        let params = |e: &Experiment| e.job.definition().definition;
+        assert!(params(&experiment).contains("rounds = 7\nhot = 0.2\ncold = 1.2\n"));
+        assert!(experiment.clone().full().is_none());
+        let quick = experiment.quick().unwrap();
+        assert_eq!(quick.iterations, 1);
+        assert!(params(&quick).contains("rounds = 3\nhot = 0.2\n"), "{}", params(&quick));
+        let wrong = |from: &str, to: &str| parse(&text.replace(from, to)).unwrap_err().to_string();
+        assert_eq!(wrong("rounds = 3", "rounds = 0"), "e.toml:16: rounds: must be at least 1");
+        assert_eq!(wrong("rounds = 7", "rounds = 0"), "e.toml:11: rounds: must be at least 1");
+        assert!(wrong("rounds = 3", "rouns = 3").starts_with("e.toml:16: rouns: unknown field"));
+        assert!(wrong("[quick.unmap]", "[quick.stutterp]").starts_with("e.toml:15: "));
+        // Neither size nor parameters have to be there.
+        let (short, _) = text.split_once("[unmap]").unwrap();
+        let defaults = parse(short).unwrap();
+        assert!(params(&defaults).contains("rounds = 20\n"));
+        assert!(defaults.quick().is_none());
     }
 
     #[test]
     fn one_published_table_or_several() {
-        let (file, good) = EMBEDDED[1];
+        let (_, good) = EMBEDDED[1];
         let of = |published: &str| {
             let from = good.lines().find(|line| line.starts_with("published = ")).unwrap();
             let text = good.replacen(from, &format!("published = {published}"), 1);
-            Experiment::parse(file, &text).map(|e| e.machines[0].published.clone())
+            parse(&text).map(|e| e.machines[0].published.clone())
         };
         assert_eq!(of("\"a\"").unwrap(), ["a"]);
         assert_eq!(of("[\"a\", \"b\"]").unwrap(), ["a", "b"]);
@@ -504,11 +426,13 @@ mod tests {
         assert!(error.contains("name of a published table"), "{error}");
     }
 
+    /// What a workload does by itself is what its study does.
     #[test]
-    fn a_field_is_looked_for_in_its_own_section_first() {
-        let text = "a = 1\n[one]\nb = 1\n[two]\nb = 2\na = 3\n";
-        assert_eq!(line_of(text, "[two]", "b"), 5);
-        assert_eq!(line_of(text, "[one]", "a"), 1);
-        assert_eq!((line_of(text, "", "b"), line_of(text, "[two]", "c")), (3, 1));
+    fn defaults_are_the_studies() {
+        let registry = Registry::default();
+        for entry in registry.entries() {
+            let study = Experiment::load(&registry, entry.study.unwrap()).unwrap();
+            assert_eq!(study.job.definition(), entry.defaults().definition());
+        }
     }
 }

@@ -8,9 +8,10 @@ use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{Definition, Document, Run, SeedTotals};
 
-use super::file::{Experiment, HostKind, Workload};
-use super::outcome::{Outcome, RunError, add_histogram};
+use super::file::Experiment;
 use crate::machine_file::MachineFile;
+use crate::workload::outcome::add_histogram;
+use crate::workload::{HostKind, Outcome, RunError, Unit};
 
 /// What to run, with every name resolved.
 #[derive(Clone, Debug)]
@@ -31,18 +32,8 @@ pub struct RunPlan {
     pub explain: Option<usize>,
 }
 
-/// One policy on one machine with one seed.
-#[derive(Clone, Copy, Debug)]
-pub struct Cell<'a> {
-    /// The machine.
-    pub machine: &'a MachineFile,
-    /// The policy.
-    pub policy: &'a Policy,
-    /// The seed: the same for every policy of an iteration.
-    pub seed: u64,
-    /// Of [`RunPlan::explain`].
-    pub explain: Option<usize>,
-}
+/// One policy on one machine with one seed: the first of its units.
+type Cell<'a> = Unit<'a>;
 
 /// Told about every finished unit of work: a cell, or a part of one.
 pub trait Progress: Sync {
@@ -100,7 +91,8 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     for machine in &plan.machines {
         for seed in seeds(plan) {
             for (policy, _) in &plan.policies {
-                cells.push(Cell { machine, policy, seed, explain: plan.explain });
+                let (host, explain) = (plan.host, plan.explain);
+                cells.push(Unit { machine, policy, seed, host, part: 0, explain });
             }
         }
     }
@@ -109,20 +101,9 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
 
 /// Units of work of the cells: which cell, which part of it.
 fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
-    let parts = |cell: &Cell<'_>| match &plan.experiment.workload {
-        Workload::NetperfTcp(_) | Workload::Unmap(_) => 1,
-        Workload::Stutterp(section) => section.parts(cell),
-    };
+    let parts = |cell: &Cell<'_>| plan.experiment.job.units(cell.machine);
     let of_cell = |(at, cell)| (0..parts(cell)).map(move |part| (at, part));
     cells.iter().enumerate().flat_map(of_cell).collect()
-}
-
-fn run_unit(plan: &RunPlan, cell: &Cell<'_>, part: usize) -> Result<Outcome, RunError> {
-    match &plan.experiment.workload {
-        Workload::NetperfTcp(section) => section.run(cell, plan.host),
-        Workload::Stutterp(section) => section.run(cell, plan.host, part),
-        Workload::Unmap(section) => section.run(cell, plan.host),
-    }
 }
 
 /// Runs every cell; their outcomes in plan order.
@@ -145,7 +126,7 @@ fn run_cells(
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = run_unit(plan, &cells[cell], part);
+            let result = plan.experiment.job.run(&Unit { part, ..cells[cell] });
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = slots[index].lock() {
                 *slot = Some(result);
@@ -177,13 +158,13 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     let experiment = &plan.experiment;
     let version = env!("CARGO_PKG_VERSION");
     let mut document = Document::new(version, &experiment.name, plan.host.name(), plan.seed);
-    document.metrics = match &experiment.workload {
-        Workload::NetperfTcp(section) => section.metrics(),
-        Workload::Stutterp(section) => {
-            section.metrics(plan.machines.iter().map(|machine| machine.machine.nr_cpus()))
-        }
-        Workload::Unmap(section) => section.metrics(),
-    };
+    document.title.clone_from(&experiment.title);
+    document.workload = experiment.job.definition();
+    document.iterations = experiment.iterations;
+    document.metrics = experiment.job.metrics(&plan.machines);
+    document.sections = experiment.job.sections(&document.metrics);
+    document.published_policies = experiment.policies.iter().map(|p| p.name.clone()).collect();
+    document.published.clone_from(&experiment.machines);
     document.machines = plan.machines.iter().map(MachineFile::definition).collect();
     document.policies = plan
         .policies
@@ -195,7 +176,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
         })
         .collect();
     // Delays of all seeds together say more; page frames of another boot are other frames.
-    let pools = matches!(experiment.workload, Workload::Stutterp(_));
+    let pools = experiment.job.entry().counts_delays;
     let mut outcomes = outcomes.into_iter();
     for machine in &plan.machines {
         let of = |(policy, label): &(Policy, String)| Run::new(&machine.name, &policy.name, label);

@@ -17,7 +17,7 @@ use highwater_sim::engine::Sim;
 use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
 use highwater_sim::lock::LockStats;
 
-use crate::experiment::RunError;
+use crate::workload::RunError;
 
 /// Percentiles between which operations are added up; all of them come first.
 const BANDS: [(f64, f64); 5] =

@@ -9,30 +9,30 @@
 //! `highwater-report` prints them.
 
 pub(crate) mod ledger;
-pub(crate) mod source;
+pub mod source;
 
 use std::sync::atomic::AtomicBool;
 
 use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
 
-use crate::cli::CliError;
 use crate::experiment::{Progress, RunPlan, run_explained};
+use crate::workload::RunError;
 
 /// Runs a plan and says where the time went; every sum in it is exact.
 ///
 /// # Errors
 /// If a cell fails, or its host books no time.
-pub(crate) fn explain(
+pub fn explain(
     plan: &RunPlan,
     command_line: Vec<String>,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> Result<Explanation, CliError> {
-    let (document, runs) =
-        run_explained(plan, progress, stop).map_err(|error| CliError::new(error.to_string()))?;
+) -> Result<Explanation, RunError> {
+    let (document, runs) = run_explained(plan, progress, stop)?;
     if runs.is_empty() {
         let (name, host) = (&document.experiment, &document.host);
-        return Err(CliError::new(format!("{name}: on host {host} no time is booked by cause")));
+        let reason = format!("{name}: on host {host} no time is booked by cause");
+        return Err(RunError::Unexplained(reason));
     }
     let explanation = Explanation {
         schema: EXPLAIN_SCHEMA.to_owned(),
@@ -45,6 +45,6 @@ pub(crate) fn explain(
         policies: document.policies,
         runs,
     };
-    explanation.validate().map_err(|error| CliError::new(format!("the ledger: {error}")))?;
+    explanation.validate().map_err(|error| RunError::Ledger(error.to_string()))?;
     Ok(explanation)
 }

@@ -1,27 +1,25 @@
 //! What there is to explain: an experiment, the results of a run, or an explanation that is there
 //! already.
 //!
-//! Results hold the machines and policies with every figure, and the seed: what those names mean today does
-//! not matter. Which experiment it was, how long and how large, is in the command line: an experiment that was
-//! a file is read again from there, and has to be what it was.
+//! Results hold the machines and policies with every figure, the workload with every parameter, and the seed:
+//! what those names mean today does not matter.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::Parser;
 use highwater_results::Document;
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{DOCUMENT_FILE, read_document};
 
-use crate::cli::{self, CliError};
 use crate::error::{InputError, one_line};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
+use crate::workload::Registry;
 
 /// What a name on the command line stands for.
-pub(crate) enum Source {
+pub enum Source {
     /// Not a directory: an experiment.
     Experiment,
     /// A directory that `compare --out` or `run --out` wrote.
@@ -34,12 +32,12 @@ pub(crate) enum Source {
 ///
 /// # Errors
 /// If it is a directory without results, or they are no good.
-pub(crate) fn of(name: &str) -> Result<Source, InputError> {
+pub fn of(registry: &Registry, name: &str) -> Result<Source, InputError> {
     let path = Path::new(name);
     let is_known = |experiment: &Experiment| {
         experiment.name == name || experiment.name.split('-').next() == Some(name)
     };
-    if !path.is_dir() || experiment::embedded().unwrap_or_default().iter().any(is_known) {
+    if !path.is_dir() || experiment::embedded(registry).unwrap_or_default().iter().any(is_known) {
         return Ok(Source::Experiment);
     }
     let file = path.join(EXPLAIN_FILE);
@@ -80,8 +78,12 @@ fn parse(file: &str, text: &str) -> Result<Explanation, InputError> {
 /// The run that results are of, to be run again.
 ///
 /// # Errors
-/// If they name what is not there any more.
-pub(crate) fn repeat(document: &Document, path: &Path) -> Result<RunPlan, CliError> {
+/// If a definition in them cannot be read, or the workload is not registered.
+pub fn repeat(
+    registry: &Registry,
+    document: &Document,
+    path: &Path,
+) -> Result<RunPlan, InputError> {
     let file = path.join(DOCUMENT_FILE).display().to_string();
     let wrong = |field: &str, reason: String| InputError {
         file: file.clone(),
@@ -89,14 +91,12 @@ pub(crate) fn repeat(document: &Document, path: &Path) -> Result<RunPlan, CliErr
         field: Some(field.to_owned()),
         reason,
     };
-    let command = cli::Cli::try_parse_from(&document.command_line)
-        .map_err(|error| wrong("command_line", one_line(&error.to_string())))?;
-    let Some(experiment) = cli::experiment_of(&command)? else {
-        let reason = "neither compare nor run".to_owned();
-        return Err(wrong("command_line", reason).into());
+    let host = match document.host.as_str() {
+        "native" => HostKind::Native,
+        _ => HostKind::Sim,
     };
-    let is_native = document.host == HostKind::Native.name();
-    let host = if is_native { HostKind::Native } else { HostKind::Sim };
+    let experiment =
+        Experiment::of_document(registry, document).map_err(|reason| wrong("workload", reason))?;
     let machines = document
         .machines
         .iter()
@@ -109,7 +109,7 @@ pub(crate) fn repeat(document: &Document, path: &Path) -> Result<RunPlan, CliErr
         policies.push((policy_file::parse(&policy.name, &policy.definition)?, label));
     }
     if machines.is_empty() || policies.is_empty() {
-        return Err(wrong("machines, policies", "none to run".to_owned()).into());
+        return Err(wrong("machines, policies", "none to run".to_owned()));
     }
     let seed = document.seed;
     Ok(RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None })

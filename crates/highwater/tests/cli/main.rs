@@ -5,6 +5,7 @@ mod check;
 mod explain;
 mod proc;
 mod replay;
+mod report;
 mod show;
 
 use std::path::{Path, PathBuf};

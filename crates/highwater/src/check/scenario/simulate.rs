@@ -16,7 +16,7 @@ use highwater_workloads::scenario::{Ground, Moment, Scenario};
 use super::super::machine::{self, System};
 use super::Step;
 use crate::error::InputError;
-use crate::experiment::snapshot;
+use crate::workload::outcome::snapshot;
 
 /// Seeds of the disks' jitter and the program's random numbers: a step may end while kswapd is at work,
 /// in a real machine and in the model, and one run says little about how far it got.

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 
-use highwater_core::audit::check_kernel;
 use highwater_core::config::Policy;
 use highwater_core::host::{HZ, Host};
 use highwater_core::kernel::Error;
@@ -24,7 +23,9 @@ use highwater_workloads::stutterp::{
 use super::super::machine::{self, System};
 use super::Observed;
 use crate::error::InputError;
-use crate::experiment::{KSWAPD, snapshot, stall_context};
+use crate::workload::harness;
+use crate::workload::outcome::snapshot;
+use crate::workload::stutterp::{KSWAPD, stall_context};
 
 /// Chaos has many outcomes, and a few say little about them: some runs throttle nobody.
 const SEEDS: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -34,10 +35,6 @@ const BLOCK_BYTES: u64 = PAGE_SIZE as u64;
 const SLEEP_NS: u64 = 5_000_000;
 /// The hogs' sleep between two sweeps.
 const HOG_SLEEP_JIFFIES: u64 = HZ / 2;
-/// Ten seconds.
-const SETTLE_JIFFIES: u64 = 10 * HZ;
-/// Most seconds that the disks get to end what they have.
-const QUIET_SECONDS_MAX: u32 = 3600;
 
 type Worker<T> = JoinHandle<Result<T, Error>>;
 
@@ -99,24 +96,8 @@ fn run(
     let latencies = workers.end().map_err(|error| failed(format!("a worker failed: {error}")))?;
     let counters = clock.take().ok_or_else(|| failed("the clock was lost".to_owned()))?;
 
-    let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
-        // Flushers and kswapd end what they are doing, and slow disks what is left in their queues.
-        cx.host.sleep_jiffies(SETTLE_JIFFIES);
-        let is_busy = || kernel.block.devices.iter().any(|device| device.in_flight() > 0);
-        for _ in 0..QUIET_SECONDS_MAX {
-            if !is_busy() {
-                break;
-            }
-            cx.host.sleep_jiffies(HZ);
-        }
-        check_kernel(kernel, cx).map(drop).map_err(|error| error.to_string())
-    });
-    machine.run().map_err(|error| failed(error.to_string()))?;
-    match auditor.take() {
-        Some(Ok(())) => {}
-        Some(Err(broken)) => return Err(failed(format!("audit after the run: {broken}"))),
-        None => return Err(failed("the audit was lost".to_owned())),
-    }
+    harness::settle_and_audit(&mut machine, |_, _| {})
+        .map_err(|error| failed(error.to_string()))?;
     let mut observed = seen.take();
     observed.counters = counters;
     observed.latency_ms = within(&latencies, seconds);

@@ -1,77 +1,65 @@
-//! The unmap workload of an experiment (study 003).
+//! The unmap workload (study 003).
 
 mod native;
 mod sim;
 
-use highwater_results::{Better, Counters, Metric, TableKind};
+use highwater_results::{Better, Metric, TableKind};
 use highwater_workloads::unmap::{Aftermath, RoundTimes};
-use serde::Deserialize;
 
-use super::file::HostKind;
-use super::outcome::{Outcome, RunError};
-use super::runner::Cell;
+use super::{HostKind, Outcome, RunError, Unit, Workload};
+use crate::machine_file::MachineFile;
+use crate::params;
 
 /// Most processes that may unmap at once.
 const PROCESSES_MAX: usize = 64;
 /// Most pages each of them maps: 1 GiB.
 const PAGES_MAX: u32 = 1 << 18;
 
-/// Parameters.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct UnmapSection {
-    /// Pages each process maps and unmaps.
-    pub pages: u32,
-    /// Numbers of processes.
-    pub processes: Vec<usize>,
-    /// Timed unmaps of each kind, per number of processes.
-    pub rounds: u32,
-    /// Size of the mapped file of the second part, a fraction of memory.
-    pub hot: f64,
-    /// Size of the file that streams past.
-    pub cold: f64,
+params! {
+    /// Parameters.
+    pub struct UnmapParams {
+        /// Pages each process maps and unmaps.
+        pages: u32 = 512, |p| (1..=PAGES_MAX).contains(&p.pages) => "must be between 1 and 262144";
+        /// Numbers of processes that unmap at the same moment, each a file of its own.
+        processes: Vec<usize> = vec![1, 2, 4, 8],
+            |p| !p.processes.is_empty() && p.processes.iter().all(|n| (1..=PROCESSES_MAX).contains(n))
+                => "each number is between 1 and 64";
+        /// Timed unmaps of each kind, per number of processes.
+        rounds: u32 = 20, |p| p.rounds > 0 => "must be at least 1";
+        /// Size of the mapped file of the second part, a fraction of memory.
+        hot: f64 = 0.3, |p| is_share(p.hot) && p.hot <= 0.6
+            => "must be above 0 and at most 0.6: the file has to fit memory";
+        /// Size of the file that streams past.
+        cold: f64 = 1.2, |p| is_share(p.cold) => "must be above 0 and at most 4";
+    }
 }
 
-/// What `--quick` changes.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct UnmapQuick {
-    /// Timed unmaps of each kind, per number of processes.
-    rounds: u32,
+fn is_share(value: f64) -> bool {
+    value.is_finite() && value > 0.0 && value <= 4.0
 }
 
-impl UnmapSection {
-    /// The first field that cannot be, and why.
-    pub(super) fn problem(
-        &self,
-        quick: Option<&UnmapQuick>,
-    ) -> Option<(&'static str, &'static str)> {
-        let processes = 1..=PROCESSES_MAX;
-        let share = |value: f64| value.is_finite() && value > 0.0 && value <= 4.0;
-        if !(1..=PAGES_MAX).contains(&self.pages) {
-            Some(("pages", "must be between 1 and 262144"))
-        } else if self.processes.is_empty() || !self.processes.iter().all(|n| processes.contains(n))
-        {
-            Some(("processes", "each number is between 1 and 64"))
-        } else if self.rounds == 0 || quick.is_some_and(|q| q.rounds == 0) {
-            Some(("rounds", "must be at least 1"))
-        } else if !share(self.hot) || self.hot > 0.6 {
-            Some(("hot", "must be above 0 and at most 0.6: the file has to fit memory"))
-        } else if !share(self.cold) {
-            Some(("cold", "must be above 0 and at most 4"))
-        } else {
-            None
+/// Processes unmap young file pages (study 003).
+#[derive(Debug)]
+pub struct Unmap;
+
+impl Workload for Unmap {
+    type Params = UnmapParams;
+
+    const NAME: &'static str = "unmap";
+    const ABOUT: &'static str =
+        "processes unmap young file pages; then a stream of file data, and the pages again";
+    const STUDY: Option<&'static str> = Some("003-unmap-accessed");
+
+    fn run(params: &UnmapParams, unit: &Unit<'_>) -> Result<Outcome, RunError> {
+        match unit.host {
+            HostKind::Sim => sim::run(unit, params),
+            HostKind::Native => native::run(unit, params),
         }
     }
 
-    pub(super) fn apply(&mut self, quick: &UnmapQuick) {
-        self.rounds = quick.rounds;
-    }
-
-    /// The tables to make.
-    pub(super) fn metrics(&self) -> Vec<Metric> {
+    fn metrics(params: &UnmapParams, _: &[MachineFile]) -> Vec<Metric> {
         let over_processes =
-            |stem: &str| self.processes.iter().map(|n| format!("{stem}-{n}")).collect::<Vec<_>>();
+            |stem: &str| params.processes.iter().map(|n| format!("{stem}-{n}")).collect::<Vec<_>>();
         let mut times = Metric::new("unmap", "microseconds", Better::Lower, TableKind::Multi);
         times.operations = over_processes("first");
         times.operations.extend(over_processes("again"));
@@ -94,14 +82,6 @@ impl UnmapSection {
         let mut again = Metric::new("remap", "milliseconds", Better::Lower, TableKind::Multi);
         again.operations = vec!["remap".to_owned()];
         vec![times, share, lock, pages, again]
-    }
-
-    /// Runs one cell.
-    pub(super) fn run(&self, cell: &Cell<'_>, host: HostKind) -> Result<Outcome, RunError> {
-        match host {
-            HostKind::Sim => sim::run(cell, self),
-            HostKind::Native => native::run(cell, self),
-        }
     }
 }
 
@@ -149,9 +129,4 @@ fn samples(unmapped: &[Unmapped], after: &Aftermath) -> Vec<(String, f64)> {
     push("major-faults".to_owned(), after.major_faults as f64);
     push("remap".to_owned(), after.again_ns as f64 / 1e6);
     samples
-}
-
-/// Counters of the whole cell.
-fn difference(before: &Counters, after: &Counters) -> Counters {
-    Counters::difference(before, after)
 }

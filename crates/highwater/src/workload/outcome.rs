@@ -1,14 +1,11 @@
-//! What one cell leaves: samples, counters, block uses.
+//! What a unit of work leaves: samples, counters, histograms, times.
 
-use highwater_core::Kernel;
 use highwater_core::config::MachineError;
-use highwater_core::host::{CpuId, Cx, Devices, Host};
+use highwater_core::host::Host;
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{Counters, Histogram, Times};
-use highwater_workloads::netperf::NetperfError;
-use highwater_workloads::unmap::UnmapError;
 use thiserror::Error;
 
 /// Why a cell failed.
@@ -26,14 +23,13 @@ pub enum RunError {
     #[error("{0}")]
     Costs(String),
     /// The workload failed.
-    #[error("netperf-tcp: {0}")]
-    Netperf(#[from] NetperfError),
-    /// The workload failed.
-    #[error("unmap: {0}")]
-    Unmap(#[from] UnmapError),
-    /// The workload failed.
-    #[error("stutterp: {0}")]
-    Stutterp(highwater_core::kernel::Error),
+    #[error("{workload}: {reason}")]
+    Workload {
+        /// Its name.
+        workload: &'static str,
+        /// What it says.
+        reason: String,
+    },
     /// The simulation got stuck or a task panicked.
     #[error("simulation: {0}")]
     Stuck(String),
@@ -46,12 +42,22 @@ pub enum RunError {
     /// Time without a cause.
     #[error("the ledger: {0}")]
     Ledger(String),
+    /// The host books no time by cause.
+    #[error("{0}")]
+    Unexplained(String),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Result of one cell.
+impl RunError {
+    /// A workload failed.
+    pub fn of(workload: &'static str, reason: impl ToString) -> RunError {
+        RunError::Workload { workload, reason: reason.to_string() }
+    }
+}
+
+/// Result of one unit of work, or of several put together.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Operation and value.
@@ -70,7 +76,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Adds the outcome of the cell's next unit of work.
-    pub(super) fn append(&mut self, other: Outcome) {
+    pub(crate) fn append(&mut self, other: Outcome) {
         self.samples.extend(other.samples);
         for histogram in other.histograms {
             add_histogram(&mut self.histograms, histogram);
@@ -92,7 +98,7 @@ impl Outcome {
 }
 
 /// Adds a histogram to that of the same event and context, or to the list.
-pub(super) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
+pub(crate) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
     let same =
         |h: &&mut Histogram| h.event == new.event && h.context == new.context && h.name == new.name;
     match all.iter_mut().find(same) {
@@ -102,7 +108,7 @@ pub(super) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
 }
 
 /// All counters of a machine, by name, as `/proc/vmstat` shows them.
-pub(crate) fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
+pub fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
     let mut counters = Counters::default();
     for &item in ZoneStat::ALL {
         let sum: u64 = memory.populated_zones().map(|z| z.stats.read_exact(item as usize)).sum();
@@ -120,22 +126,4 @@ pub(crate) fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
         counters.add(event.name(), memory.events.read(event) as i64);
     }
     counters
-}
-
-/// Proves the same of a whole kernel in which nothing is under way: frames, lists, page tables, files,
-/// swap, counters.
-pub(super) fn audit_kernel<H: Devices>(kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Result<(), RunError> {
-    match highwater_core::audit::check_kernel(kernel, cx) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(RunError::Audit(error.to_string())),
-    }
-}
-
-/// Proves that every frame is where it belongs.
-pub(super) fn audit<H: Host>(host: &H, memory: &PageAllocator<H>) -> Result<(), RunError> {
-    let cx = Cx::new(host, CpuId(0));
-    match highwater_core::audit::check(memory, &cx) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(RunError::Audit(error.to_string())),
-    }
 }

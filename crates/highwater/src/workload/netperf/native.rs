@@ -1,4 +1,4 @@
-//! One cell on threads and memory of this computer.
+//! One unit on threads and memory of this computer.
 
 use std::thread;
 
@@ -6,39 +6,41 @@ use highwater_core::host::CpuId;
 use highwater_core::page_alloc::NoRelief;
 use highwater_native::{NativeMachine, NativeOptions};
 use highwater_results::{Counters, Times};
-use highwater_workloads::netperf::{Flow, Receiver, Sender};
+use highwater_workloads::netperf::{Flow, NetperfError, Receiver, Sender};
 
-use super::super::outcome::{Outcome, RunError, audit, snapshot};
-use super::super::runner::Cell;
-use super::{NetperfSection, hottest, throughput};
+use super::super::harness::audit;
+use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::{Unit, Workload};
+use super::{Netperf, NetperfParams, hottest, throughput};
 use crate::explain::ledger;
 
 /// Maps the memory, boots it, and runs sender and receiver as threads.
-pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, RunError> {
-    let machine = &cell.machine.machine;
-    let timed = cell.explain.is_some();
+pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, RunError> {
+    let machine = &unit.machine.machine;
+    let timed = unit.explain.is_some();
     let options = NativeOptions {
         lock_statistics: timed,
         lock_hold_times: timed,
         ..NativeOptions::default()
     };
-    let native = NativeMachine::boot(machine, cell.policy, &options)
+    let native = NativeMachine::boot(machine, unit.policy, &options)
         .map_err(|error| RunError::Native(error.to_string()))?;
     let memory = &native.alloc;
     let before = snapshot(memory);
-    let plan = section.plan();
+    let plan = params.plan();
     let flow = Flow::new(&native.host, plan.socket_buffer);
 
+    let failed = |error: NetperfError| RunError::of(Netperf::NAME, error);
     let enter = |cpu: u16| native.enter(CpuId(cpu)).map_err(|e| RunError::Native(e.to_string()));
     let start = std::time::Instant::now();
     let (sent, received) = thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Result<_, RunError> {
-            let task = enter(section.receiver_cpu)?;
-            Ok(Receiver { memory, flow: &flow, plan: &plan }.run(&task.cx)?)
+            let task = enter(params.receiver_cpu)?;
+            Receiver { memory, flow: &flow, plan: &plan }.run(&task.cx).map_err(failed)
         });
-        let sent = enter(section.sender_cpu).and_then(|task| {
+        let sent = enter(params.sender_cpu).and_then(|task| {
             let sender = Sender { memory, relief: &NoRelief, flow: &flow, plan: &plan };
-            Ok(sender.run(&task.cx)?)
+            sender.run(&task.cx).map_err(failed)
         });
         let received = receiver
             .join()
@@ -48,7 +50,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
     let (sent, received) = (sent?, received?);
     let elapsed_ns = start.elapsed().as_nanos() as u64;
 
-    let explained = ledger::close_native(&native.host, cell.explain);
+    let explained = ledger::close_native(&native.host, unit.explain);
     let counters = Counters::difference(&before, &snapshot(memory));
     audit(&native.host, memory)?;
     let samples = throughput(&plan, &sent, &received);

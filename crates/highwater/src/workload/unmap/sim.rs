@@ -1,51 +1,42 @@
-//! One cell on the simulated machine.
+//! One unit on the simulated machine.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::host::{CpuId, Cx, HZ, Host};
+use highwater_core::host::CpuId;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec};
 use highwater_core::sync::order::LockClass;
-use highwater_results::Times;
+use highwater_results::{Counters, Times};
 use highwater_sim::disk::DiskSpec;
-use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
+use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
-use highwater_sim::machine::{MachineConfig, SimMachine};
+use highwater_sim::machine::SimMachine;
 use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, UnmapError, aftermath};
 
-use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
-use super::super::runner::Cell;
-use super::{UnmapSection, Unmapped, difference, pages_of, samples};
-use crate::explain::ledger;
+use super::super::harness::{self, Timed, finished, run_to_end, timed};
+use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::{Unit, Workload};
+use super::{Unmap, UnmapParams, Unmapped, pages_of, samples};
 
-/// Ten seconds.
-const SETTLE_JIFFIES: u64 = 10 * HZ;
 /// The files' disk.
 const DATA: DeviceId = DeviceId(0);
 
-type Timed<T> = (T, TaskTimes);
 type Rounds = Timed<Result<Vec<RoundTimes>, UnmapError>>;
 
 /// Boots the machine and runs both parts.
-pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, RunError> {
-    let costs = cell.machine.costs().map_err(RunError::Costs)?;
-    let shape = &cell.machine.machine;
-    let mut config = MachineConfig::new(shape.clone(), costs, cell.policy.clone());
-    let managed: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
-    let hot_pages = pages_of(section.hot, managed);
-    let cold_pages = pages_of(section.cold, managed);
-    let most = section.processes.iter().copied().max().unwrap_or(1) as u64;
-    let disk_pages = most * u64::from(section.pages) + hot_pages + cold_pages;
+pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunError> {
+    let mut config = harness::config(unit)?;
+    let managed = harness::managed_pages(unit);
+    let hot_pages = pages_of(params.hot, managed);
+    let cold_pages = pages_of(params.cold, managed);
+    let most = params.processes.iter().copied().max().unwrap_or(1) as u64;
+    let disk_pages = most * u64::from(params.pages) + hot_pages + cold_pages;
     config.disks = vec![DiskSpec::nvme("data", disk_pages)];
-    config.seed = cell.seed;
     config.tracing = Tracing { digest: true, sink: None };
-    let name = &cell.machine.name;
-    let mut machine = SimMachine::boot(config)
-        .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
-    ledger::open(machine.sim(), cell.explain);
+    let mut machine = harness::boot(unit, config)?;
     let before = snapshot(&machine.kernel.mem);
 
     let mut next_page = 0;
@@ -62,31 +53,25 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
         machine.kernel.create_file(&machine.outside(), spec)
     };
     let files: Vec<Arc<File<SimHost>>> =
-        (0..most).map(|_| file(&machine, u64::from(section.pages))).collect();
+        (0..most).map(|_| file(&machine, u64::from(params.pages))).collect();
     let (hot, cold) = (file(&machine, hot_pages), file(&machine, cold_pages));
 
     let mut times = Times::default();
     let mut unmapped = Vec::new();
-    for &processes in &section.processes {
-        unmapped.push(unmap(&mut machine, section, processes, &files, &mut times)?);
+    for &processes in &params.processes {
+        unmapped.push(unmap(&mut machine, params, processes, &files, &mut times)?);
     }
     let task = machine.spawn_task("stream", Placement::Anywhere, move |cx, kernel| {
         timed(cx, || aftermath(kernel, cx, &hot, &cold))
     });
     run_to_end(&mut machine)?;
-    let after = finished(&task, &mut times)??;
+    let after = finished(&task, &mut times)?.map_err(failed)?;
 
     times.elapsed_ns = machine.sim().now_ns();
-    let explained = ledger::close(machine.sim(), cell.explain)?;
-    let counters = difference(&before, &snapshot(&machine.kernel.mem));
+    let explained = harness::explained(&machine, unit)?;
+    let counters = Counters::difference(&before, &snapshot(&machine.kernel.mem));
     let digest = machine.digest().value();
-    let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
-        // Flushers and kswapd end what they are doing.
-        cx.host.sleep_jiffies(SETTLE_JIFFIES);
-        audit_kernel(kernel, cx)
-    });
-    run_to_end(&mut machine)?;
-    auditor.take().ok_or_else(|| RunError::Stuck("the audit left no result".to_owned()))??;
+    harness::settle_and_audit(&mut machine, |_, _| {})?;
     let samples = samples(&unmapped, &after);
     Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest, explained })
 }
@@ -94,7 +79,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
 /// Lets `processes` processes unmap at once, one on each CPU as far as there are CPUs.
 fn unmap(
     machine: &mut SimMachine,
-    section: &UnmapSection,
+    params: &UnmapParams,
     processes: usize,
     files: &[Arc<File<SimHost>>],
     times: &mut Times,
@@ -104,7 +89,7 @@ fn unmap(
     let tasks: Vec<JoinHandle<Rounds>> = (0..processes)
         .map(|process| {
             let (file, barrier) = (Arc::clone(&files[process]), Rc::clone(&barrier));
-            let (pages, rounds) = (section.pages, section.rounds);
+            let (pages, rounds) = (params.pages, params.rounds);
             let placement = Placement::Pinned(CpuId((process % nr_cpus) as u16));
             let name = format!("unmap/{process}");
             machine.spawn_task(name, placement, move |cx, kernel: &Rc<Kernel<SimHost>>| {
@@ -118,7 +103,7 @@ fn unmap(
     run_to_end(machine)?;
     let mut all = Vec::new();
     for task in &tasks {
-        all.push(finished(task, times)??);
+        all.push(finished(task, times)?.map_err(failed)?);
     }
     Ok(Unmapped { processes, times: all, has_waits: true })
 }
@@ -129,24 +114,6 @@ fn lru_waits(host: &SimHost) -> u64 {
     all.iter().filter(|stats| stats.name == LockClass::Lru.name()).map(|stats| stats.wait_ns).sum()
 }
 
-/// Runs a body and says what time its task has used.
-fn timed<T>(cx: &Cx<'_, SimHost>, body: impl FnOnce() -> T) -> Timed<T> {
-    let result = body();
-    let sim = cx.host.sim();
-    sim.sync();
-    let times = sim.current().and_then(|me| sim.task_times(me)).unwrap_or_default();
-    (result, times)
-}
-
-fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
-    machine.run().map_err(|error| RunError::Stuck(error.to_string()))
-}
-
-/// A task's result; its times are added up.
-fn finished<T>(task: &JoinHandle<Timed<T>>, times: &mut Times) -> Result<T, RunError> {
-    let lost = || RunError::Stuck("a task left no result".to_owned());
-    let (result, used) = task.take().ok_or_else(lost)?;
-    times.user_ns += used.user_ns;
-    times.system_ns += used.system_ns;
-    Ok(result)
+fn failed(error: UnmapError) -> RunError {
+    RunError::of(Unmap::NAME, error)
 }

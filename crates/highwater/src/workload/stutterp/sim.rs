@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::host::{Cx, HZ, Host};
+use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, PageFlags};
 use highwater_core::page_alloc::Gfp;
@@ -13,28 +13,25 @@ use highwater_core::page_cache::{File, FileSpec};
 use highwater_core::swap::SwapSpec;
 use highwater_results::Times;
 use highwater_sim::disk::DiskSpec;
-use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
+use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
-use highwater_sim::machine::{MachineConfig, SimKernel, SimMachine};
+use highwater_sim::machine::{SimKernel, SimMachine};
 use highwater_workloads::stutterp::{
     Chooser, Hog, HogHabit, Latency, Reader, Step, Stop, Writer, WriterHabit, worker_seed,
 };
 
-use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
-use super::super::runner::Cell;
+use super::super::harness::{self, Timed, lost, run_to_end, timed};
+use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::{Unit, Workload};
 use super::stalls::Stalls;
-use super::{FilesPerWriter, StutterpSection};
-use crate::explain::ledger;
+use super::{FilesPerWriter, Stutterp, StutterpParams};
 
 /// The disk of files and swap.
 const DISK: DeviceId = DeviceId(0);
-/// Ten seconds.
-const SETTLE_JIFFIES: u64 = 10 * HZ;
 /// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB
 /// (rules/benchmarks#stutterp-scaled).
 const READER_SHARE: u64 = 80;
 
-type Timed<T> = (T, TaskTimes);
 type Worker<T> = JoinHandle<Timed<Result<T, Error>>>;
 type Files = Vec<Arc<File<SimHost>>>;
 
@@ -49,45 +46,41 @@ struct Ended {
 
 /// Boots a machine and runs the step with `workers` workers.
 pub(super) fn run(
-    cell: &Cell<'_>,
-    section: &StutterpSection,
+    unit: &Unit<'_>,
+    params: &StutterpParams,
     workers: u32,
 ) -> Result<Outcome, RunError> {
-    let shape = &cell.machine.machine;
-    let memory_pages: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
-    let step = section.step(workers, memory_pages, &shape.tunables);
-    let disk = Disk::new(cell, section, &step, memory_pages)?;
-    run_on(disk, cell, section, step, memory_pages)
+    let shape = &unit.machine.machine;
+    let memory_pages = harness::managed_pages(unit);
+    let step = params.step(workers, memory_pages, &shape.tunables);
+    let disk = Disk::new(unit, params, &step, memory_pages)?;
+    run_on(disk, unit, params, step, memory_pages)
 }
 
 fn run_on(
     disk: Disk,
-    cell: &Cell<'_>,
-    section: &StutterpSection,
+    unit: &Unit<'_>,
+    params: &StutterpParams,
     step: Step,
     memory_pages: u64,
 ) -> Result<Outcome, RunError> {
-    let costs = cell.machine.costs().map_err(RunError::Costs)?;
-    let mut config = MachineConfig::new(cell.machine.machine.clone(), costs, cell.policy.clone());
+    let mut config = harness::config(unit)?;
     config.disks = disk.disks;
     config.swap = disk.swap;
     // Steps are different runs, the same ones under every policy.
-    config.seed = cell.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    config.seed = unit.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seed = config.seed;
     let stalls = Stalls::default();
     config.tracing = Tracing { digest: false, sink: Some(stalls.sink()) };
-    let name = &cell.machine.name;
-    let mut machine = SimMachine::boot(config)
-        .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
+    let mut machine = harness::boot(unit, config)?;
     stalls.watch(machine.sim());
-    ledger::open(machine.sim(), cell.explain);
 
     let plan = Plan {
         step,
-        files: make_files(&machine, section, &step, disk.first_page),
-        section: section.clone(),
-        mapping_pages: section.mapping_pages(memory_pages),
-        resident_pages: (section.resident * memory_pages as f64) as u64,
+        files: make_files(&machine, params, &step, disk.first_page),
+        params: params.clone(),
+        mapping_pages: params.mapping_pages(memory_pages),
+        resident_pages: (params.resident * memory_pages as f64) as u64,
         seed,
     };
     let (parts, before) = (SimKernel::clone(&machine), snapshot(&machine.kernel.mem));
@@ -98,10 +91,15 @@ fn run_on(
     });
     run_to_end(&mut machine)?;
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
-    let explained = ledger::close(machine.sim(), cell.explain)?;
+    let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
     let rest_ns = other_cpu_time(&machine, ended.times);
-    audit(&mut machine)?;
+    // The benchmark deletes its files.
+    harness::settle_and_audit(&mut machine, |cx, kernel| {
+        for file in kernel.all_files(cx) {
+            kernel.delete_file(cx, &file);
+        }
+    })?;
 
     let mut samples: Vec<(String, f64)> = Vec::with_capacity(ended.latencies_ns.len() + 3);
     let mmap = operation(&step);
@@ -144,26 +142,26 @@ struct Disk {
 impl Disk {
     /// The machine's own, or one drive with room for everything if it has none.
     fn new(
-        cell: &Cell<'_>,
-        section: &StutterpSection,
+        unit: &Unit<'_>,
+        params: &StutterpParams,
         step: &Step,
         memory_pages: u64,
     ) -> Result<Self, RunError> {
-        let needed = file_pages(section, step, memory_pages);
-        if cell.machine.disks().is_empty() {
+        let needed = file_pages(params, step, memory_pages);
+        if unit.machine.disks().is_empty() {
             let swap_pages = u32::try_from(2 * memory_pages).unwrap_or(u32::MAX);
             let first_page = u64::from(swap_pages);
             let swap = vec![SwapSpec { device: DISK, pages: swap_pages, priority: 0 }];
             let disks = vec![DiskSpec::sata_ssd("disk", first_page + needed)];
             return Ok(Disk { disks, swap, first_page });
         }
-        let mut disks = cell.machine.disks().to_vec();
-        let swap = cell.machine.swap().to_vec();
+        let mut disks = unit.machine.disks().to_vec();
+        let swap = unit.machine.swap().to_vec();
         let area = swap.iter().find(|area| area.device == DISK);
         let first_page = area.map_or(0, |area| u64::from(area.pages));
         let disk = &mut disks[usize::from(DISK.0)];
         if first_page + needed > disk.nr_pages {
-            let (name, missing) = (&cell.machine.name, first_page + needed - disk.nr_pages);
+            let (name, missing) = (&unit.machine.name, first_page + needed - disk.nr_pages);
             return Err(RunError::Stuck(format!(
                 "machine {name}: disk {} lacks {} MiB for the files of {} workers",
                 disk.name,
@@ -185,18 +183,18 @@ const fn reader_pages(memory_pages: u64) -> u64 {
     if pages == 0 { 1 } else { pages }
 }
 
-fn nr_files(section: &StutterpSection, step: &Step) -> u32 {
-    step.files_per_writer(section.files_per_writer == FilesPerWriter::AsDescribed)
+fn nr_files(params: &StutterpParams, step: &Step) -> u32 {
+    step.files_per_writer(params.files_per_writer == FilesPerWriter::AsDescribed)
 }
 
 /// Files of the reader, if there is one.
-fn nr_read(section: &StutterpSection, step: &Step) -> u64 {
-    u64::from(step.readers) * u64::from(section.reader_files)
+fn nr_read(params: &StutterpParams, step: &Step) -> u64 {
+    u64::from(step.readers) * u64::from(params.reader_files)
 }
 
-fn file_pages(section: &StutterpSection, step: &Step, memory_pages: u64) -> u64 {
-    let of_writers = u64::from(step.writers) * u64::from(nr_files(section, step));
-    let of_reader = nr_read(section, step) * reader_pages(memory_pages);
+fn file_pages(params: &StutterpParams, step: &Step, memory_pages: u64) -> u64 {
+    let of_writers = u64::from(step.writers) * u64::from(nr_files(params, step));
+    let of_reader = nr_read(params, step) * reader_pages(memory_pages);
     of_writers * pages(step.file_bytes).max(1) + of_reader
 }
 
@@ -208,7 +206,7 @@ struct AllFiles {
 
 fn make_files(
     machine: &SimKernel,
-    section: &StutterpSection,
+    params: &StutterpParams,
     step: &Step,
     first_page: u64,
 ) -> AllFiles {
@@ -228,10 +226,10 @@ fn make_files(
         machine.kernel.create_file(&machine.outside(), spec)
     };
     let memory_pages: u64 = machine.kernel.mem.populated_zones().map(|z| z.managed()).sum();
-    let (per_writer, size) = (nr_files(section, step), pages(step.file_bytes).max(1));
+    let (per_writer, size) = (nr_files(params, step), pages(step.file_bytes).max(1));
     let writers =
         (0..step.writers).map(|_| (0..per_writer).map(|_| make(size)).collect()).collect();
-    let reader = (0..nr_read(section, step)).map(|_| make(reader_pages(memory_pages))).collect();
+    let reader = (0..nr_read(params, step)).map(|_| make(reader_pages(memory_pages))).collect();
     AllFiles { writers, reader }
 }
 
@@ -239,7 +237,7 @@ fn make_files(
 struct Plan {
     step: Step,
     files: AllFiles,
-    section: StutterpSection,
+    params: StutterpParams,
     mapping_pages: u32,
     resident_pages: u64,
     seed: u64,
@@ -248,10 +246,10 @@ struct Plan {
 /// The benchmark's shell script: starts the workers, waits, stops them kind by kind. A worker that
 /// failed is told of at the end: one that is left running runs for ever.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended, RunError> {
-    let Plan { step, files, section, mapping_pages, resident_pages, seed } = plan;
+    let Plan { step, files, params, mapping_pages, resident_pages, seed } = plan;
     hold(machine, cx, resident_pages);
     let (of_files, of_hogs, of_latency): (Rc<Stop>, Rc<Stop>, Rc<Stop>) = Default::default();
-    let block_bytes = section.block.0.min(step.file_bytes.max(PAGE_SIZE as u64));
+    let block_bytes = params.block.0.min(step.file_bytes.max(PAGE_SIZE as u64));
     let writers: Vec<Worker<u64>> = (0u32..)
         .zip(files.writers)
         .map(|(n, files)| {
@@ -272,7 +270,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
             })
         })
         .collect();
-    cx.host.sleep_ns(nanoseconds(section.warm_up));
+    cx.host.sleep_ns(nanoseconds(params.warm_up));
     let hogs: Vec<Worker<u64>> = (0..step.hogs)
         .map(|n| {
             let stop = Rc::clone(&of_hogs);
@@ -284,13 +282,13 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
         .collect();
     let latency: Worker<Vec<u64>> = {
         let (stop, name) = (Rc::clone(&of_latency), operation(&step));
-        let sleep_ns = nanoseconds(section.pause_ms / 1e3);
+        let sleep_ns = nanoseconds(params.pause_ms / 1e3);
         spawn(machine, "latency".to_owned(), move |cx, kernel| {
             let (pages, name) = (mapping_pages, name.as_str());
             Latency { kernel, pages, sleep_ns, name, stop: &stop }.run(cx)
         })
     };
-    cx.host.sleep_ns(nanoseconds(section.seconds));
+    cx.host.sleep_ns(nanoseconds(params.seconds));
     let mut ends = Ends::default();
     // As mmtests' script does: writers are told and waited for, then hogs, while the latency worker
     // goes on.
@@ -327,13 +325,7 @@ fn spawn<T: 'static>(
     name: String,
     body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> Result<T, Error> + 'static,
 ) -> Worker<T> {
-    machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| {
-        let result = body(cx, kernel);
-        let sim = cx.host.sim();
-        sim.sync();
-        let times = sim.current().and_then(|me| sim.task_times(me)).unwrap_or_default();
-        (result, times)
-    })
+    machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| timed(cx, || body(cx, kernel)))
 }
 
 /// What workers told when they ended.
@@ -359,7 +351,7 @@ impl Ends {
         self.times.user_ns += used.user_ns;
         self.times.system_ns += used.system_ns;
         result.unwrap_or_else(|error| {
-            self.error.get_or_insert(RunError::Stutterp(error));
+            self.error.get_or_insert(RunError::of(Stutterp::NAME, error));
             T::default()
         })
     }
@@ -370,36 +362,14 @@ impl Ends {
     }
 }
 
-fn lost(who: &str) -> RunError {
-    RunError::Stuck(format!("a {who} left no result"))
-}
-
-fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
-    machine.run().map_err(|error| RunError::Stuck(error.to_string()))
-}
-
-/// The benchmark deletes its files; when all is quiet, everything is in its place.
-fn audit(machine: &mut SimMachine) -> Result<(), RunError> {
-    let auditor = machine.spawn_task("auditor", Placement::Anywhere, |cx, kernel| {
-        for file in kernel.all_files(cx) {
-            kernel.delete_file(cx, &file);
-        }
-        // Flushers, kswapd and the disk end what they are doing.
-        cx.host.sleep_jiffies(SETTLE_JIFFIES);
-        audit_kernel(kernel, cx)
-    });
-    run_to_end(machine)?;
-    auditor.take().ok_or_else(|| lost("auditor"))?
-}
-
 #[cfg(test)]
 mod tests {
     use highwater_core::config::preset;
     use highwater_sim::disk::{FaultySpec, PerDirection};
 
     use super::*;
-    use crate::experiment::file::Bytes;
     use crate::machine_file::MachineFile;
+    use crate::workload::{Bytes, HostKind};
 
     const MACHINE: &str = r#"
         name = "tiny"
@@ -412,27 +382,26 @@ mod tests {
     fn a_worker_that_fails_fails_the_run_and_the_others_end() {
         let machine = MachineFile::parse("tiny.toml", MACHINE).unwrap();
         let policy = preset("events-5.16").unwrap();
-        let cell = Cell { machine: &machine, policy: &policy, seed: 1, explain: None };
-        let section = StutterpSection {
+        let host = HostKind::Sim;
+        let unit =
+            Unit { machine: &machine, policy: &policy, seed: 1, host, part: 0, explain: None };
+        let params = StutterpParams {
             ladder: vec![4],
             seconds: 2.0,
             warm_up: 0.2,
             readers: 1,
             reader_files: 2,
-            files_per_writer: FilesPerWriter::AsConfigured,
             block: Bytes(16 << 10),
             grain: Bytes(16 << 10),
-            mapping: 0.015_625,
-            pause_ms: 5.0,
-            resident: 0.0,
+            ..StutterpParams::default()
         };
         let memory_pages = 48 << 8;
-        let step = section.step(4, memory_pages, &machine.machine.tunables);
-        let mut disk = Disk::new(&cell, &section, &step, memory_pages).unwrap();
+        let step = params.step(4, memory_pages, &machine.machine.tunables);
+        let mut disk = Disk::new(&unit, &params, &step, memory_pages).unwrap();
         let errors = PerDirection { read: 1.0, write: 0.0 };
         disk.disks[0].faults = Some(FaultySpec { errors, ..FaultySpec::default() });
         // The reader's first read, if no hog was faster.
-        let error = run_on(disk, &cell, &section, step, memory_pages).unwrap_err();
-        assert!(matches!(error, RunError::Stutterp(_)), "{error}");
+        let error = run_on(disk, &unit, &params, step, memory_pages).unwrap_err();
+        assert!(matches!(error, RunError::Workload { workload: "stutterp", .. }), "{error}");
     }
 }

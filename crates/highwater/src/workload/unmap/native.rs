@@ -1,4 +1,4 @@
-//! One cell on threads and memory of this computer: activation and the LRU lock are measured.
+//! One unit on threads and memory of this computer: activation and the LRU lock are measured.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,12 +11,13 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec};
 use highwater_core::sync::order::LockClass;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
-use highwater_results::Times;
+use highwater_results::{Counters, Times};
 use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, aftermath};
 
-use super::super::outcome::{Outcome, RunError, audit_kernel, snapshot};
-use super::super::runner::Cell;
-use super::{UnmapSection, Unmapped, difference, pages_of, samples};
+use super::super::harness::{audit_kernel, managed_pages};
+use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::{Unit, Workload};
+use super::{Unmap, UnmapParams, Unmapped, pages_of, samples};
 use crate::explain::ledger;
 
 const DATA: DeviceId = DeviceId(0);
@@ -28,18 +29,18 @@ const REQUEST_PAGES: u32 = 320;
 type NativeFile = Arc<File<NativeHost>>;
 
 /// Boots a kernel on native memory and runs both parts.
-pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, RunError> {
+pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunError> {
     let failed = |error: String| RunError::Native(error);
-    let shape = &cell.machine.machine;
-    let most = section.processes.iter().copied().max().unwrap_or(1);
+    let shape = &unit.machine.machine;
+    let most = params.processes.iter().copied().max().unwrap_or(1);
     if most > shape.nr_cpus() {
         let cpus = shape.nr_cpus();
         return Err(failed(format!("{most} processes need as many CPUs; there are {cpus}")));
     }
-    let managed: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
-    let (hot_pages, cold_pages) = (pages_of(section.hot, managed), pages_of(section.cold, managed));
+    let managed = managed_pages(unit);
+    let (hot_pages, cold_pages) = (pages_of(params.hot, managed), pages_of(params.cold, managed));
     let disk = DeviceSpec {
-        pages: most as u64 * u64::from(section.pages) + hot_pages + cold_pages,
+        pages: most as u64 * u64::from(params.pages) + hot_pages + cold_pages,
         depth: DEPTH,
         max_request_pages: REQUEST_PAGES,
         rotational: false,
@@ -48,20 +49,20 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     };
     let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
     let machine = with_more_cpus(shape, NativeKernel::daemon_cpus(1));
-    let lock_hold_times = cell.explain.is_some();
+    let lock_hold_times = unit.explain.is_some();
     let options =
         NativeOptions { lock_statistics: true, lock_hold_times, ..NativeOptions::default() };
-    let native = NativeKernel::boot(&machine, cell.policy, &options, &spec)
+    let native = NativeKernel::boot(&machine, unit.policy, &options, &spec)
         .map_err(|error| failed(error.to_string()))?;
     let before = snapshot(&native.kernel.mem);
     let start = std::time::Instant::now();
     let parts = native
-        .with_daemons(|| both_parts(&native, section, most, hot_pages, cold_pages))
+        .with_daemons(|| both_parts(&native, params, most, hot_pages, cold_pages))
         .map_err(|error| failed(error.to_string()))?;
     let (unmapped, after) = parts?;
     let times = Times { elapsed_ns: start.elapsed().as_nanos() as u64, ..Times::default() };
-    let explained = ledger::close_native(&native.host, cell.explain);
-    let counters = difference(&before, &snapshot(&native.kernel.mem));
+    let explained = ledger::close_native(&native.host, unit.explain);
+    let counters = Counters::difference(&before, &snapshot(&native.kernel.mem));
     audit_kernel(&native.kernel, &Cx::new(&native.host, CpuId(0)))?;
     let samples = samples(&unmapped, &after);
     Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0, explained })
@@ -79,7 +80,7 @@ fn with_more_cpus(shape: &Machine, more: usize) -> Machine {
 
 fn both_parts(
     native: &NativeKernel,
-    section: &UnmapSection,
+    params: &UnmapParams,
     most: usize,
     hot_pages: u64,
     cold_pages: u64,
@@ -102,22 +103,23 @@ fn both_parts(
             next_page += pages;
             native.kernel.create_file(&task.cx, spec)
         };
-        let files: Vec<NativeFile> = (0..most).map(|_| file(u64::from(section.pages))).collect();
+        let files: Vec<NativeFile> = (0..most).map(|_| file(u64::from(params.pages))).collect();
         (files, file(hot_pages), file(cold_pages))
     };
     let mut unmapped = Vec::new();
-    for &processes in &section.processes {
-        unmapped.push(unmap(native, section, &files[..processes])?);
+    for &processes in &params.processes {
+        unmapped.push(unmap(native, params, &files[..processes])?);
     }
     let task = enter(0)?;
-    let after = aftermath(&native.kernel, &task.cx, &hot, &cold)?;
+    let after = aftermath(&native.kernel, &task.cx, &hot, &cold);
+    let after = after.map_err(|error| RunError::of(Unmap::NAME, error))?;
     Ok((unmapped, after))
 }
 
 /// Lets a process per file unmap at once, each on a thread and a CPU.
 fn unmap(
     native: &NativeKernel,
-    section: &UnmapSection,
+    params: &UnmapParams,
     files: &[NativeFile],
 ) -> Result<Unmapped, RunError> {
     let barrier = Barrier::new(&native.host, files.len());
@@ -136,9 +138,11 @@ fn unmap(
                         .enter(CpuId(process as u16))
                         .map_err(|error| RunError::Native(error.to_string()))?;
                     let lru_waits: Option<&dyn Fn() -> u64> = (process == 0).then_some(waits);
-                    let (kernel, pages) = (&native.kernel, section.pages);
+                    let (kernel, pages) = (&native.kernel, params.pages);
                     let mapper = Mapper { kernel, file, pages, barrier, lru_waits };
-                    Ok(mapper.run(&task.cx, section.rounds)?)
+                    mapper
+                        .run(&task.cx, params.rounds)
+                        .map_err(|error| RunError::of(Unmap::NAME, error))
                 })
             })
             .collect();

@@ -1,4 +1,4 @@
-//! One cell on the simulated machine.
+//! One unit on the simulated machine.
 
 use std::rc::Rc;
 
@@ -12,9 +12,10 @@ use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::rng::Stream;
 use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 
-use super::super::outcome::{Outcome, RunError, audit, snapshot};
-use super::super::runner::Cell;
-use super::{NetperfSection, hottest, throughput};
+use super::super::harness::audit;
+use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::{Unit, Workload};
+use super::{Netperf, NetperfParams, hottest, throughput};
 use crate::explain::ledger;
 
 /// Interrupts and other small work that steals a CPU now and then: about one a millisecond, three
@@ -24,24 +25,24 @@ const NOISE_GAP_NS: f64 = 1e6;
 const NOISE_NS: f64 = 3e3;
 
 /// Boots the machine and runs the workload to its end.
-pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, RunError> {
-    let machine = &cell.machine.machine;
-    let costs = cell.machine.costs().map_err(RunError::Costs)?;
+pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, RunError> {
+    let machine = &unit.machine.machine;
+    let costs = unit.machine.costs().map_err(RunError::Costs)?;
     let mut engine = Engine::new(&engine_config(machine, &costs));
     let sim = engine.sim().clone();
     let tracing = Tracing { digest: true, sink: None };
     let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
-    let memory = boot(&*host, machine, cell.policy)
-        .map_err(|reason| RunError::Machine { name: cell.machine.name.clone(), reason })?;
+    let memory = boot(&*host, machine, unit.policy)
+        .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
     let memory = Rc::new(memory);
-    ledger::open(&sim, cell.explain);
+    ledger::open(&sim, unit.explain);
     let before = snapshot(&memory);
 
-    let plan = Rc::new(section.plan());
+    let plan = Rc::new(params.plan());
     let flow = Rc::new(Flow::new(&*host, plan.socket_buffer));
-    let sender_cpu = CpuId(section.sender_cpu);
-    let receiver_cpu = CpuId(section.receiver_cpu);
-    start_daemons(&sim, machine, &host, &memory, cell.seed, [sender_cpu, receiver_cpu]);
+    let sender_cpu = CpuId(params.sender_cpu);
+    let receiver_cpu = CpuId(params.receiver_cpu);
+    start_daemons(&sim, machine, &host, &memory, unit.seed, [sender_cpu, receiver_cpu]);
     let sender = spawn(&sim, "netperf", sender_cpu, (&host, &memory, &flow, &plan), |cx, parts| {
         let (_, memory, flow, plan) = parts;
         Sender { memory, relief: &NoRelief, flow, plan }.run(cx)
@@ -52,12 +53,13 @@ pub(super) fn run(cell: &Cell<'_>, section: &NetperfSection) -> Result<Outcome, 
             Receiver { memory, flow, plan }.run(cx)
         });
     engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
-    let explained = ledger::close(&sim, cell.explain)?;
+    let explained = ledger::close(&sim, unit.explain)?;
 
     let lost = || RunError::Stuck("a task left no result".to_owned());
     let (sent, sender_times) = sender.take().ok_or_else(lost)?;
     let (received, receiver_times) = receiver.take().ok_or_else(lost)?;
-    let (sent, received) = (sent?, received?);
+    let failed = |error: NetperfError| RunError::of(Netperf::NAME, error);
+    let (sent, received) = (sent.map_err(failed)?, received.map_err(failed)?);
     let times = Times {
         user_ns: sender_times.user_ns + receiver_times.user_ns,
         system_ns: sender_times.system_ns + receiver_times.system_ns,

@@ -1,0 +1,201 @@
+//! What was published of a document's machines, beside our runs on them.
+//!
+//! Published columns are the experiment's own policies; runs of other policies have none.
+
+use highwater_results::published::{PublishedError, PublishedHistogram};
+use highwater_results::{Document, Histogram, MachineFigures, Metric, Published, Run};
+
+use crate::headline::{Figure, headline as headline_table};
+use crate::published::{Pairing, side_by_side};
+use crate::table::{Cell, Layout, Table};
+
+/// What the document names for a machine.
+fn figures_of<'a>(document: &'a Document, machine: &str) -> Option<&'a MachineFigures> {
+    document.published.iter().find(|figures| figures.name == machine)
+}
+
+/// The published column of a run's policy.
+fn column(document: &Document, run: &Run) -> Option<usize> {
+    document.published_policies.iter().position(|policy| *policy == run.policy)
+}
+
+/// Our changes of a metric beside each published table of it.
+///
+/// # Errors
+/// If the document names a table that was not published.
+pub fn published(
+    document: &Document,
+    metric: &Metric,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Vec<Table>, PublishedError> {
+    let known = Published::load()?;
+    let mut tables = Vec::new();
+    for id in figures_of(document, machine).map_or(&[][..], |figures| &figures.published) {
+        let table = known.table(id)?;
+        let pair = |&run| Some(Pairing { run, column: column(document, run)? });
+        let pairs: Vec<_> = runs.iter().filter_map(pair).collect();
+        if pairs.len() > 1 {
+            tables.push(side_by_side(metric, &pairs, table));
+        }
+    }
+    Ok(tables)
+}
+
+/// Our figures beside the published ones that the study is about; none if none are named for this machine, or the
+/// policies are not the experiment's.
+///
+/// # Errors
+/// If the document names what was not published.
+pub fn headline(
+    document: &Document,
+    metric: &Metric,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Option<Table>, PublishedError> {
+    let known = Published::load()?;
+    let mut figures = Vec::new();
+    for beside in figures_of(document, machine).map_or(&[][..], |figures| &figures.beside) {
+        let table = known.table(&beside.table)?;
+        let figure = Figure::find(table, &beside.row, &beside.operation);
+        let figure = figure.ok_or_else(|| PublishedError::Unknown {
+            what: "row",
+            id: format!("{} {} {}", beside.table, beside.row, beside.operation),
+            known: table.id.clone(),
+        })?;
+        figures.push(figure);
+    }
+    // Only columns that were published.
+    let nr_columns = figures.iter().map(|f| f.table.columns.len()).min().unwrap_or(0);
+    let pair = |&run| Some(Pairing { run, column: column(document, run)? });
+    let pairs: Vec<Pairing<'_>> =
+        runs.iter().filter_map(pair).filter(|pair| pair.column < nr_columns).collect();
+    let is_paired = pairs.len() > 1 && pairs[0].column == 0;
+    Ok(is_paired.then(|| headline_table(metric, &pairs, &figures)))
+}
+
+/// How long throttled tasks slept under each policy, published delays beside ours; none if no task was throttled and
+/// nothing was published.
+///
+/// # Errors
+/// If the document names a histogram that was not published.
+pub fn stalls(
+    document: &Document,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Option<Table>, PublishedError> {
+    let wanted = figures_of(document, machine).map_or(&[][..], |figures| &figures.stalls);
+    let known = Published::load()?;
+    let mut with_published = Vec::new();
+    for &run in runs {
+        let of_run = wanted.iter().filter(|stall| stall.policy == run.policy);
+        let histograms: Vec<&PublishedHistogram> =
+            of_run.map(|stall| known.histogram(&stall.histogram)).collect::<Result<_, _>>()?;
+        with_published.push((run, histograms));
+    }
+    let table = crate::stalls::table(&with_published);
+    Ok((!table.rows.is_empty()).then_some(table))
+}
+
+/// Single published figures beside ours of the baseline; none if none are named for this machine.
+///
+/// # Errors
+/// If the document names a figure that was not published.
+pub fn claims(
+    document: &Document,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Option<Table>, PublishedError> {
+    let claims = figures_of(document, machine).map_or(&[][..], |figures| &figures.claims);
+    let Some(baseline) = runs.first().filter(|_| !claims.is_empty()) else { return Ok(None) };
+    let known = Published::load()?;
+    let mut table = Table::new(
+        format!("Beside what was published of {}", baseline.label),
+        &["figure"],
+        ["ours", "published"].map(str::to_owned).to_vec(),
+        Layout::Fitted,
+    );
+    for wanted in claims {
+        let claim = known.claim(&wanted.study, wanted.line, &wanted.unit)?;
+        let values = baseline.values(&wanted.operation);
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let ours = match values.is_empty() {
+            true => Cell::Missing,
+            false => Cell::number(mean * wanted.factor, 2),
+        };
+        let label = format!("{} ({})", claim.what, claim.unit);
+        table.push(&[&label], vec![ours, Cell::Text { text: claim.figure() }]);
+    }
+    Ok(Some(table))
+}
+
+/// The hottest block of each policy, and how many blocks went round: ours always, the published ones where they were
+/// counted. None if the baseline has no such histogram.
+///
+/// # Errors
+/// If the document names a histogram that was not published.
+pub fn hottest(
+    document: &Document,
+    histogram: &str,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Option<Table>, PublishedError> {
+    let known = Published::load()?;
+    let ids = figures_of(document, machine).map_or(&[][..], |figures| &figures.hottest);
+    let mut published = Vec::new();
+    for run in runs {
+        let id = column(document, run).and_then(|column| ids.get(column));
+        published.push(id.map(|id| known.histogram(id)).transpose()?);
+    }
+    Ok(hottest_table(runs, histogram, &published))
+}
+
+fn hottest_table(
+    runs: &[&Run],
+    histogram: &str,
+    published: &[Option<&PublishedHistogram>],
+) -> Option<Table> {
+    let of = |run: &Run| run.histograms.iter().find(|h| h.name == histogram).cloned();
+    let first = of(runs.first()?)?;
+    let baseline = top(&first, 1).first().copied().unwrap_or(0);
+    let columns = ["hottest", "fifth", "blocks", "allocations", "times baseline", "published"];
+    let mut table = Table::new(
+        "Most used page frames: allocations of the hottest block".to_owned(),
+        &["policy"],
+        columns.iter().map(|&c| c.to_owned()).collect(),
+        Layout::Fitted,
+    );
+    let published_top = |h: &PublishedHistogram| h.buckets.iter().map(|b| b.count).max();
+    let published_base = published.first().copied().flatten().and_then(published_top);
+    for (run, theirs) in runs.iter().zip(published) {
+        let Some(histogram) = of(run) else { continue };
+        let uses = top(&histogram, 5);
+        let hottest = uses.first().copied().unwrap_or(0);
+        let fifth = uses.last().copied().unwrap_or(0);
+        let ratio = hottest as f64 / baseline.max(1) as f64;
+        let theirs = theirs.and_then(published_top).zip(published_base);
+        let theirs = theirs.map(|(top, base)| top as f64 / base as f64);
+        let count = |n: u64| Cell::number(n as f64, 0);
+        table.push(
+            &[&run.label],
+            vec![
+                count(hottest),
+                count(fifth),
+                count(histogram.buckets.len() as u64),
+                count(histogram.total),
+                Cell::number(ratio, 1),
+                theirs.map_or(Cell::Missing, |t| Cell::number(t, 1)),
+            ],
+        );
+    }
+    table.notes.push("blocks of order 3, first seed, measured phases only".to_owned());
+    Some(table)
+}
+
+/// The `n` largest counts, descending.
+fn top(histogram: &Histogram, n: usize) -> Vec<u64> {
+    let mut counts: Vec<u64> = histogram.buckets.values().copied().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts.truncate(n);
+    counts
+}

@@ -1,0 +1,267 @@
+//! What came out, in a few lines: of each metric the change that matters, and whether it was published.
+//!
+//! A change matters if its 95 % interval does not hold 0; of several the largest does, as a ratio. Intervals are those of
+//! the evidence: of the samples, or where a run has as many as it happened to give, of seeds. With one seed there are
+//! none: the largest change is shown, and that nobody can tell.
+
+use highwater_results::published::PublishedError;
+use highwater_results::{Better, Document, Metric, Run, TableKind};
+
+use crate::by_seed::BySeed;
+use crate::compare::{SampleSets, operations};
+use crate::evidence::change_interval;
+use crate::rules::{Rules, Statistic};
+use crate::stats::Sorted;
+use crate::stats::paired::{Paired, Robust, SeedPair};
+use crate::style::Style;
+use crate::table::{Cell, Layout, Table};
+use crate::{beside, percent};
+
+/// With fewer seeds than this an interval excludes 0 by chance more often than its 5 percent.
+const SEEDS_MIN: u32 = 6;
+/// Changes beyond this factor are told as factors.
+const FACTOR: f64 = 2.0;
+
+/// The verdict of a document; none if it compares nothing.
+///
+/// # Errors
+/// If the document names what was not published.
+pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
+    let title = match document.title.as_str() {
+        "" => format!("Verdict: {}", document.experiment),
+        title => format!("Verdict: {title}"),
+    };
+    let columns = ["most changed", "change", "95% interval", "changed"].map(str::to_owned);
+    let labels = ["metric", "machine", "run"];
+    let mut table = Table::new(title, &labels, columns.to_vec(), Layout::Fitted);
+    let mut published = Vec::new();
+    for (machine, runs) in document.by_machine() {
+        let Some((baseline, others)) = runs.split_first() else { continue };
+        for metric in &document.metrics {
+            for run in others {
+                let changes = changes(metric, baseline, run, document.iterations);
+                table.push(&[&metric.name, machine, &run.label], row(metric.better, &changes));
+            }
+        }
+        if let Some(metric) = document.metrics.first() {
+            published.extend(told(document, metric, machine, &runs)?);
+        }
+    }
+    if table.rows.is_empty() {
+        return Ok(None);
+    }
+    let baseline = document.runs.first().map_or("", |run| run.label.as_str());
+    let which = match document.iterations {
+        1 => "the largest change",
+        _ => "the largest change whose interval does not hold 0",
+    };
+    table.notes.push(format!("against {baseline}; most changed: {which}"));
+    table.notes.extend(published);
+    if document.iterations < SEEDS_MIN {
+        let seeds = match document.iterations {
+            1 => "one seed: no intervals; any of this may be chance".to_owned(),
+            n => format!("{n} seeds: intervals are too narrow below {SEEDS_MIN}"),
+        };
+        table.notes.push(format!("{seeds} (--iterations)"));
+    }
+    table.notes.push(format!(
+        "next: the tables below, or where the slowest operations spent their time: highwater explain {}",
+        document.experiment
+    ));
+    Ok(Some(table))
+}
+
+/// What was published of a machine, and how much of it came out.
+fn told(
+    document: &Document,
+    metric: &Metric,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Vec<String>, PublishedError> {
+    let mut notes = Vec::new();
+    if let Some(table) = beside::headline(document, metric, machine, runs)? {
+        notes.extend(table.notes.first().map(|note| format!("published, on {machine}: {note}")));
+        return Ok(notes);
+    }
+    for table in beside::published(document, metric, machine, runs)? {
+        notes.extend(table.notes.first().map(|note| format!("published, on {machine}: {note}")));
+    }
+    if let Some(claims) = beside::claims(document, machine, runs)? {
+        let figure = |row: &crate::table::Row| {
+            let cell = |at: usize| row.cells.get(at).map(Cell::value_text).unwrap_or_default();
+            format!("{} ours {}, theirs {}", row.labels.join(" "), cell(0), cell(1))
+        };
+        let figures: Vec<String> = claims.rows.iter().map(figure).collect();
+        notes.push(format!("published, on {machine}: {}", figures.join("; ")));
+    }
+    Ok(notes)
+}
+
+/// A change of one operation's mean.
+struct Change {
+    operation: String,
+    before: f64,
+    after: f64,
+    /// In percent, positive is better.
+    interval: Option<(f64, f64)>,
+}
+
+impl Change {
+    fn matters(&self) -> bool {
+        self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+    }
+
+    /// How large it is, whichever way it goes. From or to nothing, or through 0, is no ratio: such changes come
+    /// last.
+    fn size(&self) -> f64 {
+        match self.before > 0.0 && self.after > 0.0 {
+            true => (self.after / self.before).ln().abs(),
+            false => -1.0,
+        }
+    }
+}
+
+fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u32) -> Vec<Change> {
+    let rules = Rules::of(metric, Style::default());
+    let runs = [baseline, run];
+    let operations = operations(metric, &runs);
+    let samples = SampleSets::collect(metric, &runs, &operations);
+    let (of_baseline, of_run) = (BySeed::of(baseline), BySeed::of(run));
+    let mut changes = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        let (Some(a), Some(b)) = (samples.get(index, 0), samples.get(index, 1)) else { continue };
+        let mean = |samples: &Sorted| rules.value(Statistic::Mean, samples);
+        let (Some(before), Some(after)) = (mean(a), mean(b)) else { continue };
+        let interval = match metric.table {
+            _ if iterations < 2 => None,
+            TableKind::VariableTime => of_seeds(&rules, &of_baseline, &of_run, operation),
+            _ => change_interval(&rules, a, b).map(|interval| interval.bca),
+        };
+        changes.push(Change { operation: operation.clone(), before, after, interval });
+    }
+    changes
+}
+
+/// The interval of the change of the mean if other seeds had been run.
+fn of_seeds(
+    rules: &Rules,
+    before: &BySeed<'_>,
+    after: &BySeed<'_>,
+    operation: &str,
+) -> Option<(f64, f64)> {
+    let best_first = |values: &[f64]| Sorted::new(values, rules.better).best_first().to_vec();
+    let seeds: Vec<SeedPair> = before
+        .pairs(after, operation)
+        .map(|(a, b)| SeedPair { before: best_first(a), after: best_first(b) })
+        .collect();
+    let change = |a, b| percent::change(rules.better, a, b);
+    Paired::default().changes(&seeds, &[Robust::Mean], change).pop()??.limits
+}
+
+fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
+    // With one seed nobody can tell: the largest is shown all the same.
+    let is_known = changes.iter().any(|change| change.interval.is_some());
+    let shown = |change: &&Change| change.matters() || !is_known;
+    let of_note: Vec<&Change> = changes.iter().filter(shown).collect();
+    let changed = match is_known {
+        true => Cell::text(format!("{} of {}", of_note.len(), changes.len())),
+        false => Cell::text("unknown"),
+    };
+    let largest = of_note.iter().max_by(|a, b| a.size().total_cmp(&b.size()));
+    let Some(largest) = largest else {
+        return vec![Cell::text("nothing"), Cell::Missing, Cell::Missing, changed];
+    };
+    let interval =
+        largest.interval.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high });
+    let words = words(better, largest.before, largest.after);
+    vec![Cell::text(largest.operation.clone()), Cell::text(words), interval, changed]
+}
+
+/// A change in words: `36.2% better`, `8.8 times worse`, `from 0, worse`.
+pub fn words(better: Better, before: f64, after: f64) -> String {
+    let is_better = match better {
+        Better::Higher => after > before,
+        Better::Lower => after < before,
+    };
+    let way = if is_better { "better" } else { "worse" };
+    if before == after {
+        return "the same".to_owned();
+    }
+    if before == 0.0 {
+        return format!("from 0, {way}");
+    }
+    if after == 0.0 {
+        return format!("to 0, {way}");
+    }
+    let ratio = after / before;
+    if ratio < 0.0 {
+        return format!("through 0, {way}");
+    }
+    let factor = ratio.max(1.0 / ratio);
+    match factor > FACTOR {
+        true => format!("{factor:.1} times {way}"),
+        false => format!("{:.1}% {way}", 100.0 * (ratio - 1.0).abs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_in_words() {
+        use Better::{Higher, Lower};
+        for (better, before, after, expected) in [
+            (Lower, 2000.0, 1280.0, "36.0% better"),
+            (Lower, 100.0, 880.0, "8.8 times worse"),
+            (Lower, 880.0, 100.0, "8.8 times better"),
+            (Higher, 100.0, 99.0, "1.0% worse"),
+            (Higher, 0.0, 4.0, "from 0, better"),
+            (Lower, 0.0, 4.0, "from 0, worse"),
+            (Lower, 4.0, 0.0, "to 0, better"),
+            (Lower, 4.0, -0.1, "through 0, better"),
+            (Lower, 4.0, 4.0, "the same"),
+        ] {
+            assert_eq!(words(better, before, after), expected);
+        }
+    }
+
+    fn document(iterations: u32) -> Document {
+        let mut document = Document::new("0.1.0", "x", "sim", 1);
+        document.iterations = iterations;
+        document.metrics.push(Metric::new("m", "ms", Better::Lower, TableKind::Multi));
+        for (label, factor) in [("before", 1.0), ("after", 0.25)] {
+            let mut run = Run::new("small", label, label);
+            for seed in 0..u64::from(iterations) {
+                for n in 0..8u32 {
+                    let noise = f64::from((n * 7 + seed as u32 * 3) % 5);
+                    run.push("fast", n, seed, 100.0 * factor + noise);
+                    run.push("same", n, seed, 50.0 + noise);
+                }
+            }
+            document.runs.push(run);
+        }
+        document
+    }
+
+    #[test]
+    fn the_largest_change_is_told_and_the_others_are_counted() {
+        let table = verdict(&document(3)).unwrap().unwrap();
+        assert_eq!(table.rows.len(), 1);
+        let cells: Vec<String> = table.rows[0].cells.iter().map(Cell::value_text).collect();
+        assert_eq!((cells[0].as_str(), cells[3].as_str()), ("fast", "1 of 2"));
+        assert!(cells[1].ends_with(" times better"), "{}", cells[1]);
+        assert!(table.notes.iter().any(|note| note.contains("3 seeds")), "{:?}", table.notes);
+    }
+
+    #[test]
+    fn one_seed_says_nothing_for_sure_and_one_run_compares_nothing() {
+        let table = verdict(&document(1)).unwrap().unwrap();
+        assert_eq!(table.rows[0].cells[0], Cell::text("fast"));
+        assert_eq!(table.rows[0].cells[3], Cell::text("unknown"));
+        assert!(table.notes.iter().any(|note| note.starts_with("one seed:")));
+        let mut alone = document(2);
+        alone.runs.truncate(1);
+        assert!(verdict(&alone).unwrap().is_none());
+    }
+}

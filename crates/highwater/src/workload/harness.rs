@@ -1,0 +1,154 @@
+//! A simulated machine from boot to audit: what every run has in common, of a workload and of a check.
+//!
+//! | step | here |
+//! |---|---|
+//! | the unit's machine, policy, seed and costs | [`config`] |
+//! | boot, and the ledger opened if time is to be booked | [`boot`] |
+//! | tasks: what each returns, and the CPU time that it used | [`timed`], [`finished`] |
+//! | until nothing is left to run | [`run_to_end`] |
+//! | everything ends what it is doing; every frame is where it belongs | [`settle_and_audit`] |
+
+use highwater_core::Kernel;
+use highwater_core::host::{CpuId, Cx, HZ, Host};
+use highwater_core::page_alloc::PageAllocator;
+use highwater_results::Times;
+use highwater_results::explain::ExplainedRun;
+use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
+use highwater_sim::host::SimHost;
+use highwater_sim::machine::{MachineConfig, SimMachine};
+
+use super::{RunError, Unit};
+use crate::explain::ledger;
+
+/// Ten seconds: flushers and kswapd end what they are doing.
+const SETTLE_JIFFIES: u64 = 10 * HZ;
+/// Most seconds more that slow disks get to end what they have.
+const QUIET_SECONDS_MAX: u32 = 3600;
+
+/// What a task returned and the CPU time that it used.
+pub type Timed<T> = (T, TaskTimes);
+
+/// The unit's machine, with its costs, policy and seed; no disks.
+///
+/// # Errors
+/// If the machine's file says nothing usable about costs.
+pub fn config(unit: &Unit<'_>) -> Result<MachineConfig, RunError> {
+    let costs = unit.machine.costs().map_err(RunError::Costs)?;
+    let shape = unit.machine.machine.clone();
+    let mut config = MachineConfig::new(shape, costs, unit.policy.clone());
+    config.seed = unit.seed;
+    Ok(config)
+}
+
+/// Pages that a unit's machine manages at boot.
+pub fn managed_pages(unit: &Unit<'_>) -> u64 {
+    unit.machine.machine.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed).sum()
+}
+
+/// Boots a machine of a unit.
+///
+/// # Errors
+/// If it cannot exist.
+pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunError> {
+    let name = &unit.machine.name;
+    let machine = SimMachine::boot(config)
+        .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
+    ledger::open(machine.sim(), unit.explain);
+    Ok(machine)
+}
+
+/// Runs until no task of a program is left.
+///
+/// # Errors
+/// If the simulation gets stuck or a task panics.
+pub fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
+    machine.run().map_err(|error| RunError::Stuck(error.to_string()))
+}
+
+/// Where the time of operations went, if the unit is to book it: an operation is what a task does between `op_begin`
+/// and `op_end` of its host. Before the audit, whose time is nobody's.
+///
+/// # Errors
+/// If time has no cause.
+pub fn explained(machine: &SimMachine, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
+    ledger::close(machine.sim(), unit.explain)
+}
+
+/// Runs a body and says what time its task has used.
+pub fn timed<T>(cx: &Cx<'_, SimHost>, body: impl FnOnce() -> T) -> Timed<T> {
+    let result = body();
+    let sim = cx.host.sim();
+    sim.sync();
+    let times = sim.current().and_then(|me| sim.task_times(me)).unwrap_or_default();
+    (result, times)
+}
+
+/// A task's result, its times added up.
+///
+/// # Errors
+/// If it left none.
+pub fn finished<T>(task: &JoinHandle<Timed<T>>, times: &mut Times) -> Result<T, RunError> {
+    let (result, used) = task.take().ok_or_else(|| lost("task"))?;
+    times.user_ns += used.user_ns;
+    times.system_ns += used.system_ns;
+    Ok(result)
+}
+
+/// A task ended without a result.
+pub fn lost(who: &str) -> RunError {
+    RunError::Stuck(format!("a {who} left no result"))
+}
+
+/// Lets everything end what it is doing, and proves that every frame is in its place.
+///
+/// `before` comes first, in the auditor's task: a benchmark that deletes its files does so there.
+///
+/// # Errors
+/// If the memory is not consistent, or the machine gets stuck.
+pub fn settle_and_audit(
+    machine: &mut SimMachine,
+    before: impl FnOnce(&Cx<'_, SimHost>, &Kernel<SimHost>) + 'static,
+) -> Result<(), RunError> {
+    let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {
+        before(cx, kernel);
+        cx.host.sleep_jiffies(SETTLE_JIFFIES);
+        // Flushers are done; a slow disk may have full queues still.
+        let is_busy = || kernel.block.devices.iter().any(|device| device.in_flight() > 0);
+        for _ in 0..QUIET_SECONDS_MAX {
+            if !is_busy() {
+                break;
+            }
+            cx.host.sleep_jiffies(HZ);
+        }
+        audit_kernel(kernel, cx)
+    });
+    run_to_end(machine)?;
+    auditor.take().ok_or_else(|| lost("auditor"))?
+}
+
+/// Proves the same of a whole kernel in which nothing is under way: frames, lists, page tables, files, swap,
+/// counters.
+///
+/// # Errors
+/// Which rule is broken, where.
+pub fn audit_kernel<H: highwater_core::host::Devices>(
+    kernel: &Kernel<H>,
+    cx: &Cx<'_, H>,
+) -> Result<(), RunError> {
+    match highwater_core::audit::check_kernel(kernel, cx) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RunError::Audit(error.to_string())),
+    }
+}
+
+/// Proves that every frame of an allocator is where it belongs.
+///
+/// # Errors
+/// Which rule is broken, where.
+pub fn audit<H: Host>(host: &H, memory: &PageAllocator<H>) -> Result<(), RunError> {
+    let cx = Cx::new(host, CpuId(0));
+    match highwater_core::audit::check(memory, &cx) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RunError::Audit(error.to_string())),
+    }
+}

@@ -1,0 +1,357 @@
+//! Workloads: benchmarks that an experiment can name, and what they have in common.
+//!
+//! ```text
+//! experiment file: workload = "unmap", [unmap] ... ──▶ Entry (by name) ──▶ Job: parameters, checked
+//!                                                                          │ units, run, metrics, sections
+//!                                          runner: cell by cell, unit by unit ──▶ Outcome ──▶ Document
+//! ```
+//!
+//! A workload is a type that implements [`Workload`]: its parameters with defaults and docs ([`params!`]), how many
+//! units of work a cell is, how one is run on a host, what its samples mean, and which tables they are worth.
+//! Registered ([`Entry::of`]) it is known to `compare`, `run`, `explain`, `list` and `show`; nothing else names it.
+//! Those that come with the program are in [`STANDARD`]; a program of its own adds others
+//! ([`crate::cli::main_with`]).
+//!
+//! | room | holds |
+//! |---|---|
+//! | `netperf`, `stutterp`, `unmap` | the workloads of the studies |
+//! | [`params`](mod@params) | parameters, declared once |
+//! | [`harness`] | a simulated machine from boot to audit |
+//! | [`outcome`] | what a unit leaves |
+//!
+//! [`params!`]: crate::params!
+
+pub mod harness;
+pub mod netperf;
+pub mod outcome;
+pub mod params;
+pub mod stutterp;
+pub mod unmap;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use highwater_core::config::Policy;
+use highwater_results::{Definition, Metric, Section};
+use toml::de::{DeTable, ValueDeserializer};
+
+pub use outcome::{Outcome, RunError};
+pub use params::{Bytes, Param, Params};
+#[doc(hidden)]
+pub use serde;
+
+use crate::machine_file::MachineFile;
+
+/// The workloads that come with the program.
+pub const STANDARD: &[Entry] = &[
+    Entry::of::<netperf::Netperf>(),
+    Entry::of::<stutterp::Stutterp>(),
+    Entry::of::<unmap::Unmap>(),
+];
+
+/// Where a unit of work runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostKind {
+    /// Virtual time.
+    Sim,
+    /// Threads and memory of this computer.
+    Native,
+}
+
+impl HostKind {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostKind::Sim => "sim",
+            HostKind::Native => "native",
+        }
+    }
+}
+
+/// One policy on one machine with one seed, or a part of that: what runs by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'a> {
+    /// The machine.
+    pub machine: &'a MachineFile,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The seed: the same for every policy of an iteration.
+    pub seed: u64,
+    /// Where.
+    pub host: HostKind,
+    /// Which unit of the cell it is, from 0.
+    pub part: usize,
+    /// Book the time of operations by cause; how many of the slowest to keep.
+    pub explain: Option<usize>,
+}
+
+/// A benchmark. The type itself is only a name for it: all that differs between two runs are parameters.
+pub trait Workload: 'static {
+    /// Its parameters.
+    type Params: Params;
+
+    /// The name in experiments and reports.
+    const NAME: &'static str;
+    /// One line about it.
+    const ABOUT: &'static str;
+    /// The experiment whose machines, policies and parameters a single run uses; none: defaults, and the user says
+    /// on which machine.
+    const STUDY: Option<&'static str> = None;
+    /// Why it does not run natively; none: it does.
+    const NOT_NATIVE: Option<&'static str> = None;
+    /// Its histograms are of delays: those of all seeds add up, and `--histograms` prints each.
+    const COUNTS_DELAYS: bool = false;
+
+    /// CPUs that a machine must have.
+    fn cpus_needed(_: &Self::Params) -> usize {
+        1
+    }
+
+    /// Units of work that a cell is. They are independent, run at once, and are put together in order.
+    fn units(_: &Self::Params, _: &MachineFile) -> usize {
+        1
+    }
+
+    /// Runs one unit.
+    ///
+    /// # Errors
+    /// If it cannot be run, or memory is not consistent afterwards.
+    fn run(params: &Self::Params, unit: &Unit<'_>) -> Result<Outcome, RunError>;
+
+    /// What the samples of runs on some machines mean.
+    fn metrics(params: &Self::Params, machines: &[MachineFile]) -> Vec<Metric>;
+
+    /// The tables that they are worth, in order.
+    fn sections(_: &Self::Params, metrics: &[Metric]) -> Vec<Section> {
+        highwater_report::report::usual_sections(metrics)
+    }
+}
+
+/// A workload with its parameters, ready to run.
+pub trait Job: fmt::Debug + Send + Sync {
+    /// The entry that it was made by.
+    fn entry(&self) -> Entry;
+    /// Name, about, and the parameters as TOML.
+    fn definition(&self) -> Definition;
+    /// See [`Workload::cpus_needed`].
+    fn cpus_needed(&self) -> usize;
+    /// See [`Workload::units`].
+    fn units(&self, machine: &MachineFile) -> usize;
+    /// Runs one unit.
+    ///
+    /// # Errors
+    /// As [`Workload::run`].
+    fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError>;
+    /// See [`Workload::metrics`].
+    fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric>;
+    /// See [`Workload::sections`].
+    fn sections(&self, metrics: &[Metric]) -> Vec<Section>;
+}
+
+struct Bound<W: Workload> {
+    params: W::Params,
+    workload: PhantomData<fn() -> W>,
+}
+
+impl<W: Workload> fmt::Debug for Bound<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple(W::NAME).field(&self.params).finish()
+    }
+}
+
+impl<W: Workload> Job for Bound<W> {
+    fn entry(&self) -> Entry {
+        Entry::of::<W>()
+    }
+
+    fn definition(&self) -> Definition {
+        Definition {
+            name: W::NAME.to_owned(),
+            summary: W::ABOUT.to_owned(),
+            // Parameters are plain values: all of them have a form in TOML.
+            definition: toml::to_string(&self.params).unwrap_or_default(),
+        }
+    }
+
+    fn cpus_needed(&self) -> usize {
+        W::cpus_needed(&self.params)
+    }
+
+    fn units(&self, machine: &MachineFile) -> usize {
+        W::units(&self.params, machine)
+    }
+
+    fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError> {
+        match (unit.host, W::NOT_NATIVE) {
+            (HostKind::Native, Some(reason)) => Err(RunError::Native(reason.to_owned())),
+            _ => W::run(&self.params, unit),
+        }
+    }
+
+    fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric> {
+        W::metrics(&self.params, machines)
+    }
+
+    fn sections(&self, metrics: &[Metric]) -> Vec<Section> {
+        W::sections(&self.params, metrics)
+    }
+}
+
+/// A registered workload.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The name in experiments and reports.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// See [`Workload::STUDY`].
+    pub study: Option<&'static str>,
+    /// See [`Workload::NOT_NATIVE`].
+    pub not_native: Option<&'static str>,
+    /// See [`Workload::COUNTS_DELAYS`].
+    pub counts_delays: bool,
+    /// Its parameters.
+    pub params: &'static [Param],
+    job: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError>,
+    defaults: fn() -> Arc<dyn Job>,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Why parameters are no good.
+#[derive(Debug)]
+pub(crate) enum JobError {
+    /// They cannot be read.
+    Toml(toml::de::Error),
+    /// A value cannot be: parameter and reason.
+    Value(String, String),
+}
+
+impl Entry {
+    /// The entry of a workload.
+    pub const fn of<W: Workload>() -> Entry {
+        fn bind<W: Workload>(params: W::Params) -> Arc<dyn Job> {
+            Arc::new(Bound::<W> { params, workload: PhantomData })
+        }
+        fn job<W: Workload>(table: ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError> {
+            let params: W::Params =
+                serde::Deserialize::deserialize(table).map_err(JobError::Toml)?;
+            match params.problem() {
+                Some((field, reason)) => {
+                    Err(JobError::Value(params::key(field), reason.to_owned()))
+                }
+                None => Ok(bind::<W>(params)),
+            }
+        }
+        Entry {
+            name: W::NAME,
+            about: W::ABOUT,
+            study: W::STUDY,
+            not_native: W::NOT_NATIVE,
+            counts_delays: W::COUNTS_DELAYS,
+            params: W::Params::PARAMS,
+            job: job::<W>,
+            defaults: || bind::<W>(W::Params::default()),
+        }
+    }
+
+    /// The workload with its defaults.
+    pub fn defaults(&self) -> Arc<dyn Job> {
+        (self.defaults)()
+    }
+
+    /// The workload with parameters from a table; those that it does not name have their defaults.
+    pub(crate) fn job(&self, table: toml::Spanned<DeTable<'_>>) -> Result<Arc<dyn Job>, JobError> {
+        let span = table.span();
+        let table = toml::de::DeValue::Table(table.into_inner());
+        (self.job)(toml::Spanned::new(span, table).into())
+    }
+
+    /// The parameters as a text to start from: docs and defaults.
+    pub fn template(&self) -> String {
+        let defaults = self.defaults().definition().definition;
+        let mut text = format!("# {}\n[{}]\n", self.about, self.name);
+        for line in defaults.lines() {
+            let key = line.split(" = ").next().unwrap_or_default();
+            let param = self.params.iter().find(|param| param.key() == key);
+            for doc in param.iter().flat_map(|param| param.doc.lines()) {
+                text.push_str(&format!("# {}\n", doc.trim()));
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// All workloads that a program knows.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Registry { entries: STANDARD.to_vec() }
+    }
+}
+
+impl Registry {
+    /// Those that come with the program, and more. Of two with one name the later one counts.
+    pub fn with(more: &[Entry]) -> Registry {
+        let mut registry = Registry::default();
+        for &entry in more {
+            registry.entries.retain(|known| known.name != entry.name);
+            registry.entries.push(entry);
+        }
+        registry
+    }
+
+    /// All, in the order in which they were registered.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The workload of a name.
+    pub fn find(&self, name: &str) -> Option<Entry> {
+        self.entries.iter().find(|entry| entry.name == name).copied()
+    }
+
+    /// All names, for messages.
+    pub fn names(&self) -> String {
+        self.entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_the_defaults_with_their_docs() {
+        for entry in STANDARD {
+            let text = entry.template();
+            let table: toml::Table = text.parse().unwrap();
+            let keys: Vec<String> = entry.params.iter().map(Param::key).collect();
+            let section = table[entry.name].as_table().unwrap();
+            assert_eq!(section.len(), keys.len(), "{}", entry.name);
+            assert!(keys.iter().all(|key| section.contains_key(key)), "{}", entry.name);
+            let text = entry.defaults().definition().definition;
+            let job = entry.job(DeTable::parse(&text).unwrap()).unwrap();
+            assert_eq!(job.definition(), entry.defaults().definition());
+        }
+    }
+
+    #[test]
+    fn a_later_workload_of_a_name_counts() {
+        let registry = Registry::with(&[Entry::of::<unmap::Unmap>()]);
+        assert_eq!(registry.entries().len(), STANDARD.len());
+        assert_eq!(registry.names(), "netperf-tcp, stutterp, unmap");
+        assert!(registry.find("nothing").is_none());
+    }
+}

@@ -1,0 +1,134 @@
+//! Parameters of workloads: declared once, with docs, defaults and what they may be.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A parameter, for lists, templates and docs.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its field.
+    pub field: &'static str,
+    /// What it is; lines.
+    pub doc: &'static str,
+}
+
+impl Param {
+    /// Its key in files.
+    pub fn key(&self) -> String {
+        key(self.field)
+    }
+}
+
+/// The key of a field.
+pub(super) fn key(field: &str) -> String {
+    field.replace('_', "-")
+}
+
+/// Parameters that [`params!`](crate::params!) declared.
+pub trait Params:
+    Clone + std::fmt::Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+    /// All, in the order of their declarations.
+    const PARAMS: &'static [Param];
+
+    /// The first that cannot be: its field, and why.
+    fn problem(&self) -> Option<(&'static str, &'static str)>;
+}
+
+/// Declares the parameters of a workload: a struct with public fields, each with its docs, its default and, if not
+/// every value of its type will do, a test and what is wrong if it fails. In files the keys are in kebab case, and
+/// what a file does not name has its default.
+///
+/// ```
+/// highwater::params! {
+///     /// Parameters of a benchmark that sleeps.
+///     pub struct Naps {
+///         /// How many naps.
+///         naps: u32 = 3, |p| p.naps > 0 => "must be at least 1";
+///         /// How long each is, milliseconds.
+///         nap_ms: u64 = 10;
+///     }
+/// }
+/// use highwater::workload::Params;
+/// assert_eq!(Naps::default().nap_ms, 10);
+/// assert_eq!(Naps { naps: 0, ..Naps::default() }.problem(), Some(("naps", "must be at least 1")));
+/// ```
+#[macro_export]
+macro_rules! params {
+    ($(#[$about:meta])* pub struct $name:ident {
+        $($(#[doc = $doc:literal])+ $field:ident: $ty:ty = $default:expr $(, $is_ok:expr => $reason:literal)*;)*
+    }) => {
+        $(#[$about])*
+        #[derive(
+            Clone, Debug, PartialEq,
+            $crate::workload::serde::Serialize, $crate::workload::serde::Deserialize,
+        )]
+        #[serde(crate = "highwater::workload::serde")]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $ty,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::workload::Params for $name {
+            const PARAMS: &'static [$crate::workload::Param] = &[
+                $($crate::workload::Param {
+                    field: stringify!($field),
+                    doc: concat!($($doc, "\n"),+),
+                },)*
+            ];
+
+            fn problem(&self) -> Option<(&'static str, &'static str)> {
+                $($({
+                    let is_ok: fn(&$name) -> bool = $is_ok;
+                    if !is_ok(self) {
+                        return Some((stringify!($field), $reason));
+                    }
+                })*)*
+                None
+            }
+        }
+    };
+}
+
+/// A number of bytes written as `256K`, `8G`, or plainly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        crate::size::parse_size(&text).map(Bytes).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let suffixes = [(30, "G"), (20, "M"), (10, "K")];
+        let fits = |&&(shift, _): &&(u32, &str)| self.0 != 0 && self.0.is_multiple_of(1 << shift);
+        serializer.collect_str(&match suffixes.iter().find(fits) {
+            Some((shift, suffix)) => format!("{}{suffix}", self.0 >> shift),
+            None => self.0.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_as_they_are_read() {
+        for text in ["0", "4K", "1536K", "256M", "8G", "1025M"] {
+            let value = toml::Value::String(text.to_owned());
+            let bytes: Bytes = value.clone().try_into().unwrap();
+            assert_eq!(toml::Value::try_from(bytes).unwrap(), value);
+        }
+        assert!(toml::Value::String("8Q".to_owned()).try_into::<Bytes>().is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! `report`, and what `compare --out` and `run --out` keep.
+
+use std::fs;
+
+use super::{highwater, stdout};
+
+/// A comparison that takes a second, and what it printed.
+fn kept(dir: &str, more: &[&str]) -> String {
+    let compare = ["compare", "003", "--quick", "--machine", "little-core", "--out", dir];
+    stdout(&[&compare[..], more].concat())
+}
+
+fn complaint(args: &[&str]) -> String {
+    let output = highwater(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn a_report_is_what_compare_printed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("kept");
+    let dir = dir.to_str().unwrap();
+    let printed = kept(dir, &[]);
+    assert_eq!(stdout(&["report", dir]), printed);
+    assert_eq!(fs::read_to_string(format!("{dir}/report.txt")).unwrap(), printed);
+    // In every format, from the document alone: nothing of the command line is looked at.
+    let file = format!("{dir}/results.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let start = text.find("\"command_line\"").unwrap();
+    let end = start + text[start..].find(']').unwrap();
+    fs::write(&file, format!("{}\"command_line\": [{}", &text[..start], &text[end..])).unwrap();
+    assert_eq!(stdout(&["report", dir]), printed);
+    for format in ["markdown", "csv", "json"] {
+        assert!(stdout(&["report", dir, "--format", format]).contains("again-8"), "{format}");
+    }
+    let explained = stdout(&["explain", dir, "--worst", "1"]);
+    assert!(explained.contains("munmap"), "{explained}");
+
+    // Results are not lost to a second run by mistake.
+    let again = ["compare", "003", "--quick", "--machine", "little-core", "--out", dir];
+    let refused = complaint(&again);
+    assert!(refused.contains("there are results in it; --force replaces them"), "{refused}");
+    assert_eq!(kept(dir, &["--force"]), printed);
+}
+
+#[test]
+fn the_verdict_comes_first_and_fits_a_screen() {
+    let text = stdout(&["compare", "003", "--quick"]);
+    let (verdict, rest) = text.split_once("\n\n").unwrap();
+    assert!(verdict.starts_with("Verdict: Set the referenced bit, instead of"), "{verdict}");
+    assert!(verdict.lines().count() <= 24, "{verdict}");
+    assert!(verdict.lines().all(|line| line.chars().count() <= 100), "{verdict}");
+    for part in ["again-8", "2.8 times better", "published, on little-core", "highwater explain"] {
+        assert!(verdict.contains(part), "{part}: {verdict}");
+    }
+    assert!(rest.starts_with("unmap on little-core"), "{rest}");
+}
+
+#[test]
+fn what_is_no_result_is_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().to_str().unwrap();
+    assert!(complaint(&["report", dir]).contains("results.json"));
+    fs::write(temporary.path().join("results.json"), "{\"schema\": \"highwater.compare/1\"}")
+        .unwrap();
+    assert!(complaint(&["report", dir]).contains("results.json"));
+}
+
+/// The texts to start from are read again as what they were.
+#[test]
+fn what_is_shown_can_be_run() {
+    let temporary = tempfile::tempdir().unwrap();
+    let file = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
+    let experiment = file("mine.toml");
+    let text = stdout(&["show", "experiment", "003"]).replace("iterations = 3", "iterations = 1");
+    let (head, _) = text.split_once("[unmap]").unwrap();
+    let table = stdout(&["show", "workload", "unmap"]).replace("rounds = 20", "rounds = 1");
+    fs::write(&experiment, format!("{head}{table}")).unwrap();
+    let machine = file("machine.toml");
+    fs::write(&machine, stdout(&["show", "machine", "little-core"])).unwrap();
+    let policy = file("policy.toml");
+    fs::write(&policy, stdout(&["show", "policy", "6.1", "--toml"])).unwrap();
+    let run = ["compare", &experiment, "--machine", &machine, "--policy", &policy];
+    assert!(stdout(&run).contains("unmap on little-core"));
+    let refused = complaint(&["compare", &experiment, "--quick"]);
+    assert!(refused.contains("--quick: 003-unmap-accessed has no smaller version"), "{refused}");
+}
