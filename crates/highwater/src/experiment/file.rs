@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use highwater_results::input;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
@@ -329,7 +330,7 @@ impl Experiment {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = std::fs::read_to_string(path)
+            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
                 .map_err(|reason| ExperimentError::Unreadable { file: name.to_owned(), reason })?;
             return Experiment::parse(name, &text);
         }

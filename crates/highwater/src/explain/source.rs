@@ -5,14 +5,13 @@
 //! not matter. Which experiment it was, how long and how large, is in the command line: an experiment that was
 //! a file is read again from there, and has to be what it was.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use clap::Parser;
-use highwater_results::Document;
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{DOCUMENT_FILE, read_document};
+use highwater_results::{Document, input};
 
 use crate::cli::{self, CliError};
 use crate::error::{InputError, one_line};
@@ -43,7 +42,7 @@ pub(crate) fn of(name: &str) -> Result<Source, InputError> {
         return Ok(Source::Experiment);
     }
     let file = path.join(EXPLAIN_FILE);
-    match fs::read_to_string(&file) {
+    match input::read_text(&file, input::DOCUMENT_BYTES_MAX) {
         Ok(text) => {
             let name = file.display().to_string();
             return Ok(Source::Explained(Box::new(parse(&name, &text)?)));
