@@ -6,6 +6,7 @@ mod explain;
 mod proc;
 mod replay;
 mod show;
+mod trace_quality;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
