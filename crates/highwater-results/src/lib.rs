@@ -15,6 +15,7 @@
 //! * [`counter`], [`histogram`]: counts by name; [`stall`]: keys of histograms of stalls.
 //! * [`explain`]: where the time of operations went.
 //! * [`import`]: readers of captured data.
+//! * [`input`]: opening files that somebody else wrote, within bounds.
 //! * [`store`]: a directory of results, written atomically.
 //! * [`published`]: the numbers published with the five studies.
 //!
@@ -24,6 +25,7 @@ pub mod counter;
 pub mod explain;
 pub mod histogram;
 pub mod import;
+pub mod input;
 pub mod published;
 pub mod run;
 pub mod sample;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::{Document, DocumentError};
+use crate::{Document, DocumentError, input};
 
 /// File name of the document in a result directory.
 pub const DOCUMENT_FILE: &str = "results.json";
@@ -112,7 +112,8 @@ pub fn read_document(path: impl AsRef<Path>) -> Result<Document, StoreError> {
     if path.is_dir() {
         path.push(DOCUMENT_FILE);
     }
-    let text = fs::read_to_string(&path).map_err(|source| io_error(&path, source))?;
+    let text = input::read_text(&path, input::DOCUMENT_BYTES_MAX)
+        .map_err(|source| io_error(&path, source))?;
     let document: Document = match serde_json::from_str(&text) {
         Ok(document) => document,
         Err(source) => return Err(StoreError::Json { path, source }),

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use highwater_results::import::ImportError;
-use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader, SkippedLines};
+use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader, OnCut, SkippedLines};
 use proptest::prelude::*;
 
 fn reference(name: &str) -> PathBuf {
@@ -264,7 +264,7 @@ fn gzip_is_told_by_its_bytes_not_by_its_name() {
 
 #[test]
 fn skipped_lines_are_counted_by_reason() {
-    let text = "# tracer: nop\n\n   \ncpus=2\nCPU:0 [LOST 123 EVENTS]\nCPU:1 [LOST EVENTS]\nCPU:1 [4 EVENTS DROPPED]\n\
+    let text = "# entries-in-buffer/entries-written: 10/14   #P:2\n\n   \ncpus=2\nCPU:0 [LOST 123 EVENTS]\nCPU:1 [LOST EVENTS]\nCPU:1 [4 EVENTS DROPPED]\n\
         \x20 a-1 [000] ..... 1.5: sched_switch: prev_comm=mm_page_alloc: pfn=1\n\
         \x20 a-1 [000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0\n\
         \x20 a-1 [000] ..... 1.5: mm_page_alloc_zone_locked: page=(null) pfn=0 order=3 migratetype=0 percpu_refill=0\n\
@@ -283,6 +283,7 @@ fn skipped_lines_are_counted_by_reason() {
             nr_without_page: 1,
             nr_lost_notices: 3,
             nr_lost_events: 127,
+            nr_overwritten_events: 4,
             unknown_gfp_names: BTreeMap::from([("__GFP_NEW".to_owned(), 1)]),
         }
     );
@@ -422,8 +423,63 @@ fn a_truncated_gzip_gives_its_events_before_the_error() {
     let packed = std::fs::read(reference("netperf-tcp-16384.trace.gz")).unwrap();
     let half = std::io::Cursor::new(packed[..packed.len() / 2].to_vec());
     let mut reader = KmemReader::from_reader("half", half).unwrap();
-    let nr_good = reader.by_ref().take_while(Result::is_ok).count();
+    let mut nr_good = 0;
+    let error = loop {
+        match reader.next().expect("an end in the middle is an error") {
+            Ok(_) => nr_good += 1,
+            Err(error) => break error,
+        }
+    };
     assert!(nr_good > 1000 && nr_good < 33393, "{nr_good}");
+    // Twelve comments come before the events.
+    let line = nr_good + 13;
+    let whole = format!("the {} lines before it are whole, with {nr_good} events", line - 1);
+    let text = format!("half:{line}: bad gzip data: the file ends in the middle; {whole}");
+    assert_eq!(error.to_string(), text);
+    assert_eq!(error.line(), Some(line));
+}
+
+#[test]
+fn what_is_whole_of_a_truncated_gzip_is_used_if_asked_for() {
+    let packed = std::fs::read(reference("netperf-tcp-16384.trace.gz")).unwrap();
+    let whole: Vec<_> =
+        KmemReader::open(reference("netperf-tcp-16384.trace.gz")).unwrap().collect();
+    let read = |bytes: &[u8]| {
+        let bytes = std::io::Cursor::new(bytes.to_vec());
+        let mut reader = KmemReader::from_reader("t", bytes).unwrap().on_cut(OnCut::UseWhole);
+        let events: Result<Vec<_>, _> = reader.by_ref().collect();
+        (events, reader.cut_at())
+    };
+    let (events, cut_at) = read(&packed[..packed.len() / 2]);
+    let events = events.unwrap();
+    assert!(events.len() > 1000 && cut_at == Some(events.len() as u64 + 13), "{cut_at:?}");
+    assert!(events.iter().zip(&whole).all(|(half, whole)| half == whole.as_ref().unwrap()));
+    // Only the check sum is missing.
+    let (events, cut_at) = read(&packed[..packed.len() - 4]);
+    assert_eq!((events.unwrap().len(), cut_at.is_some()), (whole.len(), true));
+    let (events, cut_at) = read(&packed);
+    assert_eq!((events.unwrap().len(), cut_at), (whole.len(), None));
+    // Nothing whole is no trace; damage is not an end.
+    assert!(matches!(read(&packed[..4]).0, Err(ImportError::NoEvents { .. })));
+    let mut damaged = packed.clone();
+    damaged[packed.len() - 8] ^= 1;
+    assert!(matches!(read(&damaged).0, Err(ImportError::Gzip { .. })));
+}
+
+#[test]
+fn headers_say_what_was_written_over() {
+    let event = "  a-1 [000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0\n";
+    for (head, nr_overwritten) in [
+        ("# entries-in-buffer/entries-written: 66391/70000   #P:2\n", 3609),
+        ("# entries-in-buffer/entries-written: 7/9\n# entries-in-buffer/entries-written: 1/2\n", 3),
+        ("# entries-in-buffer/entries-written: 9/7   #P:2\n", 0),
+        ("# entries-in-buffer/entries-written: 7\n", 0),
+        ("# entries-in-buffer/entries-written: many/more\n", 0),
+    ] {
+        let (_, skipped) = parse(&format!("{head}{event}")).unwrap();
+        assert_eq!(skipped.nr_overwritten_events, nr_overwritten, "{head}");
+        assert_eq!(skipped.nr_comments, head.lines().count() as u64, "{head}");
+    }
 }
 
 // --- properties ---

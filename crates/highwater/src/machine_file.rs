@@ -33,7 +33,7 @@ use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::ZoneType;
-use highwater_results::Definition;
+use highwater_results::{Definition, input};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
 use serde::Deserialize;
@@ -108,7 +108,7 @@ impl MachineFile {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = std::fs::read_to_string(path)
+            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
                 .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
             return Self::parse(name, &text);
         }

@@ -15,6 +15,7 @@
 use std::path::Path;
 
 use highwater_core::config::{PRESETS, Policy, PolicyError, Value as Setting, preset};
+use highwater_results::input;
 use toml::{Table, Value};
 
 use crate::error::InputError;
@@ -39,7 +40,7 @@ pub fn load(name: &str) -> Result<Policy, InputError> {
     }
     let path = Path::new(name);
     if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-        let text = std::fs::read_to_string(path)
+        let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
             .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
         return parse(name, &text);
     }

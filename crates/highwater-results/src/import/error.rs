@@ -27,15 +27,25 @@ pub enum ImportError {
         /// What the system said.
         problem: String,
     },
-    /// The file starts like gzip data but cannot be unpacked to its end.
+    /// The file starts like gzip data but is damaged further on.
     #[error("{file}:{line}: bad gzip data: {problem}")]
     Gzip {
         /// The file as the caller named it.
         file: String,
         /// Line of the unpacked text being read, from 1.
         line: u64,
-        /// Truncated or damaged.
+        /// What the unpacker said.
         problem: String,
+    },
+    /// The file starts like gzip data but ends in the middle of it.
+    #[error("{file}:{line}: bad gzip data: the file ends in the middle{}", whole(*.line, *.nr_events))]
+    Cut {
+        /// The file as the caller named it.
+        file: String,
+        /// Line of the unpacked text being read, from 1: those before it are whole.
+        line: u64,
+        /// Events in the lines that are whole, if the file is a trace.
+        nr_events: u64,
     },
     /// The file is of another kind altogether (a binary recording, another compression).
     #[error("{file}: {problem}")]
@@ -91,6 +101,7 @@ impl ImportError {
             Self::Open { file, .. }
             | Self::Read { file, .. }
             | Self::Gzip { file, .. }
+            | Self::Cut { file, .. }
             | Self::Format { file, .. }
             | Self::NoEvents { file, .. }
             | Self::Field { file, .. }
@@ -102,9 +113,10 @@ impl ImportError {
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         match self {
-            Self::Read { line, .. } | Self::Gzip { line, .. } | Self::Field { line, .. } => {
-                Some(*line)
-            }
+            Self::Read { line, .. }
+            | Self::Gzip { line, .. }
+            | Self::Cut { line, .. }
+            | Self::Field { line, .. } => Some(*line),
             Self::Json { line, .. } => Some(*line as u64),
             Self::Open { .. } | Self::Format { .. } | Self::NoEvents { .. } => None,
         }
@@ -122,6 +134,14 @@ impl ImportError {
     pub(crate) fn in_field(file: &str, line: u64, problem: FieldProblem) -> Self {
         let (field, problem) = (printable(&problem.field), printable(&problem.problem));
         Self::Field { file: file.to_owned(), line, field, problem }
+    }
+}
+
+/// What can be used of a trace that was cut at a line.
+fn whole(line: u64, nr_events: u64) -> String {
+    match nr_events {
+        0 => String::new(),
+        n => format!("; the {} lines before it are whole, with {n} events", line - 1),
     }
 }
 

@@ -4,7 +4,6 @@
 //! the fly, recordings that are not text are turned away with advice. One line is held in memory at a time, up to
 //! [`LINE_BYTES_MAX`].
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
@@ -12,12 +11,23 @@ use flate2::read::MultiGzDecoder;
 
 use super::ImportError;
 use super::error::printable;
+use crate::input;
 
 /// Longest line accepted. ftrace cannot print more than a few pages for one event.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes looked at to tell what a file is.
 const HEAD_BYTES: usize = 8;
 const READ_BYTES: usize = 256 * 1024;
+
+/// What to do where gzip data end in the middle, as those of a capture that was stopped do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCut {
+    /// It is an error, which says how much was read.
+    #[default]
+    Refuse,
+    /// The lines that are whole are the text.
+    UseWhole,
+}
 
 /// A readable text with its name and the number of the current line.
 pub(crate) struct Source {
@@ -26,22 +36,19 @@ pub(crate) struct Source {
     is_gzip: bool,
     line: u64,
     is_cut_off: bool,
+    on_cut: OnCut,
+    cut_at: Option<u64>,
     buffer: Vec<u8>,
 }
 
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Self, ImportError> {
         let name = printable(&path.display().to_string());
-        let refuse =
-            |problem: String, kind| ImportError::Open { file: name.clone(), problem, kind };
-        let file = File::open(path).map_err(|e| refuse(e.to_string(), e.kind()))?;
-        let metadata = file.metadata().map_err(|e| refuse(e.to_string(), e.kind()))?;
-        if metadata.is_dir() {
-            return Err(refuse(
-                "it is a directory, not a file".to_owned(),
-                io::ErrorKind::IsADirectory,
-            ));
-        }
+        let file = input::open(path).map_err(|e| ImportError::Open {
+            file: name.clone(),
+            problem: e.to_string(),
+            kind: e.kind(),
+        })?;
         Self::from_reader(&name, file)
     }
 
@@ -68,7 +75,16 @@ impl Source {
         } else {
             Box::new(BufReader::with_capacity(READ_BYTES, whole))
         };
-        Ok(Self { name, reader, is_gzip, line: 0, is_cut_off: false, buffer: Vec::new() })
+        Ok(Self {
+            name,
+            reader,
+            is_gzip,
+            line: 0,
+            is_cut_off: false,
+            on_cut: OnCut::default(),
+            cut_at: None,
+            buffer: Vec::new(),
+        })
     }
 
     /// The next line without its end, or `None` after the last.
@@ -78,7 +94,14 @@ impl Source {
         let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.buffer);
         let nr_bytes = match read {
             Ok(n) => n as u64,
-            Err(e) => return Err(self.read_error(&e)),
+            Err(e) => {
+                let error = self.read_error(&e);
+                if self.on_cut == OnCut::UseWhole && matches!(error, ImportError::Cut { .. }) {
+                    self.cut_at = Some(self.line + 1);
+                    return Ok(None);
+                }
+                return Err(error);
+            }
         };
         if nr_bytes == 0 {
             return Ok(None);
@@ -121,6 +144,15 @@ impl Source {
         self.is_cut_off
     }
 
+    pub(crate) fn set_on_cut(&mut self, on_cut: OnCut) {
+        self.on_cut = on_cut;
+    }
+
+    /// The line at which the gzip data ended in the middle, if [`Source::next_line`] passed over that.
+    pub(crate) fn cut_at(&self) -> Option<u64> {
+        self.cut_at
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -139,7 +171,7 @@ impl Source {
         let (file, line) = (self.name.clone(), self.line + 1);
         match error.kind() {
             io::ErrorKind::UnexpectedEof if self.is_gzip => {
-                ImportError::Gzip { file, line, problem: "the file ends in the middle".to_owned() }
+                ImportError::Cut { file, line, nr_events: 0 }
             }
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.is_gzip => {
                 ImportError::Gzip { file, line, problem: error.to_string() }

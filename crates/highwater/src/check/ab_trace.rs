@@ -41,6 +41,7 @@ pub fn check(path: &Path, captured: &AbTrace) -> Result<FileResult, InputError> 
     }
     let policies: Vec<Policy> = kernels.iter().map(|(_, policy)| policy.clone()).collect();
     let report = replay::run(&trace, &policies, None, UseSidecars::Yes)?;
+    notes.extend(report.warning_lines());
     let figures =
         kernels.iter().zip(&report.replays).flat_map(|((kernel, _), r)| compare(kernel, r));
     let figures = figures.collect();

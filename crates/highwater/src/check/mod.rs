@@ -210,8 +210,10 @@ impl CheckReport {
             });
             for f in file.figures.iter().filter(|f| f.is_worth_a_line()) {
                 let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
+                // What differs may be all that is looked for in the output: such a line stands by itself.
+                let file = if f.agrees { String::new() } else { format!("{}: ", file.file) };
                 lines.push(format!(
-                    "  {}: Linux {}, model {}: {verdict} ({})",
+                    "  {file}{}: Linux {}, model {}: {verdict} ({})",
                     f.field,
                     f.real,
                     f.model,
@@ -237,12 +239,10 @@ impl CheckReport {
         lines.join("\n") + "\n"
     }
 
-    /// Share of the figures that agree, in percent; 100 if there are none.
-    pub fn agreement(&self) -> f64 {
-        match self.nr_figures {
-            0 => 100.0,
-            all => self.nr_figures_agreeing as f64 * 100.0 / all as f64,
-        }
+    /// Share of the figures that agree, in percent; none if nothing was compared.
+    pub fn agreement(&self) -> Option<f64> {
+        let all = self.nr_figures as f64;
+        (self.nr_figures > 0).then(|| self.nr_figures_agreeing as f64 * 100.0 / all)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::policy_file;
 use crate::replay::{self, EventKind, Tally, UseSidecars};
 
 /// Refills and drains: within a quarter, or 64 events where there are few.
-pub(super) const EVENTS: Limit = Limit::Share { share: 0.25, events: 64 };
+pub(super) const EVENTS: Limit =
+    Limit::Share { share: replay::NEAR_SHARE, events: replay::NEAR_EVENTS };
 /// Uses of the hottest block.
 const HOTTEST: Limit = Limit::Factor(1.5);
 /// The policy of the captured kernels.
@@ -29,7 +30,8 @@ pub fn check(path: &Path) -> Result<FileResult, InputError> {
         let uses = (real.hottest_uses(), replayed.tally.hottest_uses());
         figures.push(Figure::number(format!("{POLICY}: hottest block"), uses.0, uses.1, HOTTEST));
     }
-    let notes = vec![format!("machine {}", report.shape.source.name())];
+    let mut notes = vec![format!("machine {}", report.shape.source.name())];
+    notes.extend(report.warning_lines());
     let file = path.display().to_string();
     Ok(FileResult { file, kind: "trace".to_owned(), figures, not_checked: None, notes })
 }

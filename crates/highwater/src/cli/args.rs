@@ -279,6 +279,9 @@ pub struct ReplayArgs {
     /// Ignore the .zoneinfo, .pagetypeinfo and .buddyinfo files beside the trace
     #[arg(long)]
     pub no_sidecars: bool,
+    /// Replay what is whole of a trace whose gzip data end in the middle
+    #[arg(long)]
+    pub partial: bool,
     /// Hottest blocks to show
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub hottest: usize,

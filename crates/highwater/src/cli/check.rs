@@ -25,5 +25,12 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
     if let Some(error) = last {
         return Err(error.into());
     }
-    Ok(if report.agreement() >= args.min_agreement { Outcome::Done } else { Outcome::Disagrees })
+    match report.agreement() {
+        Some(percent) if percent >= args.min_agreement => Ok(Outcome::Done),
+        Some(_) => Ok(Outcome::Disagrees),
+        None => {
+            complain(&format!("nothing was checked: no figure in {} files", report.files.len()));
+            Ok(Outcome::Disagrees)
+        }
+    }
 }

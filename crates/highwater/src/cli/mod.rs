@@ -123,10 +123,15 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// One line on stderr.
+/// One line on stderr about what went wrong.
 fn complain(message: &str) {
+    remark(&format!("error: {message}"));
+}
+
+/// One line on stderr.
+pub(crate) fn remark(message: &str) {
     // Nothing is left to do if even this cannot be printed.
-    let _ = writeln!(io::stderr(), "error: {}", one_line(message));
+    let _ = writeln!(io::stderr(), "{}", one_line(message));
 }
 
 /// Prints a result on stdout.

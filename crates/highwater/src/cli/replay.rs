@@ -1,10 +1,11 @@
 //! `highwater replay`.
 
 use highwater_report::render::Format;
+use highwater_results::import::kmem::OnCut;
 
 use super::args::{ReplayArgs, policies};
-use super::{CliError, Outcome, print};
-use crate::replay::{self, UseSidecars, report};
+use super::{CliError, Outcome, print, remark};
+use crate::replay::{self, Trace, UseSidecars, report};
 
 /// Replays a trace under the policies asked for.
 pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
@@ -17,7 +18,13 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
         UseSidecars::Yes
     };
     let machine = machine.as_ref().map(|m| &m.machine);
-    let replayed = replay::run(&args.trace, &policies, machine, sidecars)?;
+    let on_cut = if args.partial { OnCut::UseWhole } else { OnCut::Refuse };
+    let trace = Trace::file(&args.trace).on_cut(on_cut);
+    let replayed = replay::run_trace(trace, &policies, machine, sidecars)?;
+    if args.format == Format::Csv {
+        // Rows only: what is to be said about them goes elsewhere.
+        replayed.warning_lines().for_each(|line| remark(&line));
+    }
     let text = match args.format {
         Format::Json => report::json(&replayed, args.hottest),
         format => format.renderer().tables(&report::tables(&replayed, args.hottest)),

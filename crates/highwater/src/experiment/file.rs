@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use highwater_results::{Definition, Document, MachineFigures};
+use highwater_results::{Definition, Document, MachineFigures, input};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -135,7 +135,7 @@ impl Experiment {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = std::fs::read_to_string(path)
+            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
                 .map_err(|error| InputError::whole(name, error.to_string()))?;
             return Experiment::parse(registry, name, &text);
         }

@@ -4,13 +4,12 @@
 //! Results hold the machines and policies with every figure, the workload with every parameter, and the seed:
 //! what those names mean today does not matter.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use highwater_results::Document;
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{DOCUMENT_FILE, read_document};
+use highwater_results::{Document, input};
 
 use crate::error::{InputError, one_line};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
@@ -41,7 +40,7 @@ pub fn of(registry: &Registry, name: &str) -> Result<Source, InputError> {
         return Ok(Source::Experiment);
     }
     let file = path.join(EXPLAIN_FILE);
-    match fs::read_to_string(&file) {
+    match input::read_text(&file, input::DOCUMENT_BYTES_MAX) {
         Ok(text) => {
             let name = file.display().to_string();
             return Ok(Source::Explained(Box::new(parse(&name, &text)?)));

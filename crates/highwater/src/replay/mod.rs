@@ -6,9 +6,10 @@
 //!                                                            report: tables, JSON
 //! ```
 //!
-//! Two passes over the file, one event in memory at a time: the first ([`survey`]) counts what the
-//! trace itself says and finds out what the machine looked like when it began, the second
-//! ([`model`]) is repeated for every policy.
+//! Two passes over the file, in order of time ([`trace`]), one event in memory at a time: the first
+//! ([`survey`]) counts what the trace itself says and finds out what the machine looked like when it
+//! began, the second ([`model`]) is repeated for every policy. What was wrong with the trace goes into
+//! the report with its counts ([`warning`]).
 
 pub mod model;
 pub mod place;
@@ -16,6 +17,8 @@ pub mod report;
 pub mod state;
 pub mod survey;
 pub mod tally;
+pub mod trace;
+pub mod warning;
 
 use std::path::{Path, PathBuf};
 
@@ -25,8 +28,15 @@ pub use model::Replay;
 pub use state::{MachineSource, Shape, Sidecars};
 pub use survey::Survey;
 pub use tally::{EventKind, Tally};
+pub use trace::Trace;
+pub use warning::Warning;
 
 use crate::error::InputError;
+
+/// A replay is near its trace if counts of events differ by at most this share of the trace's,
+pub const NEAR_SHARE: f64 = 0.25;
+/// or by this many where there are few.
+pub const NEAR_EVENTS: u64 = 64;
 
 /// Whether files beside the trace are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,37 +57,62 @@ pub struct Report {
     pub survey: Survey,
     /// The machine.
     pub shape: Shape,
+    /// Reasons to trust the replays less.
+    pub warnings: Vec<Warning>,
     /// Files beside the trace that were used.
     pub sidecars: Vec<PathBuf>,
     /// One per policy.
     pub replays: Vec<Replay>,
 }
 
+impl Report {
+    /// The warnings as lines for people.
+    pub fn warning_lines(&self) -> impl Iterator<Item = String> {
+        self.warnings.iter().map(|warning| format!("warning: {warning}"))
+    }
+}
+
 /// Replays a trace under policies.
 ///
 /// # Errors
-/// If a file cannot be read, or the trace does not fit on the machine.
+/// If a file cannot be read, the trace does not fit on the machine, or so much of it is missing that a replay says
+/// nothing.
 pub fn run(
     trace: &Path,
     policies: &[Policy],
     machine: Option<&Machine>,
     sidecars: UseSidecars,
 ) -> Result<Report, InputError> {
+    run_trace(Trace::file(trace), policies, machine, sidecars)
+}
+
+/// As [`run`], of a trace that is to be read in another way than usual.
+///
+/// # Errors
+/// As there.
+pub fn run_trace(
+    mut trace: Trace,
+    policies: &[Policy],
+    machine: Option<&Machine>,
+    sidecars: UseSidecars,
+) -> Result<Report, InputError> {
     // A pipe would be empty the second time, or never end.
-    if std::fs::metadata(trace).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+    if std::fs::metadata(trace.path()).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
         let reason = "not a regular file; a trace is read more than once, so store it first";
-        return Err(InputError::whole(trace.display().to_string(), reason));
+        return Err(trace.error(reason));
     }
-    let survey = Survey::read(trace)?;
+    let survey = Survey::read(&mut trace)?;
     let sidecars = match sidecars {
-        UseSidecars::Yes => Sidecars::beside(trace)?,
+        UseSidecars::Yes => Sidecars::beside(trace.path())?,
         UseSidecars::No => Sidecars::default(),
     };
-    let name = trace.display().to_string();
+    let name = trace.name();
     let shape = Shape::of(&name, &survey, &sidecars, machine)?;
     let replays: Vec<_> = policies
         .iter()
-        .map(|policy| model::replay(trace, &survey, &sidecars, &shape, policy))
+        .map(|policy| model::replay(&trace, &survey, &sidecars, &shape, policy))
         .collect::<Result<_, _>>()?;
-    Ok(Report { trace: name, survey, shape, sidecars: sidecars.files, replays })
+    warning::refuse_unknown_frees(&survey, &replays).map_err(|reason| trace.error(reason))?;
+    let warnings = Warning::all(&survey, trace.totals(), &replays);
+    Ok(Report { trace: name, survey, shape, warnings, sidecars: sidecars.files, replays })
 }

@@ -10,7 +10,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::path::Path;
 
 use highwater_core::compaction;
 use highwater_core::config::Policy;
@@ -21,12 +20,13 @@ use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 use highwater_core::sync::order::LockClass;
 use highwater_core::trace::Event;
 use highwater_core::zone::NodeId;
-use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader};
+use highwater_results::import::kmem::{KmemEvent, KmemKind};
 
 use super::place::{Place, place};
 use super::state::{Shape, Sidecars};
 use super::survey::Survey;
 use super::tally::{EventKind, Tally};
+use super::trace::Trace;
 use crate::error::InputError;
 
 /// Nanoseconds between two runs of a CPU's statistics worker (rules/per-cpu-lists#decay).
@@ -79,14 +79,14 @@ pub struct Replay {
 /// # Errors
 /// If the trace cannot be read or does not fit on the machine.
 pub fn replay(
-    trace: &Path,
+    trace: &Trace,
     survey: &Survey,
     sidecars: &Sidecars,
     shape: &Shape,
     policy: &Policy,
 ) -> Result<Replay, InputError> {
     let host = Solo::new(Recorder::default());
-    let name = trace.display().to_string();
+    let name = trace.name();
     let memory = boot(&host, &shape.machine, policy)
         .map_err(|error| InputError::whole(&name, error.to_string()))?;
     shape.apply_pcp_sizes(policy, &memory);
@@ -96,16 +96,7 @@ pub fn replay(
     host.sink().is_on.set(true);
 
     let mut model = Model::new(&host, &memory, survey);
-    let mut reader = KmemReader::open(trace)?;
-    while let Some(event) = reader.next() {
-        let event = event?;
-        model.take(&event).map_err(|reason| InputError {
-            file: reader.name().to_owned(),
-            line: Some(reader.line() as usize),
-            field: Some("pfn".to_owned()),
-            reason,
-        })?;
-    }
+    trace.each(|event| model.take(event))?;
     model.finish();
     // A broken rule is a bug of the model, and its figures are worth nothing.
     highwater_core::audit::check(&memory, &model.cx)

@@ -5,7 +5,7 @@ use highwater_report::{Cell, Layout, Table};
 use serde_json::{Map, Value, json};
 
 use super::model::{Replay, ZoneFree};
-use super::{EventKind, Report, Tally};
+use super::{EventKind, Report, Tally, Warning};
 
 /// Schema of the JSON form.
 pub const SCHEMA: &str = "highwater.replay/1";
@@ -87,12 +87,13 @@ fn notes(report: &Report) -> Vec<String> {
     let survey = &report.survey;
     let shape = &report.shape;
     let pages: u64 = shape.machine.nodes.iter().flat_map(|n| &n.zones).map(|z| z.present).sum();
-    let mut notes = vec![format!(
+    let mut notes: Vec<_> = report.warning_lines().collect();
+    notes.push(format!(
         "machine: {} CPUs, {} MiB, {}",
         shape.machine.nr_cpus(),
         pages >> 8,
         shape.source.name()
-    )];
+    ));
     let known: u64 = (0..survey.nr_cpus).map(|cpu| survey.known_pages(cpu)).sum();
     notes.push(format!(
         "at the start: {known} pages on per-CPU lists and {} blocks in use known from the trace",
@@ -123,9 +124,6 @@ fn notes(report: &Report) -> Vec<String> {
             "skipped lines: {} of other events, {} unrecognised, {} without a page",
             skipped.nr_other_events, skipped.nr_unrecognised, skipped.nr_without_page
         ));
-    }
-    if skipped.nr_lost_notices > 0 {
-        notes.push(format!("the tracer lost {} events or more", skipped.nr_lost_events));
     }
     notes
 }
@@ -188,6 +186,7 @@ pub fn json(report: &Report, nr_hottest: usize) -> String {
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
         "trace": report.trace,
+        "warnings": report.warnings.iter().map(Warning::json).collect::<Vec<_>>(),
         "machine": {
             "source": shape.source.name(),
             "files": files,
@@ -205,6 +204,7 @@ pub fn json(report: &Report, nr_hottest: usize) -> String {
                 "without_page": skipped.nr_without_page,
                 "lost_notices": skipped.nr_lost_notices,
                 "lost_events": skipped.nr_lost_events,
+                "overwritten_events": skipped.nr_overwritten_events,
                 "unknown_gfp_names": skipped.unknown_gfp_names,
             },
         },

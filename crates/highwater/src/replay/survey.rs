@@ -15,11 +15,12 @@
 //! known in order. A list that was refilled was empty at that moment: all of it is known.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
-use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader, SkippedLines};
+use highwater_results::import::kmem::{KmemEvent, KmemKind, SkippedLines};
 
 use super::tally::{EventKind, Tally};
+use super::trace::{Totals, Trace};
+use super::warning::GAP_NS_MIN;
 use crate::error::InputError;
 
 /// A per-CPU list: CPU, order, migratetype.
@@ -34,6 +35,29 @@ pub struct ListStart {
     pub tail: Vec<u64>,
     /// The list was refilled: it held nothing else.
     pub is_complete: bool,
+}
+
+/// Times without an event, longer than [`GAP_NS_MIN`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// So many.
+    pub nr: u64,
+    /// The longest.
+    pub longest_ns: u64,
+    /// The last event before it.
+    pub longest_at_ns: u64,
+}
+
+impl Gaps {
+    fn between(&mut self, from_ns: u64, to_ns: u64) {
+        let gap_ns = to_ns.saturating_sub(from_ns);
+        if gap_ns > GAP_NS_MIN {
+            self.nr += 1;
+        }
+        if gap_ns > GAP_NS_MIN.max(self.longest_ns) {
+            (self.longest_ns, self.longest_at_ns) = (gap_ns, from_ns);
+        }
+    }
 }
 
 /// What a trace says.
@@ -51,6 +75,8 @@ pub struct Survey {
     pub nr_events: u64,
     /// Nanoseconds from the first to the last event.
     pub span_ns: u64,
+    /// Times in between without an event.
+    pub gaps: Gaps,
     /// Per-CPU lists at the start, as far as they are known.
     pub lists: BTreeMap<ListKey, ListStart>,
     /// Blocks in use at the start that are freed: first frame and order.
@@ -85,26 +111,9 @@ impl Survey {
     ///
     /// # Errors
     /// If it cannot be read, or an event is impossible; with the line.
-    pub fn read(path: &Path) -> Result<Survey, InputError> {
-        Self::of(KmemReader::open(path)?)
-    }
-
-    /// As [`Survey::read`], from an open reader.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn of(mut reader: KmemReader) -> Result<Survey, InputError> {
-        let mut surveyor = Surveyor::default();
-        while let Some(event) = reader.next() {
-            let event = event?;
-            surveyor.take(&event).map_err(|reason| InputError {
-                file: reader.name().to_owned(),
-                line: Some(reader.line() as usize),
-                field: Some("pfn".to_owned()),
-                reason,
-            })?;
-        }
-        Ok(surveyor.finish(&reader))
+    pub fn read(trace: &mut Trace) -> Result<Survey, InputError> {
+        let surveyor = trace.first_pass(Surveyor::default, Surveyor::take)?;
+        Ok(surveyor.finish(trace.totals()))
     }
 
     /// Pages known to be on a CPU's lists at the start.
@@ -141,6 +150,7 @@ struct Surveyor {
     survey: Survey,
     seen: Frames,
     start_ns: Option<u64>,
+    last_ns: Option<u64>,
     cpus: BTreeMap<u32, CpuPass>,
 }
 
@@ -162,6 +172,9 @@ impl Surveyor {
         let cpu = event.cpu;
         let start_ns = *self.start_ns.get_or_insert(event.time_ns);
         let survey = &mut self.survey;
+        if let Some(last_ns) = self.last_ns.replace(event.time_ns) {
+            survey.gaps.between(last_ns, event.time_ns);
+        }
         survey.span_ns = survey.span_ns.max(event.time_ns.saturating_sub(start_ns));
         survey.nr_cpus = survey.nr_cpus.max(cpu + 1);
         let (kind, order) = kind_and_order(&event.kind);
@@ -254,7 +267,7 @@ impl Surveyor {
         }
     }
 
-    fn finish(mut self, reader: &KmemReader) -> Survey {
+    fn finish(mut self, totals: &Totals) -> Survey {
         let cpus: Vec<u32> = self.cpus.keys().copied().collect();
         for cpu in cpus {
             self.end_refill(cpu);
@@ -273,8 +286,8 @@ impl Surveyor {
             u32::try_from(pass.most + survey.known_pages(cpu) as i64).ok()
         });
         survey.most_on_lists = if survey.shows_refills() { most.max().unwrap_or(0) } else { 0 };
-        survey.nr_events = reader.nr_events();
-        survey.skipped = reader.skipped();
+        survey.nr_events = totals.nr_events;
+        survey.skipped = totals.skipped.clone();
         survey
     }
 }
@@ -317,8 +330,10 @@ mod tests {
                 format!("t-1 [{cpu:0>3}] ..... 1.{i:06}: {event}\n")
             })
             .collect();
-        let bytes = std::io::Cursor::new(text.into_bytes());
-        Survey::of(KmemReader::from_reader("t", bytes).unwrap())
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        std::fs::write(&path, text).unwrap();
+        Survey::read(&mut Trace::file(&path))
     }
 
     #[test]
@@ -351,8 +366,18 @@ mod tests {
     }
 
     #[test]
+    fn gaps_are_counted_and_the_longest_is_kept() {
+        let mut gaps = Gaps::default();
+        let times = [5, 5 + GAP_NS_MIN, 6 + 2 * GAP_NS_MIN, 9 + 5 * GAP_NS_MIN, 7 * GAP_NS_MIN];
+        times.windows(2).for_each(|pair| gaps.between(pair[0], pair[1]));
+        let (longest_ns, longest_at_ns) = (3 + 3 * GAP_NS_MIN, 6 + 2 * GAP_NS_MIN);
+        assert_eq!(gaps, Gaps { nr: 3, longest_ns, longest_at_ns });
+    }
+
+    #[test]
     fn a_block_starts_at_a_multiple_of_its_size() {
         let error = survey(&["0 mm_page_free: page=1 pfn=0x21 order=2"]).unwrap_err();
-        assert_eq!(error.to_string(), "t:1: pfn: 0x21 is not the start of a block of order 2");
+        let text = error.to_string();
+        assert!(text.ends_with("/t:1: pfn: 0x21 is not the start of a block of order 2"), "{text}");
     }
 }

@@ -35,6 +35,26 @@ fn event(text: &str) -> String {
     format!("            task-1       [000] .....     1.000001: {text}\n")
 }
 
+/// Devices have no end, or are not there to be read; large files are no definitions.
+#[test]
+fn definitions_are_files_and_small() {
+    let node = ["zoneinfo", "--machine", "/dev/zero"];
+    complaint(&node, &["/dev/zero: cannot be read: it is neither a regular file nor a pipe"]);
+    let policy = ["zoneinfo", "--machine", "small-vm", "--policy", "/dev/zero"];
+    complaint(&policy, &["/dev/zero: cannot be read: it is neither"]);
+    complaint(&["compare", "/dev/zero"], &["/dev/zero", "neither a regular file nor a pipe"]);
+    complaint(&["check", "/dev/zero"], &["/dev/zero: cannot be read: it is neither"]);
+    complaint(&["replay", "/dev/zero"], &["/dev/zero", "not a regular file"]);
+    let (_dir, path) = file("m.toml", &vec![b'#'; (1 << 20) + 1]);
+    for args in [
+        &["zoneinfo", "--machine", &path][..],
+        &["zoneinfo", "--machine", "small-vm", "--policy", &path],
+        &["compare", &path],
+    ] {
+        complaint(args, &["m.toml", "larger than 1048576 bytes"]);
+    }
+}
+
 #[test]
 fn missing_file() {
     complaint(&["replay", "no/such.trace.gz"], &["no/such.trace.gz: cannot be read"]);
@@ -56,7 +76,7 @@ fn not_gzip_in_spite_of_its_name() {
 fn truncated_gzip() {
     let whole = std::fs::read(root().join(trace("netperf-tcp-16384"))).expect("a reference trace");
     let (_dir, path) = file("cut.trace.gz", &whole[..whole.len() / 2]);
-    complaint(&["replay", &path], &["cut.trace.gz:", "gzip"]);
+    complaint(&["replay", &path], &["cut.trace.gz:", "gzip", "lines before it are whole"]);
 }
 
 #[test]

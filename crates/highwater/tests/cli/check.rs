@@ -175,8 +175,32 @@ fn a_wrong_figure_is_found_and_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.is_empty());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("  node 0 DMA32: cpu 0 batch: Linux 62, model 63: DIFFERS"), "{text}");
+    // The line is found by its last word, and says which file it is about.
+    let differing: Vec<&str> = text.lines().filter(|line| line.contains("DIFFERS")).collect();
+    let file = dir.path().join("x.json");
+    let figure = "node 0 DMA32: cpu 0 batch: Linux 62, model 63: DIFFERS (exact)";
+    assert_eq!(differing, [format!("  {}: {figure}", file.display())]);
     assert!(text.ends_with("0 of 1 files agree, 22 of 23 fields\n"), "{text}");
+}
+
+#[test]
+fn nothing_checked_is_no_success() {
+    let complaint = |path: &str, status: i32, part: &str| {
+        let output = highwater(&["check", path]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.contains(part), "{errors}");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    complaint(path, 2, "no captured file");
+    std::fs::write(dir.path().join("notes.txt"), "nothing").unwrap();
+    complaint(path, 2, "no captured file");
+    // The trace of the work is not beside it.
+    let ab = root().join("reference/linux-6.1/ab/002-unix-stream-16384.json");
+    std::fs::copy(ab, dir.path().join("ab.json")).unwrap();
+    complaint(path, 1, "nothing was checked: no figure in 1 files");
 }
 
 #[test]

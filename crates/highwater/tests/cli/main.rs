@@ -7,6 +7,7 @@ mod proc;
 mod replay;
 mod report;
 mod show;
+mod trace_quality;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -41,6 +41,8 @@ pub(super) enum Line<'l> {
     OtherEvent,
     /// The tracer dropped events here; how many, if it says.
     Lost(Option<u64>),
+    /// A comment that says how many events the tracer wrote over: they came before the others.
+    Overwritten(u64),
     Comment,
     Blank,
     Unrecognised,
@@ -51,7 +53,7 @@ pub(super) enum Line<'l> {
 pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
     // A command name may start with '#', but it never stands in the first column.
     if line.first() == Some(&b'#') {
-        return Ok(Line::Comment);
+        return Ok(overwritten(line).map_or(Line::Comment, Line::Overwritten));
     }
     let mut from = 0;
     let end = line.len().min(CPU_COLUMN_MAX);
@@ -227,6 +229,16 @@ fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
     let speaks_of = |word: &[u8]| notice.windows(word.len()).any(|w| w == word);
     let is_notice = speaks_of(b"EVENTS") && (speaks_of(b"LOST") || speaks_of(b"DROPPED"));
     is_notice.then(|| first_number(notice))
+}
+
+/// `# entries-in-buffer/entries-written: 66391/70000   #P:2` (ftrace).
+#[cold]
+fn overwritten(line: &[u8]) -> Option<u64> {
+    let text = line[1..].trim_ascii_start();
+    let counts = text.strip_prefix(b"entries-in-buffer/entries-written:")?.trim_ascii_start();
+    let (nr_held, rest) = leading_number(counts)?;
+    let (nr_written, _) = leading_number(rest.strip_prefix(b"/")?)?;
+    Some(nr_written.saturating_sub(nr_held))
 }
 
 fn first_number(text: &[u8]) -> Option<u64> {

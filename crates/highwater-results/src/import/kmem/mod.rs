@@ -18,6 +18,7 @@ pub mod gfp;
 mod header;
 mod reader;
 
+pub use super::source::OnCut;
 pub use reader::{KmemReader, SkippedLines};
 
 /// One tracepoint hit.

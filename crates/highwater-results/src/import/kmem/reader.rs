@@ -9,7 +9,7 @@ use super::gfp::GfpDecoder;
 use super::header::{Line, classify};
 use super::{KmemEvent, fields};
 use crate::import::ImportError;
-use crate::import::source::Source;
+use crate::import::source::{OnCut, Source};
 
 /// Reads the page-allocator events of a trace text, plain or gzip, in the order of the file.
 ///
@@ -48,6 +48,8 @@ pub struct SkippedLines {
     pub nr_lost_notices: u64,
     /// Events lost, as far as the notices say how many.
     pub nr_lost_events: u64,
+    /// Events that the tracer wrote over before the text was made, by its headers.
+    pub nr_overwritten_events: u64,
     /// Names of request flags that were not understood, and how often each came up.
     pub unknown_gfp_names: BTreeMap<String, u64>,
 }
@@ -64,6 +66,19 @@ impl KmemReader {
         reader: impl Read + Send + 'static,
     ) -> Result<Self, ImportError> {
         Source::from_reader(name, reader).map(Self::new)
+    }
+
+    /// Says what to do where gzip data end in the middle; an error unless said otherwise.
+    #[must_use]
+    pub fn on_cut(mut self, on_cut: OnCut) -> Self {
+        self.source.set_on_cut(on_cut);
+        self
+    }
+
+    /// The line, from 1, at which gzip data ended in the middle.
+    #[must_use]
+    pub fn cut_at(&self) -> Option<u64> {
+        self.source.cut_at()
     }
 
     /// What was passed over so far; complete when the iteration has ended.
@@ -170,8 +185,11 @@ impl Iterator for KmemReader {
         if self.is_done {
             return None;
         }
-        let item = self.next_event().transpose();
+        let mut item = self.next_event().transpose();
         self.is_done = !matches!(item, Some(Ok(_)));
+        if let Some(Err(ImportError::Cut { nr_events, .. })) = &mut item {
+            *nr_events = self.nr_events;
+        }
         item
     }
 }
@@ -205,6 +223,10 @@ impl SkippedLines {
             Line::Event(_) => {}
             Line::OtherEvent => self.nr_other_events += 1,
             Line::Comment => self.nr_comments += 1,
+            Line::Overwritten(nr_events) => {
+                self.nr_comments += 1;
+                self.nr_overwritten_events = self.nr_overwritten_events.saturating_add(*nr_events);
+            }
             Line::Blank => self.nr_blank += 1,
             Line::Unrecognised => self.nr_unrecognised += 1,
             Line::Lost(nr_lost) => {

@@ -1,0 +1,90 @@
+//! Opening files that somebody else wrote: nothing that never ends, nothing that does not fit.
+//!
+//! A name on a command line may be that of a device that has no end, or of a file of gigabytes. Everything that is
+//! read because somebody named it is opened by [`open`], and read whole by [`read_text`] only up to a limit.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Limit for what people write by hand: definitions of experiments, machines and policies.
+pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
+/// Limit for what programs write: documents of results.
+pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Opens a regular file or a pipe.
+///
+/// # Errors
+/// If it cannot be opened, or is a directory or a device: those may have no end, and to open some does something.
+pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        let reason = "it is a directory, not a file";
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, reason));
+    }
+    if !metadata.is_file() && !is_pipe(&metadata) {
+        let reason = "it is neither a regular file nor a pipe";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    File::open(path)
+}
+
+/// The text of a file of at most `bytes_max` bytes.
+///
+/// # Errors
+/// As [`open`], and if the file is larger or not UTF-8.
+pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let reason = format!("larger than {bytes_max} bytes: not a file of this kind");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
+    String::from_utf8(bytes).map_err(not_text)
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_up_to_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "four").unwrap();
+        assert_eq!(read_text(&path, 4).unwrap(), "four");
+        let error = read_text(&path, 3).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(error.to_string(), "larger than 3 bytes: not a file of this kind");
+        // The limit cuts a character in two: it is still the size that is wrong.
+        fs::write(&path, "ab\u{e9}").unwrap();
+        assert_eq!(read_text(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        fs::write(&path, b"\xff").unwrap();
+        assert_eq!(read_text(&path, 4).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn only_files_and_pipes_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(open(dir.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        let missing = open(dir.path().join("x")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        #[cfg(unix)]
+        for endless in ["/dev/zero", "/dev/null"] {
+            let error = read_text(endless, 4).unwrap_err();
+            assert_eq!(error.to_string(), "it is neither a regular file nor a pipe");
+        }
+    }
+}
