@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::IoError;
+use super::{IoError, NoSuchCpu};
 
 /// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Error {
     Invalid,
     /// The task was killed; it is to exit.
     Killed,
+    /// The caller's CPU is none of the machine's.
+    NoSuchCpu(NoSuchCpu),
     /// Beyond what this implementation can do.
     Limit(&'static str),
 }
@@ -29,12 +31,19 @@ impl fmt::Display for Error {
             Error::Fault => f.write_str("no such mapping, or access not allowed"),
             Error::Invalid => f.write_str("invalid argument"),
             Error::Killed => f.write_str("killed"),
+            Error::NoSuchCpu(wrong) => wrong.fmt(f),
             Error::Limit(what) => write!(f, "not supported: {what}"),
         }
     }
 }
 
 impl core::error::Error for Error {}
+
+impl From<NoSuchCpu> for Error {
+    fn from(error: NoSuchCpu) -> Self {
+        Error::NoSuchCpu(error)
+    }
+}
 
 impl From<IoError> for Error {
     fn from(error: IoError) -> Self {

@@ -7,8 +7,7 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::Machine;
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::KernelSpec;
-use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::sync::order::LockClass;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 use highwater_results::Times;
@@ -20,10 +19,6 @@ use super::{UnmapSection, Unmapped, difference, pages_of, samples};
 use crate::explain::ledger;
 
 const DATA: DeviceId = DeviceId(0);
-/// Requests the disk takes; it is done with each at once.
-const DEPTH: u32 = 256;
-/// Largest request, pages.
-const REQUEST_PAGES: u32 = 320;
 
 type NativeFile = Arc<File<NativeHost>>;
 
@@ -38,14 +33,7 @@ pub(super) fn run(cell: &Cell<'_>, section: &UnmapSection) -> Result<Outcome, Ru
     }
     let managed: u64 = shape.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum();
     let (hot_pages, cold_pages) = (pages_of(section.hot, managed), pages_of(section.cold, managed));
-    let disk = DeviceSpec {
-        pages: most as u64 * u64::from(section.pages) + hot_pages + cold_pages,
-        depth: DEPTH,
-        max_request_pages: REQUEST_PAGES,
-        rotational: false,
-        synchronous: true,
-        stable_writes: false,
-    };
+    let disk = DeviceSpec::ram(most as u64 * u64::from(section.pages) + hot_pages + cold_pages);
     let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
     let machine = with_more_cpus(shape, NativeKernel::daemon_cpus(1));
     let lock_hold_times = cell.explain.is_some();
@@ -91,14 +79,7 @@ fn both_parts(
     let (files, hot, cold) = {
         let task = enter(0)?;
         let mut file = |pages: u64| -> NativeFile {
-            let spec = FileSpec {
-                device: DATA,
-                device_start: next_page,
-                max_pages: pages as u32,
-                size: pages * PAGE_SIZE as u64,
-                has_writepage: true,
-                throttle_first: false,
-            };
+            let spec = FileSpec::new(Filesystem::EXT4, DATA, next_page, pages as u32);
             next_page += pages;
             native.kernel.create_file(&task.cx, spec)
         };
