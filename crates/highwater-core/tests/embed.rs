@@ -6,7 +6,7 @@ use highwater_core::Kernel;
 use highwater_core::audit::{check, check_kernel};
 use highwater_core::config::{Machine, PRESETS, preset};
 use highwater_core::host::{CpuId, CpuSet, Cx, Solo};
-use highwater_core::kernel::KernelSpec;
+use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page::Order;
 use highwater_core::page_alloc::{Gfp, NoRelief, boot};
 use highwater_core::vm::{Access, AreaFlags, Backing};
@@ -74,6 +74,25 @@ fn a_cpu_that_does_not_exist_is_an_error() {
     assert_eq!(error.to_string(), "there is no CPU 9: the machine has CPUs 0 to 1");
     let kernel = kernel(1).unwrap();
     assert!(kernel.task(&host, CpuId(1)).is_ok() && kernel.task(&host, CpuId(2)).is_err());
+}
+
+#[test]
+fn a_kernel_on_too_little_memory_says_how_much_it_takes() {
+    let kernel = |pages: u64| {
+        let host = Solo::default();
+        let machine = Machine::bare("mine", &[(pages << 12, vec![0])]).unwrap();
+        let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+        let task = memory.task(&host, CpuId(0)).unwrap();
+        Kernel::new(&task, memory, &KernelSpec::default()).map(|_| ())
+    };
+    let too_small = kernel(20).unwrap_err();
+    assert_eq!(
+        too_small.to_string(),
+        "a kernel needs 132 KiB beside what the machine keeps; there are 80 KiB"
+    );
+    assert_eq!(too_small, Error::TooSmall { managed: 20, needed: 33 });
+    assert_eq!(kernel(32), Err(Error::TooSmall { managed: 32, needed: 33 }));
+    assert_eq!(kernel(33), Ok(()));
 }
 
 /// The allocator counts CPUs, the kernel keeps sets of them.

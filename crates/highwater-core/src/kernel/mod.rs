@@ -96,7 +96,7 @@ impl<H: Devices> Kernel<H> {
                 mem.cpu_node(cx.cpu()),
                 None,
             )
-            .ok_or(Error::NoMemory)?;
+            .ok_or_else(|| Self::too_small(&mem))?;
         mem.map.page(zero_page).init_flags(crate::page::PageFlags::PINNED);
         let lru = Lru::new(host, &mem);
         let swap = Swap::new(host, &mem, &spec.swap, &spec.devices);
@@ -134,6 +134,13 @@ impl<H: Devices> Kernel<H> {
         };
         kernel.register_shrinker(Box::new(ShadowShrinker));
         Ok(kernel)
+    }
+
+    /// Why a fresh machine has no page for its kernel: what it has is below the marks.
+    fn too_small(mem: &PageAllocator<H>) -> Error {
+        let managed = mem.populated_zones().map(|zone| zone.managed()).sum();
+        let needed = mem.populated_zones().map(|zone| zone.marks().min).sum::<u64>() + 1;
+        if managed < needed { Error::TooSmall { managed, needed } } else { Error::NoMemory }
     }
 
     /// A task of this kernel on a CPU ([`PageAllocator::task`]).
