@@ -24,8 +24,8 @@ impl Memory {
     /// `nr_frames` pages from `start` on; none if `start` is not the start of a page.
     ///
     /// # Safety
-    /// 1. The range is mapped, writable, and stays so; 2. nobody else accesses it; 3. a frame's bytes are
-    /// accessed by one at a time: whoever allocated it.
+    /// The range is mapped, writable, and stays so; nobody else accesses it; and a frame's bytes are
+    /// accessed by one at a time, by whoever allocated it.
     pub unsafe fn new(start: *mut u8, nr_frames: usize) -> Option<Memory> {
         let base = NonNull::new(start).filter(|base| base.addr().get() % PAGE_SIZE == 0)?;
         Some(Memory { base, nr_frames })
