@@ -5,7 +5,8 @@
 //! cargo build -p bare-metal --target x86_64-unknown-none    # as part of a kernel
 //! ```
 //!
-//! A [`Board`] is a [`Host`]: spin locks, a timer, and one range of memory that the bootloader left free.
+//! A [`Board`] is a [`Host`](highwater_core::host::Host): spin locks, a timer, and one range of memory that
+//! the bootloader left free.
 //! What is missing of a kernel is what each has anyway: a `#[global_allocator]` for the core's own tables
 //! (32 bytes for each page, 0.8 % of the memory), a panic handler, and the start of the other
 //! CPUs. The book's page "Bare metal" goes through it.
