@@ -15,7 +15,7 @@ use highwater_core::kernel::KernelSpec;
 use highwater_core::page::{Folio, Order, PageFlags};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_alloc::boot;
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, watermark::Marks};
 
@@ -51,14 +51,7 @@ impl<'h> Stage<'h> {
         let machine = Machine::from_sizes("bench", &nodes).unwrap();
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
-        let device = DeviceSpec {
-            pages: 1 << 24,
-            depth: 64,
-            max_request_pages: 320,
-            rotational: false,
-            synchronous: false,
-            stable_writes: false,
-        };
+        let device = DeviceSpec::nvme(1 << 24);
         let spec = KernelSpec { devices: vec![device], swap: Vec::new() };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         // No kswapd here: nobody may wait for it.
@@ -67,14 +60,7 @@ impl<'h> Stage<'h> {
     }
 
     fn file(&self, pages: u64) -> Arc<OpenFile<Solo>> {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: pages as u32,
-            size: pages * PAGE,
-            has_writepage: false,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::XFS, DeviceId(0), 0, pages as u32);
         self.kernel.open(&self.cx, &self.kernel.create_file(&self.cx, spec))
     }
 

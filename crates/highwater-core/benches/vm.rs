@@ -14,7 +14,7 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page_alloc::boot;
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
@@ -62,14 +62,7 @@ impl<'h> Stage<'h> {
         let machine = Machine::from_sizes("bench", &[(1 << 30, vec![0])]).expect("a machine");
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &preset("6.1").expect("a preset")).expect("it boots");
-        let disk = DeviceSpec {
-            pages: 1 << 20,
-            depth: 32,
-            max_request_pages: 320,
-            rotational: false,
-            synchronous: false,
-            stable_writes: false,
-        };
+        let disk = DeviceSpec::nvme(1 << 20);
         let spec = KernelSpec { devices: vec![disk], ..KernelSpec::default() };
         let kernel = Kernel::new(&cx, mem, &spec).expect("a kernel");
         let space = kernel.create_space(&cx).expect("memory");
@@ -143,14 +136,7 @@ fn anonymous(size: &Size) {
 fn file(size: &Size) {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: 0,
-        max_pages: size.pages,
-        size: u64::from(size.pages) << 12,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, size.pages);
     let open = stage.kernel.open(&stage.cx, &stage.kernel.create_file(&stage.cx, spec));
     measure(size, "cached file: fault around and unmap", || {
         let backing = Backing::File { open: Arc::clone(&open), page: 0 };

@@ -36,7 +36,7 @@
 //!
 //! ```
 //! use highwater_core::config::{Machine, preset};
-//! use highwater_core::host::{CpuId, Cx, Solo};
+//! use highwater_core::host::{CpuId, Solo};
 //! use highwater_core::page::Order;
 //! use highwater_core::page_alloc::{Gfp, NoRelief, boot};
 //! use highwater_core::zone::NodeId;
@@ -44,7 +44,7 @@
 //! let host = Solo::default();
 //! let machine = Machine::from_sizes("small", &[(1 << 30, vec![0, 1])])?;
 //! let memory = boot(&host, &machine, &preset("6.1").unwrap())?;
-//! let task = Cx::new(&host, CpuId(0));
+//! let task = memory.task(&host, CpuId(0))?;
 //! let page = memory.alloc(&task, &NoRelief, Gfp::GFP_KERNEL, Order(0), NodeId(0), None);
 //! memory.free(&task, page.unwrap(), Order(0))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

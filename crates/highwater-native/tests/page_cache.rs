@@ -16,7 +16,7 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
-use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::FileAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::NodeStat;
@@ -48,14 +48,7 @@ fn new_file(
     slot: usize,
     pages: u32,
 ) -> Arc<File<NativeHost>> {
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: slot as u64 * 20_000,
-        max_pages: pages,
-        size: u64::from(pages) * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), slot as u64 * 20_000, pages);
     kernel.create_file(cx, spec)
 }
 
@@ -64,14 +57,7 @@ fn stress(nr_files: usize, pages: u32, time: Duration) {
     let options = NativeOptions::default();
     let host = NativeHost::new(machine.nr_cpus(), machine.end_pfn(), &options).unwrap();
     let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
-    let disk = DeviceSpec {
-        pages: 100_000,
-        depth: 32,
-        max_request_pages: 320,
-        rotational: false,
-        synchronous: false,
-        stable_writes: false,
-    };
+    let disk = DeviceSpec::nvme(100_000);
     let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
     let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec).unwrap();
     let first = Cx::new(&host, CpuId(0));

@@ -16,7 +16,7 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::{Machine, Scheme, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::{Error, KernelSpec};
-use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::MemoryAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
@@ -56,14 +56,7 @@ struct Program {
 /// that takes.
 fn stress(scheme: Scheme, region: u32, time: Duration, is_short: bool) -> u64 {
     let machine = Machine::from_sizes("stress", &[(64 << 20, (0..NR_CPUS).collect())]).unwrap();
-    let disk = DeviceSpec {
-        pages: 100_000,
-        depth: 32,
-        max_request_pages: 320,
-        rotational: false,
-        synchronous: false,
-        stable_writes: false,
-    };
+    let disk = DeviceSpec::nvme(100_000);
     let swap = SwapSpec { device: DeviceId(1), pages: 60_000, priority: -2 };
     let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
     let mut policy = preset("6.1").unwrap();
@@ -72,14 +65,7 @@ fn stress(scheme: Scheme, region: u32, time: Duration, is_short: bool) -> u64 {
     let native = NativeKernel::boot(&machine, &policy, &options, &spec).unwrap();
     let program = {
         let task = native.enter(CpuId(0)).unwrap();
-        let file = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: region,
-            size: u64::from(region) << 12,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let file = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, region);
         Program {
             space: native.kernel.create_space(&task.cx).unwrap(),
             file: native.kernel.create_file(&task.cx, file),

@@ -15,7 +15,7 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, TaskFlags};
 use highwater_core::page::{Folio, Order, PAGE_SIZE};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::{NodeStat, VmEvent};
@@ -129,14 +129,7 @@ impl Stage<'_, '_> {
     }
 
     fn file(&self, pages: u64) -> Arc<OpenFile<SimHost>> {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: pages as u32,
-            size: pages * PAGE,
-            has_writepage: false,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::XFS, DeviceId(0), 0, pages as u32);
         self.kernel.open(self.cx, &self.kernel.create_file(self.cx, spec))
     }
 

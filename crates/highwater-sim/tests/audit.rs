@@ -10,7 +10,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::Cx;
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
@@ -217,14 +217,7 @@ fn run(mix: &Mix, seed: u64) -> (SimMachine, [KernelReport; 2]) {
         machine.spawn_task(format!("worker {task}"), Placement::Anywhere, move |cx, kernel| {
             let space = kernel.create_space(cx).expect("space");
             space.add_task(cx);
-            let spec = FileSpec {
-                device: DATA,
-                device_start: task << 17,
-                max_pages: region,
-                size: u64::from(region) * PAGE,
-                has_writepage: true,
-                throttle_first: false,
-            };
+            let spec = FileSpec::new(Filesystem::EXT4, DATA, task << 17, region);
             let open = kernel.open(cx, &kernel.create_file(cx, spec));
             let random = Random::new(seed * 100 + task + 1);
             let (space, regions) = (space, Vec::new());

@@ -12,7 +12,7 @@ use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cost, CpuId, Cx};
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
@@ -47,14 +47,8 @@ impl Bench<'_, '_> {
     }
 
     fn file(&self, size: u32) -> Arc<OpenFile<SimHost>> {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: PAGES,
-            size: u64::from(size) * PAGE,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, PAGES)
+            .with_size(u64::from(size) * PAGE);
         self.kernel.open(self.cx, &self.kernel.create_file(self.cx, spec))
     }
 

@@ -8,7 +8,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
 use highwater_core::vmstat::{NodeStat, VmEvent};
@@ -50,14 +50,7 @@ struct Shared {
 /// A space that maps a file of 1000 pages, shared and readable.
 fn shared(machine: &SimMachine) -> Rc<Shared> {
     let (kernel, cx) = (&machine.kernel, Cx::new(&*machine.host, CpuId(0)));
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: 0,
-        max_pages: 1000,
-        size: 1000 << 12,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 1000);
     let open = kernel.open(&cx, &kernel.create_file(&cx, spec));
     let space = kernel.create_space(&cx).expect("space");
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };

@@ -10,7 +10,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cost, CpuId, Cx, IoError};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
@@ -70,14 +70,7 @@ fn map_anon((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, pages: u32) -> u
 }
 
 fn file((cx, kernel): Task<'_, '_>, start: u64, pages: u32) -> Arc<OpenFile<SimHost>> {
-    let spec = FileSpec {
-        device: DATA,
-        device_start: start,
-        max_pages: pages,
-        size: u64::from(pages) * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DATA, start, pages);
     kernel.open(cx, &kernel.create_file(cx, spec))
 }
 

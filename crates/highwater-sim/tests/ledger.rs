@@ -8,7 +8,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, Host, IpiScope, NS_PER_JIFFY, Phase};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -161,14 +161,7 @@ fn mapper(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>, _: u64) -> Result<(), 
 /// Writes and reads a file; every piece is an operation.
 fn writer(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>, nr: u64) -> Result<(), Error> {
     let pages = 6_000;
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: nr * pages,
-        max_pages: pages as u32,
-        size: pages * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), nr * pages, pages as u32);
     let open = kernel.open(cx, &kernel.create_file(cx, spec));
     for piece in 0..pages / 64 {
         cx.host.op_begin();

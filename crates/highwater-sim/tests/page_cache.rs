@@ -9,7 +9,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, IoError, TaskFlags};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::FileAdvice;
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::NodeId;
@@ -38,14 +38,7 @@ fn nvme() -> DiskSpec {
 }
 
 fn make_file(machine: &SimMachine, pages: u32) -> Arc<File<SimHost>> {
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: 0,
-        max_pages: pages,
-        size: u64::from(pages) * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, pages);
     machine.kernel.create_file(&Cx::new(&*machine.host, CpuId(0)), spec)
 }
 

@@ -10,7 +10,7 @@ use highwater_core::audit::{KernelReport, check_kernel};
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, Policy, Scheme, preset};
 use highwater_core::host::Cx;
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::{NodeStat, VmEvent};
@@ -58,14 +58,7 @@ fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
         return;
     }
     let pages = 48 * MIB;
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: u64::from(which) * pages,
-        max_pages: pages as u32,
-        size: pages * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), u64::from(which) * pages, pages as u32);
     let open = kernel.open(cx, &kernel.create_file(cx, spec));
     match which {
         2 => {

@@ -9,7 +9,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, IoError, Phase};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
@@ -171,14 +171,7 @@ fn writeback_errors_are_told_at_fsync_and_leave_others_alone() {
     let mut machine = SimMachine::boot(config).expect("boot");
     let write = |start: u64| {
         move |cx: &Cx<'_, SimHost>, kernel: &std::rc::Rc<Kernel<SimHost>>| {
-            let spec = FileSpec {
-                device: DeviceId(0),
-                device_start: start,
-                max_pages: 20_000,
-                size: 0,
-                has_writepage: true,
-                throttle_first: false,
-            };
+            let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), start, 20_000).with_size(0);
             let open = kernel.open(cx, &kernel.create_file(cx, spec));
             for chunk in 0..200 {
                 let written = kernel.file_write(cx, &open, chunk * 100 * PAGE, 100 * PAGE);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::Host;
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
 use highwater_core::trace::Event;
@@ -134,14 +134,13 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     for number in 0..4u64 {
         let is_over = Rc::clone(&is_over);
         machine.spawn_task("writer", Placement::Anywhere, move |cx, kernel| {
-            let spec = FileSpec {
-                device: DeviceId(0),
-                device_start: number * 20_000,
-                max_pages: 20_000,
-                size: 0,
-                has_writepage: false,
-                throttle_first: false,
-            };
+            let spec = FileSpec::new(
+                Filesystem { has_writepage: false, ..Filesystem::EXT4 },
+                DeviceId(0),
+                number * 20_000,
+                20_000,
+            )
+            .with_size(0);
             let open = kernel.open(cx, &kernel.create_file(cx, spec));
             let mut at = 0;
             while !is_over.get() {

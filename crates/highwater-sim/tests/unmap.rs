@@ -11,7 +11,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, UnmapYoung, preset};
 use highwater_core::host::{Cost, CpuId, Cx};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
@@ -29,14 +29,7 @@ const LIMIT_NS: u64 = 24 * 3600 * SECOND;
 const FILE_PAGES: u32 = 4000;
 
 fn file_spec(pages: u32) -> FileSpec {
-    FileSpec {
-        device: DeviceId(0),
-        device_start: 0,
-        max_pages: pages,
-        size: u64::from(pages) << 12,
-        has_writepage: true,
-        throttle_first: false,
-    }
+    FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, pages)
 }
 
 struct Random(u64);

@@ -4,7 +4,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, IoError};
 use highwater_core::kernel::Error;
-use highwater_core::page_cache::{FileSpec, OpenFile};
+use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::{Kernel, host::HZ};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -28,14 +28,7 @@ fn machine(disk: DiskSpec) -> SimMachine {
 }
 
 fn file(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>, pages: u32) -> Arc<OpenFile<SimHost>> {
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: 0,
-        max_pages: pages,
-        size: u64::from(pages) * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, pages);
     kernel.open(cx, &kernel.create_file(cx, spec))
 }
 

@@ -8,7 +8,7 @@ use highwater_core::audit::check_kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, HZ, Host};
-use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -40,14 +40,8 @@ fn machine(swap_pages: u32, seed: u64) -> SimMachine {
 }
 
 fn file(machine: &SimMachine, start: u64, pages: u32) -> Arc<File<SimHost>> {
-    let spec = FileSpec {
-        device: DISK,
-        device_start: start,
-        max_pages: pages,
-        size: u64::from(pages) << 12,
-        has_writepage: false,
-        throttle_first: false,
-    };
+    let spec =
+        FileSpec::new(Filesystem { has_writepage: false, ..Filesystem::EXT4 }, DISK, start, pages);
     machine.kernel.create_file(&machine.outside(), spec)
 }
 

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::error::Error;
 
 use highwater_core::config::{Machine, preset};
-use highwater_core::host::{Cost, CpuId, Cx, Host, Lock, NS_PER_JIFFY};
+use highwater_core::host::{Cost, CpuId, Host, Lock, NS_PER_JIFFY};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for kernel in ["5.4", "5.17", "6.1"] {
         let host = Counting::default();
         let memory = boot(&host, &machine, &preset(kernel).ok_or("no such kernel")?)?;
-        let (from, to) = (Cx::new(&host, CpuId(0)), Cx::new(&host, CpuId(1)));
+        let (from, to) = (memory.task(&host, CpuId(0))?, memory.task(&host, CpuId(1))?);
         let booted_ns = host.now_ns();
         let before = host.charges.clone().map(Cell::into_inner);
         for _ in 0..100_000 {

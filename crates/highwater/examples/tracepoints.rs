@@ -12,7 +12,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::CpuId;
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::trace::{Counts, Event, TRACEPOINTS};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
@@ -45,14 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut machine = SimMachine::boot(config)?;
     let reader = machine.spawn_task("reader", Placement::Anywhere, |cx, kernel| {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: FILE_PAGES as u32,
-            size: FILE_BYTES,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, FILE_PAGES as u32);
         let file = kernel.open(cx, &kernel.create_file(cx, spec));
         (0..FILE_BYTES)
             .step_by(READ_BYTES as usize)

@@ -17,7 +17,7 @@ use crate::lru::{LruKind, Shadow};
 use crate::page::{Folio, Order, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
-use crate::page_cache::{FileSpec, Mark, OpenFile};
+use crate::page_cache::{FileSpec, Filesystem, Mark, OpenFile};
 use crate::swap::{Slot, SwapSpec};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
@@ -45,24 +45,10 @@ fn stage(host: &Solo) -> Stage<'_> {
     let machine = Machine::from_sizes("audited", &[(64 << 20, vec![0, 1])]).unwrap();
     let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
     let cx = Cx::new(host, CPU);
-    let disk = DeviceSpec {
-        pages: 1 << 20,
-        depth: 8,
-        max_request_pages: 320,
-        rotational: false,
-        synchronous: false,
-        stable_writes: false,
-    };
+    let disk = DeviceSpec::nvme(1 << 20);
     let swap = vec![SwapSpec { device: DeviceId(1), pages: 1 << 12, priority: 0 }];
     let k = Kernel::new(&cx, mem, &KernelSpec { devices: vec![disk.clone(), disk], swap }).unwrap();
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: 0,
-        max_pages: 1000,
-        size: 1000 << 12,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 1000);
     let open = k.open(&cx, &k.create_file(&cx, spec));
     k.file_read(&cx, &open, 0, 300 << 12).unwrap();
     k.file_write(&cx, &open, 10 << 12, 5 << 12).unwrap();

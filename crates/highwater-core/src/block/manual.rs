@@ -114,14 +114,7 @@ impl Devices for Manual {
 }
 
 /// A disk.
-pub(crate) const DISK: DeviceSpec = DeviceSpec {
-    pages: 1 << 20,
-    depth: 8,
-    max_request_pages: 320,
-    rotational: true,
-    synchronous: false,
-    stable_writes: false,
-};
+pub(crate) const DISK: DeviceSpec = DeviceSpec { depth: 8, ..DeviceSpec::hdd(1 << 20) };
 
 /// A kernel of 64 MiB whose devices the test completes.
 pub(crate) fn kernel(host: &Rc<Manual>, devices: &[DeviceSpec]) -> Rc<Kernel<Manual>> {

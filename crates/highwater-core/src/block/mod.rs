@@ -12,6 +12,7 @@
 
 mod complete;
 mod congestion;
+mod device;
 #[cfg(test)]
 pub(crate) mod manual;
 mod plug;
@@ -25,26 +26,7 @@ pub use crate::host::{Bio, BioKind, BioVector, WriteClass};
 pub use crate::units::DeviceId;
 pub use complete::Completion;
 pub use congestion::{Congestion, Pool, thresholds as congestion_thresholds};
+pub use device::DeviceSpec;
 pub use plug::Plug;
 pub use queue::{BlockDevice, BlockLayer};
-pub use vectors::BioVectors;
-pub(crate) use vectors::Writer;
-
-/// What the kernel knows of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(deny_unknown_fields, rename_all = "kebab-case"))]
-pub struct DeviceSpec {
-    /// Size in pages.
-    pub pages: u64,
-    /// Requests in flight at once (tags).
-    pub depth: u32,
-    /// Largest request, pages.
-    pub max_request_pages: u32,
-    /// Seeks cost time (`queue/rotational`): swap slots and swap readahead depend on it.
-    pub rotational: bool,
-    /// Done before submission returns (RAM-backed).
-    pub synchronous: bool,
-    /// Pages under writeback must not change (checksums).
-    pub stable_writes: bool,
-}
+pub use vectors::{BioVectors, Writer};

@@ -34,12 +34,13 @@ use crate::wait::WaitQueue;
 /// Empty slabs of this size that are kept (`min_partial`: half the logarithm of 4096).
 const KEPT_MAX: usize = 6;
 
-/// Who a vector is for: filesystems differ in what they may do for it.
+/// By which of the kernel's libraries a filesystem writes its files. It decides what may be done for the
+/// memory of a bio, and when a writer is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writer {
-    /// With buffer heads.
+pub enum Writer {
+    /// With buffer heads (ext4).
     BufferHeads = 0,
-    /// With iomap.
+    /// With iomap (XFS).
     Iomap = 1,
 }
 

@@ -1,7 +1,8 @@
 //! The machine: nodes, their CPUs and memory ranges, distances.
 //!
 //! A machine is described either exactly (each zone's span and page counts, as captured from a
-//! real one) or by sizes ([`Machine::from_sizes`], the x86-64 layout with its hole below 4 GiB).
+//! real one) or by sizes: as a PC ([`Machine::from_sizes`], the x86-64 layout with its hole below 4 GiB
+//! and what firmware and kernel keep of it), or bare ([`Machine::bare`], every frame for the allocator).
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -28,7 +29,7 @@ pub struct ZoneSpec {
     pub present: u64,
     /// Pages the allocator managed when watermarks were computed at boot.
     pub managed_at_boot: u64,
-    /// Pages it manages after init memory was released.
+    /// Pages it manages after init memory was released. The others are nobody's to have.
     pub managed: u64,
 }
 
@@ -100,6 +101,8 @@ const LOW_RAM_END: u64 = 3 << 18;
 /// early tables keep 158 more (all reference machines: spanned 4095, present 3998, managed 3840).
 const DMA_PRESENT: u64 = 3998;
 const DMA_MANAGED: u64 = 3840;
+/// What a PC keeps of its DMA zone: with no more memory than that nothing is left.
+const PC_FIRST_PAGES: u64 = DMA_END - DMA_MANAGED;
 /// Kernel image, firmware tables and early allocations in the zone that holds the kernel, pages
 /// (the reference machines: 12 to 16 thousand beyond the page array).
 const KERNEL_PAGES: u64 = 12_288;
@@ -117,17 +120,49 @@ const MAX_FRAMES: u64 = 1 << 30;
 const MAX_CPUS: usize = 8192;
 
 impl Machine {
-    /// A machine of nodes with so many bytes and these CPUs, laid out as x86-64 does: ascending
-    /// from 0 with a hole from 3 to 4 GiB. A node of 0 bytes has no memory.
+    /// A PC: nodes with so many bytes and these CPUs, laid out as x86-64 does: ascending from 0 with a
+    /// hole from 3 to 4 GiB. A node of 0 bytes has no memory.
+    ///
+    /// **Not all of it can be allocated.** As on a real one, firmware keeps some of the first 16 MiB, and
+    /// the kernel's image and the page array (64 bytes for each page) lie in the rest, so that sizes
+    /// computed at boot come out as Linux's do. [`Machine::managed_pages`] says what is left; who brings
+    /// memory of his own and wants all of it takes [`Machine::bare`].
+    ///
+    /// ```
+    /// use highwater_core::config::Machine;
+    ///
+    /// let nodes = [(256 << 20, vec![0, 1])]; // 65,536 pages
+    /// assert_eq!(Machine::from_sizes("a PC", &nodes)?.managed_pages(), 52_032);
+    /// assert_eq!(Machine::bare("mine", &nodes)?.managed_pages(), 65_536);
+    /// # Ok::<(), highwater_core::config::MachineError>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Machine::validate`].
+    /// As [`Machine::validate`], and if there is less memory than a PC keeps for itself.
     pub fn from_sizes(name: &str, nodes: &[(u64, Vec<u16>)]) -> Result<Machine, MachineError> {
+        let total: u64 = nodes.iter().map(|(bytes, _)| bytes / PAGE_SIZE as u64).sum();
+        if total <= PC_FIRST_PAGES {
+            let (least, kept) = (kib(PC_FIRST_PAGES + 1), kib(PC_FIRST_PAGES));
+            let reason = format!(
+                "a machine needs memory: at least {least} KiB, as a PC keeps the first {kept} KiB; \
+                 there are {} KiB",
+                kib(total)
+            );
+            return fail("nodes", &reason);
+        }
         let mut next_pfn = 0u64;
         let mut kernel_left = KERNEL_PAGES;
         let mut specs = Vec::new();
-        for (bytes, cpus) in nodes {
+        for (index, (bytes, cpus)) in nodes.iter().enumerate() {
             let mut left = bytes / PAGE_SIZE as u64;
+            if left > 0 && (1..DMA_END).contains(&next_pfn) {
+                let (before, least) = (kib(next_pfn), kib(DMA_END));
+                let reason = format!(
+                    "the nodes before it have {before} KiB; the first zone of a PC, {least} KiB, is one \
+                     node's"
+                );
+                return fail(&format!("nodes[{index}]"), &reason);
+            }
             let mut zones = Vec::new();
             while left > 0 {
                 let limit = match next_pfn {
@@ -146,15 +181,55 @@ impl Machine {
             }
             specs.push(NodeSpec { cpus: cpus.clone(), zones });
         }
-        let n = specs.len();
+        Machine::of_nodes(name, specs)
+    }
+
+    /// A machine that keeps nothing for itself: nodes with so many bytes and these CPUs, every frame of
+    /// which the allocator hands out. For memory of one's own (an arena, what a bootloader left) instead
+    /// of a model of a PC.
+    ///
+    /// Frames are numbered from 0, node after node; frame 0 is the first page of the memory, wherever that
+    /// lies ([`Host::frame_write`] and its like translate). Each node's memory is one NORMAL zone, so
+    /// requests for DMA memory get none. As everywhere, ordinary requests leave the pages below the min
+    /// mark to those who free memory: `tunables.min_free_kbytes = Some(0)` lets them have these too.
+    ///
+    /// [`Host::frame_write`]: crate::host::Host::frame_write
+    ///
+    /// # Errors
+    /// As [`Machine::validate`].
+    pub fn bare(name: &str, nodes: &[(u64, Vec<u16>)]) -> Result<Machine, MachineError> {
+        let mut next_pfn = 0;
+        let mut specs = Vec::new();
+        for (bytes, cpus) in nodes {
+            let pages = bytes / PAGE_SIZE as u64;
+            let zone = ZoneSpec::full(ZoneType::Normal, next_pfn, pages);
+            let zones = if pages > 0 { vec![zone] } else { Vec::new() };
+            specs.push(NodeSpec { cpus: cpus.clone(), zones });
+            next_pfn += pages;
+        }
+        Machine::of_nodes(name, specs)
+    }
+
+    /// A machine of these nodes, all equally far from each other.
+    fn of_nodes(name: &str, nodes: Vec<NodeSpec>) -> Result<Machine, MachineError> {
         let machine = Machine {
             name: name.to_string(),
-            nodes: specs,
-            distances: uniform_distances(n),
+            distances: uniform_distances(nodes.len()),
+            nodes,
             tunables: Tunables::default(),
         };
         machine.validate()?;
         Ok(machine)
+    }
+
+    /// Pages that the allocator manages: all that can ever be allocated.
+    pub fn managed_pages(&self) -> u64 {
+        self.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum()
+    }
+
+    /// Pages of its zones that the allocator never gets: holes, and what firmware and kernel keep.
+    pub fn withheld_pages(&self) -> u64 {
+        self.nodes.iter().flat_map(|n| &n.zones).map(|z| z.spanned.saturating_sub(z.managed)).sum()
     }
 
     /// Number of CPUs.
@@ -236,7 +311,6 @@ impl Machine {
 
     fn validate_zones(&self) -> Result<(), MachineError> {
         let mut ranges: Vec<(u64, u64, String)> = Vec::new();
-        let mut managed = 0u64;
         for (i, node) in self.nodes.iter().enumerate() {
             for (k, z) in node.zones.iter().enumerate() {
                 let at = format!("nodes[{i}].zones[{k}]");
@@ -262,8 +336,8 @@ impl Machine {
                 let (lo, hi) = match z.zone {
                     ZoneType::Dma => (0, DMA_END),
                     ZoneType::Dma32 => (DMA_END, DMA32_END),
-                    ZoneType::Normal => (DMA32_END, u64::MAX),
-                    ZoneType::Movable => (0, u64::MAX),
+                    // Not above 4 GiB only: a machine without devices that reach less has no other.
+                    ZoneType::Normal | ZoneType::Movable => (0, u64::MAX),
                     ZoneType::Device => return fail(&format!("{at}.zone"), "DEVICE has no pages"),
                 };
                 if z.start_pfn < lo || end > hi {
@@ -276,10 +350,9 @@ impl Machine {
                     return fail(&at, &format!("overlaps {other}"));
                 }
                 ranges.push((z.start_pfn, end, at));
-                managed += z.managed;
             }
         }
-        if managed == 0 {
+        if self.managed_pages() == 0 {
             return fail("nodes", "a machine needs memory");
         }
         Ok(())
@@ -292,6 +365,11 @@ pub(crate) fn uniform_distances(n: usize) -> Vec<Vec<u16>> {
         if i == j { LOCAL_DISTANCE } else { REMOTE_DISTANCE }
     };
     (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect()
+}
+
+/// So many pages, in KiB.
+fn kib(pages: u64) -> u64 {
+    pages * (PAGE_SIZE as u64 / 1024)
 }
 
 fn zone_at(start: u64, pages: u64, kernel_left: &mut u64) -> ZoneSpec {
@@ -341,6 +419,43 @@ mod tests {
             [(ZoneType::Dma, 1), (ZoneType::Dma32, 4096), (ZoneType::Normal, 1 << 20)]
         );
         assert_eq!(m.end_pfn(), (1 << 20) + (1 << 18));
+    }
+
+    #[test]
+    fn a_pc_says_what_it_keeps_and_a_bare_machine_keeps_nothing() {
+        let nodes = [(256 << 20, vec![0, 1])];
+        let pc = Machine::from_sizes("pc", &nodes).unwrap();
+        // Frame 0 is in no zone.
+        assert_eq!(pc.managed_pages() + pc.withheld_pages() + 1, 65_536);
+        assert_eq!(pc.withheld_pages(), 13_503);
+        let nodes = [(128 << 20, vec![0]), (0, vec![1]), (128 << 20, vec![])];
+        let bare = Machine::bare("bare", &nodes).unwrap();
+        assert_eq!((bare.managed_pages(), bare.withheld_pages()), (65_536, 0));
+        assert_eq!(bare.end_pfn(), 65_536);
+        assert!(bare.nodes[1].zones.is_empty());
+    }
+
+    #[test]
+    fn too_little_memory_says_how_much_it_takes() {
+        let pc = |nodes: &[(u64, Vec<u16>)]| Machine::from_sizes("m", nodes).map(|_| ());
+        let reason = |nodes: &[(u64, Vec<u16>)]| pc(nodes).unwrap_err().to_string();
+        assert_eq!(
+            reason(&[(1 << 20, vec![0])]),
+            "nodes: a machine needs memory: at least 1028 KiB, as a PC keeps the first 1024 KiB; \
+             there are 1024 KiB"
+        );
+        assert_eq!(pc(&[(1028 << 10, vec![0])]), Ok(()));
+        for few in [0, 4 << 10, 8 << 10, 400 << 10] {
+            assert!(reason(&[(few, vec![0])]).contains("at least 1028 KiB"), "{few}");
+        }
+        assert_eq!(
+            reason(&[(8 << 20, vec![0]), (8 << 20, vec![1])]),
+            "nodes[1]: the nodes before it have 8192 KiB; the first zone of a PC, 16384 KiB, is one \
+             node's"
+        );
+        assert_eq!(pc(&[(16 << 20, vec![0]), (4 << 10, vec![1])]), Ok(()));
+        assert!(Machine::bare("m", &[(4 << 10, vec![0])]).is_ok());
+        assert!(Machine::bare("m", &[(4095, vec![0])]).is_err());
     }
 
     #[test]

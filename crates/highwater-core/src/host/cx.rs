@@ -97,6 +97,13 @@ impl Signals {
 
 impl<'h, H: Host> Cx<'h, H> {
     /// A task on `cpu` with no special state, allowed on all nodes.
+    ///
+    /// For hosts, and before there is an allocator: a context does not know how many CPUs its machine has,
+    /// and what it is handed to indexes by CPU. [`PageAllocator::task`] and [`Kernel::task`] refuse a CPU
+    /// that does not exist; it is looked at there and nowhere after.
+    ///
+    /// [`PageAllocator::task`]: crate::page_alloc::PageAllocator::task
+    /// [`Kernel::task`]: crate::Kernel::task
     pub fn new(host: &'h H, cpu: CpuId) -> Self {
         Cx {
             host,
@@ -116,7 +123,8 @@ impl<'h, H: Host> Cx<'h, H> {
         cpu
     }
 
-    /// Tells where the task runs (hosts and replay call this; the core never does).
+    /// Tells where the task runs (hosts and replay call this; the core never does). The machine has to have
+    /// the CPU, as for [`Cx::new`].
     pub fn set_cpu(&self, cpu: CpuId) {
         self.cpu.set(cpu);
     }

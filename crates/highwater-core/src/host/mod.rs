@@ -26,7 +26,7 @@ pub use task::Tasks;
 use core::ops::DerefMut;
 
 pub use crate::units::{
-    AtomicCpuSet, CpuId, CpuSet, HZ, IoDirection, IoError, NS_PER_JIFFY, Urgency,
+    AtomicCpuSet, CpuId, CpuSet, HZ, IoDirection, IoError, NS_PER_JIFFY, NoSuchCpu, Urgency,
 };
 
 use crate::sync::order::LockClass;

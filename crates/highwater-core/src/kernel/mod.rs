@@ -18,7 +18,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
-use crate::host::{Cx, Devices};
+use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
@@ -81,10 +81,11 @@ impl<H: Devices> Kernel<H> {
     /// A kernel on booted memory. Daemons do not run yet.
     ///
     /// # Errors
-    /// If the machine is too large for a page table entry, a swap area does not fit its device, or
-    /// not even the zero page can be allocated.
+    /// If the machine is too large for a page table entry or does not have the caller's CPU, a swap area
+    /// does not fit its device, or not even the zero page can be allocated.
     pub fn new(cx: &Cx<'_, H>, mem: PageAllocator<H>, spec: &KernelSpec) -> Result<Self, Error> {
         let host = cx.host;
+        mem.check_cpu(cx.cpu())?;
         Self::check(&mem, spec)?;
         let zero_page = mem
             .alloc(
@@ -95,7 +96,7 @@ impl<H: Devices> Kernel<H> {
                 mem.cpu_node(cx.cpu()),
                 None,
             )
-            .ok_or(Error::NoMemory)?;
+            .ok_or_else(|| Self::too_small(&mem))?;
         mem.map.page(zero_page).init_flags(crate::page::PageFlags::PINNED);
         let lru = Lru::new(host, &mem);
         let swap = Swap::new(host, &mem, &spec.swap, &spec.devices);
@@ -135,10 +136,28 @@ impl<H: Devices> Kernel<H> {
         Ok(kernel)
     }
 
+    /// Why a fresh machine has no page for its kernel: what it has is below the marks.
+    fn too_small(mem: &PageAllocator<H>) -> Error {
+        let managed = mem.populated_zones().map(|zone| zone.managed()).sum();
+        let needed = mem.populated_zones().map(|zone| zone.marks().min).sum::<u64>() + 1;
+        if managed < needed { Error::TooSmall { managed, needed } } else { Error::NoMemory }
+    }
+
+    /// A task of this kernel on a CPU ([`PageAllocator::task`]).
+    ///
+    /// # Errors
+    /// If the machine has no such CPU.
+    pub fn task<'h>(&self, host: &'h H, cpu: CpuId) -> Result<Cx<'h, H>, NoSuchCpu> {
+        self.mem.task(host, cpu)
+    }
+
     fn check(mem: &PageAllocator<H>, spec: &KernelSpec) -> Result<(), Error> {
         let pages = mem.map.len() as u64;
         if pages > u64::from(crate::vm::Pte::MAX_PFN) + 1 {
             return Err(Error::Limit("more than 1 TiB of memory"));
+        }
+        if mem.nr_cpus() > CpuSet::MAX_CPUS {
+            return Err(Error::Limit("more than 1024 CPUs"));
         }
         if spec.devices.len() > 256 {
             return Err(Error::Limit("more than 256 devices"));

@@ -62,14 +62,7 @@ impl<'h> Stage<'h> {
         };
         let mut policy = preset("6.1").unwrap();
         change(&mut policy);
-        let disk = DeviceSpec {
-            pages: 2000,
-            depth: 32,
-            max_request_pages: 256,
-            rotational: false,
-            synchronous: false,
-            stable_writes: false,
-        };
+        let disk = DeviceSpec::nvme(2000);
         let swap = SwapSpec { device: crate::block::DeviceId(0), pages: 2000, priority: 0 };
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &policy).unwrap();

@@ -103,7 +103,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::config::{HighatomicKind, Machine, Policy, Tunables};
-use crate::host::{CpuId, Cx, Host};
+use crate::host::{CpuId, Cx, Host, NoSuchCpu};
 use crate::page::{PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::vmstat::{EventSet, NodeStat};
@@ -166,6 +166,27 @@ impl<H: Host> PageAllocator<H> {
     /// A node.
     pub fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node.idx()]
+    }
+
+    /// A task of this machine on a CPU, with no special state, allowed on all nodes.
+    ///
+    /// The one place where a CPU's number is checked: what is done for the task afterwards takes it as it
+    /// is, on paths where a comparison more would be felt.
+    ///
+    /// # Errors
+    /// If the machine has no such CPU.
+    pub fn task<'h>(&self, host: &'h H, cpu: CpuId) -> Result<Cx<'h, H>, NoSuchCpu> {
+        self.check_cpu(cpu)?;
+        Ok(Cx::new(host, cpu))
+    }
+
+    /// Whether the machine has a CPU.
+    ///
+    /// # Errors
+    /// If not.
+    pub(crate) fn check_cpu(&self, cpu: CpuId) -> Result<(), NoSuchCpu> {
+        let nr_cpus = self.nr_cpus();
+        if cpu.idx() < nr_cpus { Ok(()) } else { Err(NoSuchCpu { cpu, nr_cpus }) }
     }
 
     /// The node a CPU belongs to.

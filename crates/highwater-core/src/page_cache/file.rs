@@ -4,8 +4,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{ReadAhead, Tree};
-use crate::block::{DeviceId, Writer};
+use super::{Filesystem, ReadAhead, Tree};
+use crate::block::DeviceId;
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE, SpaceId};
@@ -14,8 +14,20 @@ use crate::sync::order::LockClass;
 use crate::wait::RwSem;
 
 /// What a new file is.
+///
+/// ```
+/// use highwater_core::block::DeviceId;
+/// use highwater_core::page_cache::{FileSpec, Filesystem};
+///
+/// // 400 KiB on the first disk, and an empty file with as much room behind it.
+/// let full = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 100);
+/// let empty = FileSpec { device_start: 100, ..full }.with_size(0);
+/// assert_eq!((full.size, empty.size, empty.max_pages), (409_600, 0, 100));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSpec {
+    /// Whose file it is.
+    pub filesystem: Filesystem,
     /// Where it lives.
     pub device: DeviceId,
     /// First page on the device; the file is contiguous.
@@ -24,16 +36,24 @@ pub struct FileSpec {
     pub max_pages: u32,
     /// Size at first, in bytes; not more than the room it has.
     pub size: u64,
-    /// The filesystem can write single pages for reclaim (ext4: yes; XFS since 6.0: no).
-    pub has_writepage: bool,
-    /// Throttle a writer before each page (XFS) instead of after it.
-    pub throttle_first: bool,
 }
 
 impl FileSpec {
-    /// Filesystems that throttle a writer before each page are those with iomap.
-    pub(crate) const fn bio_writer(&self) -> Writer {
-        if self.throttle_first { Writer::Iomap } else { Writer::BufferHeads }
+    /// A file of `max_pages` pages, all of them there (written before, or preallocated).
+    pub const fn new(
+        filesystem: Filesystem,
+        device: DeviceId,
+        device_start: u64,
+        max_pages: u32,
+    ) -> Self {
+        let size = max_pages as u64 * PAGE_SIZE as u64;
+        FileSpec { filesystem, device, device_start, max_pages, size }
+    }
+
+    /// The same file with so many bytes in it at first.
+    #[must_use]
+    pub const fn with_size(self, bytes: u64) -> Self {
+        FileSpec { size: bytes, ..self }
     }
 }
 

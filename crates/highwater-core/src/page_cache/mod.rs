@@ -33,6 +33,7 @@
 mod complete;
 mod dirty;
 mod file;
+mod filesystem;
 mod lookup;
 mod node;
 mod node_memory;
@@ -46,6 +47,7 @@ mod tree;
 mod truncate;
 
 pub use file::{File, FileSpec, MapRange, OpenFile, ReadMode};
+pub use filesystem::Filesystem;
 pub use lookup::{AddError, FILE_GFP};
 pub use node_memory::{NodeMemory, ObjectId, Objects};
 pub use owners::{DirtyAccount, Mappings};

@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Entry, File, FileSpec, OpenFile};
+use super::{Entry, File, FileSpec, Filesystem, OpenFile};
 use crate::Kernel;
 use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel};
@@ -37,14 +37,7 @@ impl Stage {
     }
 
     fn file(&self, size: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>) {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 1000,
-            max_pages: 100_000,
-            size,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 1000, 100_000).with_size(size);
         let file = self.kernel.create_file(&self.cx(), spec);
         let open = self.kernel.open(&self.cx(), &file);
         (file, open)

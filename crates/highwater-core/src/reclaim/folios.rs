@@ -469,7 +469,7 @@ impl<H: Devices> Kernel<H> {
                 return Some(Verdict::Keep);
             };
             // Some write whole ranges only (XFS from 6.0, rules/writeback#single-page).
-            if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
+            if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
                 return Some(Verdict::Activate);
             }
             if !self.clean_file_page(cx, file, folio) {

@@ -17,7 +17,7 @@ use crate::host::{CpuId, Cx, Lock};
 use crate::lru::{LruKind, PageType};
 use crate::page::{Folio, PAGE_SIZE, PageFlags};
 use crate::page_alloc::Gfp;
-use crate::page_cache::{File, FileSpec, OpenFile};
+use crate::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::units::LruVecId;
@@ -66,14 +66,7 @@ impl Stage {
 
     /// A file of which all pages are cached, each read once.
     pub(super) fn cached_file(&self, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>) {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: 100_000,
-            size: pages * PAGE,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 100_000).with_size(pages * PAGE);
         let cx = self.cx();
         let file = self.kernel.create_file(&cx, spec);
         let open = self.kernel.open(&cx, &file);

@@ -87,7 +87,7 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
     let cx = s.cx();
     let (file, _open) = s.cached_file(32);
     let mut spec = file.spec;
-    spec.has_writepage = false;
+    spec.filesystem.has_writepage = false;
     spec.device_start = 1000;
     let other = s.kernel.create_file(&cx, spec);
     let open = s.kernel.open(&cx, &other);

@@ -82,8 +82,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn write_part(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, part: Part) -> Result<u64, Error> {
-        let throttle_first = file.spec.throttle_first;
-        if throttle_first {
+        let throttles_first = file.spec.filesystem.throttles_first();
+        if throttles_first {
             self.balance_dirty_pages(cx, file, 1);
         }
         if cx.is_dying() {
@@ -93,7 +93,7 @@ impl<H: Devices> Kernel<H> {
         self.store(cx, file, folio, part);
         self.unlock_page(cx, folio);
         self.put_page(cx, folio);
-        if !throttle_first {
+        if !throttles_first {
             self.balance_dirty_pages(cx, file, 1);
         }
         Ok(part.len as u64)

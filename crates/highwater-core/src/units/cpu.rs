@@ -1,5 +1,7 @@
 //! CPUs and sets of them.
 
+use core::fmt;
+
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Index of a logical CPU.
@@ -13,6 +15,27 @@ impl CpuId {
         self.0 as usize
     }
 }
+
+/// A CPU was named that the machine does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchCpu {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// How many there are, numbered from 0.
+    pub nr_cpus: usize,
+}
+
+impl fmt::Display for NoSuchCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoSuchCpu { cpu, nr_cpus } = self;
+        match nr_cpus {
+            1 => write!(f, "there is no CPU {}: the machine has CPU 0 only", cpu.0),
+            _ => write!(f, "there is no CPU {}: the machine has CPUs 0 to {}", cpu.0, nr_cpus - 1),
+        }
+    }
+}
+
+impl core::error::Error for NoSuchCpu {}
 
 const WORDS: usize = CpuSet::MAX_CPUS / 64;
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::IoError;
+use super::{IoError, NoSuchCpu, PAGE_SIZE};
 
 /// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub enum Error {
     Invalid,
     /// The task was killed; it is to exit.
     Killed,
+    /// The caller's CPU is none of the machine's.
+    NoSuchCpu(NoSuchCpu),
+    /// The machine has too little memory for a kernel, in pages.
+    TooSmall {
+        /// What the allocator manages.
+        managed: u64,
+        /// What it takes: one page more than is kept for those who free memory.
+        needed: u64,
+    },
     /// Beyond what this implementation can do.
     Limit(&'static str),
 }
@@ -29,12 +38,25 @@ impl fmt::Display for Error {
             Error::Fault => f.write_str("no such mapping, or access not allowed"),
             Error::Invalid => f.write_str("invalid argument"),
             Error::Killed => f.write_str("killed"),
+            Error::NoSuchCpu(wrong) => wrong.fmt(f),
+            Error::TooSmall { managed, needed } => {
+                let kib = |pages: &u64| pages * (PAGE_SIZE as u64 / 1024);
+                let (managed, needed) = (kib(managed), kib(needed));
+                write!(f, "a kernel needs {needed} KiB beside what the machine keeps; ")?;
+                write!(f, "there are {managed} KiB")
+            }
             Error::Limit(what) => write!(f, "not supported: {what}"),
         }
     }
 }
 
 impl core::error::Error for Error {}
+
+impl From<NoSuchCpu> for Error {
+    fn from(error: NoSuchCpu) -> Self {
+        Error::NoSuchCpu(error)
+    }
+}
 
 impl From<IoError> for Error {
     fn from(error: IoError) -> Self {

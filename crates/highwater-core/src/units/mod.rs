@@ -17,7 +17,7 @@ mod time;
 mod zone;
 
 pub use compact::{CompactPriority, CompactResult};
-pub use cpu::{AtomicCpuSet, CpuId, CpuSet};
+pub use cpu::{AtomicCpuSet, CpuId, CpuSet, NoSuchCpu};
 pub use error::Error;
 pub use gfp::Gfp;
 pub use io::{DeviceId, IoDirection, IoError, Urgency};

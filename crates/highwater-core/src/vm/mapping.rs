@@ -256,7 +256,7 @@ mod tests {
     use crate::host::{CpuId, Solo};
     use crate::kernel::KernelSpec;
     use crate::page_alloc::boot;
-    use crate::page_cache::{FileSpec, MapRange, OpenFile};
+    use crate::page_cache::{FileSpec, Filesystem, MapRange, OpenFile};
     use crate::swap::SwapSpec;
 
     const CPU: CpuId = CpuId(0);
@@ -274,14 +274,7 @@ mod tests {
             let machine = Machine::from_sizes("stage", &[(64 << 20, vec![0])]).unwrap();
             let cx = Cx::new(host, CPU);
             let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
-            let disk = DeviceSpec {
-                pages: 1 << 20,
-                depth: 32,
-                max_request_pages: 320,
-                rotational: false,
-                synchronous: false,
-                stable_writes: false,
-            };
+            let disk = DeviceSpec::nvme(1 << 20);
             let swap = SwapSpec { device: DeviceId(0), pages: SWAP_PAGES + 1, priority: 0 };
             let spec = KernelSpec { devices: vec![disk], swap: vec![swap] };
             let kernel = Kernel::new(&cx, mem, &spec).unwrap();
@@ -294,14 +287,7 @@ mod tests {
         }
 
         fn open(&self) -> Arc<OpenFile<Solo>> {
-            let spec = FileSpec {
-                device: DeviceId(0),
-                device_start: 0,
-                max_pages: 100,
-                size: 100 << 12,
-                has_writepage: true,
-                throttle_first: false,
-            };
+            let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 100);
             self.kernel.open(&self.cx, &self.kernel.create_file(&self.cx, spec))
         }
 

@@ -202,7 +202,7 @@ impl<H: Devices> Kernel<H> {
         let mut pages = Vec::with_capacity(PAGEVEC);
         folio.push_frames(&mut pages);
         let urgency = filling.urgency;
-        let vector = self.bio_vector(cx, spec.bio_writer());
+        let vector = self.bio_vector(cx, spec.filesystem.writer);
         filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, urgency, vector });
     }
 
@@ -221,7 +221,7 @@ impl<H: Devices> Kernel<H> {
     ) -> PageWrite {
         // The policy is about filesystems that stopped offering it (XFS,
         // rules/writeback#single-page).
-        if !(file.spec.has_writepage || self.mem.policy.reclaim.file_pageout) {
+        if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
             // Dirty it was before: not dirtied once more (nr_dirtied), but counted dirty.
             self.redirty_page(cx, file, folio);
             return PageWrite::Refused;
@@ -231,7 +231,7 @@ impl<H: Devices> Kernel<H> {
         self.unlock_page(cx, folio);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
         let pages = folio.frames().collect();
-        let vector = self.bio_vector(cx, file.spec.bio_writer());
+        let vector = self.bio_vector(cx, file.spec.filesystem.writer);
         let urgency = Urgency::Normal;
         self.submit_bio(cx, Bio { device, kind, start, pages, urgency, vector });
         PageWrite::Started

@@ -11,7 +11,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{CpuId, Cx, HZ, IoError, Lock, NS_PER_JIFFY};
 use crate::kernel::Error;
 use crate::page::{Folio, PAGE_SIZE, PageFlags};
-use crate::page_cache::{FileSpec, Mark, OpenFile};
+use crate::page_cache::{FileSpec, Filesystem, Mark, OpenFile};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -42,14 +42,8 @@ impl Test {
     fn file_at(&self, cx: &Cx<'_, Manual>, start: u64, pages: u32) -> Arc<OpenFile<Manual>> {
         let file = self.kernel.create_file(
             cx,
-            FileSpec {
-                device: DeviceId(0),
-                device_start: start,
-                max_pages: pages + 100,
-                size: u64::from(pages) * PAGE,
-                has_writepage: true,
-                throttle_first: false,
-            },
+            FileSpec::new(Filesystem::EXT4, DeviceId(0), start, pages + 100)
+                .with_size(u64::from(pages) * PAGE),
         );
         self.kernel.open(cx, &file)
     }

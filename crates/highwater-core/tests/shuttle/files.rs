@@ -12,7 +12,7 @@ use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
-use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_core::vmstat::NodeStat;
@@ -48,14 +48,7 @@ fn new_file(
     cx: &Cx<'_, ShuttleHost>,
     slot: usize,
 ) -> Arc<File<ShuttleHost>> {
-    let spec = FileSpec {
-        device: DeviceId(0),
-        device_start: slot as u64 * 1000,
-        max_pages: PAGES,
-        size: u64::from(PAGES) * PAGE,
-        has_writepage: true,
-        throttle_first: false,
-    };
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), slot as u64 * 1000, PAGES);
     kernel.create_file(cx, spec)
 }
 
@@ -75,14 +68,7 @@ impl World {
         let mut policy = preset("6.1").expect("a preset");
         policy.reclaim.lru_batch = 3;
         let memory = boot(&host, &machine, &policy).expect("a possible machine");
-        let disk = DeviceSpec {
-            pages: 10_000,
-            depth: 2,
-            max_request_pages: 8,
-            rotational: false,
-            synchronous: false,
-            stable_writes: false,
-        };
+        let disk = DeviceSpec { depth: 2, max_request_pages: 8, ..DeviceSpec::nvme(10_000) };
         let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
         let cx = Cx::new(&host, CpuId(0));
         let kernel = Kernel::new(&cx, memory, &spec).expect("a kernel");

@@ -7,13 +7,6 @@ use super::{
     Ssd, SsdSpec,
 };
 
-/// Largest request the block layer merges to: 1280 KiB (rules/block#plug), in pages.
-const REQUEST_PAGES_MAX: u32 = 320;
-/// Tags of a drive with a hardware queue of its own (NVMe: 1024 entries, one of them unusable).
-const NVME_DEPTH: u32 = 1023;
-/// Commands a SATA drive takes at once.
-const SATA_DEPTH: u32 = 31;
-
 /// What kind of disk it is, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskKind {
@@ -52,27 +45,25 @@ pub struct DiskSpec {
 
 impl DiskSpec {
     /// A disk of a kind with what its kind usually has: NVMe drives a deep queue of their own,
-    /// others 2 * min(depth, 128) tags in front of mq-deadline (rules/block#tags).
+    /// others mq-deadline in front of theirs (rules/block#tags, [`DeviceSpec`]).
     pub fn new(name: impl Into<String>, kind: DiskKind, nr_pages: u64) -> Self {
-        let has_own_queue = match kind {
-            DiskKind::Ssd(spec) => spec.channels > SATA_DEPTH,
-            DiskKind::Hdd(_) => false,
-            DiskKind::Ram => true,
-        };
-        let (depth, scheduler) = if has_own_queue {
-            (NVME_DEPTH, Scheduler::None)
-        } else {
-            (2 * SATA_DEPTH.min(128), Scheduler::Deadline)
+        let (usual, scheduler) = match kind {
+            DiskKind::Ssd(spec) if spec.channels > DeviceSpec::SATA_COMMANDS => {
+                (DeviceSpec::nvme(nr_pages), Scheduler::None)
+            }
+            DiskKind::Ssd(_) => (DeviceSpec::sata_ssd(nr_pages), Scheduler::Deadline),
+            DiskKind::Hdd(_) => (DeviceSpec::hdd(nr_pages), Scheduler::Deadline),
+            DiskKind::Ram => (DeviceSpec::ram(nr_pages), Scheduler::None),
         };
         DiskSpec {
             name: name.into(),
             nr_pages,
             kind,
-            depth,
-            request_pages_max: REQUEST_PAGES_MAX,
+            depth: usual.depth,
+            request_pages_max: usual.max_request_pages,
             scheduler,
-            rotational: matches!(kind, DiskKind::Hdd(_)),
-            stable_writes: false,
+            rotational: usual.rotational,
+            stable_writes: usual.stable_writes,
             limit: None,
             faults: None,
         }

@@ -16,7 +16,7 @@ impl Sim {
     /// Starts a task. It becomes runnable at the caller's time.
     ///
     /// # Panics
-    /// If the system has no memory for its stack.
+    /// If the system has no memory for its stack, or the machine lacks the CPU that it is to run on.
     pub fn spawn<T: 'static>(
         &self,
         spawn: Spawn,

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use highwater_core::block::DeviceId;
+use highwater_core::block::{DeviceId, Writer};
 use highwater_core::config::{Machine, Policy, Thp, Tunables, ZoneSpec};
-use highwater_core::page_cache::FileSpec;
+use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, NodeMask, ZoneType};
 
@@ -373,14 +373,12 @@ fn draw_file(s: &mut Stream, ends: &mut [u64], memory: u64) -> FileSpec {
     };
     let device_start = ends[device];
     ends[device] += max_pages;
-    FileSpec {
-        device: DeviceId(device as u8),
-        device_start,
-        max_pages: max_pages as u32,
-        size,
+    let filesystem = Filesystem {
         has_writepage: s.one_in(2),
-        throttle_first: s.one_in(2),
-    }
+        writer: if s.one_in(2) { Writer::Iomap } else { Writer::BufferHeads },
+    };
+    FileSpec::new(filesystem, DeviceId(device as u8), device_start, max_pages as u32)
+        .with_size(size)
 }
 
 fn draw_queue(s: &mut Stream, disk: &mut DiskSpec) {

@@ -7,7 +7,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec, OpenFile};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::FileAdvice;
 
 use super::{GRAIN, ScenarioError};
@@ -67,15 +67,8 @@ impl<H: Devices> Ground<'_, H> {
             return Err(ScenarioError::DiskFull(pages));
         }
         self.next_page.set(start + pages);
-        let spec = FileSpec {
-            device: self.data,
-            device_start: start,
-            max_pages,
-            size: 0,
-            // ext4, as captured.
-            has_writepage: true,
-            throttle_first: false,
-        };
+        // ext4, as captured.
+        let spec = FileSpec::new(Filesystem::EXT4, self.data, start, max_pages).with_size(0);
         Ok(self.kernel.create_file(cx, spec))
     }
 

@@ -42,7 +42,7 @@ pub fn config(unit: &Unit<'_>) -> Result<MachineConfig, RunError> {
 
 /// Pages that a unit's machine manages at boot.
 pub fn managed_pages(unit: &Unit<'_>) -> u64 {
-    unit.machine.machine.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed).sum()
+    unit.machine.machine.managed_pages()
 }
 
 /// Boots a machine of a unit.

@@ -64,7 +64,7 @@ policy! {
         /// Anonymous pages have shadows and refault (5.9 on).
         anon_workingset: bool = false,
         /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
-        /// files that say so (`FileSpec::has_writepage`: ext4).
+        /// files that say so (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
         /// What decides which pages go.
         scheme: Scheme = (Scheme::TwoList) is exploratory,

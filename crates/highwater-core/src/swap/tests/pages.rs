@@ -17,14 +17,7 @@ use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
-const FLASH: DeviceSpec = DeviceSpec {
-    pages: 1 << 20,
-    depth: 8,
-    max_request_pages: 320,
-    rotational: false,
-    synchronous: false,
-    stable_writes: false,
-};
+const FLASH: DeviceSpec = DeviceSpec::nvme(1 << 20);
 const DISK: DeviceSpec = DeviceSpec { rotational: true, ..FLASH };
 const RAM: DeviceSpec = DeviceSpec { synchronous: true, ..FLASH };
 

@@ -11,7 +11,7 @@ use crate::host::{CpuId, Lock, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::boot;
-use crate::page_cache::{FileSpec, OpenFile};
+use crate::page_cache::{FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{AreaFlags, Backing, Pte, Trail};
@@ -32,14 +32,7 @@ impl<'h> Stage<'h> {
         let machine = Machine::from_sizes("stage", &[(mib << 20, vec![0, 1])]).unwrap();
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, &preset(policy).unwrap()).unwrap();
-        let disk = DeviceSpec {
-            pages: 1 << 20,
-            depth: 32,
-            max_request_pages: 320,
-            rotational: false,
-            synchronous: false,
-            stable_writes: false,
-        };
+        let disk = DeviceSpec::nvme(1 << 20);
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 14, priority: 0 };
         let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
@@ -52,14 +45,7 @@ impl<'h> Stage<'h> {
     }
 
     fn open(&self, pages: u32) -> Arc<OpenFile<Solo>> {
-        let spec = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: pages,
-            size: u64::from(pages) << 12,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, pages);
         self.kernel.open(&self.cx, &self.kernel.create_file(&self.cx, spec))
     }
 

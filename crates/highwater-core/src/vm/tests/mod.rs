@@ -20,7 +20,7 @@ use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Folio, Order, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
-use crate::page_cache::{File, FileSpec, OpenFile};
+use crate::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, VmEvent};
@@ -46,26 +46,12 @@ impl<'h> Stage<'h> {
         let machine = Machine::from_sizes("stage", &[(mib << 20, vec![0, 1])]).unwrap();
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, &policy).unwrap();
-        let disk = DeviceSpec {
-            pages: 1 << 20,
-            depth: 32,
-            max_request_pages: 320,
-            rotational: false,
-            synchronous: false,
-            stable_writes: false,
-        };
+        let disk = DeviceSpec::nvme(1 << 20);
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 16, priority: 0 };
         let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let space = kernel.create_space(&cx).unwrap();
-        let file = FileSpec {
-            device: DeviceId(0),
-            device_start: 0,
-            max_pages: FILE_PAGES,
-            size: u64::from(FILE_PAGES) << 12,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let file = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, FILE_PAGES);
         let open = kernel.open(&cx, &kernel.create_file(&cx, file));
         Stage { cx, kernel, space, open }
     }

@@ -9,7 +9,7 @@ use highwater_core::config::Policy;
 use highwater_core::host::{HZ, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::trace::Event;
 use highwater_results::Counters;
 use highwater_results::import::linux61::Stutterp as Captured;
@@ -158,16 +158,9 @@ impl Workers {
     fn start(machine: &SimMachine, captured: &Captured, stop: &Arc<Stop>, seed: u64) -> Workers {
         let file_pages = (captured.file_bytes_each / PAGE_SIZE as u64) as u32;
         let writers = (0..captured.writers).map(|number| {
-            let spec = FileSpec {
-                device: machine::DATA,
-                device_start: u64::from(number) * u64::from(file_pages),
-                max_pages: file_pages,
-                // Preallocated: nothing is read before a page is written.
-                size: u64::from(file_pages) * PAGE_SIZE as u64,
-                // ext4, as captured.
-                has_writepage: true,
-                throttle_first: false,
-            };
+            // ext4, as captured. Preallocated: nothing is read before a page is written.
+            let start = u64::from(number) * u64::from(file_pages);
+            let spec = FileSpec::new(Filesystem::EXT4, machine::DATA, start, file_pages);
             let files: [Arc<File<SimHost>>; 1] =
                 [machine.kernel.create_file(&machine.outside(), spec)];
             let stop = Arc::clone(stop);

@@ -9,7 +9,7 @@ use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, PageFlags};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_results::Times;
 use highwater_sim::disk::DiskSpec;
@@ -212,16 +212,10 @@ fn make_files(
 ) -> AllFiles {
     let mut next_page = first_page;
     let mut make = |pages: u64| {
-        let spec = FileSpec {
-            device: DISK,
-            device_start: next_page,
-            max_pages: u32::try_from(pages).unwrap_or(u32::MAX),
-            // Preallocated, not written.
-            size: pages * PAGE_SIZE as u64,
-            // A new XFS: whether reclaim may write single pages is the kernel version's to say.
-            has_writepage: false,
-            throttle_first: true,
-        };
+        let max_pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        // Preallocated, not written, on a new XFS: whether reclaim may write single pages is the kernel
+        // version's to say.
+        let spec = FileSpec::new(Filesystem::XFS, DISK, next_page, max_pages);
         next_page += pages;
         machine.kernel.create_file(&machine.outside(), spec)
     };

@@ -7,8 +7,7 @@ use highwater_core::block::{DeviceId, DeviceSpec};
 use highwater_core::config::Machine;
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::KernelSpec;
-use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::sync::order::LockClass;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 use highwater_results::{Counters, Times};
@@ -21,10 +20,6 @@ use super::{Unmap, UnmapParams, Unmapped, pages_of, samples};
 use crate::explain::ledger;
 
 const DATA: DeviceId = DeviceId(0);
-/// Requests the disk takes; it is done with each at once.
-const DEPTH: u32 = 256;
-/// Largest request, pages.
-const REQUEST_PAGES: u32 = 320;
 
 type NativeFile = Arc<File<NativeHost>>;
 
@@ -39,14 +34,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     }
     let managed = managed_pages(unit);
     let (hot_pages, cold_pages) = (pages_of(params.hot, managed), pages_of(params.cold, managed));
-    let disk = DeviceSpec {
-        pages: most as u64 * u64::from(params.pages) + hot_pages + cold_pages,
-        depth: DEPTH,
-        max_request_pages: REQUEST_PAGES,
-        rotational: false,
-        synchronous: true,
-        stable_writes: false,
-    };
+    let disk = DeviceSpec::ram(most as u64 * u64::from(params.pages) + hot_pages + cold_pages);
     let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
     let machine = with_more_cpus(shape, NativeKernel::daemon_cpus(1));
     let lock_hold_times = unit.explain.is_some();
@@ -92,14 +80,7 @@ fn both_parts(
     let (files, hot, cold) = {
         let task = enter(0)?;
         let mut file = |pages: u64| -> NativeFile {
-            let spec = FileSpec {
-                device: DATA,
-                device_start: next_page,
-                max_pages: pages as u32,
-                size: pages * PAGE_SIZE as u64,
-                has_writepage: true,
-                throttle_first: false,
-            };
+            let spec = FileSpec::new(Filesystem::EXT4, DATA, next_page, pages as u32);
             next_page += pages;
             native.kernel.create_file(&task.cx, spec)
         };

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::host::CpuId;
-use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec};
+use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::sync::order::LockClass;
 use highwater_results::{Counters, Times};
 use highwater_sim::disk::DiskSpec;
@@ -41,14 +40,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
 
     let mut next_page = 0;
     let mut file = |machine: &SimMachine, pages: u64| {
-        let spec = FileSpec {
-            device: DATA,
-            device_start: next_page,
-            max_pages: pages as u32,
-            size: pages * PAGE_SIZE as u64,
-            has_writepage: true,
-            throttle_first: false,
-        };
+        let spec = FileSpec::new(Filesystem::EXT4, DATA, next_page, pages as u32);
         next_page += pages;
         machine.kernel.create_file(&machine.outside(), spec)
     };

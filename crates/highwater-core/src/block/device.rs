@@ -1,0 +1,73 @@
+//! What the kernel knows of a device, and the devices there usually are (rules/block#tags).
+
+/// Largest request the block layer merges to: 1280 KiB (rules/block#plug), in pages.
+const REQUEST_PAGES_MAX: u32 = 320;
+/// Tags of a drive with a hardware queue of its own (NVMe: 1024 entries, one of them unusable).
+const NVME_TAGS: u32 = 1023;
+
+/// What the kernel knows of a device.
+///
+/// The constructors are named by what a disk is. Where one differs in a figure, say so on top:
+///
+/// ```
+/// use highwater_core::block::DeviceSpec;
+///
+/// let checksummed = DeviceSpec { stable_writes: true, ..DeviceSpec::nvme(1 << 20) };
+/// assert!(checksummed.depth > DeviceSpec::hdd(1 << 20).depth);
+/// ```
+///
+/// | | seeks cost time | done before submission returns | tags |
+/// |---|---|---|---|
+/// | [`nvme`](Self::nvme) | no | no | 1023 |
+/// | [`sata_ssd`](Self::sata_ssd) | no | no | 62 |
+/// | [`hdd`](Self::hdd) | yes | no | 62 |
+/// | [`ram`](Self::ram) | no | yes | 1023 |
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, rename_all = "kebab-case"))]
+pub struct DeviceSpec {
+    /// Size in pages.
+    pub pages: u64,
+    /// Requests in flight at once (tags).
+    pub depth: u32,
+    /// Largest request, pages.
+    pub max_request_pages: u32,
+    /// Seeks cost time (`queue/rotational`): swap slots and swap readahead depend on it.
+    pub rotational: bool,
+    /// Done before submission returns (RAM-backed).
+    pub synchronous: bool,
+    /// Pages under writeback must not change (checksums).
+    pub stable_writes: bool,
+}
+
+impl DeviceSpec {
+    /// Commands a SATA drive takes at once. What serves more than that at a time is an NVMe drive.
+    pub const SATA_COMMANDS: u32 = 31;
+
+    /// An NVMe drive: a deep queue of its own.
+    pub const fn nvme(pages: u64) -> Self {
+        DeviceSpec {
+            pages,
+            depth: NVME_TAGS,
+            max_request_pages: REQUEST_PAGES_MAX,
+            rotational: false,
+            synchronous: false,
+            stable_writes: false,
+        }
+    }
+
+    /// A SATA solid-state drive: twice as many tags as commands, as requests wait for a scheduler too.
+    pub const fn sata_ssd(pages: u64) -> Self {
+        DeviceSpec { depth: 2 * Self::SATA_COMMANDS, ..Self::nvme(pages) }
+    }
+
+    /// A rotating disk.
+    pub const fn hdd(pages: u64) -> Self {
+        DeviceSpec { rotational: true, ..Self::sata_ssd(pages) }
+    }
+
+    /// A disk in memory (brd, zram).
+    pub const fn ram(pages: u64) -> Self {
+        DeviceSpec { synchronous: true, ..Self::nvme(pages) }
+    }
+}

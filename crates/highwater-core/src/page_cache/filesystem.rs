@@ -1,0 +1,36 @@
+//! Filesystems, as far as memory management notices them.
+
+use crate::block::Writer;
+
+/// A filesystem: what reclaim and writers of its files meet.
+///
+/// Names are the way to say it; a filesystem that is neither is a value of its own:
+///
+/// ```
+/// use highwater_core::page_cache::Filesystem;
+///
+/// let whole_ranges_only = Filesystem { has_writepage: false, ..Filesystem::EXT4 };
+/// assert!(Filesystem::XFS.throttles_first() && !whole_ranges_only.throttles_first());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filesystem {
+    /// It writes single pages for reclaim (rules/writeback#single-page). Kernels in which XFS did so too
+    /// are policies (`reclaim.file-pageout`), by which every filesystem does.
+    pub has_writepage: bool,
+    /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), and when its
+    /// writers are throttled (rules/page-cache#write).
+    pub writer: Writer,
+}
+
+impl Filesystem {
+    /// ext4: single pages, buffer heads.
+    pub const EXT4: Filesystem = Filesystem { has_writepage: true, writer: Writer::BufferHeads };
+    /// XFS since 6.0: whole ranges only, iomap.
+    pub const XFS: Filesystem = Filesystem { has_writepage: false, writer: Writer::Iomap };
+
+    /// A writer waits before each page that it writes; false: after it.
+    #[inline(always)]
+    pub const fn throttles_first(self) -> bool {
+        matches!(self.writer, Writer::Iomap)
+    }
+}

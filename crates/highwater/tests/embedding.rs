@@ -1,0 +1,65 @@
+//! The pages about embedding show code that compiles, and figures that are so.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use highwater_core::config::Machine;
+
+/// Pages, and the sources whose lines they show.
+const PAGES: [(&str, &[&str]); 3] = [
+    ("own-host", &["crates/highwater/examples/threaded_host.rs"]),
+    ("own-frames", &["crates/highwater/examples/own_frames.rs"]),
+    ("bare-metal", &["examples/bare-metal/src/lib.rs", "examples/bare-metal/src/memory.rs"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Without indentation, which a page may leave out.
+fn flat(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", line.trim())).collect()
+}
+
+/// The Rust code on a page, block by block.
+fn code(page: &str) -> Vec<&str> {
+    let blocks = page.split("```rust,ignore\n").skip(1);
+    blocks.filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn pages_show_the_lines_of_their_examples() {
+    for (name, sources) in PAGES {
+        let page = read(&format!("docs/src/embedding/{name}.md"));
+        let sources: Vec<String> = sources.iter().map(|path| flat(&read(path))).collect();
+        let blocks = code(&page);
+        assert!(blocks.len() > 1, "{name} was understood");
+        for block in blocks {
+            let is_there = sources.iter().any(|source| source.contains(&flat(block)));
+            assert!(is_there, "{name}.md shows what its example does not have:\n{block}");
+        }
+    }
+}
+
+/// 12345 as 12,345.
+fn grouped(number: u64) -> String {
+    assert!(number < 1_000_000, "one comma is enough");
+    format!("{},{:03}", number / 1000, number % 1000)
+}
+
+#[test]
+fn what_a_pc_withholds_is_said_in_pages() {
+    let pc = |bytes| Machine::from_sizes("pc", &[(bytes, vec![0, 1])]).unwrap().managed_pages();
+    let (page, readme) = (read("docs/src/embedding/own-frames.md"), read("README.md"));
+    let frames = 65_536;
+    let managed = pc(frames << 12);
+    assert!(page.contains(&format!("| of 256 MiB, {} pages |", grouped(frames))));
+    assert!(page.contains(&format!("| `Machine::from_sizes` | {} |", grouped(managed))));
+    assert!(page.contains(&format!("{} pages here", grouped(frames - managed))));
+    let of_a_gib = format!("({} of {} pages are left", grouped(pc(1 << 30)), grouped(1 << 18));
+    assert!(readme.contains(&of_a_gib), "{of_a_gib}");
+}

@@ -1,0 +1,86 @@
+//! A lock that waits by trying again: all there is where no scheduler is.
+//!
+//! On a real board an interrupt handler that allocates must not find the lock of the CPU that it
+//! interrupts: mask interrupts in `lock` and put them back when the guard drops.
+
+#![allow(unsafe_code, reason = "a value behind a lock")]
+
+use core::cell::UnsafeCell;
+use core::hint::spin_loop;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use highwater_core::host::{CpuId, Lock};
+
+/// A `T`, for one CPU at a time.
+#[derive(Debug)]
+pub struct SpinLock<T> {
+    is_taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through a guard only, and there is one at a time.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+impl<T> SpinLock<T> {
+    /// Nobody has it.
+    pub const fn new(value: T) -> Self {
+        SpinLock { is_taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<T> Lock<T> for SpinLock<T> {
+    type Guard<'a>
+        = SpinGuard<'a, T>
+    where
+        T: 'a;
+
+    fn lock(&self, cpu: CpuId) -> SpinGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_lock(cpu) {
+                return guard;
+            }
+            // Looking does not take the cache line away from the holder.
+            while self.is_taken.load(Ordering::Relaxed) {
+                spin_loop();
+            }
+        }
+    }
+
+    fn try_lock(&self, _: CpuId) -> Option<SpinGuard<'_, T>> {
+        // Acquire pairs with the release of the guard that was dropped before.
+        let was_taken = self.is_taken.swap(true, Ordering::Acquire);
+        (!was_taken).then_some(SpinGuard { lock: self, is_mut: PhantomData })
+    }
+}
+
+/// Access until dropped.
+#[derive(Debug)]
+pub struct SpinGuard<'a, T> {
+    lock: &'a SpinLock<T>,
+    /// Shared with other CPUs only if the value may be.
+    is_mut: PhantomData<&'a mut T>,
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one, and borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.is_taken.store(false, Ordering::Release);
+    }
+}
