@@ -2,10 +2,12 @@
 
 mod bad_input;
 mod check;
+mod determinism;
 mod explain;
 mod proc;
 mod replay;
 mod show;
+mod stutterp;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -36,6 +38,9 @@ fn stdout(args: &[&str]) -> String {
 fn json(args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&stdout(args)).expect("the output is JSON")
 }
+
+/// A machine on which studies take no time.
+const SMALL: &str = "crates/highwater/tests/cli/small.toml";
 
 /// A trace of the reference data.
 fn trace(work: &str) -> String {
