@@ -1,7 +1,5 @@
 //! What the core may rely on, asked of every host: the same body runs on `Solo` and on threads.
 
-#![cfg(not(loom))]
-
 use highwater_core::config::{Machine, Policy, preset};
 use highwater_core::host::{CpuId, Cx, Host, Lock, NS_PER_JIFFY, Solo};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};

@@ -3,9 +3,7 @@
 //!
 //! A page lives in a slot that owns a reference, as in a page cache. At the end every page is where
 //! its flags say, each was freed once, and all counters agree (the audit).
-//! `HIGHWATER_STRESS_SECONDS` says how long each case runs (default 2).
-
-#![cfg(not(loom))]
+//! `HIGHWATER_STRESS_SECONDS` says how long each case runs.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -23,19 +21,17 @@ use highwater_core::units::LruVecId;
 use highwater_core::zone::{NodeId, ZoneType};
 use highwater_native::{NativeHost, NativeOptions};
 
+use crate::case_time;
+
 const NR_CPUS: u16 = 4;
 /// The lists of the only node.
 const VEC: LruVecId = LruVecId::new(0);
-
-fn seconds() -> u64 {
-    std::env::var("HIGHWATER_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2)
-}
 
 /// Few slots: threads meet on the same pages. Many: lists grow long.
 #[test]
 fn lists_survive_threads() {
     for nr_slots in [8, 4000] {
-        stress(nr_slots, Duration::from_secs(seconds()));
+        stress(nr_slots, case_time());
     }
 }
 

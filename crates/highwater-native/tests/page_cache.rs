@@ -2,9 +2,7 @@
 //! memory is short and kswapd and the flusher work beside them.
 //!
 //! At the end the whole kernel is audited, and when all files are gone nothing of them is left.
-//! `HIGHWATER_STRESS_SECONDS` says how long each case runs (default 2).
-
-#![cfg(not(loom))]
+//! `HIGHWATER_STRESS_SECONDS` says how long each case runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,20 +21,18 @@ use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::NodeId;
 use highwater_native::{NativeHost, NativeOptions};
 
+use crate::case_time;
+
 const NR_WORKERS: u16 = 4;
 /// kswapd, the flusher and the reaper have CPUs of their own.
 const NR_CPUS: u16 = NR_WORKERS + 3;
 const PAGE: u64 = 4096;
 
-fn seconds() -> u64 {
-    std::env::var("HIGHWATER_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2)
-}
-
 /// Small files: threads meet on the same pages. Large ones: memory is short.
 #[test]
 fn files_survive_threads() {
     for (nr_files, pages) in [(2, 40), (3, 12_000)] {
-        stress(nr_files, pages, Duration::from_secs(seconds()));
+        stress(nr_files, pages, case_time());
     }
 }
 

@@ -3,9 +3,7 @@
 //! them.
 //!
 //! At the end the whole kernel is audited, and when the space is gone nothing of it is left.
-//! `HIGHWATER_STRESS_SECONDS` says how long each case runs (default 2).
-
-#![cfg(not(loom))]
+//! `HIGHWATER_STRESS_SECONDS` says how long each case runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,19 +21,17 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 
+use crate::case_time;
+
 const NR_THREADS: u16 = 4;
 /// Two disks, kswapd and the reaper.
 const NR_CPUS: u16 = NR_THREADS + NativeKernel::daemon_cpus(2) as u16;
-
-fn seconds() -> u64 {
-    std::env::var("HIGHWATER_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2)
-}
 
 /// Small regions: threads meet on the same entries. Large ones: memory is short, and whatever scheme
 /// reclaims it does so under the threads.
 #[test]
 fn spaces_survive_threads() {
-    let time = Duration::from_secs(seconds());
+    let time = case_time();
     let scanned = stress(Scheme::TwoList, 30, time, false);
     assert_eq!(scanned, 0, "memory is not short");
     for &scheme in Scheme::ALL {

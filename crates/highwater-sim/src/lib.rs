@@ -17,7 +17,6 @@
 //! | [`rng`] | named random streams and distributions |
 //! | [`digest`] | rolling digest of a run; the first event in which two runs differ |
 //! | [`swarm`] | random machines under random load, audited and run twice |
-//! | [`fault`] | seeded fault points (feature `fault-points`) |
 //!
 //! ```
 //! use highwater_sim::engine::{Engine, EngineConfig, Spawn};
@@ -47,7 +46,6 @@ pub mod cpu;
 pub mod digest;
 pub mod disk;
 pub mod engine;
-pub mod fault;
 pub mod host;
 pub mod ledger;
 pub mod lock;

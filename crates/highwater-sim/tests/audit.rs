@@ -320,7 +320,8 @@ fn no_swap() {
 #[test]
 fn two_nodes_and_older_kernels() {
     for (policy, seed) in [("6.1", 50), ("5.17", 51), ("5.4", 52), ("4.3", 53)] {
-        let mix = Mix { memory: 128, nodes: 2, cpus: 4, tasks: 5, policy, ..Mix::new(None) };
+        let mix =
+            Mix { memory: 128, nodes: 2, cpus: 4, tasks: 5, steps: 200, policy, ..Mix::new(None) };
         let swap = Some(DiskSpec::nvme("swap", 1 << 18));
         audit(&Mix { swap, ..mix }, seed..seed + 1);
     }

@@ -62,6 +62,38 @@ fn rooms_are_not_crowded_and_nothing_reaches_outside() {
     }
 }
 
+/// Where tests are joined in one program, a file that is not declared would be no test at all.
+#[test]
+fn every_file_of_tests_is_compiled() {
+    let mut nr_joined = 0;
+    for name in LAYERS.iter().copied().flatten() {
+        let tests = root().join("crates").join(name).join("tests");
+        let Ok(joined) = fs::read_to_string(tests.join("all.rs")) else { continue };
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let manifest: toml::Table =
+            fs::read_to_string(manifest).expect("a manifest").parse().expect("a manifest is TOML");
+        let programs: Vec<&str> = manifest["test"]
+            .as_array()
+            .expect("its test programs")
+            .iter()
+            .map(|test| test["name"].as_str().expect("a name"))
+            .collect();
+        for entry in fs::read_dir(&tests).expect("readable") {
+            let path = entry.expect("readable").path();
+            let file = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            let is_declared = joined.lines().any(|line| line == format!("mod {file};"));
+            let is_program = programs.contains(&file.as_str());
+            assert!(
+                is_declared != is_program,
+                "{}: declared in all.rs or a program",
+                path.display()
+            );
+            nr_joined += usize::from(is_declared);
+        }
+    }
+    assert!(nr_joined > 20, "the joined ones were found: {nr_joined}");
+}
+
 #[test]
 fn the_book_has_every_page_it_lists_and_lists_every_page() {
     let book = root().join("docs/src");

@@ -30,16 +30,23 @@ use crate::host::NativeError;
 use pattern::Plan;
 use subject::{Crate, Floor, Highwater, Subject};
 
-/// Frames of the benchmark machine: 4 GiB.
-const NR_FRAMES: u32 = 1 << 20;
-/// Frames with `quick`: 256 MiB.
-const NR_FRAMES_QUICK: u32 = 1 << 16;
-/// Timed samples per row.
-const SAMPLES: usize = 7;
-/// Pairs of one sample of the repeat pattern.
-const REPEATS: u32 = 200_000;
-/// The same with `quick`.
-const REPEATS_QUICK: u32 = 10_000;
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// Frames of the benchmark machine.
+    nr_frames: u32,
+    /// Pairs of one sample of the repeat pattern.
+    repeats: u32,
+    /// Timed samples per row.
+    samples: usize,
+}
+
+impl Scale {
+    /// 4 GiB: for figures.
+    const FULL: Scale = Scale { nr_frames: 1 << 20, repeats: 200_000, samples: 7 };
+    /// 256 MiB.
+    const QUICK: Scale = Scale { nr_frames: 1 << 16, repeats: 10_000, samples: 1 };
+}
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -166,24 +173,25 @@ pub fn run(options: &BenchOptions) -> Result<Vec<BenchRow>, BenchError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(options: &BenchOptions, mut each: impl FnMut(BenchRow)) -> Result<(), BenchError> {
-    check(options)?;
+pub fn run_with(options: &BenchOptions, each: impl FnMut(BenchRow)) -> Result<(), BenchError> {
+    run_scaled(options, if options.quick { Scale::QUICK } else { Scale::FULL }, each)
+}
+
+fn run_scaled(
+    options: &BenchOptions,
+    scale: Scale,
+    mut each: impl FnMut(BenchRow),
+) -> Result<(), BenchError> {
+    check(options, scale)?;
     let policy = match &options.policy {
         Some(policy) => policy.clone(),
         None => preset("6.1").ok_or(BenchError::Options("the 6.1 preset is missing"))?,
     };
-    let nr_frames = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
+    let Scale { nr_frames, repeats, samples } = scale;
     for &order in &options.orders {
         for &pattern in &options.patterns {
             for &threads in &options.threads {
-                let plan = Plan {
-                    order,
-                    pattern,
-                    threads,
-                    nr_frames,
-                    repeats: if options.quick { REPEATS_QUICK } else { REPEATS },
-                    samples: if options.quick { 1 } else { SAMPLES },
-                };
+                let plan = Plan { order, pattern, threads, nr_frames, repeats, samples };
                 each(measure(&plan, &Highwater::new(&plan, &policy, options.pin_threads)?)?);
                 if options.compare {
                     each(measure(&plan, &Floor::new(&plan, options.pin_threads)?)?);
@@ -195,8 +203,7 @@ pub fn run_with(options: &BenchOptions, mut each: impl FnMut(BenchRow)) -> Resul
     Ok(())
 }
 
-fn check(options: &BenchOptions) -> Result<(), BenchError> {
-    let smallest = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
+fn check(options: &BenchOptions, scale: Scale) -> Result<(), BenchError> {
     if options.orders.iter().any(|&order| order > Order::MAX) {
         return Err(BenchError::Options("orders go up to 10"));
     }
@@ -204,7 +211,7 @@ fn check(options: &BenchOptions) -> Result<(), BenchError> {
         return Err(BenchError::Options("a benchmark needs a thread"));
     }
     // Each thread needs at least two blocks of the largest order.
-    if options.threads.iter().any(|&n| n > smallest as usize >> 12) {
+    if options.threads.iter().any(|&n| n > scale.nr_frames as usize >> 12) {
         return Err(BenchError::Options("too many threads for the memory"));
     }
     Ok(())
@@ -255,8 +262,10 @@ mod tests {
         assert!(rows.iter().all(|r| r.ns_per_pair > 0.0 && r.ns_per_pair.is_finite()));
     }
 
+    /// Whether a result is right does not depend on how long it is measured.
     #[test]
     fn every_preset_gives_right_results() {
+        let scale = Scale { nr_frames: 1 << 14, repeats: 500, samples: 1 };
         for (name, _) in highwater_core::config::PRESETS {
             let options = BenchOptions {
                 quick: true,
@@ -265,7 +274,9 @@ mod tests {
                 pin_threads: false,
                 ..Default::default()
             };
-            run(&options).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let mut nr_rows = 0;
+            run_scaled(&options, scale, |_| nr_rows += 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(nr_rows, 3 * 3 * 2, "{name}");
         }
     }
 

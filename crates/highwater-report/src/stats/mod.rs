@@ -2,7 +2,7 @@
 //!
 //! * [`summary`]: means and deviations; [`Sorted`]: a sample set in best-first order.
 //! * [`quantile`]: percentiles and best-means, by the rules of the three styles.
-//! * [`ttest`]: the two-sample t-test of style 2021, and Welch's.
+//! * [`ttest`]: the two-sample t-test of style 2021.
 //! * [`mann_whitney`]: the rank test, exact for small samples.
 //! * [`bootstrap`]: percentile and BCa confidence intervals with a generator of its own.
 //! * [`paired`]: the same for runs of the same seeds, drawn seed by seed.

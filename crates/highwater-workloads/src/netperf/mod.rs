@@ -20,7 +20,7 @@ mod receiver;
 mod sender;
 
 pub use flow::Flow;
-pub use plan::{Phase, Plan, SEND_SIZES, Stop};
+pub use plan::{Phase, Plan, Stop};
 pub use receiver::{Received, Receiver};
 pub use sender::{BlockUses, Sender, Sent};
 

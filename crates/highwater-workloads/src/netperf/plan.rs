@@ -1,8 +1,5 @@
 //! What a run sends.
 
-/// Message sizes of mmtests' netperf configuration (rules/benchmarks#netperf-sizes).
-pub const SEND_SIZES: [usize; 9] = [64, 128, 256, 1024, 2048, 3312, 4096, 8192, 16384];
-
 /// When a phase ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {

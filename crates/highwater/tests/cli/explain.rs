@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{highwater, json, stdout};
+use super::stutterp::{EXPERIMENT, write};
+use super::{SMALL, highwater, json, root, stdout};
 
 /// More than any run here has operations.
 const ALL: &str = "100000";
@@ -64,40 +65,35 @@ fn check_all(document: &Value) -> u64 {
 
 #[test]
 fn the_causes_of_every_operation_add_up_to_its_latency() {
-    let document = json(&["explain", "003", "--quick", "--worst", ALL, "--format", "json"]);
+    let explain =
+        |of: &[&str]| json(&[&["explain"][..], of, &["--worst", ALL, "--format", "json"]].concat());
+    let document = explain(&["003", "--quick", "--machine", SMALL]);
     assert_eq!(document["schema"], "highwater.explain/1");
-    assert!(check_all(&document) > 500);
-    let document = json(&["explain", "001", "--quick", "--worst", ALL, "--format", "json"]);
+    // Two policies, two kinds of unmapping, 1 + 2 + 4 + 8 processes, eight rounds.
+    assert_eq!(check_all(&document), 2 * 2 * 15 * 8);
+    let dir = tempfile::tempdir().unwrap();
+    let document = explain(&[&write(dir.path(), EXPERIMENT)]);
     assert!(check_all(&document) > 50, "fewer operations than a short run has");
 }
 
 #[test]
 fn two_jobs_explain_what_one_explains() {
     let run = |jobs: &str| {
-        stdout(&[
-            "explain",
-            "003",
-            "--quick",
-            "--machine",
-            "big-core",
-            "--jobs",
-            jobs,
-            "--format",
-            "json",
-        ])
+        let of = ["explain", "003", "--quick", "--machine", SMALL];
+        stdout(&[&of[..], &["--jobs", jobs, "--format", "json"]].concat())
     };
     assert_eq!(run("1"), run("2"));
 }
 
 #[test]
 fn the_text_says_why() {
-    let text = stdout(&["explain", "003", "--quick", "--machine", "little-core", "--worst", "2"]);
+    let text = stdout(&["explain", "003", "--quick", "--machine", SMALL, "--worst", "2"]);
     for part in [
-        "== 6.1-mark-accessed on little-core, seed 1: the slowest 2 of ",
+        "== 6.1-mark-accessed on small, seed 1: the slowest 2 of ",
         "1. again-8 by unmap/",
         "lock lruvec->lru_lock",
         " waits, and who held them up",
-        "again-8: where the time went (mean, ms, and percent)",
+        "again-8: where the time went (mean, us, and percent)",
         "what tasks did with their time",
         "locks (us)",
         "in other words",
@@ -119,7 +115,7 @@ fn a_run_is_repeated_from_what_it_left_behind() {
     let temporary = tempfile::tempdir().unwrap();
     let (results, explained) = (temporary.path().join("r"), temporary.path().join("e"));
     let (results, explained) = (results.to_str().unwrap(), explained.to_str().unwrap());
-    let of = ["003", "--quick", "--machine", "big-core", "--seed", "7"];
+    let of = ["003", "--quick", "--machine", SMALL, "--seed", "7"];
     let policy = ["--policy", "6.1"];
     stdout(&[&["compare"][..], &of, &policy, &["--out", results]].concat());
     let direct = json(&[&["explain"][..], &of, &policy, &["--format", "json"]].concat());
@@ -139,16 +135,13 @@ fn a_run_is_repeated_from_what_it_left_behind() {
     let fewer = json(&["explain", explained, "--worst", "1", "--format", "json"]);
     assert_eq!(fewer["runs"][0]["worst"].as_array().unwrap().len(), 1);
     let csv = stdout(&["explain", explained, "--format", "csv"]);
-    assert!(
-        csv.contains("slowest operations,big-core,") && csv.contains("locks,big-core,"),
-        "{csv}"
-    );
+    assert!(csv.contains("slowest operations,small,") && csv.contains("locks,small,"), "{csv}");
     assert!(stdout(&["explain", explained, "--format", "markdown"]).contains("```text\n1. "));
 }
 
 #[test]
 fn folded_stacks_hold_all_the_time() {
-    let of = ["explain", "003", "--quick", "--machine", "big-core"];
+    let of = ["explain", "003", "--quick", "--machine", SMALL];
     let folded = stdout(&[&of[..], &["--folded", "-"]].concat());
     let mut sum = 0;
     for line in folded.lines() {
@@ -196,7 +189,7 @@ fn what_cannot_be_explained_is_said_in_one_line() {
     assert!(complaint(&["explain", "no-such"]).contains("no-such"));
     let worst = complaint(&["explain", "003", "--worst", "0"]);
     assert!(worst.contains("--worst"), "{worst}");
-    stdout(&["compare", "003", "--quick", "--machine", "big-core", "--out", dir]);
+    stdout(&["compare", "003", "--quick", "--machine", SMALL, "--out", dir]);
     let refused = |option: &str, value: &str| {
         let text = complaint(&["explain", dir, option, value]);
         assert!(text.contains(&format!("{option}: not with a directory")), "{text}");
@@ -227,8 +220,10 @@ fn what_cannot_be_explained_is_said_in_one_line() {
 fn a_directory_does_not_hide_an_experiment() {
     let temporary = tempfile::tempdir().unwrap();
     std::fs::create_dir(temporary.path().join("003")).unwrap();
+    let machine = root().join(SMALL);
     let output = Command::new(env!("CARGO_BIN_EXE_highwater"))
-        .args(["explain", "003", "--quick", "--machine", "big-core", "--policy", "6.1"])
+        .args(["explain", "003", "--quick", "--policy", "6.1", "--machine"])
+        .arg(machine)
         .current_dir(temporary.path())
         .output()
         .unwrap();

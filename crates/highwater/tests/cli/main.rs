@@ -2,11 +2,13 @@
 
 mod bad_input;
 mod check;
+mod determinism;
 mod explain;
 mod proc;
 mod replay;
 mod report;
 mod show;
+mod stutterp;
 mod trace_quality;
 
 use std::path::{Path, PathBuf};
@@ -38,6 +40,9 @@ fn stdout(args: &[&str]) -> String {
 fn json(args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&stdout(args)).expect("the output is JSON")
 }
+
+/// A machine on which studies take no time.
+const SMALL: &str = "crates/highwater/tests/cli/small.toml";
 
 /// A trace of the reference data.
 fn trace(work: &str) -> String {

@@ -88,7 +88,7 @@ fn captured_free_blocks_are_there_at_the_start() {
 
 #[test]
 fn same_command_same_bytes() {
-    let trace = trace("unix-stream-16384");
+    let trace = trace("netperf-tcp-16384");
     for format in ["terminal", "json", "csv", "markdown"] {
         let mut args = vec!["replay", trace.as_str(), "--format", format];
         args.extend(POLICIES);

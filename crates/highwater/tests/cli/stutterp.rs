@@ -1,9 +1,10 @@
 //! `compare` and `run` of stutterp: on a tiny machine, what does not depend on its figures.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use super::{highwater, json, stdout};
 
 const MACHINE: &str = r#"
 name = "tiny"
@@ -24,7 +25,7 @@ disk = "disk"
 size = "16M"
 "#;
 
-const EXPERIMENT: &str = r#"
+pub(super) const EXPERIMENT: &str = r#"
 name = "001-tiny"
 title = "a small version"
 workload = "stutterp"
@@ -75,28 +76,13 @@ files-per-writer = "as-described"
 
 /// A directory with the machine and the experiment; the experiment's path. It is named 001, as its
 /// published figures are.
-fn write(dir: &Path, experiment: &str) -> String {
+pub(super) fn write(dir: &Path, experiment: &str) -> String {
     let machine = dir.join("tiny.toml");
     std::fs::write(&machine, MACHINE).expect("a file can be written");
     let path = dir.join("001.toml");
     let machine = machine.to_str().expect("its name is text");
     std::fs::write(&path, experiment.replace("MACHINE", machine)).expect("a file can be written");
     path.to_str().expect("its name is text").to_owned()
-}
-
-fn highwater(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_highwater")).args(args).output().expect("runs")
-}
-
-fn stdout(args: &[&str]) -> String {
-    let output = highwater(args);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "highwater {}: {complaint}", args.join(" "));
-    String::from_utf8(output.stdout).expect("the output is text")
-}
-
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&stdout(args)).expect("one JSON document")
 }
 
 fn operations(run: &Value) -> Vec<&str> {
@@ -110,7 +96,8 @@ fn operations(run: &Value) -> Vec<&str> {
 #[test]
 fn jobs_do_not_change_a_byte() {
     let dir = tempfile::tempdir().expect("a directory can be made");
-    let path = write(dir.path(), EXPERIMENT);
+    let steps = ["seconds = 1.0\nwarm-up = 0.5", "seconds = 0.4\nwarm-up = 0.2"];
+    let path = write(dir.path(), &EXPERIMENT.replacen(steps[0], steps[1], 1));
     let run = |jobs| stdout(&["compare", &path, "--format", "json", "--jobs", jobs]);
     let one = run("1");
     assert!(one == run("2"), "one job and two");

@@ -2,53 +2,76 @@
 //! says.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::path::Path;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-fn highwater(args: &[&str]) -> Vec<u8> {
-    let output = Command::new(env!("CARGO_BIN_EXE_highwater")).args(args).output().expect("runs");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "highwater {}: {complaint}", args.join(" "));
-    output.stdout
+use super::{json, stdout};
+
+/// Study 002 with two sizes, little memory and little time.
+const SMALL: &str = r#"
+name = "002-small"
+title = "a small version"
+workload = "netperf-tcp"
+iterations = 2
+native = { memory = "512M", cpus = 2 }
+
+[[policy]]
+name = "5.17-order0-pcp"
+label = "order0"
+
+[[policy]]
+name = "5.17"
+label = "cached"
+
+[[machine]]
+name = "captured-vm"
+
+[[machine]]
+name = "small-vm"
+
+[netperf-tcp]
+sizes = [64, 16384]
+ms-per-size = 4
+warmup = "8M"
+socket-buffer = "256K"
+sender-cpu = 0
+receiver-cpu = 1
+
+[quick]
+iterations = 1
+"#;
+
+/// The path of the small version in a directory.
+fn small(dir: &Path) -> String {
+    let path = dir.join("002.toml");
+    std::fs::write(&path, SMALL).expect("a file can be written");
+    path.to_str().expect("its name is text").to_owned()
 }
 
 #[test]
 fn jobs_do_not_change_a_byte() {
-    let run = |jobs| {
-        highwater(&[
-            "compare",
-            "002",
-            "--quick",
-            "--iterations",
-            "2",
-            "--format",
-            "json",
-            "--jobs",
-            jobs,
-        ])
-    };
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = small(dir.path());
+    let run = |jobs| stdout(&["compare", &path, "--format", "json", "--jobs", jobs]);
     let one = run("1");
     assert!(one == run("1"), "the same command twice");
     assert!(one == run("2"), "one job and two");
-    let other = highwater(&[
-        "compare",
-        "002",
-        "--quick",
-        "--iterations",
-        "2",
-        "--format",
-        "json",
-        "--seed",
-        "7",
-    ]);
-    assert!(one != other, "another seed is another run");
+    let one: Value = serde_json::from_str(&one).expect("one JSON document");
+    let other = json(&["compare", &path, "--format", "json", "--seed", "7"]);
+    let samples = |document: &Value| -> Vec<Value> {
+        let runs = document["runs"].as_array().expect("runs");
+        runs.iter().flat_map(|run| run["samples"].as_array().expect("samples").clone()).collect()
+    };
+    // Two machines, two policies, two seeds, two sizes.
+    assert_eq!(samples(&one).len(), 2 * 2 * 2 * 2);
+    assert_ne!(samples(&one), samples(&other), "another seed is another run");
 }
 
-fn study_002() -> Value {
-    let text = highwater(&["compare", "002", "--quick", "--format", "json"]);
-    serde_json::from_slice(&text).expect("one JSON document")
-}
+/// Study 002 with a seed of each.
+static STUDY_002: LazyLock<Value> =
+    LazyLock::new(|| json(&["compare", "002", "--quick", "--iterations", "1", "--format", "json"]));
 
 /// Uses of the hottest block by machine and policy.
 fn hottest(document: &Value) -> BTreeMap<(String, String), u64> {
@@ -65,8 +88,7 @@ fn hottest(document: &Value) -> BTreeMap<(String, String), u64> {
 
 #[test]
 fn study_002_reuses_frames_as_published() {
-    let document = study_002();
-    let hottest = hottest(&document);
+    let hottest = hottest(&STUDY_002);
     for machine in ["netperf-2-socket", "netperf-1-socket"] {
         let uses = |policy: &str| hottest[&(machine.to_owned(), policy.to_owned())];
         let (cached, order0, limited) = (uses("5.17"), uses("5.17-order0-pcp"), uses("5.18"));
@@ -78,8 +100,7 @@ fn study_002_reuses_frames_as_published() {
 
 #[test]
 fn study_002_has_the_published_signs_where_the_book_says_so() {
-    let document = study_002();
-    let tables = document["tables"].as_array().expect("tables");
+    let tables = STUDY_002["tables"].as_array().expect("tables");
     let beside = tables
         .iter()
         .filter(|t| t["title"].as_str().is_some_and(|t| t.starts_with("Beside the published")));
@@ -97,11 +118,11 @@ fn study_002_has_the_published_signs_where_the_book_says_so() {
 
 #[test]
 fn the_native_host_prints_the_same_table() {
-    let args = ["--quick", "--iterations", "1", "--format", "json"];
-    let table = |host: &str| -> Value {
-        let words = [&["compare", "002", "--host", host], &args[..]].concat();
-        let document: Value = serde_json::from_slice(&highwater(&words)).expect("JSON");
-        document["tables"][0].clone()
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = small(dir.path());
+    let table = |host: &str| {
+        json(&["compare", &path, "--host", host, "--quick", "--format", "json"])["tables"][0]
+            .clone()
     };
     let (sim, native) = (table("sim"), table("native"));
     assert_eq!(sim["columns"], native["columns"]);
@@ -109,4 +130,5 @@ fn the_native_host_prints_the_same_table() {
         t["rows"].as_array().expect("rows").iter().map(|r| r["labels"].clone()).collect()
     };
     assert_eq!(labels(&sim), labels(&native));
+    assert!(!labels(&sim).is_empty());
 }

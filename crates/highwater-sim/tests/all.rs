@@ -1,0 +1,25 @@
+//! All tests of the simulator in one program: they link once, and run beside each other.
+//!
+//! ```text
+//! cargo test -p highwater-sim --test all             # all of them
+//! cargo test -p highwater-sim --test all swarm::     # those of swarm.rs
+//! ```
+
+mod audit;
+mod costs;
+mod devices;
+mod engine;
+mod faults;
+mod host;
+mod kernel;
+mod ledger;
+mod lock;
+mod page_cache;
+mod reclaim;
+mod schemes;
+mod stuck;
+mod survive;
+mod swarm;
+mod throttle;
+mod unmap;
+mod writeback;
