@@ -141,7 +141,7 @@ impl Machine {
     /// As [`Machine::validate`], and if there is less memory than a PC keeps for itself.
     pub fn from_sizes(name: &str, nodes: &[(u64, Vec<u16>)]) -> Result<Machine, MachineError> {
         let total: u64 = nodes.iter().map(|(bytes, _)| bytes / PAGE_SIZE as u64).sum();
-        if total <= PC_FIRST_PAGES {
+        if !nodes.is_empty() && total <= PC_FIRST_PAGES {
             let (least, kept) = (kib(PC_FIRST_PAGES + 1), kib(PC_FIRST_PAGES));
             let reason = format!(
                 "a machine needs memory: at least {least} KiB, as a PC keeps the first {kept} KiB; \
@@ -336,7 +336,7 @@ impl Machine {
                 let (lo, hi) = match z.zone {
                     ZoneType::Dma => (0, DMA_END),
                     ZoneType::Dma32 => (DMA_END, DMA32_END),
-                    // Not above 4 GiB only: a machine without devices that reach less has no other.
+                    // NORMAL may begin at 0: where all devices reach all memory there is no other zone.
                     ZoneType::Normal | ZoneType::Movable => (0, u64::MAX),
                     ZoneType::Device => return fail(&format!("{at}.zone"), "DEVICE has no pages"),
                 };
@@ -454,6 +454,7 @@ mod tests {
              node's"
         );
         assert_eq!(pc(&[(16 << 20, vec![0]), (4 << 10, vec![1])]), Ok(()));
+        assert!(reason(&[]).contains("at least one node"));
         assert!(Machine::bare("m", &[(4 << 10, vec![0])]).is_ok());
         assert!(Machine::bare("m", &[(4095, vec![0])]).is_err());
     }
