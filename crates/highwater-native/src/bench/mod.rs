@@ -30,23 +30,16 @@ use crate::host::NativeError;
 use pattern::Plan;
 use subject::{Crate, Floor, Highwater, Subject};
 
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-struct Scale {
-    /// Frames of the benchmark machine.
-    nr_frames: u32,
-    /// Pairs of one sample of the repeat pattern.
-    repeats: u32,
-    /// Timed samples per row.
-    samples: usize,
-}
-
-impl Scale {
-    /// 4 GiB: for figures.
-    const FULL: Scale = Scale { nr_frames: 1 << 20, repeats: 200_000, samples: 7 };
-    /// 256 MiB.
-    const QUICK: Scale = Scale { nr_frames: 1 << 16, repeats: 10_000, samples: 1 };
-}
+/// Frames of the benchmark machine: 4 GiB.
+const NR_FRAMES: u32 = 1 << 20;
+/// Frames with `quick`: 256 MiB.
+const NR_FRAMES_QUICK: u32 = 1 << 16;
+/// Timed samples per row.
+const SAMPLES: usize = 7;
+/// Pairs of one sample of the repeat pattern.
+const REPEATS: u32 = 200_000;
+/// The same with `quick`.
+const REPEATS_QUICK: u32 = 10_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -173,25 +166,24 @@ pub fn run(options: &BenchOptions) -> Result<Vec<BenchRow>, BenchError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(options: &BenchOptions, each: impl FnMut(BenchRow)) -> Result<(), BenchError> {
-    run_scaled(options, if options.quick { Scale::QUICK } else { Scale::FULL }, each)
-}
-
-fn run_scaled(
-    options: &BenchOptions,
-    scale: Scale,
-    mut each: impl FnMut(BenchRow),
-) -> Result<(), BenchError> {
-    check(options, scale)?;
+pub fn run_with(options: &BenchOptions, mut each: impl FnMut(BenchRow)) -> Result<(), BenchError> {
+    check(options)?;
     let policy = match &options.policy {
         Some(policy) => policy.clone(),
         None => preset("6.1").ok_or(BenchError::Options("the 6.1 preset is missing"))?,
     };
-    let Scale { nr_frames, repeats, samples } = scale;
+    let nr_frames = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
     for &order in &options.orders {
         for &pattern in &options.patterns {
             for &threads in &options.threads {
-                let plan = Plan { order, pattern, threads, nr_frames, repeats, samples };
+                let plan = Plan {
+                    order,
+                    pattern,
+                    threads,
+                    nr_frames,
+                    repeats: if options.quick { REPEATS_QUICK } else { REPEATS },
+                    samples: if options.quick { 1 } else { SAMPLES },
+                };
                 each(measure(&plan, &Highwater::new(&plan, &policy, options.pin_threads)?)?);
                 if options.compare {
                     each(measure(&plan, &Floor::new(&plan, options.pin_threads)?)?);
@@ -203,7 +195,8 @@ fn run_scaled(
     Ok(())
 }
 
-fn check(options: &BenchOptions, scale: Scale) -> Result<(), BenchError> {
+fn check(options: &BenchOptions) -> Result<(), BenchError> {
+    let smallest = if options.quick { NR_FRAMES_QUICK } else { NR_FRAMES };
     if options.orders.iter().any(|&order| order > Order::MAX) {
         return Err(BenchError::Options("orders go up to 10"));
     }
@@ -211,7 +204,7 @@ fn check(options: &BenchOptions, scale: Scale) -> Result<(), BenchError> {
         return Err(BenchError::Options("a benchmark needs a thread"));
     }
     // Each thread needs at least two blocks of the largest order.
-    if options.threads.iter().any(|&n| n > scale.nr_frames as usize >> 12) {
+    if options.threads.iter().any(|&n| n > smallest as usize >> 12) {
         return Err(BenchError::Options("too many threads for the memory"));
     }
     Ok(())
@@ -262,21 +255,28 @@ mod tests {
         assert!(rows.iter().all(|r| r.ns_per_pair > 0.0 && r.ns_per_pair.is_finite()));
     }
 
-    /// Whether a result is right does not depend on how long it is measured.
+    /// Whether results are right does not depend on how long is measured: one short sample of each, and one
+    /// machine for all orders and patterns.
     #[test]
     fn every_preset_gives_right_results() {
-        let scale = Scale { nr_frames: 1 << 14, repeats: 500, samples: 1 };
+        let BenchOptions { orders, patterns, threads, .. } = BenchOptions::default();
         for (name, _) in highwater_core::config::PRESETS {
-            let options = BenchOptions {
-                quick: true,
-                policy: preset(name),
-                compare: false,
-                pin_threads: false,
-                ..Default::default()
-            };
-            let mut nr_rows = 0;
-            run_scaled(&options, scale, |_| nr_rows += 1).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert_eq!(nr_rows, 3 * 3 * 2, "{name}");
+            let policy = preset(name).unwrap();
+            for &threads in &threads {
+                let (nr_frames, repeats, samples) = (1 << 14, 500, 1);
+                let plan =
+                    |order, pattern| Plan { order, pattern, threads, nr_frames, repeats, samples };
+                let machine = plan(Order(0), Pattern::Repeat);
+                let machine = Highwater::new(&machine, &policy, false).unwrap();
+                for &order in &orders {
+                    for &pattern in &patterns {
+                        let sample = plan(order, pattern).sample(&machine);
+                        let row = format!("{name}, {order:?}, {pattern}, {threads} threads");
+                        let sample = sample.unwrap_or_else(|e| panic!("{row}: {e}"));
+                        assert!(sample.ns_per_pair > 0.0, "{row}");
+                    }
+                }
+            }
         }
     }
 
