@@ -31,7 +31,7 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         "" => format!("Verdict: {}", document.experiment),
         title => format!("Verdict: {title}"),
     };
-    let columns = ["most changed", "change", "95% interval", "changed"].map(str::to_owned);
+    let columns = ["most changed", "change", "95% of change", "changed"].map(str::to_owned);
     let labels = ["metric", "machine", "run"];
     let mut table = Table::new(title, &labels, columns.to_vec(), Layout::Fitted);
     let mut published = Vec::new();
@@ -55,7 +55,9 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         1 => "the largest change",
         _ => "the largest change whose interval does not hold 0",
     };
-    table.notes.push(format!("against {baseline}; most changed: {which}"));
+    table.notes.push(format!(
+        "against {baseline}; most changed: {which}; intervals in percent, positive is better"
+    ));
     table.notes.extend(published);
     if document.iterations < SEEDS_MIN {
         let seeds = match document.iterations {
@@ -171,13 +173,13 @@ fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
     let Some(largest) = largest else {
         return vec![Cell::text("nothing"), Cell::Missing, Cell::Missing, changed];
     };
-    let interval =
-        largest.interval.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high });
+    let interval = |(low, high): (f64, f64)| Cell::text(format!("{low:.1} .. {high:.1}"));
+    let interval = largest.interval.map_or(Cell::Missing, interval);
     let words = words(better, largest.before, largest.after);
     vec![Cell::text(largest.operation.clone()), Cell::text(words), interval, changed]
 }
 
-/// A change in words: `36.2% better`, `8.8 times worse`, `from 0, worse`.
+/// A change in words: `better 36.2%`, `worse x8.8`, `worse, from 0`.
 pub fn words(better: Better, before: f64, after: f64) -> String {
     let is_better = match better {
         Better::Higher => after > before,
@@ -188,19 +190,20 @@ pub fn words(better: Better, before: f64, after: f64) -> String {
         return "the same".to_owned();
     }
     if before == 0.0 {
-        return format!("from 0, {way}");
+        return format!("{way}, from 0");
     }
     if after == 0.0 {
-        return format!("to 0, {way}");
+        return format!("{way}, to 0");
     }
     let ratio = after / before;
     if ratio < 0.0 {
-        return format!("through 0, {way}");
+        return format!("{way}, through 0");
     }
     let factor = ratio.max(1.0 / ratio);
     match factor > FACTOR {
-        true => format!("{factor:.1} times {way}"),
-        false => format!("{:.1}% {way}", 100.0 * (ratio - 1.0).abs()),
+        true if factor >= 100.0 => format!("{way} x{factor:.0}"),
+        true => format!("{way} x{factor:.1}"),
+        false => format!("{way} {:.1}%", 100.0 * (ratio - 1.0).abs()),
     }
 }
 
@@ -212,14 +215,15 @@ mod tests {
     fn changes_in_words() {
         use Better::{Higher, Lower};
         for (better, before, after, expected) in [
-            (Lower, 2000.0, 1280.0, "36.0% better"),
-            (Lower, 100.0, 880.0, "8.8 times worse"),
-            (Lower, 880.0, 100.0, "8.8 times better"),
-            (Higher, 100.0, 99.0, "1.0% worse"),
-            (Higher, 0.0, 4.0, "from 0, better"),
-            (Lower, 0.0, 4.0, "from 0, worse"),
-            (Lower, 4.0, 0.0, "to 0, better"),
-            (Lower, 4.0, -0.1, "through 0, better"),
+            (Lower, 2000.0, 1280.0, "better 36.0%"),
+            (Lower, 100.0, 880.0, "worse x8.8"),
+            (Lower, 880.0, 100.0, "better x8.8"),
+            (Lower, 728.0, 0.35, "better x2080"),
+            (Higher, 100.0, 99.0, "worse 1.0%"),
+            (Higher, 0.0, 4.0, "better, from 0"),
+            (Lower, 0.0, 4.0, "worse, from 0"),
+            (Lower, 4.0, 0.0, "better, to 0"),
+            (Lower, 4.0, -0.1, "better, through 0"),
             (Lower, 4.0, 4.0, "the same"),
         ] {
             assert_eq!(words(better, before, after), expected);
@@ -250,7 +254,7 @@ mod tests {
         assert_eq!(table.rows.len(), 1);
         let cells: Vec<String> = table.rows[0].cells.iter().map(Cell::value_text).collect();
         assert_eq!((cells[0].as_str(), cells[3].as_str()), ("fast", "1 of 2"));
-        assert!(cells[1].ends_with(" times better"), "{}", cells[1]);
+        assert!(cells[1].starts_with("better x"), "{}", cells[1]);
         assert!(table.notes.iter().any(|note| note.contains("3 seeds")), "{:?}", table.notes);
     }
 

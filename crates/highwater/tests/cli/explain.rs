@@ -189,7 +189,7 @@ fn what_cannot_be_explained_is_said_in_one_line() {
     assert!(complaint(&["explain", "no-such"]).contains("no-such"));
     let worst = complaint(&["explain", "003", "--worst", "0"]);
     assert!(worst.contains("--worst"), "{worst}");
-    stdout(&["compare", "003", "--quick", "--machine", SMALL, "--out", dir]);
+    stdout(&["compare", "003", "--quick", "--machine", SMALL, "--out", dir, "--force"]);
     let refused = |option: &str, value: &str| {
         let text = complaint(&["explain", dir, option, value]);
         assert!(text.contains(&format!("{option}: not with a directory")), "{text}");
