@@ -173,7 +173,11 @@ fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
     let Some(largest) = largest else {
         return vec![Cell::text("nothing"), Cell::Missing, Cell::Missing, changed];
     };
-    let interval = |(low, high): (f64, f64)| Cell::text(format!("{low:.1} .. {high:.1}"));
+    let percent = |value: f64| match value.abs() >= 100.0 {
+        true => format!("{value:.0}"),
+        false => format!("{value:.1}"),
+    };
+    let interval = |(low, high)| Cell::text(format!("{} .. {}", percent(low), percent(high)));
     let interval = largest.interval.map_or(Cell::Missing, interval);
     let words = words(better, largest.before, largest.after);
     vec![Cell::text(largest.operation.clone()), Cell::text(words), interval, changed]
