@@ -65,7 +65,11 @@ impl Part<'_> {
             }
             Section::Evidence { .. } | Section::Seeds { .. } => Vec::new(),
             Section::Claims => beside::claims(document, machine, runs)?.into_iter().collect(),
-            Section::Duration => vec![duration::duration(runs, style)],
+            Section::Duration => {
+                let mut table = duration::duration(runs, style);
+                table.notes.extend(remarks(runs));
+                vec![table]
+            }
             Section::Totals => vec![by_seed::totals(runs)],
             Section::Vmstat => vec![vmstat::vmstat(runs, style)],
             Section::VmstatBrief => vec![vmstat::brief(runs, style)],
@@ -79,6 +83,18 @@ impl Part<'_> {
             },
         })
     }
+}
+
+/// What runs have to say about themselves, each thing once; digests are for machines.
+fn remarks(runs: &[&Run]) -> Vec<String> {
+    let mut remarks: Vec<String> = Vec::new();
+    for note in runs.iter().flat_map(|run| &run.notes) {
+        let is_digest = note.starts_with("seed ") && note.contains(": digest ");
+        if !is_digest && !remarks.contains(note) {
+            remarks.push(note.clone());
+        }
+    }
+    remarks
 }
 
 /// What most benchmarks are worth: each metric as mmtests shows it, beside what was published, and judged; then

@@ -236,6 +236,9 @@ pub struct ExplainArgs {
     /// A short version, for a first look
     #[arg(long)]
     pub quick: bool,
+    /// The study's own sizes and times, where the experiment is smaller otherwise
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
     /// Runs of each policy
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: Option<u32>,

@@ -11,7 +11,7 @@ use highwater_results::{MachineFigures, Section};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs};
-use super::{CliError, Outcome, print, report};
+use super::{CliError, Outcome, complain, print, report};
 use crate::error::InputError;
 use crate::experiment::{self, Experiment, HostKind, Progress, RunPlan};
 use crate::machine_file::{MachineArg, MachineFile};
@@ -170,7 +170,16 @@ fn policies(
                 .map_err(|error| of_experiment(experiment, "policy", error))?;
             Ok((policy, entry.label.clone()))
         };
-        return experiment.policies.iter().map(of).collect();
+        let policies: Vec<_> =
+            experiment.policies.iter().map(of).collect::<Result<_, CliError>>()?;
+        // Before hours are spent on columns that nobody could tell apart.
+        for (at, (_, label)) in policies.iter().enumerate() {
+            if policies[..at].iter().any(|(_, other)| other == label) {
+                let (name, reason) = (&experiment.name, "two policies have this label");
+                return Err(CliError::new(format!("experiment {name}: {label}: {reason}")));
+            }
+        }
+        return Ok(policies);
     }
     let mut policies = Vec::new();
     for name in names {
@@ -199,9 +208,9 @@ fn finish(
     }
     // Before hours are spent on what cannot be kept.
     let store = out.map(Out::create).transpose()?;
-    let stop = stop_on_interrupt()?;
+    let is_keeping = exit_on_interrupt()?;
     let bar = Bar::new();
-    let mut document = experiment::run(plan, &bar, &stop)?;
+    let mut document = experiment::run(plan, &bar, &NEVER)?;
     bar.0.finish_and_clear();
     document.command_line = command_line();
     if histograms {
@@ -213,6 +222,7 @@ fn finish(
     // First to the reader: a disk that is full takes the files, not the table.
     print(&report::text(&document, format)?)?;
     if let Some(store) = store {
+        is_keeping.store(true, Ordering::Relaxed);
         let failed = |error: StoreError| CliError::new(error.to_string());
         store.write_document(&document).map_err(failed)?;
         let text = report::text(&document, Format::Terminal)?;
@@ -260,17 +270,22 @@ pub(super) fn command_line() -> Vec<String> {
     words
 }
 
-/// Set when the user asks to stop; asked twice, the process ends at once.
-pub(super) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
+/// A run that is not kept yet loses nothing by ending at once.
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// Ends the process when the user asks to, at once; but not while results are being kept, which the caller says
+/// by setting what is returned: files are whole or not there.
+pub(super) fn exit_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
+    let is_keeping = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_keeping);
     ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
+        if !seen.load(Ordering::Relaxed) {
+            complain("interrupted");
             std::process::exit(130);
         }
     })
     .map_err(|error| CliError::new(format!("cannot watch for interrupts: {error}")))?;
-    Ok(stop)
+    Ok(is_keeping)
 }
 
 /// Progress on stderr, if that is a terminal.

@@ -56,7 +56,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
     let args = CompareArgs {
         experiment: args.experiment.clone(),
         quick: args.quick,
-        full: false,
+        full: args.full,
         iterations: Some(iterations(args)),
         seed: args.seed,
         jobs: args.jobs,
@@ -78,9 +78,9 @@ fn iterations(args: &ExplainArgs) -> u32 {
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
     plan.explain = Some(args.worst);
-    let stop = compare::stop_on_interrupt()?;
+    compare::exit_on_interrupt()?;
     let bar = compare::Bar::new();
-    let explanation = explain::explain(&plan, compare::command_line(), &bar, &stop)?;
+    let explanation = explain::explain(&plan, compare::command_line(), &bar, &compare::NEVER)?;
     bar.0.finish_and_clear();
     Ok(explanation)
 }
@@ -90,6 +90,7 @@ fn refuse_options(args: &ExplainArgs, more: &[(&str, bool)]) -> Result<(), CliEr
     let machine = &args.machine;
     let given = [
         ("--quick", args.quick),
+        ("--full", args.full),
         ("--seed", args.seed.is_some()),
         ("--host", args.host.is_some()),
         ("--policy", !args.policies.is_empty()),

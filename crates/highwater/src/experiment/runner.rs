@@ -208,6 +208,11 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
     if pools_histograms || iteration == 0 {
         outcome.histograms.into_iter().for_each(|new| add_histogram(&mut run.histograms, new));
     }
+    for note in outcome.notes {
+        if !run.notes.contains(&note) {
+            run.notes.push(note);
+        }
+    }
     if outcome.digest != 0 {
         run.notes.push(format!("seed {seed}: digest {:016x}", outcome.digest));
     }

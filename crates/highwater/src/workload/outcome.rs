@@ -68,6 +68,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// Time spent.
     pub times: Times,
+    /// What a reader of the results has to know: what the machine was given that it does not have, what was left out.
+    pub notes: Vec<String>,
     /// Digest of every event; 0 on hosts without one.
     pub digest: u64,
     /// Where the time went, if that was asked for.
@@ -85,6 +87,9 @@ impl Outcome {
         self.times.user_ns += other.times.user_ns;
         self.times.system_ns += other.times.system_ns;
         self.times.elapsed_ns += other.times.elapsed_ns;
+        let news = other.notes.into_iter().filter(|note| !self.notes.contains(note));
+        let news: Vec<String> = news.collect();
+        self.notes.extend(news);
         self.digest = self.digest.rotate_left(1) ^ other.digest;
         self.explained = match (self.explained.take(), other.explained) {
             (Some(mut mine), Some(theirs)) => {

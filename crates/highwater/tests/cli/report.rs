@@ -87,3 +87,47 @@ fn what_is_shown_can_be_run() {
     let refused = complaint(&["compare", &experiment, "--quick"]);
     assert!(refused.contains("--quick: 003-unmap-accessed has no smaller version"), "{refused}");
 }
+
+/// What ran is not quite the machine that was named: the report says so.
+#[test]
+fn what_a_machine_was_given_is_said() {
+    let own = stdout(&["compare", "003", "--quick", "--machine", "little-core", "--policy", "6.1"]);
+    let own: Vec<&str> = own.split_whitespace().collect();
+    assert!(own.join(" ").contains("the machine's disks and swap are not used"));
+    let given =
+        stdout(&["compare", "001", "--quick", "--mem", "48M", "--cpus", "2", "--policy", "6.1"]);
+    assert!(given.contains("# the machine has no disk: it was given a SATA SSD with"), "{given}");
+}
+
+/// Nobody waits for hours to learn that two columns have one heading.
+#[test]
+fn two_policies_of_one_label_are_told_before_anything_runs() {
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().join("mine.toml");
+    let text = stdout(&["show", "experiment", "003"]);
+    fs::write(&file, text.replace("6.1-set-referenced", "6.1-mark-accessed")).unwrap();
+    let refused = complaint(&["compare", file.to_str().unwrap()]);
+    assert!(refused.contains("6.1-mark-accessed: two policies have this label"), "{refused}");
+}
+
+/// A run that takes minutes ends at once when it is told to.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_run_within_a_second() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    let mut run = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .args(["compare", "001"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let told = Instant::now();
+    let kill = Command::new("kill").args(["-INT", &run.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    let output = run.wait().expect("it ends");
+    assert_eq!(output.code(), Some(130));
+    assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+}

@@ -56,5 +56,5 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
     let samples = throughput(&plan, &sent, &received);
     let histograms = vec![hottest(&sent.uses)];
     let times = Times { elapsed_ns, ..Times::default() };
-    Ok(Outcome { samples, histograms, counters, times, digest: 0, explained })
+    Ok(Outcome { samples, histograms, counters, times, explained, ..Outcome::default() })
 }

@@ -70,7 +70,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
     audit(&*host, &memory)?;
     let samples = throughput(&plan, &sent, &received);
     let histograms = vec![hottest(&sent.uses)];
-    Ok(Outcome { samples, histograms, counters, times, digest, explained })
+    Ok(Outcome { samples, histograms, counters, times, digest, explained, ..Outcome::default() })
 }
 
 type Parts<'a> =

@@ -54,7 +54,15 @@ pub(super) fn run(
     let memory_pages = harness::managed_pages(unit);
     let step = params.step(workers, memory_pages, &shape.tunables);
     let disk = Disk::new(unit, params, &step, memory_pages)?;
-    run_on(disk, unit, params, step, memory_pages)
+    let mut outcome = run_on(disk, unit, params, step, memory_pages)?;
+    if unit.machine.disks().is_empty() {
+        // The machine that was named is not all that ran.
+        let mib = memory_pages >> 7;
+        let note =
+            format!("the machine has no disk: it was given a SATA SSD with {mib} MiB of swap");
+        outcome.notes.push(note);
+    }
+    Ok(outcome)
 }
 
 fn run_on(
@@ -115,6 +123,7 @@ fn run_on(
         times: ended.times,
         digest,
         explained,
+        ..Outcome::default()
     })
 }
 

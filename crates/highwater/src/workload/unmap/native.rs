@@ -53,7 +53,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let counters = Counters::difference(&before, &snapshot(&native.kernel.mem));
     audit_kernel(&native.kernel, &Cx::new(&native.host, CpuId(0)))?;
     let samples = samples(&unmapped, &after);
-    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest: 0, explained })
+    Ok(Outcome { samples, counters, times, explained, ..Outcome::default() })
 }
 
 /// The machine with CPUs for the daemons, all on the first node.

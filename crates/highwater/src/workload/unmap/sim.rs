@@ -65,7 +65,14 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, |_, _| {})?;
     let samples = samples(&unmapped, &after);
-    Ok(Outcome { samples, histograms: Vec::new(), counters, times, digest, explained })
+    let mut notes = Vec::new();
+    if !unit.machine.disks().is_empty() {
+        notes.push(
+            "files are on an NVMe disk of their own; the machine's disks and swap are not used"
+                .to_owned(),
+        );
+    }
+    Ok(Outcome { samples, counters, times, notes, digest, explained, ..Outcome::default() })
 }
 
 /// Lets `processes` processes unmap at once, one on each CPU as far as there are CPUs.
