@@ -51,7 +51,8 @@ impl<T> Lock<T> for SpinLock<T> {
     fn try_lock(&self, _: CpuId) -> Option<SpinGuard<'_, T>> {
         // Acquire pairs with the release of the guard that was dropped before.
         let was_taken = self.is_taken.swap(true, Ordering::Acquire);
-        (!was_taken).then_some(SpinGuard { lock: self, is_mut: PhantomData })
+        // Not `then_some`: a guard that is made and dropped here would give back another's lock.
+        (!was_taken).then(|| SpinGuard { lock: self, is_mut: PhantomData })
     }
 }
 
@@ -82,5 +83,20 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 impl<T> Drop for SpinGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.is_taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_get_the_lock_leaves_it_alone() {
+        let lock = SpinLock::new(());
+        let held = lock.try_lock(CpuId(0));
+        assert!(held.is_some() && lock.try_lock(CpuId(1)).is_none());
+        assert!(lock.try_lock(CpuId(1)).is_none(), "still held");
+        drop(held);
+        assert!(lock.try_lock(CpuId(1)).is_some());
     }
 }
