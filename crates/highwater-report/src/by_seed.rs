@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_results::{Metric, Run, SeedTotals};
+use highwater_results::{Better, Metric, Run, SeedTotals};
 
 use crate::compare::{operations, title};
 use crate::percent;
@@ -39,7 +39,7 @@ const COUNTED: [&str; 9] = [
     "Slabs scanned",
 ];
 /// With fewer seeds than this an interval excludes 0 by chance more often than its 5 percent.
-const SEEDS_MIN: usize = 6;
+pub(crate) const SEEDS_MIN: usize = 6;
 
 /// A run's samples by operation and seed.
 pub(crate) struct BySeed<'a>(BTreeMap<&'a str, BTreeMap<u64, Vec<f64>>>);
@@ -64,6 +64,18 @@ impl<'a> BySeed<'a> {
         let theirs = other.0.get(operation);
         seeds.filter_map(move |(seed, mine)| Some((&mine[..], &theirs?.get(seed)?[..])))
     }
+
+    /// The same, best first.
+    pub(crate) fn seed_pairs(
+        &self,
+        other: &BySeed<'_>,
+        operation: &str,
+        better: Better,
+    ) -> Vec<SeedPair> {
+        let best_first = |values: &[f64]| Sorted::new(values, better).best_first().to_vec();
+        let pairs = self.pairs(other, operation);
+        pairs.map(|(a, b)| SeedPair { before: best_first(a), after: best_first(b) }).collect()
+    }
 }
 
 /// Judges changes of the samples against the first run.
@@ -80,12 +92,7 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let mut nr_seeds = 0;
     for operation in &operations(metric, runs) {
         for (run, of_run) in others.iter().zip(&of_others) {
-            let best_first =
-                |values: &[f64]| Sorted::new(values, rules.better).best_first().to_vec();
-            let seeds: Vec<SeedPair> = of_baseline
-                .pairs(of_run, operation)
-                .map(|(a, b)| SeedPair { before: best_first(a), after: best_first(b) })
-                .collect();
+            let seeds = of_baseline.seed_pairs(of_run, operation, rules.better);
             nr_seeds = nr_seeds.max(seeds.len());
             let figures = FIGURES.map(|(_, figure)| figure);
             let change = |a, b| percent::change(rules.better, a, b);

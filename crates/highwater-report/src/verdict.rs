@@ -7,18 +7,16 @@
 use highwater_results::published::PublishedError;
 use highwater_results::{Better, Document, Metric, Run, TableKind};
 
-use crate::by_seed::BySeed;
+use crate::by_seed::{BySeed, SEEDS_MIN};
 use crate::compare::{SampleSets, operations};
 use crate::evidence::change_interval;
 use crate::rules::{Rules, Statistic};
 use crate::stats::Sorted;
-use crate::stats::paired::{Paired, Robust, SeedPair};
+use crate::stats::paired::{Paired, Robust};
 use crate::style::Style;
 use crate::table::{Cell, Layout, Table};
 use crate::{beside, percent};
 
-/// With fewer seeds than this an interval excludes 0 by chance more often than its 5 percent.
-const SEEDS_MIN: u32 = 6;
 /// Changes beyond this factor are told as factors.
 const FACTOR: f64 = 2.0;
 
@@ -59,7 +57,7 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         "against {baseline}; most changed: {which}; intervals in percent, positive is better"
     ));
     table.notes.extend(published);
-    if document.iterations < SEEDS_MIN {
+    if (document.iterations as usize) < SEEDS_MIN {
         let seeds = match document.iterations {
             1 => "one seed: no intervals; any of this may be chance".to_owned(),
             n => format!("{n} seeds: intervals are too narrow below {SEEDS_MIN}"),
@@ -151,11 +149,7 @@ fn of_seeds(
     after: &BySeed<'_>,
     operation: &str,
 ) -> Option<(f64, f64)> {
-    let best_first = |values: &[f64]| Sorted::new(values, rules.better).best_first().to_vec();
-    let seeds: Vec<SeedPair> = before
-        .pairs(after, operation)
-        .map(|(a, b)| SeedPair { before: best_first(a), after: best_first(b) })
-        .collect();
+    let seeds = before.seed_pairs(after, operation, rules.better);
     let change = |a, b| percent::change(rules.better, a, b);
     Paired::default().changes(&seeds, &[Robust::Mean], change).pop()??.limits
 }
