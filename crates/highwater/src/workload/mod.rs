@@ -18,6 +18,7 @@
 //! | [`params`](mod@params) | parameters, declared once |
 //! | [`harness`] | a simulated machine from boot to audit |
 //! | [`outcome`] | what a unit leaves |
+//! | [`storage`] | its disks and swap |
 //!
 //! [`params!`]: crate::params!
 
@@ -25,6 +26,7 @@ pub mod harness;
 pub mod netperf;
 pub mod outcome;
 pub mod params;
+pub mod storage;
 pub mod stutterp;
 pub mod unmap;
 

@@ -4,15 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
-use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, PageFlags};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
-use highwater_core::swap::SwapSpec;
 use highwater_results::Times;
-use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{SimKernel, SimMachine};
@@ -22,12 +19,11 @@ use highwater_workloads::stutterp::{
 
 use super::super::harness::{self, Timed, lost, run_to_end, timed};
 use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::stalls::Stalls;
 use super::{FilesPerWriter, Stutterp, StutterpParams};
 
-/// The disk of files and swap.
-const DISK: DeviceId = DeviceId(0);
 /// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB
 /// (rules/benchmarks#stutterp-scaled).
 const READER_SHARE: u64 = 80;
@@ -53,28 +49,31 @@ pub(super) fn run(
     let shape = &unit.machine.machine;
     let memory_pages = harness::managed_pages(unit);
     let step = params.step(workers, memory_pages, &shape.tunables);
-    let disk = Disk::new(unit, params, &step, memory_pages)?;
-    let mut outcome = run_on(disk, unit, params, step, memory_pages)?;
-    if unit.machine.disks().is_empty() {
-        // The machine that was named is not all that ran.
-        let mib = memory_pages >> 7;
-        let note =
-            format!("the machine has no disk: it was given a SATA SSD with {mib} MiB of swap");
-        outcome.notes.push(note);
-    }
-    Ok(outcome)
+    let storage = storage(unit, params, &step, memory_pages)?;
+    run_on(storage, unit, params, step, memory_pages)
+}
+
+/// Room for the files of a step; a machine without a disk swaps to twice its memory.
+fn storage(
+    unit: &Unit<'_>,
+    params: &StutterpParams,
+    step: &Step,
+    memory_pages: u64,
+) -> Result<Storage, RunError> {
+    let files = format!("the files of {} workers", step.workers);
+    Storage::of(unit, file_pages(params, step, memory_pages), 2 * memory_pages, &files)
 }
 
 fn run_on(
-    disk: Disk,
+    storage: Storage,
     unit: &Unit<'_>,
     params: &StutterpParams,
     step: Step,
     memory_pages: u64,
 ) -> Result<Outcome, RunError> {
     let mut config = harness::config(unit)?;
-    config.disks = disk.disks;
-    config.swap = disk.swap;
+    let (first_page, notes) = (storage.first_page, storage.note.clone().into_iter().collect());
+    storage.attach(&mut config);
     // Steps are different runs, the same ones under every policy.
     config.seed = unit.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seed = config.seed;
@@ -85,7 +84,7 @@ fn run_on(
 
     let plan = Plan {
         step,
-        files: make_files(&machine, params, &step, disk.first_page),
+        files: make_files(&machine, params, &step, first_page),
         params: params.clone(),
         mapping_pages: params.mapping_pages(memory_pages),
         resident_pages: (params.resident * memory_pages as f64) as u64,
@@ -123,6 +122,7 @@ fn run_on(
         times: ended.times,
         digest,
         explained,
+        notes,
         ..Outcome::default()
     })
 }
@@ -138,48 +138,6 @@ fn other_cpu_time(machine: &SimMachine, times: Times) -> u64 {
     let cpus = (0..sim.nr_cpus() as u16).map(highwater_core::host::CpuId);
     let all: u64 = cpus.map(|cpu| sim.cpu_times(cpu)).map(|t| t.user_ns + t.system_ns).sum();
     all.saturating_sub(times.user_ns + times.system_ns)
-}
-
-/// Disks and swap of a step.
-struct Disk {
-    disks: Vec<DiskSpec>,
-    swap: Vec<SwapSpec>,
-    /// First page that files may have.
-    first_page: u64,
-}
-
-impl Disk {
-    /// The machine's own, or one drive with room for everything if it has none.
-    fn new(
-        unit: &Unit<'_>,
-        params: &StutterpParams,
-        step: &Step,
-        memory_pages: u64,
-    ) -> Result<Self, RunError> {
-        let needed = file_pages(params, step, memory_pages);
-        if unit.machine.disks().is_empty() {
-            let swap_pages = u32::try_from(2 * memory_pages).unwrap_or(u32::MAX);
-            let first_page = u64::from(swap_pages);
-            let swap = vec![SwapSpec { device: DISK, pages: swap_pages, priority: 0 }];
-            let disks = vec![DiskSpec::sata_ssd("disk", first_page + needed)];
-            return Ok(Disk { disks, swap, first_page });
-        }
-        let mut disks = unit.machine.disks().to_vec();
-        let swap = unit.machine.swap().to_vec();
-        let area = swap.iter().find(|area| area.device == DISK);
-        let first_page = area.map_or(0, |area| u64::from(area.pages));
-        let disk = &mut disks[usize::from(DISK.0)];
-        if first_page + needed > disk.nr_pages {
-            let (name, missing) = (&unit.machine.name, first_page + needed - disk.nr_pages);
-            return Err(RunError::Stuck(format!(
-                "machine {name}: disk {} lacks {} MiB for the files of {} workers",
-                disk.name,
-                missing >> 8,
-                step.workers
-            )));
-        }
-        Ok(Disk { disks, swap, first_page })
-    }
 }
 
 const fn pages(bytes: u64) -> u64 {
@@ -224,7 +182,7 @@ fn make_files(
         let max_pages = u32::try_from(pages).unwrap_or(u32::MAX);
         // Preallocated, not written, on a new XFS: whether reclaim may write single pages is the kernel
         // version's to say.
-        let spec = FileSpec::new(Filesystem::XFS, DISK, next_page, max_pages);
+        let spec = FileSpec::new(Filesystem::XFS, DATA, next_page, max_pages);
         next_page += pages;
         machine.kernel.create_file(&machine.outside(), spec)
     };
@@ -400,7 +358,7 @@ mod tests {
         };
         let memory_pages = 48 << 8;
         let step = params.step(4, memory_pages, &machine.machine.tunables);
-        let mut disk = Disk::new(&unit, &params, &step, memory_pages).unwrap();
+        let mut disk = storage(&unit, &params, &step, memory_pages).unwrap();
         let errors = PerDirection { read: 1.0, write: 0.0 };
         disk.disks[0].faults = Some(FaultySpec { errors, ..FaultySpec::default() });
         // The reader's first read, if no hog was faster.

@@ -4,12 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
-use highwater_core::block::DeviceId;
 use highwater_core::host::CpuId;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::sync::order::LockClass;
 use highwater_results::{Counters, Times};
-use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::SimMachine;
@@ -17,11 +15,9 @@ use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, UnmapError, afterm
 
 use super::super::harness::{self, Timed, finished, run_to_end, timed};
 use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::{Unmap, UnmapParams, Unmapped, pages_of, samples};
-
-/// The files' disk.
-const DATA: DeviceId = DeviceId(0);
 
 type Rounds = Timed<Result<Vec<RoundTimes>, UnmapError>>;
 
@@ -32,13 +28,15 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let hot_pages = pages_of(params.hot, managed);
     let cold_pages = pages_of(params.cold, managed);
     let most = params.processes.iter().copied().max().unwrap_or(1) as u64;
-    let disk_pages = most * u64::from(params.pages) + hot_pages + cold_pages;
-    config.disks = vec![DiskSpec::nvme("data", disk_pages)];
+    let file_pages = most * u64::from(params.pages) + hot_pages + cold_pages;
+    let storage = Storage::of(unit, file_pages, 0, "the files that it maps")?;
+    let notes = storage.note.clone().into_iter().collect();
+    let mut next_page = storage.first_page;
+    storage.attach(&mut config);
     config.tracing = Tracing { digest: true, sink: None };
     let mut machine = harness::boot(unit, config)?;
     let before = snapshot(&machine.kernel.mem);
 
-    let mut next_page = 0;
     let mut file = |machine: &SimMachine, pages: u64| {
         let spec = FileSpec::new(Filesystem::EXT4, DATA, next_page, pages as u32);
         next_page += pages;
@@ -65,13 +63,6 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, |_, _| {})?;
     let samples = samples(&unmapped, &after);
-    let mut notes = Vec::new();
-    if !unit.machine.disks().is_empty() {
-        notes.push(
-            "files are on an NVMe disk of their own; the machine's disks and swap are not used"
-                .to_owned(),
-        );
-    }
     Ok(Outcome { samples, counters, times, notes, digest, explained, ..Outcome::default() })
 }
 
@@ -115,4 +106,36 @@ fn lru_waits(host: &SimHost) -> u64 {
 
 fn failed(error: UnmapError) -> RunError {
     RunError::of(Unmap::NAME, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::preset;
+
+    use super::*;
+    use crate::machine_file::MachineFile;
+    use crate::workload::HostKind;
+
+    /// Reads of the second part take as long as the disk that the machine's file names lets them.
+    #[test]
+    fn files_are_on_the_machines_own_disk() {
+        let remap_ms = |model: &str| {
+            let text = format!(
+                "[[node]]\nmemory = \"64M\"\ncpus = \"0\"\n\
+                 [[disk]]\nmodel = \"{model}\"\nsize = \"256M\"\nsource = \"test\"\n"
+            );
+            let machine = MachineFile::parse("m.toml", &text).unwrap();
+            let policy = preset("set-referenced").unwrap();
+            let host = HostKind::Sim;
+            let unit =
+                Unit { machine: &machine, policy: &policy, seed: 1, host, part: 0, explain: None };
+            let params = UnmapParams { processes: vec![1], rounds: 1, ..UnmapParams::default() };
+            let outcome = run(&unit, &params).unwrap();
+            assert_eq!(outcome.notes, Vec::<String>::new());
+            let remap = outcome.samples.iter().find(|(name, _)| name == "remap");
+            remap.expect("it was read again").1
+        };
+        let (hdd, nvme) = (remap_ms("hdd"), remap_ms("nvme"));
+        assert!(hdd > 4.0 * nvme, "{hdd} {nvme}");
+    }
 }
