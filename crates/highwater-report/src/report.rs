@@ -67,6 +67,8 @@ impl Part<'_> {
             Section::Claims => beside::claims(document, machine, runs)?.into_iter().collect(),
             Section::Duration => {
                 let mut table = duration::duration(runs, style);
+                // Of a comparison the verdict says it.
+                table.notes.extend(settings(document).filter(|_| !is_compared));
                 table.notes.extend(remarks(runs));
                 vec![table]
             }
@@ -83,6 +85,12 @@ impl Part<'_> {
             },
         })
     }
+}
+
+/// What was set for this run alone.
+pub(crate) fn settings(document: &Document) -> Option<String> {
+    let said = document.settings.join(" ");
+    (!said.is_empty()).then(|| format!("set for this run: {said}"))
 }
 
 /// What runs have to say about themselves, each thing once; digests are for machines.

@@ -15,7 +15,7 @@ use crate::stats::Sorted;
 use crate::stats::paired::{Paired, Robust};
 use crate::style::Style;
 use crate::table::{Cell, Layout, Table};
-use crate::{beside, percent};
+use crate::{beside, percent, report};
 
 /// Changes beyond this factor are told as factors.
 const FACTOR: f64 = 2.0;
@@ -56,6 +56,7 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     table.notes.push(format!(
         "against {baseline}; most changed: {which}; intervals in percent, positive is better"
     ));
+    table.notes.extend(report::settings(document));
     table.notes.extend(published);
     if (document.iterations as usize) < SEEDS_MIN {
         let seeds = match document.iterations {

@@ -28,6 +28,10 @@ pub struct Document {
     pub title: String,
     /// The workload; its definition are its parameters, as they were after all that changed them.
     pub workload: Definition,
+    /// What the user set of workload, machines and policies for this run alone, as `KEY=VALUE`; their definitions
+    /// have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     /// Seeds of each policy on each machine.
     pub iterations: u32,
     /// The first seed; the others follow from it.
@@ -162,6 +166,7 @@ impl Document {
             experiment: experiment.to_owned(),
             title: String::new(),
             workload: Definition::default(),
+            settings: Vec::new(),
             iterations: 1,
             seed,
             command_line: Vec::new(),

@@ -10,8 +10,10 @@ pub mod error;
 pub mod experiment;
 pub mod explain;
 pub mod machine_file;
+mod names;
 pub mod policy_file;
 pub mod replay;
+pub mod settings;
 pub mod size;
 pub mod workload;
 

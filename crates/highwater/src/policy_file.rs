@@ -141,7 +141,7 @@ fn overlay(
 }
 
 /// A value in the file as one of a switch.
-fn value_of(value: &Value) -> Setting<'_> {
+pub(crate) fn value_of(value: &Value) -> Setting<'_> {
     match value {
         Value::Boolean(on) => Setting::Bool(*on),
         Value::Integer(number) if *number >= 0 => Setting::Number(number.unsigned_abs()),

@@ -160,6 +160,9 @@ pub struct CompareArgs {
     /// Policies instead of the experiment's own; the first is the baseline
     #[arg(long = "policy", value_name = "NAME|FILE")]
     pub policies: Vec<String>,
+    #[command(flatten)]
+    /// Single keys.
+    pub set: SetArgs,
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -192,6 +195,9 @@ pub struct RunArgs {
     /// Policy
     #[arg(long, value_name = "NAME|FILE", default_value = "6.1")]
     pub policy: String,
+    #[command(flatten)]
+    /// Single keys.
+    pub set: SetArgs,
     /// Seed: a number, or hexadecimal digits such as a commit hash
     #[arg(long, value_name = "S", value_parser = parse_seed)]
     pub seed: Option<u64>,
@@ -257,6 +263,9 @@ pub struct ExplainArgs {
     /// Policies instead of the experiment's own; the first is the baseline
     #[arg(long = "policy", value_name = "NAME|FILE")]
     pub policies: Vec<String>,
+    #[command(flatten)]
+    /// Single keys.
+    pub set: SetArgs,
     /// Write folded stacks for a flame graph to this file; "-": to standard output, instead of the rest
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
@@ -337,6 +346,15 @@ pub struct BenchArgs {
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
+}
+
+/// Single keys of what runs.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SetArgs {
+    /// A key of the workload (stutterp.seconds=10), the machine (machine.memory=2G, vm.swappiness=10) or the policies
+    /// (policy.watermark.boost=false), for this run alone
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 /// How to say which machine.

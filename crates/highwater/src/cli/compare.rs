@@ -10,12 +10,13 @@ use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs};
+use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs, SetArgs};
 use super::{CliError, Outcome, complain, print, report};
 use crate::error::InputError;
 use crate::experiment::{self, Experiment, HostKind, Progress, RunPlan};
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
+use crate::settings::Settings;
 use crate::workload::Registry;
 
 /// Seed unless one is given.
@@ -32,11 +33,13 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
 pub(super) fn plan(registry: &Registry, args: &CompareArgs) -> Result<RunPlan, CliError> {
     let mut experiment = experiment_of(registry, args)?;
     let host = host_kind(args.host);
-    let machines = machines(&mut experiment, &args.machine, host)?;
-    let policies = policies(&experiment, &args.policies)?;
+    let set = settings(&mut experiment, &args.set)?;
+    let machines = machines(&mut experiment, &args.machine, &set, host)?;
+    let policies = policies(&experiment, &args.policies, &set)?;
+    let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    Ok(RunPlan { experiment, host, machines, policies, seed, jobs, explain: None })
+    Ok(RunPlan { experiment, host, machines, policies, seed, jobs, explain: None, settings })
 }
 
 /// The experiment that `compare` was asked for.
@@ -62,10 +65,12 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     if host == HostKind::Sim {
         args.machine.require()?;
     }
-    let machines = machines(&mut experiment, &args.machine, host)?;
-    let policies = policies(&experiment, std::slice::from_ref(&args.policy))?;
-    let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
+    let set = settings(&mut experiment, &args.set)?;
+    let machines = machines(&mut experiment, &args.machine, &set, host)?;
+    let policies = policies(&experiment, std::slice::from_ref(&args.policy), &set)?;
+    let (seed, settings) = (args.seed.unwrap_or(DEFAULT_SEED), set.texts());
+    let (jobs, explain) = (1, None);
+    let plan = RunPlan { experiment, host, machines, policies, seed, jobs, explain, settings };
     let out = Out::new(args.out.as_deref(), args.force);
     finish(&plan, args.histograms, out.as_ref(), args.format)
 }
@@ -83,6 +88,13 @@ fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment,
     Ok(experiment)
 }
 
+/// What was set; what of it is the experiment's is set in it.
+fn settings(experiment: &mut Experiment, args: &SetArgs) -> Result<Settings, CliError> {
+    let settings = Settings::parse(&args.set, experiment.job.entry().name)?;
+    settings.set_experiment(experiment)?;
+    Ok(settings)
+}
+
 const fn host_kind(arg: HostArg) -> HostKind {
     match arg {
         HostArg::Sim => HostKind::Sim,
@@ -98,6 +110,7 @@ pub(super) fn default_jobs() -> usize {
 fn machines(
     experiment: &mut Experiment,
     args: &MachineArgs,
+    settings: &Settings,
     host: HostKind,
 ) -> Result<Vec<MachineFile>, CliError> {
     let entry = experiment.job.entry();
@@ -132,6 +145,8 @@ fn machines(
             vec![machine]
         }
     };
+    let set = |machine| settings.set_machine(machine);
+    let machines: Vec<MachineFile> = machines.into_iter().map(set).collect::<Result<_, _>>()?;
     let wanted = experiment.job.cpus_needed();
     for machine in &machines {
         let cpus = machine.machine.nr_cpus();
@@ -163,11 +178,13 @@ fn of_experiment(experiment: &Experiment, field: &str, error: InputError) -> Cli
 fn policies(
     experiment: &Experiment,
     names: &[String],
+    settings: &Settings,
 ) -> Result<Vec<(highwater_core::config::Policy, String)>, CliError> {
     if names.is_empty() {
         let of = |entry: &experiment::PolicyEntry| {
-            let policy = policy_file::load(&entry.name)
+            let mut policy = policy_file::load(&entry.name)
                 .map_err(|error| of_experiment(experiment, "policy", error))?;
+            settings.set_policy(&mut policy)?;
             Ok((policy, entry.label.clone()))
         };
         let policies: Vec<_> =
@@ -183,7 +200,8 @@ fn policies(
     }
     let mut policies = Vec::new();
     for name in names {
-        let policy = policy_file::load(name)?;
+        let mut policy = policy_file::load(name)?;
+        settings.set_policy(&mut policy)?;
         let entry = experiment.policies.iter().find(|e| e.name == policy.name);
         let label = entry.map_or_else(|| policy.name.clone(), |e| e.label.clone());
         if policies.iter().any(|(_, other)| *other == label) {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::error::InputError;
+use crate::error::{InputError, one_line};
 use crate::workload::{Bytes, Entry, Job, JobError, Registry};
 
 /// The experiments that come with the program: file name and text.
@@ -157,6 +157,20 @@ impl Experiment {
             job,
             sizes: [None, None],
         }
+    }
+
+    /// Other parameters of the workload, all of them as TOML.
+    ///
+    /// # Errors
+    /// Says which cannot be.
+    pub(crate) fn set_params(&mut self, text: &str) -> Result<(), String> {
+        let message = |error: toml::de::Error| one_line(error.message());
+        let table = DeTable::parse(text).map_err(message)?;
+        self.job = self.job.entry().job(table).map_err(|error| match error {
+            JobError::Toml(error) => message(error),
+            JobError::Value(key, reason) => format!("{key}: {reason}"),
+        })?;
+        Ok(())
     }
 
     /// The experiment that results are of. Its policies and machines are theirs.

@@ -30,6 +30,8 @@ pub struct RunPlan {
     pub jobs: usize,
     /// Book the time of operations by cause; how many of the slowest to keep of each run.
     pub explain: Option<usize>,
+    /// What the user set of all that, as it was written: for the results.
+    pub settings: Vec<String>,
 }
 
 /// One policy on one machine with one seed: the first of its units.
@@ -161,6 +163,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     document.title.clone_from(&experiment.title);
     document.workload = experiment.job.definition();
     document.iterations = experiment.iterations;
+    document.settings.clone_from(&plan.settings);
     document.metrics = experiment.job.metrics(&plan.machines);
     document.sections = experiment.job.sections(&document.metrics);
     document.published_policies = experiment.policies.iter().map(|p| p.name.clone()).collect();

@@ -111,5 +111,6 @@ pub fn repeat(
         return Err(wrong("machines, policies", "none to run".to_owned()));
     }
     let seed = document.seed;
-    Ok(RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None })
+    let settings = document.settings.clone();
+    Ok(RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None, settings })
 }

@@ -123,7 +123,6 @@ fn run_on(
         digest,
         explained,
         notes,
-        ..Outcome::default()
     })
 }
 

@@ -1,0 +1,392 @@
+//! `--set KEY=VALUE`: any key of what runs, set for this run alone.
+//!
+//! | key | is |
+//! |---|---|
+//! | `WORKLOAD.KEY`, as `stutterp.seconds` | a parameter of the workload |
+//! | `iterations`, `native.memory`, `native.cpus` | keys of the experiment |
+//! | `machine.KEY`, as `machine.disk.data.model` | a key of every machine's file; lists by number or name |
+//! | `machine.memory`, `machine.cpus` | the memory of all nodes together; the CPUs of the one node |
+//! | `vm.NAME`, as `vm.swappiness` | a sysctl: `machine.tunables.NAME` |
+//! | `policy.KEY`, as `policy.watermark.boost` | a switch of every policy |
+//!
+//! A value is written as in TOML; text needs no quotes, lists no brackets. What was set is kept with the results.
+//!
+//! Key type: [`Settings`]. Neighbours: the command reads them, applies them to what it resolved, and puts them into
+//! the plan.
+
+use highwater_core::config::{Policy, PolicyError, Value as Switch};
+use toml::{Table, Value};
+
+use crate::error::{InputError, one_line};
+use crate::experiment::{Experiment, NativeShape};
+use crate::machine_file::MachineFile;
+use crate::names::{nearest, unknown};
+use crate::policy_file;
+use crate::size::parse_size;
+use crate::workload::Bytes;
+
+/// Keys of an experiment that can be set, beside those of its workload.
+const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpus"];
+/// Keys of a machine that are not in its file as such.
+const OF_WHOLE_MACHINE: [&str; 2] = ["memory", "cpus"];
+
+/// What the user set, in the order in which it was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(Vec<Setting>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    scope: Scope,
+    /// Below the scope.
+    path: String,
+    value: String,
+    /// As the user wrote it.
+    text: String,
+}
+
+/// What a key is a key of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Workload,
+    Experiment,
+    Machine,
+    Policy,
+}
+
+impl Setting {
+    fn wrong(&self, reason: impl Into<String>) -> InputError {
+        InputError::whole(format!("--set {}", self.text), reason)
+    }
+}
+
+impl Settings {
+    /// Reads `KEY=VALUE` texts for an experiment of a workload.
+    ///
+    /// # Errors
+    /// If one has another form, or its key is of nothing that runs.
+    pub fn parse(texts: &[String], workload: &str) -> Result<Settings, InputError> {
+        let settings = texts.iter().map(|text| Setting::parse(text, workload));
+        settings.collect::<Result<Vec<_>, _>>().map(Settings)
+    }
+
+    /// As they were written, for results.
+    pub fn texts(&self) -> Vec<String> {
+        self.0.iter().map(|setting| setting.text.clone()).collect()
+    }
+
+    fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
+        self.0.iter().filter(move |setting| setting.scope == scope)
+    }
+
+    /// Sets what is the experiment's: parameters of its workload, seeds, the shape of native runs.
+    ///
+    /// # Errors
+    /// If there is no such key, or it cannot have this value.
+    pub fn set_experiment(&self, experiment: &mut Experiment) -> Result<(), InputError> {
+        for setting in self.of(Scope::Experiment) {
+            setting.set_experiment(experiment)?;
+        }
+        for setting in self.of(Scope::Workload) {
+            let definition = experiment.job.definition().definition;
+            let wrong = |reason: &str| setting.wrong(one_line(reason));
+            let mut params: Table = toml::from_str(&definition).map_err(|e| wrong(e.message()))?;
+            let Some(old) = params.get(&setting.path) else {
+                let keys: Vec<&str> = params.keys().map(String::as_str).collect();
+                return Err(wrong(&unknown("parameter", &setting.path, &keys)));
+            };
+            let value = setting.value_like(Some(old));
+            params.insert(setting.path.clone(), value);
+            let text = toml::to_string(&params).map_err(|error| wrong(&error.to_string()))?;
+            experiment.set_params(&text).map_err(|reason| wrong(&reason))?;
+        }
+        Ok(())
+    }
+
+    /// A machine with its keys set.
+    ///
+    /// # Errors
+    /// If there is no such key, or no such machine.
+    pub fn set_machine(&self, machine: MachineFile) -> Result<MachineFile, InputError> {
+        let mut table: Option<Table> = None;
+        for setting in self.of(Scope::Machine) {
+            let table = match &mut table {
+                Some(table) => table,
+                None => table.insert(
+                    toml::from_str(&machine.definition().definition)
+                        .map_err(|error| setting.wrong(one_line(error.message())))?,
+                ),
+            };
+            setting.set_machine(table, &machine)?;
+        }
+        let Some(table) = table else { return Ok(machine) };
+        let said = self.of(Scope::Machine).map(|setting| format!("--set {}", setting.text));
+        let said = said.collect::<Vec<_>>().join(" ");
+        let wrong = |reason: String| InputError::whole(said.as_str(), one_line(&reason));
+        let text = toml::to_string(&table).map_err(|error| wrong(error.to_string()))?;
+        let changed = MachineFile::parse(&machine.name, &text).map_err(|error| {
+            // The line is that of a text that nobody wrote.
+            let field = error.field.map(|field| format!("{field}: ")).unwrap_or_default();
+            wrong(format!("{field}{}", error.reason))
+        })?;
+        changed.costs().map_err(wrong)?;
+        Ok(changed)
+    }
+
+    /// Sets switches of a policy.
+    ///
+    /// # Errors
+    /// If there is no such switch, or it cannot be set to this.
+    pub fn set_policy(&self, policy: &mut Policy) -> Result<(), InputError> {
+        for setting in self.of(Scope::Policy) {
+            let value = setting.value_like(None);
+            let result = policy.set(&setting.path, policy_file::value_of(&value));
+            // Choices may look like numbers or flags.
+            let result =
+                result.or_else(|_| policy.set(&setting.path, Switch::Choice(&setting.value)));
+            result.map_err(|error| match error {
+                PolicyError::MustBe(values) => setting.wrong(format!("must be {values}")),
+                PolicyError::Unknown => {
+                    let paths: Vec<String> =
+                        Policy::describe().into_iter().map(|field| field.path).collect();
+                    let near = nearest(&setting.path, paths.iter().map(String::as_str));
+                    let near = match near.as_slice() {
+                        [] => "`highwater show policy 6.1` lists them".to_owned(),
+                        near => format!("did you mean {}?", near.join(" or ")),
+                    };
+                    setting.wrong(format!("unknown switch \"{}\"; {near}", setting.path))
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Setting {
+    fn parse(text: &str, workload: &str) -> Result<Setting, InputError> {
+        let wrong = |reason: String| InputError::whole(format!("--set {text}"), reason);
+        let form = || wrong("is not KEY=VALUE, as in machine.memory=2G".to_owned());
+        let (key, value) = text.split_once('=').ok_or_else(form)?;
+        let (key, value) = (key.trim(), value.trim());
+        if OF_EXPERIMENT.contains(&key) {
+            return Ok(Setting::new(Scope::Experiment, key, value, text));
+        }
+        let (head, path) = key.split_once('.').unwrap_or((key, ""));
+        let scope = match head {
+            "machine" | "vm" => Scope::Machine,
+            "policy" => Scope::Policy,
+            head if head == workload => Scope::Workload,
+            _ => {
+                let sections = ["machine.", "policy.", "vm.", &format!("{workload}.")]
+                    .map(|section| format!("{section}KEY"));
+                let mut known: Vec<&str> = sections.iter().map(String::as_str).collect();
+                known.extend(OF_EXPERIMENT);
+                return Err(wrong(unknown("key", key, &known)));
+            }
+        };
+        if path.is_empty() {
+            return Err(wrong(format!("{head}: which key of it?")));
+        }
+        let path = match head {
+            "vm" => format!("tunables.{}", path.replace('-', "_")),
+            _ => path.to_owned(),
+        };
+        Ok(Setting::new(scope, &path, value, text))
+    }
+
+    fn new(scope: Scope, path: &str, value: &str, text: &str) -> Setting {
+        Setting { scope, path: path.to_owned(), value: value.to_owned(), text: text.to_owned() }
+    }
+
+    /// The value as TOML: as text where there is text now, as a list where there is one, else as what it looks like.
+    fn value_like(&self, old: Option<&Value>) -> Value {
+        let literal = |text: &str| {
+            let mut table: Table = toml::from_str(&format!("x = {text}")).ok()?;
+            table.remove("x")
+        };
+        let bare = || Value::String(self.value.clone());
+        match old {
+            Some(Value::String(_)) => match literal(&self.value) {
+                Some(Value::String(text)) => Value::String(text),
+                _ => bare(),
+            },
+            Some(Value::Array(_)) if !self.value.starts_with('[') => {
+                literal(&format!("[{}]", self.value)).unwrap_or_else(bare)
+            }
+            _ => literal(&self.value).unwrap_or_else(bare),
+        }
+    }
+
+    fn set_experiment(&self, experiment: &mut Experiment) -> Result<(), InputError> {
+        let number = |most: u32| match self.value.parse::<u32>() {
+            Ok(n) if (1..=most).contains(&n) => Ok(n),
+            _ => Err(self.wrong(format!("must be a number from 1 to {most}"))),
+        };
+        let mut native = |change: &dyn Fn(&mut NativeShape)| match &mut experiment.native {
+            Some(shape) => {
+                change(shape);
+                Ok(())
+            }
+            None => {
+                Err(self.wrong("the experiment has no shape for native runs; give --mem, --cpus"))
+            }
+        };
+        match self.path.as_str() {
+            "native.memory" => {
+                let bytes = parse_size(&self.value).map_err(|reason| self.wrong(reason))?;
+                native(&|shape| shape.memory = Bytes(bytes))
+            }
+            "native.cpus" => {
+                let cpus = number(8192)? as u16;
+                native(&|shape| shape.cpus = cpus)
+            }
+            _ => {
+                experiment.iterations = number(10_000)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets a key in the text of a machine, which has every zone and every figure.
+    fn set_machine(&self, table: &mut Table, machine: &MachineFile) -> Result<(), InputError> {
+        match self.path.as_str() {
+            "memory" => return self.set_memory(table, machine),
+            "cpus" => return self.set_cpus(table),
+            // What a table of costs says, instead of what the machine's said.
+            "costs" => drop(table.remove("cost")),
+            path if path.starts_with("tunables.") && !table.contains_key("tunables") => {
+                table.insert("tunables".to_owned(), Table::new().into());
+            }
+            _ => {}
+        }
+        let parts: Vec<&str> = self.path.split('.').collect();
+        let Some((last, above)) = parts.split_last() else { return Ok(()) };
+        // Memory is a size where zones are spelt out: then all nodes have sizes.
+        if let ["node", _] = above
+            && *last == "memory"
+        {
+            memory_by_size(table, machine);
+        }
+        let mut at = Node::Table(table);
+        for part in above {
+            at = at.below(part).map_err(|reason| self.wrong(reason))?;
+        }
+        match at {
+            Node::Table(table) => {
+                if let ["disk", _] = above
+                    && *last == "model"
+                {
+                    // Figures are those of the model.
+                    table.retain(|key, _| ["name", "size", "source"].contains(&key));
+                }
+                let text = ["memory", "cpus", "size", "model", "disk", "costs", "name"];
+                let like = match text.contains(last) {
+                    true => Some(Value::String(String::new())),
+                    false => table.get(*last).cloned(),
+                };
+                table.insert((*last).to_owned(), self.value_like(like.as_ref()));
+                Ok(())
+            }
+            Node::List(_) => Err(self.wrong(format!("{}: which key of it?", above.join(".")))),
+        }
+    }
+
+    /// Gives each node the share of memory that it has now.
+    fn set_memory(&self, table: &mut Table, machine: &MachineFile) -> Result<(), InputError> {
+        let bytes = parse_size(&self.value).map_err(|reason| self.wrong(reason))?;
+        let old = memory_by_size(table, machine);
+        let total: u64 = old.iter().sum();
+        let nodes = table.get_mut("node").and_then(Value::as_array_mut);
+        let mut given = 0;
+        let last = old.iter().rposition(|&mib| mib > 0);
+        for (at, (node, mib)) in nodes.into_iter().flatten().zip(&old).enumerate() {
+            let share = (u128::from(bytes) * u128::from(*mib) / u128::from(total.max(1))) as u64;
+            // Whole pages, and nothing lost to rounding.
+            let share = if Some(at) == last { bytes - given } else { share & !0xfff };
+            given += share;
+            if let Some(node) = node.as_table_mut() {
+                node.insert("memory".to_owned(), Value::String(format!("{}K", share >> 10)));
+            }
+        }
+        Ok(())
+    }
+
+    fn set_cpus(&self, table: &mut Table) -> Result<(), InputError> {
+        let n = self.value.parse::<u16>().ok().filter(|n| (1..=8192).contains(n));
+        let n = n.ok_or_else(|| self.wrong("must be a number from 1 to 8192"))?;
+        match table.get_mut("node").and_then(Value::as_array_mut).map(Vec::as_mut_slice) {
+            Some([Value::Table(node)]) => {
+                node.insert("cpus".to_owned(), Value::String(format!("0-{}", n - 1)));
+                Ok(())
+            }
+            nodes => {
+                let nr = nodes.map_or(0, |nodes| nodes.len());
+                Err(self.wrong(format!("the machine has {nr} nodes: say machine.node.0.cpus=0-3")))
+            }
+        }
+    }
+}
+
+/// Writes the memory of nodes as sizes instead of zones; MiB of each. What a kernel reserves of a size is taken
+/// from it as at any boot, so that the size given is the size that the machine was bought with.
+fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Vec<u64> {
+    let sizes: Vec<u64> = machine
+        .machine
+        .nodes
+        .iter()
+        // Firmware's holes are smaller than a MiB.
+        .map(|node| node.zones.iter().map(|zone| zone.present).sum::<u64>().div_ceil(256))
+        .collect();
+    let nodes = table.get_mut("node").and_then(Value::as_array_mut);
+    for (node, mib) in nodes.into_iter().flatten().zip(&sizes) {
+        if let Some(node) = node.as_table_mut()
+            && node.remove("zones").is_some()
+        {
+            node.insert("memory".to_owned(), Value::String(format!("{mib}M")));
+        }
+    }
+    sizes
+}
+
+/// A place in a table to go down from.
+enum Node<'a> {
+    Table(&'a mut Table),
+    List(&'a mut Vec<Value>),
+}
+
+impl<'a> Node<'a> {
+    /// The part of this name; of a list the element of this number or name.
+    fn below(self, part: &str) -> Result<Node<'a>, String> {
+        let value = match self {
+            Node::Table(table) => {
+                let keys: Vec<String> = table.keys().cloned().collect();
+                table.get_mut(part).ok_or_else(|| {
+                    let mut known: Vec<&str> = keys.iter().map(String::as_str).collect();
+                    known.extend(OF_WHOLE_MACHINE);
+                    unknown("key", part, &known)
+                })?
+            }
+            Node::List(list) => {
+                let names = |value: &Value| {
+                    ["name", "disk"]
+                        .iter()
+                        .find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
+                };
+                let all: Vec<String> = list.iter().filter_map(names).collect();
+                let at = all.iter().position(|name| name == part).or_else(|| part.parse().ok());
+                let nr = list.len();
+                at.and_then(|at| list.get_mut(at)).ok_or_else(|| {
+                    let known: Vec<&str> = all.iter().map(String::as_str).collect();
+                    match known.is_empty() {
+                        true => format!("there is no number {part}; there are {nr}, from 0"),
+                        false => unknown("name", part, &known),
+                    }
+                })?
+            }
+        };
+        match value {
+            Value::Table(table) => Ok(Node::Table(table)),
+            Value::Array(list) => Ok(Node::List(list)),
+            _ => Err(format!("{part} is a value and has no keys")),
+        }
+    }
+}
