@@ -6,15 +6,13 @@ extern crate self as highwater;
 pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
-pub mod error;
 pub mod experiment;
 pub mod explain;
+pub mod input;
 pub mod machine_file;
-mod names;
 pub mod policy_file;
 pub mod replay;
 pub mod settings;
-pub mod size;
 pub mod workload;
 
-pub use error::InputError;
+pub use input::InputError;

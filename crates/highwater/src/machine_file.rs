@@ -33,29 +33,35 @@ use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::ZoneType;
-use highwater_results::{Definition, input};
-use highwater_sim::cost::{CostModel, CostTable};
+use highwater_results::Definition;
+use highwater_sim::cost::{CostModel, CostTable, TableError};
 use highwater_sim::disk::DiskSpec;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::error::{InputError, one_line};
-use crate::size::{parse_ranges, parse_size};
+use crate::input::names::unknown;
+use crate::input::size::{parse_ranges, parse_size};
+use crate::input::{Catalogue, InputError, Source, one_line};
 use disks::{Disks, RawDisk, RawSwap};
 
-/// The machines that come with the program: name and text.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("big-core", include_str!("../../../machines/big-core.toml")),
-    ("captured-vm", include_str!("../../../machines/captured-vm.toml")),
-    ("laptop", include_str!("../../../machines/laptop.toml")),
-    ("little-core", include_str!("../../../machines/little-core.toml")),
-    ("netperf-1-socket", include_str!("../../../machines/netperf-1-socket.toml")),
-    ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
-    ("small-vm", include_str!("../../../machines/small-vm.toml")),
-    ("stutterp-1g", include_str!("../../../machines/stutterp-1g.toml")),
-    ("stutterp-256m", include_str!("../../../machines/stutterp-256m.toml")),
-    ("stutterp-8g", include_str!("../../../machines/stutterp-8g.toml")),
-];
+/// The machines that come with the program.
+const CATALOGUE: Catalogue = Catalogue {
+    what: "machine",
+    option: "--machine",
+    folder: "machines",
+    texts: &[
+        ("big-core", include_str!("../../../machines/big-core.toml")),
+        ("captured-vm", include_str!("../../../machines/captured-vm.toml")),
+        ("laptop", include_str!("../../../machines/laptop.toml")),
+        ("little-core", include_str!("../../../machines/little-core.toml")),
+        ("netperf-1-socket", include_str!("../../../machines/netperf-1-socket.toml")),
+        ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
+        ("small-vm", include_str!("../../../machines/small-vm.toml")),
+        ("stutterp-1g", include_str!("../../../machines/stutterp-1g.toml")),
+        ("stutterp-256m", include_str!("../../../machines/stutterp-256m.toml")),
+        ("stutterp-8g", include_str!("../../../machines/stutterp-8g.toml")),
+    ],
+};
 
 /// Most memory that a machine here may reach up to: a descriptor takes 16 bytes per page.
 const BYTES_MAX: u64 = 1 << 40;
@@ -103,18 +109,8 @@ impl MachineFile {
     /// # Errors
     /// If there is none, or it cannot exist.
     pub fn load(name: &str) -> Result<MachineFile, InputError> {
-        if let Some((_, text)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
-            return Self::parse(&format!("machines/{name}.toml"), text);
-        }
-        let path = Path::new(name);
-        if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
-                .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
-            return Self::parse(name, &text);
-        }
-        let known = EMBEDDED.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
-        let reason = format!("unknown machine \"{name}\"; there are {known}, or give a file");
-        Err(InputError::whole("--machine", reason))
+        let found = CATALOGUE.open(name, &[])?;
+        Self::parse(&found.file, &found.text)
     }
 
     /// Every machine that comes with the program.
@@ -122,10 +118,7 @@ impl MachineFile {
     /// # Errors
     /// Never for the program as released: a test parses them all.
     pub fn embedded() -> Result<Vec<MachineFile>, InputError> {
-        EMBEDDED
-            .iter()
-            .map(|(name, text)| Self::parse(&format!("machines/{name}.toml"), text))
-            .collect()
+        CATALOGUE.all().map(|found| Self::parse(&found.file, &found.text)).collect()
     }
 
     /// A machine known from elsewhere, without costs of its own.
@@ -146,18 +139,21 @@ impl MachineFile {
     /// # Errors
     /// With the line and the field that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<MachineFile, InputError> {
-        let raw: Raw =
-            toml::from_str(text).map_err(|error| InputError::toml(file, text, &error))?;
+        let place = Source { file, text };
+        let raw: Raw = toml::from_str(text).map_err(|error| place.toml(&error))?;
         let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
         let name = raw.name.clone().or(stem).unwrap_or_default();
-        let machine = raw.machine(file, text, &name)?;
-        let mut simulation = raw.simulation(file, text)?;
-        if simulation.is_empty() {
-            simulation = default_simulation(machine.nodes.len());
+        let machine = raw.machine(place, &name)?;
+        let mut simulation = raw.simulation(place)?;
+        for (section, default) in default_simulation(machine.nodes.len()) {
+            simulation.entry(section).or_insert(default);
         }
-        let disks = Disks::read(file, text, &raw.disks, &raw.swap)?;
+        let disks = Disks::read(place, &raw.disks, &raw.swap)?;
         let source = Some(file.to_owned());
-        Ok(MachineFile { name, summary: raw.summary, machine, source, simulation, disks })
+        let summary = raw.summary;
+        let machine = MachineFile { name, summary, machine, source, simulation, disks };
+        machine.cost_table().map_err(|error| place.at_path(&error.field, error.problem))?;
+        Ok(machine)
     }
 
     /// The machine as results keep it: a file of this format with every zone and every cost, so
@@ -184,11 +180,17 @@ impl MachineFile {
     /// # Errors
     /// If the tables are incomplete or wrong, naming the field.
     pub fn costs(&self) -> Result<CostModel, String> {
-        let file = self.source.as_deref().unwrap_or(&self.name);
-        let text = toml::to_string(&self.simulation).map_err(|error| format!("{file}: {error}"))?;
-        let table = CostTable::parse(file, &text)
-            .map_err(|error| format!("{file}: {}: {}", error.field, error.problem))?;
+        let table = self.cost_table().map_err(|error| {
+            let file = self.source.as_deref().unwrap_or(&self.name);
+            format!("{file}: {}: {}", error.field, error.problem)
+        })?;
         Ok(CostModel::new(&table))
+    }
+
+    fn cost_table(&self) -> Result<CostTable, TableError> {
+        // A table that was read from TOML has a form in it.
+        let text = toml::to_string(&self.simulation).unwrap_or_default();
+        CostTable::parse(&self.name, &text)
     }
 }
 
@@ -235,7 +237,7 @@ struct RawZone {
 }
 
 impl Raw {
-    fn machine(&self, file: &str, text: &str, name: &str) -> Result<Machine, InputError> {
+    fn machine(&self, place: Source<'_>, name: &str) -> Result<Machine, InputError> {
         let nodes = self.nodes.get_ref();
         let mut sizes = Vec::new();
         let mut exact = Vec::new();
@@ -243,17 +245,16 @@ impl Raw {
             let cpus = match &node.cpus {
                 None => Vec::new(),
                 Some(cpus) => parse_ranges(cpus.get_ref())
-                    .map_err(|reason| InputError::at(file, text, cpus.span(), "cpus", reason))?,
+                    .map_err(|reason| place.at(cpus.span(), "cpus", reason))?,
             };
             let bytes = match &node.memory {
                 None => 0,
-                Some(memory) => parse_size(memory.get_ref()).map_err(|reason| {
-                    InputError::at(file, text, memory.span(), "memory", reason)
-                })?,
+                Some(memory) => parse_size(memory.get_ref())
+                    .map_err(|reason| place.at(memory.span(), "memory", reason))?,
             };
             if let (Some(memory), false) = (&node.memory, node.zones.is_empty()) {
                 let reason = "a node has either a size or zones";
-                return Err(InputError::at(file, text, memory.span(), "memory", reason));
+                return Err(place.at(memory.span(), "memory", reason));
             }
             sizes.push((bytes, cpus.clone()));
             let zones = node.zones.iter().map(|z| z.get_ref().spec()).collect();
@@ -262,7 +263,7 @@ impl Raw {
         let has_sizes = sizes.iter().any(|(bytes, _)| *bytes > 0);
         if has_sizes && exact.iter().any(|n| !n.zones.is_empty()) {
             let reason = "either all nodes have sizes or all have zones";
-            return Err(InputError::at(file, text, self.nodes.span(), "node", reason));
+            return Err(place.at(self.nodes.span(), "node", reason));
         }
         let lay_out = || -> Result<Machine, highwater_core::config::MachineError> {
             let mut machine = if has_sizes {
@@ -282,12 +283,11 @@ impl Raw {
             machine.validate()?;
             Ok(machine)
         };
-        let machine = lay_out().map_err(|error| {
-            let span = self.span_of(&error.field);
-            InputError::at(file, text, span, error.field.clone(), error.reason)
+        let machine = lay_out().map_err(|error| match error.field.starts_with("tunables.") {
+            true => place.at_path(&error.field, error.reason),
+            false => place.at(self.span_of(&error.field), error.field.clone(), error.reason),
         })?;
-        check_size(&machine)
-            .map_err(|reason| InputError::at(file, text, self.nodes.span(), "node", reason))?;
+        check_size(&machine).map_err(|reason| place.at(self.nodes.span(), "node", reason))?;
         Ok(machine)
     }
 
@@ -312,15 +312,14 @@ impl Raw {
         }
     }
 
-    fn simulation(&self, file: &str, text: &str) -> Result<toml::Table, InputError> {
+    fn simulation(&self, place: Source<'_>) -> Result<toml::Table, InputError> {
         let mut tables = toml::Table::new();
         if let Some(costs) = &self.costs {
             let name = costs.get_ref();
             let known = COSTS.iter().find(|(known, _)| known == name);
             let (_, table) = known.ok_or_else(|| {
-                let names = COSTS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
-                let reason = format!("unknown cost table \"{name}\"; there is {names}");
-                InputError::at(file, text, costs.span(), "costs", reason)
+                let known: Vec<&str> = COSTS.iter().map(|(name, _)| *name).collect();
+                place.at(costs.span(), "costs", unknown("cost table", name, &known))
             })?;
             tables = toml::from_str(table).map_err(|error| {
                 InputError::whole(format!("machines/costs/{name}.toml"), one_line(error.message()))
@@ -512,7 +511,7 @@ mod tests {
     fn embedded_machines_are_valid_and_sorted() {
         let machines = MachineFile::embedded().unwrap();
         assert!(machines.is_sorted_by_key(|m| m.name.clone()));
-        for (machine, (name, _)) in machines.iter().zip(EMBEDDED) {
+        for (machine, (name, _)) in machines.iter().zip(CATALOGUE.texts) {
             assert_eq!(machine.name, *name);
             assert!(!machine.summary.is_empty(), "{name} says nothing about itself");
             machine.costs().unwrap();
@@ -528,6 +527,19 @@ mod tests {
         assert!(error(text).starts_with("m.toml:3: memory: \"lots\" is not"), "{}", error(text));
         let text = "[[node]]\nmemory = \"1G\"\ncpus = \"0,2\"\n";
         assert!(error(text).starts_with("m.toml:3: nodes[0].cpus[1]: CPU 2"), "{}", error(text));
+        let node = "[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n";
+        let text = format!("{node}[tunables]\n\nswappiness = 900\n");
+        assert_eq!(
+            error(&text),
+            "m.toml:6: tunables.swappiness: 900 is not between 0 and 200",
+            "the value's line, not the node's"
+        );
+        let text = format!("costs = \"server-3ghz\"\n{node}[cost]\ntick = {{ ns = 3 }}\n");
+        assert!(error(&text).starts_with("m.toml:6: cost.tick"), "{}", error(&text));
+        let text = format!("costs = \"server-4ghz\"\n{node}");
+        let meant =
+            "m.toml:1: costs: unknown cost table \"server-4ghz\"; did you mean server-3ghz?";
+        assert!(error(&text).starts_with(meant), "{}", error(&text));
         let text = "[[node]]\nmemory = \"0\"\ncpus = \"0\"\n";
         assert!(error(text).contains("a machine needs memory"), "{}", error(text));
         let zone = "{ zone = \"DMA32\", start-pfn = 4096, spanned = 9000, present = 9000, managed = 9000 }";

@@ -15,17 +15,22 @@
 use std::path::Path;
 
 use highwater_core::config::{PRESETS, Policy, PolicyError, Value as Setting, preset};
-use highwater_results::input;
 use toml::{Table, Value};
 
-use crate::error::InputError;
+use crate::input::names::unknown;
+use crate::input::{Catalogue, InputError, Source};
 
-/// Policies that come with the program, beside the presets: name and text.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("5.18-capped", include_str!("../../../policies/5.18-capped.toml")),
-    ("6.1-clock", include_str!("../../../policies/6.1-clock.toml")),
-    ("6.1-no-boost", include_str!("../../../policies/6.1-no-boost.toml")),
-];
+/// Policies that come with the program, beside the presets.
+const CATALOGUE: Catalogue = Catalogue {
+    what: "policy",
+    option: "--policy",
+    folder: "policies",
+    texts: &[
+        ("5.18-capped", include_str!("../../../policies/5.18-capped.toml")),
+        ("6.1-clock", include_str!("../../../policies/6.1-clock.toml")),
+        ("6.1-no-boost", include_str!("../../../policies/6.1-no-boost.toml")),
+    ],
+};
 
 /// The policy of a name or a file.
 ///
@@ -35,24 +40,15 @@ pub fn load(name: &str) -> Result<Policy, InputError> {
     if let Some(policy) = preset(name) {
         return Ok(policy);
     }
-    if let Some((_, text)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
-        return parse(&format!("policies/{name}.toml"), text);
-    }
-    let path = Path::new(name);
-    if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-        let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
-            .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
-        return parse(name, &text);
-    }
-    let known = all().iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>().join(", ");
-    let reason = format!("unknown policy \"{name}\"; there are {known}, or give a file");
-    Err(InputError::whole("--policy", reason))
+    let presets: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+    let found = CATALOGUE.open(name, &presets)?;
+    parse(&found.file, &found.text)
 }
 
 /// Names of all policies with a line about each, presets first.
 pub fn all() -> Vec<(String, String)> {
     let presets = PRESETS.iter().map(|(name, about)| ((*name).to_owned(), (*about).to_owned()));
-    let files = EMBEDDED.iter().map(|(name, _)| ((*name).to_owned(), summary(name).to_owned()));
+    let files = CATALOGUE.names().map(|name| (name.to_owned(), summary(name).to_owned()));
     presets.chain(files).collect()
 }
 
@@ -61,7 +57,7 @@ pub fn summary(name: &str) -> &'static str {
     if let Some((_, about)) = PRESETS.iter().find(|(known, _)| *known == name) {
         return about;
     }
-    let embedded = EMBEDDED.iter().find(|(known, _)| *known == name);
+    let embedded = CATALOGUE.texts.iter().find(|(known, _)| *known == name);
     let line = embedded.and_then(|(_, text)| text.lines().find(|l| l.starts_with("summary")));
     line.and_then(|l| l.split('"').nth(1)).unwrap_or_default()
 }
@@ -86,14 +82,13 @@ pub(crate) fn path_of(key: &str) -> Option<String> {
 /// # Errors
 /// With the line and the field that is wrong.
 pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
-    let mut raw: Table =
-        toml::from_str(text).map_err(|error| InputError::toml(file, text, &error))?;
-    let at =
-        |path: &str, reason: String| InputError::at(file, text, span_of(text, path), path, reason);
+    let source = Source { file, text };
+    let mut raw: Table = toml::from_str(text).map_err(|error| source.toml(&error))?;
+    let at = |path: &str, reason: String| source.at_path(path, reason);
     let base = match raw.remove("base") {
         Some(Value::String(name)) => preset(&name).ok_or_else(|| {
-            let known = PRESETS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
-            at("base", format!("unknown preset \"{name}\"; there are {known}"))
+            let known: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+            at("base", unknown("preset", &name, &known))
         })?,
         Some(_) => return Err(at("base", "must be the name of a preset".to_owned())),
         None => return Err(InputError::whole(file, "base: missing; the preset that it overrides")),
@@ -131,8 +126,8 @@ fn overlay(
             _ => policy.set(&path, value_of(value)).map_err(|error| match error {
                 PolicyError::MustBe(_) => at(&path, format!("{error}; not {value}")),
                 PolicyError::Unknown => {
-                    let known = keys(paths, section).collect::<Vec<_>>().join(", ");
-                    at(&path, format!("{error}; there are {known}"))
+                    let known: Vec<&str> = keys(paths, section).collect();
+                    at(&path, unknown("field", key, &known))
                 }
             })?,
         }
@@ -167,31 +162,6 @@ fn keys<'p>(paths: &'p [String], section: &'p str) -> impl Iterator<Item = &'p s
     };
     let mut last = None;
     paths.iter().filter_map(key).filter(move |key| last.replace(*key) != Some(*key))
-}
-
-/// Where the text sets a key: the line with its last part, below the section's heading if there is
-/// one, or with all of it dotted.
-fn span_of(text: &str, whole: &str) -> std::ops::Range<usize> {
-    let (mut offset, mut section) = (0, String::new());
-    let mut best = 0..0;
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim();
-        if let Some(heading) = trimmed.strip_prefix('[') {
-            section = heading.split(']').next().unwrap_or_default().trim().to_owned();
-            if section == whole {
-                best = offset..offset + line.len();
-            }
-        } else if let Some((key, _)) = trimmed.split_once('=') {
-            let key = key.trim();
-            let full = if section.is_empty() { key.into() } else { format!("{section}.{key}") };
-            let starts_inline = whole.starts_with(&format!("{full}."));
-            if full == whole || starts_inline {
-                return offset..offset + line.len();
-            }
-        }
-        offset += line.len();
-    }
-    best
 }
 
 #[cfg(test)]
@@ -282,8 +252,8 @@ mod tests {
         assert!(error("base = \n").starts_with("p.toml:1: base: "), "{}", error("base = \n"));
         let text = "base = \"6.1\"\n[pcb]\nx = 1\n";
         let known = "pcp, watermark, fallback, highatomic, merge, slow-path, zonelist, compaction";
-        let known = format!("unknown field; there are {known}, reclaim");
-        assert_eq!(error(text), format!("p.toml:2: pcb: {known}"));
+        let known = format!("did you mean pcp? (there are {known}, reclaim)");
+        assert_eq!(error(text), format!("p.toml:2: pcb: unknown field \"pcb\"; {known}"));
     }
 
     #[test]

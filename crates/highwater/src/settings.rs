@@ -17,12 +17,12 @@
 use highwater_core::config::{Policy, PolicyError, Value as Switch};
 use toml::{Table, Value};
 
-use crate::error::{InputError, one_line};
 use crate::experiment::{Experiment, NativeShape};
+use crate::input::names::{nearest, unknown};
+use crate::input::size::parse_size;
+use crate::input::{InputError, one_line};
 use crate::machine_file::MachineFile;
-use crate::names::{nearest, unknown};
 use crate::policy_file;
-use crate::size::parse_size;
 use crate::workload::Bytes;
 
 /// Keys of an experiment that can be set, beside those of its workload.

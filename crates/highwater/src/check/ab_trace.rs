@@ -10,7 +10,7 @@ use highwater_core::config::Policy;
 use highwater_results::import::linux61::{AbKernel, AbTrace};
 
 use super::{Figure, FileResult, Limit, trace};
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::policy_file;
 use crate::replay::{self, EventKind, Replay, UseSidecars};
 

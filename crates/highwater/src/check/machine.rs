@@ -14,7 +14,7 @@ use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, ZoneFree};
 
 use super::captured::captured_machine;
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::machine_file::{MachineFile, check_size};
 
 /// The machine that tells what operations cost in the emulator.

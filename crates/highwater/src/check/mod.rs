@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use highwater_results::import::linux61::Reference;
 use serde::Serialize;
 
-use crate::error::InputError;
+use crate::input::InputError;
 
 /// The kind of file whose figures are counters.
 const SCENARIO: &str = "scenario";

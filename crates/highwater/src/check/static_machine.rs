@@ -12,7 +12,7 @@ use highwater_results::import::linux61::{Static, Zone};
 
 use super::captured::captured_machine;
 use super::{Figure, FileResult, Limit};
-use crate::error::InputError;
+use crate::input::InputError;
 
 /// The policy of the captured kernels.
 const POLICY: &str = "6.1";

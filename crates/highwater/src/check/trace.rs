@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{Figure, FileResult, Limit};
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::policy_file;
 use crate::replay::{self, EventKind, Tally, UseSidecars};
 

@@ -12,8 +12,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs, SetArgs};
 use super::{CliError, Outcome, complain, print, report};
-use crate::error::InputError;
 use crate::experiment::{self, Experiment, HostKind, Progress, RunPlan};
+use crate::input::InputError;
+use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
 use crate::settings::Settings;
@@ -78,8 +79,7 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
 /// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
 fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment, CliError> {
     let Some(entry) = registry.find(name) else {
-        let known = registry.names();
-        return Err(CliError::new(format!("unknown workload \"{name}\"; there is {known}")));
+        return Err(CliError::new(unknown("workload", name, &registry.names())));
     };
     let Some(study) = entry.study else { return Ok(Experiment::of_job(entry.defaults())) };
     let mut experiment = Experiment::load(registry, study)?;
@@ -148,7 +148,12 @@ fn machines(
     let set = |machine| settings.set_machine(machine);
     let machines: Vec<MachineFile> = machines.into_iter().map(set).collect::<Result<_, _>>()?;
     let wanted = experiment.job.cpus_needed();
-    for machine in &machines {
+    for (at, machine) in machines.iter().enumerate() {
+        let name = &machine.name;
+        if machines[..at].iter().any(|other| other.name == *name) {
+            let reason = "two machines have this name";
+            return Err(CliError::new(format!("experiment {}: {name}: {reason}", experiment.name)));
+        }
         let cpus = machine.machine.nr_cpus();
         if wanted > cpus {
             let workload = entry.name;

@@ -22,7 +22,7 @@ use clap::error::ErrorKind;
 pub use args::Cli;
 use args::Command;
 
-use crate::error::{InputError, one_line};
+use crate::input::{InputError, one_line};
 use crate::workload::{Entry, Registry, RunError};
 
 /// How a command ended that did what it was asked to.

@@ -6,6 +6,7 @@ use highwater_report::{Layout, Table};
 use super::args::{ShowArgs, ShowWhat};
 use super::{CliError, Outcome, print};
 use crate::experiment;
+use crate::input::names::unknown;
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::Registry;
@@ -13,20 +14,12 @@ use crate::workload::Registry;
 /// Shows one of what `list` lists, in full.
 pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliError> {
     let text = match &args.what {
-        ShowWhat::Experiment(named) => {
-            let unknown = || {
-                let reason = "not one that comes with the program";
-                CliError::new(format!("experiment \"{}\": {reason}", named.name))
-            };
-            experiment::embedded_text(&named.name).ok_or_else(unknown)?.to_owned()
-        }
+        ShowWhat::Experiment(named) => experiment::embedded_text(&named.name)?,
         ShowWhat::Machine(named) => MachineFile::load(&named.name)?.definition().definition,
         ShowWhat::Workload(named) => {
-            let known = registry.names();
-            let (name, entry) = (&named.name, registry.find(&named.name));
-            let unknown =
-                || CliError::new(format!("unknown workload \"{name}\"; there is {known}"));
-            entry.ok_or_else(unknown)?.template()
+            let name = &named.name;
+            let unknown = || CliError::new(unknown("workload", name, &registry.names()));
+            registry.find(name).ok_or_else(unknown)?.template()
         }
         ShowWhat::Policy(policy) => {
             let shown = policy_file::load(&policy.name)?;

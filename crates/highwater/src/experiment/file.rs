@@ -1,26 +1,27 @@
 //! Experiment files: TOML, embedded or given by path.
 
-use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
-use highwater_results::{Definition, Document, MachineFigures, input};
+use highwater_results::{Definition, Document, MachineFigures};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::error::{InputError, one_line};
+use crate::input::names::unknown;
+use crate::input::{Catalogue, InputError, Source, one_line};
 use crate::workload::{Bytes, Entry, Job, JobError, Registry};
 
-/// The experiments that come with the program: file name and text.
-const EMBEDDED: &[(&str, &str)] = &[
-    (
-        "001-reclaim-throttle.toml",
-        include_str!("../../../../experiments/001-reclaim-throttle.toml"),
-    ),
-    ("002-pcp-high-order.toml", include_str!("../../../../experiments/002-pcp-high-order.toml")),
-    ("003-unmap-accessed.toml", include_str!("../../../../experiments/003-unmap-accessed.toml")),
-];
+/// The experiments that come with the program.
+const CATALOGUE: Catalogue = Catalogue {
+    what: "experiment",
+    option: "experiment",
+    folder: "experiments",
+    texts: &[
+        ("001-reclaim-throttle", include_str!("../../../../experiments/001-reclaim-throttle.toml")),
+        ("002-pcp-high-order", include_str!("../../../../experiments/002-pcp-high-order.toml")),
+        ("003-unmap-accessed", include_str!("../../../../experiments/003-unmap-accessed.toml")),
+    ],
+};
 
 /// Versions of an experiment that a file may have besides its own.
 const SIZES: [&str; 2] = ["quick", "full"];
@@ -108,20 +109,17 @@ pub struct NativeShape {
 /// # Errors
 /// Never for the program as released: a test parses them all.
 pub fn embedded(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
-    EMBEDDED.iter().map(|(file, text)| Experiment::parse(registry, file, text)).collect()
+    CATALOGUE.all().map(|found| Experiment::parse(registry, &found.file, &found.text)).collect()
 }
 
 /// The text of an embedded experiment, by its name or its number alone.
-pub fn embedded_text(name: &str) -> Option<&'static str> {
-    find_embedded(name).map(|(_, text)| text)
-}
-
-fn find_embedded(name: &str) -> Option<(&'static str, &'static str)> {
-    let is_it = |file: &str| {
-        let stem = file.trim_end_matches(".toml");
-        stem == name || stem.split('-').next() == Some(name)
-    };
-    EMBEDDED.iter().find(|(file, _)| is_it(file)).copied()
+///
+/// # Errors
+/// If there is none.
+pub fn embedded_text(name: &str) -> Result<String, InputError> {
+    let known: Vec<&str> = CATALOGUE.names().collect();
+    let none = || InputError::whole("experiment", unknown("experiment", name, &known));
+    CATALOGUE.find(name).map(|found| found.text.into_owned()).ok_or_else(none)
 }
 
 impl Experiment {
@@ -130,18 +128,8 @@ impl Experiment {
     /// # Errors
     /// If there is none, or it is not valid.
     pub fn load(registry: &Registry, name: &str) -> Result<Experiment, InputError> {
-        if let Some((file, text)) = find_embedded(name) {
-            return Experiment::parse(registry, file, text);
-        }
-        let path = Path::new(name);
-        if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
-                .map_err(|error| InputError::whole(name, error.to_string()))?;
-            return Experiment::parse(registry, name, &text);
-        }
-        let known: Vec<_> = EMBEDDED.iter().map(|(f, _)| f.trim_end_matches(".toml")).collect();
-        let reason = format!("not one of {}, and no such file", known.join(", "));
-        Err(InputError::whole(format!("experiment \"{name}\""), reason))
+        let found = CATALOGUE.open(name, &[])?;
+        Experiment::parse(registry, &found.file, &found.text)
     }
 
     /// An experiment of one workload alone, as it is.
@@ -182,13 +170,12 @@ impl Experiment {
         document: &Document,
     ) -> Result<Experiment, String> {
         let Definition { name, definition, .. } = &document.workload;
-        let known = registry.names();
-        let entry = registry
-            .find(name)
-            .ok_or_else(|| format!("unknown workload \"{name}\"; there is {known}"))?;
-        let source = Source { file: name, text: definition };
-        let table = DeTable::parse(definition).map_err(|error| source.toml(&error).to_string())?;
-        let job = source.job(entry, table).map_err(|error| error.to_string())?;
+        let entry =
+            registry.find(name).ok_or_else(|| unknown("workload", name, &registry.names()))?;
+        let reader = Reader(Source { file: name, text: definition });
+        let table =
+            DeTable::parse(definition).map_err(|error| reader.0.toml(&error).to_string())?;
+        let job = reader.job(entry, table).map_err(|error| error.to_string())?;
         Ok(Experiment {
             name: document.experiment.clone(),
             title: document.title.clone(),
@@ -204,10 +191,11 @@ impl Experiment {
     /// Names file, line and field.
     pub fn parse(registry: &Registry, file: &str, text: &str) -> Result<Experiment, InputError> {
         let source = Source { file, text };
+        let reader = Reader(source);
         let parsed = DeTable::parse(text).map_err(|error| source.toml(&error))?;
         let span = parsed.span();
         let mut root = parsed.into_inner();
-        let entry = source.entry(registry, &root)?;
+        let entry = reader.entry(registry, &root)?;
         // Parameters are the workload's to read: each size has its own over those of the experiment.
         let params = take_table(&mut root, entry.name);
         let overlays = SIZES.map(|size| match root.get_mut(size).map(Spanned::get_mut) {
@@ -216,17 +204,17 @@ impl Experiment {
         });
         let root = Spanned::new(span, DeValue::Table(root));
         let raw = Raw::deserialize(ValueDeserializer::from(root)).map_err(|e| source.toml(&e))?;
-        source.check(&raw)?;
+        reader.check(&raw)?;
 
         let params = params.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
-        let job = source.job(entry, params.clone())?;
+        let job = reader.job(entry, params.clone())?;
         let [quick, full] = overlays;
         let size = |change: Option<Change>,
                     overlay: Option<Spanned<DeTable<'_>>>|
          -> Result<_, InputError> {
             let Some(change) = change else { return Ok(None) };
             let job = match overlay {
-                Some(overlay) => source.job(entry, overlaid(params.clone(), overlay))?,
+                Some(overlay) => reader.job(entry, overlaid(params.clone(), overlay))?,
                 None => Arc::clone(&job),
             };
             let machines = change.machines.map(Spanned::into_inner).unwrap_or_default();
@@ -293,32 +281,19 @@ fn overlaid<'a>(
     table
 }
 
-/// A file's text, for errors that name a place in it.
+/// A file as it is read.
 #[derive(Clone, Copy)]
-struct Source<'a> {
-    file: &'a str,
-    text: &'a str,
-}
+struct Reader<'a>(Source<'a>);
 
-impl Source<'_> {
-    fn toml(&self, error: &toml::de::Error) -> InputError {
-        InputError::toml(self.file, self.text, error)
-    }
-
-    fn at(&self, span: Range<usize>, field: &str, reason: impl Into<String>) -> InputError {
-        InputError::at(self.file, self.text, span, field, reason)
-    }
-
+impl Reader<'_> {
     /// The workload that an experiment names.
     fn entry(&self, registry: &Registry, root: &DeTable<'_>) -> Result<Entry, InputError> {
         let Some(name) = root.get("workload") else {
-            return Err(self.at(0..0, "workload", "missing; what is to run"));
+            return Err(self.0.at(0..0, "workload", "missing; what is to run"));
         };
-        let wrong = |reason: String| self.at(name.span(), "workload", reason);
+        let wrong = |reason: String| self.0.at(name.span(), "workload", reason);
         let text = name.get_ref().as_str().ok_or_else(|| wrong("expected a name".to_owned()))?;
-        registry.find(text).ok_or_else(|| {
-            wrong(format!("unknown workload \"{text}\"; there is {}", registry.names()))
-        })
+        registry.find(text).ok_or_else(|| wrong(unknown("workload", text, &registry.names())))
     }
 
     /// What of the values cannot be.
@@ -327,19 +302,19 @@ impl Source<'_> {
         let of_sizes = changes.iter().copied().flatten().map(|change| &change.iterations);
         for iterations in [&raw.iterations].into_iter().chain(of_sizes) {
             if *iterations.get_ref() == 0 {
-                return Err(self.at(iterations.span(), "iterations", "must be at least 1"));
+                return Err(self.0.at(iterations.span(), "iterations", "must be at least 1"));
             }
         }
         if raw.policies.is_empty() {
-            return Err(self.at(0..0, "[[policy]]", "an experiment needs at least one policy"));
+            return Err(self.0.at(0..0, "[[policy]]", "an experiment needs at least one policy"));
         }
         if raw.machines.is_empty() {
-            return Err(self.at(0..0, "[[machine]]", "an experiment needs at least one machine"));
+            return Err(self.0.at(0..0, "[[machine]]", "an experiment needs at least one machine"));
         }
         for machines in changes.iter().filter_map(|change| change.as_ref()?.machines.as_ref()) {
             if machines.get_ref().len() != raw.machines.len() {
                 let reason = "one for each machine of the experiment";
-                return Err(self.at(machines.span(), "machines", reason));
+                return Err(self.0.at(machines.span(), "machines", reason));
             }
         }
         Ok(())
@@ -349,11 +324,11 @@ impl Source<'_> {
     fn job(&self, entry: Entry, table: Spanned<DeTable<'_>>) -> Result<Arc<dyn Job>, InputError> {
         let places = table.clone();
         entry.job(table).map_err(|error| match error {
-            JobError::Toml(error) => self.toml(&error),
+            JobError::Toml(error) => self.0.toml(&error),
             JobError::Value(key, reason) => {
                 let place = places.get_ref().get_key_value(key.as_str());
                 let span = place.map_or_else(|| places.span(), |(key, _)| key.span());
-                self.at(span, &key, reason)
+                self.0.at(span, key.as_str(), reason)
             }
         })
     }
@@ -370,17 +345,20 @@ mod tests {
     #[test]
     fn embedded_experiments_are_valid_and_found_by_number() {
         let registry = Registry::default();
-        assert_eq!(embedded(&registry).unwrap().len(), EMBEDDED.len());
+        assert_eq!(embedded(&registry).unwrap().len(), CATALOGUE.texts.len());
         let load = |name| Experiment::load(&registry, name);
         assert_eq!(load("002").unwrap().name, "002-pcp-high-order");
         assert_eq!(load("002-pcp-high-order").unwrap().policies.len(), 3);
         let unknown = load("999").unwrap_err().to_string();
-        assert!(unknown.starts_with("experiment \"999\": not one of 001-"), "{unknown}");
+        assert!(
+            unknown.starts_with("experiment: unknown experiment \"999\"; there are 001-"),
+            "{unknown}"
+        );
     }
 
     #[test]
     fn mistakes_name_line_and_field() {
-        let (_, good) = EMBEDDED[1];
+        let (_, good) = CATALOGUE.texts[1];
         let error = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");
             parse(&good.replacen(from, to, 1)).unwrap_err().to_string()
@@ -398,7 +376,12 @@ mod tests {
             format!("e.toml:{at}: receiver-cpu: sender and receiver run on different CPUs")
         );
         let other = error("workload = \"netperf-tcp\"", "workload = \"netprf\"");
-        assert!(other.contains("unknown workload \"netprf\"; there is netperf-tcp, "), "{other}");
+        assert!(
+            other.contains(
+                "unknown workload \"netprf\"; did you mean netperf-tcp? (there are netperf-tcp, "
+            ),
+            "{other}"
+        );
     }
 
     #[test]
@@ -428,7 +411,7 @@ mod tests {
 
     #[test]
     fn one_published_table_or_several() {
-        let (_, good) = EMBEDDED[1];
+        let (_, good) = CATALOGUE.texts[1];
         let of = |published: &str| {
             let from = good.lines().find(|line| line.starts_with("published = ")).unwrap();
             let text = good.replacen(from, &format!("published = {published}"), 1);

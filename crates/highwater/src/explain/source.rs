@@ -11,8 +11,8 @@ use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{DOCUMENT_FILE, read_document};
 use highwater_results::{Document, input};
 
-use crate::error::{InputError, one_line};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
+use crate::input::{InputError, one_line};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::Registry;

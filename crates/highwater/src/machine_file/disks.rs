@@ -18,7 +18,6 @@
 //! The models' own figures are those of [`highwater_sim::disk`].
 
 use std::fmt::{self, Write as _};
-use std::ops::Range;
 
 use highwater_core::block::DeviceId;
 use highwater_core::page::PAGE_SIZE;
@@ -27,8 +26,9 @@ use highwater_sim::disk::{DiskKind, DiskSpec, FIGURES, Figure, FigureValue, HddS
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use toml::Spanned;
 
-use crate::error::InputError;
-use crate::size::parse_size;
+use crate::input::names::unknown;
+use crate::input::size::parse_size;
+use crate::input::{InputError, Source};
 
 /// Devices are numbered with a byte.
 const DISKS_MAX: usize = 256;
@@ -133,49 +133,34 @@ pub(super) struct Disks {
     pub(super) swap: Vec<SwapSpec>,
 }
 
-/// A file's name and text, for messages.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    file: &'a str,
-    text: &'a str,
-}
-
-impl Place<'_> {
-    fn error(self, span: Range<usize>, field: &str, reason: impl Into<String>) -> InputError {
-        InputError::at(self.file, self.text, span, field, reason)
+/// The pages of a size.
+fn pages(place: Source<'_>, size: &Spanned<String>) -> Result<u64, InputError> {
+    let wrong = |reason: String| place.at(size.span(), "size", reason);
+    let bytes = parse_size(size.get_ref()).map_err(wrong)?;
+    if bytes == 0 || bytes % PAGE_SIZE as u64 != 0 {
+        return Err(wrong(format!("\"{}\" is no number of 4 KiB pages", size.get_ref())));
     }
-
-    /// The pages of a size.
-    fn pages(self, size: &Spanned<String>) -> Result<u64, InputError> {
-        let wrong = |reason: String| self.error(size.span(), "size", reason);
-        let bytes = parse_size(size.get_ref()).map_err(wrong)?;
-        if bytes == 0 || bytes % PAGE_SIZE as u64 != 0 {
-            return Err(wrong(format!("\"{}\" is no number of 4 KiB pages", size.get_ref())));
-        }
-        Ok(bytes / PAGE_SIZE as u64)
-    }
+    Ok(bytes / PAGE_SIZE as u64)
 }
 
 impl Disks {
     /// Reads both lists.
     pub(super) fn read(
-        file: &str,
-        text: &str,
+        place: Source<'_>,
         disks: &[RawDisk],
         swap: &[RawSwap],
     ) -> Result<Self, InputError> {
-        let place = Place { file, text };
         let mut all = Disks::default();
         for (index, raw) in disks.iter().enumerate() {
             let disk = raw.spec(place, index)?;
             let name = raw.name.as_ref().unwrap_or(&raw.model);
             if all.disks.iter().any(|other| other.name == disk.name) {
                 let reason = format!("there is another disk \"{}\"", disk.name);
-                return Err(place.error(name.span(), "name", reason));
+                return Err(place.at(name.span(), "name", reason));
             }
             if index >= DISKS_MAX {
                 let reason = format!("more than {DISKS_MAX} disks");
-                return Err(place.error(name.span(), "disk", reason));
+                return Err(place.at(name.span(), "disk", reason));
             }
             all.disks.push(disk);
             all.sources.push(raw.source.get_ref().trim().to_owned());
@@ -187,13 +172,12 @@ impl Disks {
         Ok(all)
     }
 
-    fn area(&self, place: Place<'_>, raw: &RawSwap) -> Result<SwapSpec, InputError> {
-        let wrong = |reason: String| place.error(raw.disk.span(), "disk", reason);
+    fn area(&self, place: Source<'_>, raw: &RawSwap) -> Result<SwapSpec, InputError> {
+        let wrong = |reason: String| place.at(raw.disk.span(), "disk", reason);
         let name = raw.disk.get_ref();
         let Some(index) = self.disks.iter().position(|disk| disk.name == *name) else {
-            let names: Vec<_> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
-            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(wrong(format!("unknown disk \"{name}\"; there is {there}")));
+            let known: Vec<&str> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
+            return Err(wrong(unknown("disk", name, &known)));
         };
         let device = DeviceId(index as u8);
         if self.swap.iter().any(|area| area.device == device) {
@@ -206,9 +190,9 @@ impl Disks {
         let span = raw.size.as_ref().unwrap_or(&raw.disk).span();
         let pages = match &raw.size {
             None => disk_pages,
-            Some(size) => place.pages(size)?,
+            Some(size) => pages(place, size)?,
         };
-        let wrong = |reason: String| place.error(span.clone(), "size", reason);
+        let wrong = |reason: String| place.at(span.clone(), "size", reason);
         if pages > disk_pages {
             return Err(wrong(format!("larger than its disk of {disk_pages} pages")));
         }
@@ -256,7 +240,7 @@ impl Disks {
 }
 
 impl RawDisk {
-    fn spec(&self, place: Place<'_>, index: usize) -> Result<DiskSpec, InputError> {
+    fn spec(&self, place: Source<'_>, index: usize) -> Result<DiskSpec, InputError> {
         let model = self.model.get_ref().as_str();
         let kind = match model {
             "nvme" => DiskKind::Ssd(SsdSpec::NVME),
@@ -264,15 +248,15 @@ impl RawDisk {
             "hdd" => DiskKind::Hdd(HddSpec::DESKTOP),
             "ram" => DiskKind::Ram,
             other => {
-                let reason = format!("unknown model \"{other}\"; there are nvme, ssd, hdd, ram");
-                return Err(place.error(self.model.span(), "model", reason));
+                let reason = unknown("model", other, &["nvme", "ssd", "hdd", "ram"]);
+                return Err(place.at(self.model.span(), "model", reason));
             }
         };
         if self.source.get_ref().trim().is_empty() {
             let reason = "must be a text that says where model and figures are from";
-            return Err(place.error(self.source.span(), "source", reason));
+            return Err(place.at(self.source.span(), "source", reason));
         }
-        let nr_pages = place.pages(&self.size)?;
+        let nr_pages = pages(place, &self.size)?;
         let name = match &self.name {
             Some(name) => name.get_ref().clone(),
             None => format!("disk{index}"),
@@ -286,7 +270,7 @@ impl RawDisk {
             let given = |key| self.figures.iter().find(|(figure, _)| figure.key == key);
             let span = given("seek-max-ns").or_else(|| given("seek-min-ns"));
             let span = span.map_or(self.model.span(), |(_, value)| value.span());
-            return Err(place.error(span, "seek-max-ns", "smaller than seek-min-ns"));
+            return Err(place.at(span, "seek-max-ns", "smaller than seek-min-ns"));
         }
         let mut disk = DiskSpec::new(name, disk.kind, nr_pages);
         self.set(place, &mut disk, false)?;
@@ -296,12 +280,12 @@ impl RawDisk {
     /// Puts the file's figures in place of those that a disk has, either those of models or the others.
     fn set(
         &self,
-        place: Place<'_>,
+        place: Source<'_>,
         disk: &mut DiskSpec,
         of_models: bool,
     ) -> Result<(), InputError> {
         for (figure, value) in self.figures.iter().filter(|(f, _)| f.is_of_model == of_models) {
-            let wrong = |reason: String| place.error(value.span(), figure.key, reason);
+            let wrong = |reason: String| place.at(value.span(), figure.key, reason);
             let given = figure_value(value.get_ref()).map_err(wrong)?;
             if !figure.set(disk, given).map_err(wrong)? {
                 let model = self.model.get_ref();

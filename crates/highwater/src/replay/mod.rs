@@ -31,7 +31,7 @@ pub use tally::{EventKind, Tally};
 pub use trace::Trace;
 pub use warning::Warning;
 
-use crate::error::InputError;
+use crate::input::InputError;
 
 /// A replay is near its trace if counts of events differ by at most this share of the trace's,
 pub const NEAR_SHARE: f64 = 0.25;

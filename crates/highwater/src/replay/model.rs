@@ -27,7 +27,7 @@ use super::state::{Shape, Sidecars};
 use super::survey::Survey;
 use super::tally::{EventKind, Tally};
 use super::trace::Trace;
-use crate::error::InputError;
+use crate::input::InputError;
 
 /// Nanoseconds between two runs of a CPU's statistics worker (rules/per-cpu-lists#decay).
 const STAT_INTERVAL_NS: u64 = 1_000_000_000;

@@ -16,7 +16,7 @@ use highwater_core::zone::ZoneType;
 use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, ZoneinfoZone};
 
 use super::survey::Survey;
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::machine_file;
 
 /// `/proc` files captured just before a trace.

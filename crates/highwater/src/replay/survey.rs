@@ -21,7 +21,7 @@ use highwater_results::import::kmem::{KmemEvent, KmemKind, SkippedLines};
 use super::tally::{EventKind, Tally};
 use super::trace::{Totals, Trace};
 use super::warning::GAP_NS_MIN;
-use crate::error::InputError;
+use crate::input::InputError;
 
 /// A per-CPU list: CPU, order, migratetype.
 pub type ListKey = (u32, u8, u8);

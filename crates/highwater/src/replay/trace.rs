@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use highwater_results::import::ImportError;
 use highwater_results::import::kmem::{KmemEvent, KmemReader, OnCut, SkippedLines};
 
-use crate::error::InputError;
+use crate::input::InputError;
 
 /// A CPU reads its clock for each of its events, one after the other; what that may go back is the error of a clock
 /// that is adjusted while it runs. More than the shortest tick of a kernel, 1 ms, is no adjustment.

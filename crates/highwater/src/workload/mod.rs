@@ -324,9 +324,9 @@ impl Registry {
         self.entries.iter().find(|entry| entry.name == name).copied()
     }
 
-    /// All names, for messages.
-    pub fn names(&self) -> String {
-        self.entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+    /// All names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.entries.iter().map(|entry| entry.name).collect()
     }
 }
 
@@ -353,7 +353,7 @@ mod tests {
     fn a_later_workload_of_a_name_counts() {
         let registry = Registry::with(&[Entry::of::<unmap::Unmap>()]);
         assert_eq!(registry.entries().len(), STANDARD.len());
-        assert_eq!(registry.names(), "netperf-tcp, stutterp, unmap");
+        assert_eq!(registry.names(), ["netperf-tcp", "stutterp", "unmap"]);
         assert!(registry.find("nothing").is_none());
     }
 }

@@ -103,7 +103,7 @@ pub struct Bytes(pub u64);
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
         let text = String::deserialize(deserializer)?;
-        crate::size::parse_size(&text).map(Bytes).map_err(de::Error::custom)
+        crate::input::size::parse_size(&text).map(Bytes).map_err(de::Error::custom)
     }
 }
 

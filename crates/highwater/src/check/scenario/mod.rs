@@ -15,7 +15,7 @@ use highwater_results::import::linux61::Scenario as Captured;
 use highwater_workloads::scenario::{Scenario, ScenarioError};
 
 use super::{Figure, FileResult, Limit};
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::policy_file;
 
 /// The policy of the captured kernels, but for what their files say.

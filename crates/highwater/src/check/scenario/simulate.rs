@@ -15,7 +15,7 @@ use highwater_workloads::scenario::{Ground, Moment, Scenario};
 
 use super::super::machine::{self, System};
 use super::Step;
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::workload::outcome::snapshot;
 
 /// Seeds of the disks' jitter and the program's random numbers: a step may end while kswapd is at work,

@@ -30,7 +30,7 @@ use highwater_results::import::linux61::{Stutterp as Captured, Throttled};
 
 use super::machine::{DATA_PAGES, System};
 use super::{FileResult, STUTTERP};
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::policy_file;
 
 /// The policy of the captured kernels.

@@ -22,7 +22,7 @@ use highwater_workloads::stutterp::{
 
 use super::super::machine::{self, System};
 use super::Observed;
-use crate::error::InputError;
+use crate::input::InputError;
 use crate::workload::harness;
 use crate::workload::outcome::snapshot;
 use crate::workload::stutterp::{KSWAPD, stall_context};

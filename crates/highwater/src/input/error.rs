@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use highwater_results::import::ImportError;
 
+use super::names::nearest;
+
 /// An input that cannot be used.
 ///
 /// Prints as `FILE:LINE: FIELD: reason`, without the parts that do not apply.
@@ -52,7 +54,21 @@ impl InputError {
             file: file.to_owned(),
             line: Some(line),
             field: Some(key.to_owned()).filter(|k| !k.is_empty()),
-            reason: one_line(error.message()),
+            reason: with_nearest(&one_line(error.message())),
+        }
+    }
+}
+
+/// A reader's sentence about an unknown key or value, with those first that may have been meant.
+fn with_nearest(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(name) = quoted.next().filter(|_| message.starts_with("unknown ")) else {
+        return message.to_owned();
+    };
+    match (nearest(name, quoted).as_slice(), message.split_once(", expected")) {
+        ([], _) | (_, None) => message.to_owned(),
+        (near, Some((what, known))) => {
+            format!("{what}; did you mean {}? (expected{known})", near.join(" or "))
         }
     }
 }
@@ -110,6 +126,16 @@ fn line_of(text: &str, at: usize) -> usize {
 mod tests {
     use super::*;
     use highwater_results::import::kmem::KmemReader;
+
+    #[test]
+    fn mistyped_keys_get_the_nearest() {
+        let message = "unknown field `memry`, expected one of `memory`, `cpus`, `zones`";
+        let meant = "unknown field `memry`; did you mean memory? (expected one of `memory`, `cpus`, `zones`)";
+        assert_eq!(with_nearest(message), meant);
+        for plain in ["unknown field `x`, expected `memory`", "missing field `memory`"] {
+            assert_eq!(with_nearest(plain), plain);
+        }
+    }
 
     #[test]
     fn importers_errors_keep_their_place() {

@@ -1,0 +1,112 @@
+//! Things by name: those that come with the program, and files of the user's.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use highwater_results::input;
+
+use super::InputError;
+use super::names::unknown;
+
+/// Texts of one kind that come with the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Catalogue {
+    /// The kind, as `machine`.
+    pub what: &'static str,
+    /// How errors begin that are about a name: the option that takes it.
+    pub option: &'static str,
+    /// Where the texts are in the repository.
+    pub folder: &'static str,
+    /// Names and texts.
+    pub texts: &'static [(&'static str, &'static str)],
+}
+
+/// A text and what to call it in messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Its file.
+    pub file: String,
+    /// The text.
+    pub text: Cow<'static, str>,
+}
+
+impl Catalogue {
+    /// All names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + Clone {
+        self.texts.iter().map(|(name, _)| *name)
+    }
+
+    /// Every text, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Found> {
+        self.texts.iter().map(|(name, text)| self.found(name, text))
+    }
+
+    /// The text of a name, or of what stands before its first dash: studies go by their number.
+    pub(crate) fn find(&self, name: &str) -> Option<Found> {
+        let is_it = |known: &str| known == name;
+        let is_number = |known: &str| {
+            known.split_once('-').is_some_and(|(number, _)| {
+                number == name && number.bytes().all(|byte| byte.is_ascii_digit())
+            })
+        };
+        let (known, text) =
+            self.texts.iter().find(|(known, _)| is_it(known) || is_number(known))?;
+        Some(self.found(known, text))
+    }
+
+    fn found(&self, name: &str, text: &'static str) -> Found {
+        Found { file: format!("{}/{name}.toml", self.folder), text: Cow::Borrowed(text) }
+    }
+
+    /// The text of a name or of a file. `more` are names that somebody else knows, for the message.
+    ///
+    /// # Errors
+    /// If there is no such name, or the file cannot be read.
+    pub(crate) fn open(&self, name: &str, more: &[&str]) -> Result<Found, InputError> {
+        if let Some(found) = self.find(name) {
+            return Ok(found);
+        }
+        let path = Path::new(name);
+        if path.extension().is_some_and(|e| e == "toml") || path.exists() {
+            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
+                .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
+            return Ok(Found { file: name.to_owned(), text: Cow::Owned(text) });
+        }
+        let mut known = more.to_vec();
+        self.names().for_each(|name| known.push(name));
+        let reason = format!("{}, or give a file", unknown(self.what, name, &known));
+        Err(InputError::whole(self.option, reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDIES: Catalogue = Catalogue {
+        what: "study",
+        option: "--study",
+        folder: "studies",
+        texts: &[("001-first", "one"), ("002-second", "two"), ("6.1-third", "three")],
+    };
+
+    #[test]
+    fn names_and_numbers_lead_to_texts() {
+        let found = STUDIES.open("002", &[]).unwrap();
+        assert_eq!((found.file.as_str(), &*found.text), ("studies/002-second.toml", "two"));
+        assert_eq!(STUDIES.open("002-second", &[]).unwrap(), found);
+        assert!(STUDIES.find("6.1").is_none(), "a version is no number of a study");
+        assert_eq!(STUDIES.all().count(), 3);
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_what_was_meant() {
+        let error = STUDIES.open("frist", &["fourth"]).unwrap_err().to_string();
+        let there = "there are fourth, 001-first, 002-second, 6.1-third";
+        assert_eq!(error, format!("--study: unknown study \"frist\"; {there}, or give a file"));
+        let error = STUDIES.open("first", &[]).unwrap_err().to_string();
+        assert!(error.contains("did you mean 001-first?"), "{error}");
+        let error = STUDIES.open("none.toml", &[]).unwrap_err().to_string();
+        assert!(error.starts_with("none.toml: cannot be read: "), "{error}");
+    }
+}

@@ -1,0 +1,24 @@
+//! What people write: how it is found, read, and told that it cannot be.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`catalogue`] | things by name that come with the program, or files of the user's |
+//! | [`source`] | the text of a TOML file and the places in it |
+//! | [`error`] | one line about what is wrong: file, line, field, reason |
+//! | [`names`] | which name was meant |
+//! | [`size`] | `8G`, `0-3,8` |
+//!
+//! The formats themselves are elsewhere: experiments in [`experiment`](crate::experiment), machines in
+//! [`machine_file`](crate::machine_file), policies in [`policy_file`](crate::policy_file). Files are opened by
+//! [`highwater_results::input`], which refuses what has no end.
+
+pub(crate) mod catalogue;
+pub mod error;
+pub(crate) mod names;
+pub mod size;
+pub(crate) mod source;
+
+pub(crate) use catalogue::Catalogue;
+pub use error::InputError;
+pub(crate) use error::one_line;
+pub(crate) use source::Source;

@@ -1,0 +1,88 @@
+//! The text of a TOML file, for errors that name a place in it.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::InputError;
+
+/// A file's name and text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    /// What the TOML reader says.
+    pub(crate) fn toml(&self, error: &toml::de::Error) -> InputError {
+        InputError::toml(self.file, self.text, error)
+    }
+
+    /// A problem of a field at a byte range.
+    pub(crate) fn at(
+        &self,
+        span: Range<usize>,
+        field: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> InputError {
+        InputError::at(self.file, self.text, span, field, reason)
+    }
+
+    /// A problem of a field that is named by its keys.
+    pub(crate) fn at_path(&self, path: &str, reason: impl Into<String>) -> InputError {
+        match self.place_of(path) {
+            Some(span) => self.at(span, path, reason),
+            None => InputError {
+                line: None,
+                field: Some(path.to_owned()),
+                ..InputError::whole(self.file, reason)
+            },
+        }
+    }
+
+    /// Where the value of a dotted path stands, or the last part of the path that there is; elements of lists go by
+    /// number. None if there is not even the first part.
+    pub(crate) fn place_of(&self, path: &str) -> Option<Range<usize>> {
+        let table = DeTable::parse(self.text).ok()?;
+        let mut parts = path.split('.');
+        let first = table.get_ref().get(parts.next()?)?;
+        let (mut span, mut value) = (first.span(), first.get_ref());
+        for part in parts {
+            let next = match value {
+                DeValue::Table(table) => table.get(part),
+                DeValue::Array(list) => part.parse().ok().and_then(|at: usize| list.get(at)),
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            (span, value) = (next.span(), next.get_ref());
+        }
+        Some(span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_however_they_are_written() {
+        let text =
+            "a = 1\nb.c = 2\n[d]\ne = { f = 3 }\n\n[d.g]\nh = [\n  4,\n  5,\n]\n[[i]]\nj = 6\n";
+        let source = Source { file: "x.toml", text };
+        let line = |path: &str| source.at_path(path, "wrong").line;
+        for (path, expected) in [
+            ("a", 1),
+            ("b.c", 2),
+            ("d.e.f", 4),
+            ("d.g.h", 7),
+            ("d.g.h.1", 9),
+            ("i.0.j", 12),
+            ("d.e.none", 4),
+        ] {
+            assert_eq!(line(path), Some(expected), "{path}");
+        }
+        assert_eq!(line("none"), None);
+        assert_eq!(source.at_path("none", "wrong").to_string(), "x.toml: none: wrong");
+    }
+}

@@ -1,0 +1,100 @@
+//! `--set`: what was set is what runs, the results say so, and what cannot be is refused before anything runs.
+
+use super::{SMALL, highwater, json, stdout};
+
+/// A comparison that takes no time.
+const UNMAP: [&str; 6] = ["compare", "003", "--quick", "--machine", SMALL, "--format"];
+
+fn set<'a>(args: &[&'a str], settings: &[&'a str]) -> Vec<&'a str> {
+    let set = settings.iter().flat_map(|&setting| ["--set", setting]);
+    args.iter().copied().chain(set).collect()
+}
+
+fn refused(setting: &str) -> String {
+    let output = highwater(&set(&UNMAP[..5], &[setting]));
+    assert_eq!(output.status.code(), Some(2), "{setting}");
+    assert!(output.stdout.is_empty(), "{setting}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    let line = text.strip_prefix(&format!("error: --set {setting}: "));
+    line.unwrap_or_else(|| panic!("{text}")).trim_end().to_owned()
+}
+
+#[test]
+fn keys_of_workload_machine_and_policy_are_set_and_kept() {
+    let settings = [
+        "unmap.rounds=1",
+        "unmap.processes=1,2",
+        "machine.memory=96M",
+        "machine.disk.data.model=hdd",
+        "machine.costs=little-core",
+        "vm.swappiness=10",
+        "policy.watermark.boost=false",
+    ];
+    let mut args = UNMAP.to_vec();
+    args.push("json");
+    let document = json(&set(&args, &settings));
+    assert_eq!(document["settings"], serde_json::json!(settings));
+    let of = |what: &serde_json::Value| what["definition"].as_str().unwrap().to_owned();
+    let workload = of(&document["workload"]);
+    assert!(workload.contains("rounds = 1\n") && workload.contains("processes = [1, 2]"));
+    let machine = of(&document["machines"][0]);
+    for part in ["model = \"hdd\"", "swappiness = 10", "seek-max-ns", "spanned = 20480"] {
+        assert!(machine.contains(part), "{part}: {machine}");
+    }
+    assert!(!machine.contains("channels = 32\nread-latency-ns = 80000\nsize = \"1G\""));
+    for policy in document["policies"].as_array().unwrap() {
+        assert!(of(policy).contains("boost = false"));
+    }
+    let operations: Vec<_> = document["runs"][0]["samples"].as_array().unwrap().iter().collect();
+    assert!(operations.iter().any(|s| s["operation"] == "again-2"));
+    assert!(!operations.iter().any(|s| s["operation"] == "again-4"));
+}
+
+#[test]
+fn reports_say_what_was_set_and_explain_takes_it_too() {
+    let compared = stdout(&set(&UNMAP[..5], &["unmap.rounds=1"]));
+    assert!(compared.contains("# set for this run: unmap.rounds=1\n"), "{compared}");
+    let run = ["run", "unmap", "--machine", SMALL];
+    let ran = stdout(&set(&run, &["unmap.rounds=1", "machine.cpus=2"]));
+    assert!(ran.contains("# set for this run: unmap.rounds=1 machine.cpus=2\n"), "{ran}");
+    let explain = ["explain", "003", "--quick", "--machine", SMALL, "--format", "json"];
+    let explained = |set_: &[&str]| stdout(&set(&explain, set_));
+    assert!(explained(&[]).contains("\"unmap/3\""));
+    assert!(!explained(&["unmap.processes=3"]).contains("\"unmap/3\""));
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_with_what_was_meant() {
+    for (setting, reason) in [
+        ("rounds", "is not KEY=VALUE, as in machine.memory=2G"),
+        ("unmap.round=1", "unknown parameter \"round\"; did you mean rounds?"),
+        ("unmap.rounds=0", "rounds: must be at least 1"),
+        ("unmap.rounds=many", "invalid type: string \"many\", expected u32"),
+        ("stutterp.seconds=1", "unknown key \"stutterp.seconds\"; there are machine.KEY"),
+        ("iterations=0", "must be a number from 1 to 10000"),
+        ("machine.memory=lots", "\"lots\" is not a size such as 512M or 8G"),
+        ("machine.memory=4K", "nodes: a machine needs memory: at least 1028 KiB"),
+        ("machine.memry=1G", "memry: unknown field `memry`"),
+        ("machine.disk.dat.model=hdd", "unknown name \"dat\"; did you mean data?"),
+        ("machine.disk.data.model=tape", "model: unknown model \"tape\""),
+        ("machine.cpus=0", "must be a number from 1 to 8192"),
+        ("vm.swapiness=1", "swapiness: unknown field `swapiness`; did you mean swappiness?"),
+        ("vm.swappiness=900", "tunables.swappiness: 900 is not between 0 and 200"),
+        (
+            "policy.watermark.bost=true",
+            "unknown switch \"watermark.bost\"; did you mean watermark.boost",
+        ),
+        ("policy.watermark.boost=7", "must be true or false"),
+    ] {
+        let line = refused(setting);
+        assert!(line.starts_with(reason), "{setting}: {line}");
+    }
+}
+
+#[test]
+fn machines_that_get_one_name_are_noticed_before_anything_runs() {
+    let output = highwater(&["compare", "003", "--quick", "--set", "machine.name=x"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text, "error: experiment 003-unmap-accessed: x: two machines have this name\n");
+}
