@@ -1,5 +1,8 @@
 //! Runs that do not end by themselves end with an error that says who waits for what.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use highwater_sim::cpu::CpuId;
 use highwater_sim::engine::{Engine, EngineConfig, RunError, Spawn};
 
@@ -67,4 +70,26 @@ fn a_time_limit_names_the_tasks() {
     let error = engine.run_within(7_000_000).expect_err("too long");
     assert!(error.to_string().starts_with("not done at 7000000 ns: "), "{error}");
     engine_with_ticker().run_within(1).expect("nothing to do");
+}
+
+#[test]
+fn time_is_told_while_it_passes_and_changes_nothing() {
+    let run = |sum: Option<Arc<AtomicU64>>| {
+        let mut engine = Engine::new(&EngineConfig::new(2));
+        engine.spawn(Spawn::new("sleeper"), move |sim| {
+            if let Some(sum) = sum {
+                sim.tell_time(sum);
+            }
+            for _ in 0..200_000 {
+                sim.sleep_ns(1_000);
+            }
+        });
+        engine.run().expect("run");
+        engine.digest().value()
+    };
+    // What others had added is theirs.
+    let sum = Arc::new(AtomicU64::new(7));
+    assert_eq!(run(Some(Arc::clone(&sum))), run(None));
+    let told = sum.load(Ordering::Relaxed) - 7;
+    assert!((160_000_000..=200_000_000).contains(&told), "{told}");
 }

@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         jobs: 2,
         explain: None,
+        settings: Vec::new(),
     };
 
     // Results are plain rows; reports are made of rows only. The same plan gives the same bytes.

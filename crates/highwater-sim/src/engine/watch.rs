@@ -2,7 +2,10 @@
 //! happen without time passing.
 //!
 //! Looked at once in a while ([`Watch::is_due`] is two comparisons per event). A run without any
-//! event left is a deadlock and needs no watch.
+//! event left is a deadlock and needs no watch. On the way the virtual time that passed is told to whoever shows it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::StuckTask;
 use super::state::State;
@@ -14,6 +17,9 @@ const HUNG_AFTER_NS: u64 = 600_000_000_000;
 /// Events at one time that are no longer a coincidence.
 const EVENTS_AT_ONCE_MAX: u64 = 1 << 24;
 
+/// Events between two times of telling how far virtual time is: some milliseconds of real time.
+const EVENTS_TO_TELL: u64 = 1 << 15;
+
 /// What a watch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
@@ -24,10 +30,15 @@ pub(crate) enum Finding {
 }
 
 /// When to look, and what was seen last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watch {
     look_at_ns: u64,
+    /// The earlier of the two below.
+    due_at_event: u64,
     look_at_event: u64,
+    tell_at_event: u64,
+    /// Who adds up virtual time, and what it was told.
+    told: Option<(Arc<AtomicU64>, u64)>,
     looked_ns: u64,
     /// Time and programs at the last look at programs.
     looked_at_programs_ns: u64,
@@ -48,7 +59,10 @@ impl Watch {
     pub(crate) fn new() -> Self {
         Watch {
             look_at_ns: HUNG_AFTER_NS,
+            due_at_event: EVENTS_AT_ONCE_MAX,
             look_at_event: EVENTS_AT_ONCE_MAX,
+            tell_at_event: u64::MAX,
+            told: None,
             looked_ns: 0,
             looked_at_programs_ns: 0,
             programs: Progress::default(),
@@ -58,7 +72,14 @@ impl Watch {
 
     #[inline(always)]
     pub(crate) fn is_due(&self, now_ns: u64, nr_events: u64) -> bool {
-        now_ns >= self.look_at_ns || nr_events >= self.look_at_event
+        now_ns >= self.look_at_ns || nr_events >= self.due_at_event
+    }
+
+    /// From now on, adds virtual time that passes to a sum.
+    pub(super) fn tell(&mut self, sum: Arc<AtomicU64>, now_ns: u64) {
+        self.told = Some((sum, now_ns));
+        self.tell_at_event = 0;
+        self.due_at_event = 0;
     }
 }
 
@@ -67,6 +88,13 @@ impl State {
     #[cold]
     #[inline(never)]
     pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
+        if self.nr_events >= self.watch.tell_at_event {
+            if let Some((sum, told_ns)) = &mut self.watch.told {
+                sum.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);
+                *told_ns = now_ns;
+            }
+            self.watch.tell_at_event = self.nr_events + EVENTS_TO_TELL;
+        }
         if self.nr_events >= self.watch.look_at_event {
             if now_ns == self.watch.looked_ns {
                 let finding = Finding::Livelock { nr_events: EVENTS_AT_ONCE_MAX };
@@ -75,6 +103,7 @@ impl State {
             self.watch.look_at_event = self.nr_events + EVENTS_AT_ONCE_MAX;
             self.watch.looked_ns = now_ns;
         }
+        self.watch.due_at_event = self.watch.look_at_event.min(self.watch.tell_at_event);
         if now_ns >= self.watch.look_at_ns {
             let programs = self.progress();
             if !programs.any_goes_on && programs == self.watch.programs {

@@ -1,18 +1,17 @@
 //! `highwater compare` and `highwater run`: resolve names, run the cells, print tables.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use highwater_report::render::Format;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs, SetArgs};
-use super::{CliError, Outcome, complain, print, report};
-use crate::experiment::{self, Experiment, HostKind, Progress, RunPlan};
+use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::{CliError, Outcome, print, report};
+use crate::experiment::{self, Experiment, HostKind, RunPlan};
 use crate::input::InputError;
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
@@ -232,9 +231,9 @@ fn finish(
     // Before hours are spent on what cannot be kept.
     let store = out.map(Out::create).transpose()?;
     let is_keeping = exit_on_interrupt()?;
-    let bar = Bar::new();
+    let bar = Bar::start(plan);
     let mut document = experiment::run(plan, &bar, &NEVER)?;
-    bar.0.finish_and_clear();
+    bar.finish();
     document.command_line = command_line();
     if histograms {
         // Before what the study is about, which is read last.
@@ -291,42 +290,4 @@ pub(super) fn command_line() -> Vec<String> {
         }
     }
     words
-}
-
-/// A run that is not kept yet loses nothing by ending at once.
-pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
-
-/// Ends the process when the user asks to, at once; but not while results are being kept, which the caller says
-/// by setting what is returned: files are whole or not there.
-pub(super) fn exit_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
-    let is_keeping = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&is_keeping);
-    ctrlc::set_handler(move || {
-        if !seen.load(Ordering::Relaxed) {
-            complain("interrupted");
-            std::process::exit(130);
-        }
-    })
-    .map_err(|error| CliError::new(format!("cannot watch for interrupts: {error}")))?;
-    Ok(is_keeping)
-}
-
-/// Progress on stderr, if that is a terminal.
-pub(super) struct Bar(pub(super) ProgressBar);
-
-impl Bar {
-    pub(super) fn new() -> Bar {
-        let bar = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left") {
-            bar.set_style(style);
-        }
-        Bar(bar)
-    }
-}
-
-impl Progress for Bar {
-    fn cell_done(&self, done: usize, total: usize) {
-        self.0.set_length(total as u64);
-        self.0.set_position(done as u64);
-    }
 }

@@ -9,6 +9,7 @@ use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{Store, StoreError, write_atomically};
 
 use super::args::{CompareArgs, ExplainArgs, HostArg};
+use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::{CliError, Outcome, compare, print};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
@@ -79,10 +80,10 @@ fn iterations(args: &ExplainArgs) -> u32 {
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
     plan.explain = Some(args.worst);
-    compare::exit_on_interrupt()?;
-    let bar = compare::Bar::new();
-    let explanation = explain::explain(&plan, compare::command_line(), &bar, &compare::NEVER)?;
-    bar.0.finish_and_clear();
+    exit_on_interrupt()?;
+    let bar = Bar::start(&plan);
+    let explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
+    bar.finish();
     Ok(explanation)
 }
 

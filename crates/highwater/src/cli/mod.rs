@@ -9,6 +9,7 @@ mod compare;
 mod explain;
 mod list;
 mod proc;
+mod progress;
 mod replay;
 mod report;
 mod show;

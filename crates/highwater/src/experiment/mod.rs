@@ -12,8 +12,10 @@
 
 mod file;
 mod runner;
+mod work;
 
 pub use file::{Experiment, NativeShape, PolicyEntry, embedded, embedded_text};
 pub use runner::{Progress, RunPlan, run, run_explained};
+pub use work::Work;
 
 pub use crate::workload::HostKind;

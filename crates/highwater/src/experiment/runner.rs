@@ -1,7 +1,7 @@
 //! Runs the cells of an experiment on host threads and puts the results together in plan order.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use highwater_core::config::Policy;
@@ -41,6 +41,11 @@ type Cell<'a> = Unit<'a>;
 pub trait Progress: Sync {
     /// `done` of `total` units are finished.
     fn cell_done(&self, done: usize, total: usize);
+
+    /// Where simulations add virtual time as it passes; none: nobody watches.
+    fn clock(&self) -> Option<&Arc<AtomicU64>> {
+        None
+    }
 }
 
 /// Runs everything.
@@ -94,7 +99,7 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
         for seed in seeds(plan) {
             for (policy, _) in &plan.policies {
                 let (host, explain) = (plan.host, plan.explain);
-                cells.push(Unit { machine, policy, seed, host, part: 0, explain });
+                cells.push(Unit { host, explain, ..Unit::of(machine, policy, seed) });
             }
         }
     }
@@ -128,7 +133,8 @@ fn run_cells(
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result = plan.experiment.job.run(&Unit { part, ..cells[cell] });
+            let result =
+                plan.experiment.job.run(&Unit { part, clock: progress.clock(), ..cells[cell] });
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = slots[index].lock() {
                 *slot = Some(result);

@@ -8,12 +8,14 @@
 //! | until nothing is left to run | [`run_to_end`] |
 //! | everything ends what it is doing; every frame is where it belongs | [`settle_and_audit`] |
 
+use std::sync::Arc;
+
 use highwater_core::Kernel;
 use highwater_core::host::{CpuId, Cx, HZ, Host};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_results::Times;
 use highwater_results::explain::ExplainedRun;
-use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
+use highwater_sim::engine::{JoinHandle, Placement, Sim, TaskTimes};
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
@@ -53,8 +55,16 @@ pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunErr
     let name = &unit.machine.name;
     let machine = SimMachine::boot(config)
         .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
-    ledger::open(machine.sim(), unit.explain);
+    watch(machine.sim(), unit);
     Ok(machine)
+}
+
+/// Opens the ledger if time is to be booked, and tells virtual time to whoever looks.
+pub fn watch(sim: &Sim, unit: &Unit<'_>) {
+    ledger::open(sim, unit.explain);
+    if let Some(clock) = unit.clock {
+        sim.tell_time(Arc::clone(clock));
+    }
 }
 
 /// Runs until no task of a program is left.

@@ -33,6 +33,7 @@ pub mod unmap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use highwater_core::config::Policy;
 use highwater_results::{Definition, Metric, Section};
@@ -86,6 +87,16 @@ pub struct Unit<'a> {
     pub part: usize,
     /// Book the time of operations by cause; how many of the slowest to keep.
     pub explain: Option<usize>,
+    /// Where to add virtual time as it passes, for whoever watches.
+    pub clock: Option<&'a Arc<AtomicU64>>,
+}
+
+impl<'a> Unit<'a> {
+    /// The first unit of a cell in virtual time, no time booked.
+    pub const fn of(machine: &'a MachineFile, policy: &'a Policy, seed: u64) -> Unit<'a> {
+        let host = HostKind::Sim;
+        Unit { machine, policy, seed, host, part: 0, explain: None, clock: None }
+    }
 }
 
 /// A benchmark. The type itself is only a name for it: all that differs between two runs are parameters.
@@ -115,6 +126,12 @@ pub trait Workload: 'static {
         1
     }
 
+    /// Seconds that a unit on the simulated machine takes of a processor, to half or double: what a user is told before
+    /// a run, nothing else. None: nobody knows.
+    fn seconds(_: &Self::Params, _: &MachineFile, _part: usize) -> Option<f64> {
+        None
+    }
+
     /// Runs one unit.
     ///
     /// # Errors
@@ -140,6 +157,8 @@ pub trait Job: fmt::Debug + Send + Sync {
     fn cpus_needed(&self) -> usize;
     /// See [`Workload::units`].
     fn units(&self, machine: &MachineFile) -> usize;
+    /// See [`Workload::seconds`].
+    fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64>;
     /// Runs one unit.
     ///
     /// # Errors
@@ -182,6 +201,10 @@ impl<W: Workload> Job for Bound<W> {
 
     fn units(&self, machine: &MachineFile) -> usize {
         W::units(&self.params, machine)
+    }
+
+    fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64> {
+        W::seconds(&self.params, machine, part)
     }
 
     fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError> {

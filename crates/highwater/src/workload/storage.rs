@@ -83,7 +83,6 @@ mod tests {
 
     use super::*;
     use crate::machine_file::MachineFile;
-    use crate::workload::HostKind;
 
     const NODE: &str = "[[node]]\nmemory = \"48M\"\ncpus = \"0\"\n";
     const DISKS: &str = "[[disk]]\nname = \"slow\"\nmodel = \"hdd\"\nsize = \"32M\"\nsource = \"test\"\n\
@@ -92,9 +91,7 @@ mod tests {
     fn storage(rest: &str, file_pages: u64, swap_pages: u64) -> Result<Storage, RunError> {
         let machine = MachineFile::parse("m.toml", &format!("{NODE}{rest}")).unwrap();
         let policy = preset("6.1").unwrap();
-        let host = HostKind::Sim;
-        let unit =
-            Unit { machine: &machine, policy: &policy, seed: 1, host, part: 0, explain: None };
+        let unit = Unit::of(&machine, &policy, 1);
         Storage::of(&unit, file_pages, swap_pages, "a test")
     }
 

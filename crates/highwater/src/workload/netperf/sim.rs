@@ -12,7 +12,7 @@ use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::rng::Stream;
 use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 
-use super::super::harness::audit;
+use super::super::harness::{audit, watch};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::{Netperf, NetperfParams, hottest, throughput};
@@ -35,7 +35,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
     let memory = boot(&*host, machine, unit.policy)
         .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
     let memory = Rc::new(memory);
-    ledger::open(&sim, unit.explain);
+    watch(&sim, unit);
     let before = snapshot(&memory);
 
     let plan = Rc::new(params.plan());

@@ -116,6 +116,14 @@ impl Workload for Stutterp {
         params.ladder_on(machine.machine.nr_cpus()).len()
     }
 
+    /// Workers keep reclaim busy, more of them the more memory there is; measured with 256 MiB and 1 GiB.
+    fn seconds(params: &StutterpParams, machine: &MachineFile, part: usize) -> Option<f64> {
+        let workers = *params.ladder_on(machine.machine.nr_cpus()).get(part)?;
+        let gib = machine.machine.managed_pages() as f64 / f64::from(1 << 18);
+        let per_second = 0.03 + 0.018 * f64::from(workers);
+        Some((params.seconds + params.warm_up) * per_second * gib.sqrt())
+    }
+
     /// Runs one step of a cell.
     fn run(params: &StutterpParams, unit: &Unit<'_>) -> Result<Outcome, RunError> {
         match params.ladder_on(unit.machine.machine.nr_cpus()).get(unit.part) {

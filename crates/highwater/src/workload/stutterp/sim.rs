@@ -329,7 +329,7 @@ mod tests {
 
     use super::*;
     use crate::machine_file::MachineFile;
-    use crate::workload::{Bytes, HostKind};
+    use crate::workload::Bytes;
 
     const MACHINE: &str = r#"
         name = "tiny"
@@ -342,9 +342,7 @@ mod tests {
     fn a_worker_that_fails_fails_the_run_and_the_others_end() {
         let machine = MachineFile::parse("tiny.toml", MACHINE).unwrap();
         let policy = preset("events-5.16").unwrap();
-        let host = HostKind::Sim;
-        let unit =
-            Unit { machine: &machine, policy: &policy, seed: 1, host, part: 0, explain: None };
+        let unit = Unit::of(&machine, &policy, 1);
         let params = StutterpParams {
             ladder: vec![4],
             seconds: 2.0,

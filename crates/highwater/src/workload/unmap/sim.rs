@@ -114,7 +114,6 @@ mod tests {
 
     use super::*;
     use crate::machine_file::MachineFile;
-    use crate::workload::HostKind;
 
     /// Reads of the second part take as long as the disk that the machine's file names lets them.
     #[test]
@@ -126,9 +125,7 @@ mod tests {
             );
             let machine = MachineFile::parse("m.toml", &text).unwrap();
             let policy = preset("set-referenced").unwrap();
-            let host = HostKind::Sim;
-            let unit =
-                Unit { machine: &machine, policy: &policy, seed: 1, host, part: 0, explain: None };
+            let unit = Unit::of(&machine, &policy, 1);
             let params = UnmapParams { processes: vec![1], rounds: 1, ..UnmapParams::default() };
             let outcome = run(&unit, &params).unwrap();
             assert_eq!(outcome.notes, Vec::<String>::new());

@@ -1,0 +1,106 @@
+//! What a plan is going to take: told before it begins.
+
+use std::fmt;
+
+use super::RunPlan;
+use crate::workload::HostKind;
+
+/// Host memory of a simulated page frame that is in use, bytes: what the book's page on performance measures, rounded
+/// up.
+const BYTES_PER_FRAME: u64 = 56;
+
+/// How much work a plan is. Prints as one line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Machines, policies, seeds of each.
+    pub shape: [usize; 3],
+    /// Units of work, over all runs.
+    pub nr_units: usize,
+    /// How many of them at a time.
+    pub jobs: usize,
+    /// Real time, to half or double; none: nobody knows.
+    pub seconds: Option<f64>,
+    /// Memory of those that run at a time; none: real memory, as large as the machine.
+    pub bytes: Option<u64>,
+}
+
+impl RunPlan {
+    /// How much work this is.
+    pub fn work(&self) -> Work {
+        let job = &self.experiment.job;
+        let per_machine = self.policies.len() * self.experiment.iterations as usize;
+        let (mut nr_units, mut seconds, mut largest) = (0, Some(0.0), 0);
+        for machine in &self.machines {
+            let parts = job.units(machine);
+            nr_units += parts * per_machine;
+            for part in 0..parts {
+                let of_part = job.seconds(machine, part).map(|s| s * per_machine as f64);
+                seconds = seconds.zip(of_part).map(|(sum, more)| sum + more);
+            }
+            largest = largest.max(machine.machine.end_pfn() * BYTES_PER_FRAME);
+        }
+        let is_simulated = self.host == HostKind::Sim;
+        let jobs = if is_simulated { self.jobs.max(1).min(nr_units.max(1)) } else { 1 };
+        Work {
+            shape: [self.machines.len(), self.policies.len(), self.experiment.iterations as usize],
+            nr_units,
+            jobs,
+            seconds: seconds.filter(|_| is_simulated).map(|s| s / jobs as f64),
+            bytes: is_simulated.then(|| largest.saturating_mul(jobs as u64)),
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: usize, one: &str, more: &str| match n {
+            1 => format!("1 {one}"),
+            n => format!("{n} {more}"),
+        };
+        let nr_runs: usize = self.shape.iter().product();
+        write!(f, "{} (", count(nr_runs, "run", "runs"))?;
+        let [machines, policies, seeds] = self.shape;
+        write!(f, "{}, ", count(machines, "machine", "machines"))?;
+        write!(f, "{}, ", count(policies, "policy", "policies"))?;
+        write!(f, "{})", count(seeds, "seed", "seeds"))?;
+        if self.nr_units != nr_runs {
+            write!(f, " of {} steps in all", self.nr_units)?;
+        }
+        if self.jobs > 1 {
+            write!(f, ", {} at a time", self.jobs)?;
+        }
+        match self.seconds {
+            Some(s) if s < 2.0 => write!(f, "; seconds")?,
+            Some(s) if s < 90.0 => write!(f, "; about {s:.0} s")?,
+            Some(s) if s < 5400.0 => write!(f, "; about {:.0} min", s / 60.0)?,
+            Some(s) => write!(f, "; about {:.1} h", s / 3600.0)?,
+            None => {}
+        }
+        match self.bytes {
+            Some(bytes) => write!(f, ", up to {} MiB", bytes.div_ceil(1 << 20)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_one_line() {
+        let work = Work {
+            shape: [1, 2, 3],
+            nr_units: 6,
+            jobs: 2,
+            seconds: Some(12.4),
+            bytes: Some(5 << 20),
+        };
+        let text = "6 runs (1 machine, 2 policies, 3 seeds), 2 at a time; about 12 s, up to 5 MiB";
+        assert_eq!(work.to_string(), text);
+        let native = Work { shape: [1; 3], nr_units: 6, jobs: 1, seconds: None, bytes: None };
+        assert_eq!(native.to_string(), "1 run (1 machine, 1 policy, 1 seed) of 6 steps in all");
+        let long = |seconds| Work { seconds: Some(seconds), ..work }.to_string();
+        assert!(long(0.3).contains("; seconds,") && long(7200.0).contains("; about 2.0 h,"));
+    }
+}
