@@ -11,6 +11,7 @@
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
+//! two Documents --against-> one of the runs that they have in common
 //! Explanation --explain-> why operations were slow: trees, tables, folded stacks
 //! ```
 //!
@@ -33,6 +34,7 @@
 //! compared. Rules and their numbers are those of the book: rules/statistics and
 //! rules/mmtests-tables, in three [`Style`]s.
 
+pub mod against;
 pub mod beside;
 pub mod by_seed;
 pub mod compare;
@@ -55,6 +57,7 @@ pub mod style;
 pub mod table;
 pub mod verdict;
 pub mod vmstat;
+pub mod worse;
 
 pub use compare::{Options, RowSet, comparison};
 pub use render::{Format, Render};

@@ -99,16 +99,16 @@ fn told(
 }
 
 /// A change of one operation's mean.
-struct Change {
-    operation: String,
-    before: f64,
-    after: f64,
+pub(crate) struct Change {
+    pub(crate) operation: String,
+    pub(crate) before: f64,
+    pub(crate) after: f64,
     /// In percent, positive is better.
-    interval: Option<(f64, f64)>,
+    pub(crate) interval: Option<(f64, f64)>,
 }
 
 impl Change {
-    fn matters(&self) -> bool {
+    pub(crate) fn matters(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
@@ -122,7 +122,7 @@ impl Change {
     }
 }
 
-fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u32) -> Vec<Change> {
+pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u32) -> Vec<Change> {
     let rules = Rules::of(metric, Style::default());
     let runs = [baseline, run];
     let operations = operations(metric, &runs);

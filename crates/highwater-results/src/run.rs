@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Counters, Histogram, MachineFigures, Metric, Sample, Section};
+use crate::{Better, Counters, Histogram, MachineFigures, Metric, Sample, Section};
 
 /// Value of [`Document::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "highwater.compare/2";
@@ -193,6 +193,18 @@ impl Document {
         groups
     }
 
+    /// The slowest operation of all runs: the largest sample of the first metric, if less of it is better. Of several as
+    /// slow the first.
+    pub fn slowest(&self) -> Option<(&Run, &Sample)> {
+        let metric = self.metrics.first().filter(|metric| metric.better == Better::Lower)?;
+        let of_metric = |sample: &Sample| {
+            metric.operations.is_empty() || metric.operations.contains(&sample.operation)
+        };
+        let all = self.runs.iter().flat_map(|run| run.samples.iter().map(move |s| (run, s)));
+        let of_metric = all.filter(|(_, sample)| of_metric(sample));
+        of_metric.reduce(|a, b| if b.1.value > a.1.value { b } else { a })
+    }
+
     /// Checks what the types cannot: schema, unique labels, finite samples.
     pub fn validate(&self) -> Result<(), DocumentError> {
         if self.schema != SCHEMA {
@@ -310,7 +322,7 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Better, TableKind};
+    use crate::TableKind;
     use proptest::prelude::*;
 
     fn document() -> Document {
@@ -384,6 +396,19 @@ mod tests {
         assert_eq!(sum.counters.get("pgfault"), 1 << 61);
         assert_eq!(sum.histograms.len(), 1);
         assert_eq!(sum.operations(), ["mmap-4", "mmap-7"]);
+    }
+
+    #[test]
+    fn the_slowest_operation_is_found_in_any_run() {
+        let mut document = document();
+        document.runs[1].push("mmap-7", 0, 9, 23.0);
+        document.runs[1].push("mmap-7", 0, 10, 23.0);
+        let (run, sample) = document.slowest().unwrap();
+        assert_eq!((run.label.as_str(), sample.seed), ("6.1-after", 9));
+        document.metrics[0].operations = vec!["mmap-4".into()];
+        assert_eq!(document.slowest().unwrap().1.value, 1.0 / 3.0);
+        document.metrics[0].better = Better::Higher;
+        assert!(document.slowest().is_none());
     }
 
     #[test]

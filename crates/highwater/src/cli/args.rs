@@ -129,6 +129,17 @@ pub struct CompareCommand {
     /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
+    #[command(flatten)]
+    /// When to fail.
+    pub fail: FailArgs,
+}
+
+/// When a comparison fails.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FailArgs {
+    /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance
+    #[arg(long, value_name = "PERCENT", value_parser = limit)]
+    pub fail_if_worse: Option<f64>,
 }
 
 /// What `highwater compare` runs.
@@ -223,6 +234,11 @@ pub struct RunArgs {
 pub struct ReportArgs {
     /// Directory that `compare --out` or `run --out` wrote
     pub dir: PathBuf,
+    /// Another one, to set beside it: the same runs after a change
+    pub against: Option<PathBuf>,
+    #[command(flatten)]
+    /// When to fail.
+    pub fail: FailArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -441,6 +457,13 @@ fn parse_seed(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     u64::from_str_radix(&digits[..digits.len().min(16)], 16).map_err(|_| wrong())
+}
+
+/// A change in percent, with or without the sign.
+fn limit(text: &str) -> Result<f64, String> {
+    let value: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a number".to_owned())?;
+    let ok = value.is_finite() && value >= 0.0;
+    ok.then_some(value).ok_or_else(|| "must not be negative".to_owned())
 }
 
 /// A share in percent.

@@ -8,7 +8,7 @@ use highwater_report::render::Format;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 
-use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs, SetArgs};
+use super::args::{CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::{CliError, Outcome, print, report};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
@@ -24,9 +24,9 @@ const DEFAULT_SEED: u64 = 1;
 
 /// Runs an experiment.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
-    let CompareCommand { plan: args, histograms } = args;
+    let CompareCommand { plan: args, histograms, fail } = args;
     let out = Out::new(args.out.as_deref(), args.force);
-    finish(&plan(registry, args)?, *histograms, out.as_ref(), args.format)
+    finish(&plan(registry, args)?, *histograms, fail, out.as_ref(), args.format)
 }
 
 /// What `compare` runs, with every name resolved.
@@ -72,7 +72,7 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     let (jobs, explain) = (1, None);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs, explain, settings };
     let out = Out::new(args.out.as_deref(), args.force);
-    finish(&plan, args.histograms, out.as_ref(), args.format)
+    finish(&plan, args.histograms, &FailArgs::default(), out.as_ref(), args.format)
 }
 
 /// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
@@ -220,6 +220,7 @@ fn policies(
 fn finish(
     plan: &RunPlan,
     histograms: bool,
+    fail: &FailArgs,
     out: Option<&Out<'_>>,
     format: Format,
 ) -> Result<Outcome, CliError> {
@@ -250,7 +251,7 @@ fn finish(
         let text = report::text(&document, Format::Terminal)?;
         store.write_text("report.txt", &text).map_err(failed)?;
     }
-    Ok(Outcome::Done)
+    Ok(report::judge(&document, fail))
 }
 
 /// Where results go.

@@ -10,7 +10,7 @@ use highwater_results::store::{Store, StoreError, write_atomically};
 
 use super::args::{CompareArgs, ExplainArgs, HostArg};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
-use super::{CliError, Outcome, compare, print};
+use super::{CliError, Outcome, compare, print, remark};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
 use crate::workload::Registry;
@@ -27,6 +27,13 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
             refuse_options(args, &[])?;
             let mut plan = source::repeat(registry, &document, path)?;
             plan.experiment.iterations = iterations(args);
+            // Unless several seeds were asked for, the one with something to explain.
+            if let (None, Some((run, slowest))) = (args.iterations, document.slowest()) {
+                plan.seed = slowest.seed;
+                let (operation, label, machine) = (&slowest.operation, &run.label, &run.machine);
+                let place = format!("{operation} under {label} on {machine}");
+                remark(&format!("seed {}: the slowest operation, {place}", slowest.seed));
+            }
             plan.jobs = args.jobs.map_or_else(compare::default_jobs, usize::from);
             measure(plan, args)?
         }

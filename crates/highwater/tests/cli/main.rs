@@ -1,5 +1,6 @@
 //! The command as a stranger runs it: its output, its exit status, its one line of complaint.
 
+mod against;
 mod bad_input;
 mod check;
 mod determinism;

@@ -1,0 +1,91 @@
+//! Two directories of results side by side, comparisons that fail, and the seed that is worth explaining.
+
+use std::fs;
+use std::path::Path;
+
+use super::{SMALL, highwater, stdout};
+
+/// A run of study 003 that is kept, its small machine's disk as it is told.
+fn kept(dir: &Path, more: &[&str]) -> String {
+    let dir = dir.to_str().unwrap().to_owned();
+    let compare = ["compare", "003", "--quick", "--machine", SMALL, "--out", &dir];
+    stdout(&[&compare[..], more].concat());
+    dir
+}
+
+#[test]
+fn two_runs_are_set_side_by_side_policy_by_policy() {
+    let temporary = tempfile::tempdir().unwrap();
+    let before = kept(&temporary.path().join("before"), &[]);
+    let after = kept(&temporary.path().join("after"), &["--set", "machine.disk.data.model=hdd"]);
+    let text = stdout(&["report", &before, &after]);
+    let (differs, rest) = text.split_once("\n\n").unwrap();
+    assert!(differs.starts_with("before and after differ in\n"), "{differs}");
+    assert!(differs.contains("small disk 0 model"), "{differs}");
+    assert!(rest.starts_with("Verdict: 003-unmap-accessed: after against before\n"), "{rest}");
+    for part in ["small, set-referenced", "remap on small, mark-accessed (milliseconds", "worse x"]
+    {
+        assert!(rest.contains(part), "{part}: {rest}");
+    }
+    assert!(!rest.contains("published"), "what was published compares policies: {rest}");
+
+    // A run against itself: nothing changed, nothing differs, nothing is worse.
+    let same = stdout(&["report", &before, &before, "--fail-if-worse", "0%"]);
+    assert!(same.starts_with("Verdict:") && same.contains("0 of"), "{same}");
+    let worse = highwater(&["report", &before, &after, "--fail-if-worse", "5%"]);
+    assert_eq!(worse.status.code(), Some(1));
+    let lines = String::from_utf8(worse.stderr).unwrap();
+    let line = "worse by more than 5%: remap remap on small, set-referenced: after: worse x";
+    assert!(lines.contains(line), "{lines}");
+    assert!(lines.lines().all(|line| line.starts_with("worse by more than 5%: ")), "{lines}");
+
+    let other = temporary.path().join("other");
+    let other = other.to_str().unwrap();
+    stdout(&["run", "netperf-tcp", "--mem", "64M", "--cpus", "2", "--out", other]);
+    let error = highwater(&["report", &before, other]);
+    assert_eq!(error.status.code(), Some(2));
+    let text = String::from_utf8(error.stderr).unwrap();
+    assert_eq!(text, "error: before ran unmap, other ran netperf-tcp: nothing to compare\n");
+}
+
+#[test]
+fn a_comparison_that_is_too_bad_fails_after_it_was_printed_and_kept() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("kept");
+    let dir = dir.to_str().unwrap();
+    let compare = ["compare", "003", "--quick", "--machine", SMALL, "--out", dir];
+    let failed = highwater(&[&compare[..], &["--fail-if-worse", "5"]].concat());
+    assert_eq!(failed.status.code(), Some(1));
+    assert_eq!(fs::read(format!("{dir}/report.txt")).unwrap(), failed.stdout);
+    let lines = String::from_utf8(failed.stderr).unwrap();
+    assert!(lines.contains("worse by more than 5%: aftermath refaulted on small"), "{lines}");
+    let allowed = highwater(&["report", dir, "--fail-if-worse", "1e300"]);
+    // Refaults from none are beyond every limit.
+    assert_eq!(allowed.status.code(), Some(1));
+    for wrong in ["-1", "much"] {
+        let option = format!("--fail-if-worse={wrong}");
+        assert_eq!(highwater(&["report", dir, &option]).status.code(), Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn the_seed_with_the_slowest_operation_is_explained() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = kept(&temporary.path().join("kept"), &[]);
+    let file = format!("{dir}/results.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // As if the second seed had had a bad day.
+    let samples = document["runs"][1]["samples"].as_array_mut().unwrap();
+    let sample =
+        samples.iter_mut().find(|s| s["seed"] == 2 && s["operation"] == "again-2").unwrap();
+    sample["values"][0] = 1e9.into();
+    fs::write(&file, document.to_string()).unwrap();
+    let output = highwater(&["explain", &dir, "--worst", "1"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "seed 2: the slowest operation, again-2 under 6.1-set-referenced on small\n";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("seed 2"));
+    let first = highwater(&["explain", &dir, "--worst", "1", "--iterations", "1"]);
+    assert!(String::from_utf8(first.stdout).unwrap().contains("seed 1"));
+}
