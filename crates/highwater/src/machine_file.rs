@@ -39,29 +39,15 @@ use highwater_sim::disk::DiskSpec;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::size::{parse_ranges, parse_size};
 use crate::input::{Catalogue, InputError, Source, one_line};
 use disks::{Disks, RawDisk, RawSwap};
 
 /// The machines that come with the program.
-const CATALOGUE: Catalogue = Catalogue {
-    what: "machine",
-    option: "--machine",
-    folder: "machines",
-    texts: &[
-        ("big-core", include_str!("../../../machines/big-core.toml")),
-        ("captured-vm", include_str!("../../../machines/captured-vm.toml")),
-        ("laptop", include_str!("../../../machines/laptop.toml")),
-        ("little-core", include_str!("../../../machines/little-core.toml")),
-        ("netperf-1-socket", include_str!("../../../machines/netperf-1-socket.toml")),
-        ("netperf-2-socket", include_str!("../../../machines/netperf-2-socket.toml")),
-        ("small-vm", include_str!("../../../machines/small-vm.toml")),
-        ("stutterp-1g", include_str!("../../../machines/stutterp-1g.toml")),
-        ("stutterp-256m", include_str!("../../../machines/stutterp-256m.toml")),
-        ("stutterp-8g", include_str!("../../../machines/stutterp-8g.toml")),
-    ],
-};
+const CATALOGUE: Catalogue =
+    Catalogue { what: "machine", option: "--machine", folder: "machines", texts: texts::MACHINES };
 
 /// Most memory that a machine here may reach up to: a descriptor takes 16 bytes per page.
 const BYTES_MAX: u64 = 1 << 40;
@@ -78,13 +64,6 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
 
 /// The cost table of machines that name none.
 const GENERIC_COSTS: &str = "server-3ghz";
-
-/// Cost tables that machines name.
-const COSTS: &[(&str, &str)] = &[
-    ("little-core", include_str!("../../../machines/costs/little-core.toml")),
-    ("qemu-tcg", include_str!("../../../machines/costs/qemu-tcg.toml")),
-    ("server-3ghz", include_str!("../../../machines/costs/server-3ghz.toml")),
-];
 
 /// A machine with what belongs to its simulation.
 #[derive(Clone, Debug, PartialEq)]
@@ -316,9 +295,9 @@ impl Raw {
         let mut tables = toml::Table::new();
         if let Some(costs) = &self.costs {
             let name = costs.get_ref();
-            let known = COSTS.iter().find(|(known, _)| known == name);
+            let known = texts::COSTS.iter().find(|(known, _)| known == name);
             let (_, table) = known.ok_or_else(|| {
-                let known: Vec<&str> = COSTS.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = texts::COSTS.iter().map(|(name, _)| *name).collect();
                 place.at(costs.span(), "costs", unknown("cost table", name, &known))
             })?;
             tables = toml::from_str(table).map_err(|error| {
@@ -367,7 +346,8 @@ fn default_simulation(nr_nodes: usize) -> toml::Table {
         ("sockets", figure("count", nr_nodes)),
     ];
     // The table that comes with the program parses: a test reads every machine.
-    let generic = COSTS.iter().find(|(name, _)| *name == GENERIC_COSTS).map_or("", |(_, t)| *t);
+    let generic =
+        texts::COSTS.iter().find(|(name, _)| *name == GENERIC_COSTS).map_or("", |(_, t)| *t);
     let mut tables: toml::Table = toml::from_str(generic).unwrap_or_default();
     let cache = cache.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     tables.insert("cache".to_owned(), toml::Value::Table(cache));

@@ -17,20 +17,13 @@ use std::path::Path;
 use highwater_core::config::{PRESETS, Policy, PolicyError, Value as Setting, preset};
 use toml::{Table, Value};
 
+use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source};
 
 /// Policies that come with the program, beside the presets.
-const CATALOGUE: Catalogue = Catalogue {
-    what: "policy",
-    option: "--policy",
-    folder: "policies",
-    texts: &[
-        ("5.18-capped", include_str!("../../../policies/5.18-capped.toml")),
-        ("6.1-clock", include_str!("../../../policies/6.1-clock.toml")),
-        ("6.1-no-boost", include_str!("../../../policies/6.1-no-boost.toml")),
-    ],
-};
+const CATALOGUE: Catalogue =
+    Catalogue { what: "policy", option: "--policy", folder: "policies", texts: texts::POLICIES };
 
 /// The policy of a name or a file.
 ///

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source, one_line};
 use crate::workload::{Bytes, Entry, Job, JobError, Registry};
@@ -16,11 +17,7 @@ const CATALOGUE: Catalogue = Catalogue {
     what: "experiment",
     option: "experiment",
     folder: "experiments",
-    texts: &[
-        ("001-reclaim-throttle", include_str!("../../../../experiments/001-reclaim-throttle.toml")),
-        ("002-pcp-high-order", include_str!("../../../../experiments/002-pcp-high-order.toml")),
-        ("003-unmap-accessed", include_str!("../../../../experiments/003-unmap-accessed.toml")),
-    ],
+    texts: texts::EXPERIMENTS,
 };
 
 /// Versions of an experiment that a file may have besides its own.

@@ -29,7 +29,7 @@ impl RunPlan {
     pub fn work(&self) -> Work {
         let job = &self.experiment.job;
         let per_machine = self.policies.len() * self.experiment.iterations as usize;
-        let (mut nr_units, mut seconds, mut largest) = (0, Some(0.0), 0);
+        let (mut nr_units, mut seconds, mut largest) = (0, Some(0.0), 0u64);
         for machine in &self.machines {
             let parts = job.units(machine);
             nr_units += parts * per_machine;

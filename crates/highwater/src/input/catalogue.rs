@@ -8,6 +8,12 @@ use highwater_results::input;
 use super::InputError;
 use super::names::unknown;
 
+/// The texts that come with the program, by kind: the TOML files of the repository's folders, as the build script found
+/// them.
+pub(crate) mod texts {
+    include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
+}
+
 /// Texts of one kind that come with the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Catalogue {
