@@ -16,7 +16,7 @@ use crate::rules::Rules;
 use crate::stats::Sorted;
 use crate::stats::paired::{ChangeInterval, Paired, Robust, SeedPair};
 use crate::style::Style;
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 use crate::vmstat::{Figures, figure};
 
 /// The figures of [`samples`].
@@ -185,7 +185,7 @@ fn change_cells(change: Option<ChangeInterval>) -> [Cell; 2] {
     match change {
         None => [Cell::Missing, Cell::Missing],
         Some(change) => {
-            let point = Cell::text(percent_text(Some(change.point)));
+            let point = Cell::percent(change.point);
             let limits =
                 change.limits.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high });
             [point, limits]

@@ -16,7 +16,7 @@ use crate::significance::t_test;
 use crate::stats::bootstrap::{Bootstrap, Interval};
 use crate::stats::{Sorted, mann_whitney};
 use crate::style::Style;
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 
 /// Heading of the intervals.
 const INTERVAL: &str = "95% interval";
@@ -71,16 +71,16 @@ fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
         .map(|(a, b)| percent::change(rules.better, a, b));
     let ranks = mann_whitney::test(baseline.best_first(), run.best_first());
     let pairs_better = ranks.map(|ranks| match rules.better {
-        Better::Higher => 100.0 * ranks.share,
-        Better::Lower => 100.0 - 100.0 * ranks.share,
+        Better::Higher => ranks.share,
+        Better::Lower => 1.0 - ranks.share,
     });
-    let or_missing = |text: Option<String>| text.map_or(Cell::Missing, Cell::text);
+    let probability = |value| Cell::Probability { value };
     let enough = baseline.len() > 1 && run.len() > 1;
     vec![
-        or_missing(change.map(|change| percent_text(Some(change)))),
-        or_missing(enough.then(|| probability(t_test(rules, baseline, run).p))),
-        or_missing(ranks.map(|ranks| probability(ranks.p))),
-        or_missing(pairs_better.map(|share| format!("{share:.0}%"))),
+        change.map_or(Cell::Missing, Cell::percent),
+        enough.then(|| t_test(rules, baseline, run).p).map_or(Cell::Missing, probability),
+        ranks.map_or(Cell::Missing, |ranks| probability(ranks.p)),
+        pairs_better.map_or(Cell::Missing, |share| Cell::share(share, 1.0, 0)),
     ]
 }
 
@@ -116,10 +116,6 @@ fn seeds_better(rules: &Rules, operation: &str, baseline: &BySeed<'_>, run: &ByS
     }
     let nr_better = changes.iter().filter(|&&change| change > 0.0).count();
     Cell::text(format!("{nr_better}/{}", changes.len()))
-}
-
-fn probability(p: f64) -> String {
-    if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use highwater_results::{Metric, PublishedTable, Run, published::PublishedRow};
 
 use crate::published::{Pairing, our_value};
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 
 /// Published changes below this are no changes; ours must stay within twice this then.
 pub const EQUAL_PERCENT: f64 = 10.0;
@@ -110,7 +110,7 @@ fn half((before, after): (Option<f64>, Option<f64>)) -> [Cell; 3] {
     let number =
         |value: Option<f64>| value.map_or(Cell::Missing, |value| Cell::number(value, DECIMALS));
     let change = before.zip(after).and_then(|(a, b)| crate::percent::growth(a, b));
-    let change = change.map_or(Cell::Missing, |change| Cell::text(percent_text(Some(change))));
+    let change = change.map_or(Cell::Missing, Cell::percent);
     [number(before), number(after), change]
 }
 

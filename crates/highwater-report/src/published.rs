@@ -12,7 +12,7 @@ use crate::percent;
 use crate::rules::Rules;
 use crate::stats::Sorted;
 use crate::style::Style;
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 use crate::vmstat;
 
 /// A run of ours and the published column that it stands for.
@@ -94,9 +94,7 @@ struct Changes {
 impl Changes {
     fn cells(&self) -> Vec<Cell> {
         let yes_no = |answer: bool| Cell::text(if answer { "yes" } else { "no" });
-        let change = |percent: Option<f64>| {
-            percent.map_or(Cell::Missing, |value| Cell::text(percent_text(Some(value))))
-        };
+        let change = |percent: Option<f64>| percent.map_or(Cell::Missing, Cell::percent);
         vec![
             change(self.ours),
             change(self.published),

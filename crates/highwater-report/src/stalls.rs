@@ -72,8 +72,8 @@ impl Delays {
         let mean_ms = self.total_us as f64 / 1e3 / self.nr_events.max(1) as f64;
         [
             Cell::number(self.nr_events as f64, 0),
-            Cell::text(format!("{:.2}%", self.percent(self.nr_at_once))),
-            Cell::text(format!("{:.2}%", self.percent(self.nr_full))),
+            Cell::percent(self.percent(self.nr_at_once)),
+            Cell::percent(self.percent(self.nr_full)),
             Cell::number(mean_ms, 2),
         ]
     }

@@ -51,6 +51,19 @@ pub enum Cell {
         #[serde(skip)]
         decimals: u8,
     },
+    /// A percentage: a change, positive is better or more; or a share.
+    Percent {
+        /// The value; not a number where there is none.
+        value: f64,
+        /// Digits after the decimal point.
+        #[serde(skip)]
+        decimals: u8,
+    },
+    /// A probability: `0.0213`, `<0.0001`.
+    Probability {
+        /// The value.
+        value: f64,
+    },
     /// A whole percentage: `98%`.
     WholePercent {
         /// The value.
@@ -115,6 +128,8 @@ pub enum Suffix {
     Ratio,
 }
 
+/// Probabilities below this are printed as being below it.
+const SMALLEST_PROBABILITY: f64 = 0.0001;
 /// Width of ` (0.00%) (+0.00s)`, the narrowest suffix of a ratio.
 pub(crate) const RATIO_SUFFIX_WIDTH: usize = 17;
 
@@ -140,6 +155,16 @@ impl Cell {
         Cell::Number { value, decimals }
     }
 
+    /// A change in percent.
+    pub fn percent(value: f64) -> Cell {
+        Cell::Percent { value, decimals: 2 }
+    }
+
+    /// What part is of a whole, in percent of so many decimals.
+    pub fn share(part: f64, whole: f64, decimals: u8) -> Cell {
+        Cell::Percent { value: 100.0 * part / whole, decimals }
+    }
+
     /// True for a missing cell and for a plain zero.
     fn is_nothing(&self) -> bool {
         match self {
@@ -157,6 +182,11 @@ impl Cell {
             Cell::Number { value, decimals }
             | Cell::Change { value, decimals, .. }
             | Cell::Ratio { value, decimals, .. } => format!("{value:.*}", usize::from(*decimals)),
+            Cell::Percent { value, decimals } => format!("{value:.*}%", usize::from(*decimals)),
+            Cell::Probability { value } if *value < SMALLEST_PROBABILITY => {
+                format!("<{SMALLEST_PROBABILITY}")
+            }
+            Cell::Probability { value } => format!("{value:.4}"),
             Cell::WholePercent { value } => format!("{value}%"),
             Cell::Interval { low, high } => format!("{low:.2} .. {high:.2}"),
         }

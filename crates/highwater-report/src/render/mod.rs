@@ -1,7 +1,8 @@
 //! Tables to text: one file per format behind one trait.
 //!
 //! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte.
-//! * [`csv`](mod@csv): one line per row, numbers in full.
+//! * [`csv`](mod@csv): one tidy table, a cell a line, numbers in full.
+//! * [`observations`](mod@observations): what a document measured as CSV, an observation a line.
 //! * [`markdown`](mod@markdown): tables for a changelog or an issue.
 //! * [`json`](mod@json): tables as data, or a whole document with its derived tables.
 
@@ -14,6 +15,7 @@ use crate::table::Table;
 pub mod csv;
 pub mod json;
 pub mod markdown;
+pub mod observations;
 pub mod terminal;
 
 /// An output format.
@@ -120,6 +122,8 @@ pub(crate) mod tests {
         table.push(&["I", ""], vec![Cell::Interval { low: -1.0, high: 2.0 }, Cell::text("yes")]);
         let ratio = Cell::Ratio { value: 0.5, decimals: 2, percent: 50.0, distance: -0.25 };
         table.push(&["R", ""], vec![Cell::Missing, ratio]);
+        let probability = Cell::Probability { value: 0.000_01 };
+        table.push(&["P", ""], vec![probability, Cell::share(2.0, 3.0, 0)]);
         table.notes.push("a note".into());
         table
     }

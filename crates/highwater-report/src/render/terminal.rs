@@ -131,6 +131,7 @@ Amean z             -                   0.50 (       -)
 N                 2.5                    98%
 I        -1.00 .. 2.00                    yes
 R                   -                   0.50 (50.00%) (-0.25s)
+P             <0.0001                    67%
 # a note
 ";
         assert_eq!(Terminal.table(&sample(mmtests())), expected);
@@ -146,6 +147,7 @@ Amean z                -              0.50 (-)
 N                    2.5                   98%
 I          -1.00 .. 2.00                   yes
 R                      -  0.50 (50.00% -0.25s)
+P                <0.0001                   67%
 # a note
 ";
         assert_eq!(Terminal.table(&sample(Layout::Fitted)), expected);

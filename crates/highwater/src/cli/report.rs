@@ -1,6 +1,6 @@
 //! `highwater report`: the tables of results that are there, as `compare` printed them.
 
-use highwater_report::render::{Format, json};
+use highwater_report::render::{Format, json, observations};
 use highwater_report::report;
 use highwater_results::Document;
 use highwater_results::store::read_document;
@@ -20,6 +20,7 @@ pub(super) fn text(document: &Document, format: Format) -> Result<String, CliErr
     let tables = report::tables(document).map_err(|error| CliError::new(error.to_string()))?;
     Ok(match format {
         Format::Json => json::document(document, &tables),
+        Format::Csv => observations::observations(document),
         _ => format.renderer().tables(&tables),
     })
 }

@@ -9,6 +9,7 @@ mod replay;
 mod report;
 mod show;
 mod stutterp;
+mod tables;
 mod trace_quality;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,90 @@
+//! What reports look like: as data, and on a page.
+
+use std::collections::BTreeSet;
+
+use super::{SMALL, stdout};
+
+/// The fields of CSV text without line breaks in its fields.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let fields = |line: &str| {
+        let (mut fields, mut is_quoted) = (vec![String::new()], false);
+        for letter in line.chars() {
+            match letter {
+                '"' => is_quoted = !is_quoted,
+                ',' if !is_quoted => fields.push(String::new()),
+                letter => fields.last_mut().unwrap().push(letter),
+            }
+        }
+        fields
+    };
+    text.lines().map(fields).collect()
+}
+
+#[test]
+fn observations_are_one_tidy_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    let run = ["compare", "003", "--quick", "--machine", SMALL, "--out", dir, "--format", "csv"];
+    let text = stdout(&run);
+    assert_eq!(stdout(&["report", dir, "--format", "csv"]), text);
+    let records = records(&text);
+    let header =
+        "experiment,host,machine,policy,label,seed,iteration,kind,metric,operation,unit,value";
+    assert_eq!(records[0].join(","), header);
+    let mut kinds = BTreeSet::new();
+    for record in &records[1..] {
+        assert_eq!(record.len(), 12, "{record:?}");
+        assert!(record.iter().all(|field| !field.is_empty()), "{record:?}");
+        record[5].parse::<u64>().expect("a seed");
+        record[6].parse::<u32>().expect("an iteration");
+        assert!(record[11].parse::<f64>().expect("a value").is_finite(), "{record:?}");
+        kinds.insert(record[7].as_str());
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["counter", "sample", "time"]);
+    // A seed has the same number in samples, times and counters.
+    let of_seeds: BTreeSet<(&str, &str)> =
+        records[1..].iter().map(|record| (&*record[5], &*record[6])).collect();
+    assert_eq!(of_seeds.into_iter().collect::<Vec<_>>(), [("1", "0"), ("2", "1")]);
+    let of = |operation: &str| records.iter().find(|record| record[9] == operation).unwrap();
+    assert_eq!(of("again-1")[8..11], ["unmap", "again-1", "microseconds"]);
+    assert_eq!(of("share-1")[8], "activation");
+}
+
+#[test]
+fn every_other_csv_is_one_tidy_table_too() {
+    let policy = ["show", "policy", "6.1"];
+    let replay = ["replay", &super::trace("file-read"), "--hottest", "2"];
+    let explain = ["explain", "003", "--quick", "--machine", SMALL, "--worst", "1"];
+    let bench = ["bench", "--quick", "--order", "0", "--pattern", "repeat", "--threads", "1"];
+    for command in [&["list"][..], &policy, &replay, &explain, &bench] {
+        let text = stdout(&[command, &["--format", "csv"]].concat());
+        let records = records(&text);
+        let header = "table,row,column,value,text,percent,significant,low,high";
+        assert_eq!(records[0].join(","), header);
+        assert!(records.len() > 2, "{command:?}");
+        for record in &records[1..] {
+            assert_eq!(record.len(), 9, "{command:?} {record:?}");
+            assert_ne!(record[0], "table", "{command:?}: one header");
+            for number in [3, 5, 7, 8].map(|at| &record[at]).into_iter().filter(|n| !n.is_empty()) {
+                assert!(number.parse::<f64>().is_ok_and(f64::is_finite), "{command:?} {record:?}");
+            }
+        }
+    }
+}
+
+/// Whoever takes tables from JSON has numbers.
+#[test]
+fn evidence_is_numbers_in_json() {
+    let document =
+        super::json(&["compare", "003", "--quick", "--machine", SMALL, "--format", "json"]);
+    let tables = document["tables"].as_array().unwrap();
+    let evidence =
+        tables.iter().find(|t| t["title"].as_str().unwrap().starts_with("Evidence")).unwrap();
+    for row in evidence["rows"].as_array().unwrap() {
+        let kinds: Vec<&str> =
+            row["cells"].as_array().unwrap().iter().map(|c| c["cell"].as_str().unwrap()).collect();
+        let (ps, share) = (["probability"; 2], "percent");
+        assert_eq!(kinds, ["percent", "interval", ps[0], ps[1], share, "text"]);
+        assert!(row["cells"][2]["value"].as_f64().is_some_and(|p| (0.0..=1.0).contains(&p)));
+    }
+}
