@@ -10,7 +10,7 @@ use highwater_results::{Better, Metric, Run, TableKind};
 
 use crate::by_seed::BySeed;
 use crate::compare::{SampleSets, operations, title};
-use crate::percent;
+use crate::percent::{self, Told};
 use crate::rules::Rules;
 use crate::significance::t_test;
 use crate::stats::bootstrap::{Bootstrap, Interval};
@@ -65,10 +65,8 @@ pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
 }
 
 fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
-    let change = rules
-        .mean(baseline.best_first())
-        .zip(rules.mean(run.best_first()))
-        .map(|(a, b)| percent::change(rules.better, a, b));
+    let means = rules.mean(baseline.best_first()).zip(rules.mean(run.best_first()));
+    let change = means.map(|(a, b)| percent::change(rules.better, a, b));
     let ranks = mann_whitney::test(baseline.best_first(), run.best_first());
     let pairs_better = ranks.map(|ranks| match rules.better {
         Better::Higher => ranks.share,
@@ -77,7 +75,7 @@ fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
     let probability = |value| Cell::Probability { value };
     let enough = baseline.len() > 1 && run.len() > 1;
     vec![
-        change.map_or(Cell::Missing, Cell::percent),
+        Cell::change(change, told(rules, baseline, run)),
         enough.then(|| t_test(rules, baseline, run).p).map_or(Cell::Missing, probability),
         ranks.map_or(Cell::Missing, |ranks| probability(ranks.p)),
         pairs_better.map_or(Cell::Missing, |share| Cell::share(share, 1.0, 0)),
@@ -86,7 +84,14 @@ fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
 
 fn interval_cell(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Cell {
     let interval = change_interval(rules, baseline, run).map(|interval| interval.bca);
-    interval.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high })
+    let told = told(rules, baseline, run);
+    interval.map_or(Cell::Missing, |limits| Cell::interval(rules.better, limits, told))
+}
+
+/// What is told of the change of the mean.
+fn told(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option<Told> {
+    let (before, after) = (rules.mean(baseline.best_first())?, rules.mean(run.best_first())?);
+    Told::of(rules.better, before, after)
 }
 
 /// Bootstrap interval of the percent change of the mean that the table shows.
@@ -150,7 +155,7 @@ mod tests {
                 if better == Better::Higher { ["100%", "3/3"] } else { ["0%", "0/3"] };
             assert_eq!([texts[2].as_str(), texts[3].as_str()], ["<0.0001", "<0.0001"]);
             assert_eq!([texts[4].as_str(), texts[5].as_str()], expected_better);
-            let Cell::Interval { low, high } = table.rows[0].cells[1] else {
+            let Cell::Interval { low, high, .. } = table.rows[0].cells[1] else {
                 panic!("no interval");
             };
             let sign = if better == Better::Higher { 1.0 } else { -1.0 };

@@ -5,7 +5,7 @@
 use highwater_results::published::PublishedError;
 use highwater_results::{Document, Metric, Run, Section, TableKind};
 
-use crate::compare::{Options, RowSet, comparison};
+use crate::compare::{Changes, Options, RowSet, comparison};
 use crate::style::Style;
 use crate::table::Table;
 use crate::{beside, by_seed, duration, evidence, histogram, verdict, vmstat};
@@ -47,7 +47,7 @@ impl Part<'_> {
                     true => RowSet::Means,
                     false => RowSet::Only(rows.clone()),
                 };
-                let options = Options { rows, style };
+                let options = Options { rows, style, changes: Changes::Factors };
                 of(metric, &|metric| comparison(metric, runs, &options)).into_iter().collect()
             }
             Section::Published { metric: name } => match metric(name) {

@@ -14,6 +14,7 @@
 //! What a document measured is another table: [`observations`](super::observations).
 
 use super::Render;
+use crate::percent::Told;
 use crate::table::{Cell, Row, Table};
 
 /// The CSV renderer.
@@ -69,18 +70,19 @@ fn records_of(table: &Table, row: &Row, records: &mut Records) {
 /// Value, text, percent, significant, low, high.
 fn fields(cell: &Cell) -> [String; 6] {
     let none = String::new;
+    let text = |told: Option<Told>| told.map(|told| told.to_string()).unwrap_or_default();
     match cell {
         Cell::Missing => [].fill(),
         Cell::Text { text } => [none(), text.clone()].fill(),
         Cell::Number { value, .. } | Cell::Probability { value } => [number(*value)].fill(),
-        Cell::Percent { value, .. } => [none(), none(), number(*value)].fill(),
+        Cell::Percent { value, told, .. } => [none(), text(*told), number(*value)].fill(),
         Cell::WholePercent { value } => [none(), none(), value.to_string()].fill(),
-        Cell::Change { value, percent, significant, .. } => {
+        Cell::Change { value, percent, significant, told, .. } => {
             let percent = percent.map_or_else(none, number);
-            [number(*value), none(), percent, significant.to_string()].fill()
+            [number(*value), text(*told), percent, significant.to_string()].fill()
         }
         Cell::Ratio { value, percent, .. } => [number(*value), none(), number(*percent)].fill(),
-        Cell::Interval { low, high } => {
+        Cell::Interval { low, high, .. } => {
             [none(), none(), none(), none(), number(*low), number(*high)]
         }
     }

@@ -1,7 +1,7 @@
 //! Markdown: a heading, a table, the notes as a list. Significant changes are bold.
 
 use super::Render;
-use crate::table::{Cell, Table, percent_text};
+use crate::table::{Cell, Table};
 
 /// The Markdown renderer.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,8 @@ impl Render for Markdown {
 
 fn cell_text(cell: &Cell) -> String {
     match cell {
-        Cell::Change { percent, significant: true, .. } => {
-            format!("{} (**{}**)", cell.value_text(), percent_text(*percent))
+        Cell::Change { significant: true, .. } => {
+            format!("{} (**{}**)", cell.value_text(), cell.suffix_text())
         }
         _ => escape(&cell.full_text()),
     }

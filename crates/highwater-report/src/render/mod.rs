@@ -112,6 +112,7 @@ pub(crate) mod tests {
             decimals: 2,
             percent,
             significant,
+            told: None,
         };
         table.push(
             &["Amean", "x,y"],
@@ -119,7 +120,10 @@ pub(crate) mod tests {
         );
         table.push(&["Amean", "z"], vec![Cell::Missing, change(0.5, None, false)]);
         table.push(&["N", ""], vec![Cell::number(2.5, 1), Cell::WholePercent { value: 98 }]);
-        table.push(&["I", ""], vec![Cell::Interval { low: -1.0, high: 2.0 }, Cell::text("yes")]);
+        table.push(
+            &["I", ""],
+            vec![Cell::Interval { low: -1.0, high: 2.0, told: [None; 2] }, Cell::text("yes")],
+        );
         let ratio = Cell::Ratio { value: 0.5, decimals: 2, percent: 50.0, distance: -0.25 };
         table.push(&["R", ""], vec![Cell::Missing, ratio]);
         let probability = Cell::Probability { value: 0.000_01 };

@@ -3,7 +3,7 @@
 
 use super::Render;
 use crate::header;
-use crate::table::{Cell, Layout, Suffix, Table, percent_text};
+use crate::table::{Cell, Layout, Suffix, Table};
 
 /// The fixed-width renderer.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +67,10 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, lines: &mut Vec<String>)
 
 fn suffix_text(cell: &Cell, suffix: Suffix) -> String {
     match (cell, suffix) {
-        (Cell::Change { percent, significant, .. }, Suffix::Percent(width)) => {
+        (Cell::Change { significant, .. }, Suffix::Percent(width)) => {
             let (open, close) = if *significant { ('*', '*') } else { ('(', ')') };
             let width = width + 1;
-            format!(" {open}{:>width$}{close}", percent_text(*percent))
+            format!(" {open}{:>width$}{close}", cell.suffix_text())
         }
         (Cell::Ratio { percent, distance, .. }, _) => format!(" ({percent:.2}%) ({distance:+.2}s)"),
         _ => " ".repeat(suffix.width()),

@@ -88,3 +88,33 @@ fn evidence_is_numbers_in_json() {
         assert!(row["cells"][2]["value"].as_f64().is_some_and(|p| (0.0..=1.0).contains(&p)));
     }
 }
+
+/// A percentage says little of a large change.
+#[test]
+fn changes_beyond_a_factor_of_two_are_factors() {
+    let run = ["compare", "003", "--quick", "--machine", SMALL, "--format", "json"];
+    let document = super::json(&run);
+    let (mut nr_factors, mut nr_percentages) = (0, 0);
+    for row in
+        document["tables"].as_array().unwrap().iter().flat_map(|t| t["rows"].as_array().unwrap())
+    {
+        let cells = row["cells"].as_array().unwrap();
+        if cells.len() != 2 || cells[1]["cell"] != "change" {
+            continue;
+        }
+        let value = |at: usize| cells[at]["value"].as_f64().unwrap();
+        let factor = (value(1) / value(0)).max(value(0) / value(1));
+        let told = cells[1]["told"].as_str();
+        if (1.0..=2.0).contains(&factor) || value(0) == value(1) {
+            assert_eq!(told, None, "{row}");
+            nr_percentages += 1;
+        } else {
+            let told = told.unwrap_or_else(|| panic!("{row}"));
+            let is_factor = told.trim_start_matches('-').starts_with('x');
+            assert!(is_factor || ["from 0", "to 0", "past 0"].contains(&told), "{row}");
+            assert!(cells[1]["percent"].as_f64().is_some_and(f64::is_finite), "{row}");
+            nr_factors += 1;
+        }
+    }
+    assert!(nr_factors > 3 && nr_percentages > 3, "{nr_factors} {nr_percentages}");
+}
