@@ -10,19 +10,37 @@ use crate::style::Style;
 use crate::table::Table;
 use crate::{beside, by_seed, duration, evidence, histogram, verdict, vmstat};
 
+/// How much of the evidence is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// Rows that show a change; how many there are besides is told.
+    #[default]
+    Changes,
+    /// All rows.
+    All,
+}
+
 /// All tables of a document; those with nothing in them are left out.
 ///
 /// # Errors
 /// If the document names a published table, histogram or figure that is not known.
-pub fn tables(document: &Document) -> Result<Vec<Table>, PublishedError> {
+pub fn tables(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
     let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
     for (machine, runs) in document.by_machine() {
         let part = Part { document, machine, runs: &runs, style: Style::default() };
         for section in &document.sections {
-            tables.extend(part.tables(section)?);
+            let of_section = part.tables(section)?;
+            let is_judged = matches!(
+                section,
+                Section::Evidence { .. } | Section::Seeds { .. } | Section::Totals
+            );
+            let of_section = of_section.into_iter().filter(|table| !table.rows.is_empty());
+            tables.extend(of_section.map(|table| match (shown, is_judged) {
+                (Shown::Changes, true) => evidence::changed_only(table),
+                _ => table,
+            }));
         }
     }
-    tables.retain(|table| !table.rows.is_empty());
     Ok(tables)
 }
 

@@ -220,6 +220,11 @@ impl Cell {
             Cell::WholePercent { value } => format!("{value}%"),
             // No percentage is of 0.
             Cell::Interval { told: [Some(Told::FromZero), _], .. } => "-".to_owned(),
+            Cell::Interval { told: [Some(low), Some(high)], .. }
+                if low == high && !matches!(low, Told::Factor(_)) =>
+            {
+                low.to_string()
+            }
             Cell::Interval { low, high, told } => {
                 let limit = |value: f64, told: Option<Told>| {
                     told.map_or_else(|| format!("{value:.2}"), |told| told.to_string())
@@ -312,6 +317,7 @@ mod tests {
         let interval = |low, high, told| Cell::interval(Better::Lower, (low, high), told);
         assert_eq!(interval(-120.0, 30.0, None).value_text(), "-x2.2 .. 30.00");
         assert_eq!(interval(99.5, 101.0, None).value_text(), "x200 .. past 0");
+        assert_eq!(interval(100.0, 100.0, None).value_text(), "to 0");
         assert_eq!(interval(-99.0, -99.0, told(0.0, 1.0)).value_text(), "-");
         let json = serde_json::to_value(Cell::change(Some(-780.0), told(1.0, 8.8))).unwrap();
         assert_eq!((json["value"].as_f64(), json["told"].as_str()), (Some(-780.0), Some("-x8.8")));

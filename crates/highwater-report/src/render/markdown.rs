@@ -10,6 +10,10 @@ pub struct Markdown;
 impl Render for Markdown {
     fn table(&self, table: &Table) -> String {
         let mut text = format!("### {}\n\n", table.title);
+        if table.rows.is_empty() {
+            // The title says why.
+            return format!("{}\n", escape(&table.title));
+        }
         let heads = table.labels.iter().chain(&table.columns).map(|head| escape(head));
         text.push_str(&line(heads));
         let rules = table.labels.iter().map(|_| "---".to_owned());

@@ -129,6 +129,9 @@ pub struct CompareCommand {
     /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
+    /// Show all evidence, also of what did not change
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// What `highwater compare` runs.
@@ -201,6 +204,9 @@ pub struct RunArgs {
     /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
+    /// Show all evidence, also of what did not change
+    #[arg(long)]
+    pub all: bool,
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -217,6 +223,9 @@ pub struct RunArgs {
 pub struct ReportArgs {
     /// Directory that `compare --out` or `run --out` wrote
     pub dir: PathBuf,
+    /// Show all evidence, also of what did not change
+    #[arg(long)]
+    pub all: bool,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use highwater_report::render::Format;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{CompareArgs, CompareCommand, HostArg, MachineArgs, RunArgs};
-use super::{CliError, Outcome, complain, print, report};
+use super::report::{self, Look};
+use super::{CliError, Outcome, complain, print};
 use crate::error::InputError;
 use crate::experiment::{self, Experiment, HostKind, Progress, RunPlan};
 use crate::machine_file::{MachineArg, MachineFile};
@@ -23,9 +23,9 @@ const DEFAULT_SEED: u64 = 1;
 
 /// Runs an experiment.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
-    let CompareCommand { plan: args, histograms } = args;
+    let CompareCommand { plan: args, histograms, all } = args;
     let out = Out::new(args.out.as_deref(), args.force);
-    finish(&plan(registry, args)?, *histograms, out.as_ref(), args.format)
+    finish(&plan(registry, args)?, *histograms, out.as_ref(), Look::new(args.format, *all))
 }
 
 /// What `compare` runs, with every name resolved.
@@ -67,7 +67,7 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None };
     let out = Out::new(args.out.as_deref(), args.force);
-    finish(&plan, args.histograms, out.as_ref(), args.format)
+    finish(&plan, args.histograms, out.as_ref(), Look::new(args.format, args.all))
 }
 
 /// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
@@ -199,7 +199,7 @@ fn finish(
     plan: &RunPlan,
     histograms: bool,
     out: Option<&Out<'_>>,
-    format: Format,
+    look: Look,
 ) -> Result<Outcome, CliError> {
     let entry = plan.experiment.job.entry();
     if histograms && !entry.counts_delays {
@@ -220,12 +220,12 @@ fn finish(
     }
     document.validate().map_err(|error| CliError::new(error.to_string()))?;
     // First to the reader: a disk that is full takes the files, not the table.
-    print(&report::text(&document, format)?)?;
+    print(&report::text(&document, look)?)?;
     if let Some(store) = store {
         is_keeping.store(true, Ordering::Relaxed);
         let failed = |error: StoreError| CliError::new(error.to_string());
         store.write_document(&document).map_err(failed)?;
-        let text = report::text(&document, Format::Terminal)?;
+        let text = report::text(&document, look.kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
     }
     Ok(Outcome::Done)

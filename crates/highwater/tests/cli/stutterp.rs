@@ -117,7 +117,7 @@ fn jobs_do_not_change_a_byte() {
 fn everything_that_the_study_shows_is_printed() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let path = write(dir.path(), EXPERIMENT);
-    let text = stdout(&["compare", &path, "--histograms"]);
+    let text = stdout(&["compare", &path, "--histograms", "--all"]);
     for part in [
         "mm_vmscan_throttled (direct reclaim)",
         "reason=VMSCAN_THROTTLE_",

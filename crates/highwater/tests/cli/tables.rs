@@ -118,3 +118,34 @@ fn changes_beyond_a_factor_of_two_are_factors() {
     }
     assert!(nr_factors > 3 && nr_percentages > 3, "{nr_factors} {nr_percentages}");
 }
+
+/// Evidence is what changed; how much did not is told, and shown to those who ask.
+#[test]
+fn evidence_is_what_changed_unless_all_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    let compare = ["compare", "003", "--quick", "--machine", SMALL, "--out", dir, "--force"];
+    let report = ["report", dir];
+    let all = stdout(&[&compare[..], &["--all"]].concat());
+    assert_eq!(stdout(&[&report[..], &["--all"]].concat()), all);
+    let short = stdout(&compare);
+    assert_eq!(stdout(&report), short);
+    let block = |text: &str, title: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| !line.starts_with(title));
+        lines.take_while(|line| !line.is_empty()).map(str::to_owned).collect()
+    };
+    let (short, all) = (block(&short, "Evidence: unmap"), block(&all, "Evidence: unmap"));
+    let rows = |block: &[String]| block[2..].iter().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(rows(&all), 12, "{all:?}");
+    let nr_left_out = 12 - rows(&short);
+    assert!(nr_left_out > 0, "{short:?}");
+    let note = format!("# {nr_left_out} of 12 rows show no change: left out; --all shows them");
+    assert!(short.contains(&note), "{short:?}");
+    assert!(!all.iter().any(|line| line.contains("--all")), "{all:?}");
+    // Data are whole in any case.
+    let json = super::json(&[&report[..], &["--format", "json"]].concat());
+    let tables = json["tables"].as_array().unwrap();
+    let evidence =
+        tables.iter().find(|t| t["title"].as_str().unwrap().starts_with("Evidence: unmap"));
+    assert_eq!(evidence.unwrap()["rows"].as_array().unwrap().len(), 12);
+}
