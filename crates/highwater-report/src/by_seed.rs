@@ -85,7 +85,9 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let columns = names.flat_map(|name| [name.to_owned(), "95% interval".to_owned()]);
     let name = format!("Evidence by seed: {}", title(metric, runs));
     let labels = ["operation", "run"];
-    let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted);
+    let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted)
+        // A change and its interval.
+        .breaking_at(&[0, 2, 4, 6, 8]);
     let Some((baseline, others)) = runs.split_first() else { return table };
     let of_baseline = BySeed::of(baseline);
     let of_others: Vec<BySeed<'_>> = others.iter().map(|run| BySeed::of(run)).collect();
@@ -124,7 +126,8 @@ pub fn totals(runs: &[&Run]) -> Table {
     let columns = ["before", "after", "change", "95% interval", "seeds lower"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let name = "Evidence by seed: CPU time and reclaim".to_owned();
-    let mut table = Table::new(name, &["figure", "run"], columns, Layout::Fitted);
+    let mut table =
+        Table::new(name, &["figure", "run"], columns, Layout::Fitted).breaking_at(&[0, 2, 4]);
     let Some((baseline, others)) = runs.split_first() else { return table };
     let mut nr_seeds = 0;
     for (name, value) in figures() {

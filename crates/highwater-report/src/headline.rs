@@ -69,7 +69,9 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
         ["before", "after", "change", "theirs before", "after", "change", "direction", "within 2x"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "What the study found, and what we find".to_owned();
-    let mut table = Table::new(title, &["figure", "run"], columns, Layout::Fitted);
+    // Ours, theirs, and whether they agree.
+    let mut table =
+        Table::new(title, &["figure", "run"], columns, Layout::Fitted).breaking_at(&[0, 3, 6]);
     let Some((baseline, others)) = pairs.split_first() else { return table };
     let (mut nr_judged, mut nr_same_way, mut nr_same_size) = (0, 0, 0);
     for figure in figures {

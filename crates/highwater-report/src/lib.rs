@@ -57,6 +57,6 @@ pub mod verdict;
 pub mod vmstat;
 
 pub use compare::{Options, RowSet, comparison};
-pub use render::{Format, Render};
+pub use render::{Format, Render, terminal::PAGE_WIDTH};
 pub use style::Style;
 pub use table::{Cell, Layout, Row, Table};

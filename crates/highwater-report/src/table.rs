@@ -24,6 +24,9 @@ pub struct Table {
     /// Widths.
     #[serde(skip)]
     pub layout: Layout,
+    /// Numbers of the columns at which a table that is too wide may go on below itself; none: at any.
+    #[serde(skip)]
+    pub breaks: Vec<usize>,
 }
 
 /// One row.
@@ -275,7 +278,14 @@ impl Table {
             rows: Vec::new(),
             notes: Vec::new(),
             layout,
+            breaks: Vec::new(),
         }
+    }
+
+    /// The same; where it is too wide, columns between these numbers stay together.
+    pub fn breaking_at(mut self, breaks: &[usize]) -> Table {
+        self.breaks = breaks.to_vec();
+        self
     }
 
     /// Adds a row.

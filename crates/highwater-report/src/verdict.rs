@@ -29,7 +29,8 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     };
     let columns = ["most changed", "change", "95% of change", "changed"].map(str::to_owned);
     let labels = ["metric", "machine", "run"];
-    let mut table = Table::new(title, &labels, columns.to_vec(), Layout::Fitted);
+    let mut table =
+        Table::new(title, &labels, columns.to_vec(), Layout::Fitted).breaking_at(&[0, 3]);
     let mut published = Vec::new();
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };

@@ -1,6 +1,6 @@
 //! Tables to text: one file per format behind one trait.
 //!
-//! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte.
+//! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte; as wide as a page, or as the caller says.
 //! * [`csv`](mod@csv): one tidy table, a cell a line, numbers in full.
 //! * [`observations`](mod@observations): what a document measured as CSV, an observation a line.
 //! * [`markdown`](mod@markdown): tables for a changelog or an issue.
@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::table::Table;
 
 pub mod csv;
+mod fit;
 pub mod json;
 pub mod markdown;
 pub mod observations;
@@ -49,10 +50,18 @@ pub enum Format {
 pub struct UnknownFormat(String);
 
 impl Format {
-    /// The renderer of this format.
+    /// Several tables as one text; where the format knows widths, no wider than this if it can be.
+    pub fn tables(self, tables: &[Table], width: usize) -> String {
+        match self {
+            Format::Terminal => terminal::Terminal { width }.tables(tables),
+            format => format.renderer().tables(tables),
+        }
+    }
+
+    /// The renderer of this format; a terminal has the width of a page.
     pub fn renderer(self) -> &'static dyn Render {
         match self {
-            Format::Terminal => &terminal::Terminal,
+            Format::Terminal => &terminal::Terminal::PAGE,
             Format::Csv => &csv::Csv,
             Format::Markdown => &markdown::Markdown,
             Format::Json => &json::Json,
@@ -76,7 +85,7 @@ impl FromStr for Format {
 
 /// One table as fixed-width text.
 pub fn terminal(table: &Table) -> String {
-    terminal::Terminal.table(table)
+    terminal::Terminal::PAGE.table(table)
 }
 
 /// One table as comma-separated values.

@@ -1,5 +1,6 @@
 //! `highwater report`: the tables of results that are there, as `compare` printed them.
 
+use highwater_report::PAGE_WIDTH;
 use highwater_report::render::{Format, json, observations};
 use highwater_report::report::{self, Shown};
 use highwater_results::Document;
@@ -21,18 +22,20 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
 pub(super) struct Look {
     format: Format,
     shown: Shown,
+    /// Columns of a page or a terminal.
+    width: usize,
 }
 
 impl Look {
     /// In a format, with all of the evidence or what shows a change; JSON has all of it.
     pub(super) fn new(format: Format, all: bool) -> Look {
         let shown = if all || format == Format::Json { Shown::All } else { Shown::Changes };
-        Look { format, shown }
+        Look { format, shown, width: super::width() }
     }
 
     /// As `report.txt`: what a terminal is shown, whatever is printed.
     pub(super) fn kept(self) -> Look {
-        Look { format: Format::Terminal, ..self }
+        Look { format: Format::Terminal, width: PAGE_WIDTH, ..self }
     }
 }
 
@@ -43,6 +46,6 @@ pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> 
     Ok(match look.format {
         Format::Json => json::document(document, &tables),
         Format::Csv => observations::observations(document),
-        format => format.renderer().tables(&tables),
+        format => format.tables(&tables, look.width),
     })
 }

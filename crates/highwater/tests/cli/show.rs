@@ -17,7 +17,12 @@ fn a_policy_is_shown_with_every_switch() {
     }
     let text = stdout(&["show", "policy", "6.1"]);
     assert!(text.contains("pcp.lists"), "{text}");
-    assert!(text.contains("Which orders per-CPU lists hold, in how many lists."), "{text}");
+    // Wrapped below what it is about.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains("Which orders per-CPU lists hold, in how many lists."),
+        "{text}"
+    );
 }
 
 #[test]

@@ -149,3 +149,18 @@ fn evidence_is_what_changed_unless_all_is_asked_for() {
         tables.iter().find(|t| t["title"].as_str().unwrap().starts_with("Evidence: unmap"));
     assert_eq!(evidence.unwrap()["rows"].as_array().unwrap().len(), 12);
 }
+
+/// What goes to a file or another program is as wide as a page.
+#[test]
+fn no_line_of_a_report_is_wider_than_a_page() {
+    for number in ["001", "002", "003"] {
+        let text = stdout(&["compare", number, "--quick", "--all"]);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{number}: {line}");
+        }
+    }
+    for command in [&["list"][..], &["show", "policy", "6.1"]] {
+        let text = stdout(command);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+}
