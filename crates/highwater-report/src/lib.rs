@@ -8,6 +8,7 @@
 //!          --evidence---> the same changes judged by distribution-free tests
 //!          --by_seed----> and seed by seed, with CPU time and counters
 //!          --verdict----> what came out, in a few lines
+//!          --largest--> which seed and when the largest samples were
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
@@ -42,6 +43,7 @@ pub mod explain;
 pub mod header;
 pub mod headline;
 pub mod histogram;
+pub mod largest;
 pub mod percent;
 pub mod published;
 pub mod ratio;

@@ -8,7 +8,7 @@ use highwater_results::{Document, Metric, Run, Section, TableKind};
 use crate::compare::{Changes, Options, RowSet, comparison};
 use crate::style::Style;
 use crate::table::Table;
-use crate::{beside, by_seed, duration, evidence, histogram, verdict, vmstat};
+use crate::{beside, by_seed, duration, evidence, histogram, largest, verdict, vmstat};
 
 /// How much of the evidence is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,9 @@ impl Part<'_> {
                 of(metric, &|metric| by_seed::samples(metric, runs, style)).into_iter().collect()
             }
             Section::Evidence { .. } | Section::Seeds { .. } => Vec::new(),
+            Section::Largest { metric: name } => {
+                of(name, &|metric| largest::largest(metric, runs)).into_iter().collect()
+            }
             Section::Claims => beside::claims(document, machine, runs)?.into_iter().collect(),
             Section::Duration => {
                 let mut table = duration::duration(runs, style);
