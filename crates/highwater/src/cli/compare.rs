@@ -159,7 +159,7 @@ fn of_experiment(experiment: &Experiment, field: &str, error: InputError) -> Cli
     CliError::new(format!("experiment {}: {field}: {}", experiment.name, error.reason))
 }
 
-/// Policies with column headings: the user's, else the experiment's.
+/// Policies with column headings: the user's, each by its name, else the experiment's.
 fn policies(
     experiment: &Experiment,
     names: &[String],
@@ -184,8 +184,8 @@ fn policies(
     let mut policies = Vec::new();
     for name in names {
         let policy = policy_file::load(name)?;
-        let entry = experiment.policies.iter().find(|e| e.name == policy.name);
-        let label = entry.map_or_else(|| policy.name.clone(), |e| e.label.clone());
+        // The name that was given: the experiment's heading may be of another column.
+        let label = policy.name.clone();
         if policies.iter().any(|(_, other)| *other == label) {
             return Err(CliError::new(format!("--policy {name}: named twice")));
         }

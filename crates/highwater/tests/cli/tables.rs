@@ -164,3 +164,25 @@ fn no_line_of_a_report_is_wider_than_a_page() {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
 }
+
+/// Who names policies reads their names, not the headings that an experiment has for them.
+#[test]
+fn columns_of_named_policies_are_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("policy.toml");
+    let toml = stdout(&["show", "policy", "set-referenced", "--toml"]);
+    let toml = toml.replacen("name = \"set-referenced\"", "name = \"mine\"", 1);
+    std::fs::write(&file, toml).unwrap();
+    let named = ["--policy", "set-referenced", "--policy", "mark-accessed"];
+    let run = ["compare", "003", "--quick", "--machine", SMALL, "--policy", file.to_str().unwrap()];
+    let text = stdout(&[&run[..], &named].concat());
+    let (verdict, tables) = text.split_once("\n\n").unwrap();
+    assert!(
+        verdict.contains("# against mine;") && verdict.contains(" mark-accessed "),
+        "{verdict}"
+    );
+    assert!(!text.contains("6.1-mark-accessed") && !text.contains("6.1-set-referenced"), "{text}");
+    assert!(tables.contains("mark-accessed "), "{tables}");
+    let own = stdout(&["compare", "003", "--quick", "--machine", SMALL]);
+    assert!(own.contains("6.1-mark-accessed"), "{own}");
+}
