@@ -1,7 +1,7 @@
 //! Prints every table of a made-up comparison, in one of the formats: `cargo run --example report -- markdown`.
 
 use highwater_report::Format;
-use highwater_report::report::{tables, usual_sections};
+use highwater_report::report::{Shown, tables, usual_sections};
 use highwater_results::{Better, Document, MachineFigures, Metric, Run, TableKind};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         published: vec!["002.netperf-tcp.skylake".to_owned()],
         ..MachineFigures::default()
     });
-    let all = tables(&document)?;
+    let all = tables(&document, Shown::Changes)?;
     print!("{}", format.renderer().tables(&all));
     Ok(())
 }

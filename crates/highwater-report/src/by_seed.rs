@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use highwater_results::{Better, Metric, Run, SeedTotals};
 
 use crate::compare::{operations, title};
-use crate::percent;
+use crate::percent::{self, Told};
 use crate::rules::Rules;
 use crate::stats::Sorted;
 use crate::stats::paired::{ChangeInterval, Paired, Robust, SeedPair};
 use crate::style::Style;
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 use crate::vmstat::{Figures, figure};
 
 /// The figures of [`samples`].
@@ -85,7 +85,9 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let columns = names.flat_map(|name| [name.to_owned(), "95% interval".to_owned()]);
     let name = format!("Evidence by seed: {}", title(metric, runs));
     let labels = ["operation", "run"];
-    let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted);
+    let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted)
+        // A change and its interval.
+        .breaking_at(&[0, 2, 4, 6, 8]);
     let Some((baseline, others)) = runs.split_first() else { return table };
     let of_baseline = BySeed::of(baseline);
     let of_others: Vec<BySeed<'_>> = others.iter().map(|run| BySeed::of(run)).collect();
@@ -101,7 +103,7 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
             let largest: Vec<(f64, f64)> =
                 seeds.iter().map(|seed| (largest(&seed.before), largest(&seed.after))).collect();
             changes.push(Paired::default().change_of_means(&largest, change));
-            let cells = changes.into_iter().flat_map(change_cells);
+            let cells = changes.into_iter().flat_map(|change| change_cells(rules.better, change));
             table.push(&[operation, &run.label], cells.collect());
         }
     }
@@ -124,7 +126,8 @@ pub fn totals(runs: &[&Run]) -> Table {
     let columns = ["before", "after", "change", "95% interval", "seeds lower"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let name = "Evidence by seed: CPU time and reclaim".to_owned();
-    let mut table = Table::new(name, &["figure", "run"], columns, Layout::Fitted);
+    let mut table =
+        Table::new(name, &["figure", "run"], columns, Layout::Fitted).breaking_at(&[0, 2, 4]);
     let Some((baseline, others)) = runs.split_first() else { return table };
     let mut nr_seeds = 0;
     for (name, value) in figures() {
@@ -143,13 +146,20 @@ pub fn totals(runs: &[&Run]) -> Table {
             }
             nr_seeds = nr_seeds.max(pairs.len());
             let mean = |part: fn(&(f64, f64)) -> f64| {
-                Cell::number(pairs.iter().map(part).sum::<f64>() / pairs.len() as f64, 2)
+                pairs.iter().map(part).sum::<f64>() / pairs.len() as f64
             };
+            let (before, after) = (mean(|pair| pair.0), mean(|pair| pair.1));
             let growth = |a, b| percent::growth(a, b).unwrap_or(f64::NAN);
             let change = Paired::default().change_of_means(&pairs, growth);
             let nr_lower = pairs.iter().filter(|(before, after)| after < before).count();
-            let mut cells = vec![mean(|pair| pair.0), mean(|pair| pair.1)];
-            cells.extend(change_cells(change));
+            let mut cells = vec![Cell::number(before, 2), Cell::number(after, 2)];
+            cells.extend(match change {
+                Some(_) => change_cells(Better::Higher, change),
+                // From 0, there is no percentage.
+                None => {
+                    [Cell::change(None, Told::of(Better::Higher, before, after)), Cell::Missing]
+                }
+            });
             cells.push(Cell::text(format!("{nr_lower}/{}", pairs.len())));
             table.push(&[&name, &run.label], cells);
         }
@@ -181,16 +191,13 @@ fn figures() -> Vec<Total> {
 }
 
 /// A change and its limits; a figure of one seed has none.
-fn change_cells(change: Option<ChangeInterval>) -> [Cell; 2] {
-    match change {
-        None => [Cell::Missing, Cell::Missing],
-        Some(change) => {
-            let point = Cell::text(percent_text(Some(change.point)));
-            let limits =
-                change.limits.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high });
-            [point, limits]
-        }
-    }
+fn change_cells(better: Better, change: Option<ChangeInterval>) -> [Cell; 2] {
+    let Some(ChangeInterval { point, before, after, limits }) = change else {
+        return [Cell::Missing, Cell::Missing];
+    };
+    let told = Told::of(better, before, after);
+    let limits = limits.map_or(Cell::Missing, |limits| Cell::interval(better, limits, told));
+    [Cell::change(Some(point), told), limits]
 }
 
 /// What the reader should know of intervals over few seeds.
@@ -236,7 +243,7 @@ mod tests {
 
     fn interval(cell: &Cell) -> (f64, f64) {
         match *cell {
-            Cell::Interval { low, high } => (low, high),
+            Cell::Interval { low, high, .. } => (low, high),
             ref other => panic!("{other:?}"),
         }
     }

@@ -8,7 +8,7 @@
 
 use highwater_results::{Metric, Run, TableKind};
 
-use crate::percent;
+use crate::percent::{self, Told};
 use crate::rules::{Rules, Statistic};
 use crate::significance::is_marked;
 use crate::stats::Sorted;
@@ -22,6 +22,18 @@ pub struct Options {
     pub style: Style,
     /// Rows to show.
     pub rows: RowSet,
+    /// How changes are told.
+    pub changes: Changes,
+}
+
+/// How changes are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Changes {
+    /// In percent, as mmtests does.
+    #[default]
+    Percent,
+    /// As factors where they are beyond one of 2 ([`Told`]).
+    Factors,
 }
 
 /// Which rows to show.
@@ -73,7 +85,13 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     }
     let row = |statistic: Statistic, index: usize| -> Vec<Cell> {
         (0..runs.len())
-            .map(|run| cell(&rules, statistic, metric.decimals, &samples, index, run))
+            .map(|run| {
+                let cell = cell(&rules, statistic, metric.decimals, &samples, index, run);
+                match options.changes {
+                    Changes::Percent => without_told(cell),
+                    Changes::Factors => cell,
+                }
+            })
             .collect()
     };
     if metric.table == TableKind::MinMeanMax {
@@ -180,9 +198,11 @@ fn cell(
             decimals,
             percent: None,
             significant: false,
+            told: None,
         };
     };
     let baseline = rules.value(statistic, baseline_set);
+    let told = baseline.zip(value).map(|(a, b)| Told::of(rules.direction(statistic), a, b));
     let (value, percent) = match (baseline, value) {
         (Some(baseline), Some(value)) => {
             (value, percent::change(rules.direction(statistic), baseline, value))
@@ -198,7 +218,16 @@ fn cell(
         decimals,
         percent: Some(percent),
         significant: run > 0 && is_marked(rules, statistic, baseline_set, set),
+        told: told.flatten(),
     }
+}
+
+/// A change in percent, however large.
+fn without_told(mut cell: Cell) -> Cell {
+    if let Cell::Change { told, .. } = &mut cell {
+        *told = None;
+    }
+    cell
 }
 
 /// Names the policy of every column whose heading does not.
@@ -263,6 +292,20 @@ mod tests {
     }
 
     #[test]
+    fn large_changes_are_told_as_factors_where_that_is_asked_for() {
+        let metric = Metric::new("t", "ms", Better::Lower, TableKind::Single);
+        let a = run("a", &[("up", &[1.0]), ("same", &[1.0]), ("new", &[0.0])]);
+        let b = run("b", &[("up", &[142.4]), ("same", &[1.5]), ("new", &[3.0])]);
+        let texts = |changes| -> Vec<String> {
+            let options = Options { changes, ..Options::default() };
+            let rows = comparison(&metric, &[&a, &b], &options).rows;
+            rows.iter().map(|row| row.cells[1].suffix_text()).collect()
+        };
+        assert_eq!(texts(Changes::Percent), ["-14140.00%", "-50.00%", "-99.00%"]);
+        assert_eq!(texts(Changes::Factors), ["-x142", "-50.00%", "from 0"]);
+    }
+
+    #[test]
     fn operations_of_the_metric_set_the_order_and_show_what_no_run_has() {
         let mut metric = Metric::new("t", "ms", Better::Lower, TableKind::Single);
         metric.operations = vec!["two".into(), "none".into()];
@@ -315,7 +358,7 @@ mod tests {
             for style in [Style::Y2015, Style::Y2021, Style::Y2026] {
                 for better in [Better::Lower, Better::Higher] {
                     let metric = Metric::new("t", "ms", better, TableKind::VariableTime);
-                    let table = comparison(&metric, &[&a, &a], &Options { style, rows: RowSet::Full });
+                    let table = comparison(&metric, &[&a, &a], &Options { style, ..Options::default() });
                     for row in &table.rows {
                         prop_assert_eq!(&row.cells[0], &row.cells[1]);
                         prop_assert_eq!(row.cells[0].suffix_text(), "0.00%");

@@ -10,16 +10,20 @@ use highwater_results::{Better, Metric, Run, TableKind};
 
 use crate::by_seed::BySeed;
 use crate::compare::{SampleSets, operations, title};
-use crate::percent;
+use crate::percent::{self, Told};
 use crate::rules::Rules;
 use crate::significance::t_test;
 use crate::stats::bootstrap::{Bootstrap, Interval};
 use crate::stats::{Sorted, mann_whitney};
 use crate::style::Style;
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 
 /// Heading of the intervals.
 const INTERVAL: &str = "95% interval";
+/// Heading of the probability that needs no distribution.
+const P_RANK: &str = "p (rank)";
+/// A change is believed below this probability.
+const LEVEL: f64 = 0.05;
 
 /// Judges every change against the first run.
 pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
@@ -27,7 +31,7 @@ pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let operations = operations(metric, runs);
     let samples = SampleSets::collect(metric, runs, &operations);
     let has_interval = metric.table != TableKind::VariableTime;
-    let columns = ["change", INTERVAL, "p (t)", "p (rank)", "pairs better", "seeds better"];
+    let columns = ["change", INTERVAL, "p (t)", P_RANK, "pairs better", "seeds better"];
     let columns = columns.iter().filter(|&&column| has_interval || column != INTERVAL);
     let columns = columns.map(|&column| column.to_owned()).collect();
     let name = format!("Evidence: {}", title(metric, runs));
@@ -64,29 +68,72 @@ pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     table
 }
 
+/// Evidence without the rows that show no change, and a note on how many those are. If no row shows one, a line that
+/// says so is what is left of the table.
+///
+/// A row shows a change if an interval of it excludes 0; one without intervals if its p (rank) is below 5 percent, or
+/// if all that it has is a change beyond percentages.
+pub fn changed_only(mut table: Table) -> Table {
+    let nr_rows = table.rows.len();
+    let p_rank = table.columns.iter().position(|column| column == P_RANK);
+    table.rows.retain(|row| shows_change(&row.cells, p_rank));
+    match nr_rows - table.rows.len() {
+        0 => {}
+        n if n == nr_rows => {
+            table.title += &format!(": no change is shown by any of {n} rows; --all shows them");
+            table.notes.clear();
+        }
+        n => {
+            let note = format!("{n} of {nr_rows} rows show no change: left out; --all shows them");
+            table.notes.insert(0, note);
+        }
+    }
+    table
+}
+
+fn shows_change(cells: &[Cell], p_rank: Option<usize>) -> bool {
+    let interval = |cell: &Cell| match *cell {
+        Cell::Interval { low, high, .. } => Some((low, high)),
+        _ => None,
+    };
+    let mut intervals = cells.iter().filter_map(interval).peekable();
+    if intervals.peek().is_some() {
+        return intervals.any(percent::excludes_zero);
+    }
+    match p_rank.and_then(|column| cells.get(column)) {
+        Some(Cell::Probability { value }) => *value < LEVEL,
+        _ => cells.iter().any(|cell| matches!(cell, Cell::Percent { told: Some(_), .. })),
+    }
+}
+
 fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
-    let change = rules
-        .mean(baseline.best_first())
-        .zip(rules.mean(run.best_first()))
-        .map(|(a, b)| percent::change(rules.better, a, b));
+    let means = rules.mean(baseline.best_first()).zip(rules.mean(run.best_first()));
+    let change = means.map(|(a, b)| percent::change(rules.better, a, b));
     let ranks = mann_whitney::test(baseline.best_first(), run.best_first());
     let pairs_better = ranks.map(|ranks| match rules.better {
-        Better::Higher => 100.0 * ranks.share,
-        Better::Lower => 100.0 - 100.0 * ranks.share,
+        Better::Higher => ranks.share,
+        Better::Lower => 1.0 - ranks.share,
     });
-    let or_missing = |text: Option<String>| text.map_or(Cell::Missing, Cell::text);
+    let probability = |value| Cell::Probability { value };
     let enough = baseline.len() > 1 && run.len() > 1;
     vec![
-        or_missing(change.map(|change| percent_text(Some(change)))),
-        or_missing(enough.then(|| probability(t_test(rules, baseline, run).p))),
-        or_missing(ranks.map(|ranks| probability(ranks.p))),
-        or_missing(pairs_better.map(|share| format!("{share:.0}%"))),
+        Cell::change(change, told(rules, baseline, run)),
+        enough.then(|| t_test(rules, baseline, run).p).map_or(Cell::Missing, probability),
+        ranks.map_or(Cell::Missing, |ranks| probability(ranks.p)),
+        pairs_better.map_or(Cell::Missing, |share| Cell::share(share, 1.0, 0)),
     ]
 }
 
 fn interval_cell(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Cell {
     let interval = change_interval(rules, baseline, run).map(|interval| interval.bca);
-    interval.map_or(Cell::Missing, |(low, high)| Cell::Interval { low, high })
+    let told = told(rules, baseline, run);
+    interval.map_or(Cell::Missing, |limits| Cell::interval(rules.better, limits, told))
+}
+
+/// What is told of the change of the mean.
+fn told(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option<Told> {
+    let (before, after) = (rules.mean(baseline.best_first())?, rules.mean(run.best_first())?);
+    Told::of(rules.better, before, after)
 }
 
 /// Bootstrap interval of the percent change of the mean that the table shows.
@@ -116,10 +163,6 @@ fn seeds_better(rules: &Rules, operation: &str, baseline: &BySeed<'_>, run: &ByS
     }
     let nr_better = changes.iter().filter(|&&change| change > 0.0).count();
     Cell::text(format!("{nr_better}/{}", changes.len()))
-}
-
-fn probability(p: f64) -> String {
-    if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
 #[cfg(test)]
@@ -154,7 +197,7 @@ mod tests {
                 if better == Better::Higher { ["100%", "3/3"] } else { ["0%", "0/3"] };
             assert_eq!([texts[2].as_str(), texts[3].as_str()], ["<0.0001", "<0.0001"]);
             assert_eq!([texts[4].as_str(), texts[5].as_str()], expected_better);
-            let Cell::Interval { low, high } = table.rows[0].cells[1] else {
+            let Cell::Interval { low, high, .. } = table.rows[0].cells[1] else {
                 panic!("no interval");
             };
             let sign = if better == Better::Higher { 1.0 } else { -1.0 };
@@ -172,6 +215,38 @@ mod tests {
         assert!(with.notes[0].contains("p is too small and the interval too narrow where"));
         assert!(without.notes[0].contains("p is too small where"));
         assert_eq!(without.rows[0].cells[4].value_text(), "0/3");
+    }
+
+    #[test]
+    fn rows_that_show_no_change_are_counted_and_left_out() {
+        for kind in [TableKind::Multi, TableKind::VariableTime] {
+            let metric = Metric::new("t", "ms", Better::Lower, kind);
+            let (mut a, mut b) = (run("a", 0.0), run("b", 10.0));
+            for (n, value) in [(0, 1.0), (1, 2.0), (2, 3.0)] {
+                a.push("same", n, 1, value);
+                b.push("same", n, 1, value);
+            }
+            let full = evidence(&metric, &[&a, &b], Style::Y2021);
+            let short = changed_only(full.clone());
+            let labels: Vec<&str> = short.rows.iter().map(|row| row.labels[0].as_str()).collect();
+            assert_eq!((full.rows.len(), labels), (2, vec!["64"]));
+            assert_eq!(short.notes[0], "1 of 2 rows show no change: left out; --all shows them");
+            let nothing = changed_only(evidence(&metric, &[&a, &a], Style::Y2021));
+            assert!(nothing.rows.is_empty() && nothing.notes.is_empty());
+            assert!(
+                nothing.title.ends_with(": no change is shown by any of 2 rows; --all shows them")
+            );
+            a.samples.retain(|sample| sample.operation != "same");
+            let all = evidence(&metric, &[&a, &run("b", 10.0)], Style::Y2021);
+            assert_eq!(changed_only(all.clone()), all, "nothing to say");
+        }
+    }
+
+    #[test]
+    fn a_total_from_nothing_is_a_change() {
+        let told = Told::of(Better::Higher, 0.0, 7.0);
+        assert!(shows_change(&[Cell::change(None, told), Cell::Missing], None));
+        assert!(!shows_change(&[Cell::change(Some(0.0), None), Cell::Missing], None));
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! Changes are compared as ratios of after to before, on a logarithmic scale: halving and doubling are equally large. A
 //! published change of less than [`EQUAL_PERCENT`] says "about equal".
 
-use highwater_results::{Metric, PublishedTable, Run, published::PublishedRow};
+use highwater_results::{Better, Metric, PublishedTable, Run, published::PublishedRow};
 
+use crate::percent::{self, Told};
 use crate::published::{Pairing, our_value};
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 
 /// Published changes below this are no changes; ours must stay within twice this then.
 pub const EQUAL_PERCENT: f64 = 10.0;
@@ -68,7 +69,9 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
         ["before", "after", "change", "theirs before", "after", "change", "direction", "within 2x"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "What the study found, and what we find".to_owned();
-    let mut table = Table::new(title, &["figure", "run"], columns, Layout::Fitted);
+    // Ours, theirs, and whether they agree.
+    let mut table =
+        Table::new(title, &["figure", "run"], columns, Layout::Fitted).breaking_at(&[0, 3, 6]);
     let Some((baseline, others)) = pairs.split_first() else { return table };
     let (mut nr_judged, mut nr_same_way, mut nr_same_size) = (0, 0, 0);
     for figure in figures {
@@ -109,9 +112,10 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
 fn half((before, after): (Option<f64>, Option<f64>)) -> [Cell; 3] {
     let number =
         |value: Option<f64>| value.map_or(Cell::Missing, |value| Cell::number(value, DECIMALS));
-    let change = before.zip(after).and_then(|(a, b)| crate::percent::growth(a, b));
-    let change = change.map_or(Cell::Missing, |change| Cell::text(percent_text(Some(change))));
-    [number(before), number(after), change]
+    let both = before.zip(after);
+    let change = both.and_then(|(a, b)| percent::growth(a, b));
+    let told = both.and_then(|(a, b)| Told::of(Better::Higher, a, b));
+    [number(before), number(after), Cell::change(change, told)]
 }
 
 /// Name of a figure; with its table's where several tables have it.
@@ -127,7 +131,7 @@ fn label(figure: &Figure<'_>, figures: &[Figure<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater_results::{Better, Published, TableKind};
+    use highwater_results::{Published, TableKind};
 
     fn verdict(ours: (f64, f64), theirs: (f64, f64)) -> (bool, bool) {
         let verdict = Verdict::new(ours, theirs).unwrap();
@@ -186,7 +190,7 @@ mod tests {
                 "-50.00%",
                 "1056608451.00",
                 "503594991.00",
-                "-52.34%",
+                "-x2.1",
                 "yes",
                 "yes"
             ]

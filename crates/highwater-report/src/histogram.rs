@@ -21,9 +21,9 @@ pub fn table(run: &Run, histogram: &Histogram, nr_keys: usize) -> Table {
     let rows = histogram.by_count();
     let shown = &rows[rows.len().saturating_sub(nr_keys)..];
     for (key, count) in shown {
-        let share = 100.0 * *count as f64 / histogram.total.max(1) as f64;
-        table
-            .push(&[key], vec![Cell::number(*count as f64, 0), Cell::text(format!("{share:.2}%"))]);
+        let count = *count as f64;
+        let share = Cell::share(count, histogram.total.max(1) as f64, 2);
+        table.push(&[key], vec![Cell::number(count, 0), share]);
     }
     let nr_events: u64 = shown.iter().map(|(_, count)| count).sum();
     if nr_events < histogram.total {

@@ -8,6 +8,7 @@
 //!          --evidence---> the same changes judged by distribution-free tests
 //!          --by_seed----> and seed by seed, with CPU time and counters
 //!          --verdict----> what came out, in a few lines
+//!          --largest--> which seed and when the largest samples were
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
@@ -44,6 +45,7 @@ pub mod explain;
 pub mod header;
 pub mod headline;
 pub mod histogram;
+pub mod largest;
 pub mod percent;
 pub mod published;
 pub mod ratio;
@@ -60,6 +62,6 @@ pub mod vmstat;
 pub mod worse;
 
 pub use compare::{Options, RowSet, comparison};
-pub use render::{Format, Render};
+pub use render::{Format, Render, terminal::PAGE_WIDTH};
 pub use style::Style;
 pub use table::{Cell, Layout, Row, Table};

@@ -1,6 +1,95 @@
 //! Percent changes: positive is always better (rules/statistics#percent-change).
+//!
+//! Key type: [`Told`] (what is said of a change that a percentage does not tell).
+
+use std::fmt;
 
 use highwater_results::Better;
+use serde::{Serialize, Serializer};
+
+/// Changes beyond this factor are told as factors.
+const FACTOR: f64 = 2.0;
+/// Factors from here on have no decimals.
+const LARGE_FACTOR: f64 = 100.0;
+
+/// What is said of a change instead of its percentage: that says little of large changes, and nothing of those from 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told {
+    /// `x8.8`: so many times larger or smaller; negative: the worse way, of figures without a direction to less.
+    Factor(f64),
+    /// It was 0 before.
+    FromZero,
+    /// It is 0 after.
+    ToZero,
+    /// Before and after have different signs.
+    PastZero,
+}
+
+impl Told {
+    /// Of a change from `before` to `after`; none if a percentage tells it.
+    pub fn of(better: Better, before: f64, after: f64) -> Option<Told> {
+        if before == after || !before.is_finite() || !after.is_finite() {
+            return None;
+        }
+        let ratio = after / before;
+        if before == 0.0 {
+            return Some(Told::FromZero);
+        } else if after == 0.0 {
+            return Some(Told::ToZero);
+        } else if ratio < 0.0 {
+            return Some(Told::PastZero);
+        }
+        let factor = ratio.max(1.0 / ratio);
+        let way = if is_better(better, before, after) { 1.0 } else { -1.0 };
+        (factor > FACTOR).then_some(Told::Factor(way * factor))
+    }
+
+    /// Of a [`change`] in percent, whatever it is of; that from 0 is not to be seen in it.
+    pub fn of_percent(better: Better, percent: f64) -> Option<Told> {
+        let ratio = match better {
+            Better::Higher => 1.0 + percent / 100.0,
+            Better::Lower => 1.0 - percent / 100.0,
+        };
+        // 100 % less than something is nothing, but for what rounding leaves.
+        let is_nothing = ratio.abs() < 4.0 * f64::EPSILON;
+        Told::of(better, 1.0, if is_nothing { 0.0 } else { ratio })
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Factor(factor) => {
+                let sign = if *factor < 0.0 { "-" } else { "" };
+                let size = factor.abs();
+                let decimals = if size >= LARGE_FACTOR { 0 } else { 1 };
+                write!(f, "{sign}x{size:.decimals$}")
+            }
+            Told::FromZero => f.write_str("from 0"),
+            Told::ToZero => f.write_str("to 0"),
+            Told::PastZero => f.write_str("past 0"),
+        }
+    }
+}
+
+impl Serialize for Told {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Whether a change goes the better way.
+pub fn is_better(better: Better, before: f64, after: f64) -> bool {
+    match better {
+        Better::Higher => after > before,
+        Better::Lower => after < before,
+    }
+}
+
+/// Whether an interval of changes says that something changed.
+pub fn excludes_zero((low, high): (f64, f64)) -> bool {
+    low > 0.0 || high < 0.0
+}
 
 /// Change from a baseline in percent. Lower-is-better is not symmetric: doubling is −100 %, halving +50 %.
 pub fn change(better: Better, baseline: f64, value: f64) -> f64 {
@@ -48,6 +137,34 @@ mod tests {
         }
         assert_eq!(growth(0.0, 1.0), None);
         assert_eq!(growth(8.0, 2.0), Some(-75.0));
+    }
+
+    #[test]
+    fn beyond_a_factor_of_two_factors_are_told() {
+        use Better::{Higher, Lower};
+        for (better, before, after, expected) in [
+            (Lower, 100.0, 200.0, None),
+            (Lower, 100.0, 50.0, None),
+            (Lower, 4.0, 4.0, None),
+            (Lower, f64::NAN, 4.0, None),
+            (Lower, 100.0, 880.0, Some("-x8.8")),
+            (Lower, 880.0, 100.0, Some("x8.8")),
+            (Higher, 1.0, 20768.4, Some("x20768")),
+            (Higher, 300.0, 100.0, Some("-x3.0")),
+            (Higher, 0.0, 4.0, Some("from 0")),
+            (Lower, 0.0, 4.0, Some("from 0")),
+            (Lower, 4.0, 0.0, Some("to 0")),
+            (Lower, 4.0, -0.1, Some("past 0")),
+        ] {
+            let told = Told::of(better, before, after).map(|told| told.to_string());
+            assert_eq!(told.as_deref(), expected, "{better:?} {before} {after}");
+            if before != 0.0 && before.is_finite() && !(better == Higher && after == 0.0) {
+                let of_percent = Told::of_percent(better, change(better, before, after));
+                assert_eq!(of_percent.map(|told| told.to_string()), told, "{before} {after}");
+            }
+        }
+        assert!(excludes_zero((0.1, 2.0)) && excludes_zero((-2.0, -0.1)));
+        assert!(!excludes_zero((0.0, 2.0)) && !excludes_zero((-1.0, 1.0)));
     }
 
     proptest! {

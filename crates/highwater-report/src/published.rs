@@ -8,11 +8,11 @@
 use highwater_results::published::{PublishedKind, PublishedRow};
 use highwater_results::{Better, Metric, PublishedTable, Run};
 
-use crate::percent;
+use crate::percent::{self, Told};
 use crate::rules::Rules;
 use crate::stats::Sorted;
 use crate::style::Style;
-use crate::table::{Cell, Layout, Table, percent_text};
+use crate::table::{Cell, Layout, Table};
 use crate::vmstat;
 
 /// A run of ours and the published column that it stands for.
@@ -46,7 +46,13 @@ pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &Publishe
     let mut tally = Tally::default();
     for row in &published.rows {
         for pair in others {
+            let direction = direction(published, row);
+            let both =
+                |(before, after): (Option<f64>, Option<f64>)| Told::of(direction, before?, after?);
+            let ours = |pair: &Pairing<'_>| our_value(metric, published, row, pair.run);
+            let theirs = |pair: &Pairing<'_>| row.values.get(pair.column).copied();
             let changes = Changes {
+                told: [both((ours(baseline), ours(pair))), both((theirs(baseline), theirs(pair)))],
                 ours: our_change(metric, published, row, baseline, pair),
                 published: published_change(published, row, baseline.column, pair.column),
                 significant: row
@@ -86,6 +92,8 @@ pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &Publishe
 
 /// One row's two changes.
 struct Changes {
+    /// What is told of ours and the published one.
+    told: [Option<Told>; 2],
     ours: Option<f64>,
     published: Option<f64>,
     significant: Option<bool>,
@@ -94,12 +102,9 @@ struct Changes {
 impl Changes {
     fn cells(&self) -> Vec<Cell> {
         let yes_no = |answer: bool| Cell::text(if answer { "yes" } else { "no" });
-        let change = |percent: Option<f64>| {
-            percent.map_or(Cell::Missing, |value| Cell::text(percent_text(Some(value))))
-        };
         vec![
-            change(self.ours),
-            change(self.published),
+            Cell::change(self.ours, self.told[0]),
+            Cell::change(self.published, self.told[1]),
             self.significant.map_or_else(|| Cell::text("not tested"), yes_no),
             self.agree().map_or(Cell::Missing, yes_no),
         ]
@@ -209,6 +214,13 @@ fn our_change(
     Some(percent::change(rules.direction(statistic), before, after))
 }
 
+/// Which way is better in a row; of counters and times, more is positive.
+fn direction(table: &PublishedTable, row: &PublishedRow) -> Better {
+    let statistic = Rules::parse_label(&row.stat).filter(|_| table.kind == PublishedKind::Compare);
+    let rules = statistic.and_then(|statistic| Some((rules_of(table, None)?, statistic)));
+    rules.map_or(Better::Higher, |(rules, statistic)| rules.direction(statistic))
+}
+
 /// The rules by which the published table was made; its direction wins over the metric's.
 fn rules_of(table: &PublishedTable, metric: Option<&Metric>) -> Option<Rules> {
     Some(Rules {
@@ -280,7 +292,7 @@ mod tests {
             .iter()
             .map(Cell::value_text)
             .collect();
-        assert_eq!(texts, ["50.00%", "342.86%", "not tested", "yes"]);
+        assert_eq!(texts, ["50.00%", "x4.4", "not tested", "yes"]);
     }
 
     #[test]
@@ -301,7 +313,7 @@ mod tests {
             .iter()
             .map(Cell::value_text)
             .collect();
-        assert_eq!(texts, ["-60.00%", "-52.34%", "not tested", "yes"]);
+        assert_eq!(texts, ["-x2.5", "-x2.1", "not tested", "yes"]);
         let duration = published.table("001.duration").unwrap();
         let table = side_by_side(&metric, &by_position(&[&a, &b], duration), duration);
         let texts: Vec<_> = table
@@ -311,6 +323,6 @@ mod tests {
             .iter()
             .map(Cell::value_text)
             .collect();
-        assert_eq!(texts, ["-90.00%", "-89.06%", "not tested", "yes"]);
+        assert_eq!(texts, ["-x10.0", "-x9.1", "not tested", "yes"]);
     }
 }

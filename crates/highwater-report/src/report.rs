@@ -5,24 +5,42 @@
 use highwater_results::published::PublishedError;
 use highwater_results::{Document, Metric, Run, Section, TableKind};
 
-use crate::compare::{Options, RowSet, comparison};
+use crate::compare::{Changes, Options, RowSet, comparison};
 use crate::style::Style;
 use crate::table::Table;
-use crate::{beside, by_seed, duration, evidence, histogram, verdict, vmstat};
+use crate::{beside, by_seed, duration, evidence, histogram, largest, verdict, vmstat};
+
+/// How much of the evidence is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// Rows that show a change; how many there are besides is told.
+    #[default]
+    Changes,
+    /// All rows.
+    All,
+}
 
 /// All tables of a document; those with nothing in them are left out.
 ///
 /// # Errors
 /// If the document names a published table, histogram or figure that is not known.
-pub fn tables(document: &Document) -> Result<Vec<Table>, PublishedError> {
+pub fn tables(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
     let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
     for (machine, runs) in document.by_machine() {
         let part = Part { document, machine, runs: &runs, style: Style::default() };
         for section in &document.sections {
-            tables.extend(part.tables(section)?);
+            let of_section = part.tables(section)?;
+            let is_judged = matches!(
+                section,
+                Section::Evidence { .. } | Section::Seeds { .. } | Section::Totals
+            );
+            let of_section = of_section.into_iter().filter(|table| !table.rows.is_empty());
+            tables.extend(of_section.map(|table| match (shown, is_judged) {
+                (Shown::Changes, true) => evidence::changed_only(table),
+                _ => table,
+            }));
         }
     }
-    tables.retain(|table| !table.rows.is_empty());
     Ok(tables)
 }
 
@@ -47,7 +65,7 @@ impl Part<'_> {
                     true => RowSet::Means,
                     false => RowSet::Only(rows.clone()),
                 };
-                let options = Options { rows, style };
+                let options = Options { rows, style, changes: Changes::Factors };
                 of(metric, &|metric| comparison(metric, runs, &options)).into_iter().collect()
             }
             Section::Published { metric: name } => match metric(name) {
@@ -64,6 +82,9 @@ impl Part<'_> {
                 of(metric, &|metric| by_seed::samples(metric, runs, style)).into_iter().collect()
             }
             Section::Evidence { .. } | Section::Seeds { .. } => Vec::new(),
+            Section::Largest { metric: name } => {
+                of(name, &|metric| largest::largest(metric, runs)).into_iter().collect()
+            }
             Section::Claims => beside::claims(document, machine, runs)?.into_iter().collect(),
             Section::Duration => {
                 let mut table = duration::duration(runs, style);

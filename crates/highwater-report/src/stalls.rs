@@ -72,8 +72,8 @@ impl Delays {
         let mean_ms = self.total_us as f64 / 1e3 / self.nr_events.max(1) as f64;
         [
             Cell::number(self.nr_events as f64, 0),
-            Cell::text(format!("{:.2}%", self.percent(self.nr_at_once))),
-            Cell::text(format!("{:.2}%", self.percent(self.nr_full))),
+            Cell::percent(self.percent(self.nr_at_once)),
+            Cell::percent(self.percent(self.nr_full)),
             Cell::number(mean_ms, 2),
         ]
     }
@@ -122,7 +122,9 @@ pub fn table(runs: &[(&Run, Vec<&PublishedHistogram>)]) -> Table {
         ["events", "at once", "full", "mean ms", "theirs events", "at once", "full", "mean ms"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "Throttled tasks: how long they slept".to_owned();
-    let mut table = Table::new(title, &["run", "reason", "who"], columns, Layout::Fitted);
+    // Ours and theirs.
+    let mut table =
+        Table::new(title, &["run", "reason", "who"], columns, Layout::Fitted).breaking_at(&[0, 4]);
     for (run, histograms) in runs {
         let published: Vec<Delays> =
             histograms.iter().flat_map(|histogram| Delays::of_published(histogram)).collect();

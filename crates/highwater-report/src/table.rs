@@ -3,7 +3,10 @@
 //! Key types: [`Table`], [`Row`], [`Cell`] (numbers keep their full value beside the digits to print), [`Layout`] (how
 //! a fixed-width renderer arranges them). JSON keeps everything but the layout.
 
+use highwater_results::Better;
 use serde::Serialize;
+
+use crate::percent::Told;
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +24,9 @@ pub struct Table {
     /// Widths.
     #[serde(skip)]
     pub layout: Layout,
+    /// Numbers of the columns at which a table that is too wide may go on below itself; none: at any.
+    #[serde(skip)]
+    pub breaks: Vec<usize>,
 }
 
 /// One row.
@@ -51,6 +57,22 @@ pub enum Cell {
         #[serde(skip)]
         decimals: u8,
     },
+    /// A percentage: a change, positive is better or more; or a share.
+    Percent {
+        /// The value; not a number where there is none.
+        value: f64,
+        /// Digits after the decimal point.
+        #[serde(skip)]
+        decimals: u8,
+        /// What is printed instead.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        told: Option<Told>,
+    },
+    /// A probability: `0.0213`, `<0.0001`.
+    Probability {
+        /// The value.
+        value: f64,
+    },
     /// A whole percentage: `98%`.
     WholePercent {
         /// The value.
@@ -67,6 +89,9 @@ pub enum Cell {
         percent: Option<f64>,
         /// True if the change is marked.
         significant: bool,
+        /// What is printed instead of the percentage.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        told: Option<Told>,
     },
     /// A ratio to the baseline.
     Ratio {
@@ -80,12 +105,15 @@ pub enum Cell {
         /// Difference of means in units of deviation.
         distance: f64,
     },
-    /// An interval.
+    /// An interval of a change.
     Interval {
         /// Lower limit.
         low: f64,
         /// Upper limit.
         high: f64,
+        /// What is printed instead of each.
+        #[serde(skip)]
+        told: [Option<Told>; 2],
     },
 }
 
@@ -115,6 +143,8 @@ pub enum Suffix {
     Ratio,
 }
 
+/// Probabilities below this are printed as being below it.
+const SMALLEST_PROBABILITY: f64 = 0.0001;
 /// Width of ` (0.00%) (+0.00s)`, the narrowest suffix of a ratio.
 pub(crate) const RATIO_SUFFIX_WIDTH: usize = 17;
 
@@ -140,6 +170,33 @@ impl Cell {
         Cell::Number { value, decimals }
     }
 
+    /// A percentage that is no change.
+    pub fn percent(value: f64) -> Cell {
+        Cell::Percent { value, decimals: 2, told: None }
+    }
+
+    /// A change in percent, or what is told of it; missing if there is neither.
+    pub fn change(percent: Option<f64>, told: Option<Told>) -> Cell {
+        match percent {
+            None if told.is_none() => Cell::Missing,
+            _ => Cell::Percent { value: percent.unwrap_or(f64::NAN), decimals: 2, told },
+        }
+    }
+
+    /// Limits of a change in percent, of which `change` is told.
+    pub fn interval(better: Better, (low, high): (f64, f64), change: Option<Told>) -> Cell {
+        let told = match change {
+            Some(Told::FromZero) => [change; 2],
+            _ => [low, high].map(|limit| Told::of_percent(better, limit)),
+        };
+        Cell::Interval { low, high, told }
+    }
+
+    /// What part is of a whole, in percent of so many decimals.
+    pub fn share(part: f64, whole: f64, decimals: u8) -> Cell {
+        Cell::Percent { value: 100.0 * part / whole, decimals, told: None }
+    }
+
     /// True for a missing cell and for a plain zero.
     fn is_nothing(&self) -> bool {
         match self {
@@ -157,14 +214,33 @@ impl Cell {
             Cell::Number { value, decimals }
             | Cell::Change { value, decimals, .. }
             | Cell::Ratio { value, decimals, .. } => format!("{value:.*}", usize::from(*decimals)),
+            Cell::Percent { told: Some(told), .. } => told.to_string(),
+            Cell::Percent { value, decimals, .. } => format!("{value:.*}%", usize::from(*decimals)),
+            Cell::Probability { value } if *value < SMALLEST_PROBABILITY => {
+                format!("<{SMALLEST_PROBABILITY}")
+            }
+            Cell::Probability { value } => format!("{value:.4}"),
             Cell::WholePercent { value } => format!("{value}%"),
-            Cell::Interval { low, high } => format!("{low:.2} .. {high:.2}"),
+            // No percentage is of 0.
+            Cell::Interval { told: [Some(Told::FromZero), _], .. } => "-".to_owned(),
+            Cell::Interval { told: [Some(low), Some(high)], .. }
+                if low == high && !matches!(low, Told::Factor(_)) =>
+            {
+                low.to_string()
+            }
+            Cell::Interval { low, high, told } => {
+                let limit = |value: f64, told: Option<Told>| {
+                    told.map_or_else(|| format!("{value:.2}"), |told| told.to_string())
+                };
+                format!("{} .. {}", limit(*low, told[0]), limit(*high, told[1]))
+            }
         }
     }
 
-    /// What follows the value, without padding: `34.06%`, `34.06% -0.17s`; empty if nothing does.
+    /// What follows the value, without padding: `34.06%`, `x8.8`, `34.06% -0.17s`; empty if nothing does.
     pub fn suffix_text(&self) -> String {
         match self {
+            Cell::Change { told: Some(told), .. } => told.to_string(),
             Cell::Change { percent, .. } => percent_text(*percent),
             Cell::Ratio { percent, distance, .. } => format!("{percent:.2}% {distance:+.2}s"),
             _ => String::new(),
@@ -183,7 +259,7 @@ impl Cell {
 }
 
 /// A percentage with two decimals; `-` without a baseline.
-pub(crate) fn percent_text(percent: Option<f64>) -> String {
+fn percent_text(percent: Option<f64>) -> String {
     percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.2}%"))
 }
 
@@ -202,7 +278,14 @@ impl Table {
             rows: Vec::new(),
             notes: Vec::new(),
             layout,
+            breaks: Vec::new(),
         }
+    }
+
+    /// The same; where it is too wide, columns between these numbers stay together.
+    pub fn breaking_at(mut self, breaks: &[usize]) -> Table {
+        self.breaks = breaks.to_vec();
+        self
     }
 
     /// Adds a row.
@@ -233,6 +316,22 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_told_stands_instead_of_percentages() {
+        let told = |before, after| Told::of(Better::Lower, before, after);
+        assert_eq!(Cell::change(Some(-780.0), told(1.0, 8.8)).value_text(), "-x8.8");
+        assert_eq!(Cell::change(None, told(0.0, 8.8)).value_text(), "from 0");
+        assert_eq!(Cell::change(Some(12.0), None).value_text(), "12.00%");
+        assert_eq!(Cell::change(None, None), Cell::Missing);
+        let interval = |low, high, told| Cell::interval(Better::Lower, (low, high), told);
+        assert_eq!(interval(-120.0, 30.0, None).value_text(), "-x2.2 .. 30.00");
+        assert_eq!(interval(99.5, 101.0, None).value_text(), "x200 .. past 0");
+        assert_eq!(interval(100.0, 100.0, None).value_text(), "to 0");
+        assert_eq!(interval(-99.0, -99.0, told(0.0, 1.0)).value_text(), "-");
+        let json = serde_json::to_value(Cell::change(Some(-780.0), told(1.0, 8.8))).unwrap();
+        assert_eq!((json["value"].as_f64(), json["told"].as_str()), (Some(-780.0), Some("-x8.8")));
+    }
 
     #[test]
     fn zero_rows_are_left_out_and_counted() {

@@ -10,15 +10,13 @@ use highwater_results::{Better, Document, Metric, Run, TableKind};
 use crate::by_seed::{BySeed, SEEDS_MIN};
 use crate::compare::{SampleSets, operations};
 use crate::evidence::change_interval;
+use crate::percent::Told;
 use crate::rules::{Rules, Statistic};
 use crate::stats::Sorted;
 use crate::stats::paired::{Paired, Robust};
 use crate::style::Style;
 use crate::table::{Cell, Layout, Table};
 use crate::{beside, percent, report};
-
-/// Changes beyond this factor are told as factors.
-const FACTOR: f64 = 2.0;
 
 /// The verdict of a document; none if it compares nothing.
 ///
@@ -31,7 +29,8 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     };
     let columns = ["most changed", "change", "95% of change", "changed"].map(str::to_owned);
     let labels = ["metric", "machine", "run"];
-    let mut table = Table::new(title, &labels, columns.to_vec(), Layout::Fitted);
+    let mut table =
+        Table::new(title, &labels, columns.to_vec(), Layout::Fitted).breaking_at(&[0, 3]);
     let mut published = Vec::new();
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };
@@ -54,7 +53,8 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         _ => "the largest change whose interval does not hold 0",
     };
     table.notes.push(format!(
-        "against {baseline}; most changed: {which}; intervals in percent, positive is better"
+        "against {baseline}; most changed: {which}; here and below, changes are in percent, positive is better; x3: by a \
+         factor of 3, -x3: by that factor the worse way, of counters and times to less"
     ));
     table.notes.extend(report::settings(document));
     table.notes.extend(published);
@@ -109,7 +109,7 @@ pub(crate) struct Change {
 
 impl Change {
     pub(crate) fn matters(&self) -> bool {
-        self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+        self.interval.is_some_and(percent::excludes_zero)
     }
 
     /// How large it is, whichever way it goes. From or to nothing, or through 0, is no ratio: such changes come
@@ -168,11 +168,8 @@ fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
     let Some(largest) = largest else {
         return vec![Cell::text("nothing"), Cell::Missing, Cell::Missing, changed];
     };
-    let percent = |value: f64| match value.abs() >= 100.0 {
-        true => format!("{value:.0}"),
-        false => format!("{value:.1}"),
-    };
-    let interval = |(low, high)| Cell::text(format!("{} .. {}", percent(low), percent(high)));
+    let told = Told::of(better, largest.before, largest.after);
+    let interval = |limits| Cell::interval(better, limits, told);
     let interval = largest.interval.map_or(Cell::Missing, interval);
     let words = words(better, largest.before, largest.after);
     vec![Cell::text(largest.operation.clone()), Cell::text(words), interval, changed]
@@ -180,29 +177,15 @@ fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
 
 /// A change in words: `better 36.2%`, `worse x8.8`, `worse, from 0`.
 pub fn words(better: Better, before: f64, after: f64) -> String {
-    let is_better = match better {
-        Better::Higher => after > before,
-        Better::Lower => after < before,
-    };
-    let way = if is_better { "better" } else { "worse" };
     if before == after {
         return "the same".to_owned();
     }
-    if before == 0.0 {
-        return format!("{way}, from 0");
-    }
-    if after == 0.0 {
-        return format!("{way}, to 0");
-    }
-    let ratio = after / before;
-    if ratio < 0.0 {
-        return format!("{way}, through 0");
-    }
-    let factor = ratio.max(1.0 / ratio);
-    match factor > FACTOR {
-        true if factor >= 100.0 => format!("{way} x{factor:.0}"),
-        true => format!("{way} x{factor:.1}"),
-        false => format!("{way} {:.1}%", 100.0 * (ratio - 1.0).abs()),
+    let way = if percent::is_better(better, before, after) { "better" } else { "worse" };
+    match Told::of(better, before, after) {
+        // The word says which way.
+        Some(Told::Factor(factor)) => format!("{way} {}", Told::Factor(factor.abs())),
+        Some(told) => format!("{way}, {told}"),
+        None => format!("{way} {:.1}%", 100.0 * (after / before - 1.0).abs()),
     }
 }
 
@@ -222,7 +205,7 @@ mod tests {
             (Higher, 0.0, 4.0, "better, from 0"),
             (Lower, 0.0, 4.0, "worse, from 0"),
             (Lower, 4.0, 0.0, "better, to 0"),
-            (Lower, 4.0, -0.1, "better, through 0"),
+            (Lower, 4.0, -0.1, "better, past 0"),
             (Lower, 4.0, 4.0, "the same"),
         ] {
             assert_eq!(words(better, before, after), expected);

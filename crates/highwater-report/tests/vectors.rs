@@ -2,7 +2,7 @@
 //! output of mmtests' reporter unless the rule says otherwise.
 
 use highwater_report::stats::Sorted;
-use highwater_report::{Options, RowSet, Style, compare, duration, header, ratio, render, vmstat};
+use highwater_report::{Options, Style, compare, duration, header, ratio, render, vmstat};
 use highwater_results::{Better, Metric, Run, TableKind};
 
 const VANILLA: &str = "5.15.0-rc1-vanilla";
@@ -24,7 +24,7 @@ fn run(label: &str, operations: &[(&str, &[f64])]) -> Run {
 }
 
 fn table(metric: &Metric, style: Style, a: &Run, b: &Run) -> String {
-    let options = Options { style, rows: RowSet::Full };
+    let options = Options { style, ..Options::default() };
     render::terminal(&compare::comparison(metric, &[a, b], &options))
 }
 

@@ -37,7 +37,7 @@ pub use counter::Counters;
 pub use histogram::Histogram;
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
-pub use sample::{Better, Metric, Sample, TableKind};
+pub use sample::{Better, Largest, Metric, Sample, TableKind};
 pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside};
 pub use stall::Stall;
 pub use store::{Store, StoreError};

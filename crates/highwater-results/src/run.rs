@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Better, Counters, Histogram, MachineFigures, Metric, Sample, Section};
+use crate::{Better, Counters, Histogram, Largest, MachineFigures, Metric, Sample, Section};
 
 /// Value of [`Document::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "highwater.compare/2";
@@ -93,6 +93,9 @@ pub struct Run {
     /// Times and counters of each seed; older files have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_seed: Vec<SeedTotals>,
+    /// Of each operation the largest value of all seeds; of workloads that know when it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub largest: Vec<Largest>,
     /// Histograms, summed over the seeds.
     #[serde(default)]
     pub histograms: Vec<Histogram>,
@@ -283,6 +286,7 @@ impl Run {
         self.times.system_ns += other.times.system_ns;
         self.times.elapsed_ns += other.times.elapsed_ns;
         self.per_seed.extend(other.per_seed);
+        other.largest.into_iter().for_each(|new| Largest::keep(&mut self.largest, new));
         for histogram in other.histograms {
             let same = |mine: &&mut Histogram| {
                 mine.name == histogram.name
@@ -361,12 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn totals_of_seeds_are_kept_and_old_files_have_none() {
+    fn totals_and_largest_of_seeds_are_kept_and_old_files_have_none() {
         let mut run = document().runs.remove(0);
         let old = serde_json::to_string(&run).unwrap();
-        assert!(!old.contains("per_seed"));
+        assert!(!old.contains("per_seed") && !old.contains("largest"));
         assert_eq!(serde_json::from_str::<Run>(&old).unwrap().per_seed, []);
         run.per_seed.push(SeedTotals { seed: 7, ..SeedTotals::default() });
+        let operation = "mmap-4".to_owned();
+        run.largest.push(Largest { operation, seed: 7, value: 1.0 / 3.0, at_ns: u64::MAX });
         let back: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
         assert_eq!(back, run);
     }

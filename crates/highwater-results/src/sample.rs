@@ -1,7 +1,7 @@
 //! One measured value, and what a set of them means.
 //!
 //! Key types: [`Sample`] (a value with the operation, iteration and seed it came from), [`Metric`] (unit, direction,
-//! decimals and table type of a benchmark's samples).
+//! decimals and table type of a benchmark's samples), [`Largest`] (the largest value of an operation, and when it was).
 //!
 //! Neighbours: a [`Run`](crate::Run) holds samples, a [`Document`](crate::Document) holds metrics; `highwater-report`
 //! turns both into tables. Plain data, no synchronisation.
@@ -19,6 +19,30 @@ pub struct Sample {
     pub seed: u64,
     /// The value, in the unit of its [`Metric`]. Finite.
     pub value: f64,
+}
+
+/// The largest value of an operation, and where to find it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Largest {
+    /// The operation.
+    pub operation: String,
+    /// Seed of the simulated run that produced the value.
+    pub seed: u64,
+    /// The value, in the unit of its [`Metric`].
+    pub value: f64,
+    /// When it was complete, in virtual time since the unit of work that it is of began.
+    pub at_ns: u64,
+}
+
+impl Largest {
+    /// Keeps of each operation the larger one; of two that are equal, the one that is there.
+    pub fn keep(all: &mut Vec<Largest>, new: Largest) {
+        match all.iter_mut().find(|known| known.operation == new.operation) {
+            Some(known) if new.value > known.value => *known = new,
+            Some(_) => {}
+            None => all.push(new),
+        }
+    }
 }
 
 /// Which way is better.
@@ -118,4 +142,24 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         }));
     }
     Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_operation_the_largest_is_kept() {
+        let largest = |operation: &str, seed, value| {
+            let operation = operation.to_owned();
+            Largest { operation, seed, value, at_ns: seed * 10 }
+        };
+        let mut all = Vec::new();
+        for new in
+            [largest("a", 1, 5.0), largest("b", 1, 2.0), largest("a", 2, 5.0), largest("b", 2, 3.0)]
+        {
+            Largest::keep(&mut all, new);
+        }
+        assert_eq!(all, [largest("a", 1, 5.0), largest("b", 2, 3.0)]);
+    }
 }

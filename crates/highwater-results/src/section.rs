@@ -38,6 +38,11 @@ pub enum Section {
         /// Name of the metric.
         metric: String,
     },
+    /// Of each operation of a metric the largest value, its seed and when it was.
+    Largest {
+        /// Name of the metric.
+        metric: String,
+    },
     /// Published single figures, beside ours of the baseline.
     Claims,
     /// CPU and elapsed time.

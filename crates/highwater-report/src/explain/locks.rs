@@ -131,7 +131,7 @@ mod tests {
 
     use super::super::tests::explanation;
     use super::*;
-    use crate::render::terminal;
+    use crate::render::Format;
 
     #[test]
     fn those_waited_for_longest_come_first() {
@@ -144,7 +144,8 @@ policy     class     taken  contended     %  wait total  wait mean  wait max  ho
 6.1-before zone       1000         10   1.0          50       5.00     12.00        2000       2.00     30.00                                  -
 # 1 class of locks was taken and never waited for
 ";
-        let text = terminal(&table);
+        // In one piece.
+        let text = Format::Terminal.tables(std::slice::from_ref(&table), 150);
         let squeezed = |text: &str| {
             let lines = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "));
             lines.collect::<Vec<_>>()

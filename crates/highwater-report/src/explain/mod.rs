@@ -444,10 +444,10 @@ pub(crate) mod tests {
         let back: Explanation = serde_json::from_str(&render(&explanation, Format::Json)).unwrap();
         assert_eq!(back, explanation);
         let csv = render(&explanation, Format::Csv);
-        let row = "slowest operations,server,6.1-before,1,1,mmap-48,latency,12345000000,\
-                   mmap-48 > page fault > waiting for a CPU,114000000,9\n";
+        let row = "slowest operations,server 6.1-before 1 1 mmap-48 latency 12345000000 \
+                   mmap-48 > page fault > waiting for a CPU,ns,114000000,,,,,\n";
         assert!(csv.contains(row), "{csv}");
-        let row = "locks,server,6.1-after,1,i_pages,5,0,0,0,100,50,";
+        let row = "locks,server 6.1-after 1 i_pages,hold ns,100,,,,,\n";
         assert!(csv.contains(row), "{csv}");
     }
 

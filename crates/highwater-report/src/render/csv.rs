@@ -1,90 +1,139 @@
-//! Comma-separated values (RFC 4180): numbers in full, a change in three columns (value, percent, significant).
+//! Comma-separated values (RFC 4180): one tidy table whatever the tables are, a cell a line, numbers in full.
+//!
+//! | column | is |
+//! |---|---|
+//! | table, row, column | where the cell stands: the table's title, the labels of its row, the column's heading |
+//! | value | its number |
+//! | text | its words |
+//! | percent, significant | its change, or the percentage that it is; whether the change is marked |
+//! | low, high | its interval |
+//!
+//! What a cell does not have is empty; a cell that is missing has no line. A table of labels alone has its first one as
+//! `row` and a line for each of the others. Of a ratio, the distance is a line of its own.
+//!
+//! What a document measured is another table: [`observations`](super::observations).
 
 use super::Render;
-use crate::table::{Cell, Table};
+use crate::percent::Told;
+use crate::table::{Cell, Row, Table};
 
 /// The CSV renderer.
 #[derive(Clone, Copy, Debug)]
 pub struct Csv;
 
+/// Names of the columns.
+const COLUMNS: [&str; 9] =
+    ["table", "row", "column", "value", "text", "percent", "significant", "low", "high"];
+
 impl Render for Csv {
     fn table(&self, table: &Table) -> String {
-        let has = |column: usize, test: fn(&Cell) -> bool| {
-            table.rows.iter().any(|row| test(&row.cells[column]))
-        };
-        let shapes: Vec<Shape> = (0..table.columns.len())
-            .map(|column| match () {
-                () if has(column, |cell| matches!(cell, Cell::Change { .. })) => Shape::Change,
-                () if has(column, |cell| matches!(cell, Cell::Ratio { .. })) => Shape::Ratio,
-                () if has(column, |cell| matches!(cell, Cell::Interval { .. })) => Shape::Interval,
-                () => Shape::Value,
-            })
-            .collect();
-        let mut head: Vec<String> =
-            std::iter::once("table".to_owned()).chain(table.labels.clone()).collect();
-        for (name, shape) in table.columns.iter().zip(&shapes) {
-            head.extend(shape.headings().iter().map(|part| format!("{name}{part}")));
-        }
-        let mut text = record(&head);
-        for row in &table.rows {
-            let mut fields = vec![table.title.clone()];
-            fields.extend(row.labels.iter().cloned());
-            for (cell, shape) in row.cells.iter().zip(&shapes) {
-                let mut parts = fields_of(cell);
-                parts.resize(shape.headings().len().max(parts.len()), String::new());
-                fields.extend(parts);
+        self.tables(std::slice::from_ref(table))
+    }
+
+    fn tables(&self, tables: &[Table]) -> String {
+        let mut records = Records::new(&COLUMNS);
+        for table in tables {
+            for row in &table.rows {
+                records_of(table, row, &mut records);
             }
-            text.push_str(&record(&fields));
         }
-        text
+        records.into_text()
     }
 }
 
-/// How many fields a column takes.
-enum Shape {
-    Value,
-    Change,
-    Ratio,
-    Interval,
-}
-
-impl Shape {
-    fn headings(&self) -> &'static [&'static str] {
-        match self {
-            Shape::Value => &[""],
-            Shape::Change => &["", " percent", " significant"],
-            Shape::Ratio => &["", " percent", " distance"],
-            Shape::Interval => &[" low", " high"],
+/// The lines of a row.
+fn records_of(table: &Table, row: &Row, records: &mut Records) {
+    let mut push = |row: &str, column: &str, fields: [String; 6]| {
+        let place = [&table.title, row, column].map(str::to_owned);
+        records.push(place.into_iter().chain(fields));
+    };
+    if table.columns.is_empty() {
+        let Some((first, others)) = row.labels.split_first() else { return };
+        for (label, name) in others.iter().zip(&table.labels[1..]) {
+            push(first, name, [String::new(), label.clone()].fill());
+        }
+        return;
+    }
+    let labels: Vec<&str> =
+        row.labels.iter().map(String::as_str).filter(|label| !label.is_empty()).collect();
+    let labels = labels.join(" ");
+    for (cell, name) in row.cells.iter().zip(&table.columns) {
+        if *cell != Cell::Missing {
+            push(&labels, name, fields(cell));
+        }
+        if let Cell::Ratio { distance, .. } = cell {
+            push(&labels, &format!("{name} distance"), [number(*distance)].fill());
         }
     }
 }
 
-fn fields_of(cell: &Cell) -> Vec<String> {
+/// Value, text, percent, significant, low, high.
+fn fields(cell: &Cell) -> [String; 6] {
+    let none = String::new;
+    let text = |told: Option<Told>| told.map(|told| told.to_string()).unwrap_or_default();
     match cell {
-        Cell::Missing => vec![String::new()],
-        Cell::Text { text } => vec![text.clone()],
-        Cell::Number { value, .. } => vec![value.to_string()],
-        Cell::WholePercent { value } => vec![value.to_string()],
-        Cell::Change { value, percent, significant, .. } => {
-            let percent = percent.map(|percent| percent.to_string()).unwrap_or_default();
-            vec![value.to_string(), percent, significant.to_string()]
+        Cell::Missing => [].fill(),
+        Cell::Text { text } => [none(), text.clone()].fill(),
+        Cell::Number { value, .. } | Cell::Probability { value } => [number(*value)].fill(),
+        Cell::Percent { value, told, .. } => [none(), text(*told), number(*value)].fill(),
+        Cell::WholePercent { value } => [none(), none(), value.to_string()].fill(),
+        Cell::Change { value, percent, significant, told, .. } => {
+            let percent = percent.map_or_else(none, number);
+            [number(*value), text(*told), percent, significant.to_string()].fill()
         }
-        Cell::Ratio { value, percent, distance, .. } => {
-            [value, percent, distance].map(f64::to_string).to_vec()
+        Cell::Ratio { value, percent, .. } => [number(*value), none(), number(*percent)].fill(),
+        Cell::Interval { low, high, .. } => {
+            [none(), none(), none(), none(), number(*low), number(*high)]
         }
-        Cell::Interval { low, high } => [low, high].map(f64::to_string).to_vec(),
     }
 }
 
-fn record(fields: &[String]) -> String {
-    let quoted = fields.iter().map(|field| {
-        if field.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field.clone()
+/// A number in full; empty if it is none.
+fn number(value: f64) -> String {
+    if value.is_finite() { value.to_string() } else { String::new() }
+}
+
+/// The first fields of a line; the others are empty.
+trait Fill {
+    fn fill(self) -> [String; 6];
+}
+
+impl<const N: usize> Fill for [String; N] {
+    fn fill(self) -> [String; 6] {
+        let mut fields = <[String; 6]>::default();
+        for (field, known) in fields.iter_mut().zip(self) {
+            *field = known;
         }
-    });
-    quoted.collect::<Vec<_>>().join(",") + "\n"
+        fields
+    }
+}
+
+/// Lines of as many fields as there are columns.
+pub(super) struct Records(csv::Writer<Vec<u8>>);
+
+impl Records {
+    /// A header and nothing else.
+    pub(super) fn new(columns: &[&str]) -> Records {
+        let mut records = Records(csv::Writer::from_writer(Vec::new()));
+        records.push(columns);
+        records
+    }
+
+    /// Adds a line.
+    pub(super) fn push(&mut self, fields: impl IntoIterator<Item = impl AsRef<[u8]>>) {
+        // Memory takes all that is written, and every line has the header's fields.
+        let is_written = self.0.write_record(fields);
+        debug_assert!(is_written.is_ok(), "{is_written:?}");
+    }
+
+    /// The lines as text.
+    pub(super) fn into_text(self) -> String {
+        // Fields are text, and so are they together.
+        self.0
+            .into_inner()
+            .map(|bytes| String::from_utf8(bytes).unwrap_or_default())
+            .unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -94,14 +143,35 @@ mod tests {
     use crate::table::Layout;
 
     #[test]
-    fn quotes_and_full_numbers() {
-        let mut table = sample(Layout::Fitted);
-        table.rows.truncate(2);
+    fn a_cell_is_a_line_with_full_numbers() {
+        let expected = r#"table,row,column,value,text,percent,significant,low,high
+"t, ""x"" | y","Amean x,y",6.1-a,1,,0,false,,
+"t, ""x"" | y","Amean x,y",6.1-b|c,0.5,,50,true,,
+"t, ""x"" | y",Amean z,6.1-b|c,0.5,,,false,,
+"t, ""x"" | y",N,6.1-a,2.5,,,,,
+"t, ""x"" | y",N,6.1-b|c,,,98,,,
+"t, ""x"" | y",I,6.1-a,,,,,-1,2
+"t, ""x"" | y",I,6.1-b|c,,yes,,,,
+"t, ""x"" | y",R,6.1-b|c,0.5,,50,,,
+"t, ""x"" | y",R,6.1-b|c distance,-0.25,,,,,
+"t, ""x"" | y",P,6.1-a,0.00001,,,,,
+"t, ""x"" | y",P,6.1-b|c,,,66.66666666666667,,,
+"#;
+        assert_eq!(Csv.table(&sample(Layout::Fitted)), expected);
+    }
+
+    #[test]
+    fn tables_of_all_kinds_share_one_header() {
+        let mut labels = Table::new("keys", &["key", "value", "about"], Vec::new(), Layout::Fitted);
+        labels.push(&["a", "1", "it, too"], Vec::new());
+        let mut numbers = Table::new("n", &["x"], vec!["y".to_owned()], Layout::Fitted);
+        numbers.push(&["r"], vec![Cell::percent(f64::NAN)]);
         let expected = "\
-table,stat,op,6.1-a,6.1-a percent,6.1-a significant,6.1-b|c,6.1-b|c percent,6.1-b|c significant
-\"t, \"\"x\"\" | y\",Amean,\"x,y\",1,0,false,0.5,50,true
-\"t, \"\"x\"\" | y\",Amean,z,,,,0.5,,false
+table,row,column,value,text,percent,significant,low,high
+keys,a,value,,1,,,,
+keys,a,about,,\"it, too\",,,,
+n,r,y,,,,,,
 ";
-        assert_eq!(Csv.table(&table), expected);
+        assert_eq!(Csv.tables(&[labels, numbers]), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! Markdown: a heading, a table, the notes as a list. Significant changes are bold.
 
 use super::Render;
-use crate::table::{Cell, Table, percent_text};
+use crate::table::{Cell, Table};
 
 /// The Markdown renderer.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,10 @@ pub struct Markdown;
 impl Render for Markdown {
     fn table(&self, table: &Table) -> String {
         let mut text = format!("### {}\n\n", table.title);
+        if table.rows.is_empty() {
+            // The title says why.
+            return format!("{}\n", escape(&table.title));
+        }
         let heads = table.labels.iter().chain(&table.columns).map(|head| escape(head));
         text.push_str(&line(heads));
         let rules = table.labels.iter().map(|_| "---".to_owned());
@@ -30,8 +34,8 @@ impl Render for Markdown {
 
 fn cell_text(cell: &Cell) -> String {
     match cell {
-        Cell::Change { percent, significant: true, .. } => {
-            format!("{} (**{}**)", cell.value_text(), percent_text(*percent))
+        Cell::Change { significant: true, .. } => {
+            format!("{} (**{}**)", cell.value_text(), cell.suffix_text())
         }
         _ => escape(&cell.full_text()),
     }
@@ -63,6 +67,7 @@ mod tests {
 | N |  | 2.5 | 98% |
 | I |  | -1.00 .. 2.00 | yes |
 | R |  | - | 0.50 (50.00% -0.25s) |
+| P |  | <0.0001 | 67% |
 
 * a note
 ";

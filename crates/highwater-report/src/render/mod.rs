@@ -1,7 +1,8 @@
 //! Tables to text: one file per format behind one trait.
 //!
-//! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte.
-//! * [`csv`](mod@csv): one line per row, numbers in full.
+//! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte; as wide as a page, or as the caller says.
+//! * [`csv`](mod@csv): one tidy table, a cell a line, numbers in full.
+//! * [`observations`](mod@observations): what a document measured as CSV, an observation a line.
 //! * [`markdown`](mod@markdown): tables for a changelog or an issue.
 //! * [`json`](mod@json): tables as data, or a whole document with its derived tables.
 
@@ -12,8 +13,10 @@ use thiserror::Error;
 use crate::table::Table;
 
 pub mod csv;
+mod fit;
 pub mod json;
 pub mod markdown;
+pub mod observations;
 pub mod terminal;
 
 /// An output format.
@@ -47,10 +50,18 @@ pub enum Format {
 pub struct UnknownFormat(String);
 
 impl Format {
-    /// The renderer of this format.
+    /// Several tables as one text; where the format knows widths, no wider than this if it can be.
+    pub fn tables(self, tables: &[Table], width: usize) -> String {
+        match self {
+            Format::Terminal => terminal::Terminal { width }.tables(tables),
+            format => format.renderer().tables(tables),
+        }
+    }
+
+    /// The renderer of this format; a terminal has the width of a page.
     pub fn renderer(self) -> &'static dyn Render {
         match self {
-            Format::Terminal => &terminal::Terminal,
+            Format::Terminal => &terminal::Terminal::PAGE,
             Format::Csv => &csv::Csv,
             Format::Markdown => &markdown::Markdown,
             Format::Json => &json::Json,
@@ -74,7 +85,7 @@ impl FromStr for Format {
 
 /// One table as fixed-width text.
 pub fn terminal(table: &Table) -> String {
-    terminal::Terminal.table(table)
+    terminal::Terminal::PAGE.table(table)
 }
 
 /// One table as comma-separated values.
@@ -110,6 +121,7 @@ pub(crate) mod tests {
             decimals: 2,
             percent,
             significant,
+            told: None,
         };
         table.push(
             &["Amean", "x,y"],
@@ -117,9 +129,14 @@ pub(crate) mod tests {
         );
         table.push(&["Amean", "z"], vec![Cell::Missing, change(0.5, None, false)]);
         table.push(&["N", ""], vec![Cell::number(2.5, 1), Cell::WholePercent { value: 98 }]);
-        table.push(&["I", ""], vec![Cell::Interval { low: -1.0, high: 2.0 }, Cell::text("yes")]);
+        table.push(
+            &["I", ""],
+            vec![Cell::Interval { low: -1.0, high: 2.0, told: [None; 2] }, Cell::text("yes")],
+        );
         let ratio = Cell::Ratio { value: 0.5, decimals: 2, percent: 50.0, distance: -0.25 };
         table.push(&["R", ""], vec![Cell::Missing, ratio]);
+        let probability = Cell::Probability { value: 0.000_01 };
+        table.push(&["P", ""], vec![probability, Cell::share(2.0, 3.0, 0)]);
         table.notes.push("a note".into());
         table
     }

@@ -45,6 +45,10 @@ pub enum Robust {
 pub struct ChangeInterval {
     /// The change of the samples themselves.
     pub point: f64,
+    /// The baseline's figure.
+    pub before: f64,
+    /// The other run's.
+    pub after: f64,
     /// The limits; none where there is nothing to draw from.
     pub limits: Option<(f64, f64)>,
 }
@@ -73,8 +77,8 @@ impl Paired {
         let mut after = Pool::new(seeds.iter().map(|seed| &seed.after[..]));
         before.take_all();
         after.take_all();
-        let points: Vec<f64> =
-            figures.iter().map(|&f| change(before.figure(f), after.figure(f))).collect();
+        let points: Vec<(f64, f64)> =
+            figures.iter().map(|&f| (before.figure(f), after.figure(f))).collect();
         let nr_samples = before.values.len() + after.values.len();
         let mut random = SplitMix64::new(self.seed);
         let mut replicates: Vec<Vec<f64>> = vec![Vec::new(); figures.len()];
@@ -86,7 +90,8 @@ impl Paired {
                 replicates.push(change(before.figure(figure), after.figure(figure)));
             }
         }
-        points.into_iter().zip(replicates).map(|(point, r)| self.interval(point, r)).collect()
+        let interval = |(point, replicates)| self.interval(point, &change, replicates);
+        points.into_iter().zip(replicates).map(interval).collect()
     }
 
     /// The change of the mean of what is one number per seed, before and after: only seeds are drawn. None without
@@ -97,30 +102,40 @@ impl Paired {
         change: impl Fn(f64, f64) -> f64,
     ) -> Option<ChangeInterval> {
         let n = seeds.len() as f64;
-        let of_drawn = |times: &[usize]| {
+        let drawn = |times: &[usize]| {
             let (mut before, mut after) = (0.0, 0.0);
             for (seed, &times) in seeds.iter().zip(times) {
                 before += seed.0 * times as f64;
                 after += seed.1 * times as f64;
             }
-            change(before / n, after / n)
+            (before / n, after / n)
         };
-        let point = of_drawn(&vec![1; seeds.len()]);
+        let of_drawn = |times: &[usize]| {
+            let (before, after) = drawn(times);
+            change(before, after)
+        };
+        let point = drawn(&vec![1; seeds.len()]);
         let mut random = SplitMix64::new(self.seed);
         let nr_replicates = if seeds.len() > 1 { self.nr_resamples } else { 0 };
         let replicates =
             (0..nr_replicates).map(|_| of_drawn(&draw_seeds(seeds.len(), &mut random))).collect();
-        self.interval(point, replicates)
+        self.interval(point, &change, replicates)
     }
 
     /// Percentiles of the replicates around a point.
-    fn interval(&self, point: f64, mut replicates: Vec<f64>) -> Option<ChangeInterval> {
+    fn interval(
+        &self,
+        (before, after): (f64, f64),
+        change: impl Fn(f64, f64) -> f64,
+        mut replicates: Vec<f64>,
+    ) -> Option<ChangeInterval> {
+        let point = change(before, after);
         replicates.retain(|replicate| replicate.is_finite());
         replicates.sort_by(f64::total_cmp);
         let tail = (1.0 - self.confidence) / 2.0;
         let limit = |share: f64| interpolated(&replicates, share);
         let limits = limit(tail).zip(limit(1.0 - tail));
-        point.is_finite().then_some(ChangeInterval { point, limits })
+        point.is_finite().then_some(ChangeInterval { point, before, after, limits })
     }
 }
 

@@ -28,6 +28,15 @@ pub struct Latency<'a, H: Devices> {
     pub stop: &'a Stop,
 }
 
+/// An operation that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lap {
+    /// Its time: the benchmark's sample, nanoseconds.
+    pub ns: u64,
+    /// When it ended, by the host's clock.
+    pub end_ns: u64,
+}
+
 impl<H: Devices> Latency<'_, H> {
     /// Runs until stopped; the time of each operation, nanoseconds. A process that the OOM killer
     /// chose ends early.
@@ -35,13 +44,21 @@ impl<H: Devices> Latency<'_, H> {
     /// # Errors
     /// If a call fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<Vec<u64>, Error> {
+        Ok(self.laps(cx)?.iter().map(|lap| lap.ns).collect())
+    }
+
+    /// The same with when each operation ended.
+    ///
+    /// # Errors
+    /// As [`Latency::run`].
+    pub fn laps(&self, cx: &Cx<'_, H>) -> Result<Vec<Lap>, Error> {
         let space = process::start(self.kernel, cx)?;
         let samples = self.operations(cx, &space);
         process::end(self.kernel, cx, &space);
         samples
     }
 
-    fn operations(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<Vec<u64>, Error> {
+    fn operations(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<Vec<Lap>, Error> {
         // Looked at by nobody: an operation goes on to its end.
         let never = Stop::default();
         let mut samples = Vec::new();
@@ -55,7 +72,7 @@ impl<H: Devices> Latency<'_, H> {
             memory.unmap(self.kernel, cx, space)?;
             let now_ns = cx.host.now_ns();
             cx.host.op_end(self.name);
-            samples.push(sample(last_ns, now_ns, self.sleep_ns));
+            samples.push(Lap { ns: sample(last_ns, now_ns, self.sleep_ns), end_ns: now_ns });
             last_ns = now_ns;
         }
         Ok(samples)

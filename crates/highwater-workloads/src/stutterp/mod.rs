@@ -18,7 +18,7 @@ mod stop;
 mod writer;
 
 pub use hog::{Hog, HogHabit};
-pub use latency::Latency;
+pub use latency::{Lap, Latency};
 pub use random::{Chooser, worker_seed};
 pub use reader::Reader;
 pub use step::{Sizes, Step};

@@ -129,6 +129,9 @@ pub struct CompareCommand {
     /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
+    /// Show all evidence, also of what did not change
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     /// When to fail.
     pub fail: FailArgs,
@@ -218,6 +221,9 @@ pub struct RunArgs {
     /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
+    /// Show all evidence, also of what did not change
+    #[arg(long)]
+    pub all: bool,
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -236,6 +242,9 @@ pub struct ReportArgs {
     pub dir: PathBuf,
     /// Another one, to set beside it: the same runs after a change
     pub against: Option<PathBuf>,
+    /// Show all evidence, also of what did not change
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     /// When to fail.
     pub fail: FailArgs,

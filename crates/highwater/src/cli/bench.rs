@@ -21,7 +21,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<Outcome, CliError> {
         options.patterns = Pattern::ALL.into_iter().filter(wanted).collect();
     }
     let rows = measure(&options).map_err(|error| CliError::new(format!("bench: {error}")))?;
-    print(&args.format.renderer().table(&table(&rows)))?;
+    print(&super::tables(args.format, &[table(&rows)]))?;
     Ok(Outcome::Done)
 }
 

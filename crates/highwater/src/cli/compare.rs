@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use highwater_report::render::Format;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 
 use super::args::{CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
-use super::{CliError, Outcome, print, report};
+use super::report::{self, Look};
+use super::{CliError, Outcome, print};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
 use crate::input::InputError;
 use crate::input::names::unknown;
@@ -24,9 +24,10 @@ const DEFAULT_SEED: u64 = 1;
 
 /// Runs an experiment.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
-    let CompareCommand { plan: args, histograms, fail } = args;
+    let CompareCommand { plan: args, histograms, all, fail } = args;
     let out = Out::new(args.out.as_deref(), args.force);
-    finish(&plan(registry, args)?, *histograms, fail, out.as_ref(), args.format)
+    let look = Look::new(args.format, *all);
+    finish(&plan(registry, args)?, *histograms, fail, out.as_ref(), look)
 }
 
 /// What `compare` runs, with every name resolved.
@@ -72,7 +73,8 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     let (jobs, explain) = (1, None);
     let plan = RunPlan { experiment, host, machines, policies, seed, jobs, explain, settings };
     let out = Out::new(args.out.as_deref(), args.force);
-    finish(&plan, args.histograms, &FailArgs::default(), out.as_ref(), args.format)
+    let (fail, look) = (FailArgs::default(), Look::new(args.format, args.all));
+    finish(&plan, args.histograms, &fail, out.as_ref(), look)
 }
 
 /// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
@@ -178,7 +180,7 @@ fn of_experiment(experiment: &Experiment, field: &str, error: InputError) -> Cli
     CliError::new(format!("experiment {}: {field}: {}", experiment.name, error.reason))
 }
 
-/// Policies with column headings: the user's, else the experiment's.
+/// Policies with column headings: the user's, each by its name, else the experiment's.
 fn policies(
     experiment: &Experiment,
     names: &[String],
@@ -206,8 +208,8 @@ fn policies(
     for name in names {
         let mut policy = policy_file::load(name)?;
         settings.set_policy(&mut policy)?;
-        let entry = experiment.policies.iter().find(|e| e.name == policy.name);
-        let label = entry.map_or_else(|| policy.name.clone(), |e| e.label.clone());
+        // The name that was given: the experiment's heading may be of another column.
+        let label = policy.name.clone();
         if policies.iter().any(|(_, other)| *other == label) {
             return Err(CliError::new(format!("--policy {name}: named twice")));
         }
@@ -222,7 +224,7 @@ fn finish(
     histograms: bool,
     fail: &FailArgs,
     out: Option<&Out<'_>>,
-    format: Format,
+    look: Look,
 ) -> Result<Outcome, CliError> {
     let entry = plan.experiment.job.entry();
     if histograms && !entry.counts_delays {
@@ -243,12 +245,12 @@ fn finish(
     }
     document.validate().map_err(|error| CliError::new(error.to_string()))?;
     // First to the reader: a disk that is full takes the files, not the table.
-    print(&report::text(&document, format)?)?;
+    print(&report::text(&document, look)?)?;
     if let Some(store) = store {
         is_keeping.store(true, Ordering::Relaxed);
         let failed = |error: StoreError| CliError::new(error.to_string());
         store.write_document(&document).map_err(failed)?;
-        let text = report::text(&document, Format::Terminal)?;
+        let text = report::text(&document, look.kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
     }
     Ok(report::judge(&document, fail))

@@ -14,7 +14,7 @@ pub(super) fn run(registry: &Registry, args: &ListArgs) -> Result<Outcome, CliEr
     let all = [ListKind::Experiments, ListKind::Machines, ListKind::Policies, ListKind::Workloads];
     let wanted = all.into_iter().filter(|kind| args.what.is_none_or(|what| what == *kind));
     let tables: Vec<_> = wanted.map(|kind| table(registry, kind)).collect::<Result<_, _>>()?;
-    print(&args.format.renderer().tables(&tables))?;
+    print(&super::tables(args.format, &tables))?;
     Ok(Outcome::Done)
 }
 

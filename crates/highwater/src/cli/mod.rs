@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use highwater_report::{Format, PAGE_WIDTH, Table};
 
 pub use args::Cli;
 use args::Command;
@@ -133,6 +134,17 @@ fn complain(message: &str) {
 pub(crate) fn remark(message: &str) {
     // Nothing is left to do if even this cannot be printed.
     let _ = writeln!(io::stderr(), "{}", one_line(message));
+}
+
+/// Tables as text, as wide as a page, or as a terminal that is wider.
+pub(crate) fn tables(format: Format, tables: &[Table]) -> String {
+    format.tables(tables, width())
+}
+
+fn width() -> usize {
+    // None if standard output is no terminal.
+    let terminal = terminal_size::terminal_size_of(io::stdout());
+    terminal.map_or(PAGE_WIDTH, |(width, _)| PAGE_WIDTH.max(usize::from(width.0)))
 }
 
 /// Prints a result on stdout.

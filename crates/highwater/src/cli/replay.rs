@@ -27,7 +27,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     }
     let text = match args.format {
         Format::Json => report::json(&replayed, args.hottest),
-        format => format.renderer().tables(&report::tables(&replayed, args.hottest)),
+        format => super::tables(format, &report::tables(&replayed, args.hottest)),
     };
     print(&text)?;
     Ok(Outcome::Done)

@@ -28,7 +28,7 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
                 None => all(&shown),
                 Some(other) => differences(&policy_file::load(other)?, &shown),
             };
-            policy.format.renderer().tables(&[table])
+            super::tables(policy.format, &[table])
         }
     };
     print(&text)?;

@@ -6,7 +6,7 @@ use std::thread;
 
 use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
-use highwater_results::{Definition, Document, Run, SeedTotals};
+use highwater_results::{Definition, Document, Largest, Run, SeedTotals};
 
 use super::file::Experiment;
 use crate::machine_file::MachineFile;
@@ -214,6 +214,7 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
     run.times.user_ns += outcome.times.user_ns;
     run.times.system_ns += outcome.times.system_ns;
     run.times.elapsed_ns += outcome.times.elapsed_ns;
+    outcome.largest.into_iter().for_each(|new| Largest::keep(&mut run.largest, new));
     if pools_histograms || iteration == 0 {
         outcome.histograms.into_iter().for_each(|new| add_histogram(&mut run.histograms, new));
     }

@@ -5,7 +5,7 @@ use highwater_core::host::Host;
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_results::explain::ExplainedRun;
-use highwater_results::{Counters, Histogram, Times};
+use highwater_results::{Counters, Histogram, Largest, Times};
 use thiserror::Error;
 
 /// Why a cell failed.
@@ -62,6 +62,8 @@ impl RunError {
 pub struct Outcome {
     /// Operation and value.
     pub samples: Vec<(String, f64)>,
+    /// The largest samples, of operations of which it is known when each ended.
+    pub largest: Vec<Largest>,
     /// Histograms; those of the first seed are kept.
     pub histograms: Vec<Histogram>,
     /// Counter changes over the run.
@@ -80,6 +82,7 @@ impl Outcome {
     /// Adds the outcome of the cell's next unit of work.
     pub(crate) fn append(&mut self, other: Outcome) {
         self.samples.extend(other.samples);
+        other.largest.into_iter().for_each(|new| Largest::keep(&mut self.largest, new));
         for histogram in other.histograms {
             add_histogram(&mut self.histograms, histogram);
         }

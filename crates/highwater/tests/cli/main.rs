@@ -11,6 +11,7 @@ mod report;
 mod settings;
 mod show;
 mod stutterp;
+mod tables;
 mod trace_quality;
 
 use std::path::{Path, PathBuf};

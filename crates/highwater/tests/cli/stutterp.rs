@@ -117,7 +117,7 @@ fn jobs_do_not_change_a_byte() {
 fn everything_that_the_study_shows_is_printed() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let path = write(dir.path(), EXPERIMENT);
-    let text = stdout(&["compare", &path, "--histograms"]);
+    let text = stdout(&["compare", &path, "--histograms", "--all"]);
     for part in [
         "mm_vmscan_throttled (direct reclaim)",
         "reason=VMSCAN_THROTTLE_",
@@ -141,6 +141,58 @@ fn everything_that_the_study_shows_is_printed() {
     let amean = text.find("Amean  mmap-4 ").expect("found before");
     let max90 = text.find("Max-90 mmap-4 ").expect("found before");
     assert!(amean < max90, "the study's order");
+}
+
+/// The largest samples say where they are, and an explanation finds them there.
+#[test]
+fn largest_samples_are_named_by_seed_and_time() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = write(dir.path(), EXPERIMENT);
+    let out = dir.path().join("kept");
+    let out = out.to_str().expect("its name is text");
+    let text = stdout(&["compare", &path, "--out", out]);
+    let (_, table) = text.split_once("\nLargest samples: stutterp on tiny").expect("a table");
+    let table = table.split("\n\n").next().expect("it ends");
+    let document = json(&["report", out, "--format", "json"]);
+    let explained = ["explain", out, "--iterations", "2", "--worst", "100000", "--format", "json"];
+    let explained = json(&explained);
+    for run in document["runs"].as_array().expect("runs") {
+        let all = run["largest"].as_array().expect("the largest of each operation");
+        assert_eq!(all.len(), 3, "4, 6, 8 workers");
+        for largest in all {
+            let is_of = |series: &&Value| series["operation"] == largest["operation"];
+            let of_operation = run["samples"].as_array().expect("samples").iter().filter(is_of);
+            let values = |series: &Value| -> Vec<f64> {
+                let values = series["values"].as_array().expect("values");
+                values.iter().filter_map(Value::as_f64).collect()
+            };
+            let max = of_operation.clone().flat_map(values).fold(0.0, f64::max);
+            let value = largest["value"].as_f64().expect("a value");
+            assert_eq!(value, max, "{largest}");
+            let of_seed = of_operation.filter(|series| series["seed"] == largest["seed"]);
+            assert!(of_seed.flat_map(values).any(|one| one == max), "{largest}");
+            let at_ns = largest["at_ns"].as_u64().expect("a time");
+            let parts = [
+                largest["operation"].as_str().expect("a name").to_owned(),
+                format!("{value:.4}"),
+                largest["seed"].to_string(),
+                format!("{:.3}", at_ns as f64 / 1e9),
+            ];
+            let is_told = |line: &str| parts.iter().all(|part| line.split(' ').any(|w| w == part));
+            assert!(table.lines().any(is_told), "{parts:?} {table}");
+            // The same operation ends at the same time where its time is explained.
+            let is_same = |operation: &&Value| {
+                let number = |name: &str| operation[name].as_u64().expect("nanoseconds");
+                operation["name"] == largest["operation"]
+                    && number("start_ns") + number("ns") == at_ns
+            };
+            let runs = explained["runs"].as_array().expect("runs").iter();
+            let of_run =
+                runs.filter(|one| one["label"] == run["label"] && one["seed"] == largest["seed"]);
+            let operations = of_run.flat_map(|one| one["worst"].as_array().expect("operations"));
+            assert_eq!(operations.filter(is_same).count(), 1, "{largest}");
+        }
+    }
 }
 
 #[test]

@@ -166,6 +166,7 @@ impl Workload for Stutterp {
             Section::Published { metric: latency() },
             Section::Evidence { metric: latency() },
             Section::Seeds { metric: latency() },
+            Section::Largest { metric: latency() },
         ];
         let others = metrics.iter().filter(|metric| metric.name != Self::NAME);
         let comparison =

@@ -9,12 +9,12 @@ use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, PageFlags};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
-use highwater_results::Times;
+use highwater_results::{Largest, Times};
 use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{SimKernel, SimMachine};
 use highwater_workloads::stutterp::{
-    Chooser, Hog, HogHabit, Latency, Reader, Step, Stop, Writer, WriterHabit, worker_seed,
+    Chooser, Hog, HogHabit, Lap, Latency, Reader, Step, Stop, Writer, WriterHabit, worker_seed,
 };
 
 use super::super::harness::{self, Timed, lost, run_to_end, timed};
@@ -33,7 +33,7 @@ type Files = Vec<Arc<File<SimHost>>>;
 
 /// What a step leaves.
 struct Ended {
-    latencies_ns: Vec<u64>,
+    laps: Vec<Lap>,
     sweeps: u64,
     written: u64,
     times: Times,
@@ -108,15 +108,23 @@ fn run_on(
         }
     })?;
 
-    let mut samples: Vec<(String, f64)> = Vec::with_capacity(ended.latencies_ns.len() + 3);
+    let mut samples: Vec<(String, f64)> = Vec::with_capacity(ended.laps.len() + 3);
     let mmap = operation(&step);
-    samples.extend(ended.latencies_ns.iter().map(|&ns| (mmap.clone(), ns as f64 / 1e6)));
+    let milliseconds = |ns: u64| ns as f64 / 1e6;
+    samples.extend(ended.laps.iter().map(|lap| (mmap.clone(), milliseconds(lap.ns))));
+    let mut largest = Vec::new();
+    for lap in &ended.laps {
+        let (operation, value) = (mmap.clone(), milliseconds(lap.ns));
+        let new = Largest { operation, seed: unit.seed, value, at_ns: lap.end_ns };
+        Largest::keep(&mut largest, new);
+    }
     let total = step.workers;
     samples.push((format!("sweeps-{total}"), ended.sweeps as f64 / f64::from(step.hogs)));
     samples.push((format!("written-{total}"), ended.written as f64 / f64::from(1 << 20)));
     samples.push((format!("kernel-{total}"), rest_ns as f64 / 1e9));
     Ok(Outcome {
         samples,
+        largest,
         histograms: stalls.histograms(),
         counters: ended.counters,
         times: ended.times,
@@ -240,12 +248,12 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
             })
         })
         .collect();
-    let latency: Worker<Vec<u64>> = {
+    let latency: Worker<Vec<Lap>> = {
         let (stop, name) = (Rc::clone(&of_latency), operation(&step));
         let sleep_ns = nanoseconds(params.pause_ms / 1e3);
         spawn(machine, "latency".to_owned(), move |cx, kernel| {
             let (pages, name) = (mapping_pages, name.as_str());
-            Latency { kernel, pages, sleep_ns, name, stop: &stop }.run(cx)
+            Latency { kernel, pages, sleep_ns, name, stop: &stop }.laps(cx)
         })
     };
     cx.host.sleep_ns(nanoseconds(params.seconds));
@@ -258,10 +266,10 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
     of_hogs.set();
     let sweeps = ends.add_up(hogs);
     of_latency.set();
-    let latencies_ns = ends.of(latency);
+    let laps = ends.of(latency);
     let mut times = ends.times()?;
     times.elapsed_ns = cx.host.now_ns();
-    Ok(Ended { latencies_ns, sweeps, written, times, counters: Default::default() })
+    Ok(Ended { laps, sweeps, written, times, counters: Default::default() })
 }
 
 /// Takes pages that nobody gives back: the rest of the system.

@@ -1,0 +1,113 @@
+//! What a document measured as one tidy CSV table: an observation a line, of a type a column.
+//!
+//! | column | is |
+//! |---|---|
+//! | experiment, host, machine, policy, label | what ran where; the label is the heading of tables |
+//! | seed, iteration | whole numbers; iterations of a run count from 0 |
+//! | kind | `sample`, `counter`, `time` |
+//! | metric, operation | a sample's; a counter is an operation of `vmstat`, a time one of `time` |
+//! | unit | the metric's; `count`, `ns` |
+//! | value | a number |
+//!
+//! No field of a number is empty, so that a reader finds the types by itself. A metric owns the operations that it
+//! lists, the first that lists none all others.
+
+use highwater_results::{Document, Metric, Run};
+
+use super::csv::Records;
+
+/// Names of the columns.
+const COLUMNS: [&str; 12] = [
+    "experiment",
+    "host",
+    "machine",
+    "policy",
+    "label",
+    "seed",
+    "iteration",
+    "kind",
+    "metric",
+    "operation",
+    "unit",
+    "value",
+];
+
+/// The observations of a document: samples, then the times and counters of each seed, run by run.
+pub fn observations(document: &Document) -> String {
+    let mut records = Records::new(&COLUMNS);
+    for run in &document.runs {
+        let place = [&document.experiment, &document.host, &run.machine, &run.policy, &run.label];
+        let mut push = |seed: u64, iteration: usize, what: [&str; 4], value: String| {
+            let (seed, iteration) = (seed.to_string(), iteration.to_string());
+            let before = place.into_iter().map(String::as_str).chain([&*seed, &*iteration]);
+            records.push(before.chain(what).chain([&*value]));
+        };
+        for sample in &run.samples {
+            let metric = metric_of(document, &sample.operation);
+            let (name, unit) = metric.map_or(("", ""), |metric| (&metric.name, &metric.unit));
+            let what = ["sample", name, &sample.operation, unit];
+            push(sample.seed, sample.iteration as usize, what, sample.value.to_string());
+        }
+        for totals in &run.per_seed {
+            let iteration = iteration_of(run, totals.seed);
+            for (name, ns) in [
+                ("user", totals.times.user_ns),
+                ("system", totals.times.system_ns),
+                ("elapsed", totals.times.elapsed_ns),
+            ] {
+                push(totals.seed, iteration, ["time", "time", name, "ns"], ns.to_string());
+            }
+            for (name, count) in totals.counters.iter() {
+                let what = ["counter", "vmstat", name, "count"];
+                push(totals.seed, iteration, what, count.to_string());
+            }
+        }
+    }
+    records.into_text()
+}
+
+/// The metric that an operation's samples are of.
+fn metric_of<'a>(document: &'a Document, operation: &str) -> Option<&'a Metric> {
+    let metrics = &document.metrics;
+    let lists = |metric: &&Metric| metric.operations.iter().any(|one| one == operation);
+    metrics.iter().find(lists).or_else(|| metrics.iter().find(|m| m.operations.is_empty()))
+}
+
+/// Which of a run's iterations a seed was.
+fn iteration_of(run: &Run, seed: u64) -> usize {
+    run.seeds.iter().position(|known| *known == seed).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_results::{Better, SeedTotals, TableKind, Times};
+
+    use super::*;
+
+    #[test]
+    fn every_observation_is_a_line() {
+        let mut document = Document::new("0.1.0", "x, quick", "sim", 1);
+        let any = Metric::new("latency", "ms", Better::Lower, TableKind::Multi);
+        let mut listed = Metric::new("work", "MiB", Better::Higher, TableKind::Single);
+        listed.operations = vec!["written".to_owned()];
+        document.metrics = vec![any, listed];
+        let mut run = Run::new("m", "p", "6.1-p");
+        run.seeds = vec![u64::MAX, 0];
+        run.push("mmap", 0, u64::MAX, 1.0 / 3.0);
+        run.push("written", 1, 0, 7.0);
+        let times = Times { user_ns: 1, system_ns: 2, elapsed_ns: u64::MAX };
+        let counters = [("pgfault", -4), ("pswpin", 1 << 60)].into_iter().collect();
+        run.per_seed.push(SeedTotals { seed: 0, times, counters });
+        document.runs.push(run);
+        let expected = r#"experiment,host,machine,policy,label,seed,iteration,kind,metric,operation,unit,value
+"x, quick",sim,m,p,6.1-p,18446744073709551615,0,sample,latency,mmap,ms,0.3333333333333333
+"x, quick",sim,m,p,6.1-p,0,1,sample,work,written,MiB,7
+"x, quick",sim,m,p,6.1-p,0,1,time,time,user,ns,1
+"x, quick",sim,m,p,6.1-p,0,1,time,time,system,ns,2
+"x, quick",sim,m,p,6.1-p,0,1,time,time,elapsed,ns,18446744073709551615
+"x, quick",sim,m,p,6.1-p,0,1,counter,vmstat,pgfault,count,-4
+"x, quick",sim,m,p,6.1-p,0,1,counter,vmstat,pswpin,count,1152921504606846976
+"#;
+        assert_eq!(observations(&document), expected);
+    }
+}
