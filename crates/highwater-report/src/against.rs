@@ -235,7 +235,7 @@ mod tests {
         let expected =
             [("small, p", "old"), ("small, p", "new"), ("small, q", "old"), ("small, q", "new")];
         assert_eq!(shape, expected);
-        let tables = crate::report::tables(&both).unwrap();
+        let tables = crate::report::tables(&both, crate::report::Shown::All).unwrap();
         assert_eq!(tables[0].title, "Verdict: x: new against old");
         assert_eq!(tables[0].rows.len(), 2);
         assert_eq!(tables[0].rows[0].cells[1], Cell::text("better 50.0%"));
