@@ -12,6 +12,7 @@ pub mod explain;
 pub mod machine_file;
 pub mod policy_file;
 pub mod replay;
+pub mod schema;
 pub mod size;
 pub mod workload;
 

@@ -24,7 +24,7 @@
 //!
 //! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
 
-mod disks;
+pub(crate) mod disks;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,11 +36,13 @@ use highwater_core::zone::ZoneType;
 use highwater_results::{Definition, input};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::{InputError, one_line};
 use crate::size::{parse_ranges, parse_size};
+use crate::workload::Bytes;
 use disks::{Disks, RawDisk, RawSwap};
 
 /// The machines that come with the program: name and text.
@@ -74,7 +76,7 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
 const GENERIC_COSTS: &str = "server-3ghz";
 
 /// Cost tables that machines name.
-const COSTS: &[(&str, &str)] = &[
+pub(crate) const COSTS: &[(&str, &str)] = &[
     ("little-core", include_str!("../../../machines/costs/little-core.toml")),
     ("qemu-tcg", include_str!("../../../machines/costs/qemu-tcg.toml")),
     ("server-3ghz", include_str!("../../../machines/costs/server-3ghz.toml")),
@@ -192,45 +194,84 @@ impl MachineFile {
     }
 }
 
-/// A file as it is written.
-#[derive(Deserialize)]
+/// A machine: nodes with CPUs and memory, settings of its kernel, and for virtual time what its operations cost and
+/// which disks it has.
+// The file as it is written.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Raw {
+#[schemars(rename = "Machine")]
+pub(crate) struct Raw {
+    /// The name in reports; without it the file's.
     name: Option<String>,
+    /// One line about it, for lists.
     #[serde(default)]
     summary: String,
+    /// Memory nodes, by number. Either all have sizes or all have zones.
     #[serde(rename = "node")]
+    #[schemars(with = "Vec<RawNode>")]
     nodes: Spanned<Vec<RawNode>>,
+    /// How far each node (row) is from each (column); a node is 10 from itself. Without it others are 20 away.
+    #[schemars(with = "Option<Vec<Vec<u16>>>")]
     distances: Option<Spanned<Vec<Vec<u16>>>>,
+    /// Sysctls of the machine's kernel, by their names.
     #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::tunables")]
     tunables: Tunables,
+    /// What operations cost: a table that comes with the program. Without it, and without `[cost]` and `[cache]`, the
+    /// machine costs and caches what a generic server does, one socket per node.
+    #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
+    /// Caches of the machine. It belongs to `costs` and `[cost]`: with either, all of it is needed.
+    #[schemars(schema_with = "crate::schema::machine::cache")]
     cache: Option<toml::Table>,
+    /// What operations cost, nanoseconds, over the table that `costs` names. Without `costs` every key is needed.
+    #[schemars(schema_with = "crate::schema::machine::cost")]
     cost: Option<toml::Table>,
+    /// Disks, by number; 256 at most.
     #[serde(default, rename = "disk")]
+    #[schemars(schema_with = "crate::schema::machine::disks")]
     disks: Vec<RawDisk>,
+    /// Swap areas.
     #[serde(default)]
     swap: Vec<RawSwap>,
 }
 
-#[derive(Deserialize)]
+/// A memory node.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Node")]
 struct RawNode {
+    /// How much memory, laid out as on a PC: from 0 upwards with a hole between 3 and 4 GiB. Without it, and without
+    /// zones, the node has CPUs only, as with `"0"`.
+    #[schemars(with = "Option<Bytes>")]
     memory: Option<Spanned<String>>,
+    /// Its CPUs; without it none.
     #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::cpus")]
     cpus: Option<Spanned<String>>,
+    /// Its memory zone by zone, instead of `memory`.
     #[serde(default)]
+    #[schemars(with = "Vec<RawZone>")]
     zones: Vec<Spanned<RawZone>>,
 }
 
-#[derive(Deserialize)]
+/// A zone, in pages of 4 KiB.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(rename = "Zone")]
 struct RawZone {
+    /// Its type.
+    #[schemars(schema_with = "crate::schema::machine::zone_type")]
     zone: ZoneType,
+    /// Its first page frame.
     start_pfn: u64,
+    /// Page frames from its first to its last, holes included.
     spanned: u64,
+    /// Page frames that there are.
     present: u64,
+    /// Page frames that the allocator has.
     managed: u64,
+    /// Page frames that it had when watermarks were computed; without it as many as `managed`.
     managed_at_boot: Option<u64>,
 }
 

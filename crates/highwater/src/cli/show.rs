@@ -28,6 +28,7 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
                 || CliError::new(format!("unknown workload \"{name}\"; there is {known}"));
             entry.ok_or_else(unknown)?.template()
         }
+        ShowWhat::Schema(schema) => schema.of.text(registry),
         ShowWhat::Policy(policy) => {
             let shown = policy_file::load(&policy.name)?;
             let table = match &policy.against {
