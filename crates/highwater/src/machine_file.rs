@@ -219,12 +219,15 @@ pub(crate) struct Raw {
     tunables: Tunables,
     /// What operations cost: a table that comes with the program. Without it, and without `[cost]` and `[cache]`, the
     /// machine costs and caches what a generic server does, one socket per node.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
     /// Caches of the machine. It belongs to `costs` and `[cost]`: with either, all of it is needed.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cache")]
     cache: Option<toml::Table>,
     /// What operations cost, nanoseconds, over the table that `costs` names. Without `costs` every key is needed.
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost")]
     cost: Option<toml::Table>,
     /// Disks, by number; 256 at most.

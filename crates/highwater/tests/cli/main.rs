@@ -7,6 +7,7 @@ mod explain;
 mod proc;
 mod replay;
 mod report;
+mod schemas;
 mod show;
 mod stutterp;
 mod trace_quality;
