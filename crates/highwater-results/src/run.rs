@@ -56,7 +56,7 @@ pub struct Document {
     pub runs: Vec<Run>,
 }
 
-/// A machine or policy with all its settings.
+/// A machine, a policy or a workload, with all its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Definition {
     /// Its name.

@@ -27,22 +27,29 @@ pub(super) fn schema() -> Schema {
         "type": "string",
     });
     own["summary"] = json!({ "description": "One line about it, for lists.", "type": "string" });
-    for field in Policy::describe() {
-        let mut at = &mut root;
-        let mut keys = field.path.split('.').peekable();
-        while let Some(key) = keys.next() {
-            at = &mut at["properties"][key];
-            match keys.peek() {
-                Some(_) if at.is_null() => *at = section(),
-                Some(_) => {}
-                None => *at = switch(&field),
-            }
-        }
+    let (without_section, within): (Vec<_>, Vec<_>) =
+        Policy::describe().into_iter().partition(|field| !field.path.contains('.'));
+    for field in without_section {
+        *place(&mut root, &field.path) = switch(&field);
+    }
+    // What the others are put into is there before them.
+    for (path, about) in Policy::sections() {
+        let at = place(&mut root, &path);
+        *at = section();
+        at["description"] = about.into();
+    }
+    for field in within {
+        *place(&mut root, &field.path) = switch(&field);
     }
     if let Value::Object(root) = root {
         object.extend(root);
     }
     schema
+}
+
+/// Where the schema of a path belongs.
+fn place<'s>(root: &'s mut Value, path: &str) -> &'s mut Value {
+    path.split('.').fold(root, |at, key| &mut at["properties"][key])
 }
 
 fn section() -> Value {

@@ -7,6 +7,7 @@
 //! writes them anew. Their difference then shows what a change of a declaration means for users.
 
 mod formats;
+mod markdown;
 mod policies;
 
 use std::fs;
@@ -31,4 +32,13 @@ fn hold(path: &str, made: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a folder");
     fs::write(path, made).expect("the file can be written");
+}
+
+/// The text with a new part between the markers of a name.
+fn with_part(text: &str, name: &str, part: &str) -> String {
+    let marker = |word| format!("<!-- {word} {name}: made by crates/highwater/tests/book -->");
+    let (begin, end) = (marker("begin"), marker("end"));
+    let from = text.find(&begin).expect("the page has the marker") + begin.len();
+    let to = text.find(&end).expect("the page has the marker");
+    format!("{}\n\n{}\n\n{}", &text[..from], part.trim(), &text[to..])
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use highwater_core::config::{PRESETS, Policy, PolicyField, Values, preset, preset_base};
 
-use super::{hold, read};
+use super::{hold, read, with_part};
 
 const PAGE: &str = "docs/src/policies.md";
 
@@ -94,16 +94,6 @@ fn keys() -> String {
         writeln!(text, "| `{key}` | {doc} | {values} | {history} |").unwrap();
     }
     text
-}
-
-/// The text with a new part between the markers of a name.
-fn with_part(text: &str, name: &str, part: &str) -> String {
-    let marker =
-        |word| format!("<!-- {word} {name}: made by crates/highwater/tests/book/policies.rs -->");
-    let (begin, end) = (marker("begin"), marker("end"));
-    let from = text.find(&begin).expect("the page has the marker") + begin.len();
-    let to = text.find(&end).expect("the page has the marker");
-    format!("{}\n\n{}\n\n{}", &text[..from], part.trim(), &text[to..])
 }
 
 #[test]
