@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, btree_map};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Named counter differences, ordered by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Counters(BTreeMap<String, i64>);
 

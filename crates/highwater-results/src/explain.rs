@@ -8,6 +8,7 @@
 //!
 //! Times are exact: [`Explanation::validate`] finds the first tree whose times do not add up.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -19,9 +20,10 @@ pub const EXPLAIN_SCHEMA: &str = "highwater.explain/1";
 pub const EXPLAIN_FILE: &str = "explain.json";
 
 /// Where the time of an experiment's operations went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// [`EXPLAIN_SCHEMA`].
+    /// What the file is, and of which version.
+    #[schemars(extend("const" = EXPLAIN_SCHEMA))]
     pub schema: String,
     /// Version of Highwater that ran it.
     pub version: String,
@@ -29,7 +31,8 @@ pub struct Explanation {
     pub experiment: String,
     /// The command, word by word.
     pub command_line: Vec<String>,
-    /// `sim` or `native`.
+    /// Where it ran: `sim` (virtual time) or `native` (threads of a computer).
+    #[schemars(extend("enum" = ["sim", "native"]))]
     pub host: String,
     /// The first seed.
     pub seed: u64,
@@ -42,7 +45,7 @@ pub struct Explanation {
 }
 
 /// One policy on one machine with one seed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedRun {
     /// Name of the machine.
     pub machine: String,
@@ -63,17 +66,17 @@ pub struct ExplainedRun {
 }
 
 /// One operation of a task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Operation {
     /// What it was: `mmap-48`.
     pub name: String,
     /// Who did it: `latency`.
     pub task: String,
-    /// Time since the start of the run.
+    /// Time since the start of the run, nanoseconds.
     pub start_ns: u64,
-    /// Its latency.
+    /// Its latency, nanoseconds.
     pub ns: u64,
-    /// Where that went; `causes.ns == ns`.
+    /// Where that went; `causes.ns` is `ns`.
     pub causes: Cause,
     /// How many waits it had in all.
     pub waits: u64,
@@ -82,12 +85,12 @@ pub struct Operation {
 }
 
 /// A cause and those inside it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// What: a phase (`direct reclaim`), or at the leaves a kind of time (`running`, `user`, `lock lru`,
     /// `throttled: writeback`, `waiting for a CPU`, `interrupts`).
     pub name: String,
-    /// All of its time: its own and that of everything inside it.
+    /// All of its time, nanoseconds: its own and that of everything inside it.
     pub ns: u64,
     /// How often it was entered.
     pub count: u64,
@@ -97,11 +100,11 @@ pub struct Cause {
 }
 
 /// One wait and who held it up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chain {
-    /// Time since the start of the run.
+    /// Time since the start of the run, nanoseconds.
     pub start_ns: u64,
-    /// How long it was.
+    /// How long it was, nanoseconds.
     pub ns: u64,
     /// What was waited for: `lock lru`, `throttled: no progress`.
     pub what: String,
@@ -113,7 +116,7 @@ pub struct Chain {
 }
 
 /// Somebody who held up somebody.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// How: `held by`, `woken by`, `ran there`.
     pub how: String,
@@ -124,7 +127,7 @@ pub struct Link {
 }
 
 /// Operations of one name whose latencies lie between two percentiles.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Band {
     /// Name of the operations.
     pub operation: String,
@@ -139,7 +142,7 @@ pub struct Band {
 }
 
 /// What tasks of one kind did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskTime {
     /// The kind: `hog`.
     pub kind: String,
@@ -150,7 +153,7 @@ pub struct TaskTime {
 }
 
 /// One class of locks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockRow {
     /// Name of the class.
     pub class: String,
@@ -158,13 +161,13 @@ pub struct LockRow {
     pub taken: u64,
     /// How often the taker had to wait.
     pub contended: u64,
-    /// Total waiting.
+    /// Total waiting, nanoseconds.
     pub wait_ns: u64,
-    /// Longest wait.
+    /// Longest wait, nanoseconds.
     pub wait_ns_max: u64,
-    /// Total holding.
+    /// Total holding, nanoseconds.
     pub hold_ns: u64,
-    /// Longest hold.
+    /// Longest hold, nanoseconds.
     pub hold_ns_max: u64,
     /// Who held it longest, and doing what; empty if that is not known.
     pub worst_holder: String,

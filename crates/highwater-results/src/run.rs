@@ -7,6 +7,7 @@
 //! keyed by names; nothing of the memory manager is needed to read it. Nothing that may differ between two runs of the
 //! same seed is recorded: no wall clock, no host name, no number of jobs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -16,9 +17,10 @@ use crate::{Better, Counters, Histogram, Largest, MachineFigures, Metric, Sample
 pub const SCHEMA: &str = "highwater.compare/2";
 
 /// One experiment: runs of several policies, on one or more machines, with the same seeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
-    /// [`SCHEMA`].
+    /// What the file is, and of which version.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Version of Highwater that ran it.
     pub version: String,
@@ -39,7 +41,8 @@ pub struct Document {
     /// The command, word by word, without `--jobs` and `--out`: two runs that differ in these are the same experiment.
     /// For the reader: what is needed to run it again stands in the other fields.
     pub command_line: Vec<String>,
-    /// `sim` or `native`.
+    /// Where it ran: `sim` (virtual time) or `native` (threads of a computer).
+    #[schemars(extend("enum" = ["sim", "native"]))]
     pub host: String,
     /// Machines, in order of use.
     pub machines: Vec<Definition>,
@@ -57,8 +60,8 @@ pub struct Document {
     pub runs: Vec<Run>,
 }
 
-/// A machine or policy with all its settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A machine, a policy or a workload, with all its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Definition {
     /// Its name.
     pub name: String,
@@ -70,7 +73,7 @@ pub struct Definition {
 }
 
 /// What one policy did on one machine, over all seeds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Name of the machine.
     pub machine: String,
@@ -86,6 +89,7 @@ pub struct Run {
     pub times: Times,
     /// Measured values of all seeds.
     #[serde(with = "crate::sample")]
+    #[schemars(with = "Vec<crate::sample::Series>")]
     pub samples: Vec<Sample>,
     /// Counter differences over the run, summed over the seeds.
     #[serde(default)]
@@ -105,7 +109,7 @@ pub struct Run {
 }
 
 /// What one seed of a run adds up to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeedTotals {
     /// The seed.
     pub seed: u64,
@@ -116,14 +120,14 @@ pub struct SeedTotals {
 }
 
 /// Time spent by a run, in virtual time for the sim host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
-    /// CPU time of the benchmark's tasks outside the kernel.
+    /// CPU time of the benchmark's tasks outside the kernel, nanoseconds.
     pub user_ns: u64,
-    /// CPU time of the benchmark's tasks inside the kernel; kernel threads are excluded
+    /// CPU time of the benchmark's tasks inside the kernel, nanoseconds; kernel threads are excluded
     /// (rules/mmtests-tables#cpu-time).
     pub system_ns: u64,
-    /// Time from start to end.
+    /// Time from start to end, nanoseconds.
     pub elapsed_ns: u64,
 }
 

@@ -6,6 +6,7 @@
 //! Neighbours: a [`Run`](crate::Run) holds samples, a [`Document`](crate::Document) holds metrics; `highwater-report`
 //! turns both into tables. Plain data, no synchronisation.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One measured value.
@@ -22,7 +23,7 @@ pub struct Sample {
 }
 
 /// The largest value of an operation, and where to find it again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Largest {
     /// The operation.
     pub operation: String,
@@ -46,7 +47,7 @@ impl Largest {
 }
 
 /// Which way is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Throughput, success rates.
@@ -56,7 +57,7 @@ pub enum Better {
 }
 
 /// Which rows a benchmark's table has (rules/mmtests-tables#row-sets).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableKind {
     /// Many samples per operation, summarised by mean and deviation: netperf and most others.
@@ -70,7 +71,7 @@ pub enum TableKind {
 }
 
 /// What the samples of one benchmark table mean.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
     /// Title of the table, usually the benchmark's name.
     pub name: String,
@@ -104,12 +105,16 @@ impl Metric {
 
 /// Samples are stored as series: neighbours that share operation, iteration and seed become one JSON object, so a run
 /// with 100,000 samples does not repeat its names 100,000 times. Order is kept exactly.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Series {
+pub(crate) struct Series {
+    /// What was measured, in the benchmark's own words: `mmap-4`, `64`, `Success 1`.
     operation: String,
+    /// Number of the benchmark iteration that produced the values, from 0.
     iteration: u32,
+    /// Seed of the simulated run that produced the values.
     seed: u64,
+    /// The values, in the order in which they were measured, in the unit of the metric that the operation is of.
     values: Vec<f64>,
 }
 

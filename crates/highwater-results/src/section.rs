@@ -4,10 +4,11 @@
 //! machines have ([`MachineFigures`]). Both are part of the document, so that a report needs nothing else: it can
 //! be made again from a file, by a program that knows neither workload nor experiment.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// One table, or one group of them, of each machine. What would be empty is left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "section", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Section {
     /// A metric's table, as mmtests prints it.
@@ -65,13 +66,14 @@ pub enum Section {
 }
 
 /// What was published of one machine, and what of ours to set beside it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFigures {
-    /// Name of the machine; a file while an experiment names one.
+    /// Name of the machine; in the file of an experiment also the path of a machine file.
     pub name: String,
     /// Published tables to set beside ours: one, or a list.
     #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "one_or_more_schema")]
     pub published: Vec<String>,
     /// Published histograms of hottest frames, by policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +90,7 @@ pub struct MachineFigures {
 }
 
 /// A published figure and what of ours it is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimBeside {
     /// The study.
@@ -109,7 +111,7 @@ const fn one() -> f64 {
 }
 
 /// A published row: its table, its label or statistic, its operation if it has one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RowBeside {
     /// The table.
@@ -122,13 +124,22 @@ pub struct RowBeside {
 }
 
 /// A published histogram of delays, and the policy that it is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StallsBeside {
     /// The policy.
     pub policy: String,
     /// The histogram.
     pub histogram: String,
+}
+
+/// What is read, or written, of such a field.
+fn one_or_more_schema(generator: &mut SchemaGenerator) -> Schema {
+    let list = generator.subschema_for::<Vec<String>>();
+    if generator.contract().is_serialize() {
+        return list;
+    }
+    json_schema!({ "anyOf": [{ "type": "string" }, list] })
 }
 
 /// A text alone, or a list of them.

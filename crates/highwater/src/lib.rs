@@ -12,6 +12,7 @@ pub mod input;
 pub mod machine_file;
 pub mod policy_file;
 pub mod replay;
+pub mod schema;
 pub mod settings;
 pub mod workload;
 

@@ -24,7 +24,7 @@
 //!
 //! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
 
-mod disks;
+pub(crate) mod disks;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,6 +36,7 @@ use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::cost::{CostModel, CostTable, TableError};
 use highwater_sim::disk::DiskSpec;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -43,6 +44,7 @@ use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::size::{parse_ranges, parse_size};
 use crate::input::{Catalogue, InputError, Source, one_line};
+use crate::workload::Bytes;
 use disks::{Disks, RawDisk, RawSwap};
 
 /// The machines that come with the program.
@@ -173,45 +175,88 @@ impl MachineFile {
     }
 }
 
-/// A file as it is written.
-#[derive(Deserialize)]
+/// A machine: nodes with CPUs and memory, settings of its kernel, and for virtual time what its operations cost and
+/// which disks it has.
+// The file as it is written.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Raw {
+#[schemars(rename = "Machine")]
+pub(crate) struct Raw {
+    /// The name in reports; without it the file's.
     name: Option<String>,
+    /// One line about it, for lists.
     #[serde(default)]
     summary: String,
+    /// Memory nodes, by number. Either all have sizes or all have zones.
     #[serde(rename = "node")]
+    #[schemars(with = "Vec<RawNode>")]
     nodes: Spanned<Vec<RawNode>>,
+    /// How far each node (row) is from each (column); a node is 10 from itself. Without it others are 20 away.
+    #[schemars(with = "Option<Vec<Vec<u16>>>")]
     distances: Option<Spanned<Vec<Vec<u16>>>>,
+    /// Sysctls of the machine's kernel, by their names.
     #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::tunables")]
     tunables: Tunables,
+    /// What operations cost: a table that comes with the program. Without it and without `[cost]`, what they cost on a
+    /// generic server.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
+    /// Caches of the machine; without it those of a generic server, one socket per node. If it is there, all of it is
+    /// needed.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::cache")]
     cache: Option<toml::Table>,
+    /// What operations cost, nanoseconds, over the table that `costs` names. Without `costs` every key is needed.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::cost")]
     cost: Option<toml::Table>,
+    /// Disks, by number; 256 at most.
     #[serde(default, rename = "disk")]
+    #[schemars(schema_with = "crate::schema::machine::disks")]
     disks: Vec<RawDisk>,
+    /// Swap areas.
     #[serde(default)]
     swap: Vec<RawSwap>,
 }
 
-#[derive(Deserialize)]
+/// A memory node.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Node")]
 struct RawNode {
+    /// How much memory, laid out as on a PC: from 0 upwards with a hole between 3 and 4 GiB. Without it, and without
+    /// zones, the node has CPUs only, as with `"0"`.
+    #[schemars(with = "Option<Bytes>")]
     memory: Option<Spanned<String>>,
+    /// Its CPUs; without it none.
     #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::cpus")]
     cpus: Option<Spanned<String>>,
+    /// Its memory zone by zone, instead of `memory`.
     #[serde(default)]
+    #[schemars(with = "Vec<RawZone>")]
     zones: Vec<Spanned<RawZone>>,
 }
 
-#[derive(Deserialize)]
+/// A zone, in pages of 4 KiB.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(rename = "Zone")]
 struct RawZone {
+    /// Its type.
+    #[schemars(schema_with = "crate::schema::machine::zone_type")]
     zone: ZoneType,
+    /// Its first page frame.
     start_pfn: u64,
+    /// Page frames from its first to its last, holes included.
     spanned: u64,
+    /// Page frames that there are.
     present: u64,
+    /// Page frames that the allocator has.
     managed: u64,
+    /// Page frames that it had when watermarks were computed; without it as many as `managed`.
     managed_at_boot: Option<u64>,
 }
 

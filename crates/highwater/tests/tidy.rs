@@ -104,7 +104,9 @@ fn the_book_has_every_page_it_lists_and_lists_every_page() {
     for page in &listed {
         assert!(book.join(page).is_file(), "{page} is listed but not there");
     }
-    for dir in ["", "decisions", "embedding", "how-to", "rules"].map(|dir| book.join(dir)) {
+    for dir in
+        ["", "decisions", "embedding", "formats", "how-to", "rules"].map(|dir| book.join(dir))
+    {
         for entry in fs::read_dir(dir).expect("readable") {
             let path = entry.expect("readable").path();
             let name = path.strip_prefix(&book).expect("inside").to_string_lossy().into_owned();

@@ -1,53 +1,119 @@
 //! Run-time settings: the vm sysctls that the core reads, at their 6.1 defaults.
 //!
 //! Each is declared once, by `tunables!`: its field and its key in files, its default, and the values
-//! that a kernel accepts. The book's page "How to add a sysctl" goes through one.
+//! that a kernel accepts. [`Tunables::FIELDS`] has them as data. The book's page "How to add a sysctl" goes through
+//! one.
 
 use alloc::format;
 use core::ops::RangeInclusive;
 
-use super::MachineError;
+use super::{Choice, MachineError};
 
 /// More dirty bytes than any machine here has memory.
 const DIRTY_BYTES_MAX: u64 = 1 << 44;
 
-/// Transparent huge page setting; it raises min_free_kbytes at boot
-/// (rules/watermarks#thp-min-free).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Thp {
-    /// Enabled for all mappings.
-    #[default]
-    Always,
-    /// Enabled where a program asks for it.
-    Madvise,
-    /// Off.
-    Never,
+/// Declares a setting that is one of several words: `/// What this one does. Name = "word",` each.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $(#[doc = $doc:literal] $word:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        pub enum $name {
+            $(#[doc = $doc] #[cfg_attr(feature = "serde", serde(rename = $text))] $word,)*
+        }
+
+        impl $name {
+            /// Every value with its name in files.
+            pub const CHOICES: &'static [Choice] =
+                &[$(Choice { name: $text, doc: $doc.trim_ascii() },)*];
+        }
+
+        impl Setting for $name {
+            const FORM: TunableForm = TunableForm::Word(Self::CHOICES);
+        }
+    };
 }
 
-/// A setting that is a number, or may be: what its range is about.
+words! {
+    /// Transparent huge page setting; it raises min_free_kbytes at boot
+    /// (rules/watermarks#thp-min-free).
+    Thp {
+        /// Enabled for all mappings.
+        Always = "always",
+        /// Enabled where a program asks for it.
+        Madvise = "madvise",
+        /// Off.
+        Never = "never",
+    }
+}
+
+/// One setting, described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunableField {
+    /// Its key in files.
+    pub key: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// What is written.
+    pub form: TunableForm,
+    /// Of a number: where it may be. The last range is the usual one, any before it are single values with a
+    /// meaning of their own. None: anywhere.
+    pub ranges: &'static [RangeInclusive<u64>],
+}
+
+/// What a setting is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunableForm {
+    /// A number.
+    Number,
+    /// So many numbers.
+    Numbers(usize),
+    /// True or false.
+    Bool,
+    /// One of these words.
+    Word(&'static [Choice]),
+}
+
+/// The type of a setting.
 trait Setting {
-    /// The number; none if nothing is set.
-    fn number(&self) -> Option<u64>;
+    const FORM: TunableForm;
+
+    /// The number that its range is about; none if nothing is set, or it is no number.
+    fn number(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Setting for u64 {
+    const FORM: TunableForm = TunableForm::Number;
+
     fn number(&self) -> Option<u64> {
         Some(*self)
     }
 }
 
 impl Setting for u8 {
+    const FORM: TunableForm = TunableForm::Number;
+
     fn number(&self) -> Option<u64> {
         Some((*self).into())
     }
 }
 
 impl Setting for Option<u64> {
+    const FORM: TunableForm = TunableForm::Number;
+
     fn number(&self) -> Option<u64> {
         *self
     }
+}
+
+impl<const N: usize> Setting for [u64; N] {
+    const FORM: TunableForm = TunableForm::Numbers(N);
+}
+
+impl Setting for bool {
+    const FORM: TunableForm = TunableForm::Bool;
 }
 
 /// Refuses a number outside all of the ranges. The last one is what the message names; any before it
@@ -72,7 +138,10 @@ macro_rules! tunables {
     (
         $(#[$about:meta])*
         $name:ident {
-            $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr $(=> [$($range:expr),+])?,)*
+            $(
+                $(#[doc = $doc:literal])*
+                $field:ident: $type:ty = $default:expr $(=> [$($range:expr),+])?,
+            )*
         }
     ) => {
         $(#[$about])*
@@ -80,7 +149,7 @@ macro_rules! tunables {
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
         pub struct $name {
-            $($(#[$doc])* pub $field: $type,)*
+            $($(#[doc = $doc])* pub $field: $type,)*
         }
 
         impl Default for $name {
@@ -90,6 +159,14 @@ macro_rules! tunables {
         }
 
         impl $name {
+            /// Every setting, in the order of their declarations.
+            pub const FIELDS: &'static [TunableField] = &[$(TunableField {
+                key: stringify!($field),
+                doc: concat!($($doc),*).trim_ascii(),
+                form: <$type as Setting>::FORM,
+                ranges: &[$($($range),+)?],
+            },)*];
+
             /// Checks that every setting is one that the kernel would accept.
             ///
             /// # Errors
@@ -152,8 +229,26 @@ tunables! {
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
+    use alloc::vec::Vec;
 
     use super::*;
+
+    #[test]
+    fn settings_are_described() {
+        let field = |key| Tunables::FIELDS.iter().find(|field| field.key == key).expect("declared");
+        assert_eq!(field("swappiness").ranges, [0..=200]);
+        assert_eq!(field("lowmem_reserve_ratio").form, TunableForm::Numbers(4));
+        assert_eq!(field("wbt").form, TunableForm::Bool);
+        let TunableForm::Word(words) = field("thp").form else { panic!("thp is a word") };
+        assert_eq!(
+            words.iter().map(|word| word.name).collect::<Vec<_>>(),
+            ["always", "madvise", "never"]
+        );
+        for field in Tunables::FIELDS {
+            assert!(field.doc.ends_with('.'), "{}", field.key);
+            assert!(field.ranges.is_empty() || field.form == TunableForm::Number, "{}", field.key);
+        }
+    }
 
     #[test]
     fn what_no_kernel_accepts_is_named() {

@@ -4,11 +4,11 @@
 //! belongs to the machine; the core only says how often.
 
 macro_rules! costs {
-    ($($(#[$doc:meta])* $name:ident = $key:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $key:literal,)*) => {
         /// One kind of work.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Cost { $($(#[$doc])* $name,)* }
+        pub enum Cost { $($(#[doc = $doc])* $name,)* }
 
         impl Cost {
             /// Every charge point, in table order.
@@ -18,6 +18,11 @@ macro_rules! costs {
             /// The key in a machine's cost table.
             pub const fn key(self) -> &'static str {
                 match self { $(Cost::$name => $key,)* }
+            }
+
+            /// What it is.
+            pub const fn doc(self) -> &'static str {
+                match self { $(Cost::$name => concat!($($doc),*).trim_ascii(),)* }
             }
         }
     };

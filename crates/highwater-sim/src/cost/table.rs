@@ -24,35 +24,38 @@ use highwater_core::host::Cost;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Keys the simulated machine reads itself.
-pub const MACHINE_KEYS: &[&str] = &[
-    "lock_hot",
-    "lock_same_socket",
-    "lock_cross_socket",
-    "lock_handoff",
-    "zero_4k_l1",
-    "zero_4k_l2",
-    "zero_4k_llc",
-    "zero_4k_dram",
-    "zero_2m",
-    "copy_4k_l1",
-    "copy_4k_l2",
-    "copy_4k_llc",
-    "copy_4k_dram",
-    "read_4k_l1",
-    "read_4k_l2",
-    "read_4k_llc",
-    "read_4k_dram",
-    "context_switch",
-    "wakeup",
-    "wake_idle_shallow",
-    "wake_idle_deep",
-    "idle_deep_after",
-    "tick",
-    "ipi_first",
-    "ipi_next",
-    "io_interrupt",
-    "yield_check",
+/// Keys the simulated machine reads itself, and what each costs.
+pub const MACHINE_KEYS: &[(&str, &str)] = &[
+    ("lock_hot", "Taking and releasing a lock whose line is in this core's cache."),
+    ("lock_same_socket", "The same if another core of the socket wrote the line last."),
+    ("lock_cross_socket", "The same if a core of another socket wrote it last."),
+    ("lock_handoff", "From a release to the first instruction of the next spinner."),
+    ("zero_4k_l1", "Zeroing a page that is in L1."),
+    ("zero_4k_l2", "Zeroing a page that is in L2."),
+    ("zero_4k_llc", "Zeroing a page that is in the last-level cache."),
+    ("zero_4k_dram", "Zeroing a page that is in no cache."),
+    ("zero_2m", "Zeroing a huge page."),
+    ("copy_4k_l1", "Copying a page that is in L1."),
+    ("copy_4k_l2", "Copying a page that is in L2."),
+    ("copy_4k_llc", "Copying a page that is in the last-level cache."),
+    ("copy_4k_dram", "Copying a page that is in no cache."),
+    ("read_4k_l1", "Reading a page that is in L1."),
+    ("read_4k_l2", "Reading a page that is in L2."),
+    ("read_4k_llc", "Reading a page that is in the last-level cache."),
+    ("read_4k_dram", "Reading a page that is in no cache."),
+    ("context_switch", "Switching from a task to another."),
+    ("wakeup", "Waking a task that sleeps (paid by the waker)."),
+    (
+        "wake_idle_shallow",
+        "From a wake-up to the first instruction on a CPU that is idle for a short time.",
+    ),
+    ("wake_idle_deep", "The same on a CPU in a deep idle state."),
+    ("idle_deep_after", "How long a CPU is idle before its state is deep."),
+    ("tick", "One timer interrupt of a busy CPU."),
+    ("ipi_first", "An interrupt to one other CPU, until it is answered."),
+    ("ipi_next", "Each further CPU of the same call."),
+    ("io_interrupt", "A device's interrupt, the end of each page apart."),
+    ("yield_check", "Asking whether to give up the CPU."),
 ];
 
 /// The table of a generic 3 GHz server.
@@ -176,9 +179,14 @@ impl CostTable {
 
 /// Keys that must be there.
 pub fn required_keys() -> impl Iterator<Item = &'static str> {
-    let core = Cost::ALL.iter().map(|cost| cost.key());
+    described_keys().map(|(key, _)| key)
+}
+
+/// Keys that must be there, and what each costs.
+pub fn described_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let core = Cost::ALL.iter().map(|cost| (cost.key(), cost.doc()));
     let own = MACHINE_KEYS.iter().copied();
-    core.chain(own.filter(|key| Cost::ALL.iter().all(|cost| cost.key() != *key)))
+    core.chain(own.filter(|(key, _)| Cost::ALL.iter().all(|cost| cost.key() != *key)))
 }
 
 struct Reader<'a> {

@@ -38,6 +38,10 @@ trait Field {
     fn get(&self) -> FigureValue<'static>;
     /// Or says why not.
     fn set(&mut self, value: FigureValue<'_>) -> Result<(), String>;
+    /// Those that it may be, if it is one.
+    fn words(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 impl Field for u64 {
@@ -100,15 +104,22 @@ impl Field for Scheduler {
         };
         Ok(())
     }
+
+    fn words(&self) -> &'static [&'static str] {
+        &["none", "deadline"]
+    }
 }
 
 /// A figure, described.
 pub struct Figure {
     /// Its name in machine files.
     pub key: &'static str,
+    /// What it is, with its unit.
+    pub doc: &'static str,
     /// It belongs to a model; if not, every disk has it, with a default that the model's may decide.
     pub is_of_model: bool,
-    range: RangeInclusive<u64>,
+    /// Where a number may be.
+    pub range: RangeInclusive<u64>,
     /// None: the disk's model has no such figure.
     place: fn(&mut DiskSpec) -> Option<&mut dyn Field>,
 }
@@ -117,6 +128,11 @@ impl Figure {
     /// What a disk has; none if its model has no such figure.
     pub fn get(&self, disk: &DiskSpec) -> Option<FigureValue<'static>> {
         (self.place)(&mut disk.clone()).map(|field| field.get())
+    }
+
+    /// The words that it may be set to, of a disk that has it; none if it is no word.
+    pub fn words(&self, disk: &DiskSpec) -> &'static [&'static str] {
+        (self.place)(&mut disk.clone()).map_or(&[], |field| field.words())
     }
 
     /// Sets it; false if the disk's model has no such figure.
@@ -140,10 +156,14 @@ impl Figure {
 }
 
 macro_rules! figures {
-    ($($key:literal: $($field:ident).+ $(of $kind:ident)? $(in $range:expr)?,)*) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $key:literal: $($field:ident).+ $(of $kind:ident)? $(in $range:expr)?,
+    )*) => {
         /// Every figure, in the order in which files have them.
         pub const FIGURES: &[Figure] = &[$(Figure {
             key: $key,
+            doc: concat!($($doc),+).trim_ascii(),
             is_of_model: figures!(@is_of_model $($kind)?),
             range: figures!(@range $($range)?),
             place: figures!(@place $($field).+, $($kind)?),
@@ -163,18 +183,32 @@ macro_rules! figures {
 }
 
 figures! {
+    /// Requests in flight at once, those that wait for the scheduler included.
     "depth": depth in 1..=u32::MAX as u64,
+    /// Which waiting request is served next: the oldest (`none`), or reads before writes and each in the order of the
+    /// disk (`deadline`).
     "scheduler": scheduler,
+    /// The kernel is told that seeks cost time, whatever the model says.
     "rotational": rotational,
+    /// Pages under writeback must not change.
     "stable-writes": stable_writes,
+    /// Transfers that it works on at once.
     "channels": channels of Ssd in 1..=CHANNELS_MAX,
+    /// From the start of a read to its first byte, nanoseconds.
     "read-latency-ns": latency_ns.read of Ssd,
+    /// From the start of a write to its first byte, nanoseconds.
     "write-latency-ns": latency_ns.write of Ssd,
+    /// What the bus moves of reads, bytes per second.
     "read-bytes-per-s": bytes_per_s.read of Ssd in 1..=u64::MAX,
+    /// What the bus moves of writes, bytes per second.
     "write-bytes-per-s": bytes_per_s.write of Ssd in 1..=u64::MAX,
+    /// One revolution, nanoseconds: a transfer that does not go on where the last one ended waits for half of it.
     "revolution-ns": revolution_ns of Hdd,
+    /// Moving the arm from a track to the next, nanoseconds.
     "seek-min-ns": seek_min_ns of Hdd,
+    /// Moving the arm across all tracks, nanoseconds; not less than `seek-min-ns`.
     "seek-max-ns": seek_max_ns of Hdd,
+    /// What passes under the head, bytes per second.
     "bytes-per-s": bytes_per_s of Hdd in 1..=u64::MAX,
 }
 
@@ -201,8 +235,11 @@ mod tests {
                 let other = match value {
                     FigureValue::Number(number) => FigureValue::Number(number + 1),
                     FigureValue::Flag(flag) => FigureValue::Flag(!flag),
-                    FigureValue::Word("none") => FigureValue::Word("deadline"),
-                    FigureValue::Word(_) => FigureValue::Word("none"),
+                    FigureValue::Word(word) => {
+                        let words = figure.words(disk);
+                        assert!(words.contains(&word), "{word} is one of {words:?}");
+                        FigureValue::Word(words.iter().find(|&&other| other != word).expect("two"))
+                    }
                 };
                 assert_eq!(figure.set(&mut again, other), Ok(true));
                 assert_eq!(figure.get(&again), Some(other), "{}", figure.key);

@@ -10,6 +10,7 @@ use highwater_report::render::Format;
 use super::CliError;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
+use crate::schema::Kind;
 
 /// Linux-style memory management that can be run, replayed and taken apart.
 #[derive(Debug, Parser)]
@@ -94,6 +95,8 @@ pub enum ShowWhat {
     Policy(ShowPolicyArgs),
     /// Every parameter of a workload, its default and what it is, as a section of an experiment
     Workload(ShowNamedArgs),
+    /// The JSON Schema of a format: of results and explanations, or of files to write
+    Schema(ShowSchemaArgs),
 }
 
 /// A name to show.
@@ -101,6 +104,14 @@ pub enum ShowWhat {
 pub struct ShowNamedArgs {
     /// Its name
     pub name: String,
+}
+
+/// `highwater show schema`.
+#[derive(Debug, Args)]
+pub struct ShowSchemaArgs {
+    /// Of what
+    #[arg(value_parser = schema_kinds())]
+    pub of: Kind,
 }
 
 /// `highwater show policy`.
@@ -444,6 +455,12 @@ pub(super) fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>
 
 fn formats() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(["terminal", "json", "csv", "markdown"]).map(|f| to_format(&f))
+}
+
+fn schema_kinds() -> impl TypedValueParser<Value = Kind> {
+    let by_name = |name: String| Kind::ALL.iter().copied().find(|kind| kind.name() == name);
+    PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name()))
+        .try_map(move |name| by_name(name).ok_or("no such schema"))
 }
 
 fn to_format(name: &str) -> Format {

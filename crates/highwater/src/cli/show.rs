@@ -21,6 +21,7 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
             let unknown = || CliError::new(unknown("workload", name, &registry.names()));
             registry.find(name).ok_or_else(unknown)?.template()
         }
+        ShowWhat::Schema(schema) => schema.of.text(registry),
         ShowWhat::Policy(policy) => {
             let shown = policy_file::load(&policy.name)?;
             let table = match &policy.against {

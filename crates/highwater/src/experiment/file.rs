@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use highwater_results::{Definition, Document, MachineFigures};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -53,49 +54,67 @@ struct Size {
     job: Arc<dyn Job>,
 }
 
-/// The file as it is written, without the tables of parameters.
-#[derive(Deserialize)]
+/// An experiment: a workload with its parameters, on machines, under policies. Each policy runs on each machine with
+/// the same seeds.
+// The file as it is written, without the tables of parameters.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+#[schemars(rename = "Experiment")]
+pub(crate) struct Raw {
+    /// The name in reports, and that of the experiment in results.
     name: String,
+    /// One line about it, for lists and the verdict of a report.
     title: String,
+    /// Name of the workload that runs. Its parameters are in the table of that name; without one they have their
+    /// defaults.
     #[serde(rename = "workload")]
     _workload: String,
+    /// Seeds of each policy on each machine; `--iterations` overrides it.
+    #[schemars(with = "u32", range(min = 1))]
     iterations: Spanned<u32>,
+    /// Shape of runs with `--host native`; without it the user says `--mem` and `--cpus`.
     native: Option<NativeShape>,
+    /// Policies, the baseline first.
     #[serde(rename = "policy", default)]
+    #[schemars(length(min = 1))]
     policies: Vec<PolicyEntry>,
+    /// Machines, with what was published of each.
     #[serde(rename = "machine", default)]
+    #[schemars(length(min = 1))]
     machines: Vec<MachineFigures>,
+    /// What `--quick` changes; without it there is no such version.
     quick: Option<Change>,
+    /// What `--full` changes; without it there is no such version.
     full: Option<Change>,
 }
 
-/// What `--quick` or `--full` changes besides parameters.
-#[derive(Deserialize)]
+/// What `--quick` or `--full` changes. A table of the workload's name is laid over its parameters, key by key.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Change {
-    /// Seeds per policy and machine.
+pub(crate) struct Change {
+    /// Seeds of each policy on each machine.
+    #[schemars(with = "u32", range(min = 1))]
     iterations: Spanned<u32>,
-    /// Machines in the place of the others, in their order.
+    /// Machines in the place of the others, in their order, one for each; without it they stay.
+    #[schemars(with = "Option<Vec<String>>")]
     machines: Option<Spanned<Vec<String>>>,
 }
 
 /// A policy of an experiment.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyEntry {
-    /// Name or file.
+    /// Name of the policy, or the path of its file.
     pub name: String,
-    /// Heading of its column.
+    /// Heading of its column in reports; no two are the same.
     pub label: String,
 }
 
 /// Size of native runs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NativeShape {
-    /// Bytes, with suffix.
+    /// Memory that the allocator manages.
     pub memory: Bytes,
     /// Logical CPUs.
     pub cpus: u16,

@@ -14,6 +14,7 @@ mod file;
 mod runner;
 mod work;
 
+pub(crate) use file::Raw as RawExperiment;
 pub use file::{Experiment, NativeShape, PolicyEntry, embedded, embedded_text};
 pub use runner::{Progress, RunPlan, run, run_explained};
 pub use work::Work;

@@ -23,12 +23,22 @@ use highwater_core::block::DeviceId;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::{Slot, SwapSpec};
 use highwater_sim::disk::{DiskKind, DiskSpec, FIGURES, Figure, FigureValue, HddSpec, SsdSpec};
+use schemars::JsonSchema;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use toml::Spanned;
 
 use crate::input::names::unknown;
 use crate::input::size::parse_size;
 use crate::input::{InputError, Source};
+use crate::workload::Bytes;
+
+/// Kinds of disks by the names that files use, and what each is.
+pub(crate) const MODELS: &[(&str, DiskKind, &str)] = &[
+    ("nvme", DiskKind::Ssd(SsdSpec::NVME), "A solid-state drive with queues of its own."),
+    ("ssd", DiskKind::Ssd(SsdSpec::SATA), "A SATA solid-state drive."),
+    ("hdd", DiskKind::Hdd(HddSpec::DESKTOP), "A rotating disk."),
+    ("ram", DiskKind::Ram, "Memory: done at once, the submitter copies."),
+];
 
 /// Devices are numbered with a byte.
 const DISKS_MAX: usize = 256;
@@ -115,12 +125,19 @@ impl<'de> Deserialize<'de> for RawDisk {
     }
 }
 
-/// A swap area as it is written.
-#[derive(serde::Deserialize)]
+/// A swap area; it takes the start of its disk.
+#[derive(serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Swap")]
 pub(super) struct RawSwap {
+    /// Name of the disk that it is on. A disk has one area at most.
+    #[schemars(with = "String")]
     disk: Spanned<String>,
+    /// How much of the disk, a number of 4 KiB pages, two at least; without it all.
+    #[schemars(with = "Option<Bytes>")]
     size: Option<Spanned<String>>,
+    /// Areas of a higher priority are filled first; without it −2 for the first area, and one less for each further
+    /// one.
     priority: Option<i16>,
 }
 
@@ -242,15 +259,10 @@ impl Disks {
 impl RawDisk {
     fn spec(&self, place: Source<'_>, index: usize) -> Result<DiskSpec, InputError> {
         let model = self.model.get_ref().as_str();
-        let kind = match model {
-            "nvme" => DiskKind::Ssd(SsdSpec::NVME),
-            "ssd" => DiskKind::Ssd(SsdSpec::SATA),
-            "hdd" => DiskKind::Hdd(HddSpec::DESKTOP),
-            "ram" => DiskKind::Ram,
-            other => {
-                let reason = unknown("model", other, &["nvme", "ssd", "hdd", "ram"]);
-                return Err(place.at(self.model.span(), "model", reason));
-            }
+        let Some(&(_, kind, _)) = MODELS.iter().find(|(name, ..)| *name == model) else {
+            let known: Vec<&str> = MODELS.iter().map(|(name, ..)| *name).collect();
+            let reason = unknown("model", model, &known);
+            return Err(place.at(self.model.span(), "model", reason));
         };
         if self.source.get_ref().trim().is_empty() {
             let reason = "must be a text that says where model and figures are from";

@@ -42,7 +42,7 @@ use toml::de::{DeTable, ValueDeserializer};
 pub use outcome::{Outcome, RunError};
 pub use params::{Bytes, Param, Params};
 #[doc(hidden)]
-pub use serde;
+pub use {schemars, serde};
 
 use crate::machine_file::MachineFile;
 
@@ -240,6 +240,7 @@ pub struct Entry {
     pub params: &'static [Param],
     job: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError>,
     defaults: fn() -> Arc<dyn Job>,
+    pub(crate) schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
 
 impl fmt::Debug for Entry {
@@ -282,6 +283,7 @@ impl Entry {
             params: W::Params::PARAMS,
             job: job::<W>,
             defaults: || bind::<W>(W::Params::default()),
+            schema: |generator| <W::Params as schemars::JsonSchema>::json_schema(generator),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Parameters of workloads: declared once, with docs, defaults and what they may be.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -10,6 +11,8 @@ pub struct Param {
     pub field: &'static str,
     /// What it is; lines.
     pub doc: &'static str,
+    /// What must be true of it, as messages have it; none: every value of its type will do.
+    pub rules: &'static [&'static str],
 }
 
 impl Param {
@@ -26,7 +29,15 @@ pub(super) fn key(field: &str) -> String {
 
 /// Parameters that [`params!`](crate::params!) declared.
 pub trait Params:
-    Clone + std::fmt::Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
+    Clone
+    + std::fmt::Debug
+    + Default
+    + Serialize
+    + DeserializeOwned
+    + JsonSchema
+    + Send
+    + Sync
+    + 'static
 {
     /// All, in the order of their declarations.
     const PARAMS: &'static [Param];
@@ -62,8 +73,10 @@ macro_rules! params {
         #[derive(
             Clone, Debug, PartialEq,
             $crate::workload::serde::Serialize, $crate::workload::serde::Deserialize,
+            $crate::workload::schemars::JsonSchema,
         )]
         #[serde(crate = "highwater::workload::serde")]
+        #[schemars(crate = "highwater::workload::schemars")]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: $ty,)*
@@ -80,6 +93,7 @@ macro_rules! params {
                 $($crate::workload::Param {
                     field: stringify!($field),
                     doc: concat!($($doc, "\n"),+),
+                    rules: &[$($reason),*],
                 },)*
             ];
 
@@ -104,6 +118,20 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
         let text = String::deserialize(deserializer)?;
         crate::input::size::parse_size(&text).map(Bytes).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Bytes {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        crate::schema::size()
     }
 }
 

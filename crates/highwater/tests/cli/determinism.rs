@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{json, stdout};
 
 /// Study 002 with two sizes, little memory and little time.
-const SMALL: &str = r#"
+pub(super) const SMALL: &str = r#"
 name = "002-small"
 title = "a small version"
 workload = "netperf-tcp"
@@ -44,7 +44,7 @@ iterations = 1
 "#;
 
 /// The path of the small version in a directory.
-fn small(dir: &Path) -> String {
+pub(super) fn small(dir: &Path) -> String {
     let path = dir.join("002.toml");
     std::fs::write(&path, SMALL).expect("a file can be written");
     path.to_str().expect("its name is text").to_owned()

@@ -104,6 +104,13 @@ impl Policy {
         fields
     }
 
+    /// Every section's path and what it is about, those above before those within.
+    pub fn sections() -> Vec<(String, &'static str)> {
+        let mut sections = Vec::new();
+        <Policy as Section>::sections("", &mut |path, doc| sections.push((path, doc)));
+        sections
+    }
+
     /// Every switch's path and what this policy sets it to.
     pub fn values(&self) -> Vec<(String, Value<'static>)> {
         let mut values = Vec::new();
@@ -167,6 +174,23 @@ mod tests {
             }
         }
         assert!(paths.len() > 50, "all sections were visited");
+    }
+
+    #[test]
+    fn every_section_is_described() {
+        let sections = Policy::sections();
+        let described: Vec<&str> = sections.iter().map(|(path, _)| path.as_str()).collect();
+        let mut used = Vec::new();
+        for field in Policy::describe() {
+            let mut path = field.path.as_str();
+            while let Some((section, _)) = path.rsplit_once('.') {
+                used.push(section.to_string());
+                path = section;
+            }
+        }
+        assert!(used.iter().all(|section| described.contains(&section.as_str())), "{described:?}");
+        assert!(described.iter().all(|path| used.iter().any(|section| section == path)));
+        assert!(sections.iter().all(|(_, doc)| doc.ends_with('.')), "{sections:?}");
     }
 
     #[test]

@@ -207,11 +207,14 @@ impl Switch<'_> {
 pub(super) trait Section {
     /// Shows each switch, in the order of their declarations. `path` is the section's own.
     fn visit(&mut self, path: &str, show: &mut dyn FnMut(Switch<'_>));
+    /// Shows each section within: its path, and what it is about.
+    fn sections(path: &str, show: &mut dyn FnMut(String, &'static str));
 }
 
 /// A name is no switch.
 impl Section for String {
     fn visit(&mut self, _: &str, _: &mut dyn FnMut(Switch<'_>)) {}
+    fn sections(_: &str, _: &mut dyn FnMut(String, &'static str)) {}
 }
 
 /// A key below a section; that of the whole policy is "".
@@ -330,6 +333,13 @@ macro_rules! policy {
                     $(= $default $({ $($variants)* })? $(in $numbers)? $(is $mark)?)?
                 );)*
             }
+
+            #[allow(unused_variables, reason = "a section with none within")]
+            fn sections(path: &str, show: &mut dyn FnMut(alloc::string::String, &'static str)) {
+                $($crate::config::policy::table::policy!(
+                    @section (path, show, $field, concat!($($doc),*)) $type $(= $default)?
+                );)*
+            }
         }
 
         $($crate::config::policy::table::policy!(
@@ -359,6 +369,16 @@ macro_rules! policy {
             value: $place,
         });
     }};
+
+    // A name is no section.
+    (@section ($path:expr, $show:expr, $field:ident, $doc:expr) String) => {};
+    (@section ($path:expr, $show:expr, $field:ident, $doc:expr) $section:ident) => {{
+        use $crate::config::policy::table::{self, Section};
+        let path = table::join($path, table::kebab!($field));
+        $show(path.clone(), $doc.trim_ascii());
+        <$section as Section>::sections(&path, $show);
+    }};
+    (@section ($path:expr, $show:expr, $field:ident, $doc:expr) $type:ident = $default:tt) => {};
 
     (@values bool) => { $crate::config::policy::table::Values::Bool };
     (@values $type:ident $({ $($variants:tt)* })?) => {

@@ -18,6 +18,7 @@ use highwater_core::config::Tunables;
 use highwater_core::page::PAGE_SIZE;
 use highwater_results::{Better, Metric, Section, TableKind};
 use highwater_workloads::stutterp::{Sizes, Step};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Outcome, RunError, Unit, Workload};
@@ -42,7 +43,7 @@ const READER_FILES_MAX: u32 = 4096;
 const SECONDS_MAX: f64 = 36_000.0;
 
 /// How many files each writer has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilesPerWriter {
     /// As many as there are writers: what mmtests' job file says.
@@ -65,7 +66,7 @@ params! {
             => "must be above 0 and at most 36000";
         /// How long the writers run before that, seconds.
         warm_up: f64 = 5.8, |p| is_time(p.warm_up) => "must be between 0 and 36000 seconds";
-        /// Readers: 0 or 1.
+        /// Readers of files beside the writers.
         readers: u32 = 0, |p| p.readers <= 1 => "must be 0 or 1";
         /// Files of the reader.
         reader_files: u32 = READER_FILES, |p| (1..=READER_FILES_MAX).contains(&p.reader_files)

@@ -1,17 +1,10 @@
-//! What the book says of policies is what the core's tables say. The parts between markers of
-//! `docs/src/policies.md` are made here:
-//!
-//! ```text
-//! UPDATE_BOOK=1 cargo test -p highwater --test book
-//! ```
-//!
-//! writes them anew. Their difference then shows what a change of a table means for each preset.
+//! The parts between markers of `docs/src/policies.md`: what the core's tables of switches say.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use highwater_core::config::{PRESETS, Policy, PolicyField, Values, preset, preset_base};
+
+use super::{hold, read, with_part};
 
 const PAGE: &str = "docs/src/policies.md";
 
@@ -103,30 +96,11 @@ fn keys() -> String {
     text
 }
 
-/// The text with a new part between the markers of a name.
-fn with_part(text: &str, name: &str, part: &str) -> String {
-    let marker = |word| format!("<!-- {word} {name}: made by crates/highwater/tests/book.rs -->");
-    let (begin, end) = (marker("begin"), marker("end"));
-    let from = text.find(&begin).expect("the page has the marker") + begin.len();
-    let to = text.find(&end).expect("the page has the marker");
-    format!("{}\n\n{}\n\n{}", &text[..from], part.trim(), &text[to..])
-}
-
 #[test]
 fn the_book_says_what_the_policy_tables_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
-    let text = fs::read_to_string(&path).expect("the page is there");
-    let mut made = text.clone();
+    let mut made = read(PAGE);
     for (name, part) in [("presets", presets()), ("differences", differences()), ("keys", keys())] {
         made = with_part(&made, name, &part);
     }
-    if made == text {
-        return;
-    }
-    assert!(
-        std::env::var_os("UPDATE_BOOK").is_some(),
-        "{PAGE} is not what the policy tables say; to write it anew:\n  \
-         UPDATE_BOOK=1 cargo test -p highwater --test book"
-    );
-    fs::write(&path, made).expect("the page can be written");
+    hold(PAGE, &made);
 }

@@ -1,0 +1,202 @@
+//! JSON Schemas (draft 2020-12) of the files that the program reads and writes.
+//!
+//! ```text
+//! types of highwater-results ────────────derive──▶ results, explanation    what is written
+//! Raw types of files, params! ───────────derive──▶ experiment, machine     what is accepted
+//! Tunables::FIELDS, FIGURES, cost keys ──by hand─▶ machine
+//! Policy::describe ──────────────────────by hand─▶ policy
+//! ```
+//!
+//! TOML files are judged as the JSON that they are one to one. A schema accepts whatever the program does, and
+//! refuses keys that it does not know where the program does; what needs more than one value to be judged (labels
+//! that are used twice, a swap area larger than its disk) only the program finds. `highwater show schema` prints one,
+//! `docs/schemas` has them as files, and the book's pages about formats are made from them.
+
+mod experiment;
+pub(crate) mod machine;
+mod policy;
+
+use highwater_results::Document;
+use highwater_results::explain::Explanation;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+
+use crate::machine_file::Raw as RawMachine;
+use crate::workload::Registry;
+
+/// What there are schemas of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What `compare` and `run` write.
+    Results,
+    /// What `explain` writes.
+    Explanation,
+    /// The file of an experiment.
+    Experiment,
+    /// The file of a machine.
+    Machine,
+    /// The file of a policy.
+    Policy,
+}
+
+impl Kind {
+    /// All.
+    pub const ALL: &'static [Kind] =
+        &[Kind::Results, Kind::Explanation, Kind::Experiment, Kind::Machine, Kind::Policy];
+
+    /// The name on the command line, and of the published file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Results => "results",
+            Kind::Explanation => "explanation",
+            Kind::Experiment => "experiment",
+            Kind::Machine => "machine",
+            Kind::Policy => "policy",
+        }
+    }
+
+    /// The schema. That of experiments knows the workloads of the registry.
+    pub fn schema(self, registry: &Registry) -> Schema {
+        let written = || SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = match self {
+            Kind::Results => results(written()),
+            Kind::Explanation => written().into_root_schema_for::<Explanation>(),
+            Kind::Experiment => experiment::schema(read(), registry),
+            Kind::Machine => read().into_root_schema_for::<RawMachine>(),
+            Kind::Policy => policy::schema(),
+        };
+        let title = match self {
+            Kind::Results => "Results of highwater compare and highwater run",
+            Kind::Explanation => "What highwater explain writes",
+            Kind::Experiment => "An experiment of Highwater",
+            Kind::Machine => "A machine of Highwater",
+            Kind::Policy => "A policy of Highwater",
+        };
+        schema.insert("title".to_owned(), title.into());
+        RecursiveTransform(tidy).transform(&mut schema);
+        schema
+    }
+
+    /// The schema as a text.
+    pub fn text(self, registry: &Registry) -> String {
+        // Plain JSON: it cannot fail.
+        serde_json::to_string_pretty(&self.schema(registry)).unwrap_or_default() + "\n"
+    }
+}
+
+/// For files that are read.
+fn read() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().into_generator()
+}
+
+/// A document, with the tables that `--format json` prints below it.
+fn results(generator: SchemaGenerator) -> Schema {
+    let mut schema = generator.into_root_schema_for::<Document>();
+    let tables = json!({
+        "description": "The tables of the report, made from all the rest. What `--format json` prints has them; \
+                        what `--out` keeps does not.",
+        "type": "array",
+        "items": { "type": "object" },
+    });
+    properties(&mut schema).insert("tables".to_owned(), tables);
+    schema
+}
+
+/// The properties of an object's schema.
+fn properties(schema: &mut Schema) -> &mut Map<String, Value> {
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
+    if !properties.is_object() {
+        *properties = json!({});
+    }
+    match properties {
+        Value::Object(map) => map,
+        _ => unreachable!("it was made one"),
+    }
+}
+
+/// One of several words, each with what it means.
+fn choice<'a>(words: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Value> {
+    let word = |(name, doc): (&str, &str)| {
+        let mut word = json!({ "type": "string", "const": name });
+        if !doc.is_empty() {
+            word["description"] = doc.into();
+        }
+        word
+    };
+    words.into_iter().map(word).collect()
+}
+
+/// A size as [`crate::input::size::parse_size`] reads it.
+pub(crate) fn size() -> Schema {
+    json_schema!({
+        "type": "string",
+        "format": "size",
+        "pattern": r"^\s*(0+|[0-9]+\s*[KMGTkmgt])\s*([iI]?[bB])?\s*$",
+    })
+}
+
+/// Makes one schema what a reader expects: TOML has no null, and a text's lines end where its window does.
+fn tidy(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|one| one != "null");
+        if let [one] = &types[..] {
+            let one = one.clone();
+            object.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(variants)) = object.get_mut("anyOf") {
+        variants.retain(|variant| variant["type"] != "null");
+        if let [Value::Object(only)] = &variants[..] {
+            let only = only.clone();
+            object.shift_remove("anyOf");
+            for (key, value) in only {
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+    // That of a table is those of its keys.
+    if matches!(object.get("default"), Some(Value::Null | Value::Object(_))) {
+        object.shift_remove("default");
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_missing_is_not_null() {
+        #[derive(schemars::JsonSchema, serde::Deserialize)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Inner {
+            text: Option<String>,
+        }
+        /// Of two
+        /// lines.
+        #[derive(schemars::JsonSchema, serde::Deserialize)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Outer {
+            /// What is inside.
+            inner: Option<Inner>,
+        }
+        let mut schema = read().into_root_schema_for::<Outer>();
+        RecursiveTransform(tidy).transform(&mut schema);
+        let value = schema.to_value();
+        assert!(!value.to_string().contains("null"), "{value}");
+        assert_eq!(value["description"], "Of two lines.");
+        assert_eq!(value["properties"]["inner"]["$ref"], "#/$defs/Inner");
+        assert_eq!(value["properties"]["inner"]["description"], "What is inside.");
+        assert_eq!(value["$defs"]["Inner"]["properties"]["text"]["type"], "string");
+    }
+}

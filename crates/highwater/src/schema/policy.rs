@@ -1,0 +1,71 @@
+//! Policy files: the core's switches, as it describes them.
+
+use highwater_core::config::{PRESETS, Policy, PolicyField, Values};
+use schemars::{Schema, json_schema};
+use serde_json::{Value, json};
+
+use super::choice;
+
+/// The schema.
+pub(super) fn schema() -> Schema {
+    let mut schema = json_schema!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "description": "A policy: a preset, and the switches that are set otherwise. What a file does not name is as \
+                        in the preset.",
+    });
+    let object = schema.ensure_object();
+    let mut root = section();
+    root["required"] = json!(["base"]);
+    let own = &mut root["properties"];
+    own["base"] = json!({
+        "description": "The preset that the rest of the file overrides.",
+        "type": "string",
+        "oneOf": choice(PRESETS.iter().copied()),
+    });
+    own["name"] = json!({
+        "description": "The name in reports; without it the file's.",
+        "type": "string",
+    });
+    own["summary"] = json!({ "description": "One line about it, for lists.", "type": "string" });
+    let (without_section, within): (Vec<_>, Vec<_>) =
+        Policy::describe().into_iter().partition(|field| !field.path.contains('.'));
+    for field in without_section {
+        *place(&mut root, &field.path) = switch(&field);
+    }
+    // What the others are put into is there before them.
+    for (path, about) in Policy::sections() {
+        let at = place(&mut root, &path);
+        *at = section();
+        at["description"] = about.into();
+    }
+    for field in within {
+        *place(&mut root, &field.path) = switch(&field);
+    }
+    if let Value::Object(root) = root {
+        object.extend(root);
+    }
+    schema
+}
+
+/// Where the schema of a path belongs.
+fn place<'s>(root: &'s mut Value, path: &str) -> &'s mut Value {
+    path.split('.').fold(root, |at, key| &mut at["properties"][key])
+}
+
+fn section() -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": {} })
+}
+
+fn switch(field: &PolicyField) -> Value {
+    let mut schema = match field.values {
+        Values::Bool => json!({ "type": "boolean" }),
+        Values::Numbers { min, max, .. } => {
+            json!({ "type": "integer", "minimum": min, "maximum": max })
+        }
+        Values::Choices(choices) => {
+            json!({ "type": "string", "oneOf": choice(choices.iter().map(|c| (c.name, c.doc))) })
+        }
+    };
+    schema["description"] = field.doc.into();
+    schema
+}
