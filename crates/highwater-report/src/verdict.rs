@@ -18,6 +18,9 @@ use crate::style::Style;
 use crate::table::{Cell, Layout, Table};
 use crate::{beside, percent, report};
 
+/// With fewer samples than this of an operation whose times vary, a single one decides the mean.
+const SAMPLES_MIN: usize = 20;
+
 /// The verdict of a document; none if it compares nothing.
 ///
 /// # Errors
@@ -31,12 +34,13 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     let labels = ["metric", "machine", "run"];
     let mut table =
         Table::new(title, &labels, columns.to_vec(), Layout::Fitted).breaking_at(&[0, 3]);
-    let mut published = Vec::new();
+    let (mut published, mut few) = (Vec::new(), Vec::new());
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };
         for metric in &document.metrics {
             for run in others {
                 let changes = changes(metric, baseline, run, document.iterations);
+                few.extend(most_changed(&changes).and_then(|change| few_samples(metric, change)));
                 table.push(&[&metric.name, machine, &run.label], row(metric.better, &changes));
             }
         }
@@ -64,6 +68,11 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
             n => format!("{n} seeds: intervals are too narrow below {SEEDS_MIN}"),
         };
         table.notes.push(format!("{seeds} (--iterations)"));
+    }
+    if !few.is_empty() {
+        few.dedup();
+        let few = few.join(", ");
+        table.notes.push(format!("too few samples for a mean to say much: {few}"));
     }
     table.notes.push(format!(
         "next: the tables below, or where the slowest operations spent their time: highwater explain {}",
@@ -105,6 +114,8 @@ pub(crate) struct Change {
     pub(crate) after: f64,
     /// In percent, positive is better.
     pub(crate) interval: Option<(f64, f64)>,
+    /// Samples of each.
+    nr_samples: [usize; 2],
 }
 
 impl Change {
@@ -138,7 +149,8 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
             TableKind::VariableTime => of_seeds(&rules, &of_baseline, &of_run, operation),
             _ => change_interval(&rules, a, b).map(|interval| interval.bca),
         };
-        changes.push(Change { operation: operation.clone(), before, after, interval });
+        let nr_samples = [a.len(), b.len()];
+        changes.push(Change { operation: operation.clone(), before, after, interval, nr_samples });
     }
     changes
 }
@@ -155,17 +167,34 @@ fn of_seeds(
     Paired::default().changes(&seeds, &[Robust::Mean], change).pop()??.limits
 }
 
+/// Whether anything is known of chance. With one seed nobody can tell: the largest is shown all the same.
+fn is_known(changes: &[Change]) -> bool {
+    changes.iter().any(|change| change.interval.is_some())
+}
+
+/// The changes that are shown: those that matter, or if nobody can tell, all.
+fn of_note(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let is_known = is_known(changes);
+    changes.iter().filter(move |change| change.matters() || !is_known)
+}
+
+fn most_changed(changes: &[Change]) -> Option<&Change> {
+    of_note(changes).max_by(|a, b| a.size().total_cmp(&b.size()))
+}
+
+/// Says so if a run happened to give only a few samples of an operation: one of them moves the mean.
+fn few_samples(metric: &Metric, change: &Change) -> Option<String> {
+    let [before, after] = change.nr_samples;
+    let is_few = metric.table == TableKind::VariableTime && before.min(after) < SAMPLES_MIN;
+    is_few.then(|| format!("{} (n = {before} and {after})", change.operation))
+}
+
 fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
-    // With one seed nobody can tell: the largest is shown all the same.
-    let is_known = changes.iter().any(|change| change.interval.is_some());
-    let shown = |change: &&Change| change.matters() || !is_known;
-    let of_note: Vec<&Change> = changes.iter().filter(shown).collect();
-    let changed = match is_known {
-        true => Cell::text(format!("{} of {}", of_note.len(), changes.len())),
+    let changed = match is_known(changes) {
+        true => Cell::text(format!("{} of {}", of_note(changes).count(), changes.len())),
         false => Cell::text("unknown"),
     };
-    let largest = of_note.iter().max_by(|a, b| a.size().total_cmp(&b.size()));
-    let Some(largest) = largest else {
+    let Some(largest) = most_changed(changes) else {
         return vec![Cell::text("nothing"), Cell::Missing, Cell::Missing, changed];
     };
     let told = Told::of(better, largest.before, largest.after);
@@ -238,6 +267,21 @@ mod tests {
         assert_eq!((cells[0].as_str(), cells[3].as_str()), ("fast", "1 of 2"));
         assert!(cells[1].starts_with("better x"), "{}", cells[1]);
         assert!(table.notes.iter().any(|note| note.contains("3 seeds")), "{:?}", table.notes);
+    }
+
+    #[test]
+    fn a_handful_of_samples_is_told_of() {
+        let mut few = document(3);
+        let told = |document: &Document| {
+            let notes = verdict(document).unwrap().unwrap().notes;
+            notes.into_iter().find(|note| note.starts_with("too few samples"))
+        };
+        assert_eq!(told(&few), None, "a benchmark that gives as many as it means to");
+        few.metrics[0].table = TableKind::VariableTime;
+        assert_eq!(told(&few), None, "24 each");
+        few.runs[1].samples.retain(|sample| sample.operation == "same" || sample.iteration < 4);
+        let expected = "too few samples for a mean to say much: fast (n = 24 and 12)";
+        assert_eq!(told(&few).as_deref(), Some(expected));
     }
 
     #[test]

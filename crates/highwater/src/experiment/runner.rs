@@ -227,3 +227,57 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
         run.notes.push(format!("seed {seed}: digest {:016x}", outcome.digest));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Registry;
+
+    /// Looks at virtual time whenever a run is done.
+    #[derive(Default)]
+    struct Watcher {
+        clock: Arc<AtomicU64>,
+        seen: Mutex<Vec<(usize, u64)>>,
+    }
+
+    impl Progress for Watcher {
+        fn cell_done(&self, done: usize, total: usize) {
+            assert!(done <= total);
+            self.seen.lock().unwrap().push((done, self.clock.load(Ordering::Relaxed)));
+        }
+
+        fn clock(&self) -> Option<&Arc<AtomicU64>> {
+            Some(&self.clock)
+        }
+    }
+
+    #[test]
+    fn whoever_watches_sees_runs_and_virtual_time_and_changes_nothing() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"netperf-tcp\"\niterations = 2\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\n\
+                    [netperf-tcp]\nsizes = [4096]\nms-per-size = 5\nwarmup = \"1M\"\n";
+        let machine = "[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
+        let plan = RunPlan {
+            experiment: Experiment::parse(&Registry::default(), "x.toml", text).unwrap(),
+            host: HostKind::Sim,
+            machines: vec![MachineFile::parse("m.toml", machine).unwrap()],
+            policies: vec![(highwater_core::config::preset("6.1").unwrap(), "6.1".to_owned())],
+            seed: 1,
+            jobs: 1,
+            explain: None,
+            settings: Vec::new(),
+        };
+        let watcher = Watcher::default();
+        let watched = run(&plan, &watcher, &AtomicBool::new(false)).unwrap();
+        let seen = watcher.seen.into_inner().unwrap();
+        assert_eq!(seen.iter().map(|(done, _)| *done).collect::<Vec<_>>(), [1, 2]);
+        assert!(seen[0].1 > 0 && seen[1].1 > seen[0].1, "{seen:?}");
+
+        struct Nobody;
+        impl Progress for Nobody {
+            fn cell_done(&self, _: usize, _: usize) {}
+        }
+        let unwatched = run(&plan, &Nobody, &AtomicBool::new(false)).unwrap();
+        assert_eq!(watched, unwatched);
+    }
+}
