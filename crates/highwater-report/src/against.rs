@@ -30,6 +30,16 @@ pub enum AgainstError {
         /// Its workload.
         second: String,
     },
+    /// Runs of the same machine and policy have no seed in common.
+    #[error("{run}: no seed ran in both {before} and {after}")]
+    Seeds {
+        /// Machine and policy.
+        run: String,
+        /// Name of the first.
+        before: String,
+        /// Name of the second.
+        after: String,
+    },
     /// No machine and policy ran in both.
     #[error("no machine and policy ran in both: {before} has {first}, {after} has {second}")]
     Runs {
@@ -53,10 +63,11 @@ pub struct Named<'a> {
     pub document: &'a Document,
 }
 
-/// One document of the runs that two have in common, those of the first as baselines.
+/// One document of the runs that two have in common, those of the first as baselines: for tables, and for nothing else,
+/// as its groups are of machine and policy. Seeds that only one side has are left out.
 ///
 /// # Errors
-/// If they have none, or ran different workloads.
+/// If they have no runs or seeds in common, or ran different workloads.
 pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstError> {
     let (a, b) = (before.document, after.document);
     if a.workload.name != b.workload.name {
@@ -69,7 +80,14 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
     }
     let mut document = a.clone();
     document.title = format!("{}: {} against {}", a.experiment, after.name, before.name);
-    document.iterations = a.iterations.min(b.iterations);
+    for (mine, theirs) in document.metrics.iter_mut().zip(&b.metrics) {
+        let news = theirs.operations.iter().filter(|name| !mine.operations.contains(name));
+        let news: Vec<String> = news.cloned().collect();
+        // An empty list stands for all.
+        if !mine.operations.is_empty() {
+            mine.operations.extend(news);
+        }
+    }
     document.settings = Vec::new();
     // What was published is of policies against each other, which these tables are not.
     document.published = Vec::new();
@@ -84,16 +102,27 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
         )
     });
     document.runs = Vec::new();
+    let mut fewest = usize::MAX;
     for (mine, theirs) in pairs(&a.runs, &b.runs) {
-        let subject = match mine.policy == theirs.policy {
-            true => format!("{}, {}", mine.machine, mine.policy),
-            false => mine.machine.clone(),
+        let same = [mine.machine == theirs.machine, mine.policy == theirs.policy];
+        let subject = match same {
+            [true, true] => format!("{}, {}", mine.machine, mine.policy),
+            [true, false] => mine.machine.clone(),
+            [false, _] => format!("{} and {}", mine.machine, theirs.machine),
         };
+        let seeds: Vec<u64> =
+            mine.seeds.iter().copied().filter(|seed| theirs.seeds.contains(seed)).collect();
+        if seeds.is_empty() {
+            let (before, after) = (before.name.to_owned(), after.name.to_owned());
+            return Err(AgainstError::Seeds { run: subject, before, after });
+        }
+        fewest = fewest.min(seeds.len());
         for (run, name) in [(mine, before.name), (theirs, after.name)] {
             let (machine, label) = (subject.clone(), name.to_owned());
-            document.runs.push(Run { machine, label, ..run.clone() });
+            document.runs.push(Run { machine, label, ..of_seeds(run, &seeds) });
         }
     }
+    document.iterations = u32::try_from(fewest).unwrap_or(document.iterations);
     if document.runs.is_empty() {
         return Err(AgainstError::Runs {
             before: before.name.to_owned(),
@@ -105,15 +134,41 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
     Ok(document)
 }
 
-/// Runs of the same machine and policy; where each side has one run of a machine, these, whatever their policies.
+/// What some of the seeds of a run add up to. Histograms are of all seeds together: they stay only if all do.
+fn of_seeds(run: &Run, seeds: &[u64]) -> Run {
+    if run.seeds.iter().all(|seed| seeds.contains(seed)) {
+        return run.clone();
+    }
+    let mut cut = Run::new(&run.machine, &run.policy, &run.label);
+    cut.seeds = seeds.to_vec();
+    cut.notes.clone_from(&run.notes);
+    cut.samples = run.samples.iter().filter(|s| seeds.contains(&s.seed)).cloned().collect();
+    cut.largest = run.largest.iter().filter(|l| seeds.contains(&l.seed)).cloned().collect();
+    cut.per_seed = run.per_seed.iter().filter(|t| seeds.contains(&t.seed)).cloned().collect();
+    for totals in &cut.per_seed {
+        cut.counters.merge(&totals.counters);
+        cut.times.user_ns += totals.times.user_ns;
+        cut.times.system_ns += totals.times.system_ns;
+        cut.times.elapsed_ns += totals.times.elapsed_ns;
+    }
+    cut
+}
+
+/// Runs of the same machine and policy. If there are none: where each side has one run of a machine, these, whatever
+/// their policies; or the only run of each.
 fn pairs<'a>(before: &'a [Run], after: &'a [Run]) -> Vec<(&'a Run, &'a Run)> {
     let same = |a: &'a Run| {
         let twin = |b: &&Run| b.machine == a.machine && b.policy == a.policy;
-        after.iter().find(twin).map(|b| (a, b))
+        // Of two with one policy the one of the same heading.
+        let by_label = after.iter().find(|b| twin(b) && b.label == a.label);
+        by_label.or_else(|| after.iter().find(twin)).map(|b| (a, b))
     };
     let pairs: Vec<_> = before.iter().filter_map(same).collect();
     if !pairs.is_empty() {
         return pairs;
+    }
+    if let ([a], [b]) = (before, after) {
+        return vec![(a, b)];
     }
     let only = |runs: &'a [Run], machine: &str| {
         let mut of_machine = runs.iter().filter(|run| run.machine == machine);
@@ -121,6 +176,13 @@ fn pairs<'a>(before: &'a [Run], after: &'a [Run]) -> Vec<(&'a Run, &'a Run)> {
     };
     let alone = |a: &'a Run| Some((only(before, &a.machine)?, only(after, &a.machine)?));
     before.iter().filter_map(alone).collect()
+}
+
+/// Runs of one side that were not compared with any of the other.
+fn left_out<'a>(runs: &'a [Run], paired: impl Iterator<Item = &'a Run> + Clone) -> Vec<String> {
+    let is_paired = |run: &Run| paired.clone().any(|other| std::ptr::eq(run, other));
+    let left = runs.iter().filter(|run| !is_paired(run));
+    left.map(|run| format!("{} on {}", run.policy, run.machine)).collect()
 }
 
 fn runs_of(document: &Document) -> String {
@@ -133,7 +195,8 @@ pub fn differences(before: Named<'_>, after: Named<'_>) -> Table {
     let title = format!("{} and {} differ in", before.name, after.name);
     let columns = vec![before.name.to_owned(), after.name.to_owned()];
     let mut table = Table::new(title, &["what"], columns, Layout::Fitted);
-    let (mine, theirs) = (facts(before.document), facts(after.document));
+    let (a, b) = (before.document, after.document);
+    let (mine, theirs) = (facts(a, b), facts(b, a));
     let mut keys: Vec<&String> = mine.keys().chain(theirs.keys()).collect();
     keys.sort();
     keys.dedup();
@@ -147,6 +210,15 @@ pub fn differences(before: Named<'_>, after: Named<'_>) -> Table {
     if !table.rows.is_empty() {
         table.notes.push("changes below may be of these, too".to_owned());
     }
+    let pairs = pairs(&a.runs, &b.runs);
+    for (name, left) in [
+        (before.name, left_out(&a.runs, pairs.iter().map(|(a, _)| *a))),
+        (after.name, left_out(&b.runs, pairs.iter().map(|(_, b)| *b))),
+    ] {
+        if !left.is_empty() {
+            table.notes.push(format!("only in {name}, so not compared: {}", left.join(", ")));
+        }
+    }
     table
 }
 
@@ -158,8 +230,9 @@ fn cut(value: &str) -> String {
     }
 }
 
-/// Everything that was chosen, by name.
-fn facts(document: &Document) -> BTreeMap<String, String> {
+/// Everything that was chosen, by name. Where each side has one machine or policy, and another one, these go by what
+/// they are.
+fn facts(document: &Document, other: &Document) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for (name, value) in [
         ("version", document.version.clone()),
@@ -170,15 +243,22 @@ fn facts(document: &Document) -> BTreeMap<String, String> {
     ] {
         facts.insert(name.to_owned(), value);
     }
-    let workload = std::slice::from_ref(&document.workload);
-    for definitions in [workload, &document.machines, &document.policies] {
-        definitions.iter().for_each(|definition| keys_of(definition, &mut facts));
+    keys_of(&document.workload.name, &document.workload, &mut facts);
+    for (kind, mine, theirs) in [
+        ("machine", &document.machines, &other.machines),
+        ("policy", &document.policies, &other.policies),
+    ] {
+        let is_only = matches!((&mine[..], &theirs[..]), ([a], [b]) if a.name != b.name);
+        for definition in mine {
+            let name = if is_only { kind } else { &definition.name };
+            keys_of(name, definition, &mut facts);
+        }
     }
     facts
 }
 
 /// Every key of a definition with its value.
-fn keys_of(definition: &Definition, facts: &mut BTreeMap<String, String>) {
+fn keys_of(name: &str, definition: &Definition, facts: &mut BTreeMap<String, String>) {
     fn add(path: String, value: &toml::Value, facts: &mut BTreeMap<String, String>) {
         match value {
             toml::Value::Table(table) => {
@@ -191,11 +271,11 @@ fn keys_of(definition: &Definition, facts: &mut BTreeMap<String, String>) {
             value => drop(facts.insert(path, value.to_string())),
         }
     }
-    let Definition { name, definition: text, .. } = definition;
+    let text = &definition.definition;
     match toml::from_str::<toml::Table>(text) {
-        Ok(table) => add(name.clone(), &toml::Value::Table(table), facts),
+        Ok(table) => add(name.to_owned(), &toml::Value::Table(table), facts),
         // Not what a definition is made of: all of it is one fact.
-        Err(_) => drop(facts.insert(name.clone(), text.clone())),
+        Err(_) => drop(facts.insert(name.to_owned(), text.clone())),
     }
 }
 
@@ -215,6 +295,7 @@ mod tests {
         document.sections = crate::report::usual_sections(&document.metrics);
         for policy in policies {
             let mut run = Run::new("small", policy, &format!("6.1-{policy}"));
+            run.seeds = vec![1];
             run.push("op", 0, 1, mean);
             document.runs.push(run);
         }
@@ -277,5 +358,51 @@ mod tests {
             })
             .collect();
         assert_eq!(rows, ["first seed 1 9", "w more - 1", "w rounds 3 4"]);
+    }
+
+    #[test]
+    fn only_seeds_of_both_are_compared() {
+        let (mut a, b) = (document(&["p"], 8.0), document(&["p"], 4.0));
+        a.runs[0].seeds = vec![1, 2];
+        a.runs[0].push("op", 1, 2, 1000.0);
+        for seed in [1, 2] {
+            let counters = [("pgfault", 10 * seed as i64)].into_iter().collect();
+            let totals = highwater_results::SeedTotals { seed, counters, ..Default::default() };
+            a.runs[0].counters.merge(&totals.counters);
+            a.runs[0].per_seed.push(totals);
+        }
+        let both = against(named("old", &a), named("new", &b)).unwrap();
+        assert_eq!((both.iterations, both.runs[0].values("op")), (1, vec![8.0]));
+        assert_eq!(both.runs[0].counters.get("pgfault"), 10);
+        a.runs[0].seeds = vec![7];
+        let error = against(named("old", &a), named("new", &b)).unwrap_err().to_string();
+        assert_eq!(error, "small, p: no seed ran in both old and new");
+    }
+
+    #[test]
+    fn what_is_not_compared_is_told() {
+        let (a, mut b) = (document(&["p", "q"], 8.0), document(&["p"], 4.0));
+        b.metrics[0].operations = vec!["op".to_owned()];
+        let table = differences(named("old", &a), named("new", &b));
+        assert_eq!(table.notes, ["only in old, so not compared: q on small"]);
+        let mut other = document(&["p"], 4.0);
+        other.runs[0].machine = "large".to_owned();
+        let both = against(named("new", &b), named("other", &other)).unwrap();
+        assert_eq!(both.runs[0].machine, "small and large", "the only run of each");
+    }
+
+    #[test]
+    fn policies_that_are_alone_are_compared_key_by_key() {
+        let policy = |name: &str, value: u32| Definition {
+            name: name.to_owned(),
+            summary: String::new(),
+            definition: format!("same = 1\nkey = {value}\n"),
+        };
+        let (mut a, mut b) = (document(&["p"], 8.0), document(&["q"], 4.0));
+        a.policies = vec![policy("p", 2)];
+        b.policies = vec![policy("q", 3)];
+        let table = differences(named("old", &a), named("new", &b));
+        let labels: Vec<_> = table.rows.iter().map(|row| row.labels[0].as_str()).collect();
+        assert_eq!(labels, ["policy key"]);
     }
 }

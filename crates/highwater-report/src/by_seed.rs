@@ -97,7 +97,7 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
             let seeds = of_baseline.seed_pairs(of_run, operation, rules.better);
             nr_seeds = nr_seeds.max(seeds.len());
             let figures = FIGURES.map(|(_, figure)| figure);
-            let change = |a, b| percent::change(rules.better, a, b);
+            let change = |a, b| percent::judged(rules.better, a, b);
             let mut changes = Paired::default().changes(&seeds, &figures, change);
             let largest = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
             let largest: Vec<(f64, f64)> =

@@ -204,6 +204,10 @@ fn cell(
     let baseline = rules.value(statistic, baseline_set);
     let told = baseline.zip(value).map(|(a, b)| Told::of(rules.direction(statistic), a, b));
     let (value, percent) = match (baseline, value) {
+        // Below nothing mmtests' percentages go the wrong way.
+        (Some(baseline), Some(value)) if baseline < 0.0 => {
+            (value, percent::judged(rules.direction(statistic), baseline, value))
+        }
         (Some(baseline), Some(value)) => {
             (value, percent::change(rules.direction(statistic), baseline, value))
         }

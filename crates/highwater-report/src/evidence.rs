@@ -80,11 +80,12 @@ pub fn changed_only(mut table: Table) -> Table {
     match nr_rows - table.rows.len() {
         0 => {}
         n if n == nr_rows => {
-            table.title += &format!(": no change is shown by any of {n} rows; --all shows them");
+            table.title += &format!(": none of {n} rows shows a change; --all prints them");
             table.notes.clear();
         }
         n => {
-            let note = format!("{n} of {nr_rows} rows show no change: left out; --all shows them");
+            let note =
+                format!("{n} of {nr_rows} rows show no change and are left out; --all prints them");
             table.notes.insert(0, note);
         }
     }
@@ -108,7 +109,7 @@ fn shows_change(cells: &[Cell], p_rank: Option<usize>) -> bool {
 
 fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
     let means = rules.mean(baseline.best_first()).zip(rules.mean(run.best_first()));
-    let change = means.map(|(a, b)| percent::change(rules.better, a, b));
+    let change = means.map(|(a, b)| percent::judged(rules.better, a, b));
     let ranks = mann_whitney::test(baseline.best_first(), run.best_first());
     let pairs_better = ranks.map(|ranks| match rules.better {
         Better::Higher => ranks.share,
@@ -142,13 +143,13 @@ pub fn change_interval(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option
     let harmonic = rules.is_harmonic(crate::rules::Statistic::Mean);
     let bootstrap = Bootstrap::default();
     if !harmonic {
-        return bootstrap.of_means(a, b, |a, b| percent::change(rules.better, a, b));
+        return bootstrap.of_means(a, b, |a, b| percent::judged(rules.better, a, b));
     }
     // The harmonic mean is the inverse of the mean of inverses.
     rules.mean(a).zip(rules.mean(b))?;
     let inverse = |values: &[f64]| values.iter().map(|value| 1.0 / value).collect::<Vec<_>>();
     bootstrap
-        .of_means(&inverse(a), &inverse(b), |a, b| percent::change(rules.better, 1.0 / a, 1.0 / b))
+        .of_means(&inverse(a), &inverse(b), |a, b| percent::judged(rules.better, 1.0 / a, 1.0 / b))
 }
 
 /// In how many of the seeds that both runs have the mean is better: `4/5`.
@@ -156,7 +157,7 @@ fn seeds_better(rules: &Rules, operation: &str, baseline: &BySeed<'_>, run: &ByS
     let changes: Vec<f64> = baseline
         .pairs(run, operation)
         .filter_map(|(a, b)| rules.mean(a).zip(rules.mean(b)))
-        .map(|(a, b)| percent::change(rules.better, a, b))
+        .map(|(a, b)| percent::judged(rules.better, a, b))
         .collect();
     if changes.is_empty() {
         return Cell::Missing;
@@ -230,12 +231,13 @@ mod tests {
             let short = changed_only(full.clone());
             let labels: Vec<&str> = short.rows.iter().map(|row| row.labels[0].as_str()).collect();
             assert_eq!((full.rows.len(), labels), (2, vec!["64"]));
-            assert_eq!(short.notes[0], "1 of 2 rows show no change: left out; --all shows them");
+            assert_eq!(
+                short.notes[0],
+                "1 of 2 rows show no change and are left out; --all prints them"
+            );
             let nothing = changed_only(evidence(&metric, &[&a, &a], Style::Y2021));
             assert!(nothing.rows.is_empty() && nothing.notes.is_empty());
-            assert!(
-                nothing.title.ends_with(": no change is shown by any of 2 rows; --all shows them")
-            );
+            assert!(nothing.title.ends_with(": none of 2 rows shows a change; --all prints them"));
             a.samples.retain(|sample| sample.operation != "same");
             let all = evidence(&metric, &[&a, &run("b", 10.0)], Style::Y2021);
             assert_eq!(changed_only(all.clone()), all, "nothing to say");

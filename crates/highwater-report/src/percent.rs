@@ -31,6 +31,10 @@ impl Told {
         if before == after || !before.is_finite() || !after.is_finite() {
             return None;
         }
+        if before < 0.0 && after < 0.0 {
+            // A factor of what is less than nothing would read the wrong way round.
+            return None;
+        }
         let ratio = after / before;
         if before == 0.0 {
             return Some(Told::FromZero);
@@ -106,6 +110,22 @@ pub fn change(better: Better, baseline: f64, value: f64) -> f64 {
     }
 }
 
+/// The same change for judging it: the sign says which way it goes whatever the baseline, also a negative one (the
+/// difference of two times), and to nothing where more is better is all of it (mmtests says 0 there).
+pub fn judged(better: Better, baseline: f64, value: f64) -> f64 {
+    if value == baseline {
+        return 0.0;
+    }
+    let growth = match baseline == 0.0 {
+        true => 100.0 * value.signum(),
+        false => 100.0 * (value - baseline) / baseline.abs(),
+    };
+    match better {
+        Better::Higher => growth,
+        Better::Lower => -growth,
+    }
+}
+
 /// Plain growth in percent, for figures without a direction (counters, times): positive is more.
 pub fn growth(baseline: f64, value: f64) -> Option<f64> {
     if value == baseline {
@@ -137,6 +157,24 @@ mod tests {
         }
         assert_eq!(growth(0.0, 1.0), None);
         assert_eq!(growth(8.0, 2.0), Some(-75.0));
+    }
+
+    #[test]
+    fn a_judged_change_has_the_sign_of_its_way() {
+        use Better::{Higher, Lower};
+        for (better, baseline, value, expected) in [
+            (Lower, -10.0, -2.0, -80.0),
+            (Lower, -2.0, -10.0, 400.0),
+            (Lower, -2.0, 2.0, -200.0),
+            (Higher, -2.0, 2.0, 200.0),
+            (Higher, 5.0, 0.0, -100.0),
+            (Lower, 0.0, 5.0, -100.0),
+            (Lower, 0.0, 0.0, 0.0),
+            (Lower, 100.0, 36.0, 64.0),
+        ] {
+            assert_eq!(judged(better, baseline, value), expected, "{better:?} {baseline} {value}");
+        }
+        assert_eq!(Told::of(Lower, -10.0, -2.0), None);
     }
 
     #[test]

@@ -34,12 +34,14 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     let labels = ["metric", "machine", "run"];
     let mut table =
         Table::new(title, &labels, columns.to_vec(), Layout::Fitted).breaking_at(&[0, 3]);
-    let (mut published, mut few) = (Vec::new(), Vec::new());
+    let (mut published, mut few, mut lost) = (Vec::new(), Vec::new(), Vec::new());
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };
         for metric in &document.metrics {
             for run in others {
                 let changes = changes(metric, baseline, run, document.iterations);
+                let names = missing(metric, baseline, run).into_iter();
+                lost.extend(names.map(|name| format!("{name} of {}", run.label)));
                 few.extend(most_changed(&changes).and_then(|change| few_samples(metric, change)));
                 table.push(&[&metric.name, machine, &run.label], row(metric.better, &changes));
             }
@@ -57,8 +59,8 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         _ => "the largest change whose interval does not hold 0",
     };
     table.notes.push(format!(
-        "against {baseline}; most changed: {which}; here and below, changes are in percent, positive is better; x3: by a \
-         factor of 3, -x3: by that factor the worse way, of counters and times to less"
+        "against {baseline}; most changed: {which}. Changes here and below: percent, positive is better; x3 is better by \
+         a factor of 3, -x3 worse. Of counters and times, that are neither: more and less"
     ));
     table.notes.extend(report::settings(document));
     table.notes.extend(published);
@@ -68,6 +70,9 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
             n => format!("{n} seeds: intervals are too narrow below {SEEDS_MIN}"),
         };
         table.notes.push(format!("{seeds} (--iterations)"));
+    }
+    if !lost.is_empty() {
+        table.notes.push(format!("no samples, so not judged: {}", lost.join(", ")));
     }
     if !few.is_empty() {
         few.dedup();
@@ -124,9 +129,10 @@ impl Change {
     }
 
     /// How large it is, whichever way it goes. From or to nothing, or through 0, is no ratio: such changes come
-    /// last.
+    /// last, before what did not change.
     fn size(&self) -> f64 {
         match self.before > 0.0 && self.after > 0.0 {
+            _ if self.before == self.after => f64::NEG_INFINITY,
             true => (self.after / self.before).ln().abs(),
             false => -1.0,
         }
@@ -143,7 +149,9 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
     for (index, operation) in operations.iter().enumerate() {
         let (Some(a), Some(b)) = (samples.get(index, 0), samples.get(index, 1)) else { continue };
         let mean = |samples: &Sorted| rules.value(Statistic::Mean, samples);
-        let (Some(before), Some(after)) = (mean(a), mean(b)) else { continue };
+        let Some(before) = mean(a) else { continue };
+        // A harmonic mean is lost as soon as one sample is nothing.
+        let after = mean(b).unwrap_or(0.0);
         let interval = match metric.table {
             _ if iterations < 2 => None,
             TableKind::VariableTime => of_seeds(&rules, &of_baseline, &of_run, operation),
@@ -155,6 +163,14 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
     changes
 }
 
+/// Operations that the baseline has and a run lacks.
+pub(crate) fn missing(metric: &Metric, baseline: &Run, run: &Run) -> Vec<String> {
+    let has = |run: &Run, name: &str| run.samples.iter().any(|sample| sample.operation == name);
+    let mut names = operations(metric, &[baseline, run]);
+    names.retain(|name| has(baseline, name) && !has(run, name));
+    names
+}
+
 /// The interval of the change of the mean if other seeds had been run.
 fn of_seeds(
     rules: &Rules,
@@ -163,7 +179,7 @@ fn of_seeds(
     operation: &str,
 ) -> Option<(f64, f64)> {
     let seeds = before.seed_pairs(after, operation, rules.better);
-    let change = |a, b| percent::change(rules.better, a, b);
+    let change = |a, b| percent::judged(rules.better, a, b);
     Paired::default().changes(&seeds, &[Robust::Mean], change).pop()??.limits
 }
 

@@ -31,7 +31,7 @@ pub struct Largest {
     pub seed: u64,
     /// The value, in the unit of its [`Metric`].
     pub value: f64,
-    /// When it was complete, in virtual time since the unit of work that it is of began.
+    /// When it was complete, in virtual time since its machine was booted (each unit of work boots one).
     pub at_ns: u64,
 }
 

@@ -14,21 +14,24 @@
 //! Key type: [`Settings`]. Neighbours: the command reads them, applies them to what it resolved, and puts them into
 //! the plan.
 
-use highwater_core::config::{Policy, PolicyError, Value as Switch};
+use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Value as Switch};
+use highwater_core::zone::ZoneType;
+use toml::de::DeTable;
 use toml::{Table, Value};
 
 use crate::experiment::{Experiment, NativeShape};
+use crate::input::catalogue::texts;
 use crate::input::names::{nearest, unknown};
 use crate::input::size::parse_size;
 use crate::input::{InputError, one_line};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
-use crate::workload::Bytes;
+use crate::workload::{Bytes, HostKind};
 
 /// Keys of an experiment that can be set, beside those of its workload.
 const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpus"];
-/// Keys of a machine that are not in its file as such.
-const OF_WHOLE_MACHINE: [&str; 2] = ["memory", "cpus"];
+/// Sections of a machine that only its simulation knows.
+const OF_SIMULATION: [&str; 5] = ["disk", "swap", "cache", "cost", "costs"];
 
 /// What the user set, in the order in which it was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +81,29 @@ impl Settings {
         self.0.iter().filter(move |setting| setting.scope == scope)
     }
 
+    /// Refuses what would change nothing on a host.
+    ///
+    /// # Errors
+    /// Names the first such setting.
+    pub fn check_host(&self, host: HostKind) -> Result<(), InputError> {
+        let is_idle = |setting: &&Setting| {
+            let head = setting.path.split('.').next().unwrap_or_default();
+            match (host, setting.scope) {
+                (HostKind::Sim, Scope::Experiment) => head == "native",
+                // What things cost and are stored on: this computer's own.
+                (HostKind::Native, Scope::Machine) => OF_SIMULATION.contains(&head),
+                _ => false,
+            }
+        };
+        match self.0.iter().find(is_idle) {
+            None => Ok(()),
+            Some(setting) => {
+                let reason = format!("changes nothing with --host {}", host.name());
+                Err(setting.wrong(reason))
+            }
+        }
+    }
+
     /// Sets what is the experiment's: parameters of its workload, seeds, the shape of native runs.
     ///
     /// # Errors
@@ -108,7 +134,10 @@ impl Settings {
     /// If there is no such key, or no such machine.
     pub fn set_machine(&self, machine: MachineFile) -> Result<MachineFile, InputError> {
         let mut table: Option<Table> = None;
-        for setting in self.of(Scope::Machine) {
+        let mut settings: Vec<&Setting> = self.of(Scope::Machine).collect();
+        // Those first that bring figures of their own: what is said of single ones holds, in whatever order.
+        settings.sort_by_key(|setting| !setting.is_wholesale());
+        for setting in settings {
             let table = match &mut table {
                 Some(table) => table,
                 None => table.insert(
@@ -193,16 +222,27 @@ impl Setting {
         Ok(Setting::new(scope, &path, value, text))
     }
 
+    /// Whether it is a name for many figures: of a cost table, of a disk's model; or all nodes' memory.
+    fn is_wholesale(&self) -> bool {
+        let is_model = self.path.starts_with("disk.") && self.path.ends_with(".model");
+        is_model || ["costs", "memory"].contains(&self.path.as_str())
+    }
+
     fn new(scope: Scope, path: &str, value: &str, text: &str) -> Setting {
         Setting { scope, path: path.to_owned(), value: value.to_owned(), text: text.to_owned() }
     }
 
     /// The value as TOML: as text where there is text now, as a list where there is one, else as what it looks like.
     fn value_like(&self, old: Option<&Value>) -> Value {
+        // Nothing may follow: a comment, another key.
         let literal = |text: &str| {
-            let mut table: Table = toml::from_str(&format!("x = {text}")).ok()?;
+            let line = format!("x = {text}");
+            let span = DeTable::parse(&line).ok()?.get_ref().get("x")?.span();
+            let whole = span.end == line.len();
+            let mut table: Table = toml::from_str(&line).ok().filter(|_| whole)?;
             table.remove("x")
         };
+        let list = || literal(&format!("[{}]", self.value)).filter(|_| self.value.contains(','));
         let bare = || Value::String(self.value.clone());
         match old {
             Some(Value::String(_)) => match literal(&self.value) {
@@ -212,7 +252,7 @@ impl Setting {
             Some(Value::Array(_)) if !self.value.starts_with('[') => {
                 literal(&format!("[{}]", self.value)).unwrap_or_else(bare)
             }
-            _ => literal(&self.value).unwrap_or_else(bare),
+            _ => literal(&self.value).or_else(list).unwrap_or_else(bare),
         }
     }
 
@@ -251,8 +291,12 @@ impl Setting {
         match self.path.as_str() {
             "memory" => return self.set_memory(table, machine),
             "cpus" => return self.set_cpus(table),
-            // What a table of costs says, instead of what the machine's said.
-            "costs" => drop(table.remove("cost")),
+            "costs" => {
+                // What that table says, instead of what the machine's said; a name that leads nowhere is told later.
+                let named = texts::COSTS.iter().find(|(name, _)| *name == self.value);
+                let costs = named.and_then(|(_, text)| toml::from_str::<Table>(text).ok());
+                table.extend(costs.into_iter().flatten().filter(|(section, _)| section == "cost"));
+            }
             path if path.starts_with("tunables.") && !table.contains_key("tunables") => {
                 table.insert("tunables".to_owned(), Table::new().into());
             }
@@ -264,7 +308,13 @@ impl Setting {
         if let ["node", _] = above
             && *last == "memory"
         {
-            memory_by_size(table, machine);
+            memory_by_size(table, machine).map_err(|reason| self.wrong(reason))?;
+        }
+        if let ["disk" | "swap", ..] = above
+            && !table.contains_key(above[0])
+        {
+            let reason = format!("the machine has no {}; its file can give it one", above[0]);
+            return Err(self.wrong(reason));
         }
         let mut at = Node::Table(table);
         for part in above {
@@ -293,7 +343,7 @@ impl Setting {
     /// Gives each node the share of memory that it has now.
     fn set_memory(&self, table: &mut Table, machine: &MachineFile) -> Result<(), InputError> {
         let bytes = parse_size(&self.value).map_err(|reason| self.wrong(reason))?;
-        let old = memory_by_size(table, machine);
+        let old = memory_by_size(table, machine).map_err(|reason| self.wrong(reason))?;
         let total: u64 = old.iter().sum();
         let nodes = table.get_mut("node").and_then(Value::as_array_mut);
         let mut given = 0;
@@ -328,23 +378,32 @@ impl Setting {
 
 /// Writes the memory of nodes as sizes instead of zones; MiB of each. What a kernel reserves of a size is taken
 /// from it as at any boot, so that the size given is the size that the machine was bought with.
-fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Vec<u64> {
-    let sizes: Vec<u64> = machine
-        .machine
-        .nodes
-        .iter()
-        // Firmware's holes are smaller than a MiB.
-        .map(|node| node.zones.iter().map(|zone| zone.present).sum::<u64>().div_ceil(256))
-        .collect();
-    let nodes = table.get_mut("node").and_then(Value::as_array_mut);
-    for (node, mib) in nodes.into_iter().flatten().zip(&sizes) {
+fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Result<Vec<u64>, String> {
+    let nodes = &machine.machine.nodes;
+    // Firmware's holes are smaller than a MiB.
+    let mib =
+        |node: &NodeSpec| node.zones.iter().map(|zone| zone.present).sum::<u64>().div_ceil(256);
+    let sizes: Vec<u64> = nodes.iter().map(mib).collect();
+    let zones = |nodes: &[NodeSpec]| -> Vec<Vec<(ZoneType, u64)>> {
+        let of_node = |node: &NodeSpec| node.zones.iter().map(|z| (z.zone, z.start_pfn)).collect();
+        nodes.iter().map(of_node).collect()
+    };
+    let with_cpus: Vec<(u64, Vec<u16>)> =
+        sizes.iter().zip(nodes).map(|(mib, node)| (mib << 20, node.cpus.clone())).collect();
+    let laid_out = Machine::from_sizes(&machine.name, &with_cpus);
+    if !laid_out.is_ok_and(|other| zones(&other.nodes) == zones(nodes)) {
+        let reason = "the machine's zones are not those of a PC of its size: give its file others";
+        return Err(reason.to_owned());
+    }
+    let list = table.get_mut("node").and_then(Value::as_array_mut);
+    for (node, mib) in list.into_iter().flatten().zip(&sizes) {
         if let Some(node) = node.as_table_mut()
             && node.remove("zones").is_some()
         {
             node.insert("memory".to_owned(), Value::String(format!("{mib}M")));
         }
     }
-    sizes
+    Ok(sizes)
 }
 
 /// A place in a table to go down from.
@@ -360,8 +419,7 @@ impl<'a> Node<'a> {
             Node::Table(table) => {
                 let keys: Vec<String> = table.keys().cloned().collect();
                 table.get_mut(part).ok_or_else(|| {
-                    let mut known: Vec<&str> = keys.iter().map(String::as_str).collect();
-                    known.extend(OF_WHOLE_MACHINE);
+                    let known: Vec<&str> = keys.iter().map(String::as_str).collect();
                     unknown("key", part, &known)
                 })?
             }

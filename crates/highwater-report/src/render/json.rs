@@ -31,6 +31,17 @@ pub fn document(document: &Document, tables: &[Table]) -> String {
     pretty(&Whole { document, tables })
 }
 
+/// Two documents that were set side by side, and under `tables` how they compare.
+pub fn against(before: &Document, after: &Document, tables: &[Table]) -> String {
+    #[derive(Serialize)]
+    struct Whole<'a> {
+        before: &'a Document,
+        after: &'a Document,
+        tables: &'a [Table],
+    }
+    pretty(&Whole { before, after, tables })
+}
+
 fn pretty(value: &impl Serialize) -> String {
     // Only a map with keys that are not text can fail, and there is none.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"

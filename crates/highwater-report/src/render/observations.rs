@@ -34,12 +34,30 @@ const COLUMNS: [&str; 12] = [
 
 /// The observations of a document: samples, then the times and counters of each seed, run by run.
 pub fn observations(document: &Document) -> String {
+    of_all([(document, None)])
+}
+
+/// Those of several documents in one table; what a document is called is the label of all its runs.
+pub fn of_several(documents: &[(&str, &Document)]) -> String {
+    of_all(documents.iter().map(|&(name, document)| (document, Some(name))))
+}
+
+fn of_all<'a>(documents: impl IntoIterator<Item = (&'a Document, Option<&'a str>)>) -> String {
     let mut records = Records::new(&COLUMNS);
+    for (document, name) in documents {
+        add(&mut records, document, name);
+    }
+    records.into_text()
+}
+
+fn add(records: &mut Records, document: &Document, name: Option<&str>) {
     for run in &document.runs {
-        let place = [&document.experiment, &document.host, &run.machine, &run.policy, &run.label];
+        let label = name.unwrap_or(&run.label);
+        let (experiment, host) = (&*document.experiment, &*document.host);
+        let place = [experiment, host, &*run.machine, &*run.policy, label];
         let mut push = |seed: u64, iteration: usize, what: [&str; 4], value: String| {
             let (seed, iteration) = (seed.to_string(), iteration.to_string());
-            let before = place.into_iter().map(String::as_str).chain([&*seed, &*iteration]);
+            let before = place.into_iter().chain([&*seed, &*iteration]);
             records.push(before.chain(what).chain([&*value]));
         };
         for sample in &run.samples {
@@ -63,7 +81,6 @@ pub fn observations(document: &Document) -> String {
             }
         }
     }
-    records.into_text()
 }
 
 /// The metric that an operation's samples are of.

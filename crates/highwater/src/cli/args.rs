@@ -489,7 +489,7 @@ fn parse_seed(text: &str) -> Result<u64, String> {
 fn limit(text: &str) -> Result<f64, String> {
     let value: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a number".to_owned())?;
     let ok = value.is_finite() && value >= 0.0;
-    ok.then_some(value).ok_or_else(|| "must not be negative".to_owned())
+    ok.then_some(value).ok_or_else(|| "must be a number of percent, 0 or more".to_owned())
 }
 
 /// A share in percent.

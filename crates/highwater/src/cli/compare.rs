@@ -34,7 +34,7 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
 pub(super) fn plan(registry: &Registry, args: &CompareArgs) -> Result<RunPlan, CliError> {
     let mut experiment = experiment_of(registry, args)?;
     let host = host_kind(args.host);
-    let set = settings(&mut experiment, &args.set)?;
+    let set = settings(&mut experiment, &args.set, host)?;
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     let policies = policies(&experiment, &args.policies, &set)?;
     let settings = set.texts();
@@ -54,6 +54,9 @@ fn experiment_of(registry: &Registry, args: &CompareArgs) -> Result<Experiment, 
         experiment = experiment.full().ok_or_else(|| refused("--full", "larger"))?;
     }
     if let Some(iterations) = args.iterations {
+        if let Some(set) = args.set.set.iter().find(|set| set.starts_with("iterations=")) {
+            return Err(CliError::new(format!("--set {set}: there is --iterations, too")));
+        }
         experiment.iterations = iterations;
     }
     Ok(experiment)
@@ -66,7 +69,7 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     if host == HostKind::Sim {
         args.machine.require()?;
     }
-    let set = settings(&mut experiment, &args.set)?;
+    let set = settings(&mut experiment, &args.set, host)?;
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     let policies = policies(&experiment, std::slice::from_ref(&args.policy), &set)?;
     let (seed, settings) = (args.seed.unwrap_or(DEFAULT_SEED), set.texts());
@@ -90,8 +93,13 @@ fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment,
 }
 
 /// What was set; what of it is the experiment's is set in it.
-fn settings(experiment: &mut Experiment, args: &SetArgs) -> Result<Settings, CliError> {
+fn settings(
+    experiment: &mut Experiment,
+    args: &SetArgs,
+    host: HostKind,
+) -> Result<Settings, CliError> {
     let settings = Settings::parse(&args.set, experiment.job.entry().name)?;
+    settings.check_host(host)?;
     settings.set_experiment(experiment)?;
     Ok(settings)
 }
@@ -231,6 +239,9 @@ fn finish(
         let name = entry.name;
         return Err(CliError::new(format!("--histograms: {name} counts no delays")));
     }
+    if fail.fail_if_worse.is_some() && plan.policies.len() < 2 {
+        return Err(CliError::new("--fail-if-worse: one policy alone; nothing is compared"));
+    }
     // Before hours are spent on what cannot be kept.
     let store = out.map(Out::create).transpose()?;
     let is_keeping = exit_on_interrupt()?;
@@ -253,7 +264,7 @@ fn finish(
         let text = report::text(&document, look.kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
     }
-    Ok(report::judge(&document, fail))
+    report::judge(&document, fail)
 }
 
 /// Where results go.
@@ -279,16 +290,20 @@ impl<'a> Out<'a> {
     }
 }
 
+/// Options with a value that change no results.
+const OF_OUTPUT: [&str; 5] = ["--jobs", "--out", "--folded", "--format", "--fail-if-worse"];
+
 /// The command without what does not change its results.
 pub(super) fn command_line() -> Vec<String> {
     let mut words = vec!["highwater".to_owned()];
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {
-            "--jobs" | "--out" | "--folded" => {
+            "--force" | "--all" => {}
+            option if OF_OUTPUT.contains(&option) => {
                 args.next();
             }
-            w if ["--jobs=", "--out=", "--folded="].iter().any(|o| w.starts_with(o)) => {}
+            w if w.split_once('=').is_some_and(|(option, _)| OF_OUTPUT.contains(&option)) => {}
             _ => words.push(word),
         }
     }

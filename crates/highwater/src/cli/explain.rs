@@ -65,7 +65,8 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         experiment: args.experiment.clone(),
         quick: args.quick,
         full: args.full,
-        iterations: Some(iterations(args)),
+        // What is set may say how many; compare refuses both.
+        iterations: args.iterations.or((!sets_iterations(args)).then_some(1)),
         seed: args.seed,
         jobs: args.jobs,
         host: args.host.unwrap_or(HostArg::Sim),
@@ -77,6 +78,10 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         format: args.format,
     };
     compare::plan(registry, &args)
+}
+
+fn sets_iterations(args: &ExplainArgs) -> bool {
+    args.set.set.iter().any(|set| set.starts_with("iterations="))
 }
 
 /// Once, unless told: one slow operation has one story.

@@ -7,7 +7,6 @@ use highwater_report::render::{Format, json, observations};
 use highwater_report::report::{self, Shown};
 use highwater_report::{PAGE_WIDTH, Table, worse};
 use highwater_results::Document;
-use highwater_results::published::PublishedError;
 use highwater_results::store::read_document;
 
 use super::args::{FailArgs, ReportArgs};
@@ -20,15 +19,15 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
     let look = Look::new(args.format, args.all);
     let Some(other) = &args.against else {
         print(&text(&document, look)?)?;
-        return Ok(judge(&document, &args.fail));
+        return judge(&document, &args.fail);
     };
     let after = read(other)?;
     let names = names(&args.dir, other);
     let before = Named { name: &names[0], document: &document };
     let after = Named { name: &names[1], document: &after };
     let both = against(before, after).map_err(|error| CliError::new(error.to_string()))?;
-    print(&rendered(&both, vec![differences(before, after)], look)?)?;
-    Ok(judge(&both, &args.fail))
+    print(&side_by_side(before, after, &both, look)?)?;
+    judge(&both, &args.fail)
 }
 
 /// What to call two directories: their names, or if these are the same, their paths.
@@ -41,51 +40,76 @@ fn names(before: &Path, after: &Path) -> [String; 2] {
 }
 
 /// Whether a comparison is as good as it has to be; says what is not.
-pub(super) fn judge(document: &Document, fail: &FailArgs) -> Outcome {
-    let Some(limit) = fail.fail_if_worse else { return Outcome::Done };
+///
+/// # Errors
+/// If nothing is compared: nobody can tell.
+pub(super) fn judge(document: &Document, fail: &FailArgs) -> Result<Outcome, CliError> {
+    let Some(limit) = fail.fail_if_worse else { return Ok(Outcome::Done) };
+    if document.by_machine().iter().all(|(_, runs)| runs.len() < 2) {
+        return Err(CliError::new("--fail-if-worse: one run of each machine; nothing is compared"));
+    }
     let worse = worse::worse(document, limit);
     for line in &worse {
         remark(&format!("worse by more than {limit}%: {line}"));
     }
-    if worse.is_empty() { Outcome::Done } else { Outcome::Disagrees }
+    Ok(if worse.is_empty() { Outcome::Done } else { Outcome::Disagrees })
 }
 
 /// How a report is printed.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     format: Format,
-    shown: Shown,
+    /// All of the evidence, or what shows a change.
+    all: bool,
     /// Columns of a page or a terminal.
     width: usize,
 }
 
 impl Look {
-    /// In a format, with all of the evidence or what shows a change; JSON has all of it.
+    /// In a format, with all of the evidence if that was asked for.
     pub(super) fn new(format: Format, all: bool) -> Look {
-        let shown = if all || format == Format::Json { Shown::All } else { Shown::Changes };
-        Look { format, shown, width: super::width() }
+        Look { format, all, width: super::width() }
     }
 
-    /// As `report.txt`: what a terminal is shown, whatever is printed.
+    /// As `report.txt`: what a terminal of a page's width is shown, whatever is printed.
     pub(super) fn kept(self) -> Look {
         Look { format: Format::Terminal, width: PAGE_WIDTH, ..self }
+    }
+
+    /// The tables of a document; JSON has all of the evidence.
+    fn tables(self, document: &Document) -> Result<Vec<Table>, CliError> {
+        let all = self.all || self.format == Format::Json;
+        let shown = if all { Shown::All } else { Shown::Changes };
+        report::tables(document, shown).map_err(|error| CliError::new(error.to_string()))
     }
 }
 
 /// A document's report.
 pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> {
-    rendered(document, Vec::new(), look)
-}
-
-/// A document's report behind other tables; those without rows are left out.
-fn rendered(document: &Document, first: Vec<Table>, look: Look) -> Result<String, CliError> {
-    let failed = |error: PublishedError| CliError::new(error.to_string());
-    let mut tables = first;
-    tables.retain(|table| !table.rows.is_empty());
-    tables.extend(report::tables(document, look.shown).map_err(failed)?);
+    let tables = look.tables(document)?;
     Ok(match look.format {
         Format::Json => json::document(document, &tables),
         Format::Csv => observations::observations(document),
+        format => format.tables(&tables, look.width),
+    })
+}
+
+/// What else differs between two documents, then how they compare.
+fn side_by_side(
+    before: Named<'_>,
+    after: Named<'_>,
+    both: &Document,
+    look: Look,
+) -> Result<String, CliError> {
+    let mut tables = vec![differences(before, after)];
+    tables.retain(|table| !table.rows.is_empty() || !table.notes.is_empty());
+    tables.extend(look.tables(both)?);
+    Ok(match look.format {
+        Format::Json => json::against(before.document, after.document, &tables),
+        Format::Csv => {
+            let documents = [before, after].map(|named| (named.name, named.document));
+            observations::of_several(&documents)
+        }
         format => format.tables(&tables, look.width),
     })
 }

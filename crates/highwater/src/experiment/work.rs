@@ -64,7 +64,7 @@ impl fmt::Display for Work {
         write!(f, "{}, ", count(policies, "policy", "policies"))?;
         write!(f, "{})", count(seeds, "seed", "seeds"))?;
         if self.nr_units != nr_runs {
-            write!(f, " of {} steps in all", self.nr_units)?;
+            write!(f, ", {} steps in all", self.nr_units)?;
         }
         if self.jobs > 1 {
             write!(f, ", {} at a time", self.jobs)?;
@@ -99,7 +99,7 @@ mod tests {
         let text = "6 runs (1 machine, 2 policies, 3 seeds), 2 at a time; about 12 s, up to 5 MiB";
         assert_eq!(work.to_string(), text);
         let native = Work { shape: [1; 3], nr_units: 6, jobs: 1, seconds: None, bytes: None };
-        assert_eq!(native.to_string(), "1 run (1 machine, 1 policy, 1 seed) of 6 steps in all");
+        assert_eq!(native.to_string(), "1 run (1 machine, 1 policy, 1 seed), 6 steps in all");
         let long = |seconds| Work { seconds: Some(seconds), ..work }.to_string();
         assert!(long(0.3).contains("; seconds,") && long(7200.0).contains("; about 2.0 h,"));
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{SMALL, highwater, stdout};
+use super::{SMALL, highwater, json, stdout};
 
 /// A run of study 003 that is kept, its small machine's disk as it is told.
 fn kept(dir: &Path, more: &[&str]) -> String {
@@ -39,6 +39,16 @@ fn two_runs_are_set_side_by_side_policy_by_policy() {
     assert!(lines.contains(line), "{lines}");
     assert!(lines.lines().all(|line| line.starts_with("worse by more than 5%: ")), "{lines}");
 
+    // Data and observations stay those of the two documents.
+    let both = json(&["report", &before, &after, "--format", "json"]);
+    assert_eq!(both["before"]["runs"][0]["machine"], "small");
+    assert_ne!(both["before"]["machines"], both["after"]["machines"]);
+    let csv = stdout(&["report", &before, &after, "--format", "csv"]);
+    let is_of = |label: &str| {
+        csv.lines().any(|line| line.contains(&format!(",small,set-referenced,{label},1,")))
+    };
+    assert!(is_of("before") && is_of("after"), "{csv}");
+
     let other = temporary.path().join("other");
     let other = other.to_str().unwrap();
     stdout(&["run", "netperf-tcp", "--mem", "64M", "--cpus", "2", "--out", other]);
@@ -62,7 +72,11 @@ fn a_comparison_that_is_too_bad_fails_after_it_was_printed_and_kept() {
     let allowed = highwater(&["report", dir, "--fail-if-worse", "1e300"]);
     // Refaults from none are beyond every limit.
     assert_eq!(allowed.status.code(), Some(1));
-    for wrong in ["-1", "much"] {
+    // A comparison of one is none.
+    let alone = ["compare", "003", "--quick", "--policy", "6.1", "--fail-if-worse", "5"];
+    let refused = highwater(&alone);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+    for wrong in ["-1", "much", "inf"] {
         let option = format!("--fail-if-worse={wrong}");
         assert_eq!(highwater(&["report", dir, &option]).status.code(), Some(2), "{wrong}");
     }

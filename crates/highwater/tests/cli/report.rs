@@ -25,6 +25,10 @@ fn a_report_is_what_compare_printed() {
     let printed = kept(dir, &[]);
     assert_eq!(stdout(&["report", dir]), printed);
     assert_eq!(fs::read_to_string(format!("{dir}/report.txt")).unwrap(), printed);
+    // What is kept does not depend on what is printed.
+    let json = temporary.path().join("json");
+    kept(json.to_str().unwrap(), &["--format", "json"]);
+    assert_eq!(fs::read_to_string(json.join("report.txt")).unwrap(), printed);
     // In every format, from the document alone: nothing of the command line is looked at.
     let file = format!("{dir}/results.json");
     let text = fs::read_to_string(&file).unwrap();

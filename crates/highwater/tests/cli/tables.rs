@@ -139,7 +139,8 @@ fn evidence_is_what_changed_unless_all_is_asked_for() {
     assert_eq!(rows(&all), 12, "{all:?}");
     let nr_left_out = 12 - rows(&short);
     assert!(nr_left_out > 0, "{short:?}");
-    let note = format!("# {nr_left_out} of 12 rows show no change: left out; --all shows them");
+    let note =
+        format!("# {nr_left_out} of 12 rows show no change and are left out; --all prints them");
     assert!(short.contains(&note), "{short:?}");
     assert!(!all.iter().any(|line| line.contains("--all")), "{all:?}");
     // Data are whole in any case.
