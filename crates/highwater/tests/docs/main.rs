@@ -1,0 +1,19 @@
+//! README and book do not promise what the program does not do: every command on their pages runs here.
+//!
+//! | room | what it holds pages to |
+//! |---|---|
+//! | [`commands`] | commands run, as written or in a short form; those that cannot are listed with the reason |
+//!
+//! [`pages`] reads the pages, [`runs`] runs the program: each command once, at most two at a time. The program is
+//! the test's own; `HIGHWATER` names another, such as a released one.
+
+mod commands;
+mod pages;
+mod runs;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace: pages name files from there.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
