@@ -1,0 +1,236 @@
+//! Every command on the pages runs, or is known to run elsewhere.
+//!
+//! * `highwater ...`, also written `cargo run --release -- ...`, runs in its short form ([`short`]): what a reader
+//!   waits minutes for has to be had in seconds here. Its exit status is 0; 1 for a `check` that may disagree.
+//! * A file that a page shows is made from the page; one that stands for the reader's own is replaced
+//!   ([`STAND_INS`]).
+//! * What other commands name (a package, an example, a script, a folder) must be there.
+//! * [`NOT_RUN`] is the rest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+
+use crate::pages::{Block, Command, all_blocks};
+use crate::root;
+use crate::runs::{self, Done, exists, highwater};
+
+/// Commands that are not run here, and why.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("highwater check reference/linux-6.1/ab", "a part of the README's first command"),
+    ("highwater check reference/linux-6.1/scenarios", "a part of the README's first command"),
+    (
+        "highwater compare 001 --quick --policy 6.1 --policy lottery.toml",
+        "the scheme is one that the reader adds",
+    ),
+    ("rustup target add x86_64-unknown-none", "not ours, and changes the computer"),
+];
+
+/// Files of the reader's own, and what they are here.
+const STAND_INS: &[(&str, &str)] = &[
+    ("trace.gz", "reference/linux-6.1/traces/unix-stream-16384.trace.gz"),
+    ("X.trace.gz", "reference/linux-6.1/traces/netperf-tcp-16384.trace.gz"),
+    // Shown on the page about studies.
+    ("my-experiment.toml", "my-study.toml"),
+];
+
+/// The program's arguments, if the line runs it. What follows a pipe is not ours.
+pub(crate) fn arguments(line: &str) -> Option<Vec<String>> {
+    let line = line.split(['|', '>']).next().unwrap_or_default();
+    let words = line.strip_prefix("highwater ").or(line.strip_prefix("cargo run --release -- "))?;
+    Some(words.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The form in which a command runs here: studies, explanations and the benchmark in their quick form, one
+/// seed, one simulation at a time, nothing written; a check as JSON, from which figures are taken.
+pub(crate) fn short(args: &[String]) -> Vec<String> {
+    let mut short = without(full(args), "--iterations");
+    short.retain(|word| word != "--full");
+    let is_long = matches!(short[0].as_str(), "compare" | "explain" | "bench");
+    if is_long && !short.iter().any(|word| word == "--quick") {
+        short.push("--quick".to_owned());
+    }
+    if matches!(short[0].as_str(), "compare" | "explain") {
+        short.extend(["--jobs", "1"].map(str::to_owned));
+    }
+    short
+}
+
+/// The words without an option and the word that follows it.
+fn without(mut words: Vec<String>, option: &str) -> Vec<String> {
+    if let Some(at) = words.iter().position(|word| word == option) {
+        words.drain(at..at + 2);
+    }
+    words
+}
+
+/// The command as it is written, but for where results are written and the form of a check's.
+pub(crate) fn full(args: &[String]) -> Vec<String> {
+    let mut full = without(args.to_vec(), "--out");
+    if full[0] == "check" {
+        full.extend(["--format", "json"].map(str::to_owned));
+    }
+    full
+}
+
+/// A word of a command, with the file in its place that a page shows or that stands for the reader's own.
+fn file(word: &str, blocks: &[Block]) -> Option<String> {
+    if exists(word) {
+        return None;
+    }
+    let stand_in = STAND_INS.iter().find(|(name, _)| *name == word).map(|(_, file)| *file);
+    if stand_in.is_some_and(exists) {
+        return stand_in.map(str::to_owned);
+    }
+    let word = stand_in.unwrap_or(word);
+    let stem = word.strip_suffix(".toml")?;
+    let is_it = |block: &&Block| {
+        let is_name =
+            |line: &&String| line.starts_with("name = ") && line.ends_with(&format!("{stem}\""));
+        block.language == "toml" && block.lines.iter().find(is_name).is_some()
+    };
+    let block = blocks.iter().find(is_it)?;
+    Some(runs::file(word, &block.lines.join("\n")).to_string_lossy().into_owned())
+}
+
+/// Where the results are that a command of the same page kept by this name.
+fn kept(name: &str, page: &str, blocks: &[Block]) -> Option<String> {
+    let keeps = |command: &Command| command.line.contains(&format!(" --out {name}"));
+    let mut commands = blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
+    let args = arguments(&commands.find(keeps)?.line)?;
+    Some(highwater(&short(&args)).results.to_string_lossy().into_owned())
+}
+
+/// Runs a command of a page in its short form and holds it to what every command must do.
+pub(crate) fn run(command: &Command, blocks: &[Block]) -> Arc<Done> {
+    let args = arguments(&command.line).expect("a command of ours");
+    let page = command.place.split(':').next().unwrap_or_default();
+    let mut filled: Vec<String> =
+        args.iter().map(|word| file(word, blocks).unwrap_or_else(|| word.clone())).collect();
+    if args[0] == "report" {
+        filled[1] = kept(&args[1], page, blocks).expect("a command of the page keeps it");
+    }
+    let done = highwater(&short(&filled));
+    let may_disagree = args[0] == "check" && !args.iter().any(|word| word == "--min-agreement");
+    let is_good = done.status == Some(0) || (may_disagree && done.status == Some(1));
+    assert!(is_good, "{}: {}\n{:?} {}", command.place, command.line, done.status, done.stderr);
+    assert!(!done.stdout.trim().is_empty(), "{}: {} prints nothing", command.place, command.line);
+    done
+}
+
+/// What is wrong with a command that is not ours to run: something that it names is not there.
+fn missing(command: &Command) -> Option<String> {
+    let words: Vec<&str> = command.line.split_whitespace().collect();
+    let after = |option: &str| {
+        let at = words.iter().position(|word| *word == option)?;
+        words.get(at + 1).copied()
+    };
+    let is_package = |name: &str| {
+        let dirs = ["crates", "examples"].map(|dir| format!("{dir}/{name}/Cargo.toml"));
+        dirs.into_iter().any(exists)
+    };
+    match words[0] {
+        "cd" => (!exists(words[1])).then(|| format!("no folder {}", words[1])),
+        "cargo" if command.dir.is_some() => {
+            let dir = command.dir.as_deref().unwrap_or_default();
+            let mut files = words.iter().filter(|word| word.ends_with(".toml"));
+            let lost = files.find(|file| !exists(format!("{dir}/{file}")));
+            lost.map(|file| format!("no {file} in {dir}"))
+        }
+        "cargo" => {
+            let package = after("-p").filter(|name| !is_package(name));
+            let example = after("--example")
+                .filter(|name| !exists(format!("crates/highwater/examples/{name}.rs")));
+            let is_known = ["test", "build", "run"].contains(&words[1]);
+            package.or(example).map(|name| format!("no {name}")).or_else(|| {
+                (!is_known).then(|| "not a command of cargo that is known here".to_owned())
+            })
+        }
+        script if script.starts_with("scripts/") => {
+            (!exists(script)).then(|| format!("no {script}"))
+        }
+        _ => Some("nothing is known of such commands".to_owned()),
+    }
+}
+
+/// Long ones first, so that two at a time end together.
+fn rank(command: &Command) -> usize {
+    let heavy = ["check", "compare", "explain"];
+    let name = arguments(&command.line).map(|args| args[0].clone()).unwrap_or_default();
+    heavy.iter().position(|heavy| *heavy == name).unwrap_or(heavy.len())
+}
+
+#[test]
+fn every_command_of_readme_and_book_runs() {
+    let blocks = all_blocks();
+    let mut commands: Vec<Command> = blocks.iter().flat_map(Block::commands).collect();
+    assert!(commands.len() > 40, "the commands were found");
+    let is_listed = |command: &Command| NOT_RUN.iter().any(|(line, _)| *line == command.line);
+    for (line, why) in NOT_RUN {
+        let is_used = commands.iter().any(|command| command.line == *line);
+        assert!(is_used, "no page has {line:?} any more ({why})");
+    }
+    for (word, _) in STAND_INS {
+        let is_used = commands.iter().any(|command| command.line.split(' ').any(|w| w == *word));
+        assert!(is_used, "no page has a file {word} any more");
+    }
+    commands.retain(|command| !is_listed(command));
+    let is_ours = |command: &Command| command.dir.is_none() && arguments(&command.line).is_some();
+    let (mut ours, others): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_ours);
+    let wrong: Vec<String> = others
+        .iter()
+        .filter_map(|command| {
+            missing(command).map(|why| format!("{}: {}: {why}", command.place, command.line))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ours.sort_by_key(rank);
+    let mut seen = BTreeSet::new();
+    ours.retain(|command| seen.insert(command.line.clone()));
+    let (ours, blocks) = (&ours, &blocks);
+    std::thread::scope(|scope| {
+        let runs: Vec<_> =
+            ours.iter().map(|command| scope.spawn(move || run(command, blocks))).collect();
+        let failed = runs.into_iter().filter_map(|run| run.join().err()).count();
+        assert_eq!(failed, 0, "commands failed, see above");
+    });
+}
+
+/// A program of the reader's own runs where CI says so: it lies outside the workspace.
+#[test]
+fn commands_in_other_folders_are_run_by_ci() {
+    let ci = fs::read_to_string(root().join(".ci/run")).expect("it is there");
+    let commands: Vec<Command> = all_blocks().iter().flat_map(Block::commands).collect();
+    let mut nr_found = 0;
+    for command in commands.iter().filter(|command| command.dir.is_some()) {
+        let dir = command.dir.as_deref().unwrap_or_default();
+        let words = command.line.strip_prefix("cargo run --release -- ").expect("a program");
+        let words: Vec<&str> = words.split(' ').collect();
+        let in_ci = words.iter().map(|word| match word.ends_with(".toml") {
+            true => format!("{dir}/{word}"),
+            false => (*word).to_owned(),
+        });
+        let (in_ci, program) =
+            (in_ci.collect::<Vec<_>>().join(" "), dir.rsplit('/').next().unwrap_or_default());
+        let line = format!("target/debug/{program} {in_ci}\n");
+        assert!(ci.contains(&line), "{}: .ci/run does not run it: {line}", command.place);
+        nr_found += 1;
+    }
+    assert!(nr_found > 0, "there are such commands");
+}
+
+#[test]
+fn short_forms_are_short() {
+    let short = |line: &str| short(&arguments(line).expect("ours")).join(" ");
+    assert_eq!(short("highwater compare 001 --full"), "compare 001 --quick --jobs 1");
+    assert_eq!(short("cargo run --release -- compare 002"), "compare 002 --quick --jobs 1");
+    assert_eq!(
+        short("highwater explain 001 --quick --folded - | inferno > why.svg"),
+        "explain 001 --quick --folded - --jobs 1"
+    );
+    assert_eq!(short("highwater compare 3 --out out/3 --quick"), "compare 3 --quick --jobs 1");
+    assert_eq!(short("highwater compare 1 --iterations 3"), "compare 1 --quick --jobs 1");
+    assert_eq!(short("highwater bench"), "bench --quick");
+    assert_eq!(short("highwater check a b"), "check a b --format json");
+    assert_eq!(arguments("cargo test"), None);
+}

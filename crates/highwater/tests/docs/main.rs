@@ -1,0 +1,22 @@
+//! README and book do not promise what the program does not do: every command on their pages runs here, what
+//! they quote is what it prints, and their figures are what it computes.
+//!
+//! | room | what it holds pages to |
+//! |---|---|
+//! | [`commands`] | commands run, as written or in a short form; those that cannot are listed with the reason |
+//! | [`quoted`] | quoted output is what the command before it, or the one named in a comment, prints |
+//!
+//! [`pages`] reads the pages, [`runs`] runs the program: each command once, at most two at a time. The program is
+//! the test's own; `HIGHWATER` names another, such as a released one.
+
+mod commands;
+mod pages;
+mod quoted;
+mod runs;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace: pages name files from there.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
