@@ -108,7 +108,10 @@ pub(crate) fn run(command: &Command, blocks: &[Block]) -> Arc<Done> {
     let mut filled: Vec<String> =
         args.iter().map(|word| file(word, blocks).unwrap_or_else(|| word.clone())).collect();
     if args[0] == "report" {
-        filled[1] = kept(&args[1], page, blocks).expect("a command of the page keeps it");
+        // One directory or two.
+        for at in (1..args.len()).take_while(|&at| !args[at].starts_with('-')) {
+            filled[at] = kept(&args[at], page, blocks).expect("a command of the page keeps it");
+        }
     }
     let done = highwater(&short(&filled));
     let may_disagree = args[0] == "check" && !args.iter().any(|word| word == "--min-agreement");
