@@ -57,7 +57,9 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
         }
         let headings: Vec<Vec<String>> =
             table.columns[columns.clone()].iter().map(|name| header::lines(name, width)).collect();
-        let nr_lines = headings.iter().map(Vec::len).max().unwrap_or(0);
+        // Names without a second part leave no line empty.
+        let nr_used = |lines: &Vec<String>| lines.iter().rposition(|line| !line.is_empty());
+        let nr_lines = headings.iter().filter_map(nr_used).max().map_or(0, |last| last + 1);
         for number in 0..nr_lines {
             let parts = headings.iter().map(|lines| lines.get(number).map_or("", String::as_str));
             let parts: String = parts.map(|part| format!("{part:>width$}")).collect();
@@ -246,6 +248,16 @@ unmap of one range       7       9
 of pages
 ";
         assert_eq!(Terminal { width: 34 }.table(&table), expected);
+    }
+
+    #[test]
+    fn names_in_one_piece_have_one_line_of_headings() {
+        let mut table = sample(mmtests());
+        table.columns = vec!["before".into(), "after".into()];
+        let text = Terminal::PAGE.table(&table);
+        let heads: Vec<&str> = text.lines().skip(1).take(2).collect();
+        assert!(heads[0].ends_with("before                  after"), "{text}");
+        assert!(heads[1].starts_with("Amean x,y"), "{text}");
     }
 
     #[test]
