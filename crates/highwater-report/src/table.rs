@@ -229,8 +229,10 @@ impl Cell {
                 low.to_string()
             }
             Cell::Interval { low, high, told } => {
+                // Beside a factor a number has to say that it is percent.
+                let sign = if told.iter().any(Option::is_some) { "%" } else { "" };
                 let limit = |value: f64, told: Option<Told>| {
-                    told.map_or_else(|| format!("{value:.2}"), |told| told.to_string())
+                    told.map_or_else(|| format!("{value:.2}{sign}"), |told| told.to_string())
                 };
                 format!("{} .. {}", limit(*low, told[0]), limit(*high, told[1]))
             }
@@ -325,7 +327,7 @@ mod tests {
         assert_eq!(Cell::change(Some(12.0), None).value_text(), "12.00%");
         assert_eq!(Cell::change(None, None), Cell::Missing);
         let interval = |low, high, told| Cell::interval(Better::Lower, (low, high), told);
-        assert_eq!(interval(-120.0, 30.0, None).value_text(), "-x2.2 .. 30.00");
+        assert_eq!(interval(-120.0, 30.0, None).value_text(), "-x2.2 .. 30.00%");
         assert_eq!(interval(99.5, 101.0, None).value_text(), "x200 .. past 0");
         assert_eq!(interval(100.0, 100.0, None).value_text(), "to 0");
         assert_eq!(interval(-99.0, -99.0, told(0.0, 1.0)).value_text(), "-");
