@@ -5,14 +5,18 @@
 //! |---|---|
 //! | [`commands`] | commands run, as written or in a short form; those that cannot are listed with the reason |
 //! | [`quoted`] | quoted output is what the command before it, or the one named in a comment, prints |
+//! | [`computed`] | figures are what the program computes; the others are listed with what they are |
 //!
-//! [`pages`] reads the pages, [`runs`] runs the program: each command once, at most two at a time. The program is
+//! [`formula`] and [`values`] are what figures are made of. [`pages`] reads the pages, [`runs`] runs the program: each command once, at most two at a time. The program is
 //! the test's own; `HIGHWATER` names another, such as a released one.
 
 mod commands;
+mod computed;
+mod formula;
 mod pages;
 mod quoted;
 mod runs;
+mod values;
 
 use std::path::{Path, PathBuf};
 

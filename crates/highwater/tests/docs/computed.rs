@@ -1,0 +1,281 @@
+//! Figures in sentences and tables are what the program computes.
+//!
+//! `docs/figures.toml` has them, page by page: the text as it stands on the page, with a sum ([`formula`]) of results
+//! ([`values`]) in the place of each figure. What is computed has to be on the page; if it is not, the failure prints
+//! the text as it should be. Figures that the program cannot compute are listed there too, each text or section
+//! with the reason ([`Stated`]), and a page must not have others.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use highwater_results::{Published, Store};
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::commands::{arguments, full, short};
+use crate::formula::fill;
+use crate::pages::{Page, pages};
+use crate::root;
+use crate::runs::highwater;
+use crate::values::{Source, Values};
+
+const FILE: &str = "docs/figures.toml";
+
+/// Pages whose figures are vectors of rules, run by the tests that they name, and pages that are made.
+const OTHERS: [&str; 5] = [
+    "docs/src/rules/",
+    "docs/src/formats/",
+    "docs/src/how-to/",
+    "docs/src/embedding/",
+    "docs/src/policies.md",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Figures {
+    computed: Vec<Computed>,
+    stated: Vec<Stated>,
+}
+
+/// Texts of a page that one command computes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Computed {
+    page: String,
+    /// The command; none if all is published.
+    command: Option<String>,
+    /// Which test computes them.
+    when: When,
+    /// Short names of runs.
+    #[serde(default)]
+    runs: BTreeMap<String, String>,
+    texts: Vec<String>,
+}
+
+/// How long the command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum When {
+    /// Seconds, as it stands: with all tests.
+    Always,
+    /// Less than a minute when released: in CI.
+    Ci,
+    /// Minutes: when somebody asks for it.
+    Asked,
+}
+
+/// Figures of a page that are not computed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stated {
+    page: String,
+    /// All that stands below this heading; empty: before the first. Without it and without texts: the page.
+    section: Option<String>,
+    /// These texts.
+    #[serde(default)]
+    texts: Vec<String>,
+    /// What they are.
+    why: String,
+}
+
+fn figures() -> Figures {
+    let text = fs::read_to_string(root().join(FILE)).expect("it is there");
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{FILE}: {error}"))
+}
+
+/// A text in which every space is one.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn page(name: &str) -> Page {
+    let found = pages().into_iter().find(|page| page.name == name);
+    found.unwrap_or_else(|| panic!("{FILE}: there is no page {name}"))
+}
+
+fn source(computed: &Computed) -> Source {
+    let Some(command) = &computed.command else { return Source::Published };
+    let args = arguments(command).unwrap_or_else(|| panic!("{FILE}: {command} is not ours"));
+    let is_always = computed.when == When::Always;
+    let done = highwater(&if is_always { short(&args) } else { full(&args) });
+    assert!(matches!(done.status, Some(0 | 1)), "{command}: {}", done.stderr);
+    match args[0].as_str() {
+        "check" => Source::Checked(serde_json::from_str(&done.stdout).expect("JSON")),
+        "replay" => Source::Replayed(serde_json::from_str(&done.stdout).expect("JSON")),
+        _ => {
+            let store = Store::open(&done.results).expect("the results were kept");
+            Source::Compared(Box::new(store.read_document().expect("a document")))
+        }
+    }
+}
+
+/// The texts as they should be, or what is wrong with their sums.
+fn filled(computed: &Computed) -> Vec<Result<String, String>> {
+    let published = Published::load().expect("it is part of the program");
+    let source = source(computed);
+    let values = Values { source: &source, runs: &computed.runs, published: &published };
+    let lookup = |name: &str, arguments: &[&str]| values.get(name, arguments);
+    computed.texts.iter().map(|text| fill(&flat(text), &lookup)).collect()
+}
+
+fn compare(when: When) {
+    let all = figures().computed;
+    let these: Vec<&Computed> = all.iter().filter(|computed| computed.when == when).collect();
+    assert!(!these.is_empty(), "there are such figures");
+    let mut wrong = Vec::new();
+    for computed in these {
+        let text = flat(&page(&computed.page).text);
+        for filled in filled(computed) {
+            match filled {
+                Ok(filled) if text.contains(&filled) => {}
+                Ok(filled) => wrong.push(format!("{} should have:\n  {filled}", computed.page)),
+                Err(error) => wrong.push(format!("{FILE}: {}: {error}", computed.page)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn pages_have_the_figures_that_take_seconds() {
+    compare(When::Always);
+}
+
+#[test]
+#[ignore = "simulates for half a minute: CI runs it with the released program"]
+fn figures_of_full_runs_are_on_their_pages() {
+    compare(When::Ci);
+}
+
+#[test]
+#[ignore = "simulates for minutes: for whoever changes what study 001 computes"]
+fn study_001_in_full_is_on_its_page() {
+    compare(When::Asked);
+}
+
+/// What a reader takes for a result: a number with a decimal point, with a comma, or with a unit.
+fn is_figure(number: &str, behind: &str) -> bool {
+    let units = ["%", "ms", "µs", "us", "ns", "s", "M", "k", "times"];
+    let unit: String =
+        behind.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '%').collect();
+    let has_unit = behind.starts_with(' ') && units.contains(&unit.as_str());
+    let is_version = !has_unit && ["4.", "5.", "6.", "2.6"].iter().any(|v| number.starts_with(v));
+    has_unit || (number.contains(['.', ',']) && !is_version)
+}
+
+/// Where the texts stand: bytes of a flat page that they cover.
+fn covered(text: &str, pattern: &str, is_covered: &mut [bool]) -> usize {
+    let found: Vec<usize> = text.match_indices(pattern).map(|(at, _)| at).collect();
+    for at in &found {
+        is_covered[*at..at + pattern.len()].fill(true);
+    }
+    found.len()
+}
+
+/// The pattern that finds a text whatever its figures are.
+fn template(text: &str) -> Regex {
+    let mut pattern = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        pattern += &regex::escape(before);
+        pattern += r"[−+]?[\d,.]+";
+        rest = after.split_once('}').map_or("", |(_, behind)| behind);
+    }
+    Regex::new(&(pattern + &regex::escape(rest))).expect("a pattern")
+}
+
+#[test]
+fn every_figure_is_computed_or_stated() {
+    let figures = figures();
+    let code = Regex::new(r"(?s)```.*?```|`[^`]*`|\]\([^)]*\)|<!--.*?-->").expect("a pattern");
+    let number = Regex::new(r"\d+(?:[.,]\d+)*").expect("a pattern");
+    let mut wrong = Vec::new();
+    for page in pages() {
+        if OTHERS.iter().any(|other| page.name.starts_with(other)) {
+            continue;
+        }
+        let text = flat(&page.text);
+        let mut is_covered = vec![false; text.len()];
+        for found in code.find_iter(&text) {
+            is_covered[found.range()].fill(true);
+        }
+        for computed in figures.computed.iter().filter(|computed| computed.page == page.name) {
+            for line in &computed.texts {
+                let found: Vec<_> = template(&flat(line)).find_iter(&text).collect();
+                for found in &found {
+                    is_covered[found.range()].fill(true);
+                }
+                if found.is_empty() {
+                    wrong.push(format!("{} does not have: {line}", page.name));
+                }
+            }
+        }
+        for stated in figures.stated.iter().filter(|stated| stated.page == page.name) {
+            if stated.section.is_none() && stated.texts.is_empty() {
+                is_covered.fill(true);
+            }
+            let mut nr_found = 0;
+            for line in &stated.texts {
+                nr_found += covered(&text, &flat(line), &mut is_covered).min(1);
+            }
+            let section =
+                stated.section.as_deref().and_then(|heading| section(&page.text, heading));
+            nr_found += section.map_or(0, |part| covered(&text, &flat(part), &mut is_covered));
+            if nr_found != stated.texts.len() + usize::from(stated.section.is_some()) {
+                let (what, why) = (stated.section.as_ref(), &stated.why);
+                wrong.push(format!("{}: texts or section {what:?} are gone ({why})", page.name));
+            }
+        }
+        for found in number.find_iter(&text) {
+            if !is_covered[found.start()] && is_figure(found.as_str(), &text[found.end()..]) {
+                let start = text.floor_char_boundary(found.start().saturating_sub(50));
+                let end = text.ceil_char_boundary((found.end() + 30).min(text.len()));
+                wrong.push(format!("{}: {} in: {}", page.name, found.as_str(), &text[start..end]));
+            }
+        }
+    }
+    let pages = pages();
+    let named =
+        figures.computed.iter().map(|c| &c.page).chain(figures.stated.iter().map(|s| &s.page));
+    wrong.extend(
+        named
+            .filter(|name| !pages.iter().any(|page| page.name == **name))
+            .map(|name| format!("{FILE}: there is no page {name}")),
+    );
+    assert!(wrong.is_empty(), "figures that {FILE} does not have:\n{}", wrong.join("\n"));
+}
+
+/// What stands below a heading, up to the next one.
+fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
+    let begins =
+        |line: &str| line.starts_with('#') && line.trim_start_matches('#').trim() == heading;
+    let mut at = 0;
+    let mut from = heading.is_empty().then_some(0);
+    for line in text.split_inclusive('\n') {
+        match from {
+            Some(from) if line.starts_with("## ") && at > from => return Some(&text[from..at]),
+            None if begins(line) => from = Some(at),
+            _ => {}
+        }
+        at += line.len();
+    }
+    from.map(|from| &text[from..])
+}
+
+#[test]
+fn figures_and_sections_are_found() {
+    for (number, behind) in [("36,788", " refaults"), ("1.5", " x"), ("12", " %"), ("3", " ms)")] {
+        assert!(is_figure(number, behind), "{number}{behind}");
+    }
+    for (number, behind) in [("12", " files"), ("6.1", " kernel"), ("001", "."), ("3", "ms")] {
+        assert!(!is_figure(number, behind), "{number}{behind}");
+    }
+    assert!(is_figure("5.2", " ms"));
+    let text = "# Page\nfirst\n## One\na\n### Part\nb\n## Two\nc\n";
+    assert_eq!(section(text, ""), Some("# Page\nfirst\n"));
+    assert_eq!(section(text, "One"), Some("## One\na\n### Part\nb\n"));
+    assert_eq!(section(text, "Two"), Some("## Two\nc\n"));
+    assert_eq!(section(text, "Three"), None);
+    assert!(template("of {a(b) | 2} ms").is_match("of −1,234.5 ms"));
+    assert!(!template("of {a(b)} ms").is_match("of many ms"));
+}
