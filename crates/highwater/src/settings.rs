@@ -16,6 +16,7 @@
 
 use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Value as Switch};
 use highwater_core::zone::ZoneType;
+use highwater_sim::disk::FIGURES;
 use toml::de::DeTable;
 use toml::{Table, Value};
 
@@ -75,6 +76,12 @@ impl Settings {
     /// As they were written, for results.
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(|setting| setting.text.clone()).collect()
+    }
+
+    /// Whether they say how many seeds: nothing else may, then.
+    pub fn iterations(&self) -> Option<&str> {
+        let of_experiment = self.of(Scope::Experiment);
+        of_experiment.filter(|setting| setting.path == "iterations").map(|s| s.text.as_str()).next()
     }
 
     fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
@@ -326,14 +333,10 @@ impl Setting {
                     && *last == "model"
                 {
                     // Figures are those of the model.
-                    table.retain(|key, _| ["name", "size", "source"].contains(&key));
+                    table.retain(|key, _| FIGURES.iter().all(|figure| figure.key != key));
                 }
-                let text = ["memory", "cpus", "size", "model", "disk", "costs", "name"];
-                let like = match text.contains(last) {
-                    true => Some(Value::String(String::new())),
-                    false => table.get(*last).cloned(),
-                };
-                table.insert((*last).to_owned(), self.value_like(like.as_ref()));
+                let value = self.value_like(table.get(*last));
+                table.insert((*last).to_owned(), value);
                 Ok(())
             }
             Node::List(_) => Err(self.wrong(format!("{}: which key of it?", above.join(".")))),

@@ -27,14 +27,23 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
     let CompareCommand { plan: args, histograms, all, fail } = args;
     let out = Out::new(args.out.as_deref(), args.force);
     let look = Look::new(args.format, *all);
-    finish(&plan(registry, args)?, *histograms, fail, out.as_ref(), look)
+    finish(&plan(registry, args, None)?, *histograms, fail, out.as_ref(), look)
 }
 
-/// What `compare` runs, with every name resolved.
-pub(super) fn plan(registry: &Registry, args: &CompareArgs) -> Result<RunPlan, CliError> {
+/// What `compare` runs, with every name resolved. Of `iterations` seeds, or as many as the experiment has, unless the
+/// user says how many.
+pub(super) fn plan(
+    registry: &Registry,
+    args: &CompareArgs,
+    iterations: Option<u32>,
+) -> Result<RunPlan, CliError> {
     let mut experiment = experiment_of(registry, args)?;
+    experiment.iterations = args.iterations.or(iterations).unwrap_or(experiment.iterations);
     let host = host_kind(args.host);
     let set = settings(&mut experiment, &args.set, host)?;
+    if let (Some(_), Some(set)) = (args.iterations, set.iterations()) {
+        return Err(CliError::new(format!("--set {set}: there is --iterations, too")));
+    }
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     let policies = policies(&experiment, &args.policies, &set)?;
     let settings = set.texts();
@@ -52,12 +61,6 @@ fn experiment_of(registry: &Registry, args: &CompareArgs) -> Result<Experiment, 
         experiment = experiment.quick().ok_or_else(|| refused("--quick", "smaller"))?;
     } else if args.full {
         experiment = experiment.full().ok_or_else(|| refused("--full", "larger"))?;
-    }
-    if let Some(iterations) = args.iterations {
-        if let Some(set) = args.set.set.iter().find(|set| set.starts_with("iterations=")) {
-            return Err(CliError::new(format!("--set {set}: there is --iterations, too")));
-        }
-        experiment.iterations = iterations;
     }
     Ok(experiment)
 }

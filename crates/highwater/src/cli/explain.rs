@@ -17,6 +17,8 @@ use crate::workload::Registry;
 
 /// Where `--folded` prints to stdout.
 const STDOUT: &str = "-";
+/// Seeds, unless told: one slow operation has one story.
+const ONCE: u32 = 1;
 
 /// Explains an experiment, or what a directory holds.
 pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, CliError> {
@@ -26,7 +28,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
         source::Source::Results(document) => {
             refuse_options(args, &[])?;
             let mut plan = source::repeat(registry, &document, path)?;
-            plan.experiment.iterations = iterations(args);
+            plan.experiment.iterations = args.iterations.unwrap_or(ONCE);
             // Unless several seeds were asked for, the one with something to explain.
             if let (None, Some((run, slowest))) = (args.iterations, document.slowest()) {
                 plan.seed = slowest.seed;
@@ -65,8 +67,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         experiment: args.experiment.clone(),
         quick: args.quick,
         full: args.full,
-        // What is set may say how many; compare refuses both.
-        iterations: args.iterations.or((!sets_iterations(args)).then_some(1)),
+        iterations: args.iterations,
         seed: args.seed,
         jobs: args.jobs,
         host: args.host.unwrap_or(HostArg::Sim),
@@ -77,16 +78,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         force: false,
         format: args.format,
     };
-    compare::plan(registry, &args)
-}
-
-fn sets_iterations(args: &ExplainArgs) -> bool {
-    args.set.set.iter().any(|set| set.starts_with("iterations="))
-}
-
-/// Once, unless told: one slow operation has one story.
-fn iterations(args: &ExplainArgs) -> u32 {
-    args.iterations.unwrap_or(1)
+    compare::plan(registry, &args, Some(ONCE))
 }
 
 /// Runs a plan with its time booked.

@@ -144,3 +144,22 @@ fn machines_that_get_one_name_are_noticed_before_anything_runs() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(text, "error: experiment 003-unmap-accessed: x: two machines have this name\n");
 }
+
+#[test]
+fn seeds_are_counted_once() {
+    for text in ["iterations=2", "iterations = 2"] {
+        let both = ["--quick", "--iterations", "3", "--set", text];
+        for command in ["compare", "explain"] {
+            let output = highwater(&[&[command, "003"][..], &both].concat());
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert_eq!(error, format!("error: --set {text}: there is --iterations, too\n"));
+        }
+    }
+}
+
+#[test]
+fn what_is_text_stays_text_whatever_it_looks_like() {
+    let machine = machine(&["--machine", SMALL], &["machine.name=512"]);
+    assert!(machine.contains("name = \"512\"\n"), "{machine}");
+}
