@@ -58,6 +58,14 @@ pub const MACHINE_KEYS: &[(&str, &str)] = &[
     ("yield_check", "Asking whether to give up the CPU."),
 ];
 
+/// Keys of `[cache]`, all required: the unit of each, and what it is.
+pub const CACHE_KEYS: [(&str, &str, &str); 4] = [
+    ("l1", "bytes", "First-level data cache of a core."),
+    ("l2", "bytes", "Second-level cache of a core."),
+    ("llc", "bytes", "Last-level cache of a socket."),
+    ("sockets", "count", "Number of sockets; nodes are spread over them evenly."),
+];
+
 /// The table of a generic 3 GHz server.
 const SERVER: &str = include_str!("../../../../machines/costs/server-3ghz.toml");
 
@@ -114,35 +122,18 @@ impl CostTable {
             return Err(reader.missing(cost, "cost", missing));
         }
 
-        let mut sizes = BTreeMap::new();
-        for (names, unit) in [(&["l1", "l2", "llc"][..], "bytes"), (&["sockets"], "count")] {
-            let part: Vec<_> = cache
-                .table
-                .iter()
-                .filter(|(key, _)| names.contains(&key.get_ref().as_ref()))
-                .collect();
-            for (key, value) in part {
-                let figure = reader.figure(key, value, "cache", unit)?;
-                if figure.value == 0 {
-                    let field = format!("cache.{}", key.get_ref());
-                    return Err(reader.error(&value.span(), &field, "must not be zero".to_owned()));
-                }
-                sizes.insert(key.get_ref().to_string(), figure);
-            }
-        }
-        if let Some((key, _)) =
-            cache.table.iter().find(|(key, _)| !sizes.contains_key(key.get_ref().as_ref()))
-        {
+        let known = |key: &Key<'_>| CACHE_KEYS.iter().any(|(name, ..)| key.get_ref() == name);
+        if let Some((key, _)) = cache.table.iter().find(|(key, _)| !known(key)) {
             return Err(reader.unknown(key, "cache"));
         }
-        let mut size =
-            |key: &str| sizes.remove(key).ok_or_else(|| reader.missing(cache, "cache", key));
+        let [l1, l2, llc, sockets] =
+            CACHE_KEYS.map(|(name, unit, _)| reader.cache(cache, name, unit));
         Ok(CostTable {
             entries,
-            l1_bytes: size("l1")?,
-            l2_bytes: size("l2")?,
-            llc_bytes: size("llc")?,
-            nr_sockets: size("sockets")?,
+            l1_bytes: l1?,
+            l2_bytes: l2?,
+            llc_bytes: llc?,
+            nr_sockets: sockets?,
         })
     }
 
@@ -237,6 +228,20 @@ impl Reader<'_> {
             figures.insert(key.get_ref().to_string(), self.figure(key, value, name, unit)?);
         }
         Ok(figures)
+    }
+
+    /// A figure of [`CACHE_KEYS`].
+    fn cache(&self, section: Section<'_>, name: &str, unit: &str) -> Result<Figure, TableError> {
+        let found = section.table.iter().find(|(key, _)| key.get_ref() == name);
+        let Some((key, value)) = found else {
+            return Err(self.missing(section, "cache", name));
+        };
+        let figure = self.figure(key, value, "cache", unit)?;
+        if figure.value == 0 {
+            let field = format!("cache.{name}");
+            return Err(self.error(&value.span(), &field, "must not be zero".to_owned()));
+        }
+        Ok(figure)
     }
 
     /// Reads `key = { unit = N, source = "..." }`.

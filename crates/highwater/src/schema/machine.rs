@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use highwater_core::config::{TunableField, TunableForm, Tunables};
 use highwater_core::zone::ZoneType;
-use highwater_sim::cost::table::described_keys;
+use highwater_sim::cost::table::{CACHE_KEYS, described_keys};
 use highwater_sim::disk::{DiskSpec, FIGURES, Figure, FigureValue};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
@@ -77,13 +77,7 @@ pub(crate) fn cost_tables(_: &mut SchemaGenerator) -> Schema {
 
 /// `[cache]`.
 pub(crate) fn cache(_: &mut SchemaGenerator) -> Schema {
-    let figures = [
-        ("l1", "bytes", "First-level data cache of a core."),
-        ("l2", "bytes", "Second-level cache of a core."),
-        ("llc", "bytes", "Last-level cache of a socket."),
-        ("sockets", "count", "Number of sockets; nodes are spread over them evenly."),
-    ];
-    let properties: Map<String, Value> = figures
+    let properties: Map<String, Value> = CACHE_KEYS
         .into_iter()
         .map(|(key, unit, about)| (key.to_owned(), sourced(unit, 1, about)))
         .collect();
@@ -91,7 +85,7 @@ pub(crate) fn cache(_: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "additionalProperties": false,
         "properties": properties,
-        "required": figures.map(|(key, ..)| key),
+        "required": CACHE_KEYS.map(|(key, ..)| key),
     })
 }
 
