@@ -86,11 +86,8 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     let row = |statistic: Statistic, index: usize| -> Vec<Cell> {
         (0..runs.len())
             .map(|run| {
-                let cell = cell(&rules, statistic, metric.decimals, &samples, index, run);
-                match options.changes {
-                    Changes::Percent => without_told(cell),
-                    Changes::Factors => cell,
-                }
+                let told = options.changes;
+                cell(&rules, statistic, metric.decimals, &samples, (index, run), told)
             })
             .collect()
     };
@@ -185,8 +182,8 @@ fn cell(
     statistic: Statistic,
     decimals: u8,
     samples: &SampleSets,
-    operation: usize,
-    run: usize,
+    (operation, run): (usize, usize),
+    changes: Changes,
 ) -> Cell {
     let Some(set) = samples.get(operation, run) else {
         return Cell::Missing;
@@ -202,10 +199,12 @@ fn cell(
         };
     };
     let baseline = rules.value(statistic, baseline_set);
-    let told = baseline.zip(value).map(|(a, b)| Told::of(rules.direction(statistic), a, b));
+    let factors = changes == Changes::Factors;
+    let told = baseline.zip(value).filter(|_| factors);
+    let told = told.and_then(|(a, b)| Told::of(rules.direction(statistic), a, b));
     let (value, percent) = match (baseline, value) {
         // Below nothing mmtests' percentages go the wrong way.
-        (Some(baseline), Some(value)) if baseline < 0.0 => {
+        (Some(baseline), Some(value)) if factors && baseline < 0.0 => {
             (value, percent::judged(rules.direction(statistic), baseline, value))
         }
         (Some(baseline), Some(value)) => {
@@ -222,16 +221,8 @@ fn cell(
         decimals,
         percent: Some(percent),
         significant: run > 0 && is_marked(rules, statistic, baseline_set, set),
-        told: told.flatten(),
+        told,
     }
-}
-
-/// A change in percent, however large.
-fn without_told(mut cell: Cell) -> Cell {
-    if let Cell::Change { told, .. } = &mut cell {
-        *told = None;
-    }
-    cell
 }
 
 /// Names the policy of every column whose heading does not.
@@ -279,6 +270,19 @@ mod tests {
             }
         }
         run
+    }
+
+    /// mmtests' percentages are its own, also where they go the wrong way.
+    #[test]
+    fn below_nothing_only_our_own_changes_have_the_sign_of_their_way() {
+        let metric = Metric::new("t", "ms", Better::Lower, TableKind::Multi);
+        let (a, b) = (run("a", &[("one", &[-10.0])]), run("b", &[("one", &[-2.0])]));
+        for (changes, expected) in [(Changes::Percent, 80.0), (Changes::Factors, -80.0)] {
+            let options = Options { rows: RowSet::Means, changes, ..Options::default() };
+            let table = comparison(&metric, &[&a, &b], &options);
+            let Cell::Change { percent, .. } = table.rows[0].cells[1] else { panic!("no change") };
+            assert_eq!(percent, Some(expected));
+        }
     }
 
     #[test]
