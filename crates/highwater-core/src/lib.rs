@@ -91,6 +91,8 @@ pub mod vm;
 
 pub mod writeback;
 
+pub mod migrate;
+
 pub mod compaction;
 
 pub mod reclaim;

@@ -1,31 +1,113 @@
-//! Who compacts: a node's daemon, and a request for itself.
+//! kcompactd: a node's compaction daemon (rules/compaction#kcompactd).
+//!
+//! It works when kswapd has freed enough for it and blocks of an order were asked for, so that the next request finds
+//! them made; and, where policy and sysctl say so, unasked ([`super::proactive`]).
 
+use super::Suitability;
+use super::run::Goal;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Order, Pfn};
-use crate::page_alloc::Request;
-use crate::units::{CompactPriority, CompactResult};
+use crate::migrate::Mode;
+use crate::page::Order;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::units::CompactResult;
+use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
 
 impl<H: Devices> Kernel<H> {
-    /// Asks a node's compaction daemon for blocks of an order. There is none yet: this is the one
-    /// place where it will be woken.
-    pub(crate) fn wake_kcompactd(
-        &self,
-        _: &Cx<'_, H>,
-        _node: NodeId,
-        _order: Order,
-        _highest: ZoneType,
-    ) {
+    /// Does this policy have a compaction daemon?
+    pub(crate) fn has_kcompactd(&self) -> bool {
+        self.compacts()
     }
 
-    /// Compacts for a request: how it ended, and a page that it captured on the way. Not modelled yet.
-    pub(crate) fn compact_for(
+    /// Asks a node's compaction daemon for blocks of an order in zones up to `highest`. Noted also if it is not worth
+    /// waking it now.
+    pub(crate) fn wake_kcompactd(
         &self,
-        _: &Cx<'_, H>,
-        _: &Request<'_>,
-        _: CompactPriority,
-    ) -> (CompactResult, Option<Pfn>) {
-        (CompactResult::Absent, None)
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        order: Order,
+        highest: ZoneType,
+    ) {
+        if order == Order::ZERO || !self.has_kcompactd() {
+            return;
+        }
+        let state = self.compaction.node(node);
+        state.ask(order, highest);
+        if state.wait.has_waiters() && self.kcompactd_has_work(node) {
+            state.wait.wake_all(cx.host, cx.cpu());
+        }
+    }
+
+    /// Could it serve what it is asked for?
+    fn kcompactd_has_work(&self, node: NodeId) -> bool {
+        let (order, highest) = self.compaction.node(node).asked();
+        let mut zones = self.mem.zones_of(node).filter(|zone| zone.zone <= highest);
+        zones
+            .any(|zone| self.mem.compaction_suitable(zone, order, highest) == Suitability::Continue)
+    }
+
+    /// The daemon's life.
+    pub(crate) fn run_kcompactd(&self, cx: &Cx<'_, H>, node: NodeId) {
+        let state = self.compaction.node(node);
+        let usual = self.proactive_interval();
+        let mut timeout = usual;
+        while !self.is_stopping() {
+            // Before the look: a wake in between ends the sleep.
+            let ticket = state.wait.enter(cx);
+            let is_asked = || state.asked().0 > Order::ZERO;
+            let is_prompted = || state.is_prompted.load(SeqCst);
+            if !self.is_stopping() && !is_asked() && !is_prompted() {
+                let why = "kcompactd has nothing to do";
+                match self.is_proactive() {
+                    true => drop(state.wait.park_jiffies(cx, ticket, why, timeout)),
+                    false => state.wait.park(cx, ticket, why),
+                }
+            }
+            state.wait.leave(cx, ticket);
+            if self.is_stopping() {
+                break;
+            }
+            let was_prompted = state.is_prompted.swap(false, SeqCst);
+            if is_asked() && !was_prompted {
+                self.kcompactd_work(cx, node);
+                timeout = usual;
+                continue;
+            }
+            timeout = self.compact_proactively(cx, node);
+        }
+    }
+
+    /// Makes blocks of the order that is asked for in each zone of the node.
+    fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
+        let state = self.compaction.node(node);
+        let (order, highest) = state.asked();
+        self.mem.events.add(cx.cpu(), VmEvent::CompactDaemonWake, 1);
+        let mut goal = Goal::new(Some(order), Mode::SyncLight, highest);
+        for zone in self.mem.zones_of(node).filter(|zone| zone.zone <= highest) {
+            let deferral = &self.compaction.zone(zone.id()).deferral;
+            if deferral.refuses(order)
+                || self.mem.compaction_suitable(zone, order, zone.zone) != Suitability::Continue
+            {
+                continue;
+            }
+            if self.is_stopping() {
+                return;
+            }
+            let (status, [migrate, free]) = self.compact_zone(cx, zone, &mut goal);
+            match status {
+                CompactResult::Success => deferral.succeeded(order, false),
+                CompactResult::Complete | CompactResult::Partial => {
+                    // Nothing more can be had here but what lies on CPUs' lists.
+                    self.mem.drain_all(cx, Some(zone));
+                    deferral.failed(order);
+                }
+                _ => {}
+            }
+            let events = &self.mem.events;
+            events.add(cx.cpu(), VmEvent::CompactDaemonMigrateScanned, migrate);
+            events.add(cx.cpu(), VmEvent::CompactDaemonFreeScanned, free);
+        }
+        state.done(order, highest);
     }
 }

@@ -6,12 +6,9 @@
 
 use crate::config::{IndexOrders, SuitableMark};
 use crate::host::Host;
-use crate::page::{MAX_ORDER, Order};
+use crate::page::{MAX_ORDER, Order, PAGEBLOCK_ORDER};
 use crate::page_alloc::{AllocFlags, PageAllocator};
 use crate::zone::{Mark, Zone, ZoneType};
-
-/// `vm.extfrag_threshold`: below it a failure is for lack of memory.
-const EXTFRAG_THRESHOLD: i64 = 500;
 
 /// Pages that compaction for an order needs free besides the watermark (rules/compaction#gap).
 pub const fn compact_gap(order: Order) -> u64 {
@@ -36,14 +33,14 @@ pub fn suitability(
     has_block: bool,
     has_room: bool,
     every_order: bool,
-    index: impl FnOnce() -> i64,
+    lacks_memory: impl FnOnce() -> bool,
 ) -> Suitability {
     if has_block {
         return Suitability::Success;
     }
     let asks_index = every_order || order.is_costly();
-    let lacks_memory = || asks_index && (0..=EXTFRAG_THRESHOLD).contains(&index());
-    if !has_room || lacks_memory() { Suitability::Skipped } else { Suitability::Continue }
+    let is_short = !has_room || (asks_index && lacks_memory());
+    if is_short { Suitability::Skipped } else { Suitability::Continue }
 }
 
 /// The fragmentation index of an order (rules/compaction#fragmentation-index) for `nr_free` blocks
@@ -62,11 +59,23 @@ pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Could compaction in a zone serve a request of an order whose highest zone is `highest`?
+    /// Could compaction in a zone serve a request of an order whose highest zone is `highest`, and that has no
+    /// privileges?
     pub(crate) fn compaction_suitable(
         &self,
         zone: &Zone<H>,
         order: Order,
+        highest: ZoneType,
+    ) -> Suitability {
+        self.compaction_suitable_for(zone, order, AllocFlags::empty(), highest)
+    }
+
+    /// The same for a request with these rights, by the mark that they say.
+    pub(crate) fn compaction_suitable_for(
+        &self,
+        zone: &Zone<H>,
+        order: Order,
+        flags: AllocFlags,
         highest: ZoneType,
     ) -> Suitability {
         let rule = self.policy.watermark_rule();
@@ -74,19 +83,28 @@ impl<H: Host> PageAllocator<H> {
         let policy = &self.policy.compaction;
         let (mark, base) = match policy.suitable_mark {
             SuitableMark::Low => (Mark::Low, Mark::Low),
-            SuitableMark::ByCost if order.is_costly() => (Mark::Min, Mark::Low),
-            SuitableMark::ByCost => (Mark::Min, Mark::Min),
+            SuitableMark::ByCost if order.is_costly() => (flags.mark(), Mark::Low),
+            SuitableMark::ByCost => (flags.mark(), Mark::Min),
         };
         let every_order = policy.index_orders == IndexOrders::Every;
-        let none = AllocFlags::empty();
-        let has_block = zone.watermark_ok(rule, order, zone.mark(mark), highest, none, free);
+        let has_block = zone.watermark_ok(rule, order, zone.mark(mark), highest, flags, free);
         let room = zone.mark(base) + compact_gap(order);
         let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, AllocFlags::CMA, free);
         suitability(order, has_block, has_room, every_order, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));
-            fragmentation_index(order, &core::array::from_fn(blocks))
+            let index = fragmentation_index(order, &core::array::from_fn(blocks));
+            (0..=self.tunables.extfrag_threshold as i64).contains(&index)
         })
     }
+}
+
+/// How much of a zone's free memory is in blocks too small for a pageblock's order, percent
+/// (rules/compaction#score).
+pub fn fragmentation_score(nr_free: &[u64; MAX_ORDER]) -> u64 {
+    let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
+    let large = nr_free.iter().enumerate().skip(usize::from(PAGEBLOCK_ORDER));
+    let usable: u64 = large.map(|(o, n)| n << o).sum();
+    if pages == 0 { 0 } else { (pages - usable) * 100 / pages }
 }
 
 #[cfg(test)]
@@ -105,15 +123,42 @@ mod tests {
         assert_eq!(fragmentation_index(Order(9), &nr_free), -1000);
     }
 
+    /// rules/compaction#fragmentation-index.
+    #[test]
+    fn indices_of_the_rules() {
+        let of = |counts: &[u64]| {
+            let mut nr_free = [0; MAX_ORDER];
+            nr_free[..counts.len()].copy_from_slice(counts);
+            nr_free
+        };
+        let index = |order, counts| fragmentation_index(Order(order), &of(counts));
+        for (counts, expected) in [
+            (&[600][..], 997),
+            (&[1200, 500, 200, 60, 10, 2, 1], 996),
+            (&[0, 0, 0, 0, 0, 0, 0, 0, 4], 250),
+            (&[0, 0, 0, 0, 0, 0, 0, 0, 300], 497),
+            (&[2, 0, 0, 0, 0, 0, 0, 3], 650),
+            (&[0, 0, 0, 0, 0, 0, 0, 0, 1], -500),
+            (&[1], -1),
+            (&[], 0),
+            (&[5, 0, 0, 0, 0, 0, 0, 0, 0, 1], -1000),
+        ] {
+            assert_eq!(index(9, counts), expected, "{counts:?}");
+        }
+        assert_eq!([3, 4, 9].map(|order| index(order, &[512, 512])), [812, 906, 997]);
+        let mixed = of(&[100, 50, 20, 10, 5, 2, 1, 1, 1, 1]);
+        assert_eq!((fragmentation_score(&mixed), fragmentation_score(&of(&[]))), (65, 0));
+        assert_eq!(fragmentation_score(&of(&[1])), 100);
+    }
+
     #[test]
     fn suitability_asks_in_order() {
-        let never = || -> i64 { panic!("not asked for") };
+        let never = || -> bool { panic!("not asked for") };
         assert_eq!(suitability(Order(9), true, false, false, never), Suitability::Success);
         assert_eq!(suitability(Order(9), false, false, false, never), Suitability::Skipped);
         assert_eq!(suitability(Order(3), false, true, false, never), Suitability::Continue);
-        assert_eq!(suitability(Order(9), false, true, false, || 500), Suitability::Skipped);
-        assert_eq!(suitability(Order(9), false, true, false, || 501), Suitability::Continue);
-        assert_eq!(suitability(Order(9), false, true, false, || -1), Suitability::Continue);
-        assert_eq!(suitability(Order(3), false, true, true, || 0), Suitability::Skipped);
+        assert_eq!(suitability(Order(9), false, true, false, || true), Suitability::Skipped);
+        assert_eq!(suitability(Order(9), false, true, false, || false), Suitability::Continue);
+        assert_eq!(suitability(Order(3), false, true, true, || true), Suitability::Skipped);
     }
 }

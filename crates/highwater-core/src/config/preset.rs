@@ -63,6 +63,7 @@ presets! {
     }
     /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
     "5.4" = "4.6" with {
+        compaction.scanners = Scanners::Searching,
         pcp.sizing = PcpSizing::SixBatchesMib,
         watermark.reserves = MinReserveRule::LegacyOom,
         watermark.boost = true,
@@ -133,6 +134,7 @@ presets! {
     }
     /// 5.16 with 5.15's congestion waits (study 001 before)
     "congestion-wait-5.15" = "5.4" with {
+        compaction.proactive = true,
         pcp.lists = PcpLists::HighOrder15,
         pcp.free_factor = FreeFactor::Uncapped,
         pcp.event_unit = EventUnit::Operations,

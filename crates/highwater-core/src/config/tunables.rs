@@ -219,6 +219,12 @@ tunables! {
         min_unmapped_ratio: u64 = 1 => [0..=100],
         /// `vm.min_slab_ratio`, percent of managed pages per zone.
         min_slab_ratio: u64 = 5 => [0..=100],
+        /// `vm.compaction_proactiveness`: how hard free memory is kept in one piece, percent; 0 = not at all.
+        compaction_proactiveness: u64 = 20 => [0..=100],
+        /// `vm.extfrag_threshold`: up to this index a request fails for lack of memory, not of order.
+        extfrag_threshold: u64 = 500 => [0..=1000],
+        /// `vm.compact_unevictable_allowed`: pages locked into memory are moved.
+        compact_unevictable_allowed: bool = true,
         /// Block queues bound the writes in flight (`queue/wbt_lat_usec` is not 0).
         wbt: bool = true,
         /// Cpusets are in use (a task's allowed nodes are enforced).

@@ -109,6 +109,8 @@ costs! {
     BioEndPage = "bio_end_page",
     /// Taking or freeing one swap slot.
     SwapSlot = "swap_slot",
+    /// Looking at one frame, or at one entry of a free list, in compaction.
+    CompactScan = "compact_scan",
     /// One object of a shrinker.
     ShrinkObject = "shrink_object",
     /// Counting one page in its task's account of memory (policy `prioritised`).

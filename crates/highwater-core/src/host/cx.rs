@@ -43,6 +43,8 @@ bitflags! {
         const DUMPING = 1 << 12;
         /// A node's kswapd.
         const KSWAPD = 1 << 13;
+        /// Compacts for itself, and takes the block that comes of it ([`crate::page_alloc::Capture`]).
+        const CAPTURING = 1 << 14;
     }
 }
 
@@ -138,6 +140,12 @@ impl<'h, H: Host> Cx<'h, H> {
     /// What others may set on this task.
     pub fn signals(&self) -> &Arc<Signals> {
         &self.signals
+    }
+
+    /// True if the task waits for a block that it frees itself.
+    #[inline(always)]
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.flags.get().contains(TaskFlags::CAPTURING)
     }
 
     /// True if the task is to die.

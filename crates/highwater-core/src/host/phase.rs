@@ -77,8 +77,10 @@ phases! {
     ShrinkSlab = "shrink slab",
     /// Slowing a reclaimer down.
     Throttle = "throttle",
-    /// Direct compaction.
+    /// Compaction, by a task that allocates or by a daemon.
     Compact = "compaction",
+    /// Moving pages to other frames.
+    Migrate = "migrate",
     /// Choosing and killing a task.
     OomKill = "OOM killer",
     /// Writing dirty pages of files.

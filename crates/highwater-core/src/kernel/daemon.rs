@@ -18,6 +18,8 @@ use crate::units::{DeviceId, NodeId};
 pub enum Daemon {
     /// A node's kswapd.
     Kswapd(NodeId),
+    /// A node's kcompactd.
+    Kcompactd(NodeId),
     /// A device's flusher.
     Flusher(DeviceId),
     /// Takes the memory of tasks that the OOM killer chose and that do not die by themselves.
@@ -38,6 +40,7 @@ impl Daemon {
     pub fn name(self) -> String {
         match self {
             Daemon::Kswapd(node) => format!("kswapd{}", node.0),
+            Daemon::Kcompactd(node) => format!("kcompactd{}", node.0),
             Daemon::Flusher(device) => format!("flusher/{}", device.0),
             Daemon::OomReaper => "oom_reaper".into(),
         }
@@ -46,7 +49,7 @@ impl Daemon {
     /// Where it runs.
     pub const fn runs_on(self) -> DaemonCpus {
         match self {
-            Daemon::Kswapd(node) => DaemonCpus::Node(node),
+            Daemon::Kswapd(node) | Daemon::Kcompactd(node) => DaemonCpus::Node(node),
             Daemon::Flusher(_) | Daemon::OomReaper => DaemonCpus::Any,
         }
     }
@@ -58,7 +61,7 @@ impl Daemon {
                 TaskFlags::KTHREAD.union(TaskFlags::MEMALLOC).union(TaskFlags::KSWAPD)
             }
             Daemon::Flusher(_) => TaskFlags::KTHREAD.union(TaskFlags::WORKER),
-            Daemon::OomReaper => TaskFlags::KTHREAD,
+            Daemon::Kcompactd(_) | Daemon::OomReaper => TaskFlags::KTHREAD,
         }
     }
 }
@@ -66,8 +69,12 @@ impl Daemon {
 impl<H: Devices> Kernel<H> {
     /// The daemons that a host has to run.
     pub fn daemons(&self) -> Vec<Daemon> {
-        let nodes = self.mem.nodes().iter().filter(|node| self.mem.zones_of(node.id).count() > 0);
-        let mut all: Vec<_> = nodes.map(|node| Daemon::Kswapd(node.id)).collect();
+        let nodes = self.mem.nodes().iter().map(|node| node.id);
+        let nodes = || nodes.clone().filter(|&node| self.mem.zones_of(node).count() > 0);
+        let mut all: Vec<_> = nodes().map(Daemon::Kswapd).collect();
+        if self.has_kcompactd() {
+            all.extend(nodes().map(Daemon::Kcompactd));
+        }
         all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
         all.push(Daemon::OomReaper);
         all
@@ -78,6 +85,7 @@ impl<H: Devices> Kernel<H> {
         let before = cx.set_flags(daemon.flags());
         match daemon {
             Daemon::Kswapd(node) => self.run_kswapd(cx, node),
+            Daemon::Kcompactd(node) => self.run_kcompactd(cx, node),
             Daemon::Flusher(device) => self.run_flusher(cx, device),
             Daemon::OomReaper => self.run_oom_reaper(cx),
         }
@@ -91,6 +99,7 @@ impl<H: Devices> Kernel<H> {
         for node in self.reclaim.nodes() {
             node.kswapd_wait.wake_all(cx.host, cx.cpu());
         }
+        self.compaction.wake_all(cx);
         for device in &self.writeback {
             device.wait.wake_all(cx.host, cx.cpu());
         }

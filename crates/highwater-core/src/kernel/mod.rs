@@ -18,6 +18,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
+use crate::compaction::CompactionState;
 use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
@@ -53,6 +54,8 @@ pub struct Kernel<H: Devices> {
     pub writeback: Box<[Writeback<H>]>,
     /// What all devices share of the dirty limits.
     pub(crate) dirty: DirtyDomain,
+    /// What compaction keeps.
+    pub compaction: CompactionState<H>,
     /// What reclaim keeps.
     pub reclaim: ReclaimState<H>,
     /// Who takes how much memory.
@@ -116,6 +119,7 @@ impl<H: Devices> Kernel<H> {
             ),
             writeback: writeback.into(),
             dirty: DirtyDomain::new(mem.nr_cpus()),
+            compaction: CompactionState::new(host, &mem),
             reclaim,
             demand: DemandDomain::default(),
             shrinkers: Shrinkers::default(),

@@ -4,7 +4,7 @@ use super::Kernel;
 use crate::host::{Cx, Devices, Phase};
 use crate::page::{Order, Pfn};
 use crate::page_alloc::{
-    CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
+    AllocFlags, CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use crate::zone::{NodeId, Zone, ZoneId, ZoneType};
 
@@ -31,12 +31,15 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         _: &PageAllocator<H>,
         cx: &Cx<'_, H>,
         req: &Request<'_>,
+        flags: AllocFlags,
         priority: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
-        self.compact_for(cx, req, priority)
+        self.compact_for(cx, req, flags, priority)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: ZoneId, _: Order) {}
+    fn compaction_succeeded(&self, _: &PageAllocator<H>, zone: ZoneId, order: Order) {
+        self.compaction_brought(zone, order);
+    }
 
     fn node_reclaim(
         &self,

@@ -61,7 +61,7 @@ impl<H: Devices> Kernel<H> {
     /// The lists of a page, locked: those in `held` if they are the ones. True if the lock was
     /// taken now.
     #[inline]
-    pub(super) fn relock_lru<'a, 'h>(
+    pub(crate) fn relock_lru<'a, 'h>(
         &'a self,
         cx: &'a Cx<'h, H>,
         held: &mut Option<LockedLru<'a, 'h, H>>,

@@ -43,6 +43,12 @@ impl<H: Devices> Kernel<H> {
         self.batch_push(cx, BatchKind::Mlock, folio, MlockOp::Unlock);
     }
 
+    /// As [`Self::munlock_page`], at once, for a page that is isolated: it is on no list from which it would have
+    /// to be taken.
+    pub(crate) fn munlock_isolated(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.clear_mlocked(cx, folio, VmEvent::UnevictablePgsMunlocked);
+    }
+
     fn mlock_with(&self, cx: &Cx<'_, H>, folio: Folio, op: MlockOp) {
         let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::MLOCKED) {

@@ -26,6 +26,14 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// As [`Self::put_page`] for a frame whose contents live on in another one: its task gives nothing back.
+    pub(crate) fn put_moved_page(&self, cx: &Cx<'_, H>, folio: Folio) {
+        if self.mem.map.page(folio).put::<H>(1) {
+            self.retire(cx, folio);
+            self.mem.free_unreferenced(cx, folio);
+        }
+    }
+
     #[inline(never)]
     fn release_last(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);

@@ -137,6 +137,46 @@ impl PageList {
         self.len += other.len;
     }
 
+    /// Puts the frames up to `pfn`, which is on the list, behind the others.
+    pub fn rotate_after(&mut self, map: &[Page], pfn: Pfn) {
+        if self.tail != pfn.0 {
+            let next = map[pfn.idx()].next.load(Relaxed);
+            self.cut_before(map, next);
+        }
+    }
+
+    /// Puts the frames before `pfn`, which is on the list, behind the others.
+    pub fn rotate_to(&mut self, map: &[Page], pfn: Pfn) {
+        if self.head != pfn.0 {
+            self.cut_before(map, pfn.0);
+        }
+    }
+
+    /// `head` becomes the head: it is on the list and is not the head.
+    fn cut_before(&mut self, map: &[Page], head: u32) {
+        let tail = map[head as usize].prev.load(Relaxed);
+        map[self.tail as usize].next.store(self.head, Relaxed);
+        map[self.head as usize].prev.store(self.tail, Relaxed);
+        map[tail as usize].next.store(NIL, Relaxed);
+        map[head as usize].prev.store(NIL, Relaxed);
+        (self.head, self.tail) = (head, tail);
+    }
+
+    /// The frames from tail to head. The caller holds the list's lock.
+    pub fn iter_back<'a>(&self, map: &'a [Page]) -> impl Iterator<Item = Pfn> + use<'a> {
+        let mut at = self.tail;
+        let mut left = self.len;
+        core::iter::from_fn(move || {
+            if at == NIL || left == 0 {
+                return None;
+            }
+            let pfn = Pfn(at);
+            at = map[pfn.idx()].prev.load(Relaxed);
+            left -= 1;
+            Some(pfn)
+        })
+    }
+
     /// The frames from head to tail. The caller holds the list's lock.
     pub fn iter<'a>(&self, map: &'a [Page]) -> impl Iterator<Item = Pfn> + use<'a> {
         let mut at = self.head;
@@ -170,6 +210,25 @@ mod tests {
         assert_eq!(list.pop_tail(&map), Some(Pfn(3)));
         assert_eq!(list.pop_head(&map), Some(Pfn(2)));
         assert_eq!((list.pop_head(&map), list.len(), list.tail()), (None, 0, None));
+    }
+
+    #[test]
+    fn a_rotated_list_begins_elsewhere() {
+        let map = PageMap::new(8);
+        let mut list = PageList::default();
+        for pfn in [1, 2, 3, 4] {
+            list.push_tail(&map, Pfn(pfn));
+        }
+        list.rotate_after(&map, Pfn(2));
+        assert!(list.iter(&map).eq([3, 4, 1, 2].map(Pfn)));
+        list.rotate_after(&map, Pfn(2));
+        assert!(list.iter(&map).eq([3, 4, 1, 2].map(Pfn)), "the last: nothing is behind it");
+        list.rotate_to(&map, Pfn(1));
+        assert!(list.iter(&map).eq([1, 2, 3, 4].map(Pfn)));
+        list.rotate_to(&map, Pfn(1));
+        assert!(list.iter_back(&map).eq([4, 3, 2, 1].map(Pfn)));
+        list.remove(&map, Pfn(1));
+        assert_eq!((list.pop_tail(&map), list.len()), (Some(Pfn(4)), 2));
     }
 
     #[test]

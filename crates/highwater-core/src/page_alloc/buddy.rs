@@ -34,36 +34,62 @@
 //! Free counts: [`Buddy::free_block`] adds to NR_FREE; callers of [`Buddy::take`] subtract, since they
 //! know how many pages they keep: a refill takes a batch and subtracts once.
 
+use core::cell::Cell;
+
 use crate::config::{MergeRule, Policy};
-use crate::host::{Cost, Probe};
+use crate::host::{Cost, Probe, TaskLocal};
 use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
-use crate::zone::{FreeArea, ZoneInfo};
+use crate::zone::{FreeArea, ZoneId, ZoneInfo};
 
 /// A block that a direct compactor waits for (rules/buddy#capture).
 ///
 /// Without it compaction frees a large block to the lists, lets go of the lock, and whoever comes first
 /// breaks it for a single page: all the moving was for him.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// The compacting task's own: what it frees on its way, whichever way, passes here.
+#[derive(Debug, Default)]
 pub struct Capture {
-    /// Order wanted.
-    pub order: Order,
-    /// Type wanted.
-    pub migratetype: MigrateType,
+    wanted: Cell<Option<Wanted>>,
     /// The block, once caught.
-    pub page: Option<Pfn>,
+    page: Cell<Option<Pfn>>,
+}
+
+impl TaskLocal for Capture {}
+
+/// What a compactor waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Zone that is compacted.
+    pub zone: ZoneId,
+    /// Order.
+    pub order: Order,
 }
 
 impl Capture {
+    /// Waits for a block from now on.
+    pub fn begin(&self, wanted: Wanted) {
+        self.wanted.set(Some(wanted));
+    }
+
+    /// Waits no longer; the block, if one came.
+    pub fn end(&self) -> Option<Pfn> {
+        self.wanted.set(None);
+        self.page.take()
+    }
+
+    /// True if the block came.
+    pub fn is_caught(&self) -> bool {
+        self.page.get().is_some()
+    }
+
     /// Does the compactor get a block of this order and type?
     ///
     /// A small block out of movable memory is not for it: the request that compaction runs for may be
     /// of another type, and its page would then sit in the middle of a movable pageblock.
-    fn applies(&self, order: Order, migratetype: MigrateType) -> bool {
+    fn applies(&self, zone: &ZoneInfo, order: Order, migratetype: MigrateType) -> bool {
         let small_movable = order.0 < PAGEBLOCK_ORDER && migratetype == MigrateType::Movable;
-        self.page.is_none()
-            && order == self.order
-            && migratetype != MigrateType::Isolate
-            && !small_movable
+        let is_wanted = self.wanted.get() == Some(Wanted { zone: zone.id(), order });
+        is_wanted && !self.is_caught() && migratetype != MigrateType::Isolate && !small_movable
     }
 }
 
@@ -79,8 +105,8 @@ pub struct Buddy<'a, P> {
     pub policy: &'a Policy,
     /// Charges and events go here.
     pub probe: &'a P,
-    /// A direct compactor of this zone that runs on this CPU.
-    pub capture: Option<&'a mut Capture>,
+    /// The task that frees is a direct compactor, and this is what it waits for.
+    pub capture: Option<&'a Capture>,
 }
 
 impl<P: Probe> Buddy<'_, P> {
@@ -97,10 +123,10 @@ impl<P: Probe> Buddy<'_, P> {
         while order < Order::MAX {
             // Asked at each order before it merges further: beyond the one wanted it would be too
             // large.
-            if let Some(capture) = &mut self.capture
-                && capture.applies(order, migratetype)
+            if let Some(capture) = self.capture
+                && capture.applies(self.zone, order, migratetype)
             {
-                capture.page = Some(pfn);
+                capture.page.set(Some(pfn));
                 self.zone.add_free(self.probe.cpu(), -(order.pages() as i64));
                 return;
             }
@@ -237,7 +263,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it
-    /// (rules/buddy#isolate-free). The block is in use from then on, with refcount 1.
+    /// (rules/buddy#isolate-free). The block is in use from then on, its pages each with refcount 1.
     ///
     /// Compaction needs free pages to copy to. It has to leave the minimum in place, or those who
     /// cannot wait would fail because somebody makes room. No lowmem reserve is added, which is what
@@ -260,8 +286,11 @@ impl<P: Probe> Buddy<'_, P> {
             self.zone.add_free(self.probe.cpu(), -(order.pages() as i64));
         }
         self.unlink(pfn);
-        self.map.page(pfn).set(BlockFlags::USED, order, MigrateType::Movable);
-        self.map.page(pfn).set_refcount(1);
+        for page in (pfn.0..pfn.0 + (1 << order.0)).map(|pfn| self.map.page(Pfn(pfn))) {
+            page.set(BlockFlags::USED, Order::ZERO, MigrateType::Movable);
+            page.reset_usage();
+            page.set_refcount(1);
+        }
         // Half a pageblock or more will be filled with pages that can be moved: that is its type from
         // now on.
         if order.0 >= PAGEBLOCK_ORDER - 1 {

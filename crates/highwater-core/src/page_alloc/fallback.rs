@@ -36,7 +36,7 @@ use crate::page::{
     BlockFlags, Folio, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageFlags, Pfn,
 };
 use crate::trace::Event;
-use crate::zone::{ZoneFlags, watermark};
+use crate::zone::{ZoneFlags, ZoneInfo, watermark};
 
 /// From this order on (half of a pageblock's order: 16 pages) any type claims the pageblock
 /// (rules/buddy#can-steal).
@@ -57,6 +57,23 @@ const fn fallbacks(migratetype: MigrateType) -> &'static [MigrateType] {
         MigrateType::Reclaimable => &[MigrateType::Unmovable, MigrateType::Movable],
         MigrateType::HighAtomic | MigrateType::Isolate => &[],
     }
+}
+
+/// A claim is worth it if much comes with it (a large block), or if the pageblock is spoiled from
+/// now on whether it is claimed or not (the asking type stays where it is put). Where there is one
+/// type only, nothing is spoiled.
+fn may_claim(zone: &ZoneInfo, order: Order, start: MigrateType) -> bool {
+    order.0 >= STEAL_ORDER
+        || matches!(start, MigrateType::Reclaimable | MigrateType::Unmovable)
+        || !zone.grouping
+}
+
+/// Is there a block of exactly this order that a request of a type gets: of its own lists, or of another type's
+/// and then with all that is free around it? Asked without the zone lock.
+pub(crate) fn could_serve(zone: &ZoneInfo, order: Order, start: MigrateType) -> bool {
+    let types = zone.list_types(order);
+    let has = |t: MigrateType| types & (1 << t as u8) != 0;
+    has(start) || (may_claim(zone, order, start) && fallbacks(start).iter().any(|&t| has(t)))
 }
 
 impl<P: Probe> Buddy<'_, P> {
@@ -133,16 +150,7 @@ impl<P: Probe> Buddy<'_, P> {
     fn find(&self, order: Order, start: MigrateType) -> Option<(Order, MigrateType, bool)> {
         let lists = &self.area.lists[order.idx()];
         let from = fallbacks(start).iter().find(|t| !lists[t.idx()].is_empty())?;
-        Some((order, *from, self.can_steal(order, start)))
-    }
-
-    /// A claim is worth it if much comes with it (a large block), or if the pageblock is spoiled from
-    /// now on whether it is claimed or not (the asking type stays where it is put). Where there is one
-    /// type only, nothing is spoiled.
-    fn can_steal(&self, order: Order, start: MigrateType) -> bool {
-        order.0 >= STEAL_ORDER
-            || matches!(start, MigrateType::Reclaimable | MigrateType::Unmovable)
-            || !self.zone.grouping
+        Some((order, *from, may_claim(self.zone, order, start)))
     }
 
     /// Moves a block, all free blocks of its pageblock, or the pageblock itself to `start`

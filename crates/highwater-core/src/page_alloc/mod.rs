@@ -91,7 +91,8 @@ pub use crate::units::{CompactPriority, CompactResult, Gfp};
 pub use crate::zone::{AllocFlags, Pcp};
 pub use account::Account;
 pub use boot::boot;
-pub use buddy::{Buddy, Capture};
+pub use buddy::{Buddy, Capture, Wanted};
+pub(crate) use fallback::could_serve;
 pub use free::FreeError;
 pub use pcp::PcpShape;
 pub use relief::{NoRelief, NodeReclaim, Relief};
@@ -294,7 +295,7 @@ impl<H: Host> PageAllocator<H> {
             area,
             policy: &self.policy,
             probe: cx,
-            capture: None,
+            capture: cx.is_capturing().then(|| cx.local()),
         }
     }
 

@@ -19,7 +19,7 @@
 //! allocate comes from the reserves and never asks for relief itself. That is what keeps this from
 //! recursing, and what the pages below MIN are for.
 
-use super::{Gfp, PageAllocator, Request};
+use super::{AllocFlags, Gfp, PageAllocator, Request};
 use crate::host::{Cx, Host};
 use crate::page::{Order, Pfn};
 use crate::units::{CompactPriority, CompactResult};
@@ -61,7 +61,7 @@ pub trait Relief<H: Host> {
     /// Direct reclaim for a request; the number of pages reclaimed. Counts its stalls (allocstall).
     fn reclaim(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64;
 
-    /// Direct compaction for a request; a page it captured on the way.
+    /// Direct compaction for a request with these rights; a page it captured on the way.
     ///
     /// A page that it captured is not prepared for use, and no count has it.
     fn compact(
@@ -69,6 +69,7 @@ pub trait Relief<H: Host> {
         alloc: &PageAllocator<H>,
         cx: &Cx<'_, H>,
         req: &Request<'_>,
+        flags: AllocFlags,
         priority: CompactPriority,
     ) -> (CompactResult, Option<Pfn>);
 
@@ -133,6 +134,7 @@ impl<H: Host> Relief<H> for NoRelief {
         _: &PageAllocator<H>,
         _: &Cx<'_, H>,
         _: &Request<'_>,
+        _: AllocFlags,
         _: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
         (CompactResult::Skipped, None)

@@ -55,7 +55,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Eligible entries with their positions, from the preferred one on.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = (usize, ZoneRef)> + use<'a> {
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = (usize, ZoneRef)> + use<'a> {
         let (zonelist, highest, nodes) = (self.zonelist, self.highest, self.nodes);
         let mut at = self.preferred;
         core::iter::from_fn(move || {

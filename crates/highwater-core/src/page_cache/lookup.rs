@@ -379,6 +379,32 @@ impl<H: Devices> Kernel<H> {
         self.remove_frozen(cx, file, folio, |kernel| Some(kernel.workingset_eviction(folio)))
     }
 
+    /// Has a file hold a page in another frame, `new`, which only the caller knows: if nobody but the tree and the
+    /// caller refers to the locked `old`. Both are the caller's afterwards, and `new` the tree's too.
+    ///
+    /// Under the tree's lock, so that nobody finds the page without references or in two places.
+    pub(crate) fn replace_in_file(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        old: Folio,
+        new: Folio,
+        take_over: impl FnOnce(),
+    ) -> bool {
+        let page = self.mem.map.page(old);
+        let index = page.index();
+        let _xa = file.xa_lock.lock(cx.cpu());
+        let mut tree = file.tree.lock(cx.cpu());
+        if tree.page(index) != Some(old.pfn()) || !page.freeze::<H>(2) {
+            return false;
+        }
+        take_over();
+        tree.replace(index, old.pfn(), new.pfn());
+        self.mem.map.page(new).get::<H>(1);
+        page.unfreeze(1);
+        true
+    }
+
     /// Removes a locked page that only the tree and the caller refer to, if it is clean.
     pub(super) fn remove_frozen(
         &self,

@@ -90,6 +90,15 @@ impl Node {
         old
     }
 
+    /// Puts a page in the place of another one, with its marks; false if that one is not there.
+    pub(super) fn replace(&mut self, slot: usize, old: Pfn, new: Pfn) -> bool {
+        let is_there = self.get(slot) == Entry::Page(old);
+        if is_there {
+            self.slots[slot] = new.0 + 1;
+        }
+        is_there
+    }
+
     /// Bit i: slot i holds a page.
     #[inline(always)]
     pub(super) fn pages(&self) -> u64 {

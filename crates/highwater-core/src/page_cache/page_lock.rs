@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::host::{Cx, Devices, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags};
+use crate::page::{Folio, PageFlags, Pfn};
 use crate::wait::WaitQueue;
 
 /// Wait queues shared by all pages, by hash of the frame.
@@ -94,6 +94,13 @@ impl<H: Devices> Kernel<H> {
             let done = || !page.is(PageFlags::WRITEBACK);
             self.page_waits.queue(folio).wait(cx, "a page's writeback", done);
         }
+    }
+
+    /// Waits until an entry is no longer on its way from frame `from`: whoever moves its page has the lock of the
+    /// page in that frame until the entries are stored.
+    pub(crate) fn wait_for_move(&self, cx: &Cx<'_, H>, from: Pfn, is_over: impl FnMut() -> bool) {
+        self.plug_flush(cx);
+        self.page_waits.queue(Folio::page(from)).wait(cx, "a page's move", is_over);
     }
 
     /// Wakes who waits for a page (its writeback ended).

@@ -436,6 +436,14 @@ impl Tree {
         Stored { old, shadow_only, freed }
     }
 
+    /// Puts another page in the place of one, with its marks; false if that one is not there.
+    pub fn replace(&mut self, index: u32, old: Pfn, new: Pfn) -> bool {
+        let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return false };
+        let Some(group) = &mut chunk.groups[group_slot(index)] else { return false };
+        let Some(node) = &mut group.nodes[node_slot(index)] else { return false };
+        node.replace(slot(index), old, new)
+    }
+
     /// Removes the empty node of an index, and what is empty above it.
     fn prune(&mut self, index: u32) -> Objects {
         let mut freed = Objects::default();

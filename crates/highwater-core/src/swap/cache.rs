@@ -128,6 +128,33 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
+    /// Has the swap cache hold a page in another frame, `new`, which only the caller knows: if nobody but the
+    /// cache and the caller refers to the locked `old`. Both are the caller's afterwards, and `new` the cache's
+    /// too.
+    pub(crate) fn replace_in_swap_cache(
+        &self,
+        cx: &Cx<'_, H>,
+        old: Folio,
+        new: Folio,
+        take_over: impl FnOnce(),
+    ) -> bool {
+        let page = self.mem.map.page(old);
+        let Some(slot) = self.slot_of(old) else {
+            return false;
+        };
+        let mut slots = self.swap.area(slot).slots.lock(cx.cpu());
+        if slots.cached(slot.offset) != Some(old.pfn()) || !page.freeze::<H>(2) {
+            return false;
+        }
+        take_over();
+        self.swap.slot_of[new.pfn().idx()].store(slot.pack(), Relaxed);
+        self.swap.slot_of[old.pfn().idx()].store(0, Relaxed);
+        slots.recache(slot.offset, new.pfn());
+        self.mem.map.page(new).get::<H>(1);
+        page.unfreeze(1);
+        true
+    }
+
     /// Puts a page that was just read for a slot into the cache, unless somebody was faster or the
     /// slot is not in use any more. The page has the flags of a page under input.
     pub(super) fn add_read_page(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot) -> ReadPage {

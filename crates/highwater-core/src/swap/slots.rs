@@ -252,6 +252,12 @@ impl Slots {
         shadow_of(before)
     }
 
+    /// A cached page lies in another frame from now on.
+    pub(crate) fn recache(&mut self, offset: u32, pfn: Pfn) {
+        debug_assert!(self.cached(offset).is_some(), "slot {offset} is not cached");
+        self.set_word(offset, (u64::from(pfn.0) + 1) << 1 | 1);
+    }
+
     /// A page leaves the swap cache, leaving a shadow if entries still name the slot.
     pub(crate) fn uncache(&mut self, offset: u32, shadow: Option<Shadow>) -> Left {
         debug_assert!(self.cached(offset).is_some(), "slot {offset} is not cached");

@@ -12,21 +12,21 @@ pub enum CompactPriority {
     Async = 2,
 }
 
-/// How a compaction attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a compaction attempt ended. Of several zones the largest counts (rules/compaction#results).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactResult {
+    /// There is no compaction: nothing was tried or counted, and it is no use asking again.
+    Absent,
     /// Not tried: no zone is suitable.
     Skipped,
     /// Not tried: it failed too often lately.
     Deferred,
-    /// Stopped: a lock was contended or the task had to yield.
-    Contended,
-    /// Part of the zone was scanned.
-    Partial,
     /// All of it was scanned, without success.
     Complete,
+    /// Part of the zone was scanned.
+    Partial,
+    /// Stopped: there were no frames to move to, or the task is to die.
+    Contended,
     /// A block is free.
     Success,
-    /// There is no compaction: nothing was tried or counted, and it is no use asking again.
-    Absent,
 }

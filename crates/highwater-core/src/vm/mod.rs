@@ -5,7 +5,7 @@
 //!
 //! [`space`] makes and ends spaces, [`mapping`] says what is where in them, [`tables`] how it is
 //! found; [`fault`] fills the tables, [`unmap`] and [`zap`] empty them, [`rmap`] gets there from a
-//! page.
+//! page, [`moving`] says in them that a page is on its way to another frame.
 //!
 //! Synchronisation: areas and the set of tables behind the space's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
@@ -25,6 +25,7 @@ mod fault;
 mod gather;
 mod mapping;
 mod mlock;
+mod moving;
 mod page_table;
 mod rmap;
 mod space;

@@ -38,6 +38,7 @@ pub const PTES: usize = 512;
 /// ```text
 /// present   31..4 pfn (28 bits: 1 TiB) | 3 writable | 2 dirty | 1 young | 0 = 1
 /// swap      31..4 area (2 bits), offset (26 bits: 256 GiB) | 3..1 = 001 | 0 = 0
+/// moving    31..4 pfn | 3..1 = 010 + writable + 2 * young | 0 = 0
 /// none      0
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -47,7 +48,14 @@ const PRESENT: u32 = 1;
 const YOUNG: u32 = 1 << 1;
 const DIRTY: u32 = 1 << 2;
 const WRITABLE: u32 = 1 << 3;
-const SWAP: u32 = 1 << 1;
+/// What an entry is that is not present.
+const KIND: u32 = 0b1110;
+const SWAP: u32 = 0b0010;
+/// Plus [`MOVING_WRITABLE`], plus [`MOVING_YOUNG`]: four kinds.
+const MOVING: u32 = 0b0100;
+const MOVING_WRITABLE: u32 = 0b0010;
+const MOVING_YOUNG: u32 = 0b0100;
+const MOVING_LAST: u32 = MOVING + MOVING_WRITABLE + MOVING_YOUNG;
 const PFN_SHIFT: u32 = 4;
 const OFFSET_BITS: u32 = Slot::OFFSET_BITS;
 
@@ -65,6 +73,34 @@ impl Pte {
     /// An entry that names a swap slot.
     pub const fn swap(slot: Slot) -> Pte {
         Pte(((slot.area as u32) << OFFSET_BITS | slot.offset) << PFN_SHIFT | SWAP)
+    }
+
+    /// An entry whose page is being moved from frame `pfn`: who needs it waits for the end of that. Keeps what
+    /// is to be restored; dirty is the page's to keep.
+    pub const fn moving(pfn: Pfn, writable: bool, young: bool) -> Pte {
+        let mut kind = MOVING;
+        if writable {
+            kind += MOVING_WRITABLE;
+        }
+        if young {
+            kind += MOVING_YOUNG;
+        }
+        Pte(pfn.0 << PFN_SHIFT | kind)
+    }
+
+    /// The frame that the page of a [`Pte::moving`] entry is moved from.
+    #[inline(always)]
+    pub const fn moving_from(self) -> Option<Pfn> {
+        let kind = self.0 & KIND;
+        let is_moving = !self.is_present() && kind >= MOVING && kind <= MOVING_LAST;
+        if is_moving { Some(Pfn(self.0 >> PFN_SHIFT)) } else { None }
+    }
+
+    /// What a [`Pte::moving`] entry becomes once its page is in frame `pfn`.
+    pub const fn moved_to(self, pfn: Pfn) -> Pte {
+        let kept = (self.0 & KIND) - MOVING;
+        let (writable, young) = (kept & MOVING_WRITABLE != 0, kept & MOVING_YOUNG != 0);
+        Pte::new(pfn).with_writable(writable).with_young(young)
     }
 
     /// True if there is no page.
@@ -94,7 +130,7 @@ impl Pte {
     /// The slot of a swap entry.
     #[inline(always)]
     pub const fn slot(self) -> Option<Slot> {
-        if self.0 & PRESENT != 0 || self.0 & SWAP == 0 {
+        if self.0 & PRESENT != 0 || self.0 & KIND != SWAP {
             return None;
         }
         let bits = self.0 >> PFN_SHIFT;
@@ -396,6 +432,24 @@ mod tests {
         assert_eq!((swap.slot(), swap.pfn(), swap.is_none()), (Some(slot), None, false));
         assert!(!swap.is_young() && !swap.is_dirty() && !swap.is_writable());
         assert!(Pte::NONE.is_none() && Pte::NONE.slot().is_none());
+    }
+
+    #[test]
+    fn a_moving_entry_keeps_what_is_restored() {
+        for (writable, young) in [(false, false), (true, false), (false, true), (true, true)] {
+            let moving = Pte::moving(Pfn(Pte::MAX_PFN), writable, young);
+            assert_eq!(moving.moving_from(), Some(Pfn(Pte::MAX_PFN)));
+            assert_eq!((moving.slot(), moving.pfn(), moving.is_none()), (None, None, false));
+            assert!(!moving.is_writable() && !moving.is_young() && !moving.is_dirty());
+            let there = moving.moved_to(Pfn(7));
+            assert_eq!(there.pfn(), Some(Pfn(7)));
+            assert_eq!((there.is_writable(), there.is_young()), (writable, young));
+            assert!(!there.is_dirty());
+        }
+        let slot = Slot { area: 3, offset: Slot::MAX_OFFSET };
+        assert_eq!(Pte::swap(slot).moving_from(), None);
+        assert_eq!(Pte::new(Pfn(3)).with_writable(true).moving_from(), None);
+        assert_eq!(Pte::NONE.moving_from(), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`Kernel::try_to_unmap`] | reclaim | clears it, or puts a swap entry there; flushes are collected |
 //! | [`Mappings::clean_mappings`] | writeback | makes it clean and read-only, flushes at once |
 //! | [`Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |
+//! | [`Kernel::unmap_to_move`], [`Kernel::map_moved`] | migration | says that it is moving, and where to ([`super::moving`]) |
 //!
 //! Synchronisation: the page is locked by the caller, or isolated and anonymous; file, space, areas
 //! and tables are found behind `Table` locks, a step at a time, and kept by reference count.
@@ -117,15 +118,15 @@ impl<H: Devices> Trail<H> {
 }
 
 /// Where a page may be mapped.
-struct Place<'a, H: Devices> {
-    space: &'a Space<H>,
-    table: &'a PageTable<H>,
-    vpn: u32,
+pub(super) struct Place<'a, H: Devices> {
+    pub space: &'a Space<H>,
+    pub table: &'a PageTable<H>,
+    pub vpn: u32,
     /// Flags of the area; none if munmap has taken it out and is about to clear the entry.
-    flags: AreaFlags,
+    pub flags: AreaFlags,
 }
 
-type Flow = ControlFlow<()>;
+pub(super) type Flow = ControlFlow<()>;
 
 /// Map ranges of a file that are looked at per hold of their lock.
 const RANGES: usize = 8;
@@ -157,7 +158,7 @@ const fn vpn_of(range: &MapRange, index: u32) -> Option<u32> {
 impl<H: Devices> Kernel<H> {
     /// Calls `visit` for every place where a page may be mapped, until it breaks. No lock is held.
     #[inline]
-    fn each_place(
+    pub(super) fn each_place(
         &self,
         cx: &Cx<'_, H>,
         folio: Folio,

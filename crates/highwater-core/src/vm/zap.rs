@@ -206,6 +206,15 @@ impl<H: Devices> Kernel<H> {
                 self.swap_put(cx, slot);
                 continue;
             }
+            if let Some(from) = pte.moving_from() {
+                // Its page was unmapped by whoever moves it, who will find nothing here; what it counts
+                // as was left.
+                match self.mem.map.page(from).is_anon() {
+                    true => tally.rss_anon += 1,
+                    false => tally.rss_file += 1,
+                }
+                continue;
+            }
             gather.cleared(vpn);
             let zapped = self.zap_mapped(cx, gather, zap, &mut tally, pte, 1);
             stop.force |= zapped.force();

@@ -96,5 +96,16 @@ policy! {
             /// For costly orders.
             Costly,
         },
+        /// How pages to move and frames to move them to are found.
+        // rules/compaction#run
+        scanners: Scanners = Absent {
+            /// Not at all: nothing is moved (older scanners are not modelled yet).
+            Absent,
+            /// Two scanners, which look at the free lists first (5.1 on).
+            Searching,
+        },
+        /// kcompactd works before anybody asks for it, where free memory is in pieces (5.9 on).
+        // rules/compaction#proactive
+        proactive: bool = false,
     }
 }

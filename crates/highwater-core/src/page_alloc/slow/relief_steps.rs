@@ -93,7 +93,7 @@ impl<H: Host> PageAllocator<H> {
         }
         let _phase = cx.phase(Phase::Compact);
         let (result, captured) =
-            cx.with_flag(TaskFlags::MEMALLOC, || relief.compact(self, cx, req, priority));
+            cx.with_flag(TaskFlags::MEMALLOC, || relief.compact(self, cx, req, flags, priority));
         // Nothing moved, so the lists are as the last pass left them. It is not counted as a stall
         // either.
         if !self.was_tried(result) {

@@ -112,6 +112,8 @@ impl<H: Devices> Kernel<H> {
         let mut ticket = queue.enter(cx);
         let mut left = 0;
         if !self.is_stopping() && self.kswapd_is_ready(cx, node, order, highest) {
+            // Before it is woken: what it remembers of full zones may be wrong by now.
+            self.reset_compaction(cx, node);
             // Single pages there are. Whoever asked for a block may get one from compaction, which can
             // use what was freed, and has the time of the nap for it.
             self.wake_kcompactd(cx, node, Order(asked), highest);

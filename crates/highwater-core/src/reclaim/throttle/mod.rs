@@ -40,6 +40,7 @@
 //! From: [`super::node_pass`], [`super::batch`], [`super::direct`], `page_cache::dirty` · to: wait
 //! queues, `block::congestion`.
 
+mod compaction;
 mod congestion;
 mod demand;
 mod events;

@@ -82,6 +82,10 @@ impl<H: Devices> Kernel<H> {
             pass.table = Some(table);
             return self.missing_page(pass);
         }
+        if let Some(from) = pte.moving_from() {
+            self.wait_for_move(pass.cx, from, || table.peek(pass.vpn) != pte);
+            return Ok(Step::Done);
+        }
         if let Some(slot) = pte.slot() {
             return self.swap_fault(pass, &table, pte, slot);
         }

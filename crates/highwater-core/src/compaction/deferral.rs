@@ -1,0 +1,117 @@
+//! Putting compaction off after failures (rules/compaction#deferral).
+//!
+//! A run over a zone that ends without a block is work for nothing, and the next one would most likely be the same.
+//! So after a failure some requests are refused without a look, twice as many after each further one, up to 63.
+//! What failed for one order fails for larger ones too, but may work for smaller.
+
+use crate::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use crate::units::Order;
+
+/// Refusals double up to this power of two.
+const SHIFT_MAX: u32 = 6;
+
+/// What a zone remembers of failures. Shared by all who compact, without a lock: a count that is lost is a refusal
+/// more or less.
+#[derive(Debug, Default)]
+pub(crate) struct Deferral {
+    /// Requests since the last failure.
+    considered: AtomicU32,
+    shift: AtomicU32,
+    /// The smallest order that failed.
+    order_failed: AtomicU8,
+}
+
+impl Deferral {
+    /// Should a request for an order not even try? Counts it.
+    pub(crate) fn refuses(&self, order: Order) -> bool {
+        if order.0 < self.order_failed.load(Relaxed) {
+            return false;
+        }
+        let limit = 1 << self.shift.load(Relaxed);
+        let considered = self.considered.load(Relaxed) + 1;
+        self.considered.store(considered.min(limit), Relaxed);
+        considered < limit
+    }
+
+    /// A run failed.
+    pub(crate) fn failed(&self, order: Order) {
+        self.considered.store(0, Relaxed);
+        let shift = self.shift.load(Relaxed) + 1;
+        self.shift.store(shift.min(SHIFT_MAX), Relaxed);
+        if order.0 < self.order_failed.load(Relaxed) {
+            self.order_failed.store(order.0, Relaxed);
+        }
+    }
+
+    /// A run may have been of use: larger orders are the next to be refused. `got_it`: the request has its block.
+    pub(crate) fn succeeded(&self, order: Order, got_it: bool) {
+        if got_it {
+            self.considered.store(0, Relaxed);
+            self.shift.store(0, Relaxed);
+        }
+        if order.0 >= self.order_failed.load(Relaxed) {
+            self.order_failed.store(order.0 + 1, Relaxed);
+        }
+    }
+
+    /// Has it been put off for as long as it ever is? Then what was remembered of the zone may be wrong by now.
+    pub(crate) fn is_over(&self, order: Order) -> bool {
+        order.0 >= self.order_failed.load(Relaxed)
+            && self.shift.load(Relaxed) == SHIFT_MAX
+            && self.considered.load(Relaxed) >= 1 << SHIFT_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn refusals_double_up_to_63() {
+        let zone = Deferral::default();
+        let mut overs = Vec::new();
+        let refusals: Vec<u32> = (0..8)
+            .map(|_| {
+                let mut n = 0;
+                while zone.refuses(Order(9)) {
+                    n += 1;
+                }
+                overs.push(zone.is_over(Order(9)));
+                zone.failed(Order(9));
+                n
+            })
+            .collect();
+        assert_eq!(refusals, [0, 1, 3, 7, 15, 31, 63, 63]);
+        // Passed that far only after the first 63.
+        assert_eq!(overs, [false, false, false, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn success_is_for_its_order_and_smaller_ones() {
+        let zone = Deferral::default();
+        zone.failed(Order(9));
+        zone.succeeded(Order(9), true);
+        assert_eq!(zone.order_failed.load(Relaxed), 10);
+        assert!(!zone.refuses(Order(10)), "forgotten");
+        zone.failed(Order(10));
+        assert!(!zone.refuses(Order(9)) && zone.refuses(Order(10)) && !zone.refuses(Order(10)));
+        zone.failed(Order(9));
+        assert_eq!(zone.order_failed.load(Relaxed), 9);
+        // A block was made, but who asked did not get it: refusals stay.
+        zone.succeeded(Order(9), false);
+        assert_eq!((zone.shift.load(Relaxed), zone.order_failed.load(Relaxed)), (2, 10));
+    }
+
+    /// Before the first success all orders count as failed.
+    #[test]
+    fn a_fresh_zone_refuses_every_order_after_a_failure() {
+        let zone = Deferral::default();
+        assert!(!zone.refuses(Order(9)));
+        zone.failed(Order(9));
+        assert!(zone.refuses(Order(1)));
+    }
+}

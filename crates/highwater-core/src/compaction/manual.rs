@@ -1,0 +1,39 @@
+//! Compaction because an administrator says so (rules/compaction#manual).
+
+use super::run::Goal;
+use crate::host::{Cost, Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::migrate::Mode;
+use crate::units::{NodeId, ZoneType};
+
+impl<H: Devices> Kernel<H> {
+    /// Compacts all zones as far as they can be (`vm.compact_memory`).
+    pub fn compact_memory(&self, cx: &Cx<'_, H>) {
+        cx.charge(Cost::Syscall, 1);
+        self.lru_add_drain_all(cx);
+        for node in self.mem.nodes() {
+            self.compact_all_of(cx, node.id);
+        }
+    }
+
+    /// Compacts the zones of one node (its `compact` file).
+    pub fn compact_node(&self, cx: &Cx<'_, H>, node: NodeId) {
+        cx.charge(Cost::Syscall, 1);
+        self.lru_add_drain_all(cx);
+        self.compact_all_of(cx, node);
+    }
+
+    fn compact_all_of(&self, cx: &Cx<'_, H>, node: NodeId) {
+        if !self.compacts() {
+            return;
+        }
+        for zone in self.mem.zones_of(node) {
+            let mut goal = Goal {
+                ignore_skip: true,
+                whole_zone: true,
+                ..Goal::new(None, Mode::Sync, ZoneType::Device)
+            };
+            self.compact_zone(cx, zone, &mut goal);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Compaction before anybody asks (rules/compaction#proactive).
+//!
+//! How much of its free memory is in pieces is looked at twice a second. Above a mark the node is compacted until it
+//! is below another, ten percent lower; if that does not help, it is left alone for a while.
+
+use super::Pressure;
+use super::finish::zone_score;
+use super::run::Goal;
+use crate::host::{Cx, Devices, HZ};
+use crate::kernel::Kernel;
+use crate::migrate::Mode;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::units::{NodeId, ZoneType};
+use crate::vmstat::VmEvent;
+
+/// Ticks between two looks.
+const INTERVAL: u64 = HZ / 2;
+/// After a run that did not help, so many times as long.
+const DEFER_SHIFT: u32 = 6;
+
+/// Marks for a proactiveness in percent: the score to get down to, and the one to begin at.
+const fn marks(proactiveness: u64) -> (u64, u64) {
+    let low = 100 - proactiveness;
+    let low = if low < 5 { 5 } else { low };
+    let high = low + 10;
+    (low, if high > 100 { 100 } else { high })
+}
+
+/// A node's score from its zones' present pages and scores: each counts by its share.
+fn node_score(present: u64, zones: impl Iterator<Item = (u64, u64)>) -> u64 {
+    zones.map(|(pages, score)| pages * score / (present + 1)).sum()
+}
+
+impl<H: Devices> Kernel<H> {
+    /// `vm.compaction_proactiveness` in force.
+    pub fn compaction_proactiveness(&self) -> u64 {
+        self.compaction.proactiveness.load(Relaxed)
+    }
+
+    /// Sets `vm.compaction_proactiveness`, percent; every node looks at once whether there is something to do.
+    pub fn set_compaction_proactiveness(&self, cx: &Cx<'_, H>, percent: u64) {
+        self.compaction.proactiveness.store(percent.min(100), Relaxed);
+        if percent == 0 || !self.has_kcompactd() {
+            return;
+        }
+        for node in self.mem.nodes() {
+            let state = self.compaction.node(node.id);
+            state.is_prompted.store(true, SeqCst);
+            state.wait.wake_all(cx.host, cx.cpu());
+        }
+    }
+
+    pub(super) fn is_proactive(&self) -> bool {
+        self.mem.policy.compaction.proactive && self.compaction_proactiveness() != 0
+    }
+
+    pub(super) const fn proactive_interval(&self) -> u64 {
+        INTERVAL
+    }
+
+    /// The score at which a run ends, and that at which one begins.
+    pub(super) fn proactive_marks(&self) -> (u64, u64) {
+        marks(self.compaction_proactiveness())
+    }
+
+    /// A node's fragmentation score.
+    fn node_fragmentation(&self, node: NodeId) -> u64 {
+        let zones = || self.mem.zones_of(node);
+        let present = zones().map(|zone| zone.present).sum();
+        node_score(present, zones().map(|zone| (zone.present, zone_score(zone))))
+    }
+
+    /// One look, and a run if it is worth it; ticks until the next one.
+    pub(super) fn compact_proactively(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+        let before = self.node_fragmentation(node);
+        if !self.is_proactive()
+            || self.kswapd_is_running(node)
+            || before <= self.proactive_marks().1
+        {
+            return INTERVAL;
+        }
+        for zone in self.mem.zones_of(node) {
+            let mut goal = Goal {
+                proactive: true,
+                ignore_skip: true,
+                whole_zone: true,
+                ..Goal::new(None, Mode::SyncLight, ZoneType::Device)
+            };
+            let (_, [migrate, free]) = self.compact_zone(cx, zone, &mut goal);
+            let events = &self.mem.events;
+            events.add(cx.cpu(), VmEvent::CompactDaemonMigrateScanned, migrate);
+            events.add(cx.cpu(), VmEvent::CompactDaemonFreeScanned, free);
+        }
+        match self.node_fragmentation(node) < before {
+            true => INTERVAL,
+            false => INTERVAL << DEFER_SHIFT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_and_marks() {
+        let zones = [(786_432, 95), (262_144, 60)];
+        assert_eq!(node_score(1_048_576, zones.into_iter()), 85);
+        assert_eq!(
+            [20, 30, 95, 96, 100].map(marks),
+            [(80, 90), (70, 80), (5, 15), (5, 15), (5, 15)]
+        );
+        assert!(85 <= marks(20).1 && 85 > marks(30).1);
+    }
+}

@@ -1,0 +1,298 @@
+//! One run over one zone (rules/compaction#run).
+
+use super::Suitability;
+use super::finish::Finish;
+use super::state::ZoneState;
+use crate::config::Scanners;
+use crate::host::{Cx, Devices, Phase};
+use crate::kernel::Kernel;
+use crate::migrate::Mode;
+use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageList, Pfn};
+use crate::page_alloc::{AllocFlags, Capture, Gfp};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::CompactResult;
+use crate::vmstat::VmEvent;
+use crate::zone::{Zone, ZoneType};
+
+/// Pages that are isolated, and then moved, together (`COMPACT_CLUSTER_MAX`).
+pub(super) const CLUSTER: u32 = 32;
+/// Blocks after which others may run.
+pub(super) const BLOCKS_A_TURN: u32 = 32;
+
+const PB: u32 = PAGEBLOCK_PAGES as u32;
+
+/// First frame of a frame's pageblock.
+pub(super) const fn block_of(pfn: u32) -> u32 {
+    pfn & !(PB - 1)
+}
+
+/// First frame after it; of an aligned frame, the end of the pageblock that it begins.
+pub(super) const fn block_end(pfn: u32) -> u32 {
+    block_of(pfn) + PB
+}
+
+/// What a run is for and what it may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goal {
+    /// The order; none: everything that can be moved.
+    pub order: Option<Order>,
+    /// Type of the request.
+    pub migratetype: MigrateType,
+    pub gfp: Gfp,
+    pub flags: AllocFlags,
+    pub highest: ZoneType,
+    pub mode: Mode,
+    /// Looks at pageblocks that are to be skipped.
+    pub ignore_skip: bool,
+    /// Takes frames from pageblocks of any type.
+    pub ignore_type: bool,
+    /// Goes over the whole zone, wherever others were.
+    pub whole_zone: bool,
+    /// A request compacts for itself.
+    pub direct: bool,
+    /// Nobody asked.
+    pub proactive: bool,
+}
+
+impl Goal {
+    /// For whom `order` pages of a type are wanted, with the rest as for a daemon.
+    pub(super) const fn new(order: Option<Order>, mode: Mode, highest: ZoneType) -> Goal {
+        Goal {
+            order,
+            migratetype: MigrateType::Unmovable,
+            gfp: Gfp::GFP_KERNEL,
+            flags: AllocFlags::empty(),
+            highest,
+            mode,
+            ignore_skip: false,
+            ignore_type: false,
+            whole_zone: false,
+            direct: false,
+            proactive: false,
+        }
+    }
+
+    /// A direct run that waits for nothing: it gives an aligned block of the order up as soon as one page of it
+    /// cannot be moved.
+    pub(super) fn gives_up_blocks(&self) -> Option<Order> {
+        self.order.filter(|_| self.direct && self.mode == Mode::Async)
+    }
+
+    /// First frame after the aligned block of the order that a frame is in.
+    pub(super) const fn order_end(order: Order, pfn: u32) -> u32 {
+        (pfn & !((1 << order.0) - 1)) + (1 << order.0)
+    }
+}
+
+/// One run.
+pub(super) struct Run<'a, H: Devices> {
+    pub zone: &'a Zone<H>,
+    pub state: &'a ZoneState,
+    pub goal: Goal,
+    /// Isolated pages, the last one first.
+    pub sources: PageList,
+    /// Frames to move them to.
+    pub targets: PageList,
+    pub migrate_pfn: u32,
+    pub free_pfn: u32,
+    /// Order whose list is searched first for targets.
+    pub search_order: u8,
+    /// Searches of free lists in a row that found nothing.
+    pub fast_fail: u32,
+    /// The lowest frame at which a search ever found a source.
+    pub fast_start: FastStart,
+    /// Stops at the end of the pageblock.
+    pub contended: bool,
+    /// All of the pageblock is taken, not a cluster.
+    pub rescan: bool,
+    pub migrate_scanned: u64,
+    pub free_scanned: u64,
+}
+
+/// The lowest frame at which a search found a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FastStart {
+    /// None was found.
+    Unset,
+    /// This.
+    At(u32),
+    /// A run went back to it already.
+    Used,
+}
+
+/// What looking for sources came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Some.
+    Some,
+    /// None in this pageblock.
+    None,
+    /// The run should end.
+    Abort,
+}
+
+impl<'a, H: Devices> Run<'a, H> {
+    pub(super) fn new(zone: &'a Zone<H>, state: &'a ZoneState, goal: Goal) -> Self {
+        Run {
+            zone,
+            state,
+            goal,
+            sources: PageList::default(),
+            targets: PageList::default(),
+            migrate_pfn: 0,
+            free_pfn: 0,
+            search_order: goal.order.map_or(0, |order| order.0.saturating_sub(1)),
+            fast_fail: 0,
+            fast_start: FastStart::Unset,
+            contended: false,
+            rescan: false,
+            migrate_scanned: 0,
+            free_scanned: 0,
+        }
+    }
+
+    /// Is a pageblock to be skipped?
+    pub(super) fn skips(&self, pfn: u32) -> bool {
+        !self.goal.ignore_skip && self.zone.pageblock_skip(Pfn(pfn))
+    }
+
+    /// Is a pageblock wholly in the zone? Nodes may be interleaved.
+    pub(super) fn owns_block(&self, map: &crate::page::PageMap, start: u32, end: u32) -> bool {
+        let zone = self.zone;
+        let is_ours = |pfn: u32| {
+            zone.spans(Pfn(pfn))
+                && map.get(Pfn(pfn)).is_some_and(|page| page.zone_id() == zone.id())
+        };
+        is_ours(start) && is_ours(end - 1)
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Are pages moved at all under this policy?
+    pub(super) fn compacts(&self) -> bool {
+        self.mem.policy.compaction.scanners != Scanners::Absent
+    }
+
+    /// Compacts one zone. `whole_zone` of the goal may be set on the way: the run began where the zone's last clean
+    /// pass did.
+    pub(super) fn compact_zone(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        goal: &mut Goal,
+    ) -> (CompactResult, [u64; 2]) {
+        if let Some(order) = goal.order {
+            match self.mem.compaction_suitable_for(zone, order, goal.flags, goal.highest) {
+                Suitability::Success => return (CompactResult::Success, [0; 2]),
+                Suitability::Skipped => return (CompactResult::Skipped, [0; 2]),
+                Suitability::Continue => {}
+            }
+        }
+        let _phase = cx.phase(Phase::Compact);
+        let state = self.compaction.zone(zone.id());
+        if goal.order.is_some_and(|order| state.deferral.is_over(order)) {
+            self.flush_skip_bits(cx, zone);
+        }
+        let mut run = Run::new(zone, state, *goal);
+        run.begin();
+        goal.whole_zone = run.goal.whole_zone;
+        let result = self.scan_and_move(cx, &mut run);
+        self.end_run(cx, &mut run);
+        (result, [run.migrate_scanned, run.free_scanned])
+    }
+
+    fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
+        let state = run.state;
+        let positions = || [0, 1].map(|slot: usize| state.cached_migrate[slot].load(Relaxed));
+        let is_async = run.goal.mode == Mode::Async;
+        let mut couples = is_async && positions()[0] == positions()[1];
+        let mut last: u32 = 0;
+        self.lru_add_drain(cx);
+        loop {
+            match self.finish(cx, run) {
+                Finish::Continue => {}
+                Finish::End(result) => return result,
+            }
+            let start = run.migrate_pfn;
+            run.rescan = block_of(last) == block_of(start);
+            match self.isolate_sources(cx, run) {
+                Found::Abort => {
+                    self.putback_isolated(cx, &mut run.sources);
+                    return CompactResult::Contended;
+                }
+                Found::None => {
+                    if couples {
+                        state.cached_migrate[1].store(positions()[0], Relaxed);
+                    }
+                }
+                Found::Some => {
+                    couples = false;
+                    last = start;
+                    if let Some(result) = self.move_sources(cx, run, &mut last) {
+                        return result;
+                    }
+                }
+            }
+            // What was freed lies on this CPU's lists, where it cannot merge.
+            if let Some(order) = run.goal.order
+                && last != 0
+                && last < run.migrate_pfn & !((1 << order.0) - 1)
+            {
+                self.lru_add_drain(cx);
+                self.mem.drain_cpu(cx, run.zone, cx.cpu());
+                last = 0;
+            }
+            if cx.is_capturing() && cx.local::<Capture>().is_caught() {
+                return CompactResult::Success;
+            }
+        }
+    }
+
+    /// Moves what was isolated; how the run ends, if it does.
+    fn move_sources(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &mut Run<'_, H>,
+        last: &mut u32,
+    ) -> Option<CompactResult> {
+        let mut sources = core::mem::take(&mut run.sources);
+        let mut targets = core::mem::take(&mut run.targets);
+        let wanted = sources.len();
+        let mode = run.goal.mode;
+        let outcome = self.migrate_pages(cx, &mut sources, &mut targets, mode, |more| {
+            self.isolate_targets(cx, run, wanted, more);
+        });
+        run.targets = targets;
+        if outcome.is_complete() {
+            return None;
+        }
+        self.putback_isolated(cx, &mut sources);
+        if outcome.is_out_of_frames && !run.have_met() {
+            return Some(CompactResult::Contended);
+        }
+        if let Some(order) = run.goal.gives_up_blocks() {
+            // The rest of that block is in vain.
+            run.migrate_pfn = Goal::order_end(order, run.migrate_pfn - 1);
+            *last = 0;
+        }
+        None
+    }
+
+    /// Gives back what is left over and counts.
+    fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
+        let mut highest = 0;
+        while let Some(pfn) = run.targets.pop_head(&self.mem.map) {
+            highest = highest.max(pfn.0);
+            let freed = self.mem.free(cx, pfn, Order::ZERO);
+            debug_assert_eq!(freed, Ok(()), "a target is nobody's");
+        }
+        if highest != 0 {
+            // Others may want those frames.
+            let cached = &run.state.cached_free;
+            cached.store(cached.load(Relaxed).max(block_of(highest)), Relaxed);
+        }
+        let events = &self.mem.events;
+        events.add(cx.cpu(), VmEvent::CompactMigrateScanned, run.migrate_scanned);
+        events.add(cx.cpu(), VmEvent::CompactFreeScanned, run.free_scanned);
+    }
+}

@@ -1,0 +1,258 @@
+//! The scanner of sources: pages in use that can be moved (rules/compaction#sources).
+//!
+//! It takes a cluster of 32 at a time, so that they are isolated only for as long as it takes to move them. The
+//! second time in a pageblock it takes all the rest at once: a pageblock that is half empty is of no use.
+
+use super::Pressure;
+use super::positions::is_huge;
+use super::run::{BLOCKS_A_TURN, CLUSTER, Found, Goal, Run, block_end, block_of};
+use crate::host::{Cost, Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::lru::LockedLru;
+use crate::migrate::Mode;
+use crate::page::{BlockFlags, Folio, Order, PAGEBLOCK_PAGES, Page, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+use crate::vmstat::VmEvent;
+
+const PB: u32 = PAGEBLOCK_PAGES as u32;
+
+/// What a frame is to the scanner.
+enum Frame {
+    /// Free, or nothing to move, up to there.
+    Free(u32),
+    /// It holds what cannot be moved now; the scanner goes on there.
+    Stuck(u32),
+    /// A page, with a reference for the scanner.
+    Page,
+}
+
+/// One visit to a pageblock.
+struct Visit<'a, 'h, H: Devices> {
+    lru: Option<LockedLru<'a, 'h, H>>,
+    /// Pages taken.
+    taken: u64,
+    /// It began where the pageblock does, and so knows its skip bit.
+    is_noted: bool,
+    /// The skip bit was looked at, and set, once pages were found.
+    has_claimed: bool,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Looks for a pageblock with sources from `migrate_pfn` on and isolates some.
+    pub(super) fn isolate_sources(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> Found {
+        let mut low = self.search_source(cx, run);
+        let mut is_searched = low != run.migrate_pfn && run.fast_fail == 0;
+        let mut start = block_of(low).max(run.zone.start.0);
+        loop {
+            let end = block_end(low);
+            if end > run.free_pfn {
+                return Found::None;
+            }
+            if block_of(low).is_multiple_of(PB * BLOCKS_A_TURN) {
+                cx.host.yield_now();
+            }
+            let is_ours = run.owns_block(&self.mem.map, start, end);
+            let is_skipped = low.is_multiple_of(PB) && !is_searched && run.skips(low);
+            if is_ours && !is_skipped {
+                if self.is_source(run, start) {
+                    return match self.isolate_in_block(cx, run, low, end) {
+                        false => Found::Abort,
+                        true if run.sources.is_empty() => Found::None,
+                        true => Found::Some,
+                    };
+                }
+                run.update_cached_migrate(end);
+            }
+            is_searched = false;
+            (run.migrate_pfn, low, start) = (end, end, end);
+        }
+    }
+
+    /// May pages of a pageblock be moved for this run? Who waits for nothing takes them only where the request would
+    /// go itself: elsewhere what is freed is of no use to it.
+    fn is_source(&self, run: &Run<'_, H>, block: u32) -> bool {
+        if is_huge(self.mem.map.page(Pfn(block))) {
+            return false;
+        }
+        let is_choosy = run.goal.direct && run.goal.mode == Mode::Async;
+        !is_choosy || run.zone.pageblock_type(Pfn(block)) == run.goal.migratetype
+    }
+
+    /// Isolates pages of one pageblock from `start` on; false if the run should end.
+    fn isolate_in_block(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>, start: u32, end: u32) -> bool {
+        let node = run.zone.node;
+        while self.too_many_isolated_to_compact(cx, node) {
+            if !run.sources.is_empty() || run.goal.mode == Mode::Async {
+                return false;
+            }
+            self.wait_for_isolated(cx, node);
+            if cx.is_dying() {
+                return false;
+            }
+        }
+        let gives_up = run.goal.gives_up_blocks();
+        let mut boundary = gives_up.map_or(end, |order| Goal::order_end(order, start));
+        let mut visit = Visit { lru: None, taken: 0, is_noted: false, has_claimed: false };
+        let (mut pfn, mut scanned, mut is_aborted) = (start, 0, false);
+        while pfn < end {
+            if let Some(order) = gives_up
+                && pfn >= boundary
+            {
+                if visit.taken != 0 {
+                    break;
+                }
+                boundary = Goal::order_end(order, pfn);
+            }
+            if pfn.is_multiple_of(CLUSTER) {
+                visit.lru = None;
+                if cx.is_dying() {
+                    run.contended = true;
+                    is_aborted = true;
+                    break;
+                }
+                cx.host.yield_now();
+            }
+            scanned += 1;
+            if !visit.is_noted && pfn.is_multiple_of(PB) {
+                if run.skips(pfn) {
+                    pfn = end;
+                    break;
+                }
+                visit.is_noted = true;
+            }
+            match self.look_at(cx, run, pfn) {
+                Frame::Free(next) => {
+                    pfn = next;
+                    continue;
+                }
+                Frame::Page => match self.take_source(cx, run, &mut visit, pfn) {
+                    Taken::Yes => {
+                        pfn += 1;
+                        if run.sources.len() >= CLUSTER && !run.rescan && !run.contended {
+                            break;
+                        }
+                        continue;
+                    }
+                    Taken::OthersBlock => {
+                        pfn = end;
+                        break;
+                    }
+                    Taken::No => pfn += 1,
+                },
+                Frame::Stuck(next) => pfn = next,
+            }
+            // Something stays: the aligned block around it cannot become free.
+            if let Some(order) = gives_up {
+                visit.lru = None;
+                self.putback_isolated(cx, &mut run.sources);
+                visit.taken = 0;
+                if pfn < boundary {
+                    pfn = boundary;
+                    boundary += 1 << order.0;
+                }
+            }
+        }
+        visit.lru = None;
+        run.migrate_scanned += scanned;
+        cx.charge(Cost::CompactScan, scanned as u32);
+        let pfn = pfn.min(end);
+        if !is_aborted && pfn == end && (visit.taken == 0 || run.rescan) {
+            if visit.is_noted && !visit.has_claimed {
+                run.zone.set_pageblock_skip(Pfn(start), true);
+            }
+            run.update_cached_migrate(end);
+        }
+        run.migrate_pfn = pfn;
+        self.mem.events.add(cx.cpu(), VmEvent::CompactIsolated, visit.taken);
+        !is_aborted
+    }
+
+    /// What lies in a frame, as far as it can be told without a lock. A page has the caller's reference then.
+    fn look_at(&self, cx: &Cx<'_, H>, run: &Run<'_, H>, pfn: u32) -> Frame {
+        let page = self.mem.map.page(Pfn(pfn));
+        let word = page.block();
+        if word.has(BlockFlags::BUDDY) {
+            return Frame::Free(pfn + (1 << word.order().0.min(Order::MAX.0)));
+        }
+        if word.has(BlockFlags::HEAD) || word.has(BlockFlags::TAIL) {
+            return Frame::Stuck(Goal::order_end(word.order(), pfn));
+        }
+        let stuck = Frame::Stuck(pfn + 1);
+        if !page.is(PageFlags::LRU) || !page.try_get::<H>() {
+            return stuck;
+        }
+        if self.can_move(run, page) {
+            return Frame::Page;
+        }
+        self.put_page(cx, Folio::page(Pfn(pfn)));
+        stuck
+    }
+
+    /// Is a page such that moving it has prospects?
+    fn can_move(&self, run: &Run<'_, H>, page: &Page) -> bool {
+        let flags = page.flags();
+        let is_in_cache = !page.is_anon() || flags.contains(PageFlags::SWAPCACHE);
+        // Somebody has it besides its entries.
+        if !is_in_cache && page.refcount() - 1 > page.mapcount() {
+            return false;
+        }
+        if is_in_cache && !run.goal.gfp.contains(Gfp::FS) {
+            return false;
+        }
+        let allows_unevictable = self.mem.tunables.compact_unevictable_allowed;
+        if flags.contains(PageFlags::UNEVICTABLE) && !allows_unevictable {
+            return false;
+        }
+        if run.goal.mode == Mode::Sync {
+            return true;
+        }
+        // Writes are not waited for. A dirty page can be moved, if its lock says that it is not about to be written.
+        let is_locked = flags.contains(PageFlags::DIRTY | PageFlags::LOCKED);
+        !flags.contains(PageFlags::WRITEBACK) && !is_locked
+    }
+
+    /// Takes a page, to which the caller has a reference, off its list.
+    fn take_source<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        run: &mut Run<'_, H>,
+        visit: &mut Visit<'a, 'h, H>,
+        pfn: u32,
+    ) -> Taken {
+        let folio = Folio::page(Pfn(pfn));
+        let page = self.mem.map.page(folio);
+        if !page.flag_test_clear::<H>(PageFlags::LRU) {
+            self.put_page(cx, folio);
+            return Taken::No;
+        }
+        if self.relock_lru(cx, &mut visit.lru, page) && !visit.has_claimed {
+            visit.has_claimed = true;
+            // Only a scanner that begins with the pageblock says that it has it.
+            if !run.goal.ignore_skip && pfn.is_multiple_of(PB) {
+                if run.zone.pageblock_skip(Pfn(pfn)) {
+                    page.flag_set::<H>(PageFlags::LRU);
+                    visit.lru = None;
+                    self.put_page(cx, folio);
+                    return Taken::OthersBlock;
+                }
+                run.zone.set_pageblock_skip(Pfn(pfn), true);
+            }
+        }
+        if let Some(lru) = &mut visit.lru {
+            lru.unlink(folio);
+            lru.add_work(1);
+        }
+        self.count_isolated_page(cx, folio, true);
+        run.sources.push_head(&self.mem.map, folio);
+        visit.taken += 1;
+        Taken::Yes
+    }
+}
+
+/// Whether a page was taken.
+enum Taken {
+    Yes,
+    No,
+    /// Another run has this pageblock.
+    OthersBlock,
+}

@@ -1,0 +1,160 @@
+//! The scanner of targets: free frames to move pages to (rules/compaction#targets).
+
+use super::positions::is_huge;
+use super::run::{BLOCKS_A_TURN, CLUSTER, Run, block_end, block_of};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::kernel::Kernel;
+use crate::migrate::Mode;
+use crate::page::{
+    BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageList, Pfn,
+};
+use crate::vmstat::VmEvent;
+
+const PB: u32 = PAGEBLOCK_PAGES as u32;
+
+/// How far taking free blocks of a pageblock came.
+pub(super) struct TakenFree {
+    /// The frame to go on with.
+    pub at: u32,
+    /// Frames taken.
+    pub nr: u32,
+    /// The zone can spare no more.
+    pub is_refused: bool,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Fills `targets` with frames for `wanted` sources, if there are any above the sources.
+    pub(super) fn isolate_targets(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &mut Run<'_, H>,
+        wanted: u32,
+        targets: &mut PageList,
+    ) {
+        self.search_targets(cx, run, wanted, targets);
+        if targets.is_empty() {
+            self.scan_for_targets(cx, run, wanted, targets);
+        }
+    }
+
+    /// Goes down pageblock by pageblock.
+    fn scan_for_targets(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &mut Run<'_, H>,
+        wanted: u32,
+        targets: &mut PageList,
+    ) {
+        let bound = block_end(run.migrate_pfn);
+        let mut stride = if run.goal.mode == Mode::Async { CLUSTER } else { 1 };
+        let mut at = run.free_pfn;
+        let mut block = block_of(at);
+        while block >= bound {
+            if block.is_multiple_of(PB * BLOCKS_A_TURN) {
+                cx.host.yield_now();
+            }
+            let end = (block + PB).min(run.zone.end.0);
+            let is_ours = run.owns_block(&self.mem.map, block, end);
+            if is_ours && self.is_target(run, block) && !run.skips(block) {
+                let taken = self.take_free(cx, run, (at, end), (stride, wanted), targets);
+                let is_used_up = taken.at >= end;
+                if is_used_up {
+                    run.zone.set_pageblock_skip(Pfn(block), true);
+                    run.update_cached_free(block);
+                }
+                if targets.len() >= wanted {
+                    at = if is_used_up { block - PB } else { taken.at };
+                    break;
+                }
+                if !is_used_up {
+                    at = taken.at;
+                    break;
+                }
+                stride = if taken.nr > 0 { 1 } else { (stride * 2).min(CLUSTER) };
+            }
+            let Some(next) = block.checked_sub(PB) else {
+                at = 0;
+                break;
+            };
+            (block, at) = (next, next);
+        }
+        run.free_pfn = at;
+    }
+
+    /// May frames of a pageblock be used? One that is free as a whole is what this is all about.
+    fn is_target(&self, run: &Run<'_, H>, block: u32) -> bool {
+        let head = self.mem.map.page(Pfn(block));
+        let word = head.block();
+        let is_free = word.has(BlockFlags::BUDDY) && word.order().0 >= PAGEBLOCK_ORDER;
+        if is_free {
+            return false;
+        }
+        run.goal.ignore_type || run.zone.pageblock_type(Pfn(block)) == MigrateType::Movable
+    }
+
+    /// Takes free blocks of a range of frames until there are enough targets; `stride` frames apart, where nothing
+    /// is known of those between.
+    pub(super) fn take_free(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &mut Run<'_, H>,
+        (start, end): (u32, u32),
+        (stride, wanted): (u32, u32),
+        targets: &mut PageList,
+    ) -> TakenFree {
+        let mut result = TakenFree { at: start, nr: 0, is_refused: false };
+        let mut scanned = 0;
+        let mut area = None;
+        while result.at < end {
+            if result.at.is_multiple_of(CLUSTER) {
+                area = None;
+            }
+            scanned += 1;
+            let pfn = Pfn(result.at);
+            let word = self.mem.map.page(pfn).block();
+            let mut size = 1;
+            if word.has(BlockFlags::BUDDY) {
+                let area = area.get_or_insert_with(|| run.zone.free.lock(cx.cpu()));
+                // Under the lock: it may be gone, or larger.
+                let word = self.mem.map.page(pfn).block();
+                if word.has(BlockFlags::BUDDY) {
+                    let order = word.order();
+                    if !self.mem.buddy(cx, run.zone, area).isolate(pfn) {
+                        result.is_refused = true;
+                        break;
+                    }
+                    size = order.pages() as u32;
+                    scanned += size - 1;
+                    result.nr += size;
+                    self.add_targets(cx, pfn, order, targets);
+                }
+            } else if is_huge(self.mem.map.page(pfn)) || word.has(BlockFlags::HEAD) {
+                size = 1 << word.order().0;
+            }
+            if targets.len() >= wanted {
+                result.at += size;
+                break;
+            }
+            result.at += size - 1 + stride;
+        }
+        drop(area);
+        result.at = result.at.min(end);
+        run.free_scanned += u64::from(scanned);
+        cx.charge(Cost::CompactScan, scanned);
+        result
+    }
+
+    /// Frames of a block become targets: the highest is used first.
+    pub(super) fn add_targets(
+        &self,
+        cx: &Cx<'_, H>,
+        pfn: Pfn,
+        order: Order,
+        targets: &mut PageList,
+    ) {
+        for frame in pfn.0..pfn.0 + (1 << order.0) {
+            targets.push_head(&self.mem.map, Pfn(frame));
+        }
+        self.mem.events.add(cx.cpu(), VmEvent::CompactIsolated, order.pages());
+    }
+}

@@ -1,0 +1,228 @@
+//! Runs over a toy zone whose layout the test says frame by frame.
+
+extern crate std;
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use core::ops::Range;
+use std::vec::Vec;
+
+use super::run::Goal;
+use crate::audit::check_kernel;
+use crate::block::DeviceSpec;
+use crate::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
+use crate::host::{CpuId, Cx, Solo};
+use crate::kernel::{Kernel, KernelSpec};
+use crate::migrate::Mode;
+use crate::page::{Folio, Order, PageFlags, PageOwner, Pfn};
+use crate::page_alloc::{Gfp, NoRelief, boot};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::CompactResult;
+use crate::vm::{AreaFlags, Backing, Pte, Rss, Space};
+use crate::vmstat::{NodeStat, VmEvent};
+use crate::zone::watermark::Marks;
+use crate::zone::{NodeId, Zone, ZoneType};
+
+const CPU: CpuId = CpuId(0);
+const START: u32 = 4096;
+const PAGES: u32 = 2048;
+const MOVABLE: Gfp = Gfp::GFP_USER.union(Gfp::DMA32).union(Gfp::MOVABLE);
+
+/// A kernel with a zone of four pageblocks beside the one that it lives in.
+struct Toy<'h> {
+    cx: Cx<'h, Solo>,
+    kernel: Kernel<Solo>,
+    space: Arc<Space<Solo>>,
+    region: u32,
+    /// Where each mapped frame of the toy zone is mapped.
+    places: BTreeMap<u32, u32>,
+}
+
+impl<'h> Toy<'h> {
+    /// Every frame of the zone is in use but those of `free`, and each of these by a page that can be moved.
+    fn new(host: &'h Solo, free: &[Range<u32>]) -> Self {
+        let zones = vec![
+            ZoneSpec::full(ZoneType::Dma32, START.into(), PAGES.into()),
+            ZoneSpec::full(ZoneType::Normal, 1 << 20, 8192),
+        ];
+        let machine = Machine {
+            name: "toy".into(),
+            nodes: vec![NodeSpec { cpus: vec![0, 1], zones }],
+            distances: vec![vec![10]],
+            tunables: Tunables::default(),
+        };
+        let cx = Cx::new(host, CPU);
+        let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
+        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![] };
+        let kernel = Kernel::new(&cx, mem, &spec).unwrap();
+        let space = kernel.create_space(&cx).unwrap();
+        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let region = kernel.mmap(&cx, &space, PAGES, 512, flags, Backing::Anon).unwrap();
+        let mut toy = Toy { cx, kernel, space, region, places: BTreeMap::new() };
+        toy.zone().set_marks(&Marks::default());
+        let frames: Vec<Pfn> = (0..PAGES).map(|_| toy.frame()).collect();
+        for pfn in frames {
+            match free.iter().any(|range| range.contains(&pfn.0)) {
+                true => toy.kernel.mem.free(&toy.cx, pfn, Order::ZERO).unwrap(),
+                false => toy.map(pfn),
+            }
+        }
+        toy.kernel.lru_add_drain_all(&toy.cx);
+        toy.kernel.mem.drain_all(&toy.cx, None);
+        toy
+    }
+
+    fn zone(&self) -> &Zone<Solo> {
+        self.kernel.mem.zone(NodeId(0), ZoneType::Dma32).unwrap()
+    }
+
+    fn frame(&self) -> Pfn {
+        let (cx, mem) = (&self.cx, &self.kernel.mem);
+        let pfn = mem.alloc(cx, &NoRelief, MOVABLE, Order::ZERO, NodeId(0), None).unwrap();
+        assert!(self.zone().spans(pfn));
+        pfn
+    }
+
+    /// Maps a frame as anonymous memory, as far into the region as it is into the zone.
+    fn map(&mut self, pfn: Pfn) {
+        let vpn = self.region + (pfn.0 - START);
+        let (folio, page) = (Folio::page(pfn), self.kernel.mem.map.page(pfn));
+        page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
+        page.set_owner(PageOwner::Anon(self.space.id), vpn);
+        page.map_add::<Solo>(1);
+        self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
+        Rss::add::<Solo>(&self.space.rss.anon, 1);
+        let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
+        table.lock(CPU).set(vpn, Pte::new(pfn).with_writable(true).with_dirty(true));
+        self.kernel.lru_add(&self.cx, folio);
+        self.places.insert(pfn.0, vpn);
+    }
+
+    /// Where the page is now that was in a frame.
+    fn moved_to(&self, from: u32) -> u32 {
+        let vpn = self.places[&from];
+        let pte = self.space.table_of(CPU, vpn).unwrap().peek(vpn);
+        assert!(pte.is_writable() && pte.is_young());
+        pte.pfn().unwrap().0
+    }
+
+    fn event(&self, event: VmEvent) -> u64 {
+        self.kernel.mem.events.read(event)
+    }
+
+    fn run(&self, goal: &mut Goal) -> CompactResult {
+        let result = self.kernel.compact_zone(&self.cx, self.zone(), goal).0;
+        self.kernel.lru_add_drain_all(&self.cx);
+        check_kernel(&self.kernel, &self.cx).unwrap_or_else(|error| panic!("{error}"));
+        result
+    }
+}
+
+/// The zone of rules/compaction#toy.
+fn layout() -> Vec<Range<u32>> {
+    vec![4136..4608, 5120..5632, 5732..6144]
+}
+
+fn manual() -> Goal {
+    Goal { ignore_skip: true, whole_zone: true, ..Goal::new(None, Mode::Sync, ZoneType::Device) }
+}
+
+#[test]
+fn a_manual_run_moves_what_fits() {
+    let host = Solo::default();
+    let toy = Toy::new(&host, &layout());
+    assert_eq!(toy.run(&mut manual()), CompactResult::Complete);
+    // The first to be isolated last: a cluster is moved from its end.
+    assert_eq!(toy.moved_to(4127), 5887);
+    assert_eq!(toy.moved_to(4126), 5886);
+    let counts = [
+        VmEvent::CompactMigrateScanned,
+        VmEvent::CompactFreeScanned,
+        VmEvent::CompactIsolated,
+        VmEvent::PgmigrateSuccess,
+        VmEvent::PgmigrateFail,
+    ]
+    .map(|event| toy.event(event));
+    assert_eq!(counts, [557, 512, 964, 412, 1]);
+    let still = (START..START + PAGES).filter(|pfn| toy.places.contains_key(pfn));
+    assert_eq!(still.filter(|&pfn| pfn < 5120 && toy.moved_to(pfn) < 5120).count(), 140);
+    let blocks = toy.zone().nr_free_blocks(Order(9)) + 2 * toy.zone().nr_free_blocks(Order(10));
+    assert!(blocks >= 2, "one was free before");
+}
+
+/// What a block is needed for: the run ends at the first one.
+#[test]
+fn a_run_for_an_order_ends_with_a_block() {
+    let host = Solo::default();
+    // No block of order 9, but enough free for one.
+    let toy = Toy::new(&host, &[4136..4608, 5632..6100]);
+    assert_eq!(toy.zone().nr_free_blocks(Order(9)), 0);
+    let mut goal = Goal::new(Some(Order(9)), Mode::SyncLight, ZoneType::Dma32);
+    goal.migratetype = crate::page::MigrateType::Movable;
+    assert_eq!(toy.run(&mut goal), CompactResult::Success);
+    assert!(toy.zone().nr_free_blocks(Order(9)) >= 1);
+    assert!(toy.event(VmEvent::PgmigrateSuccess) >= 40);
+    // Nothing is left to do.
+    let before = toy.event(VmEvent::CompactMigrateScanned);
+    assert_eq!(toy.run(&mut goal), CompactResult::Success);
+    assert_eq!(toy.event(VmEvent::CompactMigrateScanned), before);
+}
+
+#[test]
+fn a_request_gets_the_block_that_it_compacts() {
+    let host = Solo::default();
+    let toy = Toy::new(&host, &[4136..4608, 5632..6100]);
+    let gfp = MOVABLE | Gfp::COMP | Gfp::NORETRY;
+    let pfn = toy
+        .kernel
+        .mem
+        .alloc(&toy.cx, &toy.kernel, gfp, Order(9), NodeId(0), None)
+        .expect("made by compaction");
+    assert!(toy.zone().spans(pfn));
+    let stalls = [VmEvent::CompactStall, VmEvent::CompactSuccess, VmEvent::CompactFail];
+    assert_eq!(stalls.map(|event| toy.event(event)), [1, 1, 0]);
+    toy.kernel.mem.free(&toy.cx, pfn, Order(9)).unwrap();
+    toy.kernel.lru_add_drain_all(&toy.cx);
+    check_kernel(&toy.kernel, &toy.cx).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A page that somebody looks at stays where it is, and its space still has it.
+#[test]
+fn a_page_in_use_elsewhere_stays() {
+    let host = Solo::default();
+    let toy = Toy::new(&host, &layout());
+    let held = toy.kernel.mem.map.page(Pfn(4100));
+    held.get::<Solo>(1);
+    toy.kernel.compact_zone(&toy.cx, toy.zone(), &mut manual());
+    assert_eq!(toy.moved_to(4100), 4100);
+    toy.kernel.put_page(&toy.cx, Folio::page(Pfn(4100)));
+    toy.kernel.lru_add_drain_all(&toy.cx);
+    check_kernel(&toy.kernel, &toy.cx).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn positions_go_on_where_the_last_run_was() {
+    use super::positions::have_met;
+    use super::run::Run;
+
+    assert!(!have_met(0x8bff, 0x8c00) && have_met(0x8c00, 0x8c00) && have_met(0x8dff, 0x8c00));
+    let host = Solo::default();
+    let toy = Toy::new(&host, &layout());
+    let zone = toy.zone();
+    let state = toy.kernel.compaction.zone(zone.id());
+    let goal = Goal::new(Some(Order(9)), Mode::Async, ZoneType::Dma32);
+    let mut run: Run<'_, Solo> = Run::new(zone, state, goal);
+    run.begin();
+    assert_eq!((run.migrate_pfn, run.free_pfn), (4096, 5632), "never used: the ends");
+    assert!(!run.goal.whole_zone, "a quirk: the zone does not begin at 0");
+    // One pageblock further than the one behind it.
+    run.update_cached_migrate(0x1200);
+    let cached = || [0, 1].map(|slot: usize| state.cached_migrate[slot].load(Relaxed));
+    assert_eq!(cached(), [0x1400, 4096]);
+    let mut sync = Run::new(zone, state, Goal { mode: Mode::SyncLight, ..goal });
+    sync.begin();
+    assert_eq!(sync.migrate_pfn, 4096);
+    sync.update_cached_migrate(0x1200);
+    assert_eq!(cached(), [0x1400, 0x1400]);
+}

@@ -1,0 +1,284 @@
+//! Moving pages to other frames (rules/compaction#migrate-page).
+//!
+//! A page in use can be put into another frame while programs run: it is unmapped as for reclaim, but its entries
+//! say that it is moving; its cache is told of the new frame; its contents are copied; its entries are put back.
+//! Who needs it meanwhile waits for its lock.
+//!
+//! Any page may turn out not to be movable at the moment. That is settled as in reclaim: by its references, which
+//! must be those of its cache and of the mover and no others. What is short (a lock, a reference of somebody who
+//! looks) is tried again, up to ten times a batch; what is long (a write) only by those who have the time.
+//!
+//! | outcome | of | what becomes of the page |
+//! |---|---|---|
+//! | moved | the page lives in the new frame | onto its list again, by the add batch; the old frame is free |
+//! | gone | everybody else let go of it | freed |
+//! | again | a lock, or references too many | back on the batch's list, for the next round |
+//! | busy | a write that this mode does not wait for | left with the caller |
+//!
+//! Key types: [`Mode`] (how long a mover waits), [`Outcome`] (what a batch came to), `Moved` (the end of one page).
+//!
+//! Synchronisation: the page's lock; its entries' tables; its cache's lock for the moment in which the frame is
+//! exchanged.
+//!
+//! From: `compaction` · to: `vm::moving`, `page_cache`, `swap`, `lru`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::host::{Cx, Devices, Phase, TaskFlags};
+use crate::kernel::Kernel;
+use crate::page::{Folio, PageFlags, PageList, PageOwner};
+use crate::vmstat::{NodeStat, VmEvent};
+
+/// Rounds that a batch is tried.
+const ROUNDS: u32 = 10;
+/// Rounds after which locks are waited for.
+const PATIENT_AFTER: u32 = 2;
+
+/// How long a mover waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// For nothing.
+    Async,
+    /// For locks, not for writes.
+    SyncLight,
+    /// For everything.
+    Sync,
+}
+
+/// What moving a batch came to, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Moved, or gone meanwhile.
+    pub moved: u64,
+    /// Not moved, and tried.
+    pub failed: u64,
+    /// There were no frames left to move to.
+    pub is_out_of_frames: bool,
+}
+
+impl Outcome {
+    /// Everything was moved.
+    pub const fn is_complete(&self) -> bool {
+        self.failed == 0 && !self.is_out_of_frames
+    }
+}
+
+/// The end of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    Yes,
+    Again,
+    Busy,
+    OutOfFrames,
+}
+
+/// Flags that a page keeps in another frame. Not: its lock, its list, and what is said of the frame.
+const KEPT: PageFlags = PageFlags::REFERENCED
+    .union(PageFlags::UPTODATE)
+    .union(PageFlags::DIRTY)
+    .union(PageFlags::ACTIVE)
+    .union(PageFlags::ERROR)
+    .union(PageFlags::SWAPBACKED)
+    .union(PageFlags::SWAPCACHE)
+    .union(PageFlags::WORKINGSET)
+    .union(PageFlags::RECLAIM)
+    .union(PageFlags::SWAP_READAHEAD);
+
+/// Where isolated pages of a kind are counted.
+pub(crate) const fn isolated_stat(is_file: bool) -> NodeStat {
+    if is_file { NodeStat::IsolatedFile } else { NodeStat::IsolatedAnon }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Moves isolated pages (a reference each, off their lists, counted as isolated) from the head of `from` on.
+    /// Those that stay are left on `from`, still isolated. `frames` has the frames to move to, single and in use
+    /// with one reference; the next one is taken from its head, and `more` is asked for others when it is empty.
+    pub(crate) fn migrate_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        from: &mut PageList,
+        frames: &mut PageList,
+        mode: Mode,
+        mut more: impl FnMut(&mut PageList),
+    ) -> Outcome {
+        let _phase = cx.phase(Phase::Migrate);
+        let map = &self.mem.map;
+        let (mut outcome, mut left) = (Outcome::default(), PageList::default());
+        let mut again = core::mem::take(from);
+        for round in 0..ROUNDS {
+            let mut now = core::mem::take(&mut again);
+            while let Some(pfn) = now.pop_head(map) {
+                let folio = Folio::page(pfn);
+                match self.migrate_page(cx, folio, frames, (mode, round > PATIENT_AFTER), &mut more)
+                {
+                    Moved::Yes => outcome.moved += 1,
+                    Moved::Again => again.push_tail(map, pfn),
+                    Moved::Busy => {
+                        outcome.failed += 1;
+                        left.push_tail(map, pfn);
+                    }
+                    Moved::OutOfFrames => {
+                        outcome.is_out_of_frames = true;
+                        outcome.failed += 1;
+                        left.push_tail(map, pfn);
+                        break;
+                    }
+                }
+                cx.host.yield_now();
+            }
+            if outcome.is_out_of_frames {
+                // Those that were not tried yet are no failures.
+                left.splice_head(map, now);
+                break;
+            }
+            if again.is_empty() {
+                break;
+            }
+        }
+        outcome.failed += u64::from(again.len());
+        left.splice_head(map, again);
+        *from = left;
+        let count = |event, pages| match pages {
+            0 => {}
+            pages => self.mem.events.add(cx.cpu(), event, pages),
+        };
+        count(VmEvent::PgmigrateSuccess, outcome.moved);
+        count(VmEvent::PgmigrateFail, outcome.failed);
+        outcome
+    }
+
+    fn migrate_page(
+        &self,
+        cx: &Cx<'_, H>,
+        old: Folio,
+        frames: &mut PageList,
+        (mode, is_patient): (Mode, bool),
+        more: &mut impl FnMut(&mut PageList),
+    ) -> Moved {
+        let page = self.mem.map.page(old);
+        if page.refcount_acquire() == 1 {
+            // Everybody else let go of it.
+            self.count_isolated_page(cx, old, false);
+            self.put_page(cx, old);
+            return Moved::Yes;
+        }
+        if frames.is_empty() {
+            more(frames);
+        }
+        let Some(new) = frames.pop_head(&self.mem.map).map(Folio::page) else {
+            return Moved::OutOfFrames;
+        };
+        let moved = self.lock_and_move(cx, old, new, (mode, is_patient));
+        match moved {
+            Moved::Yes => {
+                // What kind it is is asked of the new frame: the old one is nobody's any more.
+                self.count_isolated_page(cx, new, false);
+                self.putback_page(cx, new);
+                self.put_moved_page(cx, old);
+            }
+            _ => frames.push_head(&self.mem.map, new),
+        }
+        moved
+    }
+
+    fn lock_and_move(
+        &self,
+        cx: &Cx<'_, H>,
+        old: Folio,
+        new: Folio,
+        (mode, is_patient): (Mode, bool),
+    ) -> Moved {
+        if !self.try_lock_page(old) {
+            // Whoever frees memory must not wait for a lock whose holder may wait for memory.
+            let may_wait = mode != Mode::Async && is_patient;
+            if !may_wait || cx.flags().contains(TaskFlags::MEMALLOC) {
+                return Moved::Again;
+            }
+            self.lock_page(cx, old);
+        }
+        let moved = self.move_locked(cx, old, new, (mode, is_patient));
+        self.unlock_page(cx, old);
+        moved
+    }
+
+    /// The page is locked; so is its new frame, once it is the page's.
+    fn move_locked(
+        &self,
+        cx: &Cx<'_, H>,
+        old: Folio,
+        new: Folio,
+        (mode, is_patient): (Mode, bool),
+    ) -> Moved {
+        let page = self.mem.map.page(old);
+        if page.is(PageFlags::WRITEBACK) {
+            match (mode, is_patient) {
+                (Mode::Async | Mode::SyncLight, _) => return Moved::Busy,
+                (Mode::Sync, false) => return Moved::Again,
+                (Mode::Sync, true) => self.wait_on_writeback(cx, old),
+            }
+        }
+        if page.flags().intersects(PageFlags::PRIVATE | PageFlags::PINNED) {
+            // What a filesystem or a device keeps with a page is not modelled: it cannot be moved along.
+            return Moved::Busy;
+        }
+        let is_moved = self.unmap_to_move(cx, old) && self.exchange(cx, old, new);
+        if is_moved {
+            self.copy_frame(cx, old, new);
+            // Those who found the page in its cache waited for this.
+            self.mem.map.page(new).flag_set::<H>(page.flags() & KEPT);
+        }
+        let target = if is_moved { new } else { old };
+        self.map_moved(cx, old.pfn(), target);
+        if !is_moved {
+            return Moved::Again;
+        }
+        // Only now: until its entries are stored, whoever clears one asks what kind of page it was.
+        page.set_owner(PageOwner::None, 0);
+        page.flag_clear::<H>(KEPT);
+        self.unlock_page(cx, new);
+        Moved::Yes
+    }
+
+    /// Puts a locked page that nobody maps into a new frame, if nobody else refers to it: whose it is and its
+    /// cache's reference go there. The new frame is locked and holds nothing yet; the old one still says whose it
+    /// was.
+    fn exchange(&self, cx: &Cx<'_, H>, old: Folio, new: Folio) -> bool {
+        let page = self.mem.map.page(old);
+        let owner = page.owner();
+        let take_over = || {
+            let target = self.mem.map.page(new);
+            let kept = (page.flags() & KEPT) - PageFlags::UPTODATE;
+            target.init_flags(kept | PageFlags::LOCKED);
+            target.set_owner(owner, page.index());
+        };
+        if page.is(PageFlags::SWAPCACHE) {
+            return self.replace_in_swap_cache(cx, old, new, take_over);
+        }
+        if let PageOwner::File(id) = owner {
+            let Some(file) = self.file(cx, id) else { return false };
+            return self.replace_in_file(cx, &file, old, new, take_over);
+        }
+        if !page.freeze::<H>(1) {
+            return false;
+        }
+        take_over();
+        page.unfreeze(1);
+        true
+    }
+
+    /// Counts a page among those that are isolated, or no longer.
+    pub(crate) fn count_isolated_page(&self, cx: &Cx<'_, H>, folio: Folio, is_isolated: bool) {
+        let stat = isolated_stat(self.mem.map.page(folio).is_file_lru());
+        let account = self.mem.account(cx.cpu(), folio);
+        let _ = if is_isolated { account.plus(stat) } else { account.minus(stat) };
+    }
+
+    /// Puts isolated pages back on their lists.
+    pub(crate) fn putback_isolated(&self, cx: &Cx<'_, H>, pages: &mut PageList) {
+        while let Some(pfn) = pages.pop_head(&self.mem.map) {
+            self.count_isolated_page(cx, Folio::page(pfn), false);
+            self.putback_page(cx, Folio::page(pfn));
+        }
+    }
+}

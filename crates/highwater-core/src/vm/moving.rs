@@ -1,0 +1,89 @@
+//! Entries of a page that is moved to another frame (rules/compaction#migrate-page).
+//!
+//! The page is locked by whoever moves it. Every entry that maps it is replaced by one that says so
+//! ([`Pte::moving`]): programs that need the page fault and wait for its lock, and everybody else who meets the
+//! entry knows that its page is neither here nor gone. Afterwards the same walk puts entries for the new frame
+//! in their place, or for the old one if the page could not be moved.
+//!
+//! Such an entry holds no reference and is no mapping of the page, so the page's counts say whether somebody
+//! else uses it. It still counts as resident in its space. Whoever clears it (munmap) has nothing else to do.
+//!
+//! From: `migrate` · to: `rmap`.
+
+use super::rmap::{Flow, Place};
+use super::{AreaFlags, FlushRange, Pte, Trail};
+use crate::host::{Cost, Cx, Devices, Phase, Probe};
+use crate::kernel::Kernel;
+use crate::page::{Folio, Page, PageFlags, Pfn};
+use crate::vmstat::NodeStat;
+
+impl<H: Devices> Kernel<H> {
+    /// Unmaps a locked page that is to be moved; true if nothing maps it any more. Each entry is flushed at
+    /// once: what programs wrote through it must be in the page before it is copied.
+    pub(crate) fn unmap_to_move(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
+        if !page.is_mapped() {
+            return true;
+        }
+        let _phase = cx.phase(Phase::Unmap);
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_place(cx, folio, &mut Trail::default(), |place| {
+            let mut ptes = place.table.lock(cx.cpu());
+            if !ptes.maps(place.vpn, folio) {
+                return Flow::Continue(());
+            }
+            cx.charge(Cost::RmapMapping, 1);
+            let was = ptes.take(place.vpn);
+            cx.charge(Cost::ClearPte, 1);
+            self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
+            if was.is_dirty() {
+                // The page remembers it: an entry that is moving has no room.
+                match page.is_anon() {
+                    true => drop(page.flag_set::<H>(PageFlags::DIRTY)),
+                    false => drop(self.set_page_dirty(cx, folio)),
+                }
+            }
+            ptes.set(place.vpn, Pte::moving(folio.pfn(), was.is_writable(), was.is_young()));
+            cx.charge(Cost::SetPte, 1);
+            if page.map_remove::<H>(1) {
+                self.mem.account(cx.cpu(), folio).minus(mapped_stat(page));
+            }
+            if place.flags.contains(AreaFlags::LOCKED) {
+                self.munlock_isolated(cx, folio);
+            }
+            let was_last = page.put::<H>(1);
+            debug_assert!(!was_last, "a page without its mover's reference");
+            if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }
+        });
+        !page.is_mapped()
+    }
+
+    /// Maps a page that was moved from frame `from` (or stays there) wherever an entry waits for it.
+    pub(crate) fn map_moved(&self, cx: &Cx<'_, H>, from: Pfn, folio: Folio) {
+        let page = self.mem.map.page(folio);
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_place(cx, folio, &mut Trail::default(), |place: &Place<'_, H>| {
+            let mut ptes = place.table.lock(cx.cpu());
+            let entry = ptes.get(place.vpn);
+            if entry.moving_from() != Some(from) {
+                return Flow::Continue(());
+            }
+            page.get::<H>(1);
+            if page.map_add::<H>(1) {
+                self.mem.account(cx.cpu(), folio).plus(mapped_stat(page));
+            }
+            cx.charge(Cost::RmapMapping, 1);
+            ptes.set(place.vpn, entry.moved_to(folio.pfn()));
+            cx.charge(Cost::SetPte, 1);
+            if place.flags.contains(AreaFlags::LOCKED) {
+                self.mlock_page(cx, folio);
+            }
+            Flow::Continue(())
+        });
+    }
+}
+
+/// Where mapped pages of its kind are counted.
+fn mapped_stat(page: &Page) -> NodeStat {
+    if page.is_anon() { NodeStat::AnonPages } else { NodeStat::Mapped }
+}
