@@ -156,7 +156,7 @@ fn a_manual_run_moves_what_fits() {
 fn a_run_for_an_order_ends_with_a_block() {
     let host = Solo::default();
     // No block of order 9, but enough free for one.
-    let toy = Toy::new(&host, &[4136..4608, 5632..6100]);
+    let toy = Toy::new(&host, &[4136..4608, 4700..5100, 5640..5900]);
     assert_eq!(toy.zone().nr_free_blocks(Order(9)), 0);
     let mut goal = Goal::new(Some(Order(9)), Mode::SyncLight, ZoneType::Dma32);
     goal.migratetype = crate::page::MigrateType::Movable;
@@ -172,7 +172,7 @@ fn a_run_for_an_order_ends_with_a_block() {
 #[test]
 fn a_request_gets_the_block_that_it_compacts() {
     let host = Solo::default();
-    let toy = Toy::new(&host, &[4136..4608, 5632..6100]);
+    let toy = Toy::new(&host, &[4136..4608, 4700..5100, 5640..5900]);
     let gfp = MOVABLE | Gfp::COMP | Gfp::NORETRY;
     let pfn = toy
         .kernel
