@@ -84,7 +84,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             if page.is(PageFlags::DIRTY) {
                 nr_dirty += 1;
                 self.count(page, NodeStat::Dirty, 1);
-                self.count_zone(page, ZoneStat::ZoneWritePending);
+                self.count_zone(page, ZoneStat::ZoneWritePending, 1);
             }
             nr_writeback += u64::from(page.is(PageFlags::WRITEBACK));
         }

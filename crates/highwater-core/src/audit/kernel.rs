@@ -26,9 +26,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{AuditError, AuditReport, Rule, check};
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Page, Pfn};
+use crate::page::{Folio, Page, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::ZoneId;
 
@@ -86,6 +86,7 @@ pub fn check_kernel_besides<H: Devices>(
         cx,
         uses: vec![Use::default(); kernel.mem.map.len()],
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
+        zero_leaves: 0,
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
         zones: vec![[0; ZoneStat::COUNT]; ZoneId::count(kernel.mem.nr_nodes())],
         report: KernelReport { memory, ..KernelReport::default() },
@@ -139,6 +140,8 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) uses: Vec<Use>,
     /// Entries that name a slot, by area and offset.
     pub(super) named: Vec<Vec<u32>>,
+    /// Leaves that map the huge page of zeros.
+    pub(super) zero_leaves: u64,
     /// What counters should say, by node and by zone.
     nodes: Vec<[u64; NodeStat::COUNT]>,
     zones: Vec<[u64; ZoneStat::COUNT]>,
@@ -160,6 +163,24 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
 
     pub(super) fn page(&self, pfn: Pfn) -> &'a Page {
         self.k.mem.map.page(pfn)
+    }
+
+    /// A frame that somebody refers to: it exists, and is a page in use or part of a folio in use, which
+    /// speaks for it.
+    pub(super) fn in_folio(&self, pfn: Pfn, by: &str) -> Result<(Folio, &'a Page), AuditError> {
+        use crate::page::BlockFlags;
+        let Some(frame) = self.k.mem.map.get(pfn) else {
+            let found = alloc::format!("{by} refers to {pfn:?}, which does not exist");
+            return self.broken(None, Rule::Dangling, found);
+        };
+        let (folio, page) = self.k.mem.map.lookup(pfn);
+        let is_part = !folio.is_large()
+            || page.has(BlockFlags::HEAD) && (folio.pfn() == pfn || frame.has(BlockFlags::TAIL));
+        if !page.has(BlockFlags::USED) || !is_part {
+            let found = alloc::format!("{by} refers to it, it has {:?}", frame.block_flags());
+            return self.broken(pfn, Rule::Dangling, found);
+        }
+        Ok((folio, page))
     }
 
     /// A page that somebody refers to: it exists, is in use, alone in its block.
@@ -191,9 +212,9 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
         self.nodes[page.node().idx()][item as usize] += pages;
     }
 
-    /// Counts a page for a zone counter.
-    pub(super) fn count_zone(&mut self, page: &Page, item: ZoneStat) {
-        self.zones[page.zone_id().idx()][item as usize] += 1;
+    /// Counts pages for a zone counter, in a page's zone.
+    pub(super) fn count_zone(&mut self, page: &Page, item: ZoneStat, pages: u64) {
+        self.zones[page.zone_id().idx()][item as usize] += pages;
     }
 
     /// Transfers that the devices have.
@@ -202,15 +223,20 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
         devices.map(|device| u64::from(device.in_flight())).sum()
     }
 
+    fn huge_zero(&self) -> Option<Folio> {
+        self.k.huge.zero.lock(self.cx.cpu()).folio
+    }
+
     fn counters(&self) -> Result<(), AuditError> {
         for (node, expected) in self.k.mem.nodes().iter().zip(&self.nodes) {
             for &item in NODE_COUNTERS {
                 let (counted, walked) =
                     (node.stats.read_exact(item as usize), expected[item as usize]);
-                // A captured system has slab pages besides, which are pinned here, as is the zero
-                // page.
+                // A captured system has slab pages besides, which are pinned here, as are the pages of
+                // zeros.
+                let zeros = 1 + self.huge_zero().map_or(0, Folio::nr_pages);
                 let besides = match item {
-                    NodeStat::SlabReclaimable => self.report.pinned.saturating_sub(1),
+                    NodeStat::SlabReclaimable => self.report.pinned.saturating_sub(zeros),
                     _ => 0,
                 };
                 if !(walked..=walked + besides).contains(&counted) {
@@ -251,6 +277,7 @@ pub(super) const NODE_COUNTERS: &[NodeStat] = &[
     NodeStat::IsolatedFile,
     NodeStat::WorkingsetNodes,
     NodeStat::AnonPages,
+    NodeStat::AnonTransparentHugepages,
     NodeStat::Mapped,
     NodeStat::FilePages,
     NodeStat::Dirty,

@@ -25,7 +25,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                     .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
                 for pfn in pages {
                     let zone = self.listed(id, kind, pfn)?;
-                    sizes[id.idx()][zone][kind as usize] += 1;
+                    sizes[id.idx()][zone][kind as usize] += self.page(pfn).order().pages();
                 }
             }
         }
@@ -35,7 +35,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(BlockFlags::USED) {
                 let id = self.k.lru.id_of(page);
                 let zone = self.listed(id, LruKind::Unevictable, pfn)?;
-                sizes[id.idx()][zone][LruKind::Unevictable as usize] += 1;
+                let pages = page.order().pages();
+                sizes[id.idx()][zone][LruKind::Unevictable as usize] += pages;
             }
         }
         self.sizes(&sizes)?;
@@ -66,9 +67,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     /// The page is on a list; the type of its zone.
     fn listed(&mut self, id: LruVecId, kind: LruKind, pfn: Pfn) -> Result<usize, AuditError> {
-        let page = self.in_use(pfn, "an LRU list")?;
+        let (folio, page) = self.in_folio(pfn, "an LRU list")?;
         let flags = page.flags();
-        let is_right = flags.contains(PageFlags::LRU)
+        let is_right = folio.pfn() == pfn
+            && flags.contains(PageFlags::LRU)
             && LruKind::of(flags) == kind
             && self.k.lru.id_of(page) == id;
         let entry = &mut self.uses[pfn.idx()];
@@ -77,9 +79,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(pfn, Rule::LruList, found);
         }
         entry.is |= Found::LISTED;
-        self.report.on_lists += 1;
-        self.count(page, node_item(kind), 1);
-        self.count_zone(page, zone_item(kind));
+        let pages = folio.nr_pages();
+        self.report.on_lists += pages;
+        self.count(page, node_item(kind), pages);
+        self.count_zone(page, zone_item(kind), pages);
         Ok(page.zone_id().zone_type().idx())
     }
 
@@ -88,7 +91,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.k.lru.batches[cpu.idx()].each(self.cx.cpu(), |kind, pfn| waiting.push((kind, pfn)));
         for (kind, folio) in waiting {
             let pfn = folio.pfn();
-            self.in_use(pfn, "a batch")?;
+            self.in_folio(pfn, "a batch")?;
             let to_list = matches!(kind, BatchKind::Add | BatchKind::Mlock);
             self.refer(pfn, if to_list { Found::TO_LIST } else { Found::empty() });
             self.report.in_batches += 1;

@@ -104,6 +104,8 @@ pub enum Rule {
     EntryPlace,
     /// The page of an entry knows by owner and index that it is mapped there.
     EntryPage,
+    /// A leaf maps a folio of its own size, or the huge page of zeros, which counts its leaves.
+    Leaf,
     /// A table counts the entries that no access changes.
     HotEntries,
     /// A space counts its pages, swap entries and tables.

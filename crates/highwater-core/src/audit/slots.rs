@@ -57,13 +57,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(state.cached, Rule::SlotCount, found);
         }
         if let Some(pfn) = state.cached {
-            let page = self.in_use(pfn, "the swap cache")?;
+            let (folio, page) = self.in_folio(pfn, "the swap cache")?;
             let names = self.k.slot_of(Folio::page(pfn));
             if !page.is(PageFlags::SWAPCACHE | PageFlags::SWAPBACKED) || names != Some(slot) {
                 let found = format!("is cached in {slot:?}, names {names:?}: {:?}", page.flags());
                 return self.broken(pfn, Rule::SwapCached, found);
             }
-            self.refer(pfn, Found::SWAP);
+            // A folio has a slot for each of its pages, and a reference for each slot.
+            self.refer(folio.pfn(), Found::SWAP);
             self.report.swap_cached += 1;
             self.count(page, NodeStat::FilePages, 1);
             self.count(page, NodeStat::Swapcached, 1);
@@ -86,10 +87,12 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn swap_cached(&self, pfn: Pfn) -> Result<(), AuditError> {
         let says = self.page(pfn).is(PageFlags::SWAPCACHE);
         let is = self.uses[pfn.idx()].is.contains(Found::SWAP);
-        let names = self.k.slot_of(Folio::page(pfn));
-        if says != is || names.is_some() != is {
-            let found = format!("in the swap cache: {is}, says {says}, names {names:?}");
-            return self.broken(pfn, Rule::SwapCached, found);
+        for frame in self.k.mem.map.folio(pfn).frames() {
+            let names = self.k.slot_of(Folio::page(frame));
+            if says != is || names.is_some() != is {
+                let found = format!("in the swap cache: {is}, says {says}, names {names:?}");
+                return self.broken(frame, Rule::SwapCached, found);
+            }
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::host::{Devices, Lock};
 use crate::page::{FileId, PageFlags, PageOwner, Pfn};
 use crate::page_cache::MapRange;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
+use crate::vm::{Area, AreaFlags, Backing, PageTable, Pte, Space};
 use crate::vmstat::NodeStat;
 
 /// Resident pages of a space, as walked.
@@ -31,6 +31,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for space in &spaces {
             self.space(space, &mut mapped)?;
         }
+        self.zero_leaves()?;
         self.mappings(&mapped)
     }
 
@@ -75,6 +76,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 }
                 self.entry(space, area, vpn, pte, &mut resident)?;
             }
+            self.leaf(space, first, table)?;
             let (counted, hot) = table.nr_hot();
             if counted != hot {
                 let found = format!(
@@ -96,6 +98,47 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         if counted != resident {
             let found = format!("{:?} counts {counted:?}, it has {resident:?}", space.id);
             return self.broken(None, Rule::Rss, found);
+        }
+        Ok(())
+    }
+
+    /// A leaf maps a folio of its own size, from the first page on; a table kept for one is empty.
+    fn leaf(
+        &mut self,
+        space: &Space<H>,
+        first: u32,
+        table: &PageTable<H>,
+    ) -> Result<(), AuditError> {
+        let leaf = table.peek_leaf();
+        if table.is_bare() && (0..crate::vm::PTES as u32).any(|at| !table.peek(at).is_none()) {
+            let found = format!("{:?}'s table at {first:#x} is bare and maps something", space.id);
+            return self.broken(table.pfn, Rule::Leaf, found);
+        }
+        let Some(pfn) = leaf.and_then(Pte::pfn) else { return Ok(()) };
+        let (folio, page) = self.k.mem.map.lookup(pfn);
+        if folio.pfn() != pfn || folio.nr_pages() != crate::vm::PTES as u64 {
+            let found = format!("{:?} has a leaf of {folio:?} at {first:#x}", space.id);
+            return self.broken(pfn, Rule::Leaf, found);
+        }
+        match self.k.is_huge_zero(pfn) {
+            true => self.zero_leaves += 1,
+            false => self.count(page, NodeStat::AnonTransparentHugepages, folio.nr_pages()),
+        }
+        Ok(())
+    }
+
+    /// The huge page of zeros knows how many leaves map it, and is pinned by no one else.
+    fn zero_leaves(&self) -> Result<(), AuditError> {
+        let zero = self.k.huge.zero.lock(self.cx.cpu());
+        let counted = (zero.nr_leaves, zero.folio);
+        drop(zero);
+        let is_right = match counted.1 {
+            None => counted.0 == 0,
+            Some(folio) => self.page(folio.pfn()).is(PageFlags::PINNED),
+        };
+        if counted.0 != self.zero_leaves || !is_right {
+            let found = format!("{counted:?} leaves of zeros, {} were found", self.zero_leaves);
+            return self.broken(None, Rule::Leaf, found);
         }
         Ok(())
     }
@@ -129,18 +172,18 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return Ok(());
         };
         self.report.entries += 1;
-        if pfn == self.k.zero_page {
+        if self.k.is_zero(pfn) {
             if pte.is_writable() {
                 let found = format!("{id:?} may write the zero page at {vpn:#x}");
                 return self.broken(pfn, Rule::EntryPlace, found);
             }
             return Ok(());
         }
-        self.in_use(pfn, "a page table")?;
+        let (folio, page) = self.in_folio(pfn, "a page table")?;
         self.belongs(space, area, vpn, pfn)?;
-        let is_anon = self.page(pfn).is_anon();
+        let is_anon = page.is_anon();
         let found = if is_anon { Found::ANON } else { Found::empty() };
-        self.refer(pfn, found).mapped += 1;
+        self.refer(folio.pfn(), found).mapped += 1;
         *(if is_anon { &mut resident.anon } else { &mut resident.file }) += 1;
         Ok(())
     }
@@ -153,8 +196,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         vpn: u32,
         pfn: Pfn,
     ) -> Result<(), AuditError> {
-        let page = self.page(pfn);
-        let owner = (page.owner(), page.index());
+        let (folio, page) = self.k.mem.map.lookup(pfn);
+        let owner = (page.owner(), page.index().wrapping_add(pfn.0 - folio.pfn().0));
         let of_file = match &area.backing {
             Backing::Anon => None,
             Backing::File { open, page } => {

@@ -125,10 +125,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         if entry.mapped > 0 {
             let is_anon = entry.is.contains(Found::ANON);
-            self.count(page, if is_anon { NodeStat::AnonPages } else { NodeStat::Mapped }, 1);
+            let item = if is_anon { NodeStat::AnonPages } else { NodeStat::Mapped };
+            self.count(page, item, page.order().pages());
         }
         if page.is(PageFlags::MLOCKED) {
-            self.count_zone(page, ZoneStat::Mlock);
+            self.count_zone(page, ZoneStat::Mlock, page.order().pages());
         }
         Ok(())
     }
@@ -142,8 +143,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(pfn, Rule::Idle, found);
         }
         if page.is(PageFlags::WRITEBACK) {
-            self.count(page, NodeStat::Writeback, 1);
-            self.count_zone(page, ZoneStat::ZoneWritePending);
+            let pages = page.order().pages();
+            self.count(page, NodeStat::Writeback, pages);
+            self.count_zone(page, ZoneStat::ZoneWritePending, pages);
         }
         Ok(())
     }

@@ -11,4 +11,4 @@ pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
 pub(crate) use policy::schemes;
 pub use policy::*;
 pub use preset::{PRESETS, preset, preset_base};
-pub use tunables::{Thp, TunableField, TunableForm, Tunables};
+pub use tunables::{Thp, ThpDefrag, TunableField, TunableForm, Tunables};

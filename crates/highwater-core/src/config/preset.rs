@@ -60,6 +60,7 @@ presets! {
         highatomic = HighatomicKind::HighAtomic,
         compaction.suitable_mark = SuitableMark::ByCost,
         compaction.index_orders = IndexOrders::Costly,
+        thp.defrag = DefragDefault::Madvise,
     }
     /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
     "5.4" = "4.6" with {
@@ -83,6 +84,8 @@ presets! {
         reclaim.lru_batch = 15,
         reclaim.write_marks_accessed = false,
         reclaim.zap_exclusive = false,
+        thp.effort = ThpEffort::ByAdvice,
+        thp.swap = ThpSwap::Whole,
     }
     /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
     "5.16" = "series-8" with {}

@@ -36,13 +36,31 @@ macro_rules! words {
 
 words! {
     /// Transparent huge page setting; it raises min_free_kbytes at boot
-    /// (rules/watermarks#thp-min-free).
+    /// (rules/watermarks#thp-min-free), and with `thp_faults` programs get huge pages.
     Thp {
         /// Enabled for all mappings.
         Always = "always",
         /// Enabled where a program asks for it.
         Madvise = "madvise",
         /// Off.
+        Never = "never",
+    }
+}
+
+words! {
+    /// How hard a fault tries to get a huge page (rules/huge-pages#defrag).
+    ThpDefrag {
+        /// As the policy's kernel has it.
+        Kernel = "kernel",
+        /// Reclaims and compacts.
+        Always = "always",
+        /// Wakes kswapd and takes what there is.
+        Defer = "defer",
+        /// As `always` where a program asks for huge pages, elsewhere as `defer`.
+        DeferMadvise = "defer+madvise",
+        /// As `always` where a program asks for huge pages, elsewhere as `never`.
+        Madvise = "madvise",
+        /// Takes what there is.
         Never = "never",
     }
 }
@@ -187,6 +205,26 @@ tunables! {
     Tunables {
         /// `transparent_hugepage/enabled`.
         thp: Thp = Thp::Always,
+        /// Programs get huge pages where `thp` says so; false: `thp` only raises the watermarks.
+        thp_faults: bool = false,
+        /// `transparent_hugepage/defrag`.
+        thp_defrag: ThpDefrag = ThpDefrag::Kernel,
+        /// `transparent_hugepage/use_zero_page`.
+        thp_zero_page: bool = true,
+        /// `khugepaged/defrag`: it reclaims and compacts for its huge pages.
+        khugepaged_defrag: bool = true,
+        /// `khugepaged/pages_to_scan` of a round.
+        khugepaged_pages_to_scan: u64 = 4096 => [1..=INT_MAX],
+        /// `khugepaged/scan_sleep_millisecs` between rounds.
+        khugepaged_scan_sleep_millisecs: u64 = 10_000 => [0..=INT_MAX],
+        /// `khugepaged/alloc_sleep_millisecs` after an allocation that failed.
+        khugepaged_alloc_sleep_millisecs: u64 = 60_000 => [0..=INT_MAX],
+        /// `khugepaged/max_ptes_none`: pages of a range that may be missing.
+        khugepaged_max_ptes_none: u64 = 511 => [0..=511],
+        /// `khugepaged/max_ptes_swap`: pages of a range that may be swapped out.
+        khugepaged_max_ptes_swap: u64 = 64 => [0..=511],
+        /// `khugepaged/max_ptes_shared`: pages of a range that others may map too.
+        khugepaged_max_ptes_shared: u64 = 256 => [0..=511],
         /// `vm.min_free_kbytes` as a user would write it; none = computed.
         min_free_kbytes: Option<u64> = None => [0..=INT_MAX],
         /// `vm.watermark_scale_factor`, in 1/10000 of managed pages.

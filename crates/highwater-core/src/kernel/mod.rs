@@ -24,11 +24,11 @@ use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
-use crate::reclaim::{DemandDomain, OomState, ReclaimState, ShadowShrinker, Shrinkers};
+use crate::reclaim::{DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vm::Space;
+use crate::vm::{Huge, Space};
 use crate::writeback::{DirtyDomain, Writeback};
 
 /// What a kernel has besides memory.
@@ -74,6 +74,8 @@ pub struct Kernel<H: Devices> {
     pub(crate) next_space: AtomicU32,
     /// The space each CPU's TLB holds: number + 1, 0 = none.
     pub(crate) cpu_space: Box<[AtomicU32]>,
+    /// Huge pages.
+    pub(crate) huge: Huge<H>,
     pub(crate) page_waits: PageWaits<H>,
     /// The page of zeros that reads of untouched anonymous memory map.
     pub(crate) zero_page: Pfn,
@@ -131,12 +133,14 @@ impl<H: Devices> Kernel<H> {
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
             cpu_space: cpu_space.into(),
+            huge: Huge::new(host, &mem),
             page_waits: PageWaits::new(host),
             zero_page,
             is_stopping: AtomicBool::new(false),
             mem,
         };
         kernel.register_shrinker(Box::new(ShadowShrinker));
+        kernel.register_shrinker(Box::new(HugeZeroShrinker));
         Ok(kernel)
     }
 

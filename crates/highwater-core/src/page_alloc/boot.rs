@@ -229,14 +229,19 @@ impl<H: Host> PageAllocator<H> {
             .sum()
     }
 
+    /// Who gets huge pages: nobody where memory is too small for them.
+    pub(crate) fn thp(&self) -> Thp {
+        let managed: u64 = self.populated_zones().map(|z| z.managed()).sum();
+        if managed < THP_MIN_PAGES { Thp::Never } else { self.tunables.thp }
+    }
+
     /// khugepaged raises min_free_kbytes when it starts (rules/watermarks#thp-min-free).
     ///
     /// A huge page is a pageblock. To find one, movable pageblocks have to stay free of what cannot be
     /// moved, so there should be a free one for each pair of types that could mix. Marks are rebuilt
     /// even if the number stays: that drops what boosts there are.
     fn start_thp(&self) {
-        let managed: u64 = self.populated_zones().map(|z| z.managed()).sum();
-        if self.tunables.thp == Thp::Never || managed < THP_MIN_PAGES {
+        if self.thp() == Thp::Never {
             return;
         }
         let nr_zones = self.populated_zones().filter(|z| z.zone <= ZoneType::Normal).count();

@@ -223,6 +223,11 @@ impl<H: Devices> Kernel<H> {
                 removed.push(area);
             }
         }
+        for area in &removed {
+            for cut in [start, end].into_iter().filter(|&cut| area.start < cut && cut < area.end) {
+                self.split_leaf_across(cx, space, cut);
+            }
+        }
         // An area that lies in the range as a whole has a part with its own bounds: the file knows it.
         for area in &removed {
             if area.start < start || end < area.end {

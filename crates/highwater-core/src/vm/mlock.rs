@@ -139,7 +139,7 @@ impl<H: Devices> Kernel<H> {
                 self.fault_in(cx, space, vpn, access)?;
                 continue;
             };
-            if folio.pfn() != self.zero_page {
+            if !self.is_zero(folio.pfn()) {
                 self.mark_accessed(cx, folio);
             }
             self.put_page(cx, folio);

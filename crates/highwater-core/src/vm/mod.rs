@@ -23,6 +23,7 @@
 mod area;
 mod fault;
 mod gather;
+mod huge;
 mod mapping;
 mod mlock;
 mod moving;
@@ -41,6 +42,7 @@ mod tests;
 pub use area::{Area, AreaFlags, Backing};
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
+pub(crate) use huge::Huge;
 pub use page_table::{PTES, PageTable, Pte, Ptes};
 pub(crate) use rmap::Trail;
 pub use rmap::{Referenced, UnmapBatch};

@@ -21,13 +21,16 @@
 //! | [`Ptes::leaf`], [`Ptes::take_leaf`] | the leaf itself |
 //!
 //! A leaf holds as many references and mappings of its folio as it maps pages, so a split changes no count.
+//!
+//! A table whose leaf went as a whole is *bare*. Linux gives the table that was set aside back then; here it
+//! stays, since a fault may have found it already, and faults take the range for unmapped.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::host::{CpuId, Lock, Tasks};
 use crate::page::{Folio, Pfn};
 use crate::swap::Slot;
-use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::{AtomicBool, AtomicU32};
 use crate::sync::order::LockClass;
 
 /// Entries a table holds.
@@ -184,6 +187,8 @@ pub struct PageTable<H: Tasks> {
     entries: [AtomicU32; PTES],
     /// An entry that maps the whole range instead; then `entries` are all empty. 0 = none.
     leaf: AtomicU32,
+    /// No entry and no leaf: to a fault the range looks as if there were no table.
+    is_bare: AtomicBool,
     /// Entries that no access would change. Counted on hosts whose tasks take turns, where a program
     /// can sweep a table of such entries in one step ([`PageTable::is_hot`]).
     nr_hot: AtomicU32,
@@ -211,14 +216,32 @@ impl<H: Tasks> PageTable<H> {
         let entries = core::array::from_fn(|_| AtomicU32::new(0));
         let lock = host.new_lock(LockClass::PageTable, ());
         let (leaf, nr_hot) = (AtomicU32::new(0), AtomicU32::new(0));
-        PageTable { pfn, entries, leaf, nr_hot, lock }
+        PageTable { pfn, entries, leaf, is_bare: AtomicBool::new(false), nr_hot, lock }
+    }
+
+    /// As [`PageTable::new`], set aside for a leaf.
+    pub(super) fn new_bare(host: &H, pfn: Pfn) -> Self {
+        PageTable { is_bare: AtomicBool::new(true), ..PageTable::new(host, pfn) }
+    }
+
+    /// It is only kept for a leaf, and there is none: a huge page may be mapped here. Certain under the
+    /// lock only.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.is_bare.load(Relaxed)
+    }
+
+    /// The leaf as it is now, if there is one: for audits.
+    pub(crate) fn peek_leaf(&self) -> Option<Pte> {
+        let leaf = Pte(self.leaf.load(Acquire));
+        leaf.is_present().then_some(leaf)
     }
 
     /// True if accesses to all the entries would find them and change nothing. Where accesses are
     /// real this is never known.
     #[inline(always)]
     pub(crate) fn is_hot(&self) -> bool {
-        !H::THREADED && self.nr_hot.load(Relaxed) == PTES as u32
+        !H::THREADED
+            && (self.nr_hot.load(Relaxed) == PTES as u32 || is_hot(self.leaf.load(Relaxed)))
     }
 
     /// Entries counted as hot, and as many as there are: for audits.
@@ -316,14 +339,28 @@ impl<H: Tasks> Ptes<'_, H> {
     /// The leaf, if there is one: an entry whose frame is the first of the range.
     #[inline(always)]
     pub fn leaf(&self) -> Option<Pte> {
-        let leaf = Pte(self.table.leaf.load(Acquire));
-        leaf.is_present().then_some(leaf)
+        self.table.peek_leaf()
     }
 
     /// Maps the whole range by one entry, whose frame is the first of the range. Nothing is mapped there.
     pub fn set_leaf(&mut self, leaf: Pte) {
         debug_assert!(self.table.entries.iter().all(|entry| entry.load(Relaxed) == 0));
+        self.table.is_bare.store(false, Relaxed);
         self.table.leaf.store(leaf.0, Release);
+    }
+
+    /// Nothing is mapped any more, and the table stays for the next leaf; or (false) it is used for
+    /// entries from now on.
+    pub(super) fn set_bare(&mut self, is_bare: bool) {
+        debug_assert!(!is_bare || self.leaf().is_none());
+        if self.table.is_bare() != is_bare {
+            self.table.is_bare.store(is_bare, Relaxed);
+        }
+    }
+
+    /// Is the table only kept for a leaf?
+    pub(super) fn is_bare(&self) -> bool {
+        self.table.is_bare()
     }
 
     /// Clears the leaf and says what it was; none if there is none.

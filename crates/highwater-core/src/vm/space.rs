@@ -191,10 +191,10 @@ impl<H: Devices> Kernel<H> {
 
 /// What entries map.
 impl<H: Devices> Kernel<H> {
-    /// The folio that an entry maps; none if it maps nothing, or the page of zeros, which is nobody's.
+    /// The folio that an entry maps; none if it maps nothing, or a page of zeros, which is nobody's.
     #[inline(always)]
     pub(crate) fn mapped_folio(&self, pte: Pte) -> Option<Folio> {
-        let pfn = pte.pfn().filter(|&pfn| pfn != self.zero_page)?;
+        let pfn = pte.pfn().filter(|&pfn| !self.is_zero(pfn))?;
         Some(self.mem.map.folio(pfn))
     }
 }
@@ -272,6 +272,26 @@ impl<H: Devices> Kernel<H> {
         space: &Space<H>,
         vpn: u32,
     ) -> Option<Arc<PageTable<H>>> {
+        self.make_lowest_table(cx, space, vpn, PageTable::new)
+    }
+
+    /// As [`Self::make_table`], for a leaf: a new table is bare.
+    pub(super) fn make_leaf_table(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+    ) -> Option<Arc<PageTable<H>>> {
+        self.make_lowest_table(cx, space, vpn, PageTable::new_bare)
+    }
+
+    fn make_lowest_table(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        table: fn(&H, Pfn) -> PageTable<H>,
+    ) -> Option<Arc<PageTable<H>>> {
         if let Some(table) = space.table_of(cx.cpu(), vpn) {
             return Some(table);
         }
@@ -280,7 +300,7 @@ impl<H: Devices> Kernel<H> {
         }
         let pfn = self.alloc_table_frame(cx)?;
         self.count_table(cx, space, pfn, TableKind::Lowest, 1);
-        let new = || Arc::new(PageTable::new(cx.host, pfn));
+        let new = || Arc::new(table(cx.host, pfn));
         let there = space.tables.lock(cx.cpu()).insert_table(vpn, new);
         // The upper tables stay while somebody holds the lock of the space.
         let (table, is_new) = there?;

@@ -184,7 +184,8 @@ impl<H: Devices> Kernel<H> {
             && zap.only.is_none()
             && let Some(leaf) = ptes.take_leaf()
         {
-            // All of a huge mapping goes at once; if only part of it did, it would be split.
+            // All of a huge mapping goes at once.
+            self.leaf_taken(cx, &mut ptes, leaf);
             gather.cleared_range(part.start, part.end);
             stop.force = self.zap_mapped(cx, gather, zap, &mut tally, leaf, PTES as u64).force();
             tally.flush(self, cx.cpu(), space);
@@ -192,6 +193,10 @@ impl<H: Devices> Kernel<H> {
                 self.gather_flush_tlb(cx, gather);
             }
             return stop;
+        }
+        if zap.only.is_none() {
+            // Part of it goes.
+            self.split_leaf(cx, space, &mut ptes, part.start);
         }
         for vpn in part {
             let pte = ptes.get(vpn);

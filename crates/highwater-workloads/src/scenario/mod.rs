@@ -71,6 +71,15 @@ pub enum Scenario {
         /// Writes per page of it.
         writes: f64,
     },
+    /// Breaks memory up, fills it with a file, then writes memory for which huge pages are asked.
+    Thp {
+        /// Size of that memory.
+        anon: f64,
+        /// Size of the file; 0 = none.
+        cache: f64,
+        /// Memory that is touched, and then given back but for every eighth page; 0 = none.
+        fragment: f64,
+    },
     /// Maps a file, reads each page of it, unmaps it; streams another; does it again.
     Zap {
         /// Size of the mapped file.
@@ -86,7 +95,7 @@ pub enum Scenario {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     /// No such program.
-    #[error("no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, zap)")]
+    #[error("no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, zap)")]
     Unknown(String),
     /// Parameters that the program does not have.
     #[error("{name} takes {expected} parameters, not {found}")]
@@ -164,6 +173,10 @@ impl Scenario {
                 let p = parse("randwrite", 2)?;
                 Scenario::RandWrite { file: p.size(0)?, writes: p.size(1)? }
             }
+            "thp" => {
+                let p = parse("thp", 3)?;
+                Scenario::Thp { anon: p.size(0)?, cache: p.part(1)?, fragment: p.part(2)? }
+            }
             "zap" => {
                 let p = parse("zap", 3)?;
                 Scenario::Zap { file: p.size(0)?, maps: p.count(1)?, cold: p.size(2)? }
@@ -198,6 +211,11 @@ impl Params<'_> {
         ok.then_some(value).ok_or_else(|| self.range(index, "above 0 and at most 64"))
     }
 
+    /// A size that may be nothing.
+    fn part(&self, index: usize) -> Result<f64, ScenarioError> {
+        if self.values[index] == 0.0 { Ok(0.0) } else { self.size(index) }
+    }
+
     fn count(&self, index: usize) -> Result<u32, ScenarioError> {
         let value = self.values[index];
         let ok = value.fract() == 0.0 && (1.0..=COUNT_MAX).contains(&value);
@@ -230,6 +248,9 @@ mod tests {
             "parameter 0 of anon: 0 is not above 0 and at most 64"
         );
         assert_eq!(error("mixed", &[0.5]), "mixed takes 3 parameters, not 1");
-        assert!(error("thp", &[0.3, 0.0, 0.6]).starts_with("no program \"thp\""));
+        let thp = Scenario::new("thp", &[0.3, 0.0, 0.6]);
+        assert_eq!(thp, Ok(Scenario::Thp { anon: 0.3, cache: 0.0, fragment: 0.6 }));
+        assert!(error("thp", &[0.0, 0.0, 0.6]).contains("is not above 0"));
+        assert!(error("thb", &[0.3, 0.0, 0.6]).starts_with("no program \"thb\""));
     }
 }

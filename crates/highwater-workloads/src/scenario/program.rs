@@ -5,6 +5,7 @@ use std::sync::Arc;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::OpenFile;
+use highwater_core::syscall::MemoryAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::files::called;
@@ -20,6 +21,11 @@ pub enum Moment<'a> {
     /// A step is over.
     Step(&'a str),
 }
+
+/// Pages of a huge page.
+const HUGE_PAGES: u32 = 512;
+/// Of memory that is broken up, one page in so many stays.
+const KEPT_EVERY: u32 = 8;
 
 /// One run of a program.
 struct Run<'a, 'g, 'h, H: Devices> {
@@ -42,6 +48,7 @@ pub(super) fn run<H: Devices>(
         Scenario::AnonRand { size, touches } => run.anonrand(size, touches),
         Scenario::Mixed { anon, file, rounds } => run.mixed(anon, file, rounds),
         Scenario::RandWrite { file, writes } => run.randwrite(file, writes),
+        Scenario::Thp { anon, cache, fragment } => run.thp(anon, cache, fragment),
         Scenario::Zap { file, maps, cold } => run.zap(file, maps, cold),
     }
 }
@@ -139,6 +146,45 @@ impl<H: Devices> Run<'_, '_, '_, H> {
         Ok(())
     }
 
+    fn thp(&mut self, anon: f64, cache: f64, fragment: f64) -> Result<(), ScenarioError> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let file = match cache > 0.0 {
+            true => Some(self.ground.make_file(cx, self.ground.pages(cache))?),
+            false => None,
+        };
+        let holes = if fragment > 0.0 { Some(self.fragment(fragment)?) } else { None };
+        if let Some(file) = &file {
+            self.ground.read_all(cx, file)?;
+        }
+        self.start();
+        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::HUGEPAGE;
+        let memory = self.map(anon, HUGE_PAGES, flags)?;
+        // Stored to, not read before.
+        for page in 0..memory.pages {
+            let vpn = memory.start + page;
+            called("touching memory", kernel.touch(cx, &memory.space, vpn, Access::Write))?;
+        }
+        self.step("after");
+        process::end(kernel, cx, &memory.space);
+        if let Some(holes) = holes {
+            process::end(kernel, cx, &holes.space);
+        }
+        Ok(())
+    }
+
+    /// Touches memory and gives all of it back but for every eighth page, a page a call.
+    fn fragment(&self, size: f64) -> Result<Memory<H>, ScenarioError> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let memory = self.map_anon(size)?;
+        memory.touch_all(self)?;
+        for page in (0..memory.pages).filter(|page| !page.is_multiple_of(KEPT_EVERY)) {
+            let vpn = memory.start + page;
+            let dropped = kernel.madvise(cx, &memory.space, vpn, 1, MemoryAdvice::DontNeed);
+            called("madvise", dropped)?;
+        }
+        Ok(memory)
+    }
+
     fn zap(&mut self, file: f64, maps: u32, cold: f64) -> Result<(), ScenarioError> {
         let file = self.ground.make_file(self.cx, self.ground.pages(file))?;
         let cold = self.ground.make_file(self.cx, self.ground.pages(cold))?;
@@ -175,11 +221,14 @@ impl<H: Devices> Run<'_, '_, '_, H> {
     }
 
     fn map_anon(&self, size: f64) -> Result<Memory<H>, ScenarioError> {
+        self.map(size, 1, AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE)
+    }
+
+    fn map(&self, size: f64, align: u32, flags: AreaFlags) -> Result<Memory<H>, ScenarioError> {
         let (kernel, cx) = (self.ground.kernel, self.cx);
         let space = called("a new process", process::start(kernel, cx))?;
         let pages = u32::try_from(self.ground.pages(size)).unwrap_or(u32::MAX);
-        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
-        let start = called("mmap", kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
+        let start = called("mmap", kernel.mmap(cx, &space, pages, align, flags, Backing::Anon))?;
         Ok(Memory { space, start, pages })
     }
 }

@@ -54,7 +54,11 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
     let costs = MachineFile::load(EMULATOR)?
         .costs()
         .map_err(|reason| InputError::whole(EMULATOR, reason))?;
-    let shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
+    let mut shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
+    // As the captured kernels were set: huge pages for all who do not refuse them, and khugepaged takes
+    // what it finds.
+    shape.tunables.thp_faults = true;
+    shape.tunables.khugepaged_defrag = false;
     shape.validate().map_err(|error| InputError {
         file: system.file.to_owned(),
         line: None,

@@ -13,6 +13,7 @@ mod allocator;
 mod reclaim;
 mod scheme;
 mod table;
+mod thp;
 mod throttle;
 
 use alloc::string::String;
@@ -25,6 +26,7 @@ pub use scheme::Scheme;
 pub(crate) use scheme::schemes;
 pub use table::{Choice, PolicyError, PolicyField, Value, Values};
 use table::{Section, policy};
+pub use thp::*;
 pub use throttle::*;
 
 policy! {
@@ -68,6 +70,8 @@ policy! {
         compaction: CompactionPolicy,
         /// Page reclaim.
         reclaim: ReclaimPolicy,
+        /// Transparent huge pages.
+        thp: ThpPolicy,
     }
 }
 

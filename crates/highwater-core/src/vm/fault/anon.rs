@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
+use crate::vm::huge::Attempt;
 use crate::vm::space::Rss;
 use crate::vm::{AreaFlags, Pte, Ptes};
 use crate::vmstat::NodeStat;
@@ -14,11 +15,17 @@ use crate::vmstat::NodeStat;
 impl<H: Devices> Kernel<H> {
     pub(super) fn anon_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
+        let (area, table) = (&pass.area, pass.table.as_ref());
+        let attempt = self.huge_fault(cx, pass.space, area, table, pass.vpn, pass.is_write);
+        if attempt == Attempt::Mapped {
+            return Ok(Step::Done);
+        }
         let table = self.pass_table(pass)?;
         if !pass.is_write {
             let mut ptes = table.lock(cx.cpu());
             if ptes.get(pass.vpn).is_none() {
                 // No reference, no mapping, not resident: it is nobody's page.
+                ptes.set_bare(false);
                 ptes.set(pass.vpn, Pte::new(self.zero_page));
                 cx.charge(Cost::SetPte, 1);
             }
@@ -64,6 +71,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_writable = area.flags.contains(AreaFlags::WRITE);
         let pte = Pte::new(folio.pfn()).with_writable(is_writable).with_dirty(is_writable);
+        ptes.set_bare(false);
         ptes.set(pass.vpn, pte);
         cx.charge(Cost::SetPte, 1);
     }

@@ -22,8 +22,10 @@ impl<H: Devices> Kernel<H> {
         old: Pte,
     ) -> Result<Step, Error> {
         let cx = pass.cx;
-        let Some(folio) = self.get_protected(pass, table, old) else { return Ok(Step::Done) };
-        if folio.pfn() == self.zero_page {
+        let Some((folio, old)) = self.get_protected(pass, table, old) else {
+            return Ok(Step::Done);
+        };
+        if self.is_zero(folio.pfn()) {
             return self.copy_fault(pass, table, old, None);
         }
         let is_anon = self.mem.map.page(folio).is_anon();
@@ -42,21 +44,25 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The page of an entry that is still `old` and read-only, with a reference (not for the zero
-    /// page, which needs none).
+    /// page, which needs none); and the entry, which a split of a leaf may have changed: a write is about
+    /// one page (rules/huge-pages#leaf-split).
     fn get_protected(
         &self,
         pass: &Pass<'_, '_, H>,
         table: &PageTable<H>,
         old: Pte,
-    ) -> Option<Folio> {
-        let ptes = table.lock(pass.cx.cpu());
+    ) -> Option<(Folio, Pte)> {
+        let mut ptes = table.lock(pass.cx.cpu());
         let now = ptes.get(pass.vpn);
-        let pfn = now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
+        now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
+        self.split_leaf(pass.cx, pass.space, &mut ptes, pass.vpn);
+        let now = ptes.get(pass.vpn);
+        let pfn = now.pfn()?;
         let folio = self.mem.map.folio(pfn);
-        if pfn != self.zero_page {
+        if !self.is_zero(pfn) {
             self.mem.map.page(folio).get::<H>(1);
         }
-        Some(folio)
+        Some((folio, now))
     }
 
     /// Makes the entry that maps `folio` writable and dirty; false if it is not there any more.

@@ -20,17 +20,10 @@ impl Stage<'_> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::COMP;
         let mem = &self.kernel.mem;
         let folio = mem.alloc_folio(&self.cx, &self.kernel, gfp, HUGE, NodeId(0)).unwrap();
-        let page = self.page(folio);
-        page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_owner(PageOwner::Anon(self.space.id), vpn);
-        page.map_add::<Solo>(NR as u32);
-        page.get::<Solo>(NR as u32 - 1);
-        mem.account(CPU, folio).plus(NodeStat::AnonPages);
-        Rss::add::<Solo>(&self.space.rss.anon, NR as i64);
         let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
-        let leaf = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);
-        table.lock(CPU).set_leaf(leaf);
-        self.kernel.lru_add(&self.cx, folio);
+        let area = self.space.area_of(CPU, vpn).unwrap();
+        let (cx, space) = (&self.cx, &self.space);
+        self.kernel.map_new_huge(cx, space, &area, &mut table.lock(CPU), folio, vpn);
         folio
     }
 

@@ -1,0 +1,33 @@
+//! Switches of transparent huge pages.
+
+use super::table::policy;
+
+policy! {
+    /// Transparent huge pages.
+    ThpPolicy {
+        /// What `transparent_hugepage/defrag` says where a machine does not set it.
+        // rules/huge-pages#defrag
+        defrag: DefragDefault = Always {
+            /// `always` (up to 4.5).
+            Always,
+            /// `madvise`.
+            Madvise,
+        },
+        /// How hard a fault may try that `defrag` lets reclaim.
+        // rules/huge-pages#defrag
+        effort: ThpEffort = Once {
+            /// One round, whether the program asked for huge pages or not (up to 4.6).
+            Once,
+            /// One round, more where the program asked for huge pages.
+            ByAdvice,
+        },
+        /// What becomes of a huge page that goes to swap.
+        // rules/huge-pages#swap
+        swap: ThpSwap = Split {
+            /// It is split; its pages go one by one.
+            Split,
+            /// It goes in one piece if 512 slots in a row are free.
+            Whole,
+        },
+    }
+}

@@ -1,0 +1,30 @@
+//! The shrinkers of huge pages (rules/huge-pages#shrinkers).
+//!
+//! Huge pages hold memory that nobody uses in two places. The huge page of zeros stays when the last leaf
+//! that maps it is gone, as the next program will want it. Nothing is lost with it but the time to make
+//! it again.
+//!
+//! Synchronisation: none here; what is looked at has locks of its own.
+//!
+//! From: [`super::shrinker`] · to: `vm::huge`.
+
+use super::{Shrinker, Shrunk};
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::zone::NodeId;
+
+/// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HugeZeroShrinker;
+
+impl<H: Devices> Shrinker<H> for HugeZeroShrinker {
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: NodeId) -> u64 {
+        kernel.idle_huge_zero(cx)
+    }
+
+    /// All of it or nothing.
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: NodeId, nr: u64) -> Option<Shrunk> {
+        let freed = kernel.free_huge_zero(cx);
+        Some(Shrunk { scanned: nr, freed, pages: freed })
+    }
+}

@@ -1,0 +1,139 @@
+//! Faults that map a huge page (rules/huge-pages#fault).
+
+use alloc::sync::Arc;
+
+use super::{HUGE, NR};
+use crate::config::AnonStart;
+use crate::host::{Cost, Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::page::{Folio, PageFlags, PageOwner};
+use crate::page_alloc::Gfp;
+use crate::vm::space::Rss;
+use crate::vm::{Area, AreaFlags, PageTable, Pte, Ptes, Space};
+use crate::vmstat::{NodeStat, VmEvent};
+use crate::zone::NodeId;
+
+/// How an attempt at a huge page ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::vm) enum Attempt {
+    /// Something is mapped now, by this fault or by somebody else.
+    Mapped,
+    /// A single page has to do.
+    Fallback,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// First use of anonymous memory: a huge page, if the range may have one and there is one. `table`: the
+    /// lowest table of the page, if there is one.
+    pub(in crate::vm) fn huge_fault(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        area: &Area<H>,
+        table: Option<&Arc<PageTable<H>>>,
+        vpn: u32,
+        is_write: bool,
+    ) -> Attempt {
+        // Entries are there, or were: the range has single pages.
+        if table.is_some_and(|table| !table.is_bare()) {
+            return Attempt::Fallback;
+        }
+        let Some(start) = self.huge.range(area, vpn) else { return Attempt::Fallback };
+        let mapped = match is_write || !self.mem.tunables.thp_zero_page {
+            true => self.map_huge_page(cx, space, area, start),
+            false => self.map_huge_zero(cx, space, start),
+        };
+        mapped.unwrap_or_else(|| {
+            self.mem.events.add(cx.cpu(), VmEvent::ThpFaultFallback, 1);
+            Attempt::Fallback
+        })
+    }
+
+    /// None: there is no memory for it.
+    fn map_huge_page(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        area: &Area<H>,
+        start: u32,
+    ) -> Option<Attempt> {
+        let gfp = self.huge.fault_gfp(area) | Gfp::ZERO;
+        let folio = self.alloc_huge(cx, gfp, self.mem.cpu_node(cx.cpu()))?;
+        let Some(table) = self.make_leaf_table(cx, space, start) else {
+            self.put_page(cx, folio);
+            return None;
+        };
+        let mut ptes = table.lock(cx.cpu());
+        if !ptes.is_bare() {
+            drop(ptes);
+            self.put_page(cx, folio);
+            return Some(Attempt::Mapped);
+        }
+        self.map_new_huge(cx, space, area, &mut ptes, folio, start);
+        self.mem.events.add(cx.cpu(), VmEvent::ThpFaultAlloc, 1);
+        cx.charge(Cost::AnonFault, 1);
+        Some(Attempt::Mapped)
+    }
+
+    fn map_huge_zero(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Option<Attempt> {
+        let zero = self.get_huge_zero(cx)?;
+        let Some(table) = self.make_leaf_table(cx, space, start) else {
+            self.put_huge_zero(cx);
+            return None;
+        };
+        let mut ptes = table.lock(cx.cpu());
+        if !ptes.is_bare() {
+            drop(ptes);
+            self.put_huge_zero(cx);
+            return Some(Attempt::Mapped);
+        }
+        ptes.set_leaf(Pte::new(zero.pfn()));
+        cx.charge(Cost::SetPte, 1);
+        Some(Attempt::Mapped)
+    }
+
+    /// A huge page: from `node` if it can be had there without reclaim, else, if the request may reclaim,
+    /// from anywhere (rules/huge-pages#nodes).
+    pub(super) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId) -> Option<Folio> {
+        let here = gfp | Gfp::THISNODE | Gfp::NORETRY;
+        let folio = self.mem.alloc_folio(cx, self, here, HUGE, node);
+        if folio.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return folio;
+        }
+        self.mem.alloc_folio(cx, self, gfp, HUGE, node)
+    }
+
+    /// Makes a fresh huge page anonymous memory of an aligned range: owner, list, counts, and the leaf,
+    /// which takes the caller's reference. Under the table's lock; nothing is mapped there.
+    pub(in crate::vm) fn map_new_huge(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        area: &Area<H>,
+        ptes: &mut Ptes<'_, H>,
+        folio: Folio,
+        start: u32,
+    ) {
+        let page = self.mem.map.page(folio);
+        let mut flags = PageFlags::SWAPBACKED | PageFlags::UPTODATE;
+        if self.mem.policy.reclaim.anon_new == AnonStart::Active {
+            flags |= PageFlags::ACTIVE;
+        }
+        page.init_flags(flags);
+        page.set_owner(PageOwner::Anon(space.id), start);
+        // As many as a split would leave entries.
+        page.map_add::<H>(NR);
+        page.get::<H>(NR - 1);
+        Rss::add::<H>(&space.rss.anon, NR.into());
+        let account = self.mem.account(cx.cpu(), folio);
+        account.plus(NodeStat::AnonPages).plus(NodeStat::AnonTransparentHugepages);
+        if area.flags.contains(AreaFlags::LOCKED) {
+            self.mlock_new_page(cx, folio);
+        } else {
+            self.lru_add(cx, folio);
+        }
+        let is_writable = area.flags.contains(AreaFlags::WRITE);
+        ptes.set_leaf(Pte::new(folio.pfn()).with_writable(is_writable).with_dirty(is_writable));
+        cx.charge(Cost::SetPte, 1);
+    }
+}

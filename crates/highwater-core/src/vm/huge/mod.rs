@@ -1,0 +1,120 @@
+//! Transparent huge pages (rules/huge-pages#what): anonymous memory of 2 MiB at a time.
+//!
+//! A huge page is a folio of order 9. While all of it is mapped at one aligned place it is mapped by a leaf
+//! ([`super::page_table`]), and one fault, one entry and one place on a list stand for 512 pages. Nothing is
+//! decided for good: an operation on a part of it splits the leaf, and the folio itself may be split later.
+//!
+//! ```text
+//!  no table --- fault ---> leaf over a folio of 512 --- whole range unmapped ---> one block of order 9
+//!     ^                    |            |
+//!     |                    |            +--- part unmapped, flags of a part changed, written (zero page)
+//!     |                    v                        |
+//!     +--- fallback: 512 single faults              v
+//!                                          512 entries over the same folio
+//! ```
+//!
+//! | file | does |
+//! |---|---|
+//! | [`mod@fault`] | eligibility, allocation, the leaf of a fault |
+//! | [`zero`] | the huge page of zeros that reads of untouched memory map |
+//! | [`leaf`] | splits leaves, counts those that go |
+//!
+//! Key type: [`Huge`], what the kernel keeps of all this.
+//!
+//! Synchronisation: a leaf changes under its table's lock. The page of zeros is behind a `Table` lock.
+//!
+//! From: `vm::fault`, `vm::zap`, `vm::mapping` · to: `page_alloc`, `lru`.
+
+mod fault;
+mod leaf;
+mod zero;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use fault::Attempt;
+pub(crate) use zero::ZeroPage;
+
+use super::{Area, AreaFlags, Backing, PTES};
+use crate::config::{DefragDefault, Thp, ThpDefrag, ThpEffort};
+use crate::host::{Host, Tasks};
+use crate::page::Order;
+use crate::page_alloc::{Gfp, PageAllocator};
+use crate::sync::atomic::AtomicU32;
+use crate::sync::order::LockClass;
+
+/// Order of a huge page.
+pub(crate) const HUGE: Order = Order(9);
+/// Its pages.
+pub(crate) const NR: u32 = PTES as u32;
+
+/// What the kernel keeps for huge pages.
+pub(crate) struct Huge<H: Tasks> {
+    /// Who gets them; [`Thp::Never`] also where memory is too small for them.
+    enabled: Thp,
+    defrag: ThpDefrag,
+    effort: ThpEffort,
+    /// The huge page of zeros; `Table` class.
+    pub(crate) zero: H::Lock<ZeroPage>,
+    /// Its number as a block of its size: to tell its frames without a lock.
+    zero_block: AtomicU32,
+}
+
+impl<H: Tasks> Huge<H> {
+    pub(crate) fn new(host: &H, mem: &PageAllocator<H>) -> Self
+    where
+        H: Host,
+    {
+        let enabled = if mem.tunables.thp_faults { mem.thp() } else { Thp::Never };
+        let defrag = match (mem.tunables.thp_defrag, mem.policy.thp.defrag) {
+            (ThpDefrag::Kernel, DefragDefault::Always) => ThpDefrag::Always,
+            (ThpDefrag::Kernel, DefragDefault::Madvise) => ThpDefrag::Madvise,
+            (said, _) => said,
+        };
+        Huge {
+            enabled,
+            defrag,
+            effort: mem.policy.thp.effort,
+            zero: host.new_lock(LockClass::Table, ZeroPage::default()),
+            zero_block: AtomicU32::new(zero::NO_BLOCK),
+        }
+    }
+
+    /// The aligned range around a page that a huge page may be mapped to, if the area lets one be
+    /// (rules/huge-pages#eligible): its first page.
+    fn range(&self, area: &Area<H>, vpn: u32) -> Option<u32> {
+        let wanted = match self.enabled {
+            Thp::Never => false,
+            Thp::Madvise => area.flags.contains(AreaFlags::HUGEPAGE),
+            Thp::Always => true,
+        };
+        let suits = wanted
+            && !area.flags.contains(AreaFlags::NOHUGEPAGE)
+            && matches!(area.backing, Backing::Anon);
+        let start = vpn & !(NR - 1);
+        let fits = area.start <= start && area.end - start >= NR;
+        (suits && fits).then_some(start)
+    }
+
+    /// What a fault asks the allocator for.
+    fn fault_gfp(&self, area: &Area<H>) -> Gfp {
+        gfp_of(self.defrag, self.effort, area.flags.contains(AreaFlags::HUGEPAGE))
+    }
+}
+
+/// What a fault may do to get a huge page (rules/huge-pages#defrag). `is_advised`: the program asked for
+/// huge pages.
+fn gfp_of(defrag: ThpDefrag, effort: ThpEffort, is_advised: bool) -> Gfp {
+    let light = Gfp::GFP_TRANSHUGE_LIGHT;
+    let once = match effort {
+        ThpEffort::ByAdvice if is_advised => Gfp::empty(),
+        ThpEffort::ByAdvice | ThpEffort::Once => Gfp::NORETRY,
+    };
+    match defrag {
+        ThpDefrag::Always => Gfp::GFP_TRANSHUGE | once,
+        ThpDefrag::Madvise | ThpDefrag::DeferMadvise if is_advised => Gfp::GFP_TRANSHUGE | once,
+        ThpDefrag::Defer | ThpDefrag::DeferMadvise => light | Gfp::KSWAPD_RECLAIM,
+        // The kernel's own word is resolved when it boots.
+        ThpDefrag::Madvise | ThpDefrag::Never | ThpDefrag::Kernel => light,
+    }
+}
