@@ -80,6 +80,35 @@ pub enum Scenario {
         /// Memory that is touched, and then given back but for every eighth page; 0 = none.
         fragment: f64,
     },
+    /// Breaks memory up, reads a file into the holes, and has everything compacted, twice.
+    CompactManual {
+        /// Memory that is touched, and then given back in part.
+        fragment: f64,
+        /// Of that, one page in so many stays.
+        stride: u32,
+        /// Size of the file; 0 = none.
+        cache: f64,
+    },
+    /// Breaks memory up, sets `vm.compaction_proactiveness` and looks on for 20 seconds.
+    CompactProactive {
+        /// Memory that is touched, and then given back in part.
+        fragment: f64,
+        /// Of that, one page in so many stays.
+        stride: u32,
+        /// What the sysctl is set to, percent.
+        percent: u32,
+    },
+    /// As `Thp`, with or without advice; and what there is three seconds later.
+    CompactThp {
+        /// Size of the memory.
+        anon: f64,
+        /// Memory that is touched, and then given back but for every eighth page; 0 = none.
+        fragment: f64,
+        /// Size of the file; 0 = none.
+        cache: f64,
+        /// Huge pages are asked for.
+        advise: bool,
+    },
     /// Maps a file, reads each page of it, unmaps it; streams another; does it again.
     Zap {
         /// Size of the mapped file.
@@ -95,7 +124,7 @@ pub enum Scenario {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     /// No such program.
-    #[error("no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, zap)")]
+    #[error("no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, compact-manual, compact-proactive, compact-thp, zap)")]
     Unknown(String),
     /// Parameters that the program does not have.
     #[error("{name} takes {expected} parameters, not {found}")]
@@ -177,6 +206,21 @@ impl Scenario {
                 let p = parse("thp", 3)?;
                 Scenario::Thp { anon: p.size(0)?, cache: p.part(1)?, fragment: p.part(2)? }
             }
+            "compact-manual" => {
+                let p = parse("compact-manual", 3)?;
+                let (fragment, stride) = (p.size(0)?, p.count(1)?);
+                Scenario::CompactManual { fragment, stride, cache: p.part(2)? }
+            }
+            "compact-proactive" => {
+                let p = parse("compact-proactive", 3)?;
+                let (fragment, stride) = (p.size(0)?, p.count(1)?);
+                Scenario::CompactProactive { fragment, stride, percent: p.percent(2)? }
+            }
+            "compact-thp" => {
+                let p = parse("compact-thp", 4)?;
+                let (anon, fragment, cache) = (p.size(0)?, p.part(1)?, p.part(2)?);
+                Scenario::CompactThp { anon, fragment, cache, advise: p.percent(3)? != 0 }
+            }
             "zap" => {
                 let p = parse("zap", 3)?;
                 Scenario::Zap { file: p.size(0)?, maps: p.count(1)?, cold: p.size(2)? }
@@ -221,6 +265,13 @@ impl Params<'_> {
         let ok = value.fract() == 0.0 && (1.0..=COUNT_MAX).contains(&value);
         ok.then_some(value as u32)
             .ok_or_else(|| self.range(index, "a whole number between 1 and 10000"))
+    }
+
+    fn percent(&self, index: usize) -> Result<u32, ScenarioError> {
+        let value = self.values[index];
+        let ok = value.fract() == 0.0 && (0.0..=100.0).contains(&value);
+        ok.then_some(value as u32)
+            .ok_or_else(|| self.range(index, "a whole number between 0 and 100"))
     }
 
     fn range(&self, index: usize, wanted: &'static str) -> ScenarioError {

@@ -24,8 +24,14 @@ pub enum Moment<'a> {
 
 /// Pages of a huge page.
 const HUGE_PAGES: u32 = 512;
-/// Of memory that is broken up, one page in so many stays.
+/// Of memory that is broken up, one page in so many stays, unless the program says.
 const KEPT_EVERY: u32 = 8;
+/// Seconds between two looks, and of all of them, where nothing is done but to look on.
+const LOOK_EVERY: u64 = 2;
+const LOOK_UNTIL: u64 = 20;
+/// Seconds after which things are settled.
+const SETTLE: u64 = 3;
+const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// One run of a program.
 struct Run<'a, 'g, 'h, H: Devices> {
@@ -49,6 +55,15 @@ pub(super) fn run<H: Devices>(
         Scenario::Mixed { anon, file, rounds } => run.mixed(anon, file, rounds),
         Scenario::RandWrite { file, writes } => run.randwrite(file, writes),
         Scenario::Thp { anon, cache, fragment } => run.thp(anon, cache, fragment),
+        Scenario::CompactManual { fragment, stride, cache } => {
+            run.compact_manual(fragment, stride, cache)
+        }
+        Scenario::CompactProactive { fragment, stride, percent } => {
+            run.compact_proactive(fragment, stride, percent)
+        }
+        Scenario::CompactThp { anon, fragment, cache, advise } => {
+            run.compact_thp(anon, fragment, cache, advise)
+        }
         Scenario::Zap { file, maps, cold } => run.zap(file, maps, cold),
     }
 }
@@ -147,37 +162,108 @@ impl<H: Devices> Run<'_, '_, '_, H> {
     }
 
     fn thp(&mut self, anon: f64, cache: f64, fragment: f64) -> Result<(), ScenarioError> {
-        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let holes = self.break_up(fragment, KEPT_EVERY, cache)?;
+        self.start();
+        let memory = self.touch_huge(anon, AreaFlags::HUGEPAGE)?;
+        self.step("after");
+        self.end(memory);
+        holes.into_iter().for_each(|holes| self.end(holes));
+        Ok(())
+    }
+
+    fn compact_manual(
+        &mut self,
+        fragment: f64,
+        stride: u32,
+        cache: f64,
+    ) -> Result<(), ScenarioError> {
+        let holes = self.break_up(fragment, stride, cache)?;
+        self.start();
+        for label in ["compact1", "compact2"] {
+            self.ground.kernel.compact_memory(self.cx);
+            self.step(label);
+        }
+        holes.into_iter().for_each(|holes| self.end(holes));
+        Ok(())
+    }
+
+    fn compact_proactive(
+        &mut self,
+        fragment: f64,
+        stride: u32,
+        percent: u32,
+    ) -> Result<(), ScenarioError> {
+        let holes = self.break_up(fragment, stride, 0.0)?;
+        self.start();
+        self.ground.kernel.set_compaction_proactiveness(self.cx, percent.into());
+        for seconds in (LOOK_EVERY..=LOOK_UNTIL).step_by(LOOK_EVERY as usize) {
+            self.cx.host.sleep_ns(LOOK_EVERY * NS_PER_SECOND);
+            self.step(&format!("t{seconds}"));
+        }
+        holes.into_iter().for_each(|holes| self.end(holes));
+        Ok(())
+    }
+
+    fn compact_thp(
+        &mut self,
+        anon: f64,
+        fragment: f64,
+        cache: f64,
+        advise: bool,
+    ) -> Result<(), ScenarioError> {
+        let holes = self.break_up(fragment, KEPT_EVERY, cache)?;
+        self.start();
+        let advice = if advise { AreaFlags::HUGEPAGE } else { AreaFlags::empty() };
+        let memory = self.touch_huge(anon, advice)?;
+        self.step("after");
+        self.cx.host.sleep_ns(SETTLE * NS_PER_SECOND);
+        self.step("settled");
+        self.end(memory);
+        holes.into_iter().for_each(|holes| self.end(holes));
+        Ok(())
+    }
+
+    /// Breaks memory up, if any is given, and reads a file, if one is.
+    fn break_up(
+        &self,
+        fragment: f64,
+        stride: u32,
+        cache: f64,
+    ) -> Result<Option<Memory<H>>, ScenarioError> {
         let file = match cache > 0.0 {
-            true => Some(self.ground.make_file(cx, self.ground.pages(cache))?),
+            true => Some(self.ground.make_file(self.cx, self.ground.pages(cache))?),
             false => None,
         };
-        let holes = if fragment > 0.0 { Some(self.fragment(fragment)?) } else { None };
+        let holes = if fragment > 0.0 { Some(self.fragment(fragment, stride)?) } else { None };
         if let Some(file) = &file {
-            self.ground.read_all(cx, file)?;
+            self.ground.read_all(self.cx, file)?;
         }
-        self.start();
-        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::HUGEPAGE;
-        let memory = self.map(anon, HUGE_PAGES, flags)?;
-        // Stored to, not read before.
+        Ok(holes)
+    }
+
+    /// Memory aligned to huge pages, each page stored to, not read before.
+    fn touch_huge(&self, size: f64, advice: AreaFlags) -> Result<Memory<H>, ScenarioError> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let flags = AreaFlags::READ | AreaFlags::WRITE | advice;
+        let memory = self.map(size, HUGE_PAGES, flags)?;
         for page in 0..memory.pages {
             let vpn = memory.start + page;
             called("touching memory", kernel.touch(cx, &memory.space, vpn, Access::Write))?;
         }
-        self.step("after");
-        process::end(kernel, cx, &memory.space);
-        if let Some(holes) = holes {
-            process::end(kernel, cx, &holes.space);
-        }
-        Ok(())
+        Ok(memory)
     }
 
-    /// Touches memory and gives all of it back but for every eighth page, a page a call.
-    fn fragment(&self, size: f64) -> Result<Memory<H>, ScenarioError> {
+    /// The process whose memory it is ends.
+    fn end(&self, memory: Memory<H>) {
+        process::end(self.ground.kernel, self.cx, &memory.space);
+    }
+
+    /// Touches memory and gives all of it back but for one page in `stride`, a page a call.
+    fn fragment(&self, size: f64, stride: u32) -> Result<Memory<H>, ScenarioError> {
         let (kernel, cx) = (self.ground.kernel, self.cx);
         let memory = self.map_anon(size)?;
         memory.touch_all(self)?;
-        for page in (0..memory.pages).filter(|page| !page.is_multiple_of(KEPT_EVERY)) {
+        for page in (0..memory.pages).filter(|page| !page.is_multiple_of(stride)) {
             let vpn = memory.start + page;
             let dropped = kernel.madvise(cx, &memory.space, vpn, 1, MemoryAdvice::DontNeed);
             called("madvise", dropped)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_core::block::DeviceId;
-use highwater_core::config::Policy;
+use highwater_core::config::{Policy, Tunables};
 use highwater_core::host::Devices;
 use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
@@ -14,7 +14,7 @@ use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, ZoneFree};
 
 use super::captured::captured_machine;
-use crate::input::InputError;
+use crate::input::{InputError, one_line};
 use crate::machine_file::{MachineFile, check_size};
 
 /// The machine that tells what operations cost in the emulator.
@@ -47,6 +47,41 @@ pub(super) struct System<'a> {
     pub(super) gauges: BTreeMap<String, i64>,
     /// Bytes a second that each disk is limited to.
     pub(super) disk_limit: Option<u64>,
+    /// How its kernel was set, by Linux's names.
+    pub(super) settings: BTreeMap<String, String>,
+}
+
+/// Settings of a captured kernel that the model has: Linux's name, and the machine's key.
+const SETTINGS: [(&str, &str); 7] = [
+    ("transparent_hugepage.enabled", "thp"),
+    ("transparent_hugepage.defrag", "thp_defrag"),
+    ("vm.compaction_proactiveness", "compaction_proactiveness"),
+    ("vm.page-cluster", "page_cluster"),
+    ("vm.swappiness", "swappiness"),
+    ("vm.watermark_boost_factor", "watermark_boost_factor"),
+    ("vm.watermark_scale_factor", "watermark_scale_factor"),
+];
+
+/// Sets a machine as the captured kernel was set. What the model does not have stays out.
+fn adopt_settings(system: &System<'_>, tunables: &mut Tunables) -> Result<(), InputError> {
+    let wrong = |name: &str, reason: String| InputError {
+        file: system.file.to_owned(),
+        line: None,
+        field: Some(format!("settings.{name}")),
+        reason,
+    };
+    for (name, key) in SETTINGS {
+        let Some(value) = system.settings.get(name) else { continue };
+        let mut table =
+            toml::Table::try_from(&*tunables).map_err(|error| wrong(name, error.to_string()))?;
+        let value = match value.parse::<i64>() {
+            Ok(number) => toml::Value::Integer(number),
+            Err(_) => toml::Value::String(value.clone()),
+        };
+        table.insert(key.to_owned(), value);
+        *tunables = table.try_into().map_err(|error| wrong(name, one_line(&error.to_string())))?;
+    }
+    Ok(())
 }
 
 /// What to boot.
@@ -59,6 +94,7 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
     // what it finds.
     shape.tunables.thp_faults = true;
     shape.tunables.khugepaged_defrag = false;
+    adopt_settings(system, &mut shape.tunables)?;
     shape.validate().map_err(|error| InputError {
         file: system.file.to_owned(),
         line: None,

@@ -45,8 +45,11 @@ pub struct Scenario {
     pub phys_pages: u64,
     /// Number of CPUs.
     pub cpus: u32,
-    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `zap`.
+    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `compact-…`, `zap`.
     pub scenario: String,
+    /// How the kernel was set, by the names of `/proc/sys` and `/sys/kernel/mm`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// The scenario's parameters, in its own order.
     pub params: Vec<f64>,
     /// Zones with memory, before the program ran.

@@ -70,6 +70,7 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         zones: &captured.zones,
         gauges: BTreeMap::new(),
         disk_limit: Some(captured.disk_bytes_per_s),
+        settings: std::collections::BTreeMap::new(),
     };
     let runs = simulate::runs(&system, captured, &policy)?;
     let real = observed(captured);
