@@ -24,7 +24,9 @@ use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
-use crate::reclaim::{DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers};
+use crate::reclaim::{
+    DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers,
+};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;

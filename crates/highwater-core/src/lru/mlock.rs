@@ -43,6 +43,16 @@ impl<H: Devices> Kernel<H> {
         self.batch_push(cx, BatchKind::Mlock, folio, MlockOp::Unlock);
     }
 
+    /// As [`Self::mlock_page`] for a page that is isolated: whoever puts it back sees that it is locked.
+    pub(crate) fn mlock_isolated(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
+        if !page.flag_test_set::<H>(PageFlags::MLOCKED) {
+            self.mem.account(cx.cpu(), folio).zone_plus(ZoneStat::Mlock);
+            let nr = folio.nr_pages();
+            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsMlocked, nr);
+        }
+    }
+
     /// As [`Self::munlock_page`], at once, for a page that is isolated: it is on no list from which it would have
     /// to be taken.
     pub(crate) fn munlock_isolated(&self, cx: &Cx<'_, H>, folio: Folio) {
@@ -50,13 +60,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn mlock_with(&self, cx: &Cx<'_, H>, folio: Folio, op: MlockOp) {
-        let page = self.mem.map.page(folio);
-        if !page.flag_test_set::<H>(PageFlags::MLOCKED) {
-            self.mem.account(cx.cpu(), folio).zone_plus(ZoneStat::Mlock);
-            let nr = folio.nr_pages();
-            self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsMlocked, nr);
-        }
-        page.get::<H>(1);
+        self.mlock_isolated(cx, folio);
+        self.mem.map.page(folio).get::<H>(1);
         self.batch_push(cx, BatchKind::Mlock, folio, op);
     }
 

@@ -76,7 +76,7 @@ impl<H: Devices> Kernel<H> {
             ptes.set(place.vpn, entry.moved_to(folio.pfn()));
             cx.charge(Cost::SetPte, 1);
             if place.flags.contains(AreaFlags::LOCKED) {
-                self.mlock_page(cx, folio);
+                self.mlock_isolated(cx, folio);
             }
             Flow::Continue(())
         });
