@@ -54,10 +54,10 @@ pub struct KernelTask<'k> {
 }
 
 impl NativeKernel {
-    /// CPUs that the daemons of a kernel with one node take: kswapd, the OOM reaper, and one flusher
-    /// a device.
+    /// CPUs that the daemons of a kernel with one node take at most: kswapd, kcompactd, the OOM reaper, and one
+    /// flusher a device.
     pub const fn daemon_cpus(nr_devices: usize) -> usize {
-        2 + nr_devices
+        3 + nr_devices
     }
 
     /// Maps the memory of `machine` and boots a kernel on it. Nothing runs yet.

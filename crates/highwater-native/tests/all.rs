@@ -11,6 +11,7 @@
 
 mod conformance;
 mod lru;
+mod moving;
 mod page_cache;
 mod stress;
 mod unmap;

@@ -24,8 +24,8 @@ use highwater_native::{NativeHost, NativeOptions};
 use crate::case_time;
 
 const NR_WORKERS: u16 = 4;
-/// kswapd, the flusher and the reaper have CPUs of their own.
-const NR_CPUS: u16 = NR_WORKERS + 3;
+/// kswapd, kcompactd, the flusher and the reaper have CPUs of their own.
+const NR_CPUS: u16 = NR_WORKERS + 4;
 const PAGE: u64 = 4096;
 
 /// Small files: threads meet on the same pages. Large ones: memory is short.

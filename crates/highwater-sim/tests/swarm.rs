@@ -102,6 +102,8 @@ impl Total {
             ("scanned directly", summary.scanned_direct),
             ("swapped out", summary.swapped_out),
             ("swapped in", summary.swapped_in),
+            ("moved", summary.migrated),
+            ("not moved", summary.migrate_failed),
             ("I/O errors", summary.nr_io_errors),
             ("calls without memory", summary.nr_no_memory),
             ("killed in a call", summary.nr_killed),

@@ -64,6 +64,8 @@ operations! {
     Delete: 1,
     /// `drop_caches`.
     DropCaches: 1,
+    /// `compact_memory`, or another `compaction_proactiveness`.
+    Compact: 1,
     /// sync.
     Sync: 1,
     /// Sleeps.

@@ -69,6 +69,10 @@ pub struct Summary {
     pub swapped_out: u64,
     /// Pages read from swap.
     pub swapped_in: u64,
+    /// Pages moved to other frames.
+    pub migrated: u64,
+    /// Pages that could not be.
+    pub migrate_failed: u64,
 }
 
 impl fmt::Display for Summary {
@@ -76,7 +80,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{:.3} s, {} events, {} operations of {} tasks, {} audits; scanned {} + {}; \
-             swapped {} out, {} in; {} OOM kills, {} I/O errors, {} without memory, {} killed",
+             swapped {} out, {} in; moved {}, {} not; {} OOM kills, {} I/O errors, {} without memory, {} killed",
             self.virtual_ns as f64 / 1e9,
             self.nr_events,
             self.nr_ops,
@@ -86,6 +90,8 @@ impl fmt::Display for Summary {
             self.scanned_direct,
             self.swapped_out,
             self.swapped_in,
+            self.migrated,
+            self.migrate_failed,
             self.nr_oom_kills,
             self.nr_io_errors,
             self.nr_no_memory,
@@ -341,6 +347,8 @@ impl Director {
             scanned_direct: self.event(VmEvent::PgscanDirect),
             swapped_out: self.event(VmEvent::Pswpout),
             swapped_in: self.event(VmEvent::Pswpin),
+            migrated: self.event(VmEvent::PgmigrateSuccess),
+            migrate_failed: self.event(VmEvent::PgmigrateFail),
         }
     }
 }

@@ -164,6 +164,17 @@ impl Worker<'_, '_> {
                 self.kernel.drop_caches(self.cx, what);
                 Ok(())
             }
+            Op::Compact => {
+                self.shared.spend(100);
+                match self.stream.one_in(3) {
+                    true => {
+                        let percent = self.stream.below(101);
+                        self.kernel.set_compaction_proactiveness(self.cx, percent);
+                    }
+                    false => self.kernel.compact_memory(self.cx),
+                }
+                Ok(())
+            }
             Op::Sync => {
                 self.shared.spend(50);
                 self.kernel.sync_all(self.cx);
