@@ -5,11 +5,12 @@
 
 use super::Suitability;
 use super::run::Goal;
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
 use crate::page::Order;
 use crate::sync::atomic::Ordering::SeqCst;
+use crate::trace::Event;
 use crate::units::CompactResult;
 use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
@@ -35,6 +36,7 @@ impl<H: Devices> Kernel<H> {
         let state = self.compaction.node(node);
         state.ask(order, highest);
         if state.wait.has_waiters() && self.kcompactd_has_work(node) {
+            cx.event(Event::CompactionWakeupKcompactd { nid: node, order, highest });
             state.wait.wake_all(cx.host, cx.cpu());
         }
     }
@@ -58,6 +60,7 @@ impl<H: Devices> Kernel<H> {
             let is_asked = || state.asked().0 > Order::ZERO;
             let is_prompted = || state.is_prompted.load(SeqCst);
             if !self.is_stopping() && !is_asked() && !is_prompted() {
+                cx.event(Event::CompactionKcompactdSleep { nid: node });
                 let why = "kcompactd has nothing to do";
                 match self.is_proactive() {
                     true => drop(state.wait.park_jiffies(cx, ticket, why, timeout)),
@@ -82,11 +85,11 @@ impl<H: Devices> Kernel<H> {
     fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
         let state = self.compaction.node(node);
         let (order, highest) = state.asked();
+        cx.event(Event::CompactionKcompactdWake { nid: node, order, highest });
         self.mem.events.add(cx.cpu(), VmEvent::CompactDaemonWake, 1);
         let mut goal = Goal::new(Some(order), Mode::SyncLight, highest);
         for zone in self.mem.zones_of(node).filter(|zone| zone.zone <= highest) {
-            let deferral = &self.compaction.zone(zone.id()).deferral;
-            if deferral.refuses(order)
+            if self.refuses(cx, zone, order)
                 || self.mem.compaction_suitable(zone, order, zone.zone) != Suitability::Continue
             {
                 continue;
@@ -96,11 +99,11 @@ impl<H: Devices> Kernel<H> {
             }
             let (status, [migrate, free]) = self.compact_zone(cx, zone, &mut goal);
             match status {
-                CompactResult::Success => deferral.succeeded(order, false),
+                CompactResult::Success => self.note_success(cx, zone, order, false),
                 CompactResult::Complete | CompactResult::Partial => {
                     // Nothing more can be had here but what lies on CPUs' lists.
                     self.mem.drain_all(cx, Some(zone));
-                    deferral.failed(order);
+                    self.note_failure(cx, zone, order);
                 }
                 _ => {}
             }

@@ -4,8 +4,12 @@
 //! So after a failure some requests are refused without a look, twice as many after each further one, up to 63.
 //! What failed for one order fails for larger ones too, but may work for smaller.
 
+use crate::host::{Cx, Devices, Probe};
+use crate::kernel::Kernel;
 use crate::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use crate::trace::Event;
 use crate::units::Order;
+use crate::zone::Zone;
 
 /// Refusals double up to this power of two.
 const SHIFT_MAX: u32 = 6;
@@ -54,11 +58,63 @@ impl Deferral {
         }
     }
 
+    /// The smallest order that failed, requests since, and how many are refused.
+    fn state(&self) -> (Order, u32, u32) {
+        let order_failed = Order(self.order_failed.load(Relaxed));
+        (order_failed, self.considered.load(Relaxed), 1 << self.shift.load(Relaxed))
+    }
+
     /// Has it been put off for as long as it ever is? Then what was remembered of the zone may be wrong by now.
     pub(crate) fn is_over(&self, order: Order) -> bool {
         order.0 >= self.order_failed.load(Relaxed)
             && self.shift.load(Relaxed) == SHIFT_MAX
             && self.considered.load(Relaxed) >= 1 << SHIFT_MAX
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// [`Deferral::refuses`], told to those who trace.
+    pub(super) fn refuses(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order) -> bool {
+        let deferral = &self.compaction.zone(zone.id()).deferral;
+        let refuses = deferral.refuses(order);
+        if refuses {
+            let (nid, zone) = (zone.node, zone.zone);
+            let (order_failed, considered, limit) = deferral.state();
+            cx.event(Event::CompactionDeferred {
+                nid,
+                zone,
+                order,
+                order_failed,
+                considered,
+                limit,
+            });
+        }
+        refuses
+    }
+
+    /// [`Deferral::failed`], told to those who trace.
+    pub(super) fn note_failure(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order) {
+        let deferral = &self.compaction.zone(zone.id()).deferral;
+        deferral.failed(order);
+        let (nid, zone) = (zone.node, zone.zone);
+        let (order_failed, considered, limit) = deferral.state();
+        cx.event(Event::CompactionDeferCompaction {
+            nid,
+            zone,
+            order,
+            order_failed,
+            considered,
+            limit,
+        });
+    }
+
+    /// [`Deferral::succeeded`], told to those who trace.
+    pub(super) fn note_success(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order, got_it: bool) {
+        let deferral = &self.compaction.zone(zone.id()).deferral;
+        deferral.succeeded(order, got_it);
+        let (nid, zone) = (zone.node, zone.zone);
+        let (order_failed, considered, limit) = deferral.state();
+        cx.event(Event::CompactionDeferReset { nid, zone, order, order_failed, considered, limit });
     }
 }
 

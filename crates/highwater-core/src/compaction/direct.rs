@@ -1,12 +1,13 @@
 //! Compaction by a request, over its zonelist (rules/compaction#direct).
 
 use super::run::Goal;
-use crate::host::{Cx, Devices, TaskFlags};
+use crate::host::{Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
 use crate::page::{Order, Pfn};
 use crate::page_alloc::{AllocFlags, Capture, Request, Wanted};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::trace::Event;
 use crate::units::{CompactPriority, CompactResult, ZoneId};
 
 impl<H: Devices> Kernel<H> {
@@ -21,6 +22,7 @@ impl<H: Devices> Kernel<H> {
         if !self.compacts() {
             return (CompactResult::Absent, None);
         }
+        cx.event(Event::CompactionTryToCompactPages { order: req.order, gfp: req.gfp, priority });
         let is_full = priority == CompactPriority::SyncFull;
         let mode = match priority {
             CompactPriority::Async => Mode::Async,
@@ -29,8 +31,7 @@ impl<H: Devices> Kernel<H> {
         let mut result = CompactResult::Skipped;
         for (_, entry) in req.candidates() {
             let zone = self.mem.zone_at(entry);
-            let deferral = &self.compaction.zone(zone.id()).deferral;
-            if !is_full && deferral.refuses(req.order) {
+            if !is_full && self.refuses(cx, zone, req.order) {
                 result = result.max(CompactResult::Deferred);
                 continue;
             }
@@ -48,11 +49,11 @@ impl<H: Devices> Kernel<H> {
             result = result.max(status);
             match status {
                 CompactResult::Success => {
-                    deferral.succeeded(req.order, false);
+                    self.note_success(cx, zone, req.order, false);
                     return (result, page);
                 }
                 CompactResult::Complete | CompactResult::Partial if mode != Mode::Async => {
-                    deferral.failed(req.order);
+                    self.note_failure(cx, zone, req.order);
                 }
                 _ => {}
             }
@@ -99,11 +100,12 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The request that compaction was run for has its block.
-    pub(crate) fn compaction_brought(&self, zone: ZoneId, order: Order) {
-        if self.compacts() {
-            let state = self.compaction.zone(zone);
-            state.flush_pending.store(false, Relaxed);
-            state.deferral.succeeded(order, true);
+    pub(crate) fn compaction_brought(&self, cx: &Cx<'_, H>, zone: ZoneId, order: Order) {
+        if self.compacts()
+            && let Some(zone) = self.mem.zone_by_id(zone)
+        {
+            self.compaction.zone(zone.id()).flush_pending.store(false, Relaxed);
+            self.note_success(cx, zone, order, true);
         }
     }
 }

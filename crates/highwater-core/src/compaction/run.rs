@@ -4,12 +4,13 @@ use super::Suitability;
 use super::finish::Finish;
 use super::state::ZoneState;
 use crate::config::Scanners;
-use crate::host::{Cx, Devices, Phase};
+use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageList, Pfn};
 use crate::page_alloc::{AllocFlags, Capture, Gfp};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::trace::Event;
 use crate::units::CompactResult;
 use crate::vmstat::VmEvent;
 use crate::zone::{Zone, ZoneType};
@@ -196,9 +197,22 @@ impl<H: Devices> Kernel<H> {
         let mut run = Run::new(zone, state, *goal);
         run.begin();
         goal.whole_zone = run.goal.whole_zone;
-        let result = self.scan_and_move(cx, &mut run);
+        let [zone_start, zone_end] = [zone.start, zone.end];
+        let sync = goal.mode != Mode::Async;
+        let (migrate_pfn, free_pfn) = (Pfn(run.migrate_pfn), Pfn(run.free_pfn));
+        cx.event(Event::CompactionBegin { zone_start, migrate_pfn, free_pfn, zone_end, sync });
+        let status = self.scan_and_move(cx, &mut run);
         self.end_run(cx, &mut run);
-        (result, [run.migrate_scanned, run.free_scanned])
+        let (migrate_pfn, free_pfn) = (Pfn(run.migrate_pfn), Pfn(run.free_pfn));
+        cx.event(Event::CompactionEnd {
+            zone_start,
+            migrate_pfn,
+            free_pfn,
+            zone_end,
+            sync,
+            status,
+        });
+        (status, [run.migrate_scanned, run.free_scanned])
     }
 
     fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
@@ -263,6 +277,10 @@ impl<H: Devices> Kernel<H> {
             self.isolate_targets(cx, run, wanted, more);
         });
         run.targets = targets;
+        cx.event(Event::CompactionMigratepages {
+            nr_migrated: outcome.moved as u32,
+            nr_failed: outcome.failed as u32,
+        });
         if outcome.is_complete() {
             return None;
         }

@@ -12,6 +12,7 @@ use crate::lru::LockedLru;
 use crate::migrate::Mode;
 use crate::page::{BlockFlags, Folio, Order, PAGEBLOCK_PAGES, Page, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
+use crate::trace::Event;
 use crate::vmstat::VmEvent;
 
 const PB: u32 = PAGEBLOCK_PAGES as u32;
@@ -163,6 +164,12 @@ impl<H: Devices> Kernel<H> {
             run.update_cached_migrate(end);
         }
         run.migrate_pfn = pfn;
+        cx.event(Event::CompactionIsolateMigratepages {
+            start_pfn: Pfn(start),
+            end_pfn: Pfn(pfn),
+            nr_scanned: scanned as u32,
+            nr_taken: visit.taken as u32,
+        });
         self.mem.events.add(cx.cpu(), VmEvent::CompactIsolated, visit.taken);
         !is_aborted
     }

@@ -8,6 +8,7 @@ use crate::migrate::Mode;
 use crate::page::{
     BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageList, Pfn,
 };
+use crate::trace::Event;
 use crate::vmstat::VmEvent;
 
 const PB: u32 = PAGEBLOCK_PAGES as u32;
@@ -139,6 +140,12 @@ impl<H: Devices> Kernel<H> {
         }
         drop(area);
         result.at = result.at.min(end);
+        cx.event(Event::CompactionIsolateFreepages {
+            start_pfn: Pfn(start),
+            end_pfn: Pfn(result.at),
+            nr_scanned: scanned,
+            nr_taken: result.nr,
+        });
         run.free_scanned += u64::from(scanned);
         cx.charge(Cost::CompactScan, scanned);
         result

@@ -37,8 +37,14 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         self.compact_for(cx, req, flags, priority)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<H>, zone: ZoneId, order: Order) {
-        self.compaction_brought(zone, order);
+    fn compaction_succeeded(
+        &self,
+        _: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        zone: ZoneId,
+        order: Order,
+    ) {
+        self.compaction_brought(cx, zone, order);
     }
 
     fn node_reclaim(

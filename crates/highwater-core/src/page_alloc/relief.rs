@@ -74,7 +74,13 @@ pub trait Relief<H: Host> {
     ) -> (CompactResult, Option<Pfn>);
 
     /// The allocation that compaction was run for succeeded in this zone: forget its deferral.
-    fn compaction_succeeded(&self, alloc: &PageAllocator<H>, zone: ZoneId, order: Order);
+    fn compaction_succeeded(
+        &self,
+        alloc: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        zone: ZoneId,
+        order: Order,
+    );
 
     /// Reclaims from one node before leaving it (zone_reclaim_mode).
     fn node_reclaim(
@@ -140,7 +146,7 @@ impl<H: Host> Relief<H> for NoRelief {
         (CompactResult::Skipped, None)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: ZoneId, _: Order) {}
+    fn compaction_succeeded(&self, _: &PageAllocator<H>, _: &Cx<'_, H>, _: ZoneId, _: Order) {}
 
     fn node_reclaim(
         &self,

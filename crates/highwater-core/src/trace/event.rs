@@ -1,11 +1,13 @@
 //! All tracepoints together: what the groups declare.
 
+use super::compaction::compaction;
 use super::kmem::kmem;
 use super::macros::tracepoints;
 use super::vmscan::vmscan;
 use super::words::tags_differ;
 use super::writeback::writeback;
 // Types and constants that declarations name.
+use crate::units::{CompactPriority, CompactResult};
 use crate::units::{Gfp, LruKind, PageType, ThrottleReason};
 use crate::units::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
 use crate::units::{NodeId, ZoneType};
@@ -53,7 +55,7 @@ pub(super) const fn fields_max(tracepoints: &[Tracepoint]) -> usize {
 }
 
 // Each group passes on to the next.
-kmem! { [vmscan writeback tracepoints] }
+kmem! { [vmscan writeback compaction tracepoints] }
 
 // Events are built wherever something happens, watched or not.
 const _: () = assert!(size_of::<Event>() <= 32);

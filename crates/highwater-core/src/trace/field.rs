@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use crate::units::{CompactPriority, CompactResult};
 use crate::units::{Gfp, LruKind, PageType, ThrottleReason};
 use crate::units::{MigrateType, Order, Pfn};
 use crate::units::{NodeId, ZoneType};
@@ -105,6 +106,8 @@ macro_rules! index {
 index! {
     MigrateType: |migratetype| Value::Number(migratetype as u64);
     ZoneType: |zone| Value::Number(zone as u64);
+    CompactPriority: |priority| Value::Number(priority as u64);
+    CompactResult: |result| Value::Name(result.name());
     ThrottleReason: |reason| Value::Name(reason.name());
     LruKind: |lru| Value::Name(match lru {
         LruKind::InactiveAnon => "inactive_anon",

@@ -1,4 +1,4 @@
-//! Typed tracepoints: one declaration each, by ftrace's systems (`kmem`, `vmscan`, `writeback`).
+//! Typed tracepoints: one declaration each, by ftrace's systems (`kmem`, `vmscan`, `writeback`, `compaction`).
 //!
 //! Key types: [`Event`] (a small value; [`Host::trace`](crate::host::Host::trace) receives it),
 //! [`Kind`] (which tracepoint, as an index), [`Tracepoint`] (what the declaration says, all of them
@@ -9,6 +9,7 @@
 //! kernel's, so that tools that read ftrace output can read ours; the words that digests fold;
 //! names and values of fields. How to add one: `docs/src/how-to/add-a-tracepoint.md`.
 
+mod compaction;
 mod counts;
 mod event;
 mod field;

@@ -30,3 +30,35 @@ pub enum CompactResult {
     /// A block is free.
     Success,
 }
+
+impl CompactPriority {
+    /// All, hardest first.
+    pub const ALL: [CompactPriority; 3] =
+        [CompactPriority::SyncFull, CompactPriority::SyncLight, CompactPriority::Async];
+}
+
+impl CompactResult {
+    /// All, in their order.
+    pub const ALL: [CompactResult; 7] = [
+        CompactResult::Absent,
+        CompactResult::Skipped,
+        CompactResult::Deferred,
+        CompactResult::Complete,
+        CompactResult::Partial,
+        CompactResult::Contended,
+        CompactResult::Success,
+    ];
+
+    /// Its name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CompactResult::Absent => "not_suitable_zone",
+            CompactResult::Skipped => "skipped",
+            CompactResult::Deferred => "deferred",
+            CompactResult::Complete => "complete",
+            CompactResult::Partial => "partial_skipped",
+            CompactResult::Contended => "contended",
+            CompactResult::Success => "success",
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use highwater_core::host::{Cx, TaskFlags};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{
-    CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
+    AllocFlags, CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, Zone, ZoneId, ZoneType};
@@ -130,6 +130,7 @@ impl Relief<Host> for Fake {
         _: &PageAllocator<Host>,
         cx: &Cx<'_, Host>,
         _: &Request<'_>,
+        _: AllocFlags,
         priority: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
         assert!(cx.flags().contains(TaskFlags::MEMALLOC), "compaction must not recurse");
@@ -137,7 +138,13 @@ impl Relief<Host> for Fake {
         (self.compaction.get(), self.captured.take())
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<Host>, zone: ZoneId, _: Order) {
+    fn compaction_succeeded(
+        &self,
+        _: &PageAllocator<Host>,
+        _: &Cx<'_, Host>,
+        zone: ZoneId,
+        _: Order,
+    ) {
         self.note(Call::Succeeded(zone.idx()));
     }
 

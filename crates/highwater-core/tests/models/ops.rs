@@ -8,7 +8,7 @@ use highwater_core::host::{CpuId, Cx, EventSink, NS_PER_JIFFY, Solo, TaskFlags};
 use highwater_core::page::{BlockFlags, Order, PageFlags, Pfn};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{
-    CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
+    AllocFlags, CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use highwater_core::trace::Event;
 use highwater_core::vmstat::{NumaStat, VmEvent};
@@ -476,6 +476,7 @@ impl Relief<Host> for Reliever<'_> {
         _: &PageAllocator<Host>,
         _: &Cx<'_, Host>,
         _: &Request<'_>,
+        _: AllocFlags,
         _: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
         let results = [
@@ -489,7 +490,8 @@ impl Relief<Host> for Reliever<'_> {
         (results[(self.draw() % 6) as usize], None)
     }
 
-    fn compaction_succeeded(&self, _: &PageAllocator<Host>, _: ZoneId, _: Order) {}
+    fn compaction_succeeded(&self, _: &PageAllocator<Host>, _: &Cx<'_, Host>, _: ZoneId, _: Order) {
+    }
 
     fn node_reclaim(
         &self,

@@ -112,7 +112,7 @@ impl<H: Host> PageAllocator<H> {
             // Deferral is about giving compaction up after failures; here it brought what it was run
             // for.
             Some(pfn) => {
-                relief.compaction_succeeded(self, self.map.page(pfn).zone_id(), req.order);
+                relief.compaction_succeeded(self, cx, self.map.page(pfn).zone_id(), req.order);
                 self.events.add(cx.cpu(), VmEvent::CompactSuccess, 1);
             }
             None => self.events.add(cx.cpu(), VmEvent::CompactFail, 1),
