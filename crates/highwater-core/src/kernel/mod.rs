@@ -23,7 +23,7 @@ use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
-use crate::reclaim::{DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers};
+use crate::reclaim::{DeferredSplitShrinker, DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -137,6 +137,7 @@ impl<H: Devices> Kernel<H> {
         };
         kernel.register_shrinker(Box::new(ShadowShrinker));
         kernel.register_shrinker(Box::new(HugeZeroShrinker));
+        kernel.register_shrinker(Box::new(DeferredSplitShrinker));
         Ok(kernel)
     }
 

@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{BlockFlags, MigrateType, Order, Page, PageMap, Pfn};
+use crate::host::Host;
 
 /// One or more frames that are managed as one page.
 ///
@@ -164,6 +165,16 @@ impl PageMap {
         folio
     }
 
+    /// All of a large folio is handed to a device, which may do it in pieces.
+    pub(crate) fn begin_pieces(&self, folio: Folio) {
+        self.page(pieces(folio)).init_mapcount(folio.nr_pages() as u32);
+    }
+
+    /// The device is done with `nr` pages of a large folio; true if those were the last.
+    pub(crate) fn end_piece<H: Host>(&self, folio: Folio, nr: usize) -> bool {
+        self.page(pieces(folio)).map_remove::<H>(nr as u32)
+    }
+
     /// A folio without users becomes a plain block again, to be freed.
     pub fn dissolve_folio(&self, folio: Folio) {
         for tail in folio.frames().skip(1) {
@@ -173,6 +184,11 @@ impl PageMap {
             self.page(folio.pfn()).remove_block_flags(BlockFlags::HEAD);
         }
     }
+}
+
+/// The frame whose count of mappings, which says nothing of a tail, is that of pages a device still has.
+fn pieces(folio: Folio) -> Pfn {
+    folio.pfn().add(2)
 }
 
 #[cfg(test)]

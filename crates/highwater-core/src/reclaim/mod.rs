@@ -66,7 +66,7 @@ mod throttle;
 
 pub use crate::units::ThrottleReason;
 pub use control::{Control, PassSums};
-pub(crate) use huge_shrinker::HugeZeroShrinker;
+pub(crate) use huge_shrinker::{DeferredSplitShrinker, HugeZeroShrinker};
 pub use oom::OomState;
 pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};

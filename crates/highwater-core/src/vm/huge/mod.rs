@@ -18,6 +18,7 @@
 //! | [`mod@fault`] | eligibility, allocation, the leaf of a fault |
 //! | [`zero`] | the huge page of zeros that reads of untouched memory map |
 //! | [`leaf`] | splits leaves, counts those that go |
+//! | [`split`] | splits folios, works off the queue of those that wait for it |
 //!
 //! Key type: [`Huge`], what the kernel keeps of all this.
 //!
@@ -27,8 +28,11 @@
 
 mod fault;
 mod leaf;
+mod split;
 mod zero;
 
+#[cfg(test)]
+mod split_tests;
 #[cfg(test)]
 mod tests;
 
