@@ -22,6 +22,8 @@ pub enum Daemon {
     Flusher(DeviceId),
     /// Takes the memory of tasks that the OOM killer chose and that do not die by themselves.
     OomReaper,
+    /// Makes huge pages of single ones.
+    Khugepaged,
 }
 
 /// CPUs that a daemon runs on.
@@ -40,6 +42,7 @@ impl Daemon {
             Daemon::Kswapd(node) => format!("kswapd{}", node.0),
             Daemon::Flusher(device) => format!("flusher/{}", device.0),
             Daemon::OomReaper => "oom_reaper".into(),
+            Daemon::Khugepaged => "khugepaged".into(),
         }
     }
 
@@ -47,7 +50,7 @@ impl Daemon {
     pub const fn runs_on(self) -> DaemonCpus {
         match self {
             Daemon::Kswapd(node) => DaemonCpus::Node(node),
-            Daemon::Flusher(_) | Daemon::OomReaper => DaemonCpus::Any,
+            Daemon::Flusher(_) | Daemon::OomReaper | Daemon::Khugepaged => DaemonCpus::Any,
         }
     }
 
@@ -58,7 +61,7 @@ impl Daemon {
                 TaskFlags::KTHREAD.union(TaskFlags::MEMALLOC).union(TaskFlags::KSWAPD)
             }
             Daemon::Flusher(_) => TaskFlags::KTHREAD.union(TaskFlags::WORKER),
-            Daemon::OomReaper => TaskFlags::KTHREAD,
+            Daemon::OomReaper | Daemon::Khugepaged => TaskFlags::KTHREAD,
         }
     }
 }
@@ -70,6 +73,9 @@ impl<H: Devices> Kernel<H> {
         let mut all: Vec<_> = nodes.map(|node| Daemon::Kswapd(node.id)).collect();
         all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
         all.push(Daemon::OomReaper);
+        if self.huge.is_on() {
+            all.push(Daemon::Khugepaged);
+        }
         all
     }
 
@@ -80,6 +86,7 @@ impl<H: Devices> Kernel<H> {
             Daemon::Kswapd(node) => self.run_kswapd(cx, node),
             Daemon::Flusher(device) => self.run_flusher(cx, device),
             Daemon::OomReaper => self.run_oom_reaper(cx),
+            Daemon::Khugepaged => self.run_khugepaged(cx),
         }
         cx.set_flags(before);
     }
@@ -95,5 +102,6 @@ impl<H: Devices> Kernel<H> {
             device.wait.wake_all(cx.host, cx.cpu());
         }
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
+        self.huge.khugepaged.wait.wake_all(cx.host, cx.cpu());
     }
 }

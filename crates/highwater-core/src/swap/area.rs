@@ -261,7 +261,7 @@ impl<H: Devices> Kernel<H> {
         let left = self.swap.area(slot).change(cx.cpu(), |slots| {
             let left = slots.remove_entry(slot.offset);
             if let Left::Cache(pfn) = left {
-                self.mem.map.page(pfn).get::<H>(1);
+                self.mem.map.lookup(pfn).1.get::<H>(1);
             }
             left
         });
@@ -330,7 +330,7 @@ impl<H: Devices> Kernel<H> {
                     match slots.take(search) {
                         Found::Slot(offset) => each(Slot { area: number, offset }),
                         Found::CacheOnly(offset, pfn) => {
-                            self.mem.map.page(pfn).get::<H>(1);
+                            self.mem.map.lookup(pfn).1.get::<H>(1);
                             break (offset, pfn);
                         }
                         Found::End => return got,

@@ -89,6 +89,9 @@ impl<H: Devices> Kernel<H> {
         self.enter_space(cx, space);
         if let Some((add, remove)) = flag_change(advice) {
             let _guard = space.mmap_lock.write(cx);
+            if advice == Advice::HugePage {
+                self.khugepaged_enter(cx, space);
+            }
             return self.change_area_flags(cx, space, (start, end), add, remove).1;
         }
         let _guard = space.mmap_lock.read(cx);

@@ -133,7 +133,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Copies what a frame holds to another one.
-    pub(super) fn copy_frame(&self, cx: &Cx<'_, H>, from: Folio, to: Folio) {
+    pub(in crate::vm) fn copy_frame(&self, cx: &Cx<'_, H>, from: Folio, to: Folio) {
         let mut bytes = [0; PAGE_SIZE];
         if H::HAS_DATA {
             cx.host.frame_read(from.pfn(), 0, &mut bytes);
