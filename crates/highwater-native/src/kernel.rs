@@ -55,7 +55,7 @@ pub struct KernelTask<'k> {
 
 impl NativeKernel {
     /// CPUs that the daemons of a kernel with one node take: kswapd, the OOM reaper, and one flusher
-    /// a device.
+    /// a device. One that gives out huge pages has khugepaged besides.
     pub const fn daemon_cpus(nr_devices: usize) -> usize {
         2 + nr_devices
     }

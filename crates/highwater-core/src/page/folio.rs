@@ -13,9 +13,8 @@
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
 //! How far larger folios are carried: lists, isolation, references, accounting, leaves of page tables and
-//! their unmapping take any. The page cache and swap hold single pages
-//! ([`crate::Kernel::add_to_page_cache`] and `add_to_swap` insist on it), and what reclaim would have to
-//! split it leaves alone.
+//! their unmapping take any. Swap takes single pages and those of order 9, which can be split
+//! (`vm::huge`). The page cache holds single pages ([`crate::Kernel::add_to_page_cache`] insists on it).
 //!
 //! Frames of a larger folio that are not its head say so ([`BlockFlags::TAIL`]) and of which order the folio
 //! is, so that the head is found from any of them: blocks are aligned to their size.

@@ -47,7 +47,7 @@ use alloc::vec::Vec;
 
 use super::Control;
 use crate::block::Pool;
-use crate::config::{DirtyAtTail, ThpSwap};
+use crate::config::DirtyAtTail;
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -342,8 +342,10 @@ impl<H: Devices> Kernel<H> {
             // No slot to be had: out of the way of the next batches, which would get none either.
             let has_slot = match folio.is_large() {
                 false => self.add_to_swap(cx, folio),
-                true => self.add_huge_to_swap(cx, batch, whole),
+                true => self.add_huge_to_swap(cx, whole, &mut batch.tails),
             };
+            // Counted as a whole so far: of a split one each of the others counts when it is judged.
+            batch.sc.nr_scanned -= folio.nr_pages() - whole.nr_pages();
             if !has_slot {
                 return Verdict::Activate;
             }
@@ -371,36 +373,6 @@ impl<H: Devices> Kernel<H> {
             return Verdict::Activate;
         }
         self.remove(cx, batch, folio)
-    }
-
-    /// Steps 9 and 10: a huge page goes to swap in one piece if a leaf maps it and there is room for it in
-    /// one piece, else its first page does, and the others are judged later on
-    /// (rules/page-decisions#huge). False if neither can be.
-    #[cold]
-    fn add_huge_to_swap(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &mut Batch<'_, H>,
-        whole: &mut Folio,
-    ) -> bool {
-        let folio = *whole;
-        if !self.may_split(folio) {
-            return false;
-        }
-        let goes_whole = self.mem.policy.thp.swap == ThpSwap::Whole;
-        if goes_whole && self.is_leaf_mapped(cx, folio) {
-            if self.add_to_swap(cx, folio) {
-                return true;
-            }
-            self.mem.events.add(cx.cpu(), VmEvent::ThpSwpoutFallback, 1);
-        }
-        if !self.split_folio(cx, folio, &mut batch.tails) {
-            return false;
-        }
-        // Counted as a whole so far: each of the others counts when it is judged.
-        batch.sc.nr_scanned -= folio.nr_pages() - 1;
-        *whole = Folio::page(folio.pfn());
-        self.add_to_swap(cx, *whole)
     }
 
     /// Step 5. What a lazily freed page holds does not matter. Anonymous pages do not count either: no

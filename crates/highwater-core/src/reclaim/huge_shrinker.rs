@@ -16,7 +16,8 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::zone::NodeId;
 
-/// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages.
+/// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages, and none
+/// of them as reclaimed: no list had them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugeZeroShrinker;
 
@@ -28,7 +29,7 @@ impl<H: Devices> Shrinker<H> for HugeZeroShrinker {
     /// All of it or nothing.
     fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: NodeId, nr: u64) -> Option<Shrunk> {
         let freed = kernel.free_huge_zero(cx);
-        Some(Shrunk { scanned: nr, freed, pages: freed })
+        Some(Shrunk { scanned: nr, freed, pages: 0 })
     }
 }
 

@@ -50,6 +50,7 @@ mod control;
 mod direct;
 mod folios;
 mod huge_shrinker;
+mod huge_swap;
 mod kswapd;
 mod node_pass;
 mod node_reclaim;

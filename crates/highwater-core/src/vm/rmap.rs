@@ -247,7 +247,13 @@ impl<H: Devices> Kernel<H> {
         self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if folio.is_large() {
-                return self.large_referenced(cx, folio, place, &mut ptes, (&mut users, &mut flags));
+                return self.large_referenced(
+                    cx,
+                    folio,
+                    place,
+                    &mut ptes,
+                    (&mut users, &mut flags),
+                );
             }
             if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());

@@ -69,6 +69,14 @@ pub struct Summary {
     pub swapped_out: u64,
     /// Pages read from swap.
     pub swapped_in: u64,
+    /// Huge pages that faults mapped.
+    pub huge_faults: u64,
+    /// Huge pages that were split.
+    pub huge_splits: u64,
+    /// Huge pages that khugepaged got memory for.
+    pub huge_collapses: u64,
+    /// Huge pages swapped out whole.
+    pub huge_swapped: u64,
 }
 
 impl fmt::Display for Summary {
@@ -341,6 +349,10 @@ impl Director {
             scanned_direct: self.event(VmEvent::PgscanDirect),
             swapped_out: self.event(VmEvent::Pswpout),
             swapped_in: self.event(VmEvent::Pswpin),
+            huge_faults: self.event(VmEvent::ThpFaultAlloc),
+            huge_splits: self.event(VmEvent::ThpSplitPage),
+            huge_collapses: self.event(VmEvent::ThpCollapseAlloc),
+            huge_swapped: self.event(VmEvent::ThpSwpout),
         }
     }
 }

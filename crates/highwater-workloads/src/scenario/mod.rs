@@ -95,7 +95,9 @@ pub enum Scenario {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     /// No such program.
-    #[error("no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, zap)")]
+    #[error(
+        "no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, zap)"
+    )]
     Unknown(String),
     /// Parameters that the program does not have.
     #[error("{name} takes {expected} parameters, not {found}")]

@@ -15,8 +15,8 @@
 use alloc::vec::Vec;
 
 use super::{HUGE, NR};
-use crate::host::{Cx, Devices, Probe};
 use crate::host::{Cost, CpuId};
+use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags};
 use crate::page_alloc::Gfp;

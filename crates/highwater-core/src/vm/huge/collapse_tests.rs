@@ -19,7 +19,8 @@ impl Stage<'_> {
     /// A range that may have huge pages from now on, of which the first `nr` pages were written one by one.
     fn single_pages(&self, nr: u32) -> u32 {
         let start = self.map(NR, NR, AreaFlags::NOHUGEPAGE);
-        (start..start + nr).for_each(|vpn| assert_eq!(self.touch(vpn, Access::Write), Fault::Minor));
+        (start..start + nr)
+            .for_each(|vpn| assert_eq!(self.touch(vpn, Access::Write), Fault::Minor));
         self.advise(start, NR, MemoryAdvice::HugePage);
         self.kernel.lru_add_drain(&self.cx);
         start

@@ -47,12 +47,7 @@ impl<H: Devices> Kernel<H> {
     /// the caller's; of the other pages those that somebody uses are added to `tails`, isolated as well
     /// (a reference each), and the others are freed. False, and nothing changed but that the leaf is split,
     /// if it is in use otherwise.
-    pub(crate) fn split_folio(
-        &self,
-        cx: &Cx<'_, H>,
-        folio: Folio,
-        tails: &mut Vec<Folio>,
-    ) -> bool {
+    pub(crate) fn split_folio(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) -> bool {
         debug_assert!(self.mem.map.page(folio).is(PageFlags::LOCKED));
         let is_split = self.try_split(cx, folio, tails);
         let event = match is_split {
