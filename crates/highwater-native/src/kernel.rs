@@ -54,8 +54,8 @@ pub struct KernelTask<'k> {
 }
 
 impl NativeKernel {
-    /// CPUs that the daemons of a kernel with one node take at most: kswapd, kcompactd, the OOM reaper, and one
-    /// flusher a device.
+    /// CPUs that the daemons of a kernel with one node take: kswapd, kcompactd, the OOM reaper, and one flusher
+    /// a device. One that gives out huge pages has khugepaged besides.
     pub const fn daemon_cpus(nr_devices: usize) -> usize {
         3 + nr_devices
     }

@@ -10,6 +10,7 @@
 #![cfg(not(loom))]
 
 mod conformance;
+mod huge;
 mod lru;
 mod moving;
 mod page_cache;

@@ -40,8 +40,40 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             }
         }
         self.sizes(&sizes)?;
+        self.deferred()?;
         for cpu in self.k.mem.cpus() {
             self.batches(cpu)?;
+        }
+        Ok(())
+    }
+
+    /// Folios that say they wait to be split are on the queue of their node, and only those.
+    fn deferred(&self) -> Result<(), AuditError> {
+        let mut nr_queued = 0;
+        for (node, queue) in self.k.lru.deferred.iter().enumerate() {
+            let queue = *queue.lock(self.cx.cpu());
+            let links = walk(&self.k.mem.map, &queue)
+                .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
+            nr_queued += links.len();
+            for second in links {
+                let (folio, page) = self.in_folio(second, "the queue of splits")?;
+                let is_right = folio.pfn().add(1) == second
+                    && page.is(PageFlags::DEFERRED)
+                    && page.node().idx() == node;
+                if !is_right {
+                    let found = format!("waits to be split on node {node}: {:?}", page.flags());
+                    return self.broken(second, Rule::Deferred, found);
+                }
+            }
+        }
+        let says = |pfn: &Pfn| {
+            let page = self.page(*pfn);
+            page.has(BlockFlags::USED) && page.is(PageFlags::DEFERRED)
+        };
+        let nr_say = (0..self.k.mem.map.len() as u32).map(Pfn).filter(says).count();
+        if nr_say != nr_queued {
+            let found = format!("{nr_say} folios wait to be split, {nr_queued} are queued");
+            return self.broken(None, Rule::Deferred, found);
         }
         Ok(())
     }

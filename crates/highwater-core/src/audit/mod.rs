@@ -106,6 +106,8 @@ pub enum Rule {
     EntryPage,
     /// A leaf maps a folio of its own size, or the huge page of zeros, which counts its leaves.
     Leaf,
+    /// Folios that wait to be split are on their node's queue.
+    Deferred,
     /// A table counts the entries that no access changes.
     HotEntries,
     /// A space counts its pages, swap entries and tables.

@@ -24,6 +24,8 @@ pub enum Daemon {
     Flusher(DeviceId),
     /// Takes the memory of tasks that the OOM killer chose and that do not die by themselves.
     OomReaper,
+    /// Makes huge pages of single ones.
+    Khugepaged,
 }
 
 /// CPUs that a daemon runs on.
@@ -43,6 +45,7 @@ impl Daemon {
             Daemon::Kcompactd(node) => format!("kcompactd{}", node.0),
             Daemon::Flusher(device) => format!("flusher/{}", device.0),
             Daemon::OomReaper => "oom_reaper".into(),
+            Daemon::Khugepaged => "khugepaged".into(),
         }
     }
 
@@ -50,7 +53,7 @@ impl Daemon {
     pub const fn runs_on(self) -> DaemonCpus {
         match self {
             Daemon::Kswapd(node) | Daemon::Kcompactd(node) => DaemonCpus::Node(node),
-            Daemon::Flusher(_) | Daemon::OomReaper => DaemonCpus::Any,
+            Daemon::Flusher(_) | Daemon::OomReaper | Daemon::Khugepaged => DaemonCpus::Any,
         }
     }
 
@@ -61,7 +64,7 @@ impl Daemon {
                 TaskFlags::KTHREAD.union(TaskFlags::MEMALLOC).union(TaskFlags::KSWAPD)
             }
             Daemon::Flusher(_) => TaskFlags::KTHREAD.union(TaskFlags::WORKER),
-            Daemon::Kcompactd(_) | Daemon::OomReaper => TaskFlags::KTHREAD,
+            Daemon::Kcompactd(_) | Daemon::OomReaper | Daemon::Khugepaged => TaskFlags::KTHREAD,
         }
     }
 }
@@ -77,6 +80,9 @@ impl<H: Devices> Kernel<H> {
         }
         all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
         all.push(Daemon::OomReaper);
+        if self.huge.is_on() {
+            all.push(Daemon::Khugepaged);
+        }
         all
     }
 
@@ -88,6 +94,7 @@ impl<H: Devices> Kernel<H> {
             Daemon::Kcompactd(node) => self.run_kcompactd(cx, node),
             Daemon::Flusher(device) => self.run_flusher(cx, device),
             Daemon::OomReaper => self.run_oom_reaper(cx),
+            Daemon::Khugepaged => self.run_khugepaged(cx),
         }
         cx.set_flags(before);
     }
@@ -104,5 +111,6 @@ impl<H: Devices> Kernel<H> {
             device.wait.wake_all(cx.host, cx.cpu());
         }
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
+        self.huge.khugepaged.wait.wake_all(cx.host, cx.cpu());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It owns the state of every subsystem and implements [`crate::page_alloc::Relief`] for the page allocator. The
 //! subsystems add their operations as `impl Kernel`, each in its own module; nothing reaches into
-//! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper) are
+//! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper, khugepaged) are
 //! functions here that a host runs in tasks of its own: [`Kernel::daemons`].
 
 mod daemon;
@@ -25,7 +25,8 @@ use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, NodeMemory, PageWaits};
 use crate::reclaim::{
-    DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers,
+    DeferredSplitShrinker, DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker,
+    Shrinkers,
 };
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -143,6 +144,7 @@ impl<H: Devices> Kernel<H> {
         };
         kernel.register_shrinker(Box::new(ShadowShrinker));
         kernel.register_shrinker(Box::new(HugeZeroShrinker));
+        kernel.register_shrinker(Box::new(DeferredSplitShrinker));
         Ok(kernel)
     }
 

@@ -99,6 +99,8 @@ pub struct Lru<H: Tasks> {
     /// By CPU.
     pub batches: Box<[CachePadded<CpuBatches<H>>]>,
     topology: LruTopology,
+    /// By node: large folios that wait to be split; `Table` class.
+    pub(crate) deferred: Box<[H::Lock<PageList>]>,
 }
 
 impl<H: Tasks> Lru<H> {
@@ -116,6 +118,9 @@ impl<H: Tasks> Lru<H> {
             vecs: (0..nr_vecs).map(|_| LruVec::new(host, balance)).collect::<Vec<_>>().into(),
             batches: batches.collect::<Vec<_>>().into(),
             topology,
+            deferred: (0..mem.nr_nodes())
+                .map(|_| host.new_lock(LockClass::Table, PageList::default()))
+                .collect(),
         }
     }
 

@@ -14,6 +14,7 @@
 mod access;
 pub mod balance;
 mod batch;
+mod deferred;
 mod isolate;
 mod list;
 mod locked;

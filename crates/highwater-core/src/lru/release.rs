@@ -136,6 +136,9 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.owner());
         debug_assert_eq!(page.refcount(), 0);
+        if flags.contains(PageFlags::DEFERRED) {
+            self.unqueue_split(cx, folio);
+        }
         if flags.contains(PageFlags::MLOCKED) {
             self.mem.account(cx.cpu(), folio).zone_minus(ZoneStat::Mlock);
             self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCleared, folio.nr_pages());

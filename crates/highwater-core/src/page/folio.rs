@@ -13,9 +13,8 @@
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
 //! How far larger folios are carried: lists, isolation, references, accounting, leaves of page tables and
-//! their unmapping take any. The page cache and swap hold single pages
-//! ([`crate::Kernel::add_to_page_cache`] and `add_to_swap` insist on it), and what reclaim would have to
-//! split it leaves alone.
+//! their unmapping take any. Swap takes single pages and those of order 9, which can be split
+//! (`vm::huge`). The page cache holds single pages ([`crate::Kernel::add_to_page_cache`] insists on it).
 //!
 //! Frames of a larger folio that are not its head say so ([`BlockFlags::TAIL`]) and of which order the folio
 //! is, so that the head is found from any of them: blocks are aligned to their size.
@@ -24,6 +23,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{BlockFlags, MigrateType, Order, Page, PageMap, Pfn};
+use crate::host::Host;
 
 /// One or more frames that are managed as one page.
 ///
@@ -164,6 +164,16 @@ impl PageMap {
         folio
     }
 
+    /// All of a large folio is handed to a device, which may do it in pieces.
+    pub(crate) fn begin_pieces(&self, folio: Folio) {
+        self.page(pieces(folio)).init_mapcount(folio.nr_pages() as u32);
+    }
+
+    /// The device is done with `nr` pages of a large folio; true if those were the last.
+    pub(crate) fn end_piece<H: Host>(&self, folio: Folio, nr: usize) -> bool {
+        self.page(pieces(folio)).map_remove::<H>(nr as u32)
+    }
+
     /// A folio without users becomes a plain block again, to be freed.
     pub fn dissolve_folio(&self, folio: Folio) {
         for tail in folio.frames().skip(1) {
@@ -173,6 +183,11 @@ impl PageMap {
             self.page(folio.pfn()).remove_block_flags(BlockFlags::HEAD);
         }
     }
+}
+
+/// The frame whose count of mappings, which says nothing of a tail, is that of pages a device still has.
+fn pieces(folio: Folio) -> Pfn {
+    folio.pfn().add(2)
 }
 
 #[cfg(test)]

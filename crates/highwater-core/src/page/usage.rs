@@ -62,6 +62,8 @@ bitflags! {
         const SLAB = 1 << 17;
         /// Held by something outside the model.
         const PINNED = 1 << 18;
+        /// A large folio that waits to be split.
+        const DEFERRED = 1 << 19;
     }
 }
 
@@ -194,6 +196,12 @@ impl Page {
     #[inline(always)]
     pub(crate) fn init_flags(&self, flags: PageFlags) {
         self.flags.store(flags.bits(), Relaxed);
+    }
+
+    /// Sets the mappings of a page that nobody else can see.
+    #[inline(always)]
+    pub(crate) fn init_mapcount(&self, n: u32) {
+        self.mapcount.store(n, Relaxed);
     }
 
     /// On the file lists: page cache, or anonymous memory freed lazily.

@@ -148,6 +148,9 @@ impl<H: Devices> Kernel<H> {
         } else {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
+        if folio.is_large() {
+            self.mem.map.begin_pieces(folio);
+        }
         let account = self.mem.account(cx.cpu(), folio);
         account.plus(NodeStat::Writeback).zone_plus(ZoneStat::ZoneWritePending);
     }
@@ -162,6 +165,20 @@ impl<H: Devices> Kernel<H> {
 
     /// [`Kernel::end_page_writeback`] for frames of one file; none = of the swap cache.
     pub(crate) fn end_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {
+        // A huge page that the device took in pieces is under writeback until the last of them is done.
+        if let Some((folio, _)) = frames.first().map(|&pfn| self.mem.map.lookup(pfn))
+            && folio.is_large()
+            && frames.len() as u64 <= folio.nr_pages()
+        {
+            if self.mem.map.end_piece::<H>(folio, frames.len()) {
+                self.end_writeback_runs(cx, file, &folio.frames().collect::<Vec<_>>());
+            }
+            return;
+        }
+        self.end_writeback_runs(cx, file, frames);
+    }
+
+    fn end_writeback_runs(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {
         // Frames of one zone are counted together; the zone of a frame never changes, so it may be
         // asked for after the page is gone.
         let zone_of = |pfn: Pfn| self.mem.map.page(pfn).zone_id();

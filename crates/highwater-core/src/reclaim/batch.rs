@@ -127,7 +127,7 @@ impl<H: Devices> Kernel<H> {
         if keeps_busy {
             rotated[page_type as usize] += stats.ref_keep;
         }
-        self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &[]], rotated);
+        self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &shrunk.tails], rotated);
         self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
         let (steal, steal_type) = match (sc.is_kswapd, page_type) {
             (true, PageType::Anon) => (VmEvent::PgstealKswapd, VmEvent::PgstealAnon),

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What is not freed stays in the batch, in its order; freed pages go back to the allocator in one
-//! call at the end. Pages are single (huge ones are not modelled here: the rows of the table that
-//! split them do not apply).
+//! call at the end. A huge page is judged as one, unless it has to be split on the way; then its first page
+//! takes its place in the batch, and the others are judged after it.
 //!
 //! What the uses of a page mean is the scheme's to say ([`Rules`]); everything else about a page is the
 //! same for all of them. The order is by price: what a look at the flags settles comes first, the walk of
@@ -42,6 +42,8 @@
 //!
 //! From: [`super::batch`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
+
+use alloc::vec::Vec;
 
 use super::Control;
 use crate::block::Pool;
@@ -92,6 +94,8 @@ pub(super) struct ShrunkBatch {
     pub reclaimed: u64,
     /// Pages left: the first so many of the batch.
     pub kept: usize,
+    /// Further pages left, of huge pages that were split.
+    pub tails: Vec<Folio>,
     /// Sums.
     pub stats: BatchStats,
 }
@@ -168,6 +172,17 @@ struct Batch<'a, H: Devices> {
     busy: Busy,
     stats: BatchStats,
     trail: Trail<H>,
+    /// Pages that came of a split, not judged yet.
+    tails: Vec<Folio>,
+}
+
+/// Pages that are to be freed, in one call for a batch.
+#[derive(Default)]
+struct Freed {
+    folios: [Folio; BATCH],
+    nr: usize,
+    /// Their pages, and those of earlier calls.
+    pages: u64,
 }
 
 impl<H: Devices> Kernel<H> {
@@ -184,36 +199,62 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(pages.len() <= BATCH);
         let stats = BatchStats::default();
         let busy = rules.busy;
-        let mut batch = Batch { sc, vec, busy, stats, trail: Trail::default() };
-        let mut freed = [Folio::default(); BATCH];
-        let (mut nr_freed, mut kept, mut reclaimed) = (0, 0, 0);
+        let tails = Vec::new();
+        let mut batch = Batch { sc, vec, busy, stats, trail: Trail::default(), tails };
+        let (mut freed, mut kept) = (Freed::default(), 0);
         for at in 0..pages.len() {
-            let folio = pages[at];
-            let verdict = self.judge(cx, &mut batch, folio, rules.uses.as_ref());
-            if verdict == Verdict::Free {
-                freed[nr_freed] = folio;
-                nr_freed += 1;
-                reclaimed += folio.nr_pages();
-                continue;
+            if let Some(folio) = self.shrink_page(cx, &mut batch, &mut freed, pages[at], &rules) {
+                pages[kept] = folio;
+                kept += 1;
             }
-            if verdict == Verdict::Activate {
-                self.activate(cx, &mut batch, folio);
-            }
-            if verdict != Verdict::KeepUnlocked {
-                self.unlock_page(cx, folio);
-            }
-            pages[kept] = folio;
-            kept += 1;
         }
-        // In this order: until the flush a CPU may still use a translation that is gone from the tables, and
-        // would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
-        self.flush_unmapped(cx, false);
-        self.free_unreferenced(cx, &freed[..nr_freed]);
+        let mut tails = core::mem::take(&mut batch.tails);
+        tails.retain(|&tail| {
+            if freed.nr == BATCH {
+                self.free_batch(cx, &mut freed);
+            }
+            self.shrink_page(cx, &mut batch, &mut freed, tail, &rules).is_some()
+        });
+        self.free_batch(cx, &mut freed);
         let activated: u64 = batch.stats.activate.iter().sum();
         if activated != 0 {
             self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
         }
-        ShrunkBatch { reclaimed, kept, stats: batch.stats }
+        ShrunkBatch { reclaimed: freed.pages, kept, tails, stats: batch.stats }
+    }
+
+    /// Judges a page and does what the verdict says; what is left of it.
+    #[inline(always)]
+    fn shrink_page<F: Fn(&Uses) -> Decision>(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        freed: &mut Freed,
+        mut folio: Folio,
+        rules: &Rules<F>,
+    ) -> Option<Folio> {
+        let verdict = self.judge(cx, batch, &mut folio, rules.uses.as_ref());
+        if verdict == Verdict::Free {
+            freed.folios[freed.nr] = folio;
+            freed.nr += 1;
+            freed.pages += folio.nr_pages();
+            return None;
+        }
+        if verdict == Verdict::Activate {
+            self.activate(cx, batch, folio);
+        }
+        if verdict != Verdict::KeepUnlocked {
+            self.unlock_page(cx, folio);
+        }
+        Some(folio)
+    }
+
+    /// In this order: until the flush a CPU may still use a translation that is gone from the tables, and
+    /// would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
+    fn free_batch(&self, cx: &Cx<'_, H>, freed: &mut Freed) {
+        self.flush_unmapped(cx, false);
+        self.free_unreferenced(cx, &freed.folios[..freed.nr]);
+        freed.nr = 0;
     }
 
     /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, whoever used
@@ -233,7 +274,7 @@ impl<H: Devices> Kernel<H> {
                     let vec = self.lru.id_of(page);
                     let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, PAGEOUT);
                     reclaimed += shrunk.reclaimed;
-                    for &folio in &batch[..shrunk.kept] {
+                    for &folio in batch[..shrunk.kept].iter().chain(&shrunk.tails) {
                         self.putback_page(cx, folio);
                     }
                 }
@@ -243,14 +284,16 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The table of rules/page-decisions#steps, top to bottom. Pages that stay are still locked
-    /// afterwards, unless the verdict says otherwise.
+    /// afterwards, unless the verdict says otherwise. Of a huge page that is split the verdict is about its
+    /// first page, which `whole` is then.
     fn judge<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
-        folio: Folio,
+        whole: &mut Folio,
         rule: Option<&F>,
     ) -> Verdict {
+        let folio = *whole;
         let page = self.mem.map.page(folio);
         // Who holds it may read it in, or be stuck in the allocator himself. Not counted as scanned: what the
         // priorities go by is pages that were judged.
@@ -283,12 +326,12 @@ impl<H: Devices> Kernel<H> {
             }
             References::Reclaim | References::ReclaimClean => {}
         }
-        // It would have to be split first: a slot on swap, a slot of the page cache is for a single page.
-        if folio.is_large() {
-            return Verdict::Keep;
-        }
         let flags = page.flags();
         let is_anon = page.is_anon();
+        if folio.is_large() && !is_anon {
+            // A slot of the page cache is for a single page.
+            return Verdict::Keep;
+        }
         if is_anon && flags.contains(PageFlags::SWAPBACKED) && !flags.contains(PageFlags::SWAPCACHE)
         {
             // What cannot be written need not get a slot. A page that a device may be writing to has no
@@ -297,10 +340,17 @@ impl<H: Devices> Kernel<H> {
                 return Verdict::Keep;
             }
             // No slot to be had: out of the way of the next batches, which would get none either.
-            if !self.add_to_swap(cx, folio) {
+            let has_slot = match folio.is_large() {
+                false => self.add_to_swap(cx, folio),
+                true => self.add_huge_to_swap(cx, whole, &mut batch.tails),
+            };
+            // Counted as a whole so far: of a split one each of the others counts when it is judged.
+            batch.sc.nr_scanned -= folio.nr_pages() - whole.nr_pages();
+            if !has_slot {
                 return Verdict::Activate;
             }
         }
+        let folio = *whole;
         if page.is_mapped() {
             cx.charge(Cost::ReclaimMapped, 1);
             if !self.try_to_unmap(cx, folio, &mut batch.trail) {
@@ -450,7 +500,7 @@ impl<H: Devices> Kernel<H> {
     fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Option<Verdict> {
         let _phase = cx.phase(Phase::Pageout);
         let page = self.mem.map.page(folio);
-        let users = 2 + u32::from(page.is(PageFlags::PRIVATE));
+        let users = 1 + folio.nr_pages() as u32 + u32::from(page.is(PageFlags::PRIVATE));
         // Somebody else has it: removal would fail, so the write would be for nothing.
         if page.refcount() != users {
             return Some(Verdict::Keep);

@@ -4,16 +4,20 @@
 //! that maps it is gone, as the next program will want it. Nothing is lost with it but the time to make
 //! it again.
 //!
+//! And of huge pages that were unmapped in part the rest keeps frames that nobody uses: they wait on their
+//! node's queue until somebody has a reason to split them.
+//!
 //! Synchronisation: none here; what is looked at has locks of its own.
 //!
-//! From: [`super::shrinker`] · to: `vm::huge`.
+//! From: [`super::shrinker`] · to: `vm::huge`, `lru::deferred`.
 
 use super::{Shrinker, Shrunk};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::zone::NodeId;
 
-/// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages.
+/// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages, and none
+/// of them as reclaimed: no list had them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugeZeroShrinker;
 
@@ -25,6 +29,28 @@ impl<H: Devices> Shrinker<H> for HugeZeroShrinker {
     /// All of it or nothing.
     fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: NodeId, nr: u64) -> Option<Shrunk> {
         let freed = kernel.free_huge_zero(cx);
-        Some(Shrunk { scanned: nr, freed, pages: freed })
+        Some(Shrunk { scanned: nr, freed, pages: 0 })
+    }
+}
+
+/// Splits huge pages of which part was unmapped. It counts huge pages, each an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DeferredSplitShrinker;
+
+impl<H: Devices> Shrinker<H> for DeferredSplitShrinker {
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+        kernel.nr_deferred(cx, node)
+    }
+
+    /// The pages that a split frees were on the lists' account: they do not count as reclaimed. Cannot now
+    /// if nothing was split and nothing is left.
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
+        let freed = kernel.split_deferred(cx, node, nr);
+        let is_done = freed == 0 && kernel.nr_deferred(cx, node) == 0;
+        (!is_done).then_some(Shrunk { scanned: nr, freed, pages: 0 })
+    }
+
+    fn is_node_aware(&self) -> bool {
+        true
     }
 }

@@ -50,6 +50,7 @@ mod control;
 mod direct;
 mod folios;
 mod huge_shrinker;
+mod huge_swap;
 mod kswapd;
 mod node_pass;
 mod node_reclaim;
@@ -66,7 +67,7 @@ mod throttle;
 
 pub use crate::units::ThrottleReason;
 pub use control::{Control, PassSums};
-pub(crate) use huge_shrinker::HugeZeroShrinker;
+pub(crate) use huge_shrinker::{DeferredSplitShrinker, HugeZeroShrinker};
 pub use oom::OomState;
 pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
 use super::readahead::ClusterHistory;
-use super::slots::{Found, Left, Search, Slots};
+use super::slots::{CLUSTER, Found, Left, Search, Slots};
 use super::{SlotCache, SlotState};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Tasks};
@@ -87,9 +87,15 @@ impl<H: Tasks> SwapArea<H> {
 
     /// Changes the users of slots. On flash the lock for that is the cluster's, which hardly anybody
     /// else wants; on a disk it is the area's.
-    pub(super) fn change<R>(&self, cpu: CpuId, change: impl FnOnce(&mut Slots) -> R) -> R {
+    pub(crate) fn change<R>(&self, cpu: CpuId, change: impl FnOnce(&mut Slots) -> R) -> R {
         let _area = self.rotational.then(|| self.lock.lock(cpu));
         change(&mut self.slots.lock(cpu))
+    }
+
+    /// As the kernel gives slots back.
+    #[cfg(test)]
+    pub(crate) fn give_back_for_tests(&self, cpu: CpuId, slots: &[Slot]) {
+        self.give_back(cpu, slots);
     }
 
     /// Makes slots free again that nobody uses.
@@ -222,6 +228,26 @@ impl<H: Devices> Kernel<H> {
         slot
     }
 
+    /// Takes the slots of a whole free cluster, for a huge page: the first of them. None if no area has one.
+    pub(crate) fn swap_alloc_cluster(&self, cx: &Cx<'_, H>) -> Option<Slot> {
+        let take = |free: u64| free.checked_sub(CLUSTER.into());
+        if self.swap.free.fetch_update(Relaxed, Relaxed, take).is_err() {
+            return None;
+        }
+        let order = self.swap.order.lock(cx.cpu()).clone();
+        for number in order {
+            let area = &self.swap.areas[usize::from(number)];
+            let _area = area.lock.lock(cx.cpu());
+            let found = area.slots.lock(cx.cpu()).take_cluster();
+            if let Some(offset) = found {
+                cx.host.charge(Cost::SwapSlot, 1);
+                return Some(Slot { area: number, offset });
+            }
+        }
+        self.swap.free.fetch_add(CLUSTER.into(), Relaxed);
+        None
+    }
+
     /// One entry more names a slot (reclaim replaced a mapping by it).
     pub(crate) fn swap_dup(&self, cx: &Cx<'_, H>, slot: Slot) {
         self.swap.area(slot).change(cx.cpu(), |slots| slots.add_entry(slot.offset));
@@ -235,7 +261,7 @@ impl<H: Devices> Kernel<H> {
         let left = self.swap.area(slot).change(cx.cpu(), |slots| {
             let left = slots.remove_entry(slot.offset);
             if let Left::Cache(pfn) = left {
-                self.mem.map.page(pfn).get::<H>(1);
+                self.mem.map.lookup(pfn).1.get::<H>(1);
             }
             left
         });
@@ -304,7 +330,7 @@ impl<H: Devices> Kernel<H> {
                     match slots.take(search) {
                         Found::Slot(offset) => each(Slot { area: number, offset }),
                         Found::CacheOnly(offset, pfn) => {
-                            self.mem.map.page(pfn).get::<H>(1);
+                            self.mem.map.lookup(pfn).1.get::<H>(1);
                             break (offset, pfn);
                         }
                         Found::End => return got,

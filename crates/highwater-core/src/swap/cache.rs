@@ -1,26 +1,38 @@
 //! The swap cache: pages that have a slot (rules/swap#swap-out, rules/swap#swap-in).
 
+use alloc::vec::Vec;
+use core::ops::Range;
+
 use super::Slot;
-use super::slots::Left;
+use super::slots::{CLUSTER, Left, Slots};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::lru::Shadow;
-use crate::page::{Folio, Page, PageFlags};
+use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
     /// Gives a locked anonymous page a slot and puts it in the swap cache, dirty; false if there is
-    /// no slot.
+    /// no slot. A huge page gets a cluster of its own, a slot and a reference for each of its pages.
     pub(crate) fn add_to_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED) && !page.is(PageFlags::SWAPCACHE));
-        debug_assert!(!folio.is_large(), "a slot holds a single page");
-        let Some(slot) = self.swap_alloc(cx) else {
+        debug_assert!(matches!(folio.nr_pages(), 1 | SLOTS_OF_HUGE), "slots for all of it");
+        let found = match folio.is_large() {
+            false => self.swap_alloc(cx),
+            true => self.swap_alloc_cluster(cx),
+        };
+        let Some(slot) = found else {
             return false;
         };
         self.enter_cache(page, folio, slot, PageFlags::DIRTY);
-        self.swap.area(slot).slots.lock(cx.cpu()).cache(slot.offset, folio.pfn());
+        {
+            let mut slots = self.swap.area(slot).slots.lock(cx.cpu());
+            for (offset, frame) in (slot.offset..).zip(folio.frames()) {
+                slots.cache(offset, frame);
+            }
+        }
         self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
         true
     }
@@ -55,20 +67,19 @@ impl<H: Devices> Kernel<H> {
         let Some(slot) = self.slot_of(folio) else {
             return false;
         };
-        let left = self.swap.area(slot).change(cx.cpu(), |slots| {
-            let out = force || slots.count(slot.offset) == 0;
-            out.then(|| slots.uncache(slot.offset, None))
+        let all = slots_of(folio, slot);
+        let unused = self.swap.area(slot).change(cx.cpu(), |slots| {
+            let out = force || all.clone().all(|offset| slots.count(offset) == 0);
+            out.then(|| uncache_all(slots, all.clone(), None))
         });
-        let Some(left) = left else {
+        let Some(unused) = unused else {
             return false;
         };
         self.leave_cache(cx, page, folio);
         page.flag_set::<H>(PageFlags::DIRTY);
-        let last = page.put::<H>(1);
+        let last = page.put::<H>(folio.nr_pages() as u32);
         debug_assert!(!last, "the caller has a reference");
-        if left == Left::Nobody {
-            self.free_slot(cx, slot);
-        }
+        self.free_slots(cx, slot, &unused);
         true
     }
 
@@ -98,8 +109,8 @@ impl<H: Devices> Kernel<H> {
         gone
     }
 
-    /// Reclaim's removal of a locked swap cache page: freezes its references at 2, leaves a shadow
-    /// in the slot. True if the page belongs to the caller now.
+    /// Reclaim's removal of a locked swap cache page: freezes its references (the caller's, one for
+    /// each slot), leaves a shadow in the slots. True if the page belongs to the caller now.
     pub(crate) fn remove_mapping_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED | PageFlags::SWAPCACHE));
@@ -107,24 +118,23 @@ impl<H: Devices> Kernel<H> {
             return false;
         };
         let keeps_shadow = self.mem.policy.reclaim.anon_workingset;
-        let left = self.swap.area(slot).change(cx.cpu(), |slots| {
-            if !page.freeze::<H>(2) {
+        let users = 1 + folio.nr_pages() as u32;
+        let unused = self.swap.area(slot).change(cx.cpu(), |slots| {
+            if !page.freeze::<H>(users) {
                 return None;
             }
             if page.is(PageFlags::DIRTY) {
-                page.unfreeze(2);
+                page.unfreeze(users);
                 return None;
             }
             let shadow = keeps_shadow.then(|| self.workingset_eviction(folio));
-            Some(slots.uncache(slot.offset, shadow))
+            Some(uncache_all(slots, slots_of(folio, slot), shadow))
         });
-        let Some(left) = left else {
+        let Some(unused) = unused else {
             return false;
         };
         self.leave_cache(cx, page, folio);
-        if left == Left::Nobody {
-            self.free_slot(cx, slot);
-        }
+        self.free_slots(cx, slot, &unused);
         true
     }
 
@@ -176,17 +186,67 @@ impl<H: Devices> Kernel<H> {
         ReadPage::Added(shadow)
     }
 
+    /// The frame of a swap cache folio that a slot is for; none if it is for another.
+    pub(crate) fn frame_of_slot(&self, folio: Folio, slot: Slot) -> Option<Pfn> {
+        let first = self.slot_of(folio)?;
+        let at = slot.offset.checked_sub(first.offset)?;
+        let is_one = first.area == slot.area && u64::from(at) < folio.nr_pages();
+        is_one.then(|| folio.pfn().add(at))
+    }
+
+    /// Slots that nobody uses any more, of the area of `slot`.
+    fn free_slots(&self, cx: &Cx<'_, H>, slot: Slot, unused: &Unused) {
+        match unused {
+            Unused::None => {}
+            Unused::One => self.free_slot(cx, slot),
+            Unused::Some(offsets) => {
+                offsets.iter().for_each(|&offset| self.free_slot(cx, Slot { offset, ..slot }));
+            }
+        }
+    }
+
     fn enter_cache(&self, page: &Page, folio: Folio, slot: Slot, also: PageFlags) {
-        page.get::<H>(1);
-        self.swap.slot_of[folio.pfn().idx()].store(slot.pack(), Relaxed);
+        page.get::<H>(folio.nr_pages() as u32);
+        for (offset, frame) in (slot.offset..).zip(folio.frames()) {
+            let slot = Slot { offset, ..slot };
+            self.swap.slot_of[frame.idx()].store(slot.pack(), Relaxed);
+        }
         page.flag_set::<H>(PageFlags::SWAPCACHE | also);
     }
 
     fn leave_cache(&self, cx: &Cx<'_, H>, page: &Page, folio: Folio) {
         page.flag_clear::<H>(PageFlags::SWAPCACHE);
-        self.swap.slot_of[folio.pfn().idx()].store(0, Relaxed);
+        for frame in folio.frames() {
+            self.swap.slot_of[frame.idx()].store(0, Relaxed);
+        }
         self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages).minus(NodeStat::Swapcached);
     }
+}
+
+/// Pages of a huge page, and slots of a cluster.
+const SLOTS_OF_HUGE: u64 = CLUSTER as u64;
+
+/// Slots of pages that left the swap cache which nobody names.
+enum Unused {
+    None,
+    /// The only one there was.
+    One,
+    Some(Vec<u32>),
+}
+
+/// The slots of a folio whose first is `slot`.
+fn slots_of(folio: Folio, slot: Slot) -> Range<u32> {
+    slot.offset..slot.offset + folio.nr_pages() as u32
+}
+
+/// Takes the pages of some slots out of the cache.
+fn uncache_all(slots: &mut Slots, all: Range<u32>, shadow: Option<Shadow>) -> Unused {
+    // Nearly always.
+    if all.len() == 1 {
+        let left = slots.uncache(all.start, shadow);
+        return if left == Left::Nobody { Unused::One } else { Unused::None };
+    }
+    Unused::Some(all.filter(|&at| slots.uncache(at, shadow) == Left::Nobody).collect())
 }
 
 /// What became of a page that was to be read for a slot.

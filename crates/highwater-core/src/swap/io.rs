@@ -5,6 +5,7 @@ use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cx, Devices, Urgency};
 use crate::kernel::Kernel;
 use crate::page::Folio;
+use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {
     /// Writes a locked swap cache page whose DIRTY was cleared for I/O; unlocks it. It is under
@@ -21,6 +22,9 @@ impl<H: Devices> Kernel<H> {
             self.unlock_page(cx, folio);
             return;
         };
+        if folio.is_large() {
+            self.mem.events.add(cx.cpu(), VmEvent::ThpSwpout, 1);
+        }
         self.start_page_writeback(cx, folio);
         self.unlock_page(cx, folio);
         self.submit_swap(cx, BioKind::SwapWrite, folio, slot);

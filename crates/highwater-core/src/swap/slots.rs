@@ -24,7 +24,7 @@ use crate::host::CpuId;
 use crate::lru::Shadow;
 use crate::page::Pfn;
 
-/// Slots of a cluster (512 where whole huge pages may be swapped out).
+/// Slots of a cluster: a whole huge page's (rules/huge-pages#swap).
 pub(crate) const CLUSTER: u32 = 512;
 
 const HAS_CACHE: u8 = 0x40;
@@ -357,6 +357,22 @@ impl Slots {
             self.take_slot(offset);
         }
         found
+    }
+
+    /// Takes all slots of the next free cluster; its first one. None on a disk, which has no clusters to
+    /// itself.
+    pub(crate) fn take_cluster(&mut self) -> Option<u32> {
+        let index = self.pop_free()?;
+        let start = index * CLUSTER;
+        let map = &mut self.map[start as usize..(start + CLUSTER) as usize];
+        debug_assert!(map.iter().all(|&byte| byte == 0), "a free cluster has free slots only");
+        map.fill(HAS_CACHE);
+        self.clusters[index as usize].used = CLUSTER as u16;
+        self.nr_free -= CLUSTER;
+        if self.nr_free == 0 {
+            (self.lowest, self.highest) = (NONE, 0);
+        }
+        Some(start)
     }
 
     fn take_slot(&mut self, offset: u32) {

@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags};
 use crate::units::Error;
-use crate::vm::{Area, AreaFlags, Backing, Gather, PageTable, Pte, Rss, Space, Zap};
+use crate::vm::{Area, AreaFlags, Backing, Gather, PTES, PageTable, Pte, Rss, Space, Zap};
 
 /// Advice on a range of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,9 @@ impl<H: Devices> Kernel<H> {
         self.enter_space(cx, space);
         if let Some((add, remove)) = flag_change(advice) {
             let _guard = space.mmap_lock.write(cx);
+            if advice == Advice::HugePage {
+                self.khugepaged_enter(cx, space);
+            }
             return self.change_area_flags(cx, space, (start, end), add, remove).1;
         }
         let _guard = space.mmap_lock.read(cx);
@@ -221,13 +224,19 @@ impl<H: Devices> Kernel<H> {
     ) {
         let mut ptes = table.lock(cx.cpu());
         self.flush_pending(cx, gather.space());
+        let is_whole = part.len() == PTES;
         for vpn in part {
             let Some(folio) = self.mapped_folio(ptes.get(vpn)) else {
                 continue;
             };
             let page = self.mem.map.page(folio);
             // What others map too is not this program's to judge.
-            if !page.is(PageFlags::LRU) || page.mapcount() != 1 {
+            if !page.is(PageFlags::LRU) || u64::from(page.mapcount()) != folio.nr_pages() {
+                continue;
+            }
+            // A huge page goes as a whole, once, or not at all: of the rest nothing was said.
+            let is_first = vpn.is_multiple_of(PTES as u32);
+            if folio.is_large() && !(is_whole && is_first && ptes.leaf().is_some()) {
                 continue;
             }
             if ptes.clear_young(vpn) {

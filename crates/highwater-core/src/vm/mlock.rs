@@ -77,8 +77,10 @@ impl<H: Devices> Kernel<H> {
                 let ptes = table.lock(cx.cpu());
                 for vpn in part {
                     let Some(folio) = self.mapped_folio(ptes.get(vpn)) else { continue };
-                    // A larger folio is locked as a whole, once.
-                    if folio.is_large() && last.replace(folio) == Some(folio) {
+                    // A larger folio is locked as a whole, once, while a leaf maps it.
+                    if folio.is_large()
+                        && (ptes.leaf().is_none() || last.replace(folio) == Some(folio))
+                    {
                         continue;
                     }
                     match locked {

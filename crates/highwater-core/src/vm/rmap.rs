@@ -23,11 +23,12 @@ use core::cell::Cell;
 use core::ops::{Bound, ControlFlow};
 
 use super::zap::{Tally, Zap};
-use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Rss, Space};
+use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Ptes, Rss, Space};
 use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
 use crate::page::{FileId, Folio, PageFlags, PageOwner, SpaceId};
 use crate::page_cache::{File, MapRange, Mappings};
+use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What a walk of a page's mappings found.
@@ -246,6 +247,15 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
+            if folio.is_large() {
+                return self.large_referenced(
+                    cx,
+                    folio,
+                    place,
+                    &mut ptes,
+                    (&mut users, &mut flags),
+                );
+            }
             if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());
             }
@@ -275,6 +285,9 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
+            if folio.is_large() {
+                return self.unmap_large(cx, folio, place, &mut ptes);
+            }
             if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());
             }
@@ -286,7 +299,8 @@ impl<H: Devices> Kernel<H> {
             let was = ptes.take(place.vpn);
             cx.charge(Cost::ClearPte, 1);
             self.flush_later(cx, place, was.is_dirty());
-            let Some(new) = self.entry_after_unmap(cx, folio, was) else {
+            let slot = || self.slot_of(folio);
+            let Some(new) = self.entry_after_unmap(cx, folio, slot, was) else {
                 ptes.set(place.vpn, was);
                 return Flow::Break(());
             };
@@ -305,9 +319,92 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// What takes the place of an entry that mapped a page; none: the page must stay mapped. A dirty
-    /// entry makes its page dirty in any case.
-    fn entry_after_unmap(&self, cx: &Cx<'_, H>, folio: Folio, was: Pte) -> Option<Pte> {
+    /// The walk of a large folio's only place: an area that used any part of it is one user.
+    fn large_referenced(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        place: &Place<'_, H>,
+        ptes: &mut Ptes<'_, H>,
+        (users, flags): (&mut u32, &mut AreaFlags),
+    ) -> Flow {
+        let is_leaf = ptes.leaf().is_some();
+        if is_leaf && ptes.maps(place.vpn, folio) && place.flags.contains(AreaFlags::LOCKED) {
+            self.mlock_page(cx, folio);
+            *flags |= AreaFlags::LOCKED;
+            return Flow::Break(());
+        }
+        let mut was_used = false;
+        let entries = if is_leaf { 1 } else { folio.nr_pages() as u32 };
+        for (vpn, frame) in (place.vpn..).zip(folio.frames()).take(entries as usize) {
+            if ptes.get(vpn).pfn() == Some(frame) {
+                cx.charge(Cost::RmapMapping, 1);
+                was_used |= ptes.clear_young(vpn);
+            }
+        }
+        if was_used && !place.flags.contains(AreaFlags::SEQ_READ) {
+            *users += 1;
+            *flags |= place.flags;
+        }
+        Flow::Continue(())
+    }
+
+    /// Unmaps what a table maps of a large folio: its leaf is split first, then entry after entry names a
+    /// slot.
+    fn unmap_large(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        place: &Place<'_, H>,
+        ptes: &mut Ptes<'_, H>,
+    ) -> Flow {
+        let page = self.mem.map.page(folio);
+        let is_leaf = ptes.maps(place.vpn, folio) && ptes.leaf().is_some();
+        if is_leaf && place.flags.contains(AreaFlags::LOCKED) {
+            self.mlock_page(cx, folio);
+            return Flow::Break(());
+        }
+        if is_leaf {
+            self.split_leaf(cx, place.space, ptes, place.vpn);
+        }
+        let (mut tally, mut nr_swapped, mut is_stuck) = (Tally::default(), 0, false);
+        for (vpn, frame) in (place.vpn..).zip(folio.frames()) {
+            if ptes.get(vpn).pfn() != Some(frame) {
+                continue;
+            }
+            cx.charge(Cost::RmapMapping, 1);
+            let was = ptes.take(vpn);
+            cx.charge(Cost::ClearPte, 1);
+            self.flush_later(cx, &Place { vpn, ..*place }, was.is_dirty());
+            let slot = || self.slot_of(Folio::page(frame));
+            let Some(new) = self.entry_after_unmap(cx, folio, slot, was) else {
+                ptes.set(vpn, was);
+                is_stuck = true;
+                break;
+            };
+            if !new.is_none() {
+                ptes.set(vpn, new);
+                cx.charge(Cost::SetPte, 1);
+                nr_swapped += 1;
+            }
+            tally.unmapped(self, cx.cpu(), folio, 1, true);
+            let was_last = page.put::<H>(1);
+            debug_assert!(!was_last, "a page without its reclaimer's reference");
+        }
+        Rss::add::<H>(&place.space.rss.swap, nr_swapped);
+        tally.flush(self, cx.cpu(), place.space);
+        if is_stuck { Flow::Break(()) } else { Flow::Continue(()) }
+    }
+
+    /// What takes the place of an entry that mapped a page; none: the page must stay mapped. `slot`: where
+    /// the page is in swap. A dirty entry makes its page dirty in any case.
+    fn entry_after_unmap(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        slot: impl FnOnce() -> Option<Slot>,
+        was: Pte,
+    ) -> Option<Pte> {
         let page = self.mem.map.page(folio);
         if !page.is_anon() {
             if was.is_dirty() {
@@ -319,7 +416,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::DIRTY);
         }
         if page.is(PageFlags::SWAPBACKED) {
-            let slot = self.slot_of(folio)?;
+            let slot = slot()?;
             self.swap_dup(cx, slot);
             return Some(Pte::swap(slot));
         }

@@ -64,6 +64,8 @@ pub struct Space<H: Tasks> {
     pub rss: Rss,
     /// CPUs whose TLBs may hold entries of it.
     pub(crate) cpus: AtomicCpuSet,
+    /// khugepaged looks at it.
+    pub(crate) has_khugepaged: AtomicBool,
     /// Reclaim cleared entries and left their flush for later.
     pub(crate) flush_pending: AtomicBool,
     /// Its tasks, for the OOM killer; `Table` class.
@@ -111,6 +113,7 @@ impl<H: Tasks> Space<H> {
             tables: host.new_lock(LockClass::Table, SpaceTables::new(pgd, Self::BASE)),
             rss: Rss::default(),
             cpus: AtomicCpuSet::default(),
+            has_khugepaged: AtomicBool::new(false),
             flush_pending: AtomicBool::new(false),
             tasks: host.new_lock(LockClass::Table, Vec::new()),
             oom_score_adj: core::sync::atomic::AtomicI32::new(0),
@@ -176,6 +179,7 @@ impl<H: Devices> Kernel<H> {
     /// Nobody else uses it any more.
     pub(crate) fn destroy_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         self.enter_space(cx, space);
+        self.khugepaged_exit(cx, space);
         self.unmap_space(cx, space);
         let cpu = cx.cpu();
         self.spaces.lock(cpu).remove(&space.id.0);

@@ -267,8 +267,12 @@ impl<H: Devices> Kernel<H> {
             }
         }
         tally.unmapped(self, cx.cpu(), folio, nr, is_anon);
-        if zap.flags.contains(AreaFlags::LOCKED) {
+        let is_part = nr != folio.nr_pages();
+        if zap.flags.contains(AreaFlags::LOCKED) && !is_part {
             self.munlock_page(cx, folio);
+        }
+        if is_part && is_anon && page.is_mapped() {
+            self.queue_split(cx, folio);
         }
         if nr > 1 {
             let was_last = page.put::<H>(nr as u32 - 1);

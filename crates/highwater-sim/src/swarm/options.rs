@@ -3,7 +3,7 @@
 use std::fmt;
 
 use highwater_core::block::{DeviceId, Writer};
-use highwater_core::config::{Machine, Policy, Thp, Tunables, ZoneSpec};
+use highwater_core::config::{Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec};
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, NodeMask, ZoneType};
@@ -71,6 +71,7 @@ impl Options {
         let (mut machine, costs) = draw_machine(&mut Stream::new(seed, "swarm/machine"));
         let bytes = memory_of(&machine);
         machine.tunables = draw_tunables(&mut Stream::new(seed, "swarm/tunables"), bytes);
+        draw_huge_pages(&mut Stream::new(seed, "swarm/huge"), &mut machine.tunables);
         let policy = policy::draw(&mut Stream::new(seed, "swarm/policy"));
         let mut s = Stream::new(seed, "swarm/tasks");
         let nr_tasks = s.magnitude(1, NR_TASKS_MAX);
@@ -314,6 +315,28 @@ fn draw_tunables(s: &mut Stream, bytes: u64) -> Tunables {
     }
     t.cpusets = is_set(s);
     t
+}
+
+/// Huge pages, where memory is large enough for them: mostly, and mostly for everybody. khugepaged is in a
+/// hurry.
+fn draw_huge_pages(s: &mut Stream, t: &mut Tunables) {
+    t.thp_faults = s.one_in(4) || s.one_in(2);
+    t.thp_defrag = s.pick(&[
+        ThpDefrag::Kernel,
+        ThpDefrag::Kernel,
+        ThpDefrag::Always,
+        ThpDefrag::Defer,
+        ThpDefrag::DeferMadvise,
+        ThpDefrag::Madvise,
+        ThpDefrag::Never,
+    ]);
+    t.thp_zero_page = !s.one_in(5);
+    t.khugepaged_defrag = s.one_in(2);
+    t.khugepaged_scan_sleep_millisecs = s.pick(&[0, 1, 20, 10_000]);
+    t.khugepaged_alloc_sleep_millisecs = s.pick(&[0, 10, 60_000]);
+    t.khugepaged_pages_to_scan = s.pick(&[1, 513, 4096]);
+    t.khugepaged_max_ptes_none = s.pick(&[0, 64, 511, 511]);
+    t.khugepaged_max_ptes_swap = s.pick(&[0, 64, 511]);
 }
 
 type Storage = (Vec<DiskSpec>, Vec<SwapSpec>, Vec<FileSpec>);

@@ -73,6 +73,14 @@ pub struct Summary {
     pub migrated: u64,
     /// Pages that could not be.
     pub migrate_failed: u64,
+    /// Huge pages that faults mapped.
+    pub huge_faults: u64,
+    /// Huge pages that were split.
+    pub huge_splits: u64,
+    /// Huge pages that khugepaged got memory for.
+    pub huge_collapses: u64,
+    /// Huge pages swapped out whole.
+    pub huge_swapped: u64,
 }
 
 impl fmt::Display for Summary {
@@ -349,6 +357,10 @@ impl Director {
             swapped_in: self.event(VmEvent::Pswpin),
             migrated: self.event(VmEvent::PgmigrateSuccess),
             migrate_failed: self.event(VmEvent::PgmigrateFail),
+            huge_faults: self.event(VmEvent::ThpFaultAlloc),
+            huge_splits: self.event(VmEvent::ThpSplitPage),
+            huge_collapses: self.event(VmEvent::ThpCollapseAlloc),
+            huge_swapped: self.event(VmEvent::ThpSwpout),
         }
     }
 }

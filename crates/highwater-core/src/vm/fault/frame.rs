@@ -143,7 +143,7 @@ impl<H: Devices> Kernel<H> {
         if is_first {
             self.mem.account(pass.cx.cpu(), folio).plus(item);
         }
-        if pass.area.flags.contains(AreaFlags::LOCKED) {
+        if pass.area.flags.contains(AreaFlags::LOCKED) && !folio.is_large() {
             self.mlock_page(pass.cx, folio);
         }
         ptes.set(pass.vpn, pte);

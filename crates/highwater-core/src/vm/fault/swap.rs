@@ -79,9 +79,11 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<bool, Error> {
         let (cx, vpn) = (pass.cx, pass.vpn);
         let page = self.mem.map.page(folio);
-        if is_cached && self.slot_of(folio) != Some(slot) {
-            return Ok(false);
-        }
+        let frame = match is_cached {
+            true => self.frame_of_slot(folio, slot),
+            false => Some(folio.pfn()),
+        };
+        let Some(frame) = frame else { return Ok(false) };
         if pass.is_write && is_cached && !page.is(PageFlags::LRU) {
             // The add batch may have the only other reference: it would look shared.
             self.lru_add_drain(cx);
@@ -101,9 +103,12 @@ impl<H: Devices> Kernel<H> {
             self.free_swap_cache(cx, folio, false);
         }
         Rss::add::<H>(&pass.space.rss.swap, -1);
-        page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+        // A huge page that is still in the cache is not read ahead: it has its owner.
+        if !folio.is_large() {
+            page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+        }
         // Without fork the page is this space's alone: a write needs no other check.
-        let pte = Pte::new(folio.pfn()).with_writable(pass.is_write).with_dirty(pass.is_write);
+        let pte = Pte::new(frame).with_writable(pass.is_write).with_dirty(pass.is_write);
         self.map_page(pass, &mut ptes, folio, pte);
         cx.charge(Cost::SetPte, 1);
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {

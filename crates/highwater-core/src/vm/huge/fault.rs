@@ -39,6 +39,7 @@ impl<H: Devices> Kernel<H> {
             return Attempt::Fallback;
         }
         let Some(start) = self.huge.range(area, vpn) else { return Attempt::Fallback };
+        self.khugepaged_enter(cx, space);
         let mapped = match is_write || !self.mem.tunables.thp_zero_page {
             true => self.map_huge_page(cx, space, area, start),
             false => self.map_huge_zero(cx, space, start),

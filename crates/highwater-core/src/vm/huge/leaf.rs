@@ -6,6 +6,7 @@
 use super::NR;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
+use crate::page::PageFlags;
 use crate::vm::{FlushRange, Pte, Ptes, Space};
 use crate::vmstat::{NodeStat, VmEvent};
 
@@ -32,6 +33,12 @@ impl<H: Devices> Kernel<H> {
         } else {
             ptes.split_leaf();
             self.count_leaf_gone(cx, leaf);
+            // Pages that have entries of their own are not locked into memory together.
+            if let Some(folio) = self.mapped_folio(leaf)
+                && self.mem.map.page(folio).is(PageFlags::MLOCKED)
+            {
+                self.munlock_page(cx, folio);
+            }
         }
         cx.charge(Cost::SetPte, NR);
     }

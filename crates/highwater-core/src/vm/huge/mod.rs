@@ -18,6 +18,8 @@
 //! | [`mod@fault`] | eligibility, allocation, the leaf of a fault |
 //! | [`zero`] | the huge page of zeros that reads of untouched memory map |
 //! | [`leaf`] | splits leaves, counts those that go |
+//! | [`khugepaged`], [`collapse`] | the daemon that makes huge pages of single ones |
+//! | [`split`] | splits folios, works off the queue of those that wait for it |
 //!
 //! Key type: [`Huge`], what the kernel keeps of all this.
 //!
@@ -25,15 +27,25 @@
 //!
 //! From: `vm::fault`, `vm::zap`, `vm::mapping` · to: `page_alloc`, `lru`.
 
+mod collapse;
 mod fault;
+mod khugepaged;
 mod leaf;
+mod split;
 mod zero;
 
+#[cfg(test)]
+mod collapse_tests;
+#[cfg(test)]
+mod split_tests;
 #[cfg(test)]
 mod tests;
 
 pub(super) use fault::Attempt;
+use khugepaged::Khugepaged;
 pub(crate) use zero::ZeroPage;
+
+use alloc::collections::VecDeque;
 
 use super::{Area, AreaFlags, Backing, PTES};
 use crate::config::{DefragDefault, Thp, ThpDefrag, ThpEffort};
@@ -42,6 +54,7 @@ use crate::page::Order;
 use crate::page_alloc::{Gfp, PageAllocator};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::order::LockClass;
+use crate::wait::WaitQueue;
 
 /// Order of a huge page.
 pub(crate) const HUGE: Order = Order(9);
@@ -58,6 +71,7 @@ pub(crate) struct Huge<H: Tasks> {
     pub(crate) zero: H::Lock<ZeroPage>,
     /// Its number as a block of its size: to tell its frames without a lock.
     zero_block: AtomicU32,
+    pub(crate) khugepaged: Khugepaged<H>,
 }
 
 impl<H: Tasks> Huge<H> {
@@ -77,6 +91,10 @@ impl<H: Tasks> Huge<H> {
             effort: mem.policy.thp.effort,
             zero: host.new_lock(LockClass::Table, ZeroPage::default()),
             zero_block: AtomicU32::new(zero::NO_BLOCK),
+            khugepaged: Khugepaged {
+                spaces: host.new_lock(LockClass::Table, VecDeque::new()),
+                wait: WaitQueue::new(host),
+            },
         }
     }
 

@@ -1,0 +1,42 @@
+//! How a huge page gets slots on swap: in one piece, or a page at a time after a split
+//! (rules/page-decisions#huge).
+//!
+//! From: [`super::folios`] · to: `swap`, `vm::huge`.
+
+use alloc::vec::Vec;
+
+use crate::config::ThpSwap;
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::page::Folio;
+use crate::vmstat::VmEvent;
+
+impl<H: Devices> Kernel<H> {
+    /// Steps 9 and 10: a huge page goes to swap in one piece if a leaf maps it and there is room for it in
+    /// one piece. Else its first page does, which `whole` is then; the others are added to `tails`. False if
+    /// neither can be.
+    #[cold]
+    pub(super) fn add_huge_to_swap(
+        &self,
+        cx: &Cx<'_, H>,
+        whole: &mut Folio,
+        tails: &mut Vec<Folio>,
+    ) -> bool {
+        let folio = *whole;
+        if !self.may_split(folio) {
+            return false;
+        }
+        let goes_whole = self.mem.policy.thp.swap == ThpSwap::Whole;
+        if goes_whole && self.is_leaf_mapped(cx, folio) {
+            if self.add_to_swap(cx, folio) {
+                return true;
+            }
+            self.mem.events.add(cx.cpu(), VmEvent::ThpSwpoutFallback, 1);
+        }
+        if !self.split_folio(cx, folio, tails) {
+            return false;
+        }
+        *whole = Folio::page(folio.pfn());
+        self.add_to_swap(cx, *whole)
+    }
+}

@@ -1,0 +1,194 @@
+//! Collapsing a range of single pages into a huge one (rules/huge-pages#collapse).
+//!
+//! ```text
+//! no lock       allocate the huge page, read in what is swapped out
+//! space write   take the entries, flush ─▶ lock and isolate each page ─▶ copy ─▶ leaf ─▶ free the old ones
+//!                                                │
+//!                                                └─ one is in use: put the entries back
+//! ```
+//!
+//! With the space's lock for writing no fault and no unmapping is under way, and with its entries gone and
+//! flushed no program writes a page that is being copied.
+//!
+//! From: [`super::khugepaged`].
+
+use alloc::vec::Vec;
+
+use super::{HUGE, NR};
+use crate::host::{Cost, CpuId};
+use crate::host::{Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::page::{Folio, Order, PageFlags};
+use crate::page_alloc::Gfp;
+use crate::vm::zap::Tally;
+use crate::vm::{Access, FlushRange, Pte, Ptes, Space};
+use crate::vmstat::VmEvent;
+use crate::zone::NodeId;
+
+/// How an attempt went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Collapsed {
+    /// The range is mapped by a leaf.
+    Done,
+    /// It changed meanwhile, or a page is in use.
+    Busy,
+    /// There is no huge page to be had.
+    NoMemory,
+}
+
+type Entries = [Pte; NR as usize];
+
+impl<H: Devices> Kernel<H> {
+    /// Makes one huge page of the range at `start`, near `node`. No lock is held.
+    pub(super) fn collapse(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        start: u32,
+        node: NodeId,
+    ) -> Collapsed {
+        let gfp = match self.mem.tunables.khugepaged_defrag {
+            true => Gfp::GFP_TRANSHUGE,
+            false => Gfp::GFP_TRANSHUGE_LIGHT,
+        };
+        let new = self.mem.alloc_folio(cx, self, gfp | Gfp::THISNODE, HUGE, node);
+        let Some(new) = new else {
+            self.mem.events.add(cx.cpu(), VmEvent::ThpCollapseAllocFailed, 1);
+            return Collapsed::NoMemory;
+        };
+        self.mem.events.add(cx.cpu(), VmEvent::ThpCollapseAlloc, 1);
+        if self.read_range_in(cx, space, start) && self.collapse_into(cx, space, start, new) {
+            return Collapsed::Done;
+        }
+        self.put_page(cx, new);
+        Collapsed::Busy
+    }
+
+    /// Brings back what is swapped out of a range, as faults do; false if that cannot be.
+    fn read_range_in(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> bool {
+        let is_swapped = |vpn: u32| {
+            let table = space.table_of(cx.cpu(), vpn);
+            table.is_some_and(|table| table.peek(vpn).slot().is_some())
+        };
+        (start..start + NR)
+            .filter(|&vpn| is_swapped(vpn))
+            .all(|vpn| self.fault_in(cx, space, vpn, Access::Read).is_ok())
+    }
+
+    /// False, and nothing changed, if the range is not what it was, or a page of it is in use.
+    fn collapse_into(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32, new: Folio) -> bool {
+        self.lru_add_drain(cx);
+        let _guard = space.mmap_lock.write(cx);
+        let area = space.area_of(cx.cpu(), start);
+        let area = area.filter(|area| self.huge.range(area, start) == Some(start));
+        let (Some(area), Some(table)) = (area, space.table_of(cx.cpu(), start)) else {
+            return false;
+        };
+        let mut ptes = table.lock(cx.cpu());
+        if ptes.leaf().is_some() || ptes.is_bare() {
+            return false;
+        }
+        self.flush_pending(cx, space);
+        let entries = self.take_entries(cx, space, &mut ptes, start);
+        let Some(old) = self.isolate_all(cx, &entries) else {
+            for (vpn, pte) in (start..).zip(entries).filter(|(_, pte)| !pte.is_none()) {
+                ptes.set(vpn, pte);
+            }
+            return false;
+        };
+        // Nobody adds an entry meanwhile: faults wait for the space.
+        drop(ptes);
+        self.copy_entries(cx, &entries, new);
+        let mut ptes = table.lock(cx.cpu());
+        self.map_new_huge(cx, space, &area, &mut ptes, new, start);
+        drop(ptes);
+        self.free_old(cx, space, &old);
+        true
+    }
+
+    fn take_entries(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        ptes: &mut Ptes<'_, H>,
+        start: u32,
+    ) -> Entries {
+        let entries = core::array::from_fn(|at| ptes.take(start + at as u32));
+        cx.charge(Cost::ClearPte, NR);
+        self.flush_tlb(cx, space, FlushRange { start, end: start + NR, tables_freed: false });
+        entries
+    }
+
+    /// Locks and isolates every page of a range; none, and none is, if one cannot be, or is not as
+    /// [`super::khugepaged`] found it.
+    fn isolate_all(&self, cx: &Cx<'_, H>, entries: &Entries) -> Option<Vec<Folio>> {
+        let t = &self.mem.tunables;
+        let mut nr_none = 0;
+        let mut taken = Vec::new();
+        let is_all = entries.iter().all(|&pte| {
+            if pte.slot().is_some() {
+                return false;
+            }
+            let Some(folio) = self.mapped_folio(pte) else {
+                nr_none += 1;
+                return nr_none <= t.khugepaged_max_ptes_none;
+            };
+            let is_taken = self.isolate_for_collapse(cx, folio);
+            if is_taken {
+                taken.push(folio);
+            }
+            is_taken
+        });
+        if is_all {
+            return Some(taken);
+        }
+        for folio in taken {
+            self.unlock_page(cx, folio);
+            self.putback_page(cx, folio);
+        }
+        None
+    }
+
+    fn isolate_for_collapse(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
+        let busy = PageFlags::WRITEBACK | PageFlags::PINNED | PageFlags::MLOCKED;
+        if folio.is_large() || !page.is_anon() || page.flags().intersects(busy) {
+            return false;
+        }
+        if !self.try_lock_page(folio) {
+            return false;
+        }
+        // Without its place in the swap cache: the copy has none.
+        let is_out = !page.is(PageFlags::SWAPCACHE) || self.free_swap_cache(cx, folio, false);
+        let is_ours = is_out && page.refcount() == 1 && page.mapcount() == 1;
+        if is_ours && self.isolate_page(cx, folio) {
+            return true;
+        }
+        self.unlock_page(cx, folio);
+        false
+    }
+
+    /// The huge page gets what the entries map, and zeros where they map nothing.
+    fn copy_entries(&self, cx: &Cx<'_, H>, entries: &Entries, new: Folio) {
+        for (&pte, frame) in entries.iter().zip(new.frames()) {
+            match self.mapped_folio(pte) {
+                Some(old) => self.copy_frame(cx, old, Folio::page(frame)),
+                None => cx.host.frame_zero(frame, Order::ZERO),
+            }
+        }
+    }
+
+    /// The single pages have neither entries nor users any more.
+    fn free_old(&self, cx: &Cx<'_, H>, space: &Space<H>, old: &[Folio]) {
+        let cpu: CpuId = cx.cpu();
+        let mut tally = Tally::default();
+        for &folio in old {
+            tally.unmapped(self, cpu, folio, 1, true);
+            let was_last = self.mem.map.page(folio).put::<H>(1);
+            debug_assert!(!was_last, "the isolation has a reference");
+            self.unlock_page(cx, folio);
+        }
+        tally.flush(self, cpu, space);
+        self.release_pages(cx, old);
+    }
+}

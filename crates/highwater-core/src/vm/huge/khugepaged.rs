@@ -1,0 +1,303 @@
+//! khugepaged: looks for ranges of single pages that could be huge ones (rules/huge-pages#khugepaged).
+//!
+//! Faults give huge pages only where nothing is mapped yet. A range that got single pages, for want of a
+//! block or since its area was too small then, keeps them until this daemon comes by. It goes round all
+//! spaces that may have huge pages, a little at a time, and has a range collapsed ([`super::collapse`]) if
+//! that is worth it.
+//!
+//! ```text
+//! round: scan, scan, .. until pages_to_scan units or all spaces ---> sleep scan_sleep ---> round
+//!                |
+//!                +-- no memory for a huge page: sleep alloc_sleep; twice: the round is over
+//! ```
+//!
+//! Key types: [`Khugepaged`] (its list), [`Scan`] (where it is), [`Check`] (what a range is like).
+//!
+//! Synchronisation: spaces are listed behind a `Table` lock. A range is looked at under the space's lock for
+//! reading, which is only tried, and its table's lock.
+//!
+//! From: the host's task · to: [`super::collapse`].
+
+use alloc::collections::VecDeque;
+
+use super::collapse::Collapsed;
+use super::{Huge, NR};
+use crate::config::Thp;
+use crate::host::{Cost, Cx, Devices, HZ, Lock, Probe, Tasks};
+use crate::kernel::Kernel;
+use crate::page::{PageFlags, SpaceId};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::vm::{AreaFlags, Ptes, Space};
+use crate::vmstat::VmEvent;
+use crate::wait::WaitQueue;
+use crate::zone::NodeId;
+
+/// With pages on swap at least half of a range must have been used: it is read in for that.
+const USED_OF_SWAPPED: u32 = NR / 2;
+
+/// What khugepaged keeps.
+pub(crate) struct Khugepaged<H: Tasks> {
+    /// Spaces to look at, in turn; `Table` class.
+    pub(super) spaces: H::Lock<VecDeque<SpaceId>>,
+    pub(crate) wait: WaitQueue<H>,
+}
+
+/// Where a sweep is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scan {
+    /// The space, and the first page of it to look at; none: the sweep begins.
+    at: Option<(SpaceId, u32)>,
+}
+
+/// What a range is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// Worth a huge page, on the node that has most of its pages.
+    Collapse(NodeId),
+    /// Not, or not now.
+    Leave,
+}
+
+impl<H: Tasks> Huge<H> {
+    /// Someone may have huge pages.
+    pub(crate) fn is_on(&self) -> bool {
+        self.enabled != Thp::Never
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// A space has an area that may have huge pages: khugepaged looks at it from now on.
+    pub(crate) fn khugepaged_enter(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+        if !self.huge.is_on()
+            || space.has_khugepaged.load(Relaxed)
+            || space.has_khugepaged.swap(true, Relaxed)
+        {
+            return;
+        }
+        let daemon = &self.huge.khugepaged;
+        let is_first = {
+            let mut spaces = daemon.spaces.lock(cx.cpu());
+            spaces.push_back(space.id);
+            spaces.len() == 1
+        };
+        if is_first {
+            daemon.wait.wake_all(cx.host, cx.cpu());
+        }
+    }
+
+    /// A space ends.
+    pub(in crate::vm) fn khugepaged_exit(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+        if space.has_khugepaged.load(Relaxed) {
+            self.huge.khugepaged.spaces.lock(cx.cpu()).retain(|&id| id != space.id);
+        }
+    }
+
+    /// The daemon, until the kernel shuts down.
+    pub(crate) fn run_khugepaged(&self, cx: &Cx<'_, H>) {
+        let daemon = &self.huge.khugepaged;
+        let mut scan = Scan::default();
+        while !self.is_stopping() {
+            if !self.has_spaces(cx) {
+                let ready = || self.is_stopping() || self.has_spaces(cx);
+                daemon.wait.wait(cx, "memory to make huge pages of", ready);
+                continue;
+            }
+            self.khugepaged_round(cx, &mut scan);
+            self.khugepaged_sleep(cx, self.mem.tunables.khugepaged_scan_sleep_millisecs);
+        }
+    }
+
+    fn has_spaces(&self, cx: &Cx<'_, H>) -> bool {
+        !self.huge.khugepaged.spaces.lock(cx.cpu()).is_empty()
+    }
+
+    fn khugepaged_sleep(&self, cx: &Cx<'_, H>, millisecs: u64) {
+        // Not for no time at all: a round takes none where there is nothing to do.
+        let jiffies = (millisecs * HZ).div_ceil(1000).max(1);
+        let daemon = &self.huge.khugepaged;
+        daemon.wait.wait_jiffies(cx, "the next round", jiffies, || self.is_stopping());
+    }
+
+    /// One round; the units scanned: a space is one, a range 512.
+    fn khugepaged_round(&self, cx: &Cx<'_, H>, scan: &mut Scan) -> u64 {
+        let most = self.mem.tunables.khugepaged_pages_to_scan;
+        let (mut scanned, mut nr_failed, mut nr_begun) = (0, 0, 0);
+        while scanned < most && !self.is_stopping() {
+            if scan.at.is_none() {
+                nr_begun += 1;
+                // All of them were looked at since the round began.
+                if nr_begun == 2 {
+                    break;
+                }
+                let first = self.huge.khugepaged.spaces.lock(cx.cpu()).front().copied();
+                let Some(first) = first else { break };
+                scan.at = Some((first, 0));
+            }
+            if self.scan_space(cx, scan, &mut scanned, most) == Some(Collapsed::NoMemory) {
+                nr_failed += 1;
+                if nr_failed == 2 {
+                    break;
+                }
+                self.khugepaged_sleep(cx, self.mem.tunables.khugepaged_alloc_sleep_millisecs);
+            }
+            cx.host.yield_now();
+        }
+        scanned
+    }
+
+    /// Looks at ranges of the space that it is the turn of, until there are no more, or enough, or one was
+    /// worth a try: how that went.
+    fn scan_space(
+        &self,
+        cx: &Cx<'_, H>,
+        scan: &mut Scan,
+        scanned: &mut u64,
+        most: u64,
+    ) -> Option<Collapsed> {
+        let (id, mut next) = scan.at?;
+        *scanned += 1;
+        let space = self.space(cx, id);
+        let guard = space.as_ref().and_then(|space| space.mmap_lock.try_read(cx));
+        let (Some(space), Some(guard)) = (&space, guard) else {
+            // It is gone, or busy: another time.
+            scan.at = self.space_after(cx, id);
+            return None;
+        };
+        while let Some(start) = self.next_range(cx, space, next) {
+            next = start + NR;
+            *scanned += u64::from(NR);
+            scan.at = Some((id, next));
+            if let Check::Collapse(node) = self.check_range(cx, space, start) {
+                drop(guard);
+                return Some(self.collapse(cx, space, start, node));
+            }
+            if *scanned >= most {
+                return None;
+            }
+        }
+        scan.at = self.space_after(cx, id);
+        None
+    }
+
+    /// The space whose turn is next; none after the last one.
+    fn space_after(&self, cx: &Cx<'_, H>, id: SpaceId) -> Option<(SpaceId, u32)> {
+        let spaces = self.huge.khugepaged.spaces.lock(cx.cpu());
+        let at = spaces.iter().position(|&other| other == id);
+        let next = match at {
+            Some(at) => spaces.get(at + 1).copied(),
+            // It ended meanwhile. Numbers grow, and so does the list.
+            None => spaces.iter().copied().find(|other| *other > id),
+        };
+        next.map(|id| (id, 0))
+    }
+
+    /// The first range from `vpn` on that could have a huge page, as far as areas go. The space's lock is
+    /// held.
+    fn next_range(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) -> Option<u32> {
+        let mut next = vpn;
+        loop {
+            let area = self.next_area(cx, space, next)?;
+            let start = area.start.max(next).checked_next_multiple_of(NR)?;
+            if start < area.end && self.huge.range(&area, start) == Some(start) {
+                return Some(start);
+            }
+            next = area.end;
+        }
+    }
+
+    /// What a range of single pages is like.
+    fn check_range(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Check {
+        cx.charge(Cost::RmapWalk, 1);
+        let Some(table) = space.table_of(cx.cpu(), start) else { return Check::Leave };
+        // Locked memory is not collapsed here; Linux does.
+        let area = space.area_of(cx.cpu(), start);
+        if area.is_none_or(|area| area.flags.contains(AreaFlags::LOCKED)) {
+            return Check::Leave;
+        }
+        let ptes = table.lock(cx.cpu());
+        if ptes.leaf().is_some() || ptes.is_bare() {
+            return Check::Leave;
+        }
+        self.check_entries(cx, &ptes, start)
+    }
+
+    /// The entries of a range, first to last, up to the one that decides against it.
+    fn check_entries(&self, cx: &Cx<'_, H>, ptes: &Ptes<'_, H>, start: u32) -> Check {
+        let t = &self.mem.tunables;
+        let over = |event: VmEvent| {
+            self.mem.events.add(cx.cpu(), event, 1);
+            Check::Leave
+        };
+        let (mut nr_none, mut nr_swapped, mut nr_shared, mut nr_used) = (0, 0, 0, 0);
+        let mut is_writable = false;
+        // How many pages of which node; the first of those that have most of them wins.
+        let mut on_node = alloc::vec![0_u32; self.mem.nr_nodes()];
+        for vpn in start..start + NR {
+            let pte = ptes.get(vpn);
+            if pte.slot().is_some() {
+                nr_swapped += 1;
+                if nr_swapped > t.khugepaged_max_ptes_swap {
+                    return over(VmEvent::ThpScanExceedSwapPte);
+                }
+                continue;
+            }
+            let Some(folio) = self.mapped_folio(pte) else {
+                nr_none += 1;
+                if nr_none > t.khugepaged_max_ptes_none {
+                    return over(VmEvent::ThpScanExceedNonePte);
+                }
+                continue;
+            };
+            let page = self.mem.map.page(folio);
+            is_writable |= pte.is_writable();
+            // Parts of huge pages stay what they are here; Linux would collapse them too.
+            if folio.is_large() || !page.is_anon() {
+                return Check::Leave;
+            }
+            if page.mapcount() > 1 {
+                nr_shared += 1;
+                if nr_shared > t.khugepaged_max_ptes_shared {
+                    return over(VmEvent::ThpScanExceedSharePte);
+                }
+            }
+            let users = page.mapcount() + u32::from(page.is(PageFlags::SWAPCACHE));
+            let is_ready = page.is(PageFlags::LRU)
+                && !page.flags().intersects(PageFlags::LOCKED | PageFlags::PINNED)
+                && page.refcount() == users;
+            if !is_ready {
+                return Check::Leave;
+            }
+            on_node[page.node().idx()] += 1;
+            nr_used += u32::from(pte.is_young() || page.is(PageFlags::REFERENCED));
+        }
+        let least = if nr_swapped > 0 { USED_OF_SWAPPED } else { 1 };
+        if !is_writable || nr_used < least {
+            return Check::Leave;
+        }
+        let most = on_node.iter().copied().max().unwrap_or(0);
+        let node = on_node.iter().position(|&nr| nr == most).unwrap_or(0);
+        Check::Collapse(NodeId(node as u16))
+    }
+
+    /// As [`Self::check_range`], of a table at hand.
+    #[cfg(test)]
+    pub(super) fn check_for_tests(
+        &self,
+        cx: &Cx<'_, H>,
+        table: &crate::vm::PageTable<H>,
+        start: u32,
+    ) -> Check {
+        self.check_entries(cx, &table.lock(cx.cpu()), start)
+    }
+
+    /// One round from where `at` says; the units scanned, and where the next begins.
+    #[cfg(test)]
+    pub(super) fn round_for_tests(
+        &self,
+        cx: &Cx<'_, H>,
+        at: Option<(SpaceId, u32)>,
+    ) -> (u64, Option<(SpaceId, u32)>) {
+        let mut scan = Scan { at };
+        (self.khugepaged_round(cx, &mut scan), scan.at)
+    }
+}

@@ -1,0 +1,247 @@
+//! Splitting a huge page into 512 pages (rules/huge-pages#page-split).
+//!
+//! While a huge page is whole its head speaks for all of it; afterwards each page speaks for itself. In
+//! between nobody may look. What keeps the others out:
+//!
+//! | who might look | is kept out by |
+//! |---|---|
+//! | faults, unmapping, reclaim's walks | the lock of the only table that maps it |
+//! | the swap cache | the lock of the slots |
+//! | the lists | the caller has it isolated |
+//! | whoever holds a reference | there is none: the count is frozen at what is expected |
+//!
+//! There is no fork, so a page is mapped at one place, and the huge page in one table. Should somebody map
+//! it elsewhere the sums do not match, and the split fails.
+//!
+//! From: `reclaim::folios`, the shrinker of the queue · to: `lru`, `swap`.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::NR;
+use crate::host::{Cost, Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::page::{BlockFlags, Folio, Order, PageFlags, PageOwner, Pfn};
+use crate::vm::{PageTable, Ptes, Space};
+use crate::vmstat::{NodeStat, VmEvent};
+use crate::zone::NodeId;
+
+/// What every page of a huge page has of its flags.
+const INHERITED: PageFlags = PageFlags::DIRTY
+    .union(PageFlags::UPTODATE)
+    .union(PageFlags::REFERENCED)
+    .union(PageFlags::ACTIVE)
+    .union(PageFlags::SWAPBACKED)
+    .union(PageFlags::SWAPCACHE)
+    .union(PageFlags::WORKINGSET);
+
+/// Where a huge page is mapped.
+struct Home<H: Devices> {
+    space: Arc<Space<H>>,
+    table: Arc<PageTable<H>>,
+    start: u32,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Splits an isolated, locked huge page to which nobody else has a reference. Its head stays locked and
+    /// the caller's; of the other pages those that somebody uses are added to `tails`, isolated as well
+    /// (a reference each), and the others are freed. False, and nothing changed but that the leaf is split,
+    /// if it is in use otherwise.
+    pub(crate) fn split_folio(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) -> bool {
+        debug_assert!(self.mem.map.page(folio).is(PageFlags::LOCKED));
+        let is_split = self.try_split(cx, folio, tails);
+        let event = match is_split {
+            true => VmEvent::ThpSplitPage,
+            false => VmEvent::ThpSplitPageFailed,
+        };
+        self.mem.events.add(cx.cpu(), event, 1);
+        is_split
+    }
+
+    /// No one but its entries, the swap cache and the caller has a reference.
+    pub(crate) fn may_split(&self, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
+        let is_busy = page.flags().intersects(PageFlags::WRITEBACK | PageFlags::PINNED);
+        !is_busy && page.refcount() == self.expected_refs(folio)
+    }
+
+    fn expected_refs(&self, folio: Folio) -> u32 {
+        let page = self.mem.map.page(folio);
+        let cached = if page.is(PageFlags::SWAPCACHE) { NR } else { 0 };
+        1 + page.mapcount() + cached
+    }
+
+    /// True if a leaf maps it.
+    pub(crate) fn is_leaf_mapped(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let home = self.home_of(cx, folio);
+        let leaf = home.and_then(|home| home.table.peek_leaf());
+        leaf.is_some_and(|leaf| leaf.pfn() == Some(folio.pfn()))
+    }
+
+    fn home_of(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Home<H>> {
+        let page = self.mem.map.page(folio);
+        let PageOwner::Anon(id) = page.owner() else { return None };
+        let (space, start) = (self.space(cx, id)?, page.index());
+        let table = space.table_of(cx.cpu(), start)?;
+        Some(Home { space, table, start })
+    }
+
+    fn try_split(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) -> bool {
+        if !self.may_split(folio) {
+            return false;
+        }
+        let home = self.home_of(cx, folio);
+        if let Some(home) = &home {
+            let is_locked = self.mem.map.page(folio).is(PageFlags::MLOCKED);
+            let mut ptes = home.table.lock(cx.cpu());
+            if ptes.maps(home.start, folio) && ptes.leaf().is_some() {
+                self.split_leaf(cx, &home.space, &mut ptes, home.start);
+            }
+            drop(ptes);
+            if is_locked {
+                // The split took the lock off the pages; the batch that does so has a reference.
+                self.lru_add_drain(cx);
+            }
+        }
+        let mut ptes = home.as_ref().map(|home| home.table.lock(cx.cpu()));
+        let start = home.as_ref().map_or(0, |home| home.start);
+        let mapped = mapped_pages(ptes.as_ref(), folio, start);
+        let was_queued = self.unqueue_split(cx, folio);
+        if !self.take_apart(cx, folio, &mapped) {
+            if was_queued {
+                self.requeue_split(cx, folio);
+            }
+            return false;
+        }
+        // The entries name the same frames; in Linux they are away meanwhile.
+        let nr_mapped = mapped.iter().filter(|&&is| is).count() as u32;
+        cx.charge(Cost::ClearPte, nr_mapped);
+        cx.charge(Cost::SetPte, nr_mapped);
+        drop(ptes.take());
+        if nr_mapped != 0 {
+            // Counted whole as long as any of it was mapped.
+            let zone = self.mem.map.page(folio.pfn()).zone_id();
+            let unmapped = u64::from(NR - nr_mapped);
+            self.mem.account_pages(cx.cpu(), zone, unmapped).minus(NodeStat::AnonPages);
+        }
+        self.sort_tails(cx, folio, tails);
+        true
+    }
+
+    /// Makes single pages of a huge page, with a reference each for the caller; false if it is in use
+    /// otherwise. `mapped`: pages that have an entry, whose table is locked.
+    fn take_apart(&self, cx: &Cx<'_, H>, folio: Folio, mapped: &[bool; NR as usize]) -> bool {
+        let page = self.mem.map.page(folio);
+        let nr_mapped = mapped.iter().filter(|&&is| is).count() as u32;
+        if page.is(PageFlags::MLOCKED) || nr_mapped != page.mapcount() {
+            return false;
+        }
+        let expected = self.expected_refs(folio);
+        let apart = || {
+            let is_frozen = page.freeze::<H>(expected);
+            if is_frozen {
+                self.make_pages(folio, mapped);
+            }
+            is_frozen
+        };
+        match self.slot_of(folio) {
+            Some(slot) => self.swap.area(slot).change(cx.cpu(), |_| apart()),
+            None => apart(),
+        }
+    }
+
+    /// Every frame gets a descriptor of its own.
+    fn make_pages(&self, folio: Folio, mapped: &[bool; NR as usize]) {
+        let head = self.mem.map.page(folio);
+        let (flags, owner, index) = (head.flags(), head.owner(), head.index());
+        let cached = u32::from(flags.contains(PageFlags::SWAPCACHE));
+        let migratetype = head.migratetype();
+        for (at, (frame, &is_mapped)) in (0..).zip(folio.frames().zip(mapped)) {
+            let page = self.mem.map.page(frame);
+            page.set(BlockFlags::USED, Order::ZERO, migratetype);
+            page.init_mapcount(is_mapped.into());
+            if frame != folio.pfn() {
+                page.init_flags(flags & INHERITED);
+                page.set_owner(owner, index.wrapping_add(at));
+            }
+            page.unfreeze(u32::from(is_mapped) + cached + 1);
+        }
+    }
+
+    /// Pages that nobody uses are freed, the others handed out.
+    fn sort_tails(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) {
+        let mut unused = Vec::new();
+        for frame in folio.frames().skip(1) {
+            let (tail, page) = (Folio::page(frame), self.mem.map.page(frame));
+            if page.is_mapped() || page.is(PageFlags::SWAPCACHE) {
+                tails.push(tail);
+            } else {
+                unused.push(tail);
+            }
+        }
+        cx.charge(Cost::LruMove, tails.len() as u32);
+        self.release_pages(cx, &unused);
+    }
+
+    /// Splits up to `nr` of a node's queued huge pages; how many were (rules/huge-pages#deferred-split).
+    /// Those that are in use stay queued.
+    pub(crate) fn split_deferred(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> u64 {
+        let (mut nr_split, mut busy) = (0, Vec::new());
+        for _ in 0..nr.min(self.nr_deferred(cx, node)) {
+            let Some(folio) = self.next_deferred(cx, node) else { break };
+            let is_split = self.try_lock_page(folio) && {
+                let is_split = self.split_listed(cx, folio);
+                self.unlock_page(cx, folio);
+                is_split
+            };
+            // Of a split one this is a reference to its first page.
+            if is_split {
+                nr_split += 1;
+                self.put_page(cx, Folio::page(folio.pfn()));
+            } else {
+                busy.push(folio);
+            }
+        }
+        for folio in busy {
+            // It may be unmapped altogether by now; then this was the last reference.
+            if self.mem.map.page(folio).is_mapped() {
+                self.requeue_split(cx, folio);
+            }
+            self.put_page(cx, folio);
+        }
+        nr_split
+    }
+
+    /// Splits a locked huge page that is on a list, and puts its pages back there.
+    fn split_listed(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        self.lru_add_drain(cx);
+        if !self.isolate_page(cx, folio) {
+            return false;
+        }
+        // The caller's reference would be one too many.
+        let was_last = self.mem.map.page(folio).put::<H>(1);
+        debug_assert!(!was_last, "the isolation has a reference");
+        let mut tails = Vec::new();
+        let is_split = self.split_folio(cx, folio, &mut tails);
+        let head = if is_split { Folio::page(folio.pfn()) } else { folio };
+        self.mem.map.page(head).get::<H>(1);
+        self.putback_page(cx, head);
+        tails.into_iter().for_each(|tail| self.putback_page(cx, tail));
+        is_split
+    }
+}
+
+/// Which pages of a huge page have an entry in the table.
+fn mapped_pages<H: Devices>(
+    ptes: Option<&Ptes<'_, H>>,
+    folio: Folio,
+    start: u32,
+) -> [bool; NR as usize] {
+    let mut mapped = [false; NR as usize];
+    if let Some(ptes) = ptes {
+        for (at, is_mapped) in (0..).zip(&mut mapped) {
+            *is_mapped = ptes.get(start + at).pfn() == Some(Pfn(folio.pfn().0 + at));
+        }
+    }
+    mapped
+}
