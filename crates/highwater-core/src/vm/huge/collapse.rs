@@ -126,7 +126,8 @@ impl<H: Devices> Kernel<H> {
         let mut nr_none = 0;
         let mut taken = Vec::new();
         let is_all = entries.iter().all(|&pte| {
-            if pte.slot().is_some() {
+            // Neither here nor gone: swapped out, or on its way to another frame.
+            if pte.slot().is_some() || pte.moving_from().is_some() {
                 return false;
             }
             let Some(folio) = self.mapped_folio(pte) else {

@@ -241,6 +241,9 @@ impl<H: Devices> Kernel<H> {
                 }
                 continue;
             }
+            if pte.moving_from().is_some() {
+                return Check::Leave;
+            }
             let Some(folio) = self.mapped_folio(pte) else {
                 nr_none += 1;
                 if nr_none > t.khugepaged_max_ptes_none {
