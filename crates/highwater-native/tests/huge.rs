@@ -1,6 +1,7 @@
 //! Huge pages on threads and real memory. A leaf is an entry of the kernel's own tables here, over 512 frames
 //! of the arena that lie together: nothing is mapped by a processor, so there is nothing else to map.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use highwater_core::audit::check_kernel;
@@ -94,6 +95,7 @@ fn huge_pages_survive_threads() {
         let task = native.enter(CpuId(0)).unwrap();
         native.kernel.mmap(&task.cx, &space, pages, 512, RW, Backing::Anon).unwrap()
     };
+    let region = Mutex::new(start);
     let worker = |cpu: u16| {
         let task = native.enter(CpuId(cpu)).unwrap();
         let (kernel, cx) = (&native.kernel, &task.cx);
@@ -105,6 +107,7 @@ fn huge_pages_survive_threads() {
             (((state >> 32) * u64::from(bound)) >> 32) as u32
         };
         while Instant::now() < end {
+            let start = *region.lock().unwrap();
             let (range, what) = (start + below(4) * 512, below(12));
             let (first, nr) = match below(2) {
                 0 => (range, 512),
@@ -115,8 +118,14 @@ fn huge_pages_survive_threads() {
                 0 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::DontNeed),
                 1 => kernel.madvise(cx, &space, range, 512, MemoryAdvice::PageOut),
                 2 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::Sequential),
-                3 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::Normal),
-                4 => {
+                // An area that was cut stays so: begin anew.
+                3 => {
+                    let mut region = region.lock().unwrap();
+                    kernel.munmap(cx, &space, *region, pages).unwrap();
+                    *region = kernel.mmap(cx, &space, pages, 512, RW, Backing::Anon).unwrap();
+                    Ok(())
+                }
+                4 if below(20) == 0 => {
                     kernel.drop_caches(cx, 2);
                     Ok(())
                 }
@@ -142,7 +151,9 @@ fn huge_pages_survive_threads() {
     let task = native.enter(CpuId(0)).unwrap();
     let (kernel, cx) = (&native.kernel, &task.cx);
     check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
-    assert!(kernel.mem.events.read(VmEvent::ThpFaultAlloc) > 0);
+    for event in [VmEvent::ThpFaultAlloc, VmEvent::ThpSplitPmd, VmEvent::ThpCollapseAlloc] {
+        assert!(kernel.mem.events.read(event) > 0, "{event:?}");
+    }
     kernel.exit_space(cx, &space);
     kernel.lru_add_drain_all(cx);
     let left = check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
