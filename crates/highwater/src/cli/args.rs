@@ -327,7 +327,7 @@ pub struct ReplayArgs {
     /// Ignore the .zoneinfo, .pagetypeinfo and .buddyinfo files beside the trace
     #[arg(long)]
     pub no_sidecars: bool,
-    /// Replay what is whole of a trace whose gzip data end in the middle
+    /// Replay what is whole of a trace: gzip data may end in the middle, and lines that cannot be read are passed over
     #[arg(long)]
     pub partial: bool,
     /// Hottest blocks to show
