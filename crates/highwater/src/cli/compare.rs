@@ -7,12 +7,13 @@ use std::thread;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 
-use super::args::{CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs};
+use super::args::{
+    self, CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs,
+};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::report::{self, Look};
 use super::{CliError, Outcome, print};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
-use crate::input::InputError;
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
@@ -134,8 +135,7 @@ fn machines(
         (None, HostKind::Sim) => {
             let mut loaded = Vec::new();
             for at in 0..experiment.machines.len() {
-                let machine = MachineFile::load(&experiment.machines[at].name)
-                    .map_err(|error| of_experiment(experiment, "machine", error))?;
+                let machine = experiment.load_machine(at)?;
                 // A file's machine has a name of its own.
                 experiment.machines[at].name.clone_from(&machine.name);
                 loaded.push(machine);
@@ -183,14 +183,6 @@ fn machines(
     Ok(machines)
 }
 
-/// A name in an experiment that leads nowhere; the option of that name was not given.
-fn of_experiment(experiment: &Experiment, field: &str, error: InputError) -> CliError {
-    if error.line.is_some() || !error.file.starts_with("--") {
-        return error.into();
-    }
-    CliError::new(format!("experiment {}: {field}: {}", experiment.name, error.reason))
-}
-
 /// Policies with column headings: the user's, each by its name, else the experiment's.
 fn policies(
     experiment: &Experiment,
@@ -198,20 +190,19 @@ fn policies(
     settings: &Settings,
 ) -> Result<Vec<(highwater_core::config::Policy, String)>, CliError> {
     if names.is_empty() {
-        let of = |entry: &experiment::PolicyEntry| {
-            let mut policy = policy_file::load(&entry.name)
-                .map_err(|error| of_experiment(experiment, "policy", error))?;
+        let mut policies: Vec<(_, String)> = Vec::new();
+        for (at, entry) in experiment.policies.iter().enumerate() {
+            let mut policy = experiment.load_policy(at)?;
             settings.set_policy(&mut policy)?;
-            Ok((policy, entry.label.clone()))
-        };
-        let policies: Vec<_> =
-            experiment.policies.iter().map(of).collect::<Result<_, CliError>>()?;
-        // Before hours are spent on columns that nobody could tell apart.
-        for (at, (_, label)) in policies.iter().enumerate() {
-            if policies[..at].iter().any(|(_, other)| other == label) {
-                let (name, reason) = (&experiment.name, "two policies have this label");
-                return Err(CliError::new(format!("experiment {name}: {label}: {reason}")));
+            let label = entry.label.clone();
+            // Before hours are spent on columns that nobody could tell apart.
+            if policies.iter().any(|(_, other)| *other == label) {
+                let reason = format!("two policies have the label \"{label}\"");
+                return Err(experiment
+                    .wrong(&format!("policy.{at}.label"), "label", reason)
+                    .into());
             }
+            policies.push((policy, label));
         }
         return Ok(policies);
     }
@@ -221,9 +212,11 @@ fn policies(
         settings.set_policy(&mut policy)?;
         // The name that was given: the experiment's heading may be of another column.
         let label = policy.name.clone();
-        if policies.iter().any(|(_, other)| *other == label) {
-            return Err(CliError::new(format!("--policy {name}: named twice")));
-        }
+        args::refuse_namesake(
+            &label,
+            name,
+            policies.iter().map(|(_, other): &(_, String)| other.as_str()),
+        )?;
         policies.push((policy, label));
     }
     Ok(policies)
