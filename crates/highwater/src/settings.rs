@@ -23,8 +23,8 @@ use toml::{Table, Value};
 use crate::experiment::{Experiment, NativeShape};
 use crate::input::catalogue::texts;
 use crate::input::names::{nearest, unknown};
-use crate::input::size::parse_size;
-use crate::input::{InputError, one_line};
+use crate::input::size::{CPUS_MAX, parse_size};
+use crate::input::{InputError, one_line, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::{Bytes, HostKind};
@@ -67,10 +67,19 @@ impl Settings {
     /// Reads `KEY=VALUE` texts for an experiment of a workload.
     ///
     /// # Errors
-    /// If one has another form, or its key is of nothing that runs.
+    /// If one has another form, its key is of nothing that runs, or was set before.
     pub fn parse(texts: &[String], workload: &str) -> Result<Settings, InputError> {
-        let settings = texts.iter().map(|text| Setting::parse(text, workload));
-        settings.collect::<Result<Vec<_>, _>>().map(Settings)
+        let mut settings: Vec<Setting> = Vec::new();
+        for text in texts {
+            let setting = Setting::parse(text, workload)?;
+            let is_same = |s: &&Setting| (s.scope, &s.path) == (setting.scope, &setting.path);
+            if let Some(first) = settings.iter().find(is_same) {
+                let reason = format!("there is --set {}, too: one key has one value", first.text);
+                return Err(setting.wrong(reason));
+            }
+            settings.push(setting);
+        }
+        Ok(Settings(settings))
     }
 
     /// As they were written, for results.
@@ -122,7 +131,7 @@ impl Settings {
         for setting in self.of(Scope::Workload) {
             let definition = experiment.job.definition().definition;
             let wrong = |reason: &str| setting.wrong(one_line(reason));
-            let mut params: Table = toml::from_str(&definition).map_err(|e| wrong(e.message()))?;
+            let mut params: Table = toml::from_str(&definition).map_err(|e| wrong(&said(&e)))?;
             let Some(old) = params.get(&setting.path) else {
                 let keys: Vec<&str> = params.keys().map(String::as_str).collect();
                 return Err(wrong(&unknown("parameter", &setting.path, &keys)));
@@ -159,12 +168,16 @@ impl Settings {
         let said = said.collect::<Vec<_>>().join(" ");
         let wrong = |reason: String| InputError::whole(said.as_str(), one_line(&reason));
         let text = toml::to_string(&table).map_err(|error| wrong(error.to_string()))?;
-        let changed = MachineFile::parse(&machine.name, &text).map_err(|error| {
+        let mut changed = MachineFile::parse(&machine.name, &text).map_err(|error| {
             // The line is that of a text that nobody wrote.
             let field = error.field.map(|field| format!("{field}: ")).unwrap_or_default();
             wrong(format!("{field}{}", error.reason))
         })?;
         changed.costs().map_err(wrong)?;
+        // That of a machine made from a shape is not in its text.
+        if self.of(Scope::Machine).all(|setting| setting.path != "name") {
+            changed.name.clone_from(&machine.name);
+        }
         Ok(changed)
     }
 
@@ -283,7 +296,7 @@ impl Setting {
                 native(&|shape| shape.memory = Bytes(bytes))
             }
             "native.cpus" => {
-                let cpus = number(8192)? as u16;
+                let cpus = number(CPUS_MAX.into())? as u16;
                 native(&|shape| shape.cpus = cpus)
             }
             _ => {
@@ -339,7 +352,15 @@ impl Setting {
                 table.insert((*last).to_owned(), value);
                 Ok(())
             }
-            Node::List(_) => Err(self.wrong(format!("{}: which key of it?", above.join(".")))),
+            Node::List(list) => {
+                let list_path = above.join(".");
+                let of = |which: &str| format!("machine.{list_path}.{which}.{last}");
+                let named = names(list).map(|name| of(&name));
+                let numbered = (0..list.len()).map(|at| of(&at.to_string()));
+                let (all, nr) = (numbered.chain(named).collect::<Vec<_>>(), list.len());
+                let which = format!("{list_path}: there are {nr}: which of them?");
+                Err(self.wrong(format!("{which} Say {}", all.join(" or "))))
+            }
         }
     }
 
@@ -364,8 +385,8 @@ impl Setting {
     }
 
     fn set_cpus(&self, table: &mut Table) -> Result<(), InputError> {
-        let n = self.value.parse::<u16>().ok().filter(|n| (1..=8192).contains(n));
-        let n = n.ok_or_else(|| self.wrong("must be a number from 1 to 8192"))?;
+        let n = self.value.parse::<u16>().ok().filter(|n| (1..=CPUS_MAX).contains(n));
+        let n = n.ok_or_else(|| self.wrong(format!("must be a number from 1 to {CPUS_MAX}")))?;
         match table.get_mut("node").and_then(Value::as_array_mut).map(Vec::as_mut_slice) {
             Some([Value::Table(node)]) => {
                 node.insert("cpus".to_owned(), Value::String(format!("0-{}", n - 1)));
@@ -409,6 +430,14 @@ fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Result<Vec<u64>, 
     Ok(sizes)
 }
 
+/// The names of a list's elements, of those that have one.
+fn names(list: &[Value]) -> impl Iterator<Item = String> {
+    let name = |value: &Value| {
+        ["name", "disk"].iter().find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
+    };
+    list.iter().filter_map(name)
+}
+
 /// A place in a table to go down from.
 enum Node<'a> {
     Table(&'a mut Table),
@@ -427,12 +456,7 @@ impl<'a> Node<'a> {
                 })?
             }
             Node::List(list) => {
-                let names = |value: &Value| {
-                    ["name", "disk"]
-                        .iter()
-                        .find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
-                };
-                let all: Vec<String> = list.iter().filter_map(names).collect();
+                let all: Vec<String> = names(list).collect();
                 let at = all.iter().position(|name| name == part).or_else(|| part.parse().ok());
                 let nr = list.len();
                 at.and_then(|at| list.get_mut(at)).ok_or_else(|| {
