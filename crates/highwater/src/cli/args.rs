@@ -153,7 +153,7 @@ pub struct CompareCommand {
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailArgs {
     /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance
-    #[arg(long, value_name = "PERCENT", value_parser = limit, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = limit, allow_negative_numbers = true)]
     pub fail_if_worse: Option<f64>,
 }
 

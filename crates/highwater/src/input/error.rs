@@ -46,10 +46,10 @@ impl InputError {
 
     /// What the TOML reader says, with the key of its line as the field.
     pub(crate) fn toml(file: &str, text: &str, error: &toml::de::Error) -> InputError {
-        let at = error.span().map_or(text.len(), |span| span.start);
-        let reason = said(error);
+        let span = error.span().unwrap_or(text.len()..text.len());
+        let (at, reason) = (span.start, said(error));
         // What is missing from the file itself has no line.
-        if let (0, Some(key)) = (at, missing(&reason)) {
+        if let (true, Some(key)) = (span == (0..text.len()), missing(&reason)) {
             let field = Some(key.to_owned());
             return InputError { field, ..InputError::whole(file, "missing") };
         }
@@ -212,6 +212,8 @@ mod tests {
             InputError::toml("f", text, &toml::from_str::<File>(text).unwrap_err()).to_string()
         };
         assert_eq!(error("# Does it matter?\nlist = []\n"), "f: name: missing");
+        let first = error("[[list]]\ny = 1\n[more]\n");
+        assert!(first.starts_with("f:1: [[list]]: missing field"), "{first}");
         let of_list = error("# Does it = matter?\nname = \"n\"\n[[list]]\ny = 1\n");
         assert!(of_list.starts_with("f:3: [[list]]: missing field"), "{of_list}");
     }

@@ -114,7 +114,10 @@ fn two_policies_of_one_label_are_told_before_anything_runs() {
     let text = stdout(&["show", "experiment", "003"]);
     fs::write(&file, text.replace("6.1-set-referenced", "6.1-mark-accessed")).unwrap();
     let refused = complaint(&["compare", file.to_str().unwrap()]);
-    assert!(refused.contains("6.1-mark-accessed: two policies have this label"), "{refused}");
+    assert!(
+        refused.contains(": label: two policies have the label \"6.1-mark-accessed\""),
+        "{refused}"
+    );
 }
 
 /// A run that takes minutes ends at once when it is told to.
