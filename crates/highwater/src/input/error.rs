@@ -46,10 +46,11 @@ impl InputError {
 
     /// What the TOML reader says, with the key of its line as the field.
     pub(crate) fn toml(file: &str, text: &str, error: &toml::de::Error) -> InputError {
-        let span = error.span().unwrap_or(text.len()..text.len());
-        let (at, reason) = (span.start, said(error));
-        // What is missing from the file itself has no line.
-        if let (true, Some(key)) = (span == (0..text.len()), missing(&reason)) {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        let reason = said(error);
+        // What is missing from the file itself has no line; what is missing from a table that it begins with has.
+        let is_of_file = at == 0 && !text.starts_with('[');
+        if let (true, Some(key)) = (is_of_file, missing(&reason)) {
             let field = Some(key.to_owned());
             return InputError { field, ..InputError::whole(file, "missing") };
         }
