@@ -16,6 +16,7 @@
 
 use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Value as Switch};
 use highwater_core::zone::ZoneType;
+use highwater_results::Definition;
 use highwater_sim::disk::FIGURES;
 use toml::de::DeTable;
 use toml::{Table, Value};
@@ -85,6 +86,12 @@ impl Settings {
     /// As they were written, for results.
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(|setting| setting.text.clone()).collect()
+    }
+
+    /// Those of policies, as options.
+    pub fn of_policies(&self) -> String {
+        let options = self.of(Scope::Policy).map(|setting| format!("--set {}", setting.text));
+        options.collect::<Vec<_>>().join(" ")
     }
 
     /// Whether they say how many seeds: nothing else may, then.
@@ -436,6 +443,42 @@ fn names(list: &[Value]) -> impl Iterator<Item = String> {
         ["name", "disk"].iter().find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
     };
     list.iter().filter_map(name)
+}
+
+/// A machine's text with what it leaves out and what stands behind its figures, so that two can be set side by side:
+/// every sysctl, memory as a size, and zones only where they do not follow from it. A text that is none stays.
+pub(crate) fn in_full(definition: &mut Definition) {
+    let parsed = MachineFile::parse(&definition.name, &definition.definition);
+    let table = toml::from_str::<Table>(&definition.definition);
+    let (Ok(machine), Ok(mut table)) = (parsed, table) else { return };
+    if let Ok(tunables) = Table::try_from(&machine.machine.tunables) {
+        table.insert("tunables".to_owned(), tunables.into());
+    }
+    let spelt_out = table.clone();
+    if let Ok(sizes) = memory_by_size(&mut table, &machine) {
+        let again = toml::to_string(&table).map(|text| MachineFile::parse(&machine.name, &text));
+        if !again.is_ok_and(|again| again.is_ok_and(|m| m.machine.nodes == machine.machine.nodes)) {
+            table = spelt_out;
+        }
+        // Of a single node it is that of the machine.
+        if let Some([Value::Table(node)]) =
+            table.get_mut("node").and_then(Value::as_array_mut).map(Vec::as_mut_slice)
+        {
+            node.remove("memory");
+        }
+        table.insert("memory".to_owned(), size_of(sizes.iter().sum()).into());
+    }
+    if let Ok(text) = toml::to_string(&table) {
+        definition.definition = text;
+    }
+}
+
+/// MiB in the words of the command line.
+fn size_of(mib: u64) -> String {
+    match mib % 1024 {
+        0 if mib > 0 => format!("{}G", mib / 1024),
+        _ => format!("{mib}M"),
+    }
 }
 
 /// A place in a table to go down from.

@@ -152,7 +152,9 @@ pub struct CompareCommand {
 /// When a comparison fails.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailArgs {
-    /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance
+    /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance: the 95% interval
+    /// of its change does not hold 0. Needs two seeds at least (--iterations), better six. Differences and shares are
+    /// measured by what they are of
     #[arg(long, value_name = "PERCENT", value_parser = limit, allow_negative_numbers = true)]
     pub fail_if_worse: Option<f64>,
 }

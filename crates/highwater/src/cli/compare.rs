@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use highwater_core::config::Policy;
+use highwater_report::worse::WorseError;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 
@@ -183,17 +185,40 @@ fn machines(
     Ok(machines)
 }
 
-/// Policies with column headings: the user's, each by its name, else the experiment's.
+/// Policies with column headings, with what was set.
 fn policies(
     experiment: &Experiment,
     names: &[String],
     settings: &Settings,
-) -> Result<Vec<(highwater_core::config::Policy, String)>, CliError> {
+) -> Result<Vec<(Policy, String)>, CliError> {
+    let named = policies_named(experiment, names)?;
+    let mut policies = named.clone();
+    for (policy, _) in &mut policies {
+        settings.set_policy(policy)?;
+    }
+    // Nothing would be compared, and nobody would notice.
+    let is_same =
+        |all: &[(Policy, String)], a: usize, b: usize| all[a].0.differences(&all[b].0).is_empty();
+    for b in 1..policies.len() {
+        if let Some(a) = (0..b).find(|&a| is_same(&policies, a, b) && !is_same(&named, a, b)) {
+            let (set, first, second) = (settings.of_policies(), &policies[a].1, &policies[b].1);
+            return Err(CliError::new(format!(
+                "{set}: {first} and {second} are the same policy then; --policy says which to run"
+            )));
+        }
+    }
+    Ok(policies)
+}
+
+/// The user's policies, each headed by its name, else the experiment's.
+fn policies_named(
+    experiment: &Experiment,
+    names: &[String],
+) -> Result<Vec<(Policy, String)>, CliError> {
     if names.is_empty() {
         let mut policies: Vec<(_, String)> = Vec::new();
         for (at, entry) in experiment.policies.iter().enumerate() {
-            let mut policy = experiment.load_policy(at)?;
-            settings.set_policy(&mut policy)?;
+            let policy = experiment.load_policy(at)?;
             let label = entry.label.clone();
             // Before hours are spent on columns that nobody could tell apart.
             if policies.iter().any(|(_, other)| *other == label) {
@@ -208,8 +233,7 @@ fn policies(
     }
     let mut policies = Vec::new();
     for name in names {
-        let mut policy = policy_file::load(name)?;
-        settings.set_policy(&mut policy)?;
+        let policy = policy_file::load(name)?;
         // The name that was given: the experiment's heading may be of another column.
         let label = policy.name.clone();
         args::refuse_namesake(
@@ -235,12 +259,18 @@ fn finish(
         let name = entry.name;
         return Err(CliError::new(format!("--histograms: {name} counts no delays")));
     }
-    if fail.fail_if_worse.is_some() && plan.policies.len() < 2 {
-        return Err(CliError::new("--fail-if-worse: one policy alone; nothing is compared"));
+    // Before hours are spent on what cannot be judged or kept.
+    if fail.fail_if_worse.is_some() {
+        match (plan.policies.len(), plan.experiment.iterations) {
+            (..2, _) => return Err(report::cannot_judge(WorseError::Alone)),
+            (_, ..2) => return Err(report::cannot_judge(WorseError::OneSeed)),
+            _ => {}
+        }
     }
-    // Before hours are spent on what cannot be kept.
+    let is_new = |out: &&Out<'_>| !out.dir.exists();
+    let made = out.filter(is_new).map(|out| out.dir.to_owned());
     let store = out.map(Out::create).transpose()?;
-    let is_keeping = exit_on_interrupt()?;
+    let is_keeping = exit_on_interrupt(made)?;
     let bar = Bar::start(plan);
     let mut document = experiment::run(plan, &bar, &NEVER)?;
     bar.finish();
@@ -260,7 +290,7 @@ fn finish(
         let text = report::text(&document, look.kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
     }
-    report::judge(&document, fail)
+    report::judge(&document, fail).map(report::tell)
 }
 
 /// Where results go.

@@ -193,3 +193,26 @@ fn a_machine_keeps_its_name_unless_that_is_set() {
     let settings = ["unmap.rounds=1", "unmap.processes=1", "vm.swappiness=10"];
     assert_eq!(json(&set(&run, &settings))["machines"][0]["name"], "native");
 }
+
+/// Nobody waits for a comparison of a policy with itself.
+#[test]
+fn what_makes_two_policies_the_same_is_told_before_anything_runs() {
+    let setting = "policy.reclaim.unmap-young-file=set-referenced";
+    let told = format!(
+        "error: --set {setting}: 6.1-mark-accessed and 6.1-set-referenced are the same policy then; --policy says \
+         which to run\n"
+    );
+    for command in ["compare", "explain"] {
+        let output = highwater(&[command, "003", "--quick", "--set", setting]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), told);
+    }
+    // What was the same before anything was set is what the user asked for.
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().join("twin.toml");
+    let toml = stdout(&["show", "policy", "6.1", "--toml"]);
+    std::fs::write(&file, toml).unwrap();
+    let twins = ["--policy", "6.1", "--policy", file.to_str().unwrap(), "--iterations", "1"];
+    let run = [&UNMAP[..5], &twins, &["--set", "policy.watermark.boost=false"]].concat();
+    assert!(stdout(&run).contains("nothing"));
+}
