@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use highwater_core::host::CpuId;
+use highwater_core::host::{CpuId, NoSuchCpu};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::sync::{Condvar, Mutex};
@@ -72,8 +72,8 @@ pub(crate) use current::badge;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
     /// The machine has fewer CPUs.
-    #[error("there is no CPU {}", .0.0)]
-    NoSuchCpu(CpuId),
+    #[error("{0}")]
+    NoSuchCpu(NoSuchCpu),
     /// Another thread runs on it.
     #[error("CPU {} is in use", .0.0)]
     Busy(CpuId),
@@ -161,14 +161,18 @@ impl Cpus {
 
     fn check(&self, cpu: CpuId) -> Result<(), LeaseError> {
         if cpu.idx() >= self.nr_cpus {
-            return Err(LeaseError::NoSuchCpu(cpu));
+            return Err(self.no_such_cpu(cpu));
         }
         if badge() != 0 { Err(LeaseError::HasCpu) } else { Ok(()) }
     }
 
+    fn no_such_cpu(&self, cpu: CpuId) -> LeaseError {
+        LeaseError::NoSuchCpu(NoSuchCpu { cpu, nr_cpus: self.nr_cpus })
+    }
+
     /// The slot is taken by the caller: makes the thread that CPU.
     fn start(self: &Arc<Self>, cpu: CpuId) -> Result<CpuLease, LeaseError> {
-        current::set_badge(self.badge_of(cpu).ok_or(LeaseError::NoSuchCpu(cpu))?);
+        current::set_badge(self.badge_of(cpu).ok_or_else(|| self.no_such_cpu(cpu))?);
         let mut lease =
             CpuLease { cpus: Arc::clone(self), cpu, unpinned: None, not_send: PhantomData };
         if !self.cores.is_empty() {
@@ -238,7 +242,8 @@ mod tests {
         std::thread::scope(|s| {
             s.spawn(|| {
                 assert_eq!(cpus.try_enter(CpuId(1)).unwrap_err(), LeaseError::Busy(CpuId(1)));
-                assert_eq!(cpus.enter(CpuId(2)).unwrap_err(), LeaseError::NoSuchCpu(CpuId(2)));
+                let error = cpus.enter(CpuId(2)).unwrap_err().to_string();
+                assert_eq!(error, "there is no CPU 2: the machine has CPUs 0 to 1");
                 assert_eq!(cpus.enter(CpuId(0)).unwrap().cpu(), CpuId(0));
             });
         });

@@ -10,10 +10,13 @@ use std::collections::BTreeMap;
 use highwater_results::{Definition, Document, Run, Section};
 use thiserror::Error;
 
+use crate::report::Shown;
 use crate::table::{Cell, Layout, Table};
 
 /// Longest value that is shown of a difference.
 const VALUE_MAX: usize = 40;
+/// Keys that are shown beside those that were set, so that the verdict is on the first screen.
+const NR_SHOWN: usize = 8;
 
 /// Why two documents cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,10 +34,14 @@ pub enum AgainstError {
         second: String,
     },
     /// Runs of the same machine and policy have no seed in common.
-    #[error("{run}: no seed ran in both {before} and {after}")]
+    #[error(
+        "{run}: no seed ran in both {before} and {after}; run {after} again with --seed {seed}, the first of {before}"
+    )]
     Seeds {
         /// Machine and policy.
         run: String,
+        /// The first of the first's seeds.
+        seed: u64,
         /// Name of the first.
         before: String,
         /// Name of the second.
@@ -87,6 +94,9 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
         if !mine.operations.is_empty() {
             mine.operations.extend(news);
         }
+        for (part, of) in &theirs.part_of {
+            mine.part_of.entry(part.clone()).or_insert_with(|| of.clone());
+        }
     }
     document.settings = Vec::new();
     // What was published is of policies against each other, which these tables are not.
@@ -114,7 +124,8 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
             mine.seeds.iter().copied().filter(|seed| theirs.seeds.contains(seed)).collect();
         if seeds.is_empty() {
             let (before, after) = (before.name.to_owned(), after.name.to_owned());
-            return Err(AgainstError::Seeds { run: subject, before, after });
+            let seed = a.seed;
+            return Err(AgainstError::Seeds { run: subject, seed, before, after });
         }
         fewest = fewest.min(seeds.len());
         for (run, name) in [(mine, before.name), (theirs, after.name)] {
@@ -190,22 +201,43 @@ fn runs_of(document: &Document) -> String {
     document.runs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What two documents differ in besides their results; no rows if in nothing.
-pub fn differences(before: Named<'_>, after: Named<'_>) -> Table {
+/// What two documents differ in besides their results; no rows if in nothing. What was set comes first, as it was
+/// typed; of the rest, unless all is asked for, as much as leaves room for the verdict.
+pub fn differences(before: Named<'_>, after: Named<'_>, shown: Shown) -> Table {
     let title = format!("{} and {} differ in", before.name, after.name);
     let columns = vec![before.name.to_owned(), after.name.to_owned()];
     let mut table = Table::new(title, &["what"], columns, Layout::Fitted);
     let (a, b) = (before.document, after.document);
-    let (mine, theirs) = (facts(a, b), facts(b, a));
+    let (mut mine, mut theirs) = (facts(a, b), facts(b, a));
+    let cell = |value: Option<&String>| value.map_or(Cell::Missing, |v| Cell::text(cut(v)));
+    let mut set: Vec<&str> = [a, b].into_iter().flat_map(settings).map(|(key, _)| key).collect();
+    set.sort_unstable();
+    set.dedup();
+    for key in set {
+        let value = |document, facts: &mut BTreeMap<String, String>| {
+            let was = take(facts, document, key);
+            let settings = settings(document);
+            let typed = settings.iter().rev().find(|(other, _)| *other == key);
+            typed.map(|(_, value)| (*value).to_owned()).or(was)
+        };
+        let (a, b) = (value(a, &mut mine), value(b, &mut theirs));
+        if a != b {
+            table.push(&[key], vec![cell(a.as_ref()), cell(b.as_ref())]);
+        }
+    }
     let mut keys: Vec<&String> = mine.keys().chain(theirs.keys()).collect();
     keys.sort();
     keys.dedup();
-    for key in keys {
-        let (a, b) = (mine.get(key), theirs.get(key));
-        if a != b {
-            let cell = |value: Option<&String>| value.map_or(Cell::Missing, |v| Cell::text(cut(v)));
-            table.push(&[key], vec![cell(a), cell(b)]);
-        }
+    keys.retain(|key| mine.get(*key) != theirs.get(*key));
+    let nr_shown = match shown {
+        Shown::All => keys.len(),
+        Shown::Changes => NR_SHOWN,
+    };
+    for key in keys.iter().take(nr_shown) {
+        table.push(&[key], vec![cell(mine.get(*key)), cell(theirs.get(*key))]);
+    }
+    if keys.len() > nr_shown {
+        table.notes.push(format!("and {} keys more; --all shows them", keys.len() - nr_shown));
     }
     if !table.rows.is_empty() {
         table.notes.push("changes below may be of these, too".to_owned());
@@ -220,6 +252,38 @@ pub fn differences(before: Named<'_>, after: Named<'_>) -> Table {
         }
     }
     table
+}
+
+/// What was set for a document's run alone: keys and values.
+fn settings(document: &Document) -> Vec<(&str, &str)> {
+    let settings = document.settings.iter().filter_map(|text| text.split_once('='));
+    settings.map(|(key, value)| (key.trim(), value.trim())).collect()
+}
+
+/// Takes the facts that a key which can be set stands for: of all machines, of all policies, or of the workload. Their
+/// value, if all of them have the same.
+fn take(facts: &mut BTreeMap<String, String>, document: &Document, key: &str) -> Option<String> {
+    let (head, path) = key.split_once('.').unwrap_or(("", key));
+    let path = path.replace('.', " ");
+    let path = match head {
+        "vm" => format!("tunables {}", path.replace('-', "_")),
+        _ => path,
+    };
+    let owners = |definitions: &[Definition], kind: &str| -> Vec<String> {
+        let names = definitions.iter().map(|one| one.name.clone());
+        names.chain([kind.to_owned()]).collect()
+    };
+    let owners = match head {
+        "" => return facts.remove(&path),
+        "vm" | "machine" => owners(&document.machines, "machine"),
+        "policy" => owners(&document.policies, "policy"),
+        workload => vec![workload.to_owned()],
+    };
+    let values = owners.iter().filter_map(|owner| facts.remove(&format!("{owner} {path}")));
+    let mut values: Vec<String> = values.collect();
+    values.dedup();
+    let value = if values.len() == 1 { values.pop() } else { None };
+    value.map(|value| value.trim_matches('"').to_owned())
 }
 
 /// A value that fits a line.
@@ -265,8 +329,12 @@ fn keys_of(name: &str, definition: &Definition, facts: &mut BTreeMap<String, Str
                 table.iter().for_each(|(key, v)| add(format!("{path} {key}"), v, facts));
             }
             toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
-                let numbered = list.iter().enumerate();
-                numbered.for_each(|(at, v)| add(format!("{path} {at}"), v, facts));
+                // By name where they have one, as those who set a key say it.
+                let name = |v: &toml::Value| v.get("name")?.as_str().map(str::to_owned);
+                for (at, v) in list.iter().enumerate() {
+                    let name = name(v).unwrap_or_else(|| at.to_string());
+                    add(format!("{path} {name}"), v, facts);
+                }
             }
             value => drop(facts.insert(path, value.to_string())),
         }
@@ -341,10 +409,10 @@ mod tests {
     #[test]
     fn what_else_differs_is_told_key_by_key() {
         let (a, mut b) = (document(&["p"], 8.0), document(&["p"], 4.0));
-        assert!(differences(named("old", &a), named("new", &b)).rows.is_empty());
+        assert!(differences(named("old", &a), named("new", &b), Shown::Changes).rows.is_empty());
         b.workload.definition = "rounds = 4\nsizes = [1, 2]\nmore = 1\n".to_owned();
         b.seed = 9;
-        let table = differences(named("old", &a), named("new", &b));
+        let table = differences(named("old", &a), named("new", &b), Shown::Changes);
         let rows: Vec<String> = table
             .rows
             .iter()
@@ -358,6 +426,37 @@ mod tests {
             })
             .collect();
         assert_eq!(rows, ["first seed 1 9", "w more - 1", "w rounds 3 4"]);
+    }
+
+    /// What was set and what it was before, in the words of who set it; and room for the verdict.
+    #[test]
+    fn what_was_set_comes_first_and_the_rest_is_short() {
+        let machine = |name: &str, swappiness: u32, pages: u64| {
+            let zones: String =
+                (0..9).map(|zone| format!("[[zone]]\npages = {}\n", pages + zone)).collect();
+            let definition =
+                format!("memory = \"{pages}G\"\n{zones}[tunables]\nswappiness = {swappiness}\n");
+            Definition { name: name.to_owned(), summary: String::new(), definition }
+        };
+        let (mut a, mut b) = (document(&["p"], 8.0), document(&["p"], 4.0));
+        a.machines = vec![machine("m", 60, 4), machine("n", 60, 4)];
+        b.machines = vec![machine("m", 10, 1), machine("n", 10, 1)];
+        b.settings =
+            ["machine.memory=1G", "vm.swappiness=10", "w.rounds=3"].map(str::to_owned).to_vec();
+        let table = differences(named("old", &a), named("new", &b), Shown::Changes);
+        let text = |row: &crate::table::Row| {
+            let cell = |at: usize| row.cells[at].value_text();
+            format!("{} {} {}", row.labels[0], cell(0), cell(1))
+        };
+        let rows: Vec<String> = table.rows.iter().map(text).collect();
+        assert_eq!(rows[..2], ["machine.memory 4G 1G", "vm.swappiness 60 10"]);
+        assert!(rows[2].starts_with("m zone 0 pages"), "as it was by itself: {rows:?}");
+        assert_eq!(
+            (rows.len(), table.notes[0].as_str()),
+            (10, "and 10 keys more; --all shows them")
+        );
+        let all = differences(named("old", &a), named("new", &b), Shown::All);
+        assert_eq!(all.rows.len(), 20);
     }
 
     #[test]
@@ -376,14 +475,17 @@ mod tests {
         assert_eq!(both.runs[0].counters.get("pgfault"), 10);
         a.runs[0].seeds = vec![7];
         let error = against(named("old", &a), named("new", &b)).unwrap_err().to_string();
-        assert_eq!(error, "small, p: no seed ran in both old and new");
+        assert_eq!(
+            error,
+            "small, p: no seed ran in both old and new; run new again with --seed 1, the first of old"
+        );
     }
 
     #[test]
     fn what_is_not_compared_is_told() {
         let (a, mut b) = (document(&["p", "q"], 8.0), document(&["p"], 4.0));
         b.metrics[0].operations = vec!["op".to_owned()];
-        let table = differences(named("old", &a), named("new", &b));
+        let table = differences(named("old", &a), named("new", &b), Shown::Changes);
         assert_eq!(table.notes, ["only in old, so not compared: q on small"]);
         let mut other = document(&["p"], 4.0);
         other.runs[0].machine = "large".to_owned();
@@ -401,7 +503,7 @@ mod tests {
         let (mut a, mut b) = (document(&["p"], 8.0), document(&["q"], 4.0));
         a.policies = vec![policy("p", 2)];
         b.policies = vec![policy("q", 3)];
-        let table = differences(named("old", &a), named("new", &b));
+        let table = differences(named("old", &a), named("new", &b), Shown::Changes);
         let labels: Vec<_> = table.rows.iter().map(|row| row.labels[0].as_str()).collect();
         assert_eq!(labels, ["policy key"]);
     }

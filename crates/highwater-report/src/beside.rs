@@ -2,10 +2,10 @@
 //!
 //! Published columns are the experiment's own policies; runs of other policies have none.
 
-use highwater_results::published::{PublishedError, PublishedHistogram};
+use highwater_results::published::{Claim, PublishedError, PublishedHistogram};
 use highwater_results::{Document, Histogram, MachineFigures, Metric, Published, Run};
 
-use crate::headline::{Figure, headline as headline_table};
+use crate::headline::{EQUAL_PERCENT, Figure, headline as headline_table};
 use crate::published::{Pairing, side_by_side};
 use crate::table::{Cell, Layout, Table};
 
@@ -112,21 +112,47 @@ pub fn claims(
     let mut table = Table::new(
         format!("Beside what was published of {}", baseline.label),
         &["figure"],
-        ["ours", "published"].map(str::to_owned).to_vec(),
+        ["ours", "published", "as published"].map(str::to_owned).to_vec(),
         Layout::Fitted,
     );
+    let (mut nr_judged, mut nr_right) = (0, 0);
     for wanted in claims {
         let claim = known.claim(&wanted.study, wanted.line, &wanted.unit)?;
         let values = baseline.values(&wanted.operation);
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let ours = match values.is_empty() {
-            true => Cell::Missing,
-            false => Cell::number(mean * wanted.factor, 2),
-        };
+        let ours = (!values.is_empty()).then_some(mean * wanted.factor);
+        let is_right = ours.and_then(|ours| is_as_claimed(claim, ours));
+        nr_judged += u32::from(is_right.is_some());
+        nr_right += u32::from(is_right == Some(true));
+        let word = |is_right| Cell::text(if is_right { "yes" } else { "NO" });
         let label = format!("{} ({})", claim.what, claim.unit);
-        table.push(&[&label], vec![ours, Cell::Text { text: claim.figure() }]);
+        table.push(
+            &[&label],
+            vec![
+                ours.map_or(Cell::Missing, |ours| Cell::number(ours, 2)),
+                Cell::text(claim.figure()),
+                is_right.map_or(Cell::Missing, word),
+            ],
+        );
+    }
+    if nr_judged > 0 {
+        table.notes.push(format!(
+            "{nr_right} of {nr_judged} figures as published: in the range, or within {EQUAL_PERCENT:.0} % of the figure"
+        ));
     }
     Ok(Some(table))
+}
+
+/// Whether a figure is in the range that was published, or about the single figure; none if that is no number.
+fn is_as_claimed(claim: &Claim, ours: f64) -> Option<bool> {
+    let number = |text: &Option<String>| text.as_ref()?.trim().parse::<f64>().ok();
+    let range = number(&claim.low).zip(number(&claim.high));
+    let (low, high) = range.or_else(|| {
+        let value = number(&claim.value)?;
+        let about = value.abs() * EQUAL_PERCENT / 100.0;
+        Some((value - about, value + about))
+    })?;
+    Some((low..=high).contains(&ours))
 }
 
 /// The hottest block of each policy, and how many blocks went round: ours always, the published ones where they were
@@ -198,4 +224,28 @@ fn top(histogram: &Histogram, n: usize) -> Vec<u64> {
     counts.sort_unstable_by(|a, b| b.cmp(a));
     counts.truncate(n);
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_ranges_or_figures() {
+        let text = |text: &str| Some(text.to_owned());
+        let claim = |value: Option<String>, range: [Option<String>; 2]| {
+            let [low, high] = range;
+            let (seed, what, unit) = (String::new(), String::new(), String::new());
+            Claim { seed, line: 1, what, unit, before: None, after: None, value, low, high }
+        };
+        let single = claim(text("2"), [None, None]);
+        for (ours, expected) in [(1.79, false), (1.8, true), (2.2, true), (2.21, false)] {
+            assert_eq!(is_as_claimed(&single, ours), Some(expected), "{ours}");
+        }
+        let range = claim(None, [text("35"), text("40")]);
+        for (ours, expected) in [(34.9, false), (35.0, true), (40.0, true), (40.1, false)] {
+            assert_eq!(is_as_claimed(&range, ours), Some(expected), "{ours}");
+        }
+        assert_eq!(is_as_claimed(&claim(text("a few"), [None, None]), 3.0), None);
+    }
 }

@@ -99,7 +99,9 @@ fn shows_change(cells: &[Cell], p_rank: Option<usize>) -> bool {
     };
     let mut intervals = cells.iter().filter_map(interval).peekable();
     if intervals.peek().is_some() {
-        return intervals.any(percent::excludes_zero);
+        // What prints as nothing is nothing.
+        let is_nothing = |(low, high): (f64, f64)| low.abs().max(high.abs()) < 0.005;
+        return intervals.any(|limits| percent::excludes_zero(limits) && !is_nothing(limits));
     }
     match p_rank.and_then(|column| cells.get(column)) {
         Some(Cell::Probability { value }) => *value < LEVEL,
@@ -139,17 +141,26 @@ fn told(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option<Told> {
 
 /// Bootstrap interval of the percent change of the mean that the table shows.
 pub fn change_interval(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option<Interval> {
+    interval_of(rules, baseline, run, |a, b| percent::judged(rules.better, a, b))
+}
+
+/// Bootstrap interval of any change of the mean that the table shows.
+pub(crate) fn interval_of(
+    rules: &Rules,
+    baseline: &Sorted,
+    run: &Sorted,
+    change: impl Fn(f64, f64) -> f64,
+) -> Option<Interval> {
     let (a, b) = (baseline.best_first(), run.best_first());
     let harmonic = rules.is_harmonic(crate::rules::Statistic::Mean);
     let bootstrap = Bootstrap::default();
     if !harmonic {
-        return bootstrap.of_means(a, b, |a, b| percent::judged(rules.better, a, b));
+        return bootstrap.of_means(a, b, change);
     }
     // The harmonic mean is the inverse of the mean of inverses.
     rules.mean(a).zip(rules.mean(b))?;
     let inverse = |values: &[f64]| values.iter().map(|value| 1.0 / value).collect::<Vec<_>>();
-    bootstrap
-        .of_means(&inverse(a), &inverse(b), |a, b| percent::judged(rules.better, 1.0 / a, 1.0 / b))
+    bootstrap.of_means(&inverse(a), &inverse(b), |a, b| change(1.0 / a, 1.0 / b))
 }
 
 /// In how many of the seeds that both runs have the mean is better: `4/5`.

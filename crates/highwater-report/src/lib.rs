@@ -38,6 +38,7 @@
 pub mod against;
 pub mod beside;
 pub mod by_seed;
+mod change;
 pub mod compare;
 pub mod duration;
 pub mod evidence;

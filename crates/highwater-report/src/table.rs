@@ -114,6 +114,9 @@ pub enum Cell {
         /// What is printed instead of each.
         #[serde(skip)]
         told: [Option<Told>; 2],
+        /// Printed by size, smaller first: a word beside it says which way it goes.
+        #[serde(skip)]
+        is_sized: bool,
     },
 }
 
@@ -189,7 +192,15 @@ impl Cell {
             Some(Told::FromZero) => [change; 2],
             _ => [low, high].map(|limit| Told::of_percent(better, limit)),
         };
-        Cell::Interval { low, high, told }
+        Cell::Interval { low, high, told, is_sized: false }
+    }
+
+    /// The same beside a word that says which way the change goes: limits by size, smaller first, without signs.
+    pub fn sized(mut self) -> Cell {
+        if let Cell::Interval { is_sized, .. } = &mut self {
+            *is_sized = true;
+        }
+        self
     }
 
     /// What part is of a whole, in percent of so many decimals.
@@ -228,13 +239,21 @@ impl Cell {
             {
                 low.to_string()
             }
-            Cell::Interval { low, high, told } => {
+            Cell::Interval { low, high, told, is_sized } => {
                 // Beside a factor a number has to say that it is percent.
-                let sign = if told.iter().any(Option::is_some) { "%" } else { "" };
-                let limit = |value: f64, told: Option<Told>| {
-                    told.map_or_else(|| format!("{value:.2}{sign}"), |told| told.to_string())
+                let has_sign = *is_sized || told.iter().any(Option::is_some);
+                let sign = if has_sign { "%" } else { "" };
+                let limit = |value: f64, told: Option<Told>| match (told, is_sized) {
+                    (Some(Told::Factor(factor)), true) => Told::Factor(factor.abs()).to_string(),
+                    (Some(told), _) => told.to_string(),
+                    (None, true) => format!("{:.1}%", value.abs()),
+                    (None, false) => format!("{value:.2}{sign}"),
                 };
-                format!("{} .. {}", limit(*low, told[0]), limit(*high, told[1]))
+                let mut limits = [limit(*low, told[0]), limit(*high, told[1])];
+                if *is_sized && *high <= 0.0 {
+                    limits.reverse();
+                }
+                limits.join(" .. ")
             }
         }
     }
@@ -331,6 +350,10 @@ mod tests {
         assert_eq!(interval(99.5, 101.0, None).value_text(), "x200 .. past 0");
         assert_eq!(interval(100.0, 100.0, None).value_text(), "to 0");
         assert_eq!(interval(-99.0, -99.0, told(0.0, 1.0)).value_text(), "-");
+        let sized = |low, high| interval(low, high, None).sized().value_text();
+        assert_eq!(sized(-227_900.0, -2100.0), "x22.0 .. x2280");
+        assert_eq!(sized(-9.2, -7.1), "7.1% .. 9.2%");
+        assert_eq!(sized(7.1, 99.5), "7.1% .. x200");
         let json = serde_json::to_value(Cell::change(Some(-780.0), told(1.0, 8.8))).unwrap();
         assert_eq!((json["value"].as_f64(), json["told"].as_str()), (Some(-780.0), Some("-x8.8")));
     }

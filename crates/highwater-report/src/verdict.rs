@@ -1,22 +1,16 @@
-//! What came out, in a few lines: of each metric the change that matters, and whether it was published.
+//! What came out, in a few lines: of each metric the changes that matter most, and whether they were published.
 //!
-//! A change matters if its 95 % interval does not hold 0; of several the largest does, as a ratio. Intervals are those of
+//! A change matters if its 95 % interval does not hold 0; of several each way's largest does, as a ratio. Intervals are those of
 //! the evidence: of the samples, or where a run has as many as it happened to give, of seeds. With one seed there are
 //! none: the largest change is shown, and that nobody can tell.
 
 use highwater_results::published::PublishedError;
 use highwater_results::{Better, Document, Metric, Run, TableKind};
 
-use crate::by_seed::{BySeed, SEEDS_MIN};
-use crate::compare::{SampleSets, operations};
-use crate::evidence::change_interval;
-use crate::percent::Told;
-use crate::rules::{Rules, Statistic};
-use crate::stats::Sorted;
-use crate::stats::paired::{Paired, Robust};
-use crate::style::Style;
+use crate::by_seed::SEEDS_MIN;
+use crate::change::{Change, Way, changes, missing};
 use crate::table::{Cell, Layout, Table};
-use crate::{beside, percent, report};
+use crate::{beside, report};
 
 /// With fewer samples than this of an operation whose times vary, a single one decides the mean.
 const SAMPLES_MIN: usize = 20;
@@ -42,8 +36,11 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
                 let changes = changes(metric, baseline, run, document.iterations);
                 let names = missing(metric, baseline, run).into_iter();
                 lost.extend(names.map(|name| format!("{name} of {}", run.label)));
-                few.extend(most_changed(&changes).and_then(|change| few_samples(metric, change)));
-                table.push(&[&metric.name, machine, &run.label], row(metric.better, &changes));
+                let shown = most_changed(&changes).into_iter();
+                few.extend(shown.filter_map(|change| few_samples(metric, change)));
+                for cells in rows(metric.better, &changes) {
+                    table.push(&[&metric.name, machine, &run.label], cells);
+                }
             }
         }
         if let Some(metric) = document.metrics.first() {
@@ -55,13 +52,14 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     }
     let baseline = document.runs.first().map_or("", |run| run.label.as_str());
     let which = match document.iterations {
-        1 => "the largest change",
-        _ => "the largest change whose interval does not hold 0",
+        1 => "",
+        _ => " of those whose interval does not hold 0",
     };
     table.notes.push(format!(
-        "against {baseline}; most changed: {which}. Changes here and below: percent, positive is better; x3 is better by \
-         a factor of 3, -x3 worse. Of counters and times, that are neither: more and less"
+        "against {baseline}: the largest change{which}, worse and better; below: percent, positive is better, x3: by a \
+         factor of 3, -x3: worse by that; of counters and times: more and less"
     ));
+    table.notes.extend(abouts(document));
     table.notes.extend(report::settings(document));
     table.notes.extend(published);
     if (document.iterations as usize) < SEEDS_MIN {
@@ -80,10 +78,18 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         table.notes.push(format!("too few samples for a mean to say much: {few}"));
     }
     table.notes.push(format!(
-        "next: the tables below, or where the slowest operations spent their time: highwater explain {}",
+        "next: highwater explain {} says where the slowest operations spent their time",
         document.experiment
     ));
     Ok(Some(table))
+}
+
+/// What the metrics are of, where their names do not say it.
+fn abouts(document: &Document) -> Option<String> {
+    let said = document.metrics.iter().filter(|metric| !metric.about.is_empty());
+    let said: Vec<String> =
+        said.map(|metric| format!("{}: {}", metric.name, metric.about)).collect();
+    (!said.is_empty()).then(|| said.join(". "))
 }
 
 /// What was published of a machine, and how much of it came out.
@@ -102,85 +108,9 @@ fn told(
         notes.extend(table.notes.first().map(|note| format!("published, on {machine}: {note}")));
     }
     if let Some(claims) = beside::claims(document, machine, runs)? {
-        let figure = |row: &crate::table::Row| {
-            let cell = |at: usize| row.cells.get(at).map(Cell::value_text).unwrap_or_default();
-            format!("{} ours {}, theirs {}", row.labels.join(" "), cell(0), cell(1))
-        };
-        let figures: Vec<String> = claims.rows.iter().map(figure).collect();
-        notes.push(format!("published, on {machine}: {}", figures.join("; ")));
+        notes.extend(claims.notes.first().map(|note| format!("published, on {machine}: {note}")));
     }
     Ok(notes)
-}
-
-/// A change of one operation's mean.
-pub(crate) struct Change {
-    pub(crate) operation: String,
-    pub(crate) before: f64,
-    pub(crate) after: f64,
-    /// In percent, positive is better.
-    pub(crate) interval: Option<(f64, f64)>,
-    /// Samples of each.
-    nr_samples: [usize; 2],
-}
-
-impl Change {
-    pub(crate) fn matters(&self) -> bool {
-        self.interval.is_some_and(percent::excludes_zero)
-    }
-
-    /// How large it is, whichever way it goes. From or to nothing, or through 0, is no ratio: such changes come
-    /// last, before what did not change.
-    fn size(&self) -> f64 {
-        match self.before > 0.0 && self.after > 0.0 {
-            _ if self.before == self.after => f64::NEG_INFINITY,
-            true => (self.after / self.before).ln().abs(),
-            false => -1.0,
-        }
-    }
-}
-
-pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u32) -> Vec<Change> {
-    let rules = Rules::of(metric, Style::default());
-    let runs = [baseline, run];
-    let operations = operations(metric, &runs);
-    let samples = SampleSets::collect(metric, &runs, &operations);
-    let (of_baseline, of_run) = (BySeed::of(baseline), BySeed::of(run));
-    let mut changes = Vec::new();
-    for (index, operation) in operations.iter().enumerate() {
-        let (Some(a), Some(b)) = (samples.get(index, 0), samples.get(index, 1)) else { continue };
-        let mean = |samples: &Sorted| rules.value(Statistic::Mean, samples);
-        let Some(before) = mean(a) else { continue };
-        // A harmonic mean is lost as soon as one sample is nothing.
-        let after = mean(b).unwrap_or(0.0);
-        let interval = match metric.table {
-            _ if iterations < 2 => None,
-            TableKind::VariableTime => of_seeds(&rules, &of_baseline, &of_run, operation),
-            _ => change_interval(&rules, a, b).map(|interval| interval.bca),
-        };
-        let nr_samples = [a.len(), b.len()];
-        changes.push(Change { operation: operation.clone(), before, after, interval, nr_samples });
-    }
-    changes
-}
-
-/// Operations that the baseline has and a run lacks.
-pub(crate) fn missing(metric: &Metric, baseline: &Run, run: &Run) -> Vec<String> {
-    let has = |run: &Run, name: &str| run.samples.iter().any(|sample| sample.operation == name);
-    let mut names = operations(metric, &[baseline, run]);
-    names.retain(|name| has(baseline, name) && !has(run, name));
-    names
-}
-
-/// The interval of the change of the mean if other seeds had been run.
-fn of_seeds(
-    rules: &Rules,
-    before: &BySeed<'_>,
-    after: &BySeed<'_>,
-    operation: &str,
-) -> Option<(f64, f64)> {
-    let seeds = before.seed_pairs(after, operation, rules.better);
-    let change = |a, b| percent::judged(rules.better, a, b);
-    Paired::default().changes(&seeds, &[Robust::Mean], change).pop()??.limits
 }
 
 /// Whether anything is known of chance. With one seed nobody can tell: the largest is shown all the same.
@@ -191,11 +121,24 @@ fn is_known(changes: &[Change]) -> bool {
 /// The changes that are shown: those that matter, or if nobody can tell, all.
 fn of_note(changes: &[Change]) -> impl Iterator<Item = &Change> {
     let is_known = is_known(changes);
-    changes.iter().filter(move |change| change.matters() || !is_known)
+    let is_something = |change: &&Change| change.way().is_some();
+    changes.iter().filter(is_something).filter(move |change| change.matters() || !is_known)
 }
 
-fn most_changed(changes: &[Change]) -> Option<&Change> {
-    of_note(changes).max_by(|a, b| a.size().total_cmp(&b.size()))
+/// The largest of the changes that are shown, of each way.
+fn most_changed<'a>(changes: &'a [Change]) -> Vec<&'a Change> {
+    let largest = of_note(changes).map(Change::difference).fold(0.0, f64::max);
+    let of_way = |way| {
+        let of_way = of_note(changes).filter(move |change| change.way() == Some(way));
+        let (parts, others): (Vec<_>, Vec<_>) = of_way.partition(|c| c.is_part_of_another());
+        // What a part changed shows in what it is a part of. Of several as large the first.
+        let larger =
+            |a: &'a Change, b: &'a Change| if b.by_size(a, largest).is_gt() { b } else { a };
+        others.into_iter().reduce(larger).or_else(|| parts.into_iter().reduce(larger))
+    };
+    let mut both: Vec<&Change> = [Way::Worse, Way::Better].into_iter().filter_map(of_way).collect();
+    both.sort_by(|a, b| b.by_size(a, largest));
+    both
 }
 
 /// Says so if a run happened to give only a few samples of an operation: one of them moves the mean.
@@ -205,57 +148,38 @@ fn few_samples(metric: &Metric, change: &Change) -> Option<String> {
     is_few.then(|| format!("{} (n = {before} and {after})", change.operation))
 }
 
-fn row(better: Better, changes: &[Change]) -> Vec<Cell> {
-    let changed = match is_known(changes) {
-        true => Cell::text(format!("{} of {}", of_note(changes).count(), changes.len())),
-        false => Cell::text("unknown"),
-    };
-    let Some(largest) = most_changed(changes) else {
-        return vec![Cell::text("nothing"), Cell::Missing, Cell::Missing, changed];
-    };
-    let told = Told::of(better, largest.before, largest.after);
-    let interval = |limits| Cell::interval(better, limits, told);
-    let interval = largest.interval.map_or(Cell::Missing, interval);
-    let words = words(better, largest.before, largest.after);
-    vec![Cell::text(largest.operation.clone()), Cell::text(words), interval, changed]
-}
-
-/// A change in words: `better 36.2%`, `worse x8.8`, `worse, from 0`.
-pub fn words(better: Better, before: f64, after: f64) -> String {
-    if before == after {
-        return "the same".to_owned();
+/// The largest change of each way, the larger first; of two that are as large the cost. What changed nothing is one
+/// row, too.
+fn rows(better: Better, changes: &[Change]) -> Vec<Vec<Cell>> {
+    let is_known = is_known(changes);
+    let largest = most_changed(changes);
+    if largest.is_empty() {
+        let changed = format!("0 of {}", changes.len());
+        let cells = [Cell::text("nothing"), Cell::Missing, Cell::Missing, Cell::text(changed)];
+        return vec![cells.to_vec()];
     }
-    let way = if percent::is_better(better, before, after) { "better" } else { "worse" };
-    match Told::of(better, before, after) {
-        // The word says which way.
-        Some(Told::Factor(factor)) => format!("{way} {}", Told::Factor(factor.abs())),
-        Some(told) => format!("{way}, {told}"),
-        None => format!("{way} {:.1}%", 100.0 * (after / before - 1.0).abs()),
-    }
+    let row = |change: &Change| {
+        let nr_same_way = of_note(changes).filter(|other| other.way() == change.way()).count();
+        let changed = match is_known {
+            true => format!("{nr_same_way} of {}", changes.len()),
+            false => "unknown".to_owned(),
+        };
+        let interval = change.interval.map_or(Cell::Missing, |limits| match change.is_part() {
+            // Percent of what it is a part of: no factor of itself.
+            true => {
+                Cell::Interval { low: limits.0, high: limits.1, told: [None; 2], is_sized: true }
+            }
+            false => Cell::interval(better, limits, change.told()).sized(),
+        });
+        let operation = Cell::text(change.operation.clone());
+        vec![operation, Cell::text(change.words()), interval, Cell::text(changed)]
+    };
+    largest.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn changes_in_words() {
-        use Better::{Higher, Lower};
-        for (better, before, after, expected) in [
-            (Lower, 2000.0, 1280.0, "better 36.0%"),
-            (Lower, 100.0, 880.0, "worse x8.8"),
-            (Lower, 880.0, 100.0, "better x8.8"),
-            (Lower, 728.0, 0.35, "better x2080"),
-            (Higher, 100.0, 99.0, "worse 1.0%"),
-            (Higher, 0.0, 4.0, "better, from 0"),
-            (Lower, 0.0, 4.0, "worse, from 0"),
-            (Lower, 4.0, 0.0, "better, to 0"),
-            (Lower, 4.0, -0.1, "better, past 0"),
-            (Lower, 4.0, 4.0, "the same"),
-        ] {
-            assert_eq!(words(better, before, after), expected);
-        }
-    }
 
     fn document(iterations: u32) -> Document {
         let mut document = Document::new("0.1.0", "x", "sim", 1);
@@ -279,10 +203,45 @@ mod tests {
     fn the_largest_change_is_told_and_the_others_are_counted() {
         let table = verdict(&document(3)).unwrap().unwrap();
         assert_eq!(table.rows.len(), 1);
-        let cells: Vec<String> = table.rows[0].cells.iter().map(Cell::value_text).collect();
+        let cells = texts(&table.rows[0]);
         assert_eq!((cells[0].as_str(), cells[3].as_str()), ("fast", "1 of 2"));
         assert!(cells[1].starts_with("better x"), "{}", cells[1]);
+        // In one notation.
+        assert!(cells[2].starts_with('x') && cells[2].contains(" .. x"), "{}", cells[2]);
         assert!(table.notes.iter().any(|note| note.contains("3 seeds")), "{:?}", table.notes);
+    }
+
+    fn texts(row: &crate::table::Row) -> Vec<String> {
+        row.cells.iter().map(Cell::value_text).collect()
+    }
+
+    /// One up, one down, one as it was: as `activated` and `refaulted` of study 003, of which a table of one row hid a half.
+    #[test]
+    fn the_largest_of_each_way_is_told_costs_first() {
+        let both = |first: [f64; 2], second: [f64; 2], iterations: u32| {
+            let mut document = document(iterations);
+            for (at, run) in document.runs.iter_mut().enumerate() {
+                for (operation, values) in [("activated", first), ("refaulted", second)] {
+                    for seed in 0..u64::from(iterations) {
+                        run.push(operation, 0, seed, values[at]);
+                    }
+                }
+            }
+            let table = verdict(&document).unwrap().unwrap();
+            table.rows.iter().map(texts).collect::<Vec<_>>()
+        };
+        for iterations in [1, 3] {
+            let rows = both([73670.0, 0.0], [0.0, 73670.0], iterations);
+            assert_eq!(rows.len(), 2, "{rows:?}");
+            assert_eq!(rows[0][..2], ["refaulted", "worse, from 0"]);
+            assert_eq!(rows[1][..2], ["activated", "better, to 0"]);
+            let counted = if iterations == 1 { ["unknown"; 2] } else { ["1 of 4", "2 of 4"] };
+            assert_eq!([&rows[0][3], &rows[1][3]], counted);
+        }
+        // A fault more than none is not the news; and what prints as nothing is nothing.
+        let rows = both([0.0, 0.01], [5000.0, 5000.1], 3);
+        assert_eq!((rows[0][0].as_str(), rows[1][0].as_str()), ("fast", "activated"));
+        assert_eq!([&rows[0][3], &rows[1][3]], ["1 of 4", "1 of 4"]);
     }
 
     #[test]

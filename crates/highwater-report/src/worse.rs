@@ -1,15 +1,38 @@
 //! What got worse by more than somebody allows: for programs that have to say yes or no.
 
-use highwater_results::{Better, Document};
+use highwater_results::Document;
+use thiserror::Error;
 
-use crate::verdict::{Change, changes, missing, words};
+use crate::change::{Change, changes, missing};
+
+/// Why nobody can tell what got worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WorseError {
+    /// One run of each machine.
+    #[error("one run of each machine; nothing is compared")]
+    Alone,
+    /// Without a second seed there are no intervals.
+    #[error(
+        "one seed: a change may be chance, and nobody can tell; --iterations 2 at least, better 6"
+    )]
+    OneSeed,
+}
 
 /// What of a document is worse than its baseline by more than `limit_percent`, one line each.
 ///
-/// A mean counts that is worse by more than the limit, and not by chance: the interval of its change does not hold 0. With
-/// one seed there are no intervals, and the mean alone decides. From nothing to something bad, to nothing of something
-/// good, and what is not there any more is worse beyond every limit.
-pub fn worse(document: &Document, limit_percent: f64) -> Vec<String> {
+/// A mean counts that is worse by more than the limit, and not by chance: the interval of its change does not hold 0.
+/// Differences and shares are measured by what they are parts of, as their metric says. From nothing to something bad, to
+/// nothing of something good, and what is not there any more is worse beyond every limit.
+///
+/// # Errors
+/// If nothing is compared, or of one seed: whoever asks would be told of chance.
+pub fn worse(document: &Document, limit_percent: f64) -> Result<Vec<String>, WorseError> {
+    if document.by_machine().iter().all(|(_, runs)| runs.len() < 2) {
+        return Err(WorseError::Alone);
+    }
+    if document.iterations < 2 {
+        return Err(WorseError::OneSeed);
+    }
     let mut lines = Vec::new();
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };
@@ -25,9 +48,8 @@ pub fn worse(document: &Document, limit_percent: f64) -> Vec<String> {
                     lines.push(format!("{line}, against {}", baseline.label));
                 };
                 for change in changes(metric, baseline, run, document.iterations) {
-                    if is_worse(metric.better, &change, limit_percent, document.iterations) {
-                        let words = words(metric.better, change.before, change.after);
-                        tell(&change.operation, &words);
+                    if is_worse(&change, limit_percent) {
+                        tell(&change.operation, &change.words());
                     }
                 }
                 for operation in missing(metric, baseline, run) {
@@ -36,27 +58,22 @@ pub fn worse(document: &Document, limit_percent: f64) -> Vec<String> {
             }
         }
     }
-    lines
+    Ok(lines)
 }
 
-fn is_worse(better: Better, change: &Change, limit_percent: f64, iterations: u32) -> bool {
-    if better == Better::Higher && change.after == 0.0 && change.before > 0.0 {
-        return true;
-    }
-    let is_certain = change.matters() || (change.interval.is_none() && iterations < 2);
-    // How much of a bad thing there is more, of a good thing less.
-    let (before, after) = (change.before, change.after);
-    let worse_by = match better {
-        Better::Lower => after - before,
-        Better::Higher => before - after,
-    };
-    is_certain && worse_by > before.abs() * limit_percent / 100.0
+fn is_worse(change: &Change, limit_percent: f64) -> bool {
+    let is_beyond = change.worse_by() > change.scale() * limit_percent / 100.0;
+    change.is_gone() || (change.matters() && is_beyond)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater_results::{Metric, Run, TableKind};
+    use highwater_results::{Better, Metric, Run, TableKind};
+
+    fn worse(document: &Document, limit_percent: f64) -> Vec<String> {
+        super::worse(document, limit_percent).unwrap()
+    }
 
     fn document(better: Better, iterations: u32, after: f64, noise: f64) -> Document {
         let mut document = Document::new("0.1.0", "x", "sim", 1);
@@ -85,9 +102,48 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_chance_is_not_worse_unless_there_is_nothing_else_to_go_by() {
+    fn what_may_be_chance_is_not_worse_and_of_one_seed_nobody_can_tell() {
         assert!(worse(&document(Better::Lower, 3, 108.0, 40.0), 5.0).is_empty());
-        assert_eq!(worse(&document(Better::Lower, 1, 108.0, 40.0), 5.0).len(), 1);
+        let one_seed = document(Better::Lower, 1, 108.0, 1.0);
+        assert_eq!(super::worse(&one_seed, 5.0), Err(WorseError::OneSeed));
+        let mut alone = document(Better::Lower, 3, 108.0, 1.0);
+        alone.runs.pop();
+        assert_eq!(super::worse(&alone, 5.0), Err(WorseError::Alone));
+    }
+
+    /// Nine hundredths of a microsecond less than nothing, and nothing: of 34 microseconds that is no change.
+    #[test]
+    fn parts_are_measured_by_what_they_are_parts_of() {
+        let of = |after: f64, part_of: bool| {
+            let mut document = document(Better::Lower, 3, 34.0, 0.001);
+            document.runs[0].samples.iter_mut().for_each(|sample| sample.value -= 66.0);
+            for (run, value) in document.runs.iter_mut().zip([-0.09, after]) {
+                for seed in 0..3 {
+                    run.push("part", 0, seed, value);
+                    run.push("part", 1, seed, value + 0.001);
+                }
+            }
+            if part_of {
+                document.metrics[0].part_of.insert("part".to_owned(), "op".to_owned());
+            }
+            worse(&document, 5.0)
+        };
+        assert_eq!(of(0.0, false).len(), 1);
+        assert!(of(0.0, true).is_empty());
+        let told = ["m part on small: after: worse 6.2% of op, against before"];
+        assert_eq!(of(2.01, true), told);
+        let mut share = document(Better::Lower, 3, 0.3, 0.001);
+        share.runs[0].samples.iter_mut().for_each(|sample| sample.value -= 99.9);
+        assert_eq!(worse(&share, 5.0).len(), 1);
+        share.metrics[0].whole = Some(100.0);
+        assert!(worse(&share, 5.0).is_empty());
+    }
+
+    /// Two means that differ in what nobody is shown.
+    #[test]
+    fn what_prints_as_nothing_is_not_worse() {
+        assert!(worse(&document(Better::Lower, 3, 100.04, 0.0001), 0.0).is_empty());
+        assert_eq!(worse(&document(Better::Lower, 3, 100.06, 0.0001), 0.0).len(), 1);
     }
 
     #[test]
@@ -97,11 +153,9 @@ mod tests {
             document.runs[1].samples.iter_mut().for_each(|sample| sample.value = 0.0);
             worse(&document, 1e6)
         };
-        for iterations in [1, 3] {
-            let told = ["m op on small: after: worse, to 0, against before"];
-            assert_eq!(gone(Better::Higher, iterations), told);
-            assert!(gone(Better::Lower, iterations).is_empty());
-        }
+        let told = ["m op on small: after: worse, to 0, against before"];
+        assert_eq!(gone(Better::Higher, 3), told);
+        assert!(gone(Better::Lower, 3).is_empty());
         let mut missing = document(Better::Lower, 3, 50.0, 1.0);
         missing.runs[1].samples.clear();
         assert_eq!(worse(&missing, 5.0), ["m op on small: after: no samples, against before"]);
@@ -131,7 +185,7 @@ mod tests {
 
     #[test]
     fn something_from_nothing_is_beyond_every_limit() {
-        let mut from_nothing = document(Better::Lower, 1, 1.0, 0.0);
+        let mut from_nothing = document(Better::Lower, 2, 1.0, 0.0);
         from_nothing.runs[0].samples.iter_mut().for_each(|sample| sample.value = 0.0);
         assert_eq!(
             worse(&from_nothing, 1e6),

@@ -36,6 +36,9 @@ pub struct Explanation {
     pub host: String,
     /// The first seed.
     pub seed: u64,
+    /// What the user set of workload, machines and policies for this run alone, as `KEY=VALUE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     /// Machines, in order of use, with all their settings.
     pub machines: Vec<Definition>,
     /// Policies, the baseline first, with all their settings.
@@ -440,6 +443,7 @@ mod tests {
             command_line: Vec::new(),
             host: "sim".to_owned(),
             seed: 1,
+            settings: Vec::new(),
             machines: Vec::new(),
             policies: Vec::new(),
             runs: vec![ExplainedRun { worst, ..ExplainedRun::default() }],

@@ -6,6 +6,8 @@
 //! Neighbours: a [`Run`](crate::Run) holds samples, a [`Document`](crate::Document) holds metrics; `highwater-report`
 //! turns both into tables. Plain data, no synchronisation.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -86,6 +88,16 @@ pub struct Metric {
     /// Operations of this table, in row order. Empty: all operations of the runs, in order of first appearance.
     #[serde(default)]
     pub operations: Vec<String>,
+    /// What the values are of, in a line, where the name does not say it; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Operations that are differences, each with the operation that it is a part of. A change of a part says little of
+    /// itself, which may be next to nothing: it is judged by what it is a part of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub part_of: BTreeMap<String, String>,
+    /// What all values are shares of, 100 for percentages; changes are judged by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<f64>,
 }
 
 impl Metric {
@@ -99,6 +111,9 @@ impl Metric {
             decimals,
             table,
             operations: Vec::new(),
+            about: String::new(),
+            part_of: BTreeMap::new(),
+            whole: None,
         }
     }
 }

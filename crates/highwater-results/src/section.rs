@@ -69,7 +69,7 @@ pub enum Section {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFigures {
-    /// Name of the machine; in the file of an experiment also the path of a machine file.
+    /// Name of the machine; in the file of an experiment also the path of a machine file, from its directory.
     pub name: String,
     /// Published tables to set beside ours: one, or a list.
     #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]

@@ -8,7 +8,9 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use highwater_results::import::ImportError;
-use highwater_results::import::kmem::{KmemEvent, KmemKind, KmemReader, OnCut, SkippedLines};
+use highwater_results::import::kmem::{
+    KmemEvent, KmemKind, KmemReader, OnDamage, SkippedLines, gzip_damage,
+};
 use proptest::prelude::*;
 
 fn reference(name: &str) -> PathBuf {
@@ -24,8 +26,10 @@ fn reference_text(name: &str) -> String {
     text
 }
 
+/// What a text has, whose last line ends as the others.
 fn parse(text: &str) -> Result<(Vec<KmemEvent>, SkippedLines), ImportError> {
-    parse_bytes(text.as_bytes().to_vec())
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    parse_bytes(format!("{text}{end}").into_bytes())
 }
 
 fn parse_bytes(bytes: Vec<u8>) -> Result<(Vec<KmemEvent>, SkippedLines), ImportError> {
@@ -75,7 +79,9 @@ fn check_counts(name: &str, expected: [u64; 6], nr_frees_of_order: (u8, u64)) {
     assert_eq!(found, expected, "{name}");
     assert_eq!(nr_frees, nr_frees_of_order.1, "{name}");
     let skipped = reader.skipped();
-    assert_eq!(skipped, SkippedLines { nr_comments: 12, ..SkippedLines::default() }, "{name}");
+    let nr_promised_entries = Some(reader.nr_events());
+    let comments = SkippedLines { nr_comments: 12, nr_promised_entries, ..Default::default() };
+    assert_eq!(skipped, comments, "{name}");
     assert_eq!(reader.nr_events(), expected.iter().sum::<u64>());
 }
 
@@ -284,10 +290,14 @@ fn skipped_lines_are_counted_by_reason() {
             nr_lost_notices: 3,
             nr_lost_events: 127,
             nr_overwritten_events: 4,
+            nr_promised_entries: Some(10),
+            nr_bad: 0,
+            first_bad: None,
             unknown_gfp_names: BTreeMap::from([("__GFP_NEW".to_owned(), 1)]),
         }
     );
     assert_eq!(skipped.nr_lines() + 2, text.lines().count() as u64);
+    assert_eq!((skipped.nr_entries(2), skipped.nr_missing_entries(2)), (7, 3));
 }
 
 #[test]
@@ -446,7 +456,7 @@ fn what_is_whole_of_a_truncated_gzip_is_used_if_asked_for() {
         KmemReader::open(reference("netperf-tcp-16384.trace.gz")).unwrap().collect();
     let read = |bytes: &[u8]| {
         let bytes = std::io::Cursor::new(bytes.to_vec());
-        let mut reader = KmemReader::from_reader("t", bytes).unwrap().on_cut(OnCut::UseWhole);
+        let mut reader = KmemReader::from_reader("t", bytes).unwrap().on_damage(OnDamage::UseWhole);
         let events: Result<Vec<_>, _> = reader.by_ref().collect();
         (events, reader.cut_at())
     };
@@ -464,6 +474,59 @@ fn what_is_whole_of_a_truncated_gzip_is_used_if_asked_for() {
     let mut damaged = packed.clone();
     damaged[packed.len() - 8] ^= 1;
     assert!(matches!(read(&damaged).0, Err(ImportError::Gzip { .. })));
+}
+
+#[test]
+fn a_line_without_its_end_is_not_read() {
+    let line =
+        |pfn: u64| format!("  a-1 [000] ..... 1.5: mm_page_free: page=1 pfn={pfn:#x} order=0");
+    let read = |text: String| {
+        let bytes = std::io::Cursor::new(text.into_bytes());
+        let mut reader = KmemReader::from_reader("t", bytes).unwrap();
+        let events: Result<Vec<_>, _> = reader.by_ref().collect();
+        (events.map(|events| events.len()), reader.unended_at())
+    };
+    // As good as whole: but its order may have been 10.
+    let (events, at) = read(format!("{}\n{}", line(16), line(32)));
+    assert_eq!((events.unwrap(), at), (1, Some(2)));
+    let (events, at) = read(format!("{}\n{}\n", line(16), line(32)));
+    assert_eq!((events.unwrap(), at), (2, None));
+    let (events, at) = read(format!("{}\n  ", line(16)));
+    assert_eq!((events.unwrap(), at), (1, None), "blanks say nothing");
+    assert!(matches!(read(line(16)).0, Err(ImportError::NoEvents { .. })));
+}
+
+#[test]
+fn bad_lines_are_counted_if_what_is_whole_is_asked_for() {
+    let text = "  a-1 [000] ..... 1.5: mm_page_free: page=1 pfn=0x10 order=0\n\
+                \x20 a-1 [000] ..... 1.5: mm_page_free: page=1 pfn=0x1z order=0\n\
+                \x20 a-1 [000] ..... 1.5: mm_page_free: page=1 order=0\n";
+    let read = |on_damage| {
+        let mut reader =
+            KmemReader::from_reader("t", text.as_bytes()).unwrap().on_damage(on_damage);
+        let events: Result<Vec<_>, _> = reader.by_ref().collect();
+        (events, reader.skipped())
+    };
+    assert!(matches!(read(OnDamage::Refuse).0, Err(ImportError::Field { line: 2, .. })));
+    let (events, skipped) = read(OnDamage::UseWhole);
+    assert_eq!((events.unwrap().len(), skipped.nr_bad), (1, 2));
+    let first = skipped.first_bad.unwrap();
+    assert_eq!((first.line, first.field.as_str()), (2, "pfn"));
+}
+
+#[test]
+fn damage_of_gzip_data_is_found_wherever_it_is() {
+    let packed = std::fs::read(reference("netperf-tcp-16384.trace.gz")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.trace.gz");
+    let damage = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        gzip_damage(&path).is_some()
+    };
+    assert!(!damage(&packed) && !damage(&packed[..packed.len() / 2]) && !damage(b"no gzip\n"));
+    let mut damaged = packed.clone();
+    damaged[packed.len() / 2] ^= 1;
+    assert!(damage(&damaged));
 }
 
 #[test]

@@ -94,6 +94,14 @@ impl MachineFile {
         Self::parse(&found.file, &found.text)
     }
 
+    /// The machine that a file of something else calls by a name, or by a path from its own directory.
+    ///
+    /// # Errors
+    /// As [`MachineFile::load`].
+    pub(crate) fn load_beside(file: &str, name: &str) -> Result<MachineFile, InputError> {
+        Self::load(&CATALOGUE.beside(file, name, false))
+    }
+
     /// Every machine that comes with the program.
     ///
     /// # Errors

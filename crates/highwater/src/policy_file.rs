@@ -1,7 +1,7 @@
 //! Policies: the core's presets, those that come with the program as files, files of users.
 //!
 //! ```toml
-//! base = "6.1"                # a preset; everything below overrides it
+//! base = "6.1"                # a policy by its name; everything below overrides it
 //! summary = "one line"
 //! name = "6.1-no-boost"       # default: the file's name
 //!
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The keys are those of [`Policy::describe`]. A file never repeats its base: what it does
-//! not mention follows the preset, so a before/after pair differs in nothing else.
+//! not mention follows that, so a before/after pair differs in nothing else.
 
 use std::path::Path;
 
@@ -38,6 +38,14 @@ pub fn load(name: &str) -> Result<Policy, InputError> {
     parse(&found.file, &found.text)
 }
 
+/// The policy that a file of something else calls by a name, or by a path from its own directory.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_beside(file: &str, name: &str) -> Result<Policy, InputError> {
+    load(&CATALOGUE.beside(file, name, preset(name).is_some()))
+}
+
 /// Names of all policies with a line about each, presets first.
 pub fn all() -> Vec<(String, String)> {
     let presets = PRESETS.iter().map(|(name, about)| ((*name).to_owned(), (*about).to_owned()));
@@ -63,6 +71,16 @@ pub fn to_toml(policy: &Policy) -> String {
     format!("base = \"6.1\"\n{body}")
 }
 
+/// The same as a file to start another one from: without the name, which is to be that of the new file.
+pub(crate) fn template(policy: &Policy) -> String {
+    let unnamed = Policy { name: String::new(), ..policy.clone() };
+    let body = to_toml(&unnamed).replacen("name = \"\"\n", "", 1);
+    format!(
+        "# Every switch of {}. In reports this policy goes by the name of its file.\n{body}",
+        policy.name
+    )
+}
+
 /// The path of the first switch whose key this is, in whatever section; none if there is none.
 pub(crate) fn path_of(key: &str) -> Option<String> {
     let mut paths = Policy::describe().into_iter().map(|field| field.path);
@@ -79,12 +97,17 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
     let mut raw: Table = toml::from_str(text).map_err(|error| source.toml(&error))?;
     let at = |path: &str, reason: String| source.at_path(path, reason);
     let base = match raw.remove("base") {
-        Some(Value::String(name)) => preset(&name).ok_or_else(|| {
-            let known: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-            at("base", unknown("preset", &name, &known))
-        })?,
-        Some(_) => return Err(at("base", "must be the name of a preset".to_owned())),
-        None => return Err(InputError::whole(file, "base: missing; the preset that it overrides")),
+        Some(Value::String(name)) => match (preset(&name), CATALOGUE.find(&name)) {
+            (Some(base), _) => base,
+            (None, Some(found)) => parse(&found.file, &found.text)?,
+            (None, None) => {
+                let all = all();
+                let known: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+                return Err(at("base", unknown("policy", &name, &known)));
+            }
+        },
+        Some(_) => return Err(at("base", "must be the name of a policy".to_owned())),
+        None => return Err(InputError::whole(file, "base: missing; the policy that it overrides")),
     };
     if !matches!(raw.remove("summary"), None | Some(Value::String(_))) {
         return Err(at("summary", "must be a line of text".to_owned()));
@@ -120,7 +143,12 @@ fn overlay(
                 PolicyError::MustBe(_) => at(&path, format!("{error}; not {value}")),
                 PolicyError::Unknown => {
                     let known: Vec<&str> = keys(paths, section).collect();
-                    at(&path, unknown("field", key, &known))
+                    match path_of(key).filter(|_| section.is_empty()) {
+                        Some(meant) => {
+                            at(&path, format!("unknown field \"{key}\"; did you mean {meant}?"))
+                        }
+                        None => at(&path, unknown("field", key, &known)),
+                    }
                 }
             })?,
         }
@@ -175,6 +203,20 @@ mod tests {
             assert_eq!(load(&name).unwrap().name, name);
             assert!(!about.is_empty(), "{name} says nothing about itself");
         }
+    }
+
+    #[test]
+    fn a_base_is_any_policy_that_comes_with_the_program() {
+        let plain = load("6.1-no-boost").unwrap();
+        let other = parse("x.toml", "base = \"6.1-no-boost\"\n").unwrap();
+        assert_eq!(other, Policy { name: "x".to_owned(), ..plain });
+    }
+
+    #[test]
+    fn a_template_has_the_name_of_its_file() {
+        let policy = preset("5.17").unwrap();
+        let started = parse("full.toml", &template(&policy)).unwrap();
+        assert_eq!(started, Policy { name: "full".to_owned(), ..policy });
     }
 
     #[test]
@@ -240,8 +282,11 @@ mod tests {
         assert_eq!(error(text), format!("p.toml:2: merge: {known}"));
         let text = "base = \"6.1\"\npcp = { lists = 3 }\n";
         assert!(error(text).starts_with("p.toml:2: pcp.lists: "), "{}", error(text));
-        assert!(error("base = \"7.0\"\n").starts_with("p.toml:1: base: unknown preset"));
+        assert!(error("base = \"7.0\"\n").starts_with("p.toml:1: base: unknown policy"));
         assert!(error("[pcp]\n").contains("base: missing"));
+        let text = "base = \"6.1\"\nboost = false\n";
+        let meant = "unknown field \"boost\"; did you mean watermark.boost?";
+        assert_eq!(error(text), format!("p.toml:2: boost: {meant}"));
         assert!(error("base = \n").starts_with("p.toml:1: base: "), "{}", error("base = \n"));
         let text = "base = \"6.1\"\n[pcb]\nx = 1\n";
         let known = "pcp, watermark, fallback, highatomic, merge, slow-path, zonelist, compaction";

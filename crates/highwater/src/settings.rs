@@ -16,6 +16,7 @@
 
 use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Value as Switch};
 use highwater_core::zone::ZoneType;
+use highwater_results::Definition;
 use highwater_sim::disk::FIGURES;
 use toml::de::DeTable;
 use toml::{Table, Value};
@@ -23,8 +24,8 @@ use toml::{Table, Value};
 use crate::experiment::{Experiment, NativeShape};
 use crate::input::catalogue::texts;
 use crate::input::names::{nearest, unknown};
-use crate::input::size::parse_size;
-use crate::input::{InputError, one_line};
+use crate::input::size::{CPUS_MAX, parse_size};
+use crate::input::{InputError, one_line, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::{Bytes, HostKind};
@@ -67,15 +68,30 @@ impl Settings {
     /// Reads `KEY=VALUE` texts for an experiment of a workload.
     ///
     /// # Errors
-    /// If one has another form, or its key is of nothing that runs.
+    /// If one has another form, its key is of nothing that runs, or was set before.
     pub fn parse(texts: &[String], workload: &str) -> Result<Settings, InputError> {
-        let settings = texts.iter().map(|text| Setting::parse(text, workload));
-        settings.collect::<Result<Vec<_>, _>>().map(Settings)
+        let mut settings: Vec<Setting> = Vec::new();
+        for text in texts {
+            let setting = Setting::parse(text, workload)?;
+            let is_same = |s: &&Setting| (s.scope, &s.path) == (setting.scope, &setting.path);
+            if let Some(first) = settings.iter().find(is_same) {
+                let reason = format!("there is --set {}, too: one key has one value", first.text);
+                return Err(setting.wrong(reason));
+            }
+            settings.push(setting);
+        }
+        Ok(Settings(settings))
     }
 
     /// As they were written, for results.
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(|setting| setting.text.clone()).collect()
+    }
+
+    /// Those of policies, as options.
+    pub fn of_policies(&self) -> String {
+        let options = self.of(Scope::Policy).map(|setting| format!("--set {}", setting.text));
+        options.collect::<Vec<_>>().join(" ")
     }
 
     /// Whether they say how many seeds: nothing else may, then.
@@ -122,7 +138,7 @@ impl Settings {
         for setting in self.of(Scope::Workload) {
             let definition = experiment.job.definition().definition;
             let wrong = |reason: &str| setting.wrong(one_line(reason));
-            let mut params: Table = toml::from_str(&definition).map_err(|e| wrong(e.message()))?;
+            let mut params: Table = toml::from_str(&definition).map_err(|e| wrong(&said(&e)))?;
             let Some(old) = params.get(&setting.path) else {
                 let keys: Vec<&str> = params.keys().map(String::as_str).collect();
                 return Err(wrong(&unknown("parameter", &setting.path, &keys)));
@@ -159,12 +175,16 @@ impl Settings {
         let said = said.collect::<Vec<_>>().join(" ");
         let wrong = |reason: String| InputError::whole(said.as_str(), one_line(&reason));
         let text = toml::to_string(&table).map_err(|error| wrong(error.to_string()))?;
-        let changed = MachineFile::parse(&machine.name, &text).map_err(|error| {
+        let mut changed = MachineFile::parse(&machine.name, &text).map_err(|error| {
             // The line is that of a text that nobody wrote.
             let field = error.field.map(|field| format!("{field}: ")).unwrap_or_default();
             wrong(format!("{field}{}", error.reason))
         })?;
         changed.costs().map_err(wrong)?;
+        // That of a machine made from a shape is not in its text.
+        if self.of(Scope::Machine).all(|setting| setting.path != "name") {
+            changed.name.clone_from(&machine.name);
+        }
         Ok(changed)
     }
 
@@ -283,7 +303,7 @@ impl Setting {
                 native(&|shape| shape.memory = Bytes(bytes))
             }
             "native.cpus" => {
-                let cpus = number(8192)? as u16;
+                let cpus = number(CPUS_MAX.into())? as u16;
                 native(&|shape| shape.cpus = cpus)
             }
             _ => {
@@ -339,7 +359,15 @@ impl Setting {
                 table.insert((*last).to_owned(), value);
                 Ok(())
             }
-            Node::List(_) => Err(self.wrong(format!("{}: which key of it?", above.join(".")))),
+            Node::List(list) => {
+                let list_path = above.join(".");
+                let of = |which: &str| format!("machine.{list_path}.{which}.{last}");
+                let named = names(list).map(|name| of(&name));
+                let numbered = (0..list.len()).map(|at| of(&at.to_string()));
+                let (all, nr) = (numbered.chain(named).collect::<Vec<_>>(), list.len());
+                let which = format!("{list_path}: there are {nr}: which of them?");
+                Err(self.wrong(format!("{which} Say {}", all.join(" or "))))
+            }
         }
     }
 
@@ -364,8 +392,8 @@ impl Setting {
     }
 
     fn set_cpus(&self, table: &mut Table) -> Result<(), InputError> {
-        let n = self.value.parse::<u16>().ok().filter(|n| (1..=8192).contains(n));
-        let n = n.ok_or_else(|| self.wrong("must be a number from 1 to 8192"))?;
+        let n = self.value.parse::<u16>().ok().filter(|n| (1..=CPUS_MAX).contains(n));
+        let n = n.ok_or_else(|| self.wrong(format!("must be a number from 1 to {CPUS_MAX}")))?;
         match table.get_mut("node").and_then(Value::as_array_mut).map(Vec::as_mut_slice) {
             Some([Value::Table(node)]) => {
                 node.insert("cpus".to_owned(), Value::String(format!("0-{}", n - 1)));
@@ -409,6 +437,50 @@ fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Result<Vec<u64>, 
     Ok(sizes)
 }
 
+/// The names of a list's elements, of those that have one.
+fn names(list: &[Value]) -> impl Iterator<Item = String> {
+    let name = |value: &Value| {
+        ["name", "disk"].iter().find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
+    };
+    list.iter().filter_map(name)
+}
+
+/// A machine's text with what it leaves out and what stands behind its figures, so that two can be set side by side:
+/// every sysctl, memory as a size, and zones only where they do not follow from it. A text that is none stays.
+pub(crate) fn in_full(definition: &mut Definition) {
+    let parsed = MachineFile::parse(&definition.name, &definition.definition);
+    let table = toml::from_str::<Table>(&definition.definition);
+    let (Ok(machine), Ok(mut table)) = (parsed, table) else { return };
+    if let Ok(tunables) = Table::try_from(&machine.machine.tunables) {
+        table.insert("tunables".to_owned(), tunables.into());
+    }
+    let spelt_out = table.clone();
+    if let Ok(sizes) = memory_by_size(&mut table, &machine) {
+        let again = toml::to_string(&table).map(|text| MachineFile::parse(&machine.name, &text));
+        if !again.is_ok_and(|again| again.is_ok_and(|m| m.machine.nodes == machine.machine.nodes)) {
+            table = spelt_out;
+        }
+        // Of a single node it is that of the machine.
+        if let Some([Value::Table(node)]) =
+            table.get_mut("node").and_then(Value::as_array_mut).map(Vec::as_mut_slice)
+        {
+            node.remove("memory");
+        }
+        table.insert("memory".to_owned(), size_of(sizes.iter().sum()).into());
+    }
+    if let Ok(text) = toml::to_string(&table) {
+        definition.definition = text;
+    }
+}
+
+/// MiB in the words of the command line.
+fn size_of(mib: u64) -> String {
+    match mib % 1024 {
+        0 if mib > 0 => format!("{}G", mib / 1024),
+        _ => format!("{mib}M"),
+    }
+}
+
 /// A place in a table to go down from.
 enum Node<'a> {
     Table(&'a mut Table),
@@ -427,12 +499,7 @@ impl<'a> Node<'a> {
                 })?
             }
             Node::List(list) => {
-                let names = |value: &Value| {
-                    ["name", "disk"]
-                        .iter()
-                        .find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
-                };
-                let all: Vec<String> = list.iter().filter_map(names).collect();
+                let all: Vec<String> = names(list).collect();
                 let at = all.iter().position(|name| name == part).or_else(|| part.parse().ok());
                 let nr = list.len();
                 at.and_then(|at| list.get_mut(at)).ok_or_else(|| {

@@ -63,3 +63,15 @@ fn what_a_pc_withholds_is_said_in_pages() {
     let of_a_gib = format!("({} of {} pages are left", grouped(pc(1 << 30)), grouped(1 << 18));
     assert!(readme.contains(&of_a_gib), "{of_a_gib}");
 }
+
+/// What is copied out of the repository has to build there.
+#[test]
+fn examples_inherit_nothing_from_the_workspace() {
+    for name in ["bare-metal", "own-workload"] {
+        let manifest = read(&format!("examples/{name}/Cargo.toml"));
+        let lines = manifest.lines().filter(|line| !line.starts_with('#'));
+        for line in lines {
+            assert!(!line.replace(' ', "").contains("workspace=true"), "{name}: {line}");
+        }
+    }
+}

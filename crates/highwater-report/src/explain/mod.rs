@@ -179,9 +179,19 @@ fn title(explanation: &Explanation) -> String {
     format!("{experiment} ({host}): where the time of the slowest operations went")
 }
 
+/// What was set for this run alone, in the words of other reports.
+fn settings(explanation: &Explanation) -> Option<String> {
+    let said = explanation.settings.join(" ");
+    (!said.is_empty()).then(|| format!("set for this run: {said}"))
+}
+
 fn text(explanation: &Explanation) -> String {
     let groups = groups(explanation);
-    let mut text = title(explanation) + "\n\n";
+    let mut text = title(explanation) + "\n";
+    if let Some(set) = settings(explanation) {
+        text += &format!("# {set}\n");
+    }
+    text.push('\n');
     for group in &groups {
         let trees = group.trees();
         text += &format!("== {}\n\n", group.heading(trees.len()));
@@ -198,6 +208,9 @@ fn text(explanation: &Explanation) -> String {
 fn markdown(explanation: &Explanation) -> String {
     let groups = groups(explanation);
     let mut text = format!("## {}\n\n", title(explanation));
+    if let Some(set) = settings(explanation) {
+        text += &format!("{set}\n\n");
+    }
     for group in &groups {
         let trees = group.trees();
         text +=
@@ -406,6 +419,7 @@ pub(crate) mod tests {
             command_line: vec!["highwater".to_owned(), "explain".to_owned(), "001".to_owned()],
             host: "sim".to_owned(),
             seed: 1,
+            settings: Vec::new(),
             machines: Vec::new(),
             policies: Vec::new(),
             runs: vec![

@@ -131,7 +131,10 @@ pub(crate) mod tests {
         table.push(&["N", ""], vec![Cell::number(2.5, 1), Cell::WholePercent { value: 98 }]);
         table.push(
             &["I", ""],
-            vec![Cell::Interval { low: -1.0, high: 2.0, told: [None; 2] }, Cell::text("yes")],
+            vec![
+                Cell::Interval { low: -1.0, high: 2.0, told: [None; 2], is_sized: false },
+                Cell::text("yes"),
+            ],
         );
         let ratio = Cell::Ratio { value: 0.5, decimals: 2, percent: 50.0, distance: -0.25 };
         table.push(&["R", ""], vec![Cell::Missing, ratio]);

@@ -37,13 +37,17 @@ pub fn observations(document: &Document) -> String {
     of_all([(document, None)])
 }
 
-/// Those of several documents in one table; what a document is called is the label of all its runs.
+/// Those of several documents in one table, with a column more before the others: `side`, what a document is called.
 pub fn of_several(documents: &[(&str, &Document)]) -> String {
     of_all(documents.iter().map(|&(name, document)| (document, Some(name))))
 }
 
 fn of_all<'a>(documents: impl IntoIterator<Item = (&'a Document, Option<&'a str>)>) -> String {
-    let mut records = Records::new(&COLUMNS);
+    let documents: Vec<_> = documents.into_iter().collect();
+    let is_several = documents.iter().any(|(_, name)| name.is_some());
+    let side = is_several.then_some("side");
+    let columns: Vec<&str> = side.into_iter().chain(COLUMNS).collect();
+    let mut records = Records::new(&columns);
     for (document, name) in documents {
         add(&mut records, document, name);
     }
@@ -52,12 +56,11 @@ fn of_all<'a>(documents: impl IntoIterator<Item = (&'a Document, Option<&'a str>
 
 fn add(records: &mut Records, document: &Document, name: Option<&str>) {
     for run in &document.runs {
-        let label = name.unwrap_or(&run.label);
         let (experiment, host) = (&*document.experiment, &*document.host);
-        let place = [experiment, host, &*run.machine, &*run.policy, label];
+        let place = [experiment, host, &*run.machine, &*run.policy, &*run.label];
         let mut push = |seed: u64, iteration: usize, what: [&str; 4], value: String| {
             let (seed, iteration) = (seed.to_string(), iteration.to_string());
-            let before = place.into_iter().chain([&*seed, &*iteration]);
+            let before = name.into_iter().chain(place).chain([&*seed, &*iteration]);
             records.push(before.chain(what).chain([&*value]));
         };
         for sample in &run.samples {
@@ -126,5 +129,10 @@ mod tests {
 "x, quick",sim,m,p,6.1-p,0,1,counter,vmstat,pswpin,count,1152921504606846976
 "#;
         assert_eq!(observations(&document), expected);
+        let several = of_several(&[("old", &document), ("new", &document)]);
+        let lines: Vec<&str> = several.lines().collect();
+        assert!(lines[0].starts_with("side,experiment,"), "{several}");
+        assert_eq!(lines.len(), 1 + 2 * (expected.lines().count() - 1));
+        assert!(lines[1].starts_with("old,\"x, quick\",sim,m,p,6.1-p,"), "{several}");
     }
 }

@@ -163,10 +163,6 @@ impl FieldProblem {
     pub(crate) fn missing(field: &str) -> Self {
         Self::new(field, MISSING)
     }
-
-    pub(crate) fn is_missing(&self) -> bool {
-        self.problem == MISSING
-    }
 }
 
 /// Foreign bytes for use inside a message: printable, on one line, of bounded length.

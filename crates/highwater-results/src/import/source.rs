@@ -19,13 +19,14 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 const HEAD_BYTES: usize = 8;
 const READ_BYTES: usize = 256 * 1024;
 
-/// What to do where gzip data end in the middle, as those of a capture that was stopped do.
+/// What to do where gzip data end in the middle, as those of a capture that was stopped do, or where a line cannot be
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnCut {
+pub enum OnDamage {
     /// It is an error, which says how much was read.
     #[default]
     Refuse,
-    /// The lines that are whole are the text.
+    /// The lines that are whole and can be read are the text; the others are counted.
     UseWhole,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Source {
     is_gzip: bool,
     line: u64,
     is_cut_off: bool,
-    on_cut: OnCut,
+    on_damage: OnDamage,
     cut_at: Option<u64>,
     buffer: Vec<u8>,
 }
@@ -81,7 +82,7 @@ impl Source {
             is_gzip,
             line: 0,
             is_cut_off: false,
-            on_cut: OnCut::default(),
+            on_damage: OnDamage::default(),
             cut_at: None,
             buffer: Vec::new(),
         })
@@ -96,7 +97,8 @@ impl Source {
             Ok(n) => n as u64,
             Err(e) => {
                 let error = self.read_error(&e);
-                if self.on_cut == OnCut::UseWhole && matches!(error, ImportError::Cut { .. }) {
+                if self.on_damage == OnDamage::UseWhole && matches!(error, ImportError::Cut { .. })
+                {
                     self.cut_at = Some(self.line + 1);
                     return Ok(None);
                 }
@@ -144,8 +146,18 @@ impl Source {
         self.is_cut_off
     }
 
-    pub(crate) fn set_on_cut(&mut self, on_cut: OnCut) {
-        self.on_cut = on_cut;
+    /// That line once more.
+    #[inline]
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    pub(crate) fn set_on_damage(&mut self, on_damage: OnDamage) {
+        self.on_damage = on_damage;
+    }
+
+    pub(crate) fn on_damage(&self) -> OnDamage {
+        self.on_damage
     }
 
     /// The line at which the gzip data ended in the middle, if [`Source::next_line`] passed over that.
@@ -177,6 +189,25 @@ impl Source {
                 ImportError::Gzip { file, line, problem: error.to_string() }
             }
             _ => ImportError::Read { file, line, problem: error.to_string() },
+        }
+    }
+}
+
+/// What is wrong with the gzip data of a file, from the first byte to the sum at their end; none if they are whole, or
+/// there are none. What was unpacked from data that are damaged may be any text: before a fault of the text is told, this
+/// is asked.
+pub fn gzip_damage(path: &Path) -> Option<ImportError> {
+    let mut source = Source::open(path).ok().filter(|source| source.is_gzip)?;
+    let mut bytes = vec![0; READ_BYTES];
+    loop {
+        match source.reader.read(&mut bytes) {
+            Ok(0) => return None,
+            Ok(n) => source.line += bytes[..n].iter().filter(|&&b| b == b'\n').count() as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                let error = source.read_error(&error);
+                return matches!(error, ImportError::Gzip { .. }).then_some(error);
+            }
         }
     }
 }

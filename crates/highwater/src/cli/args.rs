@@ -8,6 +8,7 @@ use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
 use super::CliError;
+use crate::input::size::CPUS_MAX;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
 use crate::schema::Kind;
@@ -111,7 +112,7 @@ pub struct ShowNamedArgs {
 pub struct ShowSchemaArgs {
     /// Of what
     #[arg(value_parser = schema_kinds())]
-    pub of: Kind,
+    pub of: Option<Kind>,
 }
 
 /// `highwater show policy`.
@@ -151,8 +152,10 @@ pub struct CompareCommand {
 /// When a comparison fails.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailArgs {
-    /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance
-    #[arg(long, value_name = "PERCENT", value_parser = limit)]
+    /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance: the 95% interval
+    /// of its change does not hold 0. Needs two seeds at least (--iterations), better six. Differences and shares are
+    /// measured by what they are of
+    #[arg(long, value_name = "PERCENT", value_parser = limit, allow_negative_numbers = true)]
     pub fail_if_worse: Option<f64>,
 }
 
@@ -327,7 +330,7 @@ pub struct ReplayArgs {
     /// Ignore the .zoneinfo, .pagetypeinfo and .buddyinfo files beside the trace
     #[arg(long)]
     pub no_sidecars: bool,
-    /// Replay what is whole of a trace whose gzip data end in the middle
+    /// Replay what is whole of a trace: gzip data may end in the middle, and lines that cannot be read are passed over
     #[arg(long)]
     pub partial: bool,
     /// Hottest blocks to show
@@ -404,7 +407,7 @@ pub struct MachineArgs {
     pub mem: Option<String>,
     /// CPUs of that node
     #[arg(long, value_name = "N", conflicts_with = "numa",
-          value_parser = clap::value_parser!(u16).range(1..=8192))]
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(CPUS_MAX)))]
     pub cpus: Option<u16>,
     /// One node: SIZE,cpus=FIRST-LAST (once per node; size 0: no memory)
     #[arg(long, value_name = "NODE")]
@@ -446,11 +449,38 @@ impl MachineArgs {
 /// # Errors
 /// If one does not exist.
 pub(super) fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>, CliError> {
-    let loaded: Result<Vec<_>, _> = match names {
-        [] => default.iter().map(|name| policy_file::load(name)).collect(),
-        names => names.iter().map(|name| policy_file::load(name)).collect(),
-    };
-    Ok(loaded?)
+    if names.is_empty() {
+        let loaded: Result<Vec<_>, _> =
+            default.iter().map(|name| policy_file::load(name)).collect();
+        return Ok(loaded?);
+    }
+    let mut policies: Vec<Policy> = Vec::new();
+    for name in names {
+        let policy = policy_file::load(name)?;
+        refuse_namesake(&policy.name, name, policies.iter().map(|other| other.name.as_str()))?;
+        policies.push(policy);
+    }
+    Ok(policies)
+}
+
+/// Refuses a policy whose column would have the heading of one of the `others`. `given` is what the user wrote.
+///
+/// # Errors
+/// Says what to change.
+pub(super) fn refuse_namesake<'o>(
+    name: &str,
+    given: &str,
+    mut others: impl Iterator<Item = &'o str>,
+) -> Result<(), CliError> {
+    if others.all(|other| other != name) {
+        return Ok(());
+    }
+    Err(CliError::new(match name == given {
+        true => format!("--policy {given}: named twice"),
+        false => {
+            format!("--policy {given}: is called \"{name}\", as another policy is; change its name")
+        }
+    }))
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {

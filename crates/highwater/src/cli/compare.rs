@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use highwater_core::config::Policy;
+use highwater_report::worse::WorseError;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
 use highwater_results::{MachineFigures, Section};
 
-use super::args::{CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs};
+use super::args::{
+    self, CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs,
+};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::report::{self, Look};
 use super::{CliError, Outcome, print};
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
-use crate::input::InputError;
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
@@ -134,8 +137,7 @@ fn machines(
         (None, HostKind::Sim) => {
             let mut loaded = Vec::new();
             for at in 0..experiment.machines.len() {
-                let machine = MachineFile::load(&experiment.machines[at].name)
-                    .map_err(|error| of_experiment(experiment, "machine", error))?;
+                let machine = experiment.load_machine(at)?;
                 // A file's machine has a name of its own.
                 experiment.machines[at].name.clone_from(&machine.name);
                 loaded.push(machine);
@@ -183,47 +185,62 @@ fn machines(
     Ok(machines)
 }
 
-/// A name in an experiment that leads nowhere; the option of that name was not given.
-fn of_experiment(experiment: &Experiment, field: &str, error: InputError) -> CliError {
-    if error.line.is_some() || !error.file.starts_with("--") {
-        return error.into();
-    }
-    CliError::new(format!("experiment {}: {field}: {}", experiment.name, error.reason))
-}
-
-/// Policies with column headings: the user's, each by its name, else the experiment's.
+/// Policies with column headings, with what was set.
 fn policies(
     experiment: &Experiment,
     names: &[String],
     settings: &Settings,
-) -> Result<Vec<(highwater_core::config::Policy, String)>, CliError> {
+) -> Result<Vec<(Policy, String)>, CliError> {
+    let named = policies_named(experiment, names)?;
+    let mut policies = named.clone();
+    for (policy, _) in &mut policies {
+        settings.set_policy(policy)?;
+    }
+    // Nothing would be compared, and nobody would notice.
+    let is_same =
+        |all: &[(Policy, String)], a: usize, b: usize| all[a].0.differences(&all[b].0).is_empty();
+    for b in 1..policies.len() {
+        if let Some(a) = (0..b).find(|&a| is_same(&policies, a, b) && !is_same(&named, a, b)) {
+            let (set, first, second) = (settings.of_policies(), &policies[a].1, &policies[b].1);
+            return Err(CliError::new(format!(
+                "{set}: {first} and {second} are the same policy then; --policy says which to run"
+            )));
+        }
+    }
+    Ok(policies)
+}
+
+/// The user's policies, each headed by its name, else the experiment's.
+fn policies_named(
+    experiment: &Experiment,
+    names: &[String],
+) -> Result<Vec<(Policy, String)>, CliError> {
     if names.is_empty() {
-        let of = |entry: &experiment::PolicyEntry| {
-            let mut policy = policy_file::load(&entry.name)
-                .map_err(|error| of_experiment(experiment, "policy", error))?;
-            settings.set_policy(&mut policy)?;
-            Ok((policy, entry.label.clone()))
-        };
-        let policies: Vec<_> =
-            experiment.policies.iter().map(of).collect::<Result<_, CliError>>()?;
-        // Before hours are spent on columns that nobody could tell apart.
-        for (at, (_, label)) in policies.iter().enumerate() {
-            if policies[..at].iter().any(|(_, other)| other == label) {
-                let (name, reason) = (&experiment.name, "two policies have this label");
-                return Err(CliError::new(format!("experiment {name}: {label}: {reason}")));
+        let mut policies: Vec<(_, String)> = Vec::new();
+        for (at, entry) in experiment.policies.iter().enumerate() {
+            let policy = experiment.load_policy(at)?;
+            let label = entry.label.clone();
+            // Before hours are spent on columns that nobody could tell apart.
+            if policies.iter().any(|(_, other)| *other == label) {
+                let reason = format!("two policies have the label \"{label}\"");
+                return Err(experiment
+                    .wrong(&format!("policy.{at}.label"), "label", reason)
+                    .into());
             }
+            policies.push((policy, label));
         }
         return Ok(policies);
     }
     let mut policies = Vec::new();
     for name in names {
-        let mut policy = policy_file::load(name)?;
-        settings.set_policy(&mut policy)?;
+        let policy = policy_file::load(name)?;
         // The name that was given: the experiment's heading may be of another column.
         let label = policy.name.clone();
-        if policies.iter().any(|(_, other)| *other == label) {
-            return Err(CliError::new(format!("--policy {name}: named twice")));
-        }
+        args::refuse_namesake(
+            &label,
+            name,
+            policies.iter().map(|(_, other): &(_, String)| other.as_str()),
+        )?;
         policies.push((policy, label));
     }
     Ok(policies)
@@ -242,12 +259,18 @@ fn finish(
         let name = entry.name;
         return Err(CliError::new(format!("--histograms: {name} counts no delays")));
     }
-    if fail.fail_if_worse.is_some() && plan.policies.len() < 2 {
-        return Err(CliError::new("--fail-if-worse: one policy alone; nothing is compared"));
+    // Before hours are spent on what cannot be judged or kept.
+    if fail.fail_if_worse.is_some() {
+        match (plan.policies.len(), plan.experiment.iterations) {
+            (..2, _) => return Err(report::cannot_judge(WorseError::Alone)),
+            (_, ..2) => return Err(report::cannot_judge(WorseError::OneSeed)),
+            _ => {}
+        }
     }
-    // Before hours are spent on what cannot be kept.
+    let is_new = |out: &&Out<'_>| !out.dir.exists();
+    let made = out.filter(is_new).map(|out| out.dir.to_owned());
     let store = out.map(Out::create).transpose()?;
-    let is_keeping = exit_on_interrupt()?;
+    let is_keeping = exit_on_interrupt(made)?;
     let bar = Bar::start(plan);
     let mut document = experiment::run(plan, &bar, &NEVER)?;
     bar.finish();
@@ -267,7 +290,7 @@ fn finish(
         let text = report::text(&document, look.kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
     }
-    report::judge(&document, fail)
+    report::judge(&document, fail).map(report::tell)
 }
 
 /// Where results go.

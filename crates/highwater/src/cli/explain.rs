@@ -84,7 +84,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
     plan.explain = Some(args.worst);
-    exit_on_interrupt()?;
+    exit_on_interrupt(None)?;
     let bar = Bar::start(&plan);
     let explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
     bar.finish();

@@ -121,6 +121,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     let about = text.split("\n\nUsage:").next().unwrap_or(&text);
     let about = about.split("\n\nFor more information").next().unwrap_or(about);
+    // Nobody means an option's name as a value.
+    let about = about.split("\n\n  tip: to pass").next().unwrap_or(about);
     complain(one_line(about).trim_start_matches("error: "));
     ExitCode::from(2)
 }

@@ -1,5 +1,6 @@
 //! What a user sees of a run before there are results: what it will take, how far it is; and Ctrl-C.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,13 +15,17 @@ use crate::workload::HostKind;
 pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Ends the process when the user asks to, at once; but not while results are being kept, which the caller says
-/// by setting what is returned: files are whole or not there.
-pub(super) fn exit_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
+/// by setting what is returned: files are whole or not there. The directory that was made for them goes, too.
+pub(super) fn exit_on_interrupt(made: Option<PathBuf>) -> Result<Arc<AtomicBool>, CliError> {
     let is_keeping = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&is_keeping);
     ctrlc::set_handler(move || {
         if !seen.load(Ordering::Relaxed) {
             complain("interrupted");
+            if let Some(made) = &made {
+                // Only if it is empty; and one that stays does no harm.
+                let _ = std::fs::remove_dir(made);
+            }
             std::process::exit(130);
         }
     })

@@ -1,7 +1,7 @@
 //! `highwater replay`.
 
 use highwater_report::render::Format;
-use highwater_results::import::kmem::OnCut;
+use highwater_results::import::kmem::OnDamage;
 
 use super::args::{ReplayArgs, policies};
 use super::{CliError, Outcome, print, remark};
@@ -18,8 +18,8 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
         UseSidecars::Yes
     };
     let machine = machine.as_ref().map(|m| &m.machine);
-    let on_cut = if args.partial { OnCut::UseWhole } else { OnCut::Refuse };
-    let trace = Trace::file(&args.trace).on_cut(on_cut);
+    let on_damage = if args.partial { OnDamage::UseWhole } else { OnDamage::Refuse };
+    let trace = Trace::file(&args.trace).on_damage(on_damage);
     let replayed = replay::run_trace(trace, &policies, machine, sidecars)?;
     if args.format == Format::Csv {
         // Rows only: what is to be said about them goes elsewhere.

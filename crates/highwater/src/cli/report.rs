@@ -5,29 +5,48 @@ use std::path::Path;
 use highwater_report::against::{Named, against, differences};
 use highwater_report::render::{Format, json, observations};
 use highwater_report::report::{self, Shown};
-use highwater_report::{PAGE_WIDTH, Table, worse};
+use highwater_report::worse::{self, WorseError};
+use highwater_report::{PAGE_WIDTH, Table};
 use highwater_results::Document;
-use highwater_results::store::read_document;
+use highwater_results::store::{DOCUMENT_FILE, read_document};
 
 use super::args::{FailArgs, ReportArgs};
 use super::{CliError, Outcome, print, remark};
+use crate::settings::in_full;
 
 /// Prints the report of a directory of results, or of two.
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
-    let read = |dir: &Path| read_document(dir).map_err(|error| CliError::new(error.to_string()));
     let document = read(&args.dir)?;
     let look = Look::new(args.format, args.all);
     let Some(other) = &args.against else {
+        let worse = judge(&document, &args.fail)?;
         print(&text(&document, look)?)?;
-        return judge(&document, &args.fail);
+        return Ok(tell(worse));
     };
     let after = read(other)?;
     let names = names(&args.dir, other);
     let before = Named { name: &names[0], document: &document };
     let after = Named { name: &names[1], document: &after };
     let both = against(before, after).map_err(|error| CliError::new(error.to_string()))?;
+    let worse = judge(&both, &args.fail)?;
     print(&side_by_side(before, after, &both, look)?)?;
-    judge(&both, &args.fail)
+    Ok(tell(worse))
+}
+
+/// The results of a directory, or of a file.
+fn read(place: &Path) -> Result<Document, CliError> {
+    if place.is_dir() && !place.join(DOCUMENT_FILE).exists() {
+        let (dir, reason) =
+            (place.display(), "a run that --out DIR was given to writes it when it ends");
+        return Err(CliError::new(format!(
+            "{dir}: no results in it: there is no {DOCUMENT_FILE}; {reason}"
+        )));
+    }
+    let document = read_document(place).map_err(|error| CliError::new(error.to_string()))?;
+    match document.runs.is_empty() {
+        true => Err(CliError::new(format!("{}: results without runs", place.display()))),
+        false => Ok(document),
+    }
 }
 
 /// What to call two directories: their names, or if these are the same, their paths.
@@ -39,20 +58,25 @@ fn names(before: &Path, after: &Path) -> [String; 2] {
     }
 }
 
-/// Whether a comparison is as good as it has to be; says what is not.
+/// What of a comparison is worse than it may be, one line each.
 ///
 /// # Errors
-/// If nothing is compared: nobody can tell.
-pub(super) fn judge(document: &Document, fail: &FailArgs) -> Result<Outcome, CliError> {
-    let Some(limit) = fail.fail_if_worse else { return Ok(Outcome::Done) };
-    if document.by_machine().iter().all(|(_, runs)| runs.len() < 2) {
-        return Err(CliError::new("--fail-if-worse: one run of each machine; nothing is compared"));
-    }
-    let worse = worse::worse(document, limit);
-    for line in &worse {
-        remark(&format!("worse by more than {limit}%: {line}"));
-    }
-    Ok(if worse.is_empty() { Outcome::Done } else { Outcome::Disagrees })
+/// If nothing is compared, or of one seed: nobody can tell.
+pub(super) fn judge(document: &Document, fail: &FailArgs) -> Result<Vec<String>, CliError> {
+    let Some(limit) = fail.fail_if_worse else { return Ok(Vec::new()) };
+    let worse = worse::worse(document, limit).map_err(cannot_judge)?;
+    Ok(worse.iter().map(|line| format!("worse by more than {limit}%: {line}")).collect())
+}
+
+/// An error about `--fail-if-worse`.
+pub(super) fn cannot_judge(error: WorseError) -> CliError {
+    CliError::new(format!("--fail-if-worse: {error}"))
+}
+
+/// Says what is worse.
+pub(super) fn tell(worse: Vec<String>) -> Outcome {
+    worse.iter().for_each(|line| remark(line));
+    if worse.is_empty() { Outcome::Done } else { Outcome::Disagrees }
 }
 
 /// How a report is printed.
@@ -76,11 +100,14 @@ impl Look {
         Look { format: Format::Terminal, width: PAGE_WIDTH, ..self }
     }
 
+    const fn shown(self) -> Shown {
+        let all = self.all || matches!(self.format, Format::Json);
+        if all { Shown::All } else { Shown::Changes }
+    }
+
     /// The tables of a document; JSON has all of the evidence.
     fn tables(self, document: &Document) -> Result<Vec<Table>, CliError> {
-        let all = self.all || self.format == Format::Json;
-        let shown = if all { Shown::All } else { Shown::Changes };
-        report::tables(document, shown).map_err(|error| CliError::new(error.to_string()))
+        report::tables(document, self.shown()).map_err(|error| CliError::new(error.to_string()))
     }
 }
 
@@ -101,7 +128,14 @@ fn side_by_side(
     both: &Document,
     look: Look,
 ) -> Result<String, CliError> {
-    let mut tables = vec![differences(before, after)];
+    let in_full = [before, after].map(|named| {
+        let mut document = named.document.clone();
+        document.machines.iter_mut().for_each(in_full);
+        document
+    });
+    let [first, second] = &in_full;
+    let first = Named { document: first, ..before };
+    let mut tables = vec![differences(first, Named { document: second, ..after }, look.shown())];
     tables.retain(|table| !table.rows.is_empty() || !table.notes.is_empty());
     tables.extend(look.tables(both)?);
     Ok(match look.format {

@@ -6,24 +6,32 @@ use highwater_report::{Layout, Table};
 use super::args::{ShowArgs, ShowWhat};
 use super::{CliError, Outcome, print};
 use crate::experiment;
+use crate::input::InputError;
 use crate::input::names::unknown;
 use crate::machine_file::MachineFile;
 use crate::policy_file;
+use crate::schema::Kind;
 use crate::workload::Registry;
 
 /// Shows one of what `list` lists, in full.
 pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliError> {
     let text = match &args.what {
-        ShowWhat::Experiment(named) => experiment::embedded_text(&named.name)?,
-        ShowWhat::Machine(named) => MachineFile::load(&named.name)?.definition().definition,
+        ShowWhat::Experiment(named) => experiment::embedded_text(&named.name).map_err(nameless)?,
+        ShowWhat::Machine(named) => {
+            MachineFile::load(&named.name).map_err(nameless)?.definition().definition
+        }
         ShowWhat::Workload(named) => {
             let name = &named.name;
             let unknown = || CliError::new(unknown("workload", name, &registry.names()));
             registry.find(name).ok_or_else(unknown)?.template()
         }
-        ShowWhat::Schema(schema) => schema.of.text(registry),
+        ShowWhat::Schema(schema) => {
+            let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            let which = || CliError::new(format!("which schema? Say one of {}", names.join(", ")));
+            schema.of.ok_or_else(which)?.text(registry)
+        }
         ShowWhat::Policy(policy) => {
-            let shown = policy_file::load(&policy.name)?;
+            let shown = policy_file::load(&policy.name).map_err(nameless)?;
             let table = match &policy.against {
                 None if policy.toml => return toml(&shown),
                 None => all(&shown),
@@ -36,8 +44,16 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
     Ok(Outcome::Done)
 }
 
+/// A name that leads nowhere: it is no value of an option here.
+fn nameless(error: InputError) -> CliError {
+    match error.line.is_none() && error.reason.starts_with("unknown ") {
+        true => CliError::new(error.reason),
+        false => error.into(),
+    }
+}
+
 fn toml(policy: &Policy) -> Result<Outcome, CliError> {
-    print(&policy_file::to_toml(policy))?;
+    print(&policy_file::template(policy))?;
     Ok(Outcome::Done)
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use highwater_core::config::Policy;
 use highwater_results::{Definition, Document, MachineFigures};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +11,9 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
-use crate::input::{Catalogue, InputError, Source, one_line};
+use crate::input::{Catalogue, InputError, Source, said};
+use crate::machine_file::MachineFile;
+use crate::policy_file;
 use crate::workload::{Bytes, Entry, Job, JobError, Registry};
 
 /// The experiments that come with the program.
@@ -43,6 +46,17 @@ pub struct Experiment {
     pub job: Arc<dyn Job>,
     /// As `--quick` and `--full` run it; none: there is no such version.
     sizes: [Option<Size>; SIZES.len()],
+    /// Where it was written; none if nobody wrote it.
+    origin: Option<Origin>,
+}
+
+/// The file of an experiment, for what is found wrong with it when names are looked up.
+#[derive(Clone, Debug)]
+struct Origin {
+    file: String,
+    text: String,
+    /// The size whose machines are in the place of the others.
+    machines_of: Option<&'static str>,
 }
 
 /// What another size of an experiment differs in.
@@ -53,6 +67,11 @@ struct Size {
     machines: Vec<String>,
     job: Arc<dyn Job>,
 }
+
+/// Keys of a file, and of its tables `quick` and `full`; beside them each has a table of the workload's name.
+const KEYS: [&str; 9] =
+    ["name", "title", "workload", "iterations", "native", "policy", "machine", "quick", "full"];
+const KEYS_OF_SIZE: [&str; 2] = ["iterations", "machines"];
 
 /// An experiment: a workload with its parameters, on machines, under policies. Each policy runs on each machine with
 /// the same seeds.
@@ -104,7 +123,7 @@ pub(crate) struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyEntry {
-    /// Name of the policy, or the path of its file.
+    /// Name of the policy, or the path of its file from the directory of this one.
     pub name: String,
     /// Heading of its column in reports; no two are the same.
     pub label: String,
@@ -160,6 +179,7 @@ impl Experiment {
             machines: Vec::new(),
             job,
             sizes: [None, None],
+            origin: None,
         }
     }
 
@@ -168,7 +188,7 @@ impl Experiment {
     /// # Errors
     /// Says which cannot be.
     pub(crate) fn set_params(&mut self, text: &str) -> Result<(), String> {
-        let message = |error: toml::de::Error| one_line(error.message());
+        let message = |error: toml::de::Error| said(&error);
         let table = DeTable::parse(text).map_err(message)?;
         self.job = self.job.entry().job(table).map_err(|error| match error {
             JobError::Toml(error) => message(error),
@@ -186,8 +206,10 @@ impl Experiment {
         document: &Document,
     ) -> Result<Experiment, String> {
         let Definition { name, definition, .. } = &document.workload;
-        let entry =
-            registry.find(name).ok_or_else(|| unknown("workload", name, &registry.names()))?;
+        let entry = registry.find(name).ok_or_else(|| {
+            let unknown = unknown("workload", name, &registry.names());
+            format!("{unknown}; the program that has it explains its results")
+        })?;
         let reader = Reader(Source { file: name, text: definition });
         let table =
             DeTable::parse(definition).map_err(|error| reader.0.toml(&error).to_string())?;
@@ -218,6 +240,12 @@ impl Experiment {
             Some(DeValue::Table(change)) => take_table(change, entry.name),
             _ => None,
         });
+        reader.check_keys(&root, &KEYS, entry.name)?;
+        for size in SIZES {
+            if let Some(DeValue::Table(change)) = root.get(size).map(Spanned::get_ref) {
+                reader.check_keys(change, &KEYS_OF_SIZE, entry.name)?;
+            }
+        }
         let root = Spanned::new(span, DeValue::Table(root));
         let raw = Raw::deserialize(ValueDeserializer::from(root)).map_err(|e| source.toml(&e))?;
         reader.check(&raw)?;
@@ -246,6 +274,11 @@ impl Experiment {
             machines: raw.machines,
             job,
             sizes,
+            origin: Some(Origin {
+                file: file.to_owned(),
+                text: text.to_owned(),
+                machines_of: None,
+            }),
         })
     }
 
@@ -253,23 +286,75 @@ impl Experiment {
     #[must_use]
     pub fn quick(self) -> Option<Experiment> {
         let [quick, _] = self.sizes.clone();
-        Some(self.changed(quick?))
+        Some(self.changed(quick?, SIZES[0]))
     }
 
     /// The experiment as `--full` runs it; none if it has no larger version.
     #[must_use]
     pub fn full(self) -> Option<Experiment> {
         let [_, full] = self.sizes.clone();
-        Some(self.changed(full?))
+        Some(self.changed(full?, SIZES[1]))
     }
 
-    fn changed(mut self, size: Size) -> Experiment {
+    fn changed(mut self, size: Size, name: &'static str) -> Experiment {
         self.iterations = size.iterations;
+        if let Some(origin) = self.origin.as_mut().filter(|_| !size.machines.is_empty()) {
+            origin.machines_of = Some(name);
+        }
         for (machine, name) in self.machines.iter_mut().zip(size.machines) {
             machine.name = name;
         }
         self.job = size.job;
         self
+    }
+
+    /// The machine of a number, as the experiment names it; a path is one from the experiment's file.
+    ///
+    /// # Errors
+    /// With the place of the name, if it leads nowhere.
+    pub(crate) fn load_machine(&self, at: usize) -> Result<MachineFile, InputError> {
+        let path = match self.origin.as_ref().and_then(|origin| origin.machines_of) {
+            Some(size) => format!("{size}.machines.{at}"),
+            None => format!("machine.{at}.name"),
+        };
+        let loaded = MachineFile::load_beside(self.file(), &self.machines[at].name);
+        loaded.map_err(|error| self.at_name(&path, "machine", error))
+    }
+
+    /// The policy of a number, likewise.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn load_policy(&self, at: usize) -> Result<Policy, InputError> {
+        let loaded = policy_file::load_beside(self.file(), &self.policies[at].name);
+        loaded.map_err(|error| self.at_name(&format!("policy.{at}.name"), "policy", error))
+    }
+
+    /// The file it is from; "" if nobody wrote it.
+    fn file(&self) -> &str {
+        self.origin.as_ref().map_or("", |origin| origin.file.as_str())
+    }
+
+    /// A name that leads nowhere, where it is written; a fault of the file that it leads to is that file's.
+    fn at_name(&self, path: &str, what: &str, error: InputError) -> InputError {
+        if error.line.is_some() || error.field.is_some() {
+            return error;
+        }
+        // The option of that name was not given.
+        let is_option = error.file.starts_with("--");
+        self.wrong(path, what, if is_option { error.reason } else { error.to_string() })
+    }
+
+    /// What is wrong with a value, where it is written.
+    pub(crate) fn wrong(&self, path: &str, what: &str, reason: String) -> InputError {
+        let placed = self.origin.as_ref().and_then(|origin| {
+            let source = Source { file: &origin.file, text: &origin.text };
+            let key = path.rsplit('.').find(|part| part.parse::<usize>().is_err())?;
+            Some(source.at(source.place_of(path)?, key, &*reason))
+        });
+        placed.unwrap_or_else(|| {
+            InputError::whole(format!("experiment {}: {what}", self.name), reason)
+        })
     }
 }
 
@@ -310,6 +395,17 @@ impl Reader<'_> {
         let wrong = |reason: String| self.0.at(name.span(), "workload", reason);
         let text = name.get_ref().as_str().ok_or_else(|| wrong("expected a name".to_owned()))?;
         registry.find(text).ok_or_else(|| wrong(unknown("workload", text, &registry.names())))
+    }
+
+    /// Refuses keys that a table does not have, `own` being one that it has had.
+    fn check_keys(&self, table: &DeTable<'_>, known: &[&str], own: &str) -> Result<(), InputError> {
+        let is_unknown = |key: &str| key != own && !known.contains(&key);
+        let Some((key, _)) = table.iter().find(|(key, _)| is_unknown(key.get_ref())) else {
+            return Ok(());
+        };
+        let name: &str = key.get_ref();
+        let known: Vec<&str> = known.iter().copied().chain([own]).collect();
+        Err(self.0.at(key.span(), name, unknown("key", name, &known)))
     }
 
     /// What of the values cannot be.
@@ -423,6 +519,28 @@ mod tests {
         let defaults = parse(short).unwrap();
         assert!(params(&defaults).contains("rounds = 20\n"));
         assert!(defaults.quick().is_none());
+    }
+
+    #[test]
+    fn the_keys_are_those_that_are_read() {
+        let keys = |schema: schemars::Schema| -> Vec<String> {
+            schema.get("properties").unwrap().as_object().unwrap().keys().cloned().collect()
+        };
+        assert_eq!(keys(schemars::schema_for!(Raw)), KEYS);
+        assert_eq!(keys(schemars::schema_for!(Change)), KEYS_OF_SIZE);
+    }
+
+    #[test]
+    fn a_mistyped_table_of_parameters_finds_the_right_one() {
+        let (_, good) = CATALOGUE.texts[1];
+        for (from, to) in
+            [("\n[netperf-tcp]", "\n[netperf]"), ("[quick.netperf-tcp]", "[quick.netperf]")]
+        {
+            assert!(good.contains(from), "{from}");
+            let error = parse(&good.replacen(from, to, 1)).unwrap_err().to_string();
+            let meant = "netperf: unknown key \"netperf\"; did you mean netperf-tcp? (there are ";
+            assert!(error.contains(meant), "{error}");
+        }
     }
 
     #[test]

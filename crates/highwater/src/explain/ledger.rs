@@ -359,6 +359,7 @@ mod tests {
             command_line: Vec::new(),
             host: "sim".to_owned(),
             seed: 1,
+            settings: Vec::new(),
             machines: Vec::new(),
             policies: Vec::new(),
             runs: vec![run],

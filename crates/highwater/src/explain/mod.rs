@@ -41,6 +41,7 @@ pub fn explain(
         command_line,
         host: document.host,
         seed: document.seed,
+        settings: document.settings,
         machines: document.machines,
         policies: document.policies,
         runs,

@@ -64,6 +64,20 @@ impl Catalogue {
         Found { file: format!("{}/{name}.toml", self.folder), text: Cow::Borrowed(text) }
     }
 
+    /// What a file calls by a name, for [`Catalogue::open`]: names that it does not know, `is_known` neither, and that
+    /// look like files or are ones, are paths from the file's own directory.
+    pub(crate) fn beside(&self, file: &str, name: &str, is_known: bool) -> String {
+        if is_known || self.find(name).is_some() {
+            return name.to_owned();
+        }
+        let (Some(dir), path) = (Path::new(file).parent(), Path::new(name)) else {
+            return name.to_owned();
+        };
+        let beside = dir.join(path);
+        let is_file = path.extension().is_some_and(|e| e == "toml") || beside.exists();
+        if is_file { beside.display().to_string() } else { name.to_owned() }
+    }
+
     /// The text of a name or of a file. `more` are names that somebody else knows, for the message.
     ///
     /// # Errors
@@ -103,6 +117,17 @@ mod tests {
         assert_eq!(STUDIES.open("002-second", &[]).unwrap(), found);
         assert!(STUDIES.find("6.1").is_none(), "a version is no number of a study");
         assert_eq!(STUDIES.all().count(), 3);
+    }
+
+    #[test]
+    fn files_are_found_beside_the_one_that_names_them() {
+        let beside = |name| STUDIES.beside("some/dir/e.toml", name, name == "6.1");
+        assert_eq!(beside("001-first"), "001-first");
+        assert_eq!(beside("6.1"), "6.1");
+        assert_eq!(beside("m.toml"), "some/dir/m.toml");
+        assert_eq!(beside("/m.toml"), "/m.toml");
+        assert_eq!(beside("nosuch"), "nosuch", "told as a name");
+        assert_eq!(STUDIES.beside("e.toml", "m.toml", false), "m.toml");
     }
 
     #[test]

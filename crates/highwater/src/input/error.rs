@@ -47,16 +47,58 @@ impl InputError {
     /// What the TOML reader says, with the key of its line as the field.
     pub(crate) fn toml(file: &str, text: &str, error: &toml::de::Error) -> InputError {
         let at = error.span().map_or(text.len(), |span| span.start);
-        let line = line_of(text, at);
-        let source = text.lines().nth(line - 1).unwrap_or_default();
-        let key = source.split('=').next().unwrap_or_default().trim();
-        InputError {
-            file: file.to_owned(),
-            line: Some(line),
-            field: Some(key.to_owned()).filter(|k| !k.is_empty()),
-            reason: with_nearest(&one_line(error.message())),
+        let reason = said(error);
+        // What is missing from the file itself has no line; what is missing from a table that it begins with has.
+        let is_of_file = at == 0 && !text.starts_with('[');
+        if let (true, Some(key)) = (is_of_file, missing(&reason)) {
+            let field = Some(key.to_owned());
+            return InputError { field, ..InputError::whole(file, "missing") };
         }
+        let line = line_of(text, at);
+        let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+        let key = source.split('=').next().unwrap_or_default().trim();
+        let field = Some(key.to_owned()).filter(|k| !k.is_empty() && !k.starts_with('#'));
+        InputError { file: file.to_owned(), line: Some(line), field, reason }
     }
+}
+
+/// What the TOML reader says of a value or key, in the words of the other errors.
+pub(crate) fn said(error: &toml::de::Error) -> String {
+    let message = one_line(error.message());
+    must_be(&message).unwrap_or_else(|| with_nearest(&message))
+}
+
+/// The key that a reader's sentence is about, if it says that there is none.
+fn missing(message: &str) -> Option<&str> {
+    message.strip_prefix("missing field `")?.strip_suffix('`')
+}
+
+/// A reader's sentence about a value of another type, without the names of Rust's types.
+fn must_be(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("invalid value: ");
+    let rest = rest.or_else(|| message.strip_prefix("invalid type: "))?;
+    let (found, expected) = rest.rsplit_once(", expected ")?;
+    let wanted = match expected {
+        "u8" => format!("a number from 0 to {}", u8::MAX),
+        "u16" => format!("a number from 0 to {}", u16::MAX),
+        "u32" => format!("a number from 0 to {}", u32::MAX),
+        "u64" | "usize" => "a number, 0 or more".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "text".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        _ => return None,
+    };
+    let found = match found {
+        "map" => "a table",
+        "sequence" => "a list",
+        // After what kind of value it is.
+        other => match other.find(['`', '"']) {
+            Some(at) => other[at..].trim_matches('`'),
+            None => other,
+        },
+    };
+    Some(format!("must be {wanted}; not {found}"))
 }
 
 /// A reader's sentence about an unknown key or value, with those first that may have been meant.
@@ -135,6 +177,46 @@ mod tests {
         for plain in ["unknown field `x`, expected `memory`", "missing field `memory`"] {
             assert_eq!(with_nearest(plain), plain);
         }
+    }
+
+    #[test]
+    fn types_are_told_in_plain_words() {
+        for (message, plain) in [
+            ("invalid value: integer `-1`, expected u32", "a number from 0 to 4294967295; not -1"),
+            (
+                "invalid type: string \"many\", expected u16",
+                "a number from 0 to 65535; not \"many\"",
+            ),
+            ("invalid type: floating point `1.5`, expected u64", "a number, 0 or more; not 1.5"),
+            ("invalid type: integer `1`, expected a boolean", "true or false; not 1"),
+            ("invalid type: map, expected a string", "text; not a table"),
+        ] {
+            assert_eq!(must_be(message).unwrap(), format!("must be {plain}"));
+        }
+        assert_eq!(must_be("invalid type: map, expected something else"), None);
+    }
+
+    #[test]
+    fn a_key_that_is_missing_is_named_and_no_comment_is() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Inner {
+            _x: u8,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct File {
+            #[serde(rename = "name")]
+            _name: String,
+            #[serde(rename = "list")]
+            _list: Vec<Inner>,
+        }
+        let error = |text: &str| {
+            InputError::toml("f", text, &toml::from_str::<File>(text).unwrap_err()).to_string()
+        };
+        assert_eq!(error("# Does it matter?\nlist = []\n"), "f: name: missing");
+        let first = error("[[list]]\ny = 1\n[more]\n");
+        assert!(first.starts_with("f:1: [[list]]: missing field"), "{first}");
+        let of_list = error("# Does it = matter?\nname = \"n\"\n[[list]]\ny = 1\n");
+        assert!(of_list.starts_with("f:3: [[list]]: missing field"), "{of_list}");
     }
 
     #[test]

@@ -20,5 +20,5 @@ pub(crate) mod source;
 
 pub(crate) use catalogue::Catalogue;
 pub use error::InputError;
-pub(crate) use error::one_line;
+pub(crate) use error::{one_line, said};
 pub(crate) use source::Source;

@@ -1,5 +1,7 @@
 //! Sizes and number lists as people type them: `8G`, `512M`; `0-3,8`.
 
+use highwater_core::host::CpuSet;
+
 /// Bytes of a size with a unit: `K`, `M`, `G` or `T` (powers of 1024), optionally followed by `B` or
 /// `iB`. Only `0` needs no unit.
 ///
@@ -35,7 +37,13 @@ pub fn parse_ranges(text: &str) -> Result<Vec<u16>, String> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |n: &str| {
             let wrong = format!("\"{part}\" is neither a CPU number nor a range such as 0-3");
-            n.trim().parse::<u16>().ok().filter(|&n| n < CPUS_MAX).ok_or(wrong)
+            let n = n.trim().parse::<u16>().map_err(|_| wrong)?;
+            let last = CPUS_MAX - 1;
+            if n > last {
+                Err(format!("CPU {n}: a machine has CPUs 0 to {last} at most"))
+            } else {
+                Ok(n)
+            }
         };
         let (first, last) = (number(first)?, number(last)?);
         if first > last {
@@ -46,8 +54,8 @@ pub fn parse_ranges(text: &str) -> Result<Vec<u16>, String> {
     Ok(numbers)
 }
 
-/// Most CPUs that Linux can be built for.
-const CPUS_MAX: u16 = 8192;
+/// Most CPUs of a machine here.
+pub const CPUS_MAX: u16 = CpuSet::MAX_CPUS as u16;
 
 #[cfg(test)]
 mod tests {
@@ -68,6 +76,11 @@ mod tests {
     fn ranges() {
         assert_eq!(parse_ranges("0-2,5"), Ok(vec![0, 1, 2, 5]));
         assert_eq!(parse_ranges(" "), Ok(vec![]));
+        assert_eq!(parse_ranges("1022-1023").unwrap().len(), 2);
+        assert_eq!(
+            parse_ranges("0-1024").unwrap_err(),
+            "CPU 1024: a machine has CPUs 0 to 1023 at most"
+        );
         for bad in ["3-1", "a", "1,,2", "-1", "0-99999"] {
             assert!(parse_ranges(bad).is_err(), "{bad}");
         }

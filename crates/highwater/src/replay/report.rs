@@ -205,6 +205,8 @@ pub fn json(report: &Report, nr_hottest: usize) -> String {
                 "lost_notices": skipped.nr_lost_notices,
                 "lost_events": skipped.nr_lost_events,
                 "overwritten_events": skipped.nr_overwritten_events,
+                "promised_entries": skipped.nr_promised_entries,
+                "bad": skipped.nr_bad,
                 "unknown_gfp_names": skipped.unknown_gfp_names,
             },
         },

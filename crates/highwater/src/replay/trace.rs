@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use highwater_results::import::ImportError;
-use highwater_results::import::kmem::{KmemEvent, KmemReader, OnCut, SkippedLines};
+use highwater_results::import::kmem::{KmemEvent, KmemReader, OnDamage, SkippedLines, gzip_damage};
 
 use crate::input::InputError;
 
@@ -28,7 +28,7 @@ const SORTED_MAX: usize = 1 << 23;
 #[derive(Clone, Debug)]
 pub struct Trace {
     path: PathBuf,
-    on_cut: OnCut,
+    on_damage: OnDamage,
     sorted: Option<Sorted>,
     totals: Totals,
 }
@@ -42,6 +42,8 @@ pub struct Totals {
     pub skipped: SkippedLines,
     /// The line at which gzip data ended in the middle.
     pub cut_at: Option<u64>,
+    /// The last line, if it has no end and was not read.
+    pub unended_at: Option<u64>,
     /// What had to be done to put its lines in order.
     pub disorder: Disorder,
 }
@@ -72,13 +74,13 @@ impl Trace {
     #[must_use]
     pub fn file(path: &Path) -> Trace {
         let path = path.to_path_buf();
-        Trace { path, on_cut: OnCut::default(), sorted: None, totals: Totals::default() }
+        Trace { path, on_damage: OnDamage::default(), sorted: None, totals: Totals::default() }
     }
 
-    /// Says what to do where gzip data end in the middle; an error unless said otherwise.
+    /// Says what to do where gzip data end in the middle or a line cannot be read; an error unless said otherwise.
     #[must_use]
-    pub fn on_cut(mut self, on_cut: OnCut) -> Trace {
-        self.on_cut = on_cut;
+    pub fn on_damage(mut self, on_damage: OnDamage) -> Trace {
+        self.on_damage = on_damage;
         self
     }
 
@@ -102,6 +104,24 @@ impl Trace {
     pub fn first_pass<S>(
         &mut self,
         start: impl Fn() -> S,
+        step: impl FnMut(&mut S, &KmemEvent) -> Result<(), String>,
+    ) -> Result<S, InputError> {
+        self.survey(start, step).map_err(|error| {
+            // What is unpacked from damaged data may be any text: the blame is not the text's.
+            let Some(damage) = gzip_damage(&self.path).filter(|_| error.field.is_some()) else {
+                return error;
+            };
+            let mut damage = InputError::from(damage);
+            if let (Some(line), Some(field)) = (error.line, error.field) {
+                damage.reason += &format!("; what was unpacked goes wrong at line {line}, {field}");
+            }
+            damage
+        })
+    }
+
+    fn survey<S>(
+        &mut self,
+        start: impl Fn() -> S,
         mut step: impl FnMut(&mut S, &KmemEvent) -> Result<(), String>,
     ) -> Result<S, InputError> {
         let mut reader = self.reader()?;
@@ -115,6 +135,7 @@ impl Trace {
         self.totals.nr_events = reader.nr_events();
         self.totals.skipped = reader.skipped();
         self.totals.cut_at = reader.cut_at();
+        self.totals.unended_at = reader.unended_at();
         Ok(state)
     }
 
@@ -179,7 +200,7 @@ impl Trace {
     }
 
     fn reader(&self) -> Result<KmemReader, InputError> {
-        Ok(KmemReader::open(&self.path)?.on_cut(self.on_cut))
+        Ok(KmemReader::open(&self.path)?.on_damage(self.on_damage))
     }
 
     /// A problem with the trace as a whole.
@@ -212,11 +233,13 @@ fn stream(
 
 /// An error of the reader, with what can be done about it.
 fn read_error(error: ImportError) -> InputError {
-    let is_usable = matches!(error, ImportError::Cut { nr_events: 1.., .. });
+    let advice = match &error {
+        ImportError::Cut { nr_events: 1.., .. } => "; `highwater replay --partial` replays those",
+        ImportError::Field { .. } => "; `highwater replay --partial` passes such lines over",
+        _ => "",
+    };
     let mut error = InputError::from(error);
-    if is_usable {
-        error.reason += "; `highwater replay --partial` replays those";
-    }
+    error.reason += advice;
     error
 }
 

@@ -17,6 +17,9 @@ use super::{EventKind, NEAR_EVENTS, NEAR_SHARE, Replay};
 /// longer than that they no longer hold what the events before left there.
 pub const GAP_NS_MIN: u64 = 1_000_000_000;
 
+/// Names of unknown flags that a sentence has room for.
+const NAMES_SHOWN: usize = 3;
+
 /// A reason to trust a replay less.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -25,6 +28,29 @@ pub enum Warning {
     CutOff {
         /// The line at which they do.
         line: u64,
+    },
+    /// The last line has no end; it was not read.
+    UnendedLine {
+        /// Which.
+        line: u64,
+    },
+    /// Lines whose fields cannot be read were passed over, as was asked for.
+    BadLines {
+        /// So many.
+        lines: u64,
+        /// The first.
+        first: u64,
+        /// The field of it that cannot be read.
+        field: String,
+        /// Why not.
+        problem: String,
+    },
+    /// The tracer's headers promise more entries than the text has.
+    MissingEntries {
+        /// So many.
+        promised: u64,
+        /// There are.
+        found: u64,
     },
     /// Lines did not stand in order of time, and were sorted.
     OutOfOrder {
@@ -59,6 +85,18 @@ pub enum Warning {
         /// When it began, by the trace's clock.
         longest_at_ns: u64,
     },
+    /// Requests with flags that are not known here: they are replayed without those.
+    UnknownGfpNames {
+        /// How often such a name came up.
+        uses: u64,
+        /// The names.
+        names: Vec<String>,
+    },
+    /// Pages were allocated, and no `mm_page_free` was recorded.
+    NoFrees {
+        /// Allocations of pages that had been allocated already: those of the policy that has most.
+        again: u64,
+    },
     /// Frees of pages that were not allocated, and allocations of pages that were not free.
     UnknownFrees {
         /// So many: those of the policy that has most.
@@ -75,31 +113,61 @@ impl fmt::Display for Warning {
                 f,
                 "the gzip data end in the middle of line {line}: the lines before it are replayed"
             ),
-            Warning::OutOfOrder { lines, cpus } => {
-                let unit = if *cpus == 1 { "CPU" } else { "CPUs" };
-                write!(
-                    f,
-                    "{lines} lines of {cpus} {unit} were not in order of time and were sorted"
-                )
-            }
+            Warning::UnendedLine { line } => write!(
+                f,
+                "the text ends in the middle of line {line}: the lines before it are replayed"
+            ),
+            Warning::BadLines { lines, first, field, problem } => write!(
+                f,
+                "{} cannot be read and {} passed over, the first of them line {first}: {field}: {problem}",
+                count(*lines, "line"),
+                if *lines == 1 { "was" } else { "were" }
+            ),
+            Warning::MissingEntries { promised, found } => write!(
+                f,
+                "the header says {}, the file has {found}: the rest is missing",
+                count_many(*promised, "entry", "entries")
+            ),
+            Warning::OutOfOrder { lines, cpus } => write!(
+                f,
+                "{} of {} {} not in order of time and {2} sorted",
+                count(*lines, "line"),
+                count(*cpus, "CPU"),
+                if *lines == 1 { "was" } else { "were" },
+            ),
             Warning::OwnClock { lines } => write!(
                 f,
-                "{lines} lines are earlier than the one before them of their CPU and got its time"
+                "{} earlier than the one before of the same CPU got its time",
+                count(*lines, "line")
             ),
             Warning::LostEvents { notices, events } => {
-                write!(f, "the tracer lost {events} events or more, in {notices} places")
+                let (events, places) = (count(*events, "event"), count(*notices, "place"));
+                write!(f, "the tracer lost {events} or more, in {places}")
             }
             Warning::OverwrittenEvents { events } => write!(
                 f,
-                "the tracer's buffer was too small: {events} events were written over before they were read"
+                "the tracer's buffer was too small: {} written over before being read",
+                count(*events, "event")
             ),
             Warning::Gaps { gaps, longest_ns, longest_at_ns } => write!(
                 f,
-                "{gaps} gaps of more than {} s without an event, the longest of {} s after {}",
+                "{} of more than {} s without an event, the longest of {} s after {}",
+                count(*gaps, "gap"),
                 GAP_NS_MIN / 1_000_000_000,
                 seconds(*longest_ns),
                 seconds(*longest_at_ns)
             ),
+            Warning::UnknownGfpNames { uses, names } => {
+                let shown = names.iter().take(NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>();
+                let more = if names.len() > NAMES_SHOWN { ", ..." } else { "" };
+                let of = count(names.len() as u64, "unknown request flag");
+                let times = count(*uses, "time");
+                write!(f, "{of}, {times}: {}{more}; replayed without", shown.join(", "))
+            }
+            Warning::NoFrees { again: 0 } => {
+                write!(f, "no mm_page_free events were recorded: what was freed is not known")
+            }
+            Warning::NoFrees { again } => write!(f, "{}", no_frees(*again)),
             Warning::UnknownFrees { frees, of } => {
                 write!(
                     f,
@@ -117,10 +185,27 @@ impl Warning {
         let disorder = &totals.disorder;
         let skipped = &totals.skipped;
         let gaps = &survey.gaps;
-        let (frees, of) = (most_unknown(replays), survey.tally.total(EventKind::Free));
+        let (frees, of) = (most_unknown(replays), nr_frees(survey));
+        let nr_missing = skipped.nr_missing_entries(totals.nr_events);
+        let names = &skipped.unknown_gfp_names;
+        let allocated = survey.tally.total(EventKind::Alloc);
         let when = |applies: bool, warning: Warning| applies.then_some(warning);
         [
             totals.cut_at.map(|line| Warning::CutOff { line }),
+            totals.unended_at.map(|line| Warning::UnendedLine { line }),
+            skipped.first_bad.as_ref().map(|bad| Warning::BadLines {
+                lines: skipped.nr_bad,
+                first: bad.line,
+                field: bad.field.clone(),
+                problem: bad.problem.clone(),
+            }),
+            when(
+                nr_missing > 0,
+                Warning::MissingEntries {
+                    promised: skipped.nr_promised_entries.unwrap_or(0),
+                    found: skipped.nr_entries(totals.nr_events),
+                },
+            ),
             when(
                 disorder.nr_lines > 0,
                 Warning::OutOfOrder { lines: disorder.nr_lines, cpus: disorder.cpus.len() as u64 },
@@ -145,7 +230,15 @@ impl Warning {
                     longest_at_ns: gaps.longest_at_ns,
                 },
             ),
-            when(frees > 0, Warning::UnknownFrees { frees, of }),
+            when(
+                !names.is_empty(),
+                Warning::UnknownGfpNames {
+                    uses: names.values().sum(),
+                    names: names.keys().cloned().collect(),
+                },
+            ),
+            when(of == 0 && allocated > 0, Warning::NoFrees { again: frees }),
+            when(frees > 0 && of > 0, Warning::UnknownFrees { frees, of }),
         ]
         .into_iter()
         .flatten()
@@ -164,9 +257,12 @@ impl Warning {
 /// Why a replay says nothing: its allocator did other work than the traced one. That may be as much as a replay
 /// may differ from its trace and still be near it; with more, no figure could be told from the error.
 pub(super) fn refuse_unknown_frees(survey: &Survey, replays: &[Replay]) -> Result<(), String> {
-    let (unknown, all) = (most_unknown(replays), survey.tally.total(EventKind::Free));
+    let (unknown, all) = (most_unknown(replays), nr_frees(survey));
     if unknown <= NEAR_EVENTS || unknown as f64 <= all as f64 * NEAR_SHARE {
         return Ok(());
+    }
+    if all == 0 {
+        return Err(no_frees(unknown) + ": record that event too");
     }
     Err(format!(
         "{} are of unknown pages: too many events are missing for a replay to say anything",
@@ -177,6 +273,27 @@ pub(super) fn refuse_unknown_frees(survey: &Survey, replays: &[Replay]) -> Resul
 /// Of the policy that has most: a request that one policy cannot serve is no fault of the trace.
 fn most_unknown(replays: &[Replay]) -> u64 {
     replays.iter().map(|r| r.nr_frees_unknown).max().unwrap_or(0)
+}
+
+/// Frees that were recorded. Those of a list have an event of each kind, where both were.
+fn nr_frees(survey: &Survey) -> u64 {
+    match survey.tally.total(EventKind::Free) {
+        0 => survey.tally.total(EventKind::FreeBatched),
+        frees => frees,
+    }
+}
+
+fn no_frees(again: u64) -> String {
+    let pages = count_many(again, "page was", "pages were");
+    format!("no mm_page_free events were recorded, but {pages} allocated again")
+}
+
+fn count(n: u64, what: &str) -> String {
+    count_many(n, what, &format!("{what}s"))
+}
+
+fn count_many(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 fn share_of_frees(frees: u64, of: u64) -> String {

@@ -1,26 +1,28 @@
 //! Policy files: the core's switches, as it describes them.
 
-use highwater_core::config::{PRESETS, Policy, PolicyField, Values};
+use highwater_core::config::{Policy, PolicyField, Values};
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
 use super::choice;
+use crate::policy_file;
 
 /// The schema.
 pub(super) fn schema() -> Schema {
     let mut schema = json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "description": "A policy: a preset, and the switches that are set otherwise. What a file does not name is as \
-                        in the preset.",
+        "description": "A policy: another one, and the switches that are set otherwise. What a file does not name is \
+                        as in that.",
     });
     let object = schema.ensure_object();
     let mut root = section();
     root["required"] = json!(["base"]);
+    let bases = policy_file::all();
     let own = &mut root["properties"];
     own["base"] = json!({
-        "description": "The preset that the rest of the file overrides.",
+        "description": "The policy that the rest of the file overrides: one of those that `list policies` shows.",
         "type": "string",
-        "oneOf": choice(PRESETS.iter().copied()),
+        "oneOf": choice(bases.iter().map(|(name, about)| (name.as_str(), about.as_str()))),
     });
     own["name"] = json!({
         "description": "The name in reports; without it the file's.",

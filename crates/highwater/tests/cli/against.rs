@@ -21,7 +21,8 @@ fn two_runs_are_set_side_by_side_policy_by_policy() {
     let text = stdout(&["report", &before, &after]);
     let (differs, rest) = text.split_once("\n\n").unwrap();
     assert!(differs.starts_with("before and after differ in\n"), "{differs}");
-    assert!(differs.contains("small disk 0 model"), "{differs}");
+    let words: Vec<&str> = differs.split_whitespace().collect();
+    assert!(words.windows(3).any(|w| w == ["machine.disk.data.model", "ssd", "hdd"]), "{differs}");
     assert!(rest.starts_with("Verdict: 003-unmap-accessed: after against before\n"), "{rest}");
     for part in ["small, set-referenced", "remap on small, mark-accessed (milliseconds", "worse x"]
     {
@@ -44,9 +45,9 @@ fn two_runs_are_set_side_by_side_policy_by_policy() {
     assert_eq!(both["before"]["runs"][0]["machine"], "small");
     assert_ne!(both["before"]["machines"], both["after"]["machines"]);
     let csv = stdout(&["report", &before, &after, "--format", "csv"]);
-    let is_of = |label: &str| {
-        csv.lines().any(|line| line.contains(&format!(",small,set-referenced,{label},1,")))
-    };
+    assert!(csv.starts_with("side,experiment,host,machine,policy,label,seed,"), "{csv}");
+    let run = "003-unmap-accessed,sim,small,set-referenced,6.1-set-referenced,1,";
+    let is_of = |side: &str| csv.lines().any(|line| line.starts_with(&format!("{side},{run}")));
     assert!(is_of("before") && is_of("after"), "{csv}");
 
     let other = temporary.path().join("other");
@@ -56,6 +57,51 @@ fn two_runs_are_set_side_by_side_policy_by_policy() {
     assert_eq!(error.status.code(), Some(2));
     let text = String::from_utf8(error.stderr).unwrap();
     assert_eq!(text, "error: before ran unmap, other ran netperf-tcp: nothing to compare\n");
+}
+
+/// What was set, as it was typed; what it was before, though nobody had said it; and the verdict on the same screen.
+#[test]
+fn a_report_of_two_begins_with_what_was_set() {
+    let temporary = tempfile::tempdir().unwrap();
+    let before = kept(&temporary.path().join("before"), &["--iterations", "1"]);
+    let set = ["--set", "machine.memory=96M", "--set", "vm.swappiness=10"];
+    let set = [&["--iterations", "1"], &set[..]].concat();
+    let after = kept(&temporary.path().join("after"), &set);
+    let text = stdout(&["report", &before, &after]);
+    let lines: Vec<&str> = text.lines().collect();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words(lines[2]), "machine.memory 128M 96M", "{text}");
+    assert_eq!(words(lines[3]), "vm.swappiness 60 10", "{text}");
+    let verdict = lines.iter().position(|line| line.starts_with("Verdict:")).unwrap();
+    assert!(verdict < 16, "{text}");
+    assert!(!text.contains("dirty_ratio") && !text.contains("spanned"), "{text}");
+
+    // With one seed anything may be chance: nobody is told that it is worse.
+    for args in [&["report", &before, &after][..], &["report", &before]] {
+        let refused = highwater(&[args, &["--fail-if-worse", "5%"]].concat());
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert!(error.starts_with("error: --fail-if-worse: one seed: "), "{error}");
+    }
+    // A seed that only one side ran.
+    let other = kept(&temporary.path().join("other"), &["--iterations", "1", "--seed", "100"]);
+    let error = String::from_utf8(highwater(&["report", &before, &other]).stderr).unwrap();
+    assert!(error.ends_with("run other again with --seed 1, the first of before\n"), "{error}");
+}
+
+/// Differences of two means and shares next to nothing are noise, however many times as large.
+#[test]
+fn noise_around_nothing_is_not_worse() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("kept");
+    let dir = kept(&dir, &[]);
+    let worse = highwater(&["report", &dir, "--fail-if-worse", "5%"]);
+    let lines = String::from_utf8(worse.stderr).unwrap();
+    assert!(lines.contains("aftermath refaulted") && lines.contains("remap"), "{lines}");
+    assert!(!lines.contains("activate-") && !lines.contains("share-"), "{lines}");
+    let metrics = &json(&["report", &dir, "--format", "json"])["metrics"];
+    assert_eq!(metrics[0]["part_of"]["activate-2"], "again-2");
+    assert_eq!(metrics[1]["whole"], 100.0);
 }
 
 #[test]
@@ -72,6 +118,12 @@ fn a_comparison_that_is_too_bad_fails_after_it_was_printed_and_kept() {
     let allowed = highwater(&["report", dir, "--fail-if-worse", "1e300"]);
     // Refaults from none are beyond every limit.
     assert_eq!(allowed.status.code(), Some(1));
+    // Of one seed nobody can tell, which is said before anything runs.
+    let one = ["compare", "001", "--quick", "--fail-if-worse", "5"];
+    let refused = highwater(&one);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.starts_with("error: --fail-if-worse: one seed: "), "{error}");
     // A comparison of one is none.
     let alone = ["compare", "003", "--quick", "--policy", "6.1", "--fail-if-worse", "5"];
     let refused = highwater(&alone);

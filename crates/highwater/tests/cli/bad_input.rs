@@ -293,3 +293,78 @@ fn a_reader_that_leaves_is_no_error() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0));
 }
+
+/// An experiment of one small run, to be changed.
+const EXPERIMENT: &str = "# Does it matter = much?\nname = \"e\"\ntitle = \"t\"\nworkload = \"unmap\"\niterations = 1\n\
+    [[policy]]\nname = \"6.1\"\nlabel = \"a\"\n[[policy]]\nname = \"cached\"\nlabel = \"b\"\n\
+    [[machine]]\nname = \"small-vm\"\n[unmap]\nrounds = 1\nprocesses = [1]\n";
+
+#[test]
+fn names_in_an_experiment_lead_to_files_beside_it() {
+    let text = EXPERIMENT.replace("small-vm", "m.toml").replace("cached", "p.toml");
+    let (dir, path) = file("e.toml", text.as_bytes());
+    let machine = root().join("crates/highwater/tests/cli/small.toml");
+    std::fs::copy(machine, dir.path().join("m.toml")).unwrap();
+    std::fs::write(dir.path().join("p.toml"), "base = \"6.1-no-boost\"\n").unwrap();
+    let ran = stdout(&["compare", &path, "--format", "csv"]);
+    assert!(ran.contains("small,") && ran.contains(",b,"), "{ran}");
+    std::fs::remove_file(dir.path().join("m.toml")).unwrap();
+    complaint(&["compare", &path], &["e.toml:13: name: ", "m.toml: cannot be read: "]);
+}
+
+#[test]
+fn names_in_an_experiment_that_lead_nowhere_have_their_place() {
+    for (from, to, parts) in [
+        (
+            "small-vm",
+            "smal-vm",
+            &["e.toml:13: name: unknown machine \"smal-vm\"; did you mean"][..],
+        ),
+        ("\"cached\"", "\"cachd\"", &["e.toml:10: name: unknown policy \"cachd\"; did you mean"]),
+        ("\"b\"", "\"a\"", &["e.toml:11: label: two policies have the label \"a\""]),
+        ("[unmap]", "[unmp]", &["e.toml:14: unmp: unknown key \"unmp\"; did you mean unmap? "]),
+        ("name = \"e\"\n", "", &["e.toml: name: missing"]),
+        (
+            "iterations = 1",
+            "iterations = -1",
+            &["e.toml:5: iterations: must be a number from 0 to"],
+        ),
+    ] {
+        let (_dir, path) = file("e.toml", EXPERIMENT.replacen(from, to, 1).as_bytes());
+        complaint(&["compare", &path], parts);
+    }
+}
+
+#[test]
+fn policies_of_one_name_are_told_what_to_change() {
+    let full = stdout(&["show", "policy", "6.1", "--toml"]);
+    let (dir, path) = file("full.toml", full.as_bytes());
+    let shown = stdout(&["show", "policy", &path, "--against", "6.1", "--format", "csv"]);
+    assert!(!shown.contains("full"), "nothing differs: {shown}");
+    let same = dir.path().join("same.toml");
+    std::fs::write(&same, format!("name = \"6.1\"\n{full}")).unwrap();
+    let same = same.to_str().unwrap();
+    let reason = "same.toml: is called \"6.1\", as another policy is; change its name";
+    let compare = ["compare", "003", "--quick", "--policy", "6.1", "--policy"];
+    complaint(&[&compare[..], &[same]].concat(), &[reason]);
+    complaint(&[&compare[..], &["6.1"]].concat(), &["--policy 6.1: named twice"]);
+    let replay = ["replay", &trace("file-read"), "--policy", "6.1", "--policy", same];
+    complaint(&replay, &[reason]);
+}
+
+#[test]
+fn complaints_are_about_what_was_typed() {
+    for args in [["show", "policy", "nosuch"], ["show", "machine", "nosuch"]] {
+        let errors = String::from_utf8(highwater(&args).stderr).unwrap();
+        assert!(errors.starts_with("error: unknown ") && !errors.contains("--"), "{errors}");
+    }
+    complaint(&["show", "schema"], &["which schema? Say one of results, explanation, "]);
+    complaint(&["compare", "003", "--fail-if-worse", "-5"], &["must be a number of percent, 0"]);
+    let errors = String::from_utf8(highwater(&["run", "unmap", "--quick"]).stderr).unwrap();
+    assert_eq!(errors, "error: unexpected argument '--quick' found\n");
+    complaint(&["zoneinfo", "--mem", "1G", "--cpus", "1025"], &["--cpus", "1025", "1..=1024"]);
+    complaint(
+        &["zoneinfo", "--numa", "1G,cpus=0-1024"],
+        &["CPU 1024: a machine has CPUs 0 to 1023"],
+    );
+}

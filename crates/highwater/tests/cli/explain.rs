@@ -214,6 +214,14 @@ fn what_cannot_be_explained_is_said_in_one_line() {
     assert!(text.contains(", seeds 1, 2: the slowest 1 of "), "{text}");
     assert!(text.contains(" with seed "), "{text}");
     assert!(text.contains("# 2 seeds: each has percentiles of its own"), "{text}");
+    // Results of a workload that another program has.
+    let file = temporary.path().join("results.json");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let mut document: Value = serde_json::from_str(&kept).unwrap();
+    document["workload"]["name"] = "naps".into();
+    std::fs::write(&file, document.to_string()).unwrap();
+    let text = complaint(&["explain", dir]);
+    assert!(text.contains("the program that has it explains its results"), "{text}");
 }
 
 #[test]

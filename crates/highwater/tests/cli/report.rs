@@ -56,7 +56,7 @@ fn the_verdict_comes_first_and_fits_a_screen() {
     assert!(verdict.starts_with("Verdict: Set the referenced bit, instead of"), "{verdict}");
     assert!(verdict.lines().count() <= 24, "{verdict}");
     assert!(verdict.lines().all(|line| line.chars().count() <= 100), "{verdict}");
-    for part in ["again-8", "better x", "published, on little-core", "highwater explain"] {
+    for part in ["again-8", "better x", "3 of 3 figures as published", "highwater explain"] {
         assert!(verdict.contains(part), "{part}: {verdict}");
     }
     assert!(rest.starts_with("unmap on little-core"), "{rest}");
@@ -66,10 +66,19 @@ fn the_verdict_comes_first_and_fits_a_screen() {
 fn what_is_no_result_is_told() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().to_str().unwrap();
-    assert!(complaint(&["report", dir]).contains("results.json"));
+    let told = complaint(&["report", dir]);
+    let expected = format!("error: {dir}: no results in it: there is no results.json; ");
+    assert!(told.starts_with(&expected), "{told}");
     fs::write(temporary.path().join("results.json"), "{\"schema\": \"highwater.compare/1\"}")
         .unwrap();
     assert!(complaint(&["report", dir]).contains("results.json"));
+
+    // Results of nothing.
+    let run = ["run", "unmap", "--machine", super::SMALL, "--set", "unmap.rounds=1"];
+    let mut document = super::json(&[&run[..], &["--format", "json"]].concat());
+    document["runs"] = serde_json::json!([]);
+    fs::write(temporary.path().join("results.json"), document.to_string()).unwrap();
+    assert_eq!(complaint(&["report", dir]), format!("error: {dir}: results without runs\n"));
 }
 
 /// The texts to start from are read again as what they were.
@@ -114,7 +123,10 @@ fn two_policies_of_one_label_are_told_before_anything_runs() {
     let text = stdout(&["show", "experiment", "003"]);
     fs::write(&file, text.replace("6.1-set-referenced", "6.1-mark-accessed")).unwrap();
     let refused = complaint(&["compare", file.to_str().unwrap()]);
-    assert!(refused.contains("6.1-mark-accessed: two policies have this label"), "{refused}");
+    assert!(
+        refused.contains(": label: two policies have the label \"6.1-mark-accessed\""),
+        "{refused}"
+    );
 }
 
 /// A run that takes minutes ends at once when it is told to.
@@ -124,8 +136,10 @@ fn an_interrupt_ends_a_run_within_a_second() {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("out");
     let mut run = Command::new(env!("CARGO_BIN_EXE_highwater"))
-        .args(["compare", "001"])
+        .args(["compare", "001", "--out", dir.to_str().unwrap()])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -137,4 +151,5 @@ fn an_interrupt_ends_a_run_within_a_second() {
     let output = run.wait().expect("it ends");
     assert_eq!(output.code(), Some(130));
     assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+    assert!(!dir.exists(), "what was made for results that never came");
 }

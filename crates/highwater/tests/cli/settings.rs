@@ -61,7 +61,10 @@ fn reports_say_what_was_set_and_explain_takes_it_too() {
     let explain = ["explain", "003", "--quick", "--machine", SMALL, "--format", "json"];
     let explained = |set_: &[&str]| stdout(&set(&explain, set_));
     assert!(explained(&[]).contains("\"unmap/3\""));
-    assert!(!explained(&["unmap.processes=3"]).contains("\"unmap/3\""));
+    let three = explained(&["unmap.processes=3"]);
+    assert!(!three.contains("\"unmap/3\"") && three.contains("\"unmap.processes=3\""), "{three}");
+    let text = stdout(&set(&explain[..5], &["unmap.processes=1"]));
+    assert!(text.contains("\n# set for this run: unmap.processes=1\n"), "{text}");
 }
 
 #[test]
@@ -70,7 +73,8 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ("rounds", "is not KEY=VALUE, as in machine.memory=2G"),
         ("unmap.round=1", "unknown parameter \"round\"; did you mean rounds?"),
         ("unmap.rounds=0", "rounds: must be at least 1"),
-        ("unmap.rounds=many", "invalid type: string \"many\", expected u32"),
+        ("unmap.rounds=many", "must be a number from 0 to 4294967295; not \"many\""),
+        ("unmap.rounds=-1", "must be a number from 0 to 4294967295; not -1"),
         ("stutterp.seconds=1", "unknown key \"stutterp.seconds\"; there are machine.KEY"),
         ("iterations=0", "must be a number from 1 to 10000"),
         ("machine.memory=lots", "\"lots\" is not a size such as 512M or 8G"),
@@ -78,7 +82,12 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ("machine.memry=1G", "memry: unknown field `memry`"),
         ("machine.disk.dat.model=hdd", "unknown name \"dat\"; did you mean data?"),
         ("machine.disk.data.model=tape", "model: unknown model \"tape\""),
-        ("machine.cpus=0", "must be a number from 1 to 8192"),
+        ("machine.cpus=0", "must be a number from 1 to 1024"),
+        ("machine.cpus=1025", "must be a number from 1 to 1024"),
+        (
+            "machine.disk.model=nvme",
+            "disk: there are 2: which of them? Say machine.disk.0.model or machine.disk.1.model or machine.disk.data.model or ",
+        ),
         ("vm.swapiness=1", "swapiness: unknown field `swapiness`; did you mean swappiness?"),
         ("vm.swappiness=900", "tunables.swappiness: 900 is not between 0 and 200"),
         (
@@ -87,7 +96,7 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ),
         ("policy.watermark.boost=7", "must be true or false"),
         ("native.cpus=2", "changes nothing with --host sim"),
-        ("vm.swappiness=10 # ten", "swappiness: invalid type: string"),
+        ("vm.swappiness=10 # ten", "swappiness: must be a number"),
         ("machine.cost.lock_bogus.ns=3", "unknown key \"lock_bogus\""),
     ] {
         let line = refused(setting);
@@ -162,4 +171,48 @@ fn seeds_are_counted_once() {
 fn what_is_text_stays_text_whatever_it_looks_like() {
     let machine = machine(&["--machine", SMALL], &["machine.name=512"]);
     assert!(machine.contains("name = \"512\"\n"), "{machine}");
+}
+
+#[test]
+fn a_key_is_set_once() {
+    for (first, second) in
+        [("unmap.rounds=1", "unmap.rounds=2"), ("vm.swappiness=1", "machine.tunables.swappiness=1")]
+    {
+        let output = highwater(&set(&UNMAP[..5], &[first, second]));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        let expected =
+            format!("error: --set {second}: there is --set {first}, too: one key has one value\n");
+        assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn a_machine_keeps_its_name_unless_that_is_set() {
+    let run = ["compare", "003", "--quick", "--host", "native", "--format", "json"];
+    let settings = ["unmap.rounds=1", "unmap.processes=1", "vm.swappiness=10"];
+    assert_eq!(json(&set(&run, &settings))["machines"][0]["name"], "native");
+}
+
+/// Nobody waits for a comparison of a policy with itself.
+#[test]
+fn what_makes_two_policies_the_same_is_told_before_anything_runs() {
+    let setting = "policy.reclaim.unmap-young-file=set-referenced";
+    let told = format!(
+        "error: --set {setting}: 6.1-mark-accessed and 6.1-set-referenced are the same policy then; --policy says \
+         which to run\n"
+    );
+    for command in ["compare", "explain"] {
+        let output = highwater(&[command, "003", "--quick", "--set", setting]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), told);
+    }
+    // What was the same before anything was set is what the user asked for.
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().join("twin.toml");
+    let toml = stdout(&["show", "policy", "6.1", "--toml"]);
+    std::fs::write(&file, toml).unwrap();
+    let twins = ["--policy", "6.1", "--policy", file.to_str().unwrap(), "--iterations", "1"];
+    let run = [&UNMAP[..5], &twins, &["--set", "policy.watermark.boost=false"]].concat();
+    assert!(stdout(&run).contains("nothing"));
 }

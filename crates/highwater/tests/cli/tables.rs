@@ -170,16 +170,15 @@ fn no_line_of_a_report_is_wider_than_a_page() {
 #[test]
 fn columns_of_named_policies_are_their_names() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("policy.toml");
+    let file = dir.path().join("mine.toml");
     let toml = stdout(&["show", "policy", "set-referenced", "--toml"]);
-    let toml = toml.replacen("name = \"set-referenced\"", "name = \"mine\"", 1);
     std::fs::write(&file, toml).unwrap();
     let named = ["--policy", "set-referenced", "--policy", "mark-accessed"];
     let run = ["compare", "003", "--quick", "--machine", SMALL, "--policy", file.to_str().unwrap()];
     let text = stdout(&[&run[..], &named].concat());
     let (verdict, tables) = text.split_once("\n\n").unwrap();
     assert!(
-        verdict.contains("# against mine;") && verdict.contains(" mark-accessed "),
+        verdict.contains("# against mine:") && verdict.contains(" mark-accessed "),
         "{verdict}"
     );
     assert!(!text.contains("6.1-mark-accessed") && !text.contains("6.1-set-referenced"), "{text}");

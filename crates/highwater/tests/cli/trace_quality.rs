@@ -126,6 +126,8 @@ fn lost_events_are_said_with_their_number() {
     let mut lines = captured();
     lines.insert(0, "# entries-in-buffer/entries-written: 66391/70000   #P:2".to_owned());
     lines.insert(1000, "CPU:0 [LOST 123 EVENTS]".to_owned());
+    let text = warning(&replay(&lines), "lost-events")["text"].clone();
+    assert_eq!(text, "the tracer lost 123 events or more, in 1 place");
     lines.insert(2000, "CPU:1 [LOST 7 EVENTS]".to_owned());
     let report = replay(&lines);
     let lost = warning(&report, "lost-events");
@@ -225,4 +227,85 @@ fn check_says_what_is_wrong_with_a_trace_too() {
     let output = highwater(&["check", &path]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("  # warning: ") && text.contains("were not in order of time"), "{text}");
+}
+
+/// What replaying bytes gives, on the captured machine's shape; all of `more` are options.
+fn replay_bytes(name: &str, bytes: &[u8], more: &[&str]) -> Result<Value, String> {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).expect("a file can be written");
+    let path = path.to_str().expect("its name is text");
+    let args = ["replay", path, "--machine", "small-vm", "--format", "json"];
+    let output = highwater(&[&args[..], more].concat());
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout).expect("the output is JSON")),
+        false => Err(String::from_utf8(output.stderr).expect("the complaint is text")),
+    }
+}
+
+#[test]
+fn a_text_that_was_cut_is_said() {
+    let mut lines = vec!["# entries-in-buffer/entries-written: 90/90   #P:2".to_owned()];
+    lines.extend(events(1, 60, |i| free(0x4000 + i)));
+    let whole = lines.join("\n");
+    let report = replay_bytes("x.trace", &whole.as_bytes()[..whole.len() - 7], &[]).unwrap();
+    assert_eq!(warning(&report, "unended-line")["line"], 61);
+    let missing = warning(&report, "missing-entries");
+    assert_eq!((&missing["promised"], &missing["found"]), (&90.into(), &60.into()));
+    let text = "the header says 90 entries, the file has 60: the rest is missing";
+    assert_eq!(missing["text"], text);
+    assert_eq!(report["trace_counts"]["events"], 59);
+}
+
+#[test]
+fn a_trace_without_frees_is_said_or_refused() {
+    let alloc = |pfn: u64| {
+        format!(
+            "mm_page_alloc: page=1 pfn={pfn:#x} order=0 migratetype=0 gfp_flags=GFP_KERNEL|__GFP_NOVEL"
+        )
+    };
+    let report = replay(&events(1, 10, |i| alloc(0x4000 + i)));
+    assert_eq!(warning(&report, "no-frees")["again"], 0);
+    let unknown = warning(&report, "unknown-gfp-names");
+    assert_eq!((&unknown["uses"], &unknown["names"][0]), (&10.into(), &"__GFP_NOVEL".into()));
+    let text = "1 unknown request flag, 10 times: __GFP_NOVEL; replayed without";
+    assert_eq!(unknown["text"], text);
+    let error = refusal(&events(1, 100, |_| alloc(0x4000)));
+    let part = "no mm_page_free events were recorded, but 99 pages were allocated again";
+    assert!(error.contains(part) && !error.contains('%'), "{error}");
+}
+
+#[test]
+fn bad_lines_are_passed_over_if_asked_for() {
+    let mut lines = events(1, 20, |i| free(0x4000 + i));
+    lines[7] = lines[7].replace("order=0", "order=-1");
+    lines[9] = lines[9].replace("pfn=", "pfm=");
+    let text = lines.join("\n") + "\n";
+    let error = replay_bytes("x.trace", text.as_bytes(), &[]).unwrap_err();
+    assert!(error.contains("x.trace:8: order: "), "{error}");
+    assert!(error.contains("`highwater replay --partial` passes such lines over"), "{error}");
+    let report = replay_bytes("x.trace", text.as_bytes(), &["--partial"]).unwrap();
+    let bad = warning(&report, "bad-lines");
+    assert_eq!(
+        (&bad["lines"], &bad["first"], &bad["field"]),
+        (&2.into(), &8.into(), &"order".into())
+    );
+    assert_eq!(report["trace_counts"]["events"], 18);
+}
+
+#[test]
+fn damaged_gzip_data_are_not_blamed_on_the_text() {
+    // Stored, not packed: one bit of the text is one bit of the file.
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+    let text = events(1, 20, |i| free(0x4000 + i)).join("\n") + "\n";
+    encoder.write_all(text.as_bytes()).expect("it can be packed");
+    let mut packed = encoder.finish().expect("it can be packed");
+    let at = packed.windows(4).position(|w| w == b"pfn=").expect("a frame");
+    packed[at + 6] = b'z';
+    for more in [&[][..], &["--partial"]] {
+        let error = replay_bytes("x.trace.gz", &packed, more).unwrap_err();
+        assert!(error.contains("bad gzip data: "), "{error}");
+    }
+    let error = replay_bytes("x.trace.gz", &packed, &[]).unwrap_err();
+    assert!(error.contains("what was unpacked goes wrong at line 1, pfn"), "{error}");
 }

@@ -41,8 +41,11 @@ pub(super) enum Line<'l> {
     OtherEvent,
     /// The tracer dropped events here; how many, if it says.
     Lost(Option<u64>),
-    /// A comment that says how many events the tracer wrote over: they came before the others.
-    Overwritten(u64),
+    /// A comment that says how many entries the tracer's buffer held, and how many had been written to it.
+    Entries {
+        nr_held: u64,
+        nr_written: u64,
+    },
     Comment,
     Blank,
     Unrecognised,
@@ -53,7 +56,7 @@ pub(super) enum Line<'l> {
 pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
     // A command name may start with '#', but it never stands in the first column.
     if line.first() == Some(&b'#') {
-        return Ok(overwritten(line).map_or(Line::Comment, Line::Overwritten));
+        return Ok(entries(line).unwrap_or(Line::Comment));
     }
     let mut from = 0;
     let end = line.len().min(CPU_COLUMN_MAX);
@@ -233,12 +236,12 @@ fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
 
 /// `# entries-in-buffer/entries-written: 66391/70000   #P:2` (ftrace).
 #[cold]
-fn overwritten(line: &[u8]) -> Option<u64> {
+fn entries(line: &[u8]) -> Option<Line<'_>> {
     let text = line[1..].trim_ascii_start();
     let counts = text.strip_prefix(b"entries-in-buffer/entries-written:")?.trim_ascii_start();
     let (nr_held, rest) = leading_number(counts)?;
     let (nr_written, _) = leading_number(rest.strip_prefix(b"/")?)?;
-    Some(nr_written.saturating_sub(nr_held))
+    Some(Line::Entries { nr_held, nr_written })
 }
 
 fn first_number(text: &[u8]) -> Option<u64> {

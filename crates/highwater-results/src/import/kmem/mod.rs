@@ -18,8 +18,8 @@ pub mod gfp;
 mod header;
 mod reader;
 
-pub use super::source::OnCut;
-pub use reader::{KmemReader, SkippedLines};
+pub use super::source::{OnDamage, gzip_damage};
+pub use reader::{BadLine, KmemReader, SkippedLines};
 
 /// One tracepoint hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

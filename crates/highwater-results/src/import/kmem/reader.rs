@@ -9,7 +9,8 @@ use super::gfp::GfpDecoder;
 use super::header::{Line, classify};
 use super::{KmemEvent, fields};
 use crate::import::ImportError;
-use crate::import::source::{OnCut, Source};
+use crate::import::error::{FieldProblem, printable};
+use crate::import::source::{OnDamage, Source};
 
 /// Reads the page-allocator events of a trace text, plain or gzip, in the order of the file.
 ///
@@ -28,6 +29,7 @@ pub struct KmemReader {
     gfp: GfpDecoder,
     skipped: SkippedLines,
     nr_events: u64,
+    unended_at: Option<u64>,
     is_done: bool,
 }
 
@@ -40,7 +42,7 @@ pub struct SkippedLines {
     pub nr_comments: u64,
     /// Well-formed lines of events that are not read here.
     pub nr_other_events: u64,
-    /// Lines of no known form (headings, call chains, a line cut off in its columns).
+    /// Lines of no known form (headings, call chains), and a last one without its end.
     pub nr_unrecognised: u64,
     /// Removals from the buddy lists that found no block (old kernels).
     pub nr_without_page: u64,
@@ -50,8 +52,25 @@ pub struct SkippedLines {
     pub nr_lost_events: u64,
     /// Events that the tracer wrote over before the text was made, by its headers.
     pub nr_overwritten_events: u64,
+    /// Entries that the tracer's headers promise; none: there is no such header.
+    pub nr_promised_entries: Option<u64>,
+    /// Lines of events whose fields cannot be read, if those are passed over ([`OnDamage::UseWhole`]).
+    pub nr_bad: u64,
+    /// What is wrong with the first of them: line, field, problem.
+    pub first_bad: Option<BadLine>,
     /// Names of request flags that were not understood, and how often each came up.
     pub unknown_gfp_names: BTreeMap<String, u64>,
+}
+
+/// A line that was passed over because it cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Which, from 1.
+    pub line: u64,
+    /// The field's name in the file.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
 }
 
 impl KmemReader {
@@ -68,10 +87,10 @@ impl KmemReader {
         Source::from_reader(name, reader).map(Self::new)
     }
 
-    /// Says what to do where gzip data end in the middle; an error unless said otherwise.
+    /// Says what to do where gzip data end in the middle or a line cannot be read; an error unless said otherwise.
     #[must_use]
-    pub fn on_cut(mut self, on_cut: OnCut) -> Self {
-        self.source.set_on_cut(on_cut);
+    pub fn on_damage(mut self, on_damage: OnDamage) -> Self {
+        self.source.set_on_damage(on_damage);
         self
     }
 
@@ -79,6 +98,13 @@ impl KmemReader {
     #[must_use]
     pub fn cut_at(&self) -> Option<u64> {
         self.source.cut_at()
+    }
+
+    /// The line, from 1, at which the text ends without the end of a line: a capture was stopped there, and the line
+    /// is not read, since nobody knows how it went on.
+    #[must_use]
+    pub fn unended_at(&self) -> Option<u64> {
+        self.unended_at
     }
 
     /// What was passed over so far; complete when the iteration has ended.
@@ -111,13 +137,20 @@ impl KmemReader {
             gfp: GfpDecoder::default(),
             skipped: SkippedLines::default(),
             nr_events: 0,
+            unended_at: None,
             is_done: false,
         }
     }
 
     /// The next event, or `None` at the end of the text.
     fn next_event(&mut self) -> Result<Option<KmemEvent>, ImportError> {
-        while let Some(line) = self.source.next_line()? {
+        while self.source.next_line()?.is_some() {
+            let line = self.source.text();
+            if self.source.is_cut_off() && !line.trim_ascii().is_empty() {
+                self.unended_at = Some(self.source.line());
+                self.skipped.nr_unrecognised += 1;
+                break;
+            }
             let parsed = classify(line).and_then(|what| match what {
                 Line::Event(header) => {
                     let kind = fields::decode(header.event, header.fields, &mut self.gfp)?;
@@ -142,16 +175,12 @@ impl KmemReader {
                     return Ok(Some(event));
                 }
                 Ok(None) => {}
-                // A capture that was stopped ends anywhere.
-                Err(problem) if self.source.is_cut_off() && problem.is_missing() => {
-                    self.skipped.nr_unrecognised += 1;
+                Err(problem) if self.source.on_damage() == OnDamage::UseWhole => {
+                    self.skipped.count_bad(self.source.line(), problem);
                 }
                 Err(problem) => {
-                    return Err(ImportError::in_field(
-                        self.source.name(),
-                        self.source.line(),
-                        problem,
-                    ));
+                    let (name, line) = (self.source.name(), self.source.line());
+                    return Err(ImportError::in_field(name, line, problem));
                 }
             }
         }
@@ -167,6 +196,10 @@ impl KmemReader {
             " (the file is empty)"
         } else if is_misnamed {
             " (named .gz, but not gzip data)"
+        } else if self.skipped.nr_bad > 0 {
+            " (events are named, but cannot be read)"
+        } else if self.unended_at.is_some() {
+            " (the last of them has no end)"
         } else {
             ""
         };
@@ -216,6 +249,31 @@ impl SkippedLines {
             + self.nr_unrecognised
             + self.nr_without_page
             + self.nr_lost_notices
+            + self.nr_bad
+    }
+
+    /// Entries of the tracer that are missing from a text of `nr_events`, by its headers. What is no entry of its own
+    /// (a call chain below one) counts as one: a text may have more than was promised.
+    #[must_use]
+    pub fn nr_missing_entries(&self, nr_events: u64) -> u64 {
+        let promised = self.nr_promised_entries.unwrap_or(0);
+        promised.saturating_sub(self.nr_entries(nr_events))
+    }
+
+    /// Lines that may be entries of the tracer, in a text of `nr_events`.
+    #[must_use]
+    pub fn nr_entries(&self, nr_events: u64) -> u64 {
+        let others = self.nr_other_events + self.nr_unrecognised + self.nr_without_page;
+        nr_events + others + self.nr_bad
+    }
+
+    fn count_bad(&mut self, line: u64, FieldProblem { field, problem }: FieldProblem) {
+        self.nr_bad += 1;
+        self.first_bad.get_or_insert_with(|| BadLine {
+            line,
+            field: printable(&field),
+            problem: printable(&problem),
+        });
     }
 
     fn count(&mut self, line: &Line<'_>) {
@@ -223,9 +281,13 @@ impl SkippedLines {
             Line::Event(_) => {}
             Line::OtherEvent => self.nr_other_events += 1,
             Line::Comment => self.nr_comments += 1,
-            Line::Overwritten(nr_events) => {
+            Line::Entries { nr_held, nr_written } => {
                 self.nr_comments += 1;
-                self.nr_overwritten_events = self.nr_overwritten_events.saturating_add(*nr_events);
+                let nr_overwritten = nr_written.saturating_sub(*nr_held);
+                self.nr_overwritten_events =
+                    self.nr_overwritten_events.saturating_add(nr_overwritten);
+                let promised = self.nr_promised_entries.get_or_insert(0);
+                *promised = promised.saturating_add(*nr_held);
             }
             Line::Blank => self.nr_blank += 1,
             Line::Unrecognised => self.nr_unrecognised += 1,

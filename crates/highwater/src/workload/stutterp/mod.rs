@@ -150,10 +150,15 @@ impl Workload for Stutterp {
         let latency = metric(Self::NAME, "milliseconds", lower, "mmap", 4);
         let sweeps = "times that a hog wrote all of its memory";
         let kernel = "CPU seconds of kernel threads and interrupts";
+        let about = |metric: Metric, about: &str| Metric { about: about.to_owned(), ..metric };
+        let written = metric("written", "MiB that writers wrote", higher, "written", 1);
         vec![
-            Metric { table: TableKind::VariableTime, ..latency },
-            metric("sweeps", sweeps, higher, "sweeps", 1),
-            metric("written", "MiB that writers wrote", higher, "written", 1),
+            about(
+                Metric { table: TableKind::VariableTime, ..latency },
+                "mmap-N: mapping and touching memory beside N workers",
+            ),
+            about(metric("sweeps", sweeps, higher, "sweeps", 1), sweeps),
+            about(written, "MiB that writers wrote"),
             metric("kernel threads", kernel, lower, "kernel", 2),
         ]
     }

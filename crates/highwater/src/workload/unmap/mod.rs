@@ -71,9 +71,16 @@ impl Workload for Unmap {
         times.operations = over_processes("first");
         times.operations.extend(over_processes("again"));
         times.operations.extend(over_processes("activate"));
+        times.part_of =
+            over_processes("activate").into_iter().zip(over_processes("again")).collect();
+        times.about =
+            "first-N, again-N: unmaps by N processes at once; activate-N: what again-N takes longer"
+                .to_owned();
         let mut share =
             Metric::new("activation", "percent of the unmap", Better::Lower, TableKind::Multi);
         share.operations = over_processes("share");
+        share.whole = Some(100.0);
+        share.about = "what activate-N is of again-N".to_owned();
         let mut lock = Metric::new(
             "lru_lock",
             "microseconds waited per process and unmap",
@@ -86,8 +93,10 @@ impl Workload for Unmap {
         pages.operations = ["activated", "scanned", "refaulted", "reactivated", "major-faults"]
             .map(str::to_owned)
             .to_vec();
+        pages.about = "of a mapped file, while other data stream past it".to_owned();
         let mut again = Metric::new("remap", "milliseconds", Better::Lower, TableKind::Multi);
         again.operations = vec!["remap".to_owned()];
+        again.about = "using that file once more".to_owned();
         vec![times, share, lock, pages, again]
     }
 }

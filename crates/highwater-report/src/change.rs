@@ -1,0 +1,274 @@
+//! Changes of means, an operation each, as the verdict and `worse` judge them.
+//!
+//! Key types: [`Change`], [`Way`] (better or worse; a change that prints as nothing goes neither).
+//!
+//! A mean is judged by the baseline's. A difference of two means, or a share, may be next to nothing, and then any noise
+//! is many times as large: such a part is judged by what it is a part of, as the metric says.
+
+use std::cmp::Ordering;
+
+use highwater_results::{Better, Metric, Run, TableKind};
+
+use crate::by_seed::BySeed;
+use crate::compare::{SampleSets, operations};
+use crate::evidence::interval_of;
+use crate::percent::{self, Told};
+use crate::rules::{Rules, Statistic};
+use crate::stats::Sorted;
+use crate::stats::paired::{Paired, Robust};
+use crate::style::Style;
+
+/// Changes in percent are told with one decimal: below this they print as nothing, and are nothing.
+const NOTHING_PERCENT: f64 = 0.05;
+/// From or to 0 is no ratio, and ranks before all ratios; but not if it is less than this share of the metric's largest
+/// change: one major fault more than none is no news beside thousands of pages.
+const SMALL_SHARE: f64 = 0.01;
+
+/// Which way a change goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Worse,
+    Better,
+}
+
+/// A change of one operation's mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) operation: String,
+    pub(crate) before: f64,
+    pub(crate) after: f64,
+    /// In percent, positive is better.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// Samples of each.
+    pub(crate) nr_samples: [usize; 2],
+    better: Better,
+    whole: Option<Whole>,
+}
+
+/// What an operation is a part of.
+#[derive(Clone, Debug, PartialEq)]
+struct Whole {
+    /// Above 0.
+    size: f64,
+    /// The operation; none if values are shares.
+    operation: Option<String>,
+}
+
+impl Change {
+    /// What the change is measured by.
+    pub(crate) fn scale(&self) -> f64 {
+        self.whole.as_ref().map_or(self.before.abs(), |whole| whole.size)
+    }
+
+    /// By how much a bad thing became more, or a good thing less.
+    pub(crate) fn worse_by(&self) -> f64 {
+        match self.better {
+            Better::Lower => self.after - self.before,
+            Better::Higher => self.before - self.after,
+        }
+    }
+
+    /// True if it is a good thing of which there is none any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        let is_good = self.better == Better::Higher && self.whole.is_none();
+        is_good && self.after == 0.0 && self.before > 0.0
+    }
+
+    /// Which way it goes; none if it prints as nothing.
+    pub(crate) fn way(&self) -> Option<Way> {
+        let is_nothing = self.worse_by().abs() * 100.0 < NOTHING_PERCENT * self.scale();
+        let way = match percent::is_better(self.better, self.before, self.after) {
+            true => Way::Better,
+            false => Way::Worse,
+        };
+        (self.before != self.after && !is_nothing).then_some(way)
+    }
+
+    /// True if it is something, and not by chance.
+    pub(crate) fn matters(&self) -> bool {
+        self.way().is_some() && self.interval.is_some_and(percent::excludes_zero)
+    }
+
+    /// What is told of it instead of a percentage.
+    pub(crate) fn told(&self) -> Option<Told> {
+        let is_part = self.whole.is_some();
+        Told::of(self.better, self.before, self.after).filter(|_| !is_part)
+    }
+
+    /// Smaller before larger, of a metric of whose changes this is the largest difference.
+    pub(crate) fn by_size(&self, other: &Change, largest: f64) -> Ordering {
+        let [mine, theirs] = [self, other].map(|change| change.size(largest));
+        mine.0.total_cmp(&theirs.0).then(mine.1.total_cmp(&theirs.1))
+    }
+
+    /// The difference, whichever way it goes.
+    pub(crate) fn difference(&self) -> f64 {
+        (self.after - self.before).abs()
+    }
+
+    /// How large it is, whichever way it goes: its ratio, and where there is none, its difference.
+    fn size(&self, largest: f64) -> (f64, f64) {
+        let (before, after) = match &self.whole {
+            // What would become of the whole.
+            Some(whole) => (whole.size, whole.size + (self.after - self.before)),
+            None => (self.before, self.after),
+        };
+        let ratio = after / before;
+        if ratio > 0.0 && ratio.is_finite() {
+            return (ratio.ln().abs(), 0.0);
+        }
+        let is_small = self.difference() < SMALL_SHARE * largest;
+        (if is_small { 0.0 } else { f64::INFINITY }, self.difference())
+    }
+
+    /// In words: `better 36.2%`, `worse x8.8`, `worse, from 0`, `better 33.4% of again-4`, `worse 12.0% of all`.
+    pub(crate) fn words(&self) -> String {
+        let word = match self.way() {
+            None => return "the same".to_owned(),
+            Some(Way::Better) => "better",
+            Some(Way::Worse) => "worse",
+        };
+        let by = 100.0 * self.difference() / self.scale();
+        match (&self.whole, self.told()) {
+            (Some(Whole { operation: Some(of), .. }), _) => format!("{word} {by:.1}% of {of}"),
+            (Some(_), _) => format!("{word} {by:.1}% of all"),
+            // The word says which way.
+            (None, Some(Told::Factor(factor))) => format!("{word} {}", Told::Factor(factor.abs())),
+            (None, Some(told)) => format!("{word}, {told}"),
+            (None, None) => format!("{word} {by:.1}%"),
+        }
+    }
+
+    /// Whether it is a part of an operation that has a change of its own.
+    pub(crate) fn is_part_of_another(&self) -> bool {
+        self.whole.as_ref().is_some_and(|whole| whole.operation.is_some())
+    }
+
+    /// Whether values are of what a metric says that they are shares or parts of.
+    pub(crate) fn is_part(&self) -> bool {
+        self.whole.is_some()
+    }
+}
+
+/// The changes of all operations that both runs have.
+pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u32) -> Vec<Change> {
+    let rules = Rules::of(metric, Style::default());
+    let runs = [baseline, run];
+    let operations = operations(metric, &runs);
+    let samples = SampleSets::collect(metric, &runs, &operations);
+    let (of_baseline, of_run) = (BySeed::of(baseline), BySeed::of(run));
+    let mut changes = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        let (Some(a), Some(b)) = (samples.get(index, 0), samples.get(index, 1)) else { continue };
+        let mean = |samples: &Sorted| rules.value(Statistic::Mean, samples);
+        let Some(before) = mean(a) else { continue };
+        // A harmonic mean is lost as soon as one sample is nothing.
+        let after = mean(b).unwrap_or(0.0);
+        let mean_of = |name: &str| {
+            let at = operations.iter().position(|known| known == name)?;
+            mean(samples.get(at, 0)?)
+        };
+        let whole = whole(metric, operation, mean_of);
+        let judged = |a: f64, b: f64| match &whole {
+            Some(Whole { size, .. }) => {
+                let growth = 100.0 * (b - a) / size;
+                if rules.better == Better::Higher { growth } else { -growth }
+            }
+            None => percent::judged(rules.better, a, b),
+        };
+        let interval = match metric.table {
+            _ if iterations < 2 => None,
+            TableKind::VariableTime => {
+                let seeds = of_baseline.seed_pairs(&of_run, operation, rules.better);
+                of_seeds(&seeds, judged)
+            }
+            _ => interval_of(&rules, a, b, judged).map(|interval| interval.bca),
+        };
+        let (better, operation) = (rules.better, operation.clone());
+        let nr_samples = [a.len(), b.len()];
+        changes.push(Change { operation, before, after, interval, nr_samples, better, whole });
+    }
+    changes
+}
+
+/// What an operation is a part of, as its metric says; none if there is nothing of that.
+fn whole(metric: &Metric, operation: &str, mean_of: impl Fn(&str) -> Option<f64>) -> Option<Whole> {
+    let whole = match metric.part_of.get(operation) {
+        Some(of) => Whole { size: mean_of(of)?, operation: Some(of.clone()) },
+        None => Whole { size: metric.whole?, operation: None },
+    };
+    (whole.size > 0.0).then_some(whole)
+}
+
+/// Operations that the baseline has and a run lacks.
+pub(crate) fn missing(metric: &Metric, baseline: &Run, run: &Run) -> Vec<String> {
+    let has = |run: &Run, name: &str| run.samples.iter().any(|sample| sample.operation == name);
+    let mut names = operations(metric, &[baseline, run]);
+    names.retain(|name| has(baseline, name) && !has(run, name));
+    names
+}
+
+/// The interval of the change of the mean if other seeds had been run.
+fn of_seeds(
+    seeds: &[crate::stats::paired::SeedPair],
+    change: impl Fn(f64, f64) -> f64,
+) -> Option<(f64, f64)> {
+    Paired::default().changes(seeds, &[Robust::Mean], change).pop()??.limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(better: Better, before: f64, after: f64) -> Change {
+        let (operation, interval) = ("op".to_owned(), None);
+        Change { operation, before, after, interval, nr_samples: [1, 1], better, whole: None }
+    }
+
+    #[test]
+    fn changes_in_words() {
+        use Better::{Higher, Lower};
+        for (better, before, after, expected) in [
+            (Lower, 2000.0, 1280.0, "better 36.0%"),
+            (Lower, 100.0, 880.0, "worse x8.8"),
+            (Lower, 880.0, 100.0, "better x8.8"),
+            (Lower, 728.0, 0.35, "better x2080"),
+            (Higher, 100.0, 99.0, "worse 1.0%"),
+            (Higher, 0.0, 4.0, "better, from 0"),
+            (Lower, 0.0, 4.0, "worse, from 0"),
+            (Lower, 4.0, 0.0, "better, to 0"),
+            (Lower, 4.0, -0.1, "better, past 0"),
+            (Lower, 4.0, 4.0, "the same"),
+            (Lower, 4.0, 4.0001, "the same"),
+        ] {
+            assert_eq!(change(better, before, after).words(), expected);
+        }
+        let of = Some(Whole { size: 34.0, operation: Some("again-4".to_owned()) });
+        let part = Change { whole: of, ..change(Better::Lower, -0.09, 1.61) };
+        assert_eq!(part.words(), "worse 5.0% of again-4");
+        let of = Some(Whole { size: 100.0, operation: None });
+        let share = Change { whole: of, ..change(Better::Lower, 61.9, 0.03) };
+        assert_eq!(share.words(), "better 61.9% of all");
+    }
+
+    #[test]
+    fn from_and_to_nothing_are_largest_unless_they_are_small() {
+        let of = |before: f64, after: f64| change(Better::Lower, before, after);
+        let [scanned, faults, refaults, activated] =
+            [of(5e5, 4e5), of(0.0, 1.0), of(0.0, 3e5), of(7e4, 0.0)];
+        let mut all = [&refaults, &faults, &activated, &scanned];
+        all.sort_by(|a, b| a.by_size(b, 3e5));
+        let ops: Vec<f64> = all.iter().map(|change| change.after).collect();
+        assert_eq!(ops, [1.0, 4e5, 0.0, 3e5]);
+        assert_eq!(faults.by_size(&scanned, 100.0), Ordering::Greater);
+    }
+
+    #[test]
+    fn a_part_is_as_large_as_what_it_changes_of_the_whole() {
+        let of = Some(Whole { size: 4418.0, operation: Some("again-8".to_owned()) });
+        let part = Change { whole: of, ..change(Better::Lower, 2735.0, 0.5) };
+        let whole = change(Better::Lower, 4418.0, 1600.0);
+        assert_eq!(part.by_size(&whole, 1e4), Ordering::Less);
+        assert_eq!(part.told(), None);
+    }
+}
