@@ -53,7 +53,7 @@ impl<'h> Toy<'h> {
             tunables: Tunables::default(),
         };
         let cx = Cx::new(host, CPU);
-        let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
+        let mem = boot(host, &machine, &preset("6.1-compaction").unwrap()).unwrap();
         let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let space = kernel.create_space(&cx).unwrap();

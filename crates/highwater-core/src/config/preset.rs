@@ -64,7 +64,6 @@ presets! {
     }
     /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
     "5.4" = "4.6" with {
-        compaction.scanners = Scanners::Searching,
         pcp.sizing = PcpSizing::SixBatchesMib,
         watermark.reserves = MinReserveRule::LegacyOom,
         watermark.boost = true,
@@ -121,6 +120,11 @@ presets! {
         reclaim.proportional = Proportional::OneRound,
         reclaim.file_pageout = false,
     }
+    /// 6.1 with compaction and kcompactd, which the figures of the studies are still without
+    "6.1-compaction" = "6.1" with {
+        compaction.scanners = Scanners::Searching,
+        compaction.proactive = true,
+    }
     /// 6.1 with per-CPU lists for order 0 only
     "order0-pcp" = "6.1" with {
         pcp.lists = PcpLists::Order0,
@@ -137,7 +141,6 @@ presets! {
     }
     /// 5.16 with 5.15's congestion waits (study 001 before)
     "congestion-wait-5.15" = "5.4" with {
-        compaction.proactive = true,
         pcp.lists = PcpLists::HighOrder15,
         pcp.free_factor = FreeFactor::Uncapped,
         pcp.event_unit = EventUnit::Operations,

@@ -99,12 +99,12 @@ policy! {
         /// How pages to move and frames to move them to are found.
         // rules/compaction#run
         scanners: Scanners = Absent {
-            /// Not at all: nothing is moved (older scanners are not modelled yet).
+            /// Not at all: nothing is moved.
             Absent,
-            /// Two scanners, which look at the free lists first (5.1 on).
+            /// Two scanners, which look at the free lists first (as 5.1 and later).
             Searching,
         },
-        /// kcompactd works before anybody asks for it, where free memory is in pieces (5.9 on).
+        /// kcompactd works before anybody asks for it, where free memory is in pieces (as 5.9 and later).
         // rules/compaction#proactive
         proactive: bool = false,
     }
