@@ -98,7 +98,7 @@ impl MachineFile {
     ///
     /// # Errors
     /// As [`MachineFile::load`].
-    pub(crate) fn load_beside(file: &str, name: &str) -> Result<MachineFile, InputError> {
+    pub fn load_beside(file: &str, name: &str) -> Result<MachineFile, InputError> {
         Self::load(&CATALOGUE.beside(file, name, false))
     }
 

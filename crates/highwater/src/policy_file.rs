@@ -42,7 +42,7 @@ pub fn load(name: &str) -> Result<Policy, InputError> {
 ///
 /// # Errors
 /// As [`load`].
-pub(crate) fn load_beside(file: &str, name: &str) -> Result<Policy, InputError> {
+pub fn load_beside(file: &str, name: &str) -> Result<Policy, InputError> {
     load(&CATALOGUE.beside(file, name, preset(name).is_some()))
 }
 
@@ -72,7 +72,7 @@ pub fn to_toml(policy: &Policy) -> String {
 }
 
 /// The same as a file to start another one from: without the name, which is to be that of the new file.
-pub(crate) fn template(policy: &Policy) -> String {
+pub fn template(policy: &Policy) -> String {
     let unnamed = Policy { name: String::new(), ..policy.clone() };
     let body = to_toml(&unnamed).replacen("name = \"\"\n", "", 1);
     format!(

@@ -447,7 +447,7 @@ fn names(list: &[Value]) -> impl Iterator<Item = String> {
 
 /// A machine's text with what it leaves out and what stands behind its figures, so that two can be set side by side:
 /// every sysctl, memory as a size, and zones only where they do not follow from it. A text that is none stays.
-pub(crate) fn in_full(definition: &mut Definition) {
+pub fn in_full(definition: &mut Definition) {
     let parsed = MachineFile::parse(&definition.name, &definition.definition);
     let table = toml::from_str::<Table>(&definition.definition);
     let (Ok(machine), Ok(mut table)) = (parsed, table) else { return };

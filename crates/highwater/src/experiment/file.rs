@@ -312,7 +312,10 @@ impl Experiment {
     ///
     /// # Errors
     /// With the place of the name, if it leads nowhere.
-    pub(crate) fn load_machine(&self, at: usize) -> Result<MachineFile, InputError> {
+    ///
+    /// # Panics
+    /// If there are not so many machines.
+    pub fn load_machine(&self, at: usize) -> Result<MachineFile, InputError> {
         let path = match self.origin.as_ref().and_then(|origin| origin.machines_of) {
             Some(size) => format!("{size}.machines.{at}"),
             None => format!("machine.{at}.name"),
@@ -325,7 +328,10 @@ impl Experiment {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn load_policy(&self, at: usize) -> Result<Policy, InputError> {
+    ///
+    /// # Panics
+    /// As there.
+    pub fn load_policy(&self, at: usize) -> Result<Policy, InputError> {
         let loaded = policy_file::load_beside(self.file(), &self.policies[at].name);
         loaded.map_err(|error| self.at_name(&format!("policy.{at}.name"), "policy", error))
     }
@@ -346,7 +352,7 @@ impl Experiment {
     }
 
     /// What is wrong with a value, where it is written.
-    pub(crate) fn wrong(&self, path: &str, what: &str, reason: String) -> InputError {
+    pub fn wrong(&self, path: &str, what: &str, reason: String) -> InputError {
         let placed = self.origin.as_ref().and_then(|origin| {
             let source = Source { file: &origin.file, text: &origin.text };
             let key = path.rsplit('.').find(|part| part.parse::<usize>().is_err())?;
