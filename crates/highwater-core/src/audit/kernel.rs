@@ -86,6 +86,7 @@ pub fn check_kernel_besides<H: Devices>(
         cx,
         uses: vec![Use::default(); kernel.mem.map.len()],
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
+        exclusive: Vec::new(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
         zones: vec![[0; ZoneStat::COUNT]; ZoneId::count(kernel.mem.nr_nodes())],
         report: KernelReport { memory, ..KernelReport::default() },
@@ -139,6 +140,8 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) uses: Vec<Use>,
     /// Entries that name a slot, by area and offset.
     pub(super) named: Vec<Vec<u32>>,
+    /// Slots that an entry names as its own alone.
+    pub(super) exclusive: Vec<crate::swap::Slot>,
     /// What counters should say, by node and by zone.
     nodes: Vec<[u64; NodeStat::COUNT]>,
     zones: Vec<[u64; ZoneStat::COUNT]>,

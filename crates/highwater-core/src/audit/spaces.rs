@@ -31,7 +31,22 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for space in &spaces {
             self.space(space, &mut mapped)?;
         }
+        self.families(&spaces)?;
         self.mappings(&mapped)
+    }
+
+    /// Each space is known to those from which it came, and to nobody else.
+    fn families(&self, spaces: &[Arc<Space<H>>]) -> Result<(), AuditError> {
+        let known: BTreeSet<_> = self.k.families.lock(self.cx.cpu()).pairs().collect();
+        let pairs = spaces.iter().flat_map(|s| s.ancestors.iter().map(|&of| (of, s.id)));
+        let expected: BTreeSet<_> = pairs.collect();
+        match known.symmetric_difference(&expected).next() {
+            None => Ok(()),
+            Some((of, space)) => {
+                let found = format!("{space:?} and {of:?} do not agree on who forked whom");
+                self.broken(None, Rule::Family, found)
+            }
+        }
     }
 
     fn space(
@@ -123,6 +138,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("{id:?} has {pte:?} at page {vpn:#x}: no such slot");
                 return self.broken(None, Rule::EntryPlace, found);
             };
+            if !pte.is_shared_swap() {
+                self.exclusive.push(slot);
+            }
             self.named[usize::from(slot.area)][slot.offset as usize] += 1;
             self.report.swap_entries += 1;
             resident.swap += 1;
@@ -138,6 +156,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         self.in_use(pfn, "a page table")?;
         self.belongs(space, area, vpn, pfn)?;
+        if pte.is_writable() && self.page(pfn).is(PageFlags::FORKED) {
+            let found = format!("{id:?} may write at {vpn:#x} what others may map");
+            return self.broken(pfn, Rule::EntryPage, found);
+        }
         let is_anon = self.page(pfn).is_anon();
         let found = if is_anon { Found::ANON } else { Found::empty() };
         self.refer(pfn, found).mapped += 1;
@@ -163,7 +185,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         };
         // Shared mappings of files have the file's pages only.
         let may_be_anon = !area.flags.contains(AreaFlags::SHARED) || of_file.is_none();
-        let is_anon = may_be_anon && owner == (PageOwner::Anon(space.id), vpn);
+        // What a fork shared belongs to the space or to one from which it came.
+        let is_known =
+            |of| of == space.id || page.is(PageFlags::FORKED) && space.ancestors.contains(&of);
+        let is_anon =
+            may_be_anon && matches!(owner, (PageOwner::Anon(of), at) if is_known(of) && at == vpn);
         if is_anon || of_file == Some(owner) {
             return Ok(());
         }

@@ -27,7 +27,7 @@ use crate::reclaim::{DemandDomain, OomState, ReclaimState, ShadowShrinker, Shrin
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vm::Space;
+use crate::vm::{Families, Space};
 use crate::writeback::{DirtyDomain, Writeback};
 
 /// What a kernel has besides memory.
@@ -69,6 +69,8 @@ pub struct Kernel<H: Devices> {
     /// Address spaces by number; `Table` class.
     pub(crate) spaces: H::Lock<BTreeMap<u32, Arc<Space<H>>>>,
     pub(crate) next_space: AtomicU32,
+    /// Which spaces came from which by fork; `Table` class.
+    pub(crate) families: H::Lock<Families>,
     /// The space each CPU's TLB holds: number + 1, 0 = none.
     pub(crate) cpu_space: Box<[AtomicU32]>,
     pub(crate) page_waits: PageWaits<H>,
@@ -126,6 +128,7 @@ impl<H: Devices> Kernel<H> {
                 .new_lock(LockClass::Table, NodeMemory::new(mem.nr_cpus(), mem.nr_nodes())),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
+            families: host.new_lock(LockClass::Table, Families::default()),
             cpu_space: cpu_space.into(),
             page_waits: PageWaits::new(host),
             zero_page,

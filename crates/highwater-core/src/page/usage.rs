@@ -62,6 +62,12 @@ bitflags! {
         const SLAB = 1 << 17;
         /// Held by something outside the model.
         const PINNED = 1 << 18;
+        /// Anonymous, and spaces that forked from its owner may map it too, or name its slot: who wants to
+        /// write it has to see whether it is alone (the opposite of the kernel's *exclusive*, so that pages
+        /// of spaces that never fork need no mark).
+        const FORKED = 1 << 19;
+        /// Kernel memory: a task's stack.
+        const STACK = 1 << 20;
     }
 }
 

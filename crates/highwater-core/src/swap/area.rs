@@ -249,7 +249,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Entries that name a slot.
-    pub fn swap_count(&self, cx: &Cx<'_, H>, slot: Slot) -> u8 {
+    pub fn swap_count(&self, cx: &Cx<'_, H>, slot: Slot) -> u32 {
         self.swap.area(slot).slots.lock(cx.cpu()).count(slot.offset)
     }
 

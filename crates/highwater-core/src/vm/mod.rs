@@ -16,12 +16,15 @@
 //! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
 //! | munmap | space write to take areas out, then read to unmap and free tables |
 //! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |
+//! | fork | write on the parent; the table locks of the parent; of the child none, nobody runs in it |
 //! | exit | nobody else uses the space |
 //!
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
 mod area;
+mod family;
 mod fault;
+mod fork;
 mod gather;
 mod mapping;
 mod mlock;
@@ -38,6 +41,7 @@ mod zap;
 mod tests;
 
 pub use area::{Area, AreaFlags, Backing};
+pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
 pub use page_table::{PTES, PageTable, Pte, Ptes};

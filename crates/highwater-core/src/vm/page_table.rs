@@ -37,7 +37,7 @@ pub const PTES: usize = 512;
 ///
 /// ```text
 /// present   31..4 pfn (28 bits: 1 TiB) | 3 writable | 2 dirty | 1 young | 0 = 1
-/// swap      31..4 area (2 bits), offset (26 bits: 256 GiB) | 3..1 = 001 | 0 = 0
+/// swap      31..4 area (2 bits), offset (26 bits: 256 GiB) | 3 = 0 | 2 shared | 1 = 1 | 0 = 0
 /// none      0
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -48,6 +48,8 @@ const YOUNG: u32 = 1 << 1;
 const DIRTY: u32 = 1 << 2;
 const WRITABLE: u32 = 1 << 3;
 const SWAP: u32 = 1 << 1;
+/// Of a swap entry: forked spaces may name the slot too.
+const SWAP_SHARED: u32 = 1 << 2;
 const PFN_SHIFT: u32 = 4;
 const OFFSET_BITS: u32 = Slot::OFFSET_BITS;
 
@@ -99,6 +101,19 @@ impl Pte {
         }
         let bits = self.0 >> PFN_SHIFT;
         Some(Slot { area: (bits >> OFFSET_BITS) as u8, offset: bits & Slot::MAX_OFFSET })
+    }
+
+    /// Of a swap entry: other spaces may have named the slot since a fork (the opposite of *exclusive*).
+    #[inline(always)]
+    pub const fn is_shared_swap(self) -> bool {
+        self.0 & (PRESENT | SWAP | SWAP_SHARED) == SWAP | SWAP_SHARED
+    }
+
+    /// A swap entry with its mark of a fork as given.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_shared_swap(self, on: bool) -> Pte {
+        Pte(if on { self.0 | SWAP_SHARED } else { self.0 & !SWAP_SHARED })
     }
 
     /// Used since the bit was last cleared.
@@ -272,6 +287,27 @@ impl<H: Tasks> PageTable<H> {
     fn access_leaf(&self, needs: u32, sets: u32) -> bool {
         let take = |leaf: u32| (leaf & needs == needs).then_some(leaf | sets);
         self.leaf.fetch_update(AcqRel, Relaxed, take).is_ok()
+    }
+}
+
+/// Tables that a fork fills.
+impl<H: Tasks> PageTable<H> {
+    /// Stores the first entry of a page in the table of a space that nobody runs in yet. No lock is needed: who
+    /// finds the table from a page does nothing where there is no entry, and whatever entry it finds is whole.
+    pub(super) fn fill(&self, vpn: u32, pte: Pte) {
+        let entry = self.entry(vpn);
+        debug_assert!(entry.load(Relaxed) == 0 && self.leaf.load(Relaxed) == 0);
+        if H::THREADED {
+            entry.store(pte.0, Release);
+        } else {
+            self.replace(entry, 0, pte.0);
+        }
+    }
+
+    /// The same for an entry that maps the whole range.
+    pub(super) fn fill_leaf(&self, leaf: Pte) {
+        debug_assert!(self.leaf.load(Relaxed) == 0);
+        self.leaf.store(leaf.0, Release);
     }
 }
 

@@ -80,7 +80,7 @@ impl<H: Devices> Kernel<H> {
                 return other.map(|_| Step::Retry);
             }
         };
-        self.copy_frame(cx, source, new);
+        self.copy_frame(cx, source.pfn(), new);
         let is_used = self.pass_table(pass).map(|table| {
             let mut ptes = table.lock(cx.cpu());
             let is_none = ptes.get(pass.vpn).is_none();

@@ -47,6 +47,13 @@ impl<H: Devices> Kernel<H> {
             self.unlock_page(cx, folio);
             self.put_page(cx, folio);
         }
+        if mapped == Ok(true) && pass.is_write {
+            let pte = table.peek(pass.vpn);
+            if pte.is_present() && !pte.is_writable() {
+                // Others have the page too: the same fault copies it.
+                return self.protected_page(pass, table, pte);
+            }
+        }
         mapped.map(|_| Step::Done)
     }
 
@@ -101,9 +108,20 @@ impl<H: Devices> Kernel<H> {
             self.free_swap_cache(cx, folio, false);
         }
         Rss::add::<H>(&pass.space.rss.swap, -1);
-        page.set_owner(PageOwner::Anon(pass.space.id), vpn);
-        // Without fork the page is this space's alone: a write needs no other check.
-        let pte = Pte::new(folio.pfn()).with_writable(pass.is_write).with_dirty(pass.is_write);
+        // If the slot was this space's alone so is the page, and a write needs no other check.
+        let is_alone = !old.is_shared_swap() || page.refcount() == 1;
+        if is_alone {
+            page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+            page.flag_test_clear::<H>(PageFlags::FORKED);
+        } else {
+            // Whose of the family it will be is not known: the oldest is the one from which all can be found.
+            if !page.is_mapped() {
+                page.set_owner(PageOwner::Anon(pass.space.oldest_ancestor()), vpn);
+            }
+            page.flag_set::<H>(PageFlags::FORKED);
+        }
+        let is_write = pass.is_write && is_alone;
+        let pte = Pte::new(folio.pfn()).with_writable(is_write).with_dirty(is_write);
         self.map_page(pass, &mut ptes, folio, pte);
         cx.charge(Cost::SetPte, 1);
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {
