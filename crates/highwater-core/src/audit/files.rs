@@ -8,6 +8,7 @@ use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
 use crate::page::{PageFlags, PageOwner, Pfn};
 use crate::page_cache::{File, Mark};
+use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
 
@@ -24,7 +25,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             device.1 += nr_writeback;
             self.dirty_queue(&file, nr_dirty)?;
         }
-        let in_use = self.k.node_memory.lock(self.cx.cpu()).in_use();
+        let in_use = self.k.slab(CacheKind::TreeNode).lock(self.cx.cpu()).in_use();
         if in_use != nr_objects {
             let found = format!("{in_use} tree nodes have memory, there are {nr_objects}");
             return self.broken(None, Rule::Counter, found);
@@ -57,7 +58,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             tree.nr_pages()
         };
         for object in shadow_only {
-            let pfn = self.k.node_memory.lock(self.cx.cpu()).pfn_of(object);
+            let pfn = self.k.slab(CacheKind::TreeNode).lock(self.cx.cpu()).pfn_of(object);
             self.count(self.page(pfn), NodeStat::WorkingsetNodes, 1);
         }
         let found = pages.len() as u64;

@@ -43,6 +43,8 @@ pub struct KernelReport {
     pub in_batches: u64,
     /// Page tables.
     pub tables: u64,
+    /// Kernel stacks.
+    pub stacks: u64,
     /// Present page table entries, those of the zero page among them.
     pub entries: u64,
     /// Page table entries that name swap slots.
@@ -86,6 +88,7 @@ pub fn check_kernel_besides<H: Devices>(
         cx,
         uses: vec![Use::default(); kernel.mem.map.len()],
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
+        nr_processes: 0,
         exclusive: Vec::new(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
         zones: vec![[0; ZoneStat::COUNT]; ZoneId::count(kernel.mem.nr_nodes())],
@@ -129,6 +132,8 @@ bitflags::bitflags! {
         const SLAB = 1 << 5;
         /// Mapped by an entry for anonymous memory.
         const ANON = 1 << 6;
+        /// A process's kernel stack.
+        const STACK = 1 << 7;
     }
 }
 
@@ -140,6 +145,8 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) uses: Vec<Use>,
     /// Entries that name a slot, by area and offset.
     pub(super) named: Vec<Vec<u32>>,
+    /// Spaces that have a process's memory.
+    pub(super) nr_processes: u64,
     /// Slots that an entry names as its own alone.
     pub(super) exclusive: Vec<crate::swap::Slot>,
     /// What counters should say, by node and by zone.
@@ -213,7 +220,9 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
                 // A captured system has slab pages besides, which are pinned here, as is the zero
                 // page.
                 let besides = match item {
-                    NodeStat::SlabReclaimable => self.report.pinned.saturating_sub(1),
+                    NodeStat::SlabReclaimable | NodeStat::SlabUnreclaimable => {
+                        self.report.pinned.saturating_sub(1)
+                    }
                     _ => 0,
                 };
                 if !(walked..=walked + besides).contains(&counted) {
@@ -250,6 +259,8 @@ pub(super) const NODE_COUNTERS: &[NodeStat] = &[
     NodeStat::ActiveFile,
     NodeStat::Unevictable,
     NodeStat::SlabReclaimable,
+    NodeStat::SlabUnreclaimable,
+    NodeStat::KernelStack,
     NodeStat::IsolatedAnon,
     NodeStat::IsolatedFile,
     NodeStat::WorkingsetNodes,

@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{FileId, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, FileId, PageFlags, PageOwner, Pfn};
 use crate::page_cache::MapRange;
+use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
+use crate::vm::{Area, AreaFlags, Backing, Pte, STACK_KIB, STACK_ORDER, Space};
 use crate::vmstat::NodeStat;
 
 /// Resident pages of a space, as walked.
@@ -30,6 +31,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut mapped = BTreeSet::new();
         for space in &spaces {
             self.space(space, &mut mapped)?;
+        }
+        let objects = self.k.slab(CacheKind::Process).lock(self.cx.cpu()).in_use();
+        if objects != self.nr_processes {
+            let found = format!("{objects} processes have memory, there are {}", self.nr_processes);
+            return self.broken(None, Rule::Counter, found);
         }
         self.families(&spaces)?;
         self.mappings(&mapped)
@@ -54,6 +60,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         space: &Space<H>,
         mapped: &mut BTreeSet<(FileId, MapRange)>,
     ) -> Result<(), AuditError> {
+        self.process(space)?;
         let mut resident = Resident::default();
         let tables = space.tables.lock(self.cx.cpu());
         for area in tables.all_areas() {
@@ -112,6 +119,26 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let found = format!("{:?} counts {counted:?}, it has {resident:?}", space.id);
             return self.broken(None, Rule::Rss, found);
         }
+        Ok(())
+    }
+
+    /// The stack of a process is a block of its own; the object is one of those that the cache counts.
+    fn process(&mut self, space: &Space<H>) -> Result<(), AuditError> {
+        let process = space.process.lock(self.cx.cpu());
+        let Some(memory) = &*process else { return Ok(()) };
+        let (pfn, page) = (memory.stack, self.page(memory.stack));
+        let is_right = page.has(BlockFlags::USED)
+            && page.order() == STACK_ORDER
+            && page.is(PageFlags::STACK)
+            && self.uses[pfn.idx()].refs == 0;
+        if !is_right {
+            let found = format!("is the stack of {:?}, has {:?}", space.id, page.flags());
+            return self.broken(pfn, Rule::KernelMemory, found);
+        }
+        self.refer(pfn, Found::STACK);
+        self.report.stacks += STACK_ORDER.pages();
+        self.count(page, NodeStat::KernelStack, STACK_KIB as u64);
+        self.nr_processes += 1;
         Ok(())
     }
 

@@ -22,8 +22,9 @@ use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::page_cache::{File, NodeMemory, PageWaits};
+use crate::page_cache::{File, PageWaits, ShadowNodes};
 use crate::reclaim::{DemandDomain, OomState, ReclaimState, ShadowShrinker, Shrinkers};
+use crate::slab::{CacheKind, SlabCache};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -64,8 +65,10 @@ pub struct Kernel<H: Devices> {
     /// Files by number; `Table` class.
     pub(crate) files: H::Lock<BTreeMap<u32, Arc<File<H>>>>,
     pub(crate) next_file: AtomicU32,
-    /// The memory of tree nodes; `Table` class.
-    pub(crate) node_memory: H::Lock<NodeMemory>,
+    /// Slab caches, by [`CacheKind`]; `Table` class.
+    pub(crate) slabs: Vec<H::Lock<SlabCache>>,
+    /// Tree nodes that hold shadows only; `Table` class.
+    pub(crate) shadow_nodes: H::Lock<ShadowNodes>,
     /// Address spaces by number; `Table` class.
     pub(crate) spaces: H::Lock<BTreeMap<u32, Arc<Space<H>>>>,
     pub(crate) next_space: AtomicU32,
@@ -124,8 +127,15 @@ impl<H: Devices> Kernel<H> {
             oom: OomState::new(host),
             files: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_file: AtomicU32::new(0),
-            node_memory: host
-                .new_lock(LockClass::Table, NodeMemory::new(mem.nr_cpus(), mem.nr_nodes())),
+            slabs: CacheKind::ALL
+                .iter()
+                .map(|kind| {
+                    let bytes = kind.object_bytes();
+                    let cache = SlabCache::new(bytes, mem.nr_cpus(), mem.nr_nodes());
+                    host.new_lock(LockClass::Table, cache)
+                })
+                .collect(),
+            shadow_nodes: host.new_lock(LockClass::Table, ShadowNodes::new(mem.nr_nodes())),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
             families: host.new_lock(LockClass::Table, Families::default()),

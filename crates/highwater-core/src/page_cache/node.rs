@@ -11,10 +11,10 @@
 
 use alloc::boxed::Box;
 
-use super::node_memory::ObjectId;
 use super::tree::{Entry, Mark};
 use crate::lru::Shadow;
 use crate::page::Pfn;
+use crate::slab::ObjectId;
 
 /// Slots of a node, log2.
 pub(super) const SLOT_BITS: u32 = 6;

@@ -19,9 +19,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::node::{Node, SLOT_BITS, SLOTS};
-use super::node_memory::{ObjectId, Objects};
+use super::node_memory::Objects;
 use crate::lru::Shadow;
 use crate::page::Pfn;
+use crate::slab::ObjectId;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ impl<H: Devices> Kernel<H> {
     /// A new process with all that `parent` has, which is copied page by page as either side writes.
     ///
     /// # Errors
-    /// If there is no memory for the child's tables. The parent goes on as it was.
+    /// If there is no memory for the child's tables, stack and other memory of the kernel. The parent goes on as it was.
     pub fn fork(&self, cx: &Cx<'_, H>, parent: &Space<H>) -> Result<Arc<Space<H>>, Error> {
         let _phase = cx.phase(Phase::Fork);
         cx.charge(Cost::Syscall, 1);
@@ -47,6 +47,7 @@ impl<H: Devices> Kernel<H> {
         if old.has_task(cx) {
             new.add_task(cx);
         }
+        self.move_process_memory(cx, old, &new);
         self.destroy_space(cx, old);
         old.remove_task(cx);
         Ok(new)

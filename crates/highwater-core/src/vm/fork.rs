@@ -48,7 +48,7 @@ impl<H: Devices> Kernel<H> {
     /// A new space with all that `parent` has, copied when it is written.
     ///
     /// # Errors
-    /// If there is no memory for its tables. The parent is as it was then, but that its next writes fault.
+    /// If there is no memory for its tables or its process. The parent is as it was then, but that its next writes fault.
     pub(crate) fn fork_space(
         &self,
         cx: &Cx<'_, H>,
@@ -59,6 +59,10 @@ impl<H: Devices> Kernel<H> {
         ancestors.push(parent.id);
         let child = self.create_descendant(cx, ancestors)?;
         child.oom_score_adj.store(parent.oom_score_adj.load(Relaxed), Relaxed);
+        if let Err(error) = self.add_process_memory(cx, &child) {
+            self.destroy_space(cx, &child);
+            return Err(error);
+        }
         let copied = {
             let _guard = parent.mmap_lock.write(cx);
             let areas: Vec<_> = parent.tables.lock(cx.cpu()).all_areas().cloned().collect();

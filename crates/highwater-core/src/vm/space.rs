@@ -9,6 +9,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::process::ProcessMemory;
 use super::tables::Level;
 use super::{Area, PageTable, Pte, SpaceTables, SpaceTask};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
@@ -72,6 +73,8 @@ pub struct Space<H: Tasks> {
     pub(crate) oom_score_adj: core::sync::atomic::AtomicI32,
     /// Chosen by the OOM killer.
     pub(crate) is_victim: AtomicBool,
+    /// What the kernel keeps for its process, if a fork made it; `Table` class.
+    pub(crate) process: H::Lock<Option<ProcessMemory>>,
     /// The spaces that it came from by fork, oldest first: those whose pages it may map. Empty for most.
     pub(crate) ancestors: Vec<SpaceId>,
     /// Its anonymous memory was taken by the reaper.
@@ -109,6 +112,7 @@ impl<H: Tasks> Space<H> {
     fn new(host: &H, id: SpaceId, pgd: Pfn, ancestors: Vec<SpaceId>) -> Self {
         Space {
             id,
+            process: host.new_lock(LockClass::Table, None),
             ancestors,
             mmap_lock: RwSem::new(host, "an address space (mmap_lock)"),
             tables: host.new_lock(LockClass::Table, SpaceTables::new(pgd, Self::BASE)),
@@ -201,6 +205,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(pgd) = pgd {
             self.free_table_frame(cx, space, pgd, TableKind::Top);
         }
+        self.drop_process_memory(cx, space);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::audit::check_kernel;
 use crate::host::Lock;
-use crate::vm::{Access, Fault, Referenced, Trail};
+use crate::vm::{Access, Fault, Referenced, STACK_KIB, STACK_ORDER, Trail};
 
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 
@@ -59,7 +59,10 @@ fn a_fork_shares_pages_and_a_write_copies_them() {
     s.touch(&s.space, at + 5, Access::Read);
     let before = s.nr_free();
     let child = s.fork(&s.space);
-    assert_eq!(before - s.nr_free(), 4, "its tables: one of each level");
+    let kernel_memory = STACK_ORDER.pages() + 8;
+    assert_eq!(before - s.nr_free(), 4 + kernel_memory, "its tables: one of each level");
+    assert_eq!(s.node_stat(NodeStat::KernelStack), STACK_KIB as u64);
+    assert_eq!(s.node_stat(NodeStat::SlabUnreclaimable), 8);
     assert_eq!((resident(&child), resident(&s.space)), ([4, 0, 0], [4, 0, 0]));
     let folio = s.folio_of(&child, at);
     assert_eq!((folio, s.page(folio).mapcount()), (s.folio_of(&s.space, at), 2));
@@ -81,7 +84,9 @@ fn a_fork_shares_pages_and_a_write_copies_them() {
     s.audit();
     s.kernel.exit_space(&s.cx, &child);
     s.audit();
-    assert_eq!((s.nr_free(), s.node_stat(NodeStat::AnonPages)), (before, 4));
+    // The cache keeps its first slab.
+    assert_eq!((s.nr_free(), s.node_stat(NodeStat::AnonPages)), (before - 8, 4));
+    assert_eq!(s.node_stat(NodeStat::KernelStack), 0);
 }
 
 #[test]
@@ -205,6 +210,7 @@ fn exec_leaves_an_empty_space_and_no_trace_of_the_old_one() {
     let s = Stage::new(&host);
     let at = s.anon_region(600, AreaFlags::empty());
     s.write_all(&s.space, at, 600);
+    s.kernel.exit_space(&s.cx, &s.fork(&s.space));
     let before = s.nr_free();
     let child = s.fork(&s.space);
     child.add_task(&s.cx);
@@ -212,6 +218,7 @@ fn exec_leaves_an_empty_space_and_no_trace_of_the_old_one() {
     assert!(other.ancestors.is_empty() && other.nr_tasks(&s.cx) == 1);
     assert_eq!((resident(&other), child.nr_tasks(&s.cx)), ([0, 0, 0], 0));
     assert!(s.kernel.space(&s.cx, child.id).is_none());
+    assert_eq!(s.node_stat(NodeStat::KernelStack), STACK_KIB as u64, "the same process");
     s.audit();
     s.kernel.exit_space(&s.cx, &other);
     assert_eq!(s.nr_free(), before);
