@@ -30,6 +30,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let found = format!("{in_use} tree nodes have memory, there are {nr_objects}");
             return self.broken(None, Rule::Counter, found);
         }
+        self.inodes()?;
         for (device, (nr_dirty, nr_writeback)) in self.k.writeback.iter().zip(dirty) {
             let counted = (device.nr_reclaimable.load(Relaxed), device.nr_writeback.load(Relaxed));
             if counted != (nr_dirty, nr_writeback) {
@@ -42,6 +43,22 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             }
         }
         Ok(())
+    }
+
+    /// Inodes and dentries are the objects of their caches, each on one list.
+    fn inodes(&self) -> Result<(), AuditError> {
+        let in_use = |kind| self.k.slab(kind).lock(self.cx.cpu()).in_use();
+        let objects = (in_use(CacheKind::Inode), in_use(CacheKind::Dentry));
+        let inodes = self.k.inodes.lock(self.cx.cpu());
+        if inodes.counts() != objects {
+            let found =
+                format!("{objects:?} inodes and dentries have memory, not {:?}", inodes.counts());
+            return self.broken(None, Rule::Counter, found);
+        }
+        match inodes.misplaced() {
+            None => Ok(()),
+            Some(id) => self.broken(None, Rule::Inode, format!("{id:?} is not where it belongs")),
+        }
     }
 
     /// Pages dirty and under writeback.

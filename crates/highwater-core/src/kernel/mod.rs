@@ -22,8 +22,10 @@ use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::page_cache::{File, PageWaits, ShadowNodes};
-use crate::reclaim::{DemandDomain, OomState, ReclaimState, ShadowShrinker, Shrinkers};
+use crate::page_cache::{File, Inodes, PageWaits, ShadowNodes};
+use crate::reclaim::{
+    DemandDomain, InodeShrinker, OomState, ReclaimState, ShadowShrinker, Shrinkers,
+};
 use crate::slab::{CacheKind, SlabCache};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -67,6 +69,8 @@ pub struct Kernel<H: Devices> {
     pub(crate) next_file: AtomicU32,
     /// Slab caches, by [`CacheKind`]; `Table` class.
     pub(crate) slabs: Vec<H::Lock<SlabCache>>,
+    /// Inodes and dentries in slab; `Table` class.
+    pub(crate) inodes: H::Lock<Inodes>,
     /// Tree nodes that hold shadows only; `Table` class.
     pub(crate) shadow_nodes: H::Lock<ShadowNodes>,
     /// Address spaces by number; `Table` class.
@@ -135,6 +139,7 @@ impl<H: Devices> Kernel<H> {
                     host.new_lock(LockClass::Table, cache)
                 })
                 .collect(),
+            inodes: host.new_lock(LockClass::Table, Inodes::new(mem.nr_nodes())),
             shadow_nodes: host.new_lock(LockClass::Table, ShadowNodes::new(mem.nr_nodes())),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
@@ -146,6 +151,7 @@ impl<H: Devices> Kernel<H> {
             mem,
         };
         kernel.register_shrinker(Box::new(ShadowShrinker));
+        kernel.register_shrinker(Box::new(InodeShrinker));
         Ok(kernel)
     }
 

@@ -34,6 +34,7 @@ mod complete;
 mod dirty;
 mod file;
 mod filesystem;
+mod inode;
 mod lookup;
 mod node;
 mod node_memory;
@@ -48,6 +49,8 @@ mod truncate;
 
 pub use file::{File, FileSpec, MapRange, OpenFile, ReadMode};
 pub use filesystem::Filesystem;
+pub use inode::InodeMemory;
+pub(crate) use inode::Inodes;
 pub use lookup::{AddError, FILE_GFP};
 pub use node_memory::{Objects, ShadowNodes};
 pub use owners::{DirtyAccount, Mappings};

@@ -41,6 +41,7 @@ impl<H: Devices> Kernel<H> {
         drop(xa);
         self.truncate_pages(cx, file, 0);
         self.file_deleted(cx, file);
+        self.drop_inode(cx, file);
         self.files.lock(cx.cpu()).remove(&file.id.0);
     }
 
@@ -172,6 +173,11 @@ impl<H: Devices> Kernel<H> {
             self.put_page(cx, folio);
         }
         next
+    }
+
+    /// Forgets what evicted pages left: the file's inode goes.
+    pub(super) fn forget_shadows(&self, cx: &Cx<'_, H>, file: &File<H>) {
+        self.drop_shadows(cx, file, 0, u32::MAX);
     }
 
     /// Forgets the shadows of a range, a node at a time.

@@ -49,6 +49,7 @@ pub mod budget;
 mod control;
 mod direct;
 mod folios;
+mod inode_shrinker;
 mod kswapd;
 mod node_pass;
 mod node_reclaim;
@@ -65,6 +66,7 @@ mod throttle;
 
 pub use crate::units::ThrottleReason;
 pub use control::{Control, PassSums};
+pub use inode_shrinker::InodeShrinker;
 pub use oom::OomState;
 pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
