@@ -271,6 +271,7 @@ pub(super) const NODE_COUNTERS: &[NodeStat] = &[
     NodeStat::Writeback,
     NodeStat::PageTablePages,
     NodeStat::Swapcached,
+    NodeStat::Shmem,
 ];
 
 /// The same for zones.

@@ -53,6 +53,11 @@ impl FileSpec {
         FileSpec { filesystem, device, device_start, max_pages, size, inode }
     }
 
+    /// An empty file in memory, of which a program may use `max_pages` pages: tmpfs.
+    pub const fn in_memory(max_pages: u32) -> Self {
+        FileSpec::new(Filesystem::TMPFS, DeviceId(0), 0, max_pages).with_size(0)
+    }
+
     /// The same file with so many bytes in it at first.
     #[must_use]
     pub const fn with_size(self, bytes: u64) -> Self {
@@ -168,6 +173,12 @@ impl<H: Tasks> File<H> {
     #[inline(always)]
     pub fn nr_pages(&self) -> u64 {
         self.nr_pages.load(Relaxed)
+    }
+
+    /// It lives in memory and swap.
+    #[inline(always)]
+    pub fn is_memory(&self) -> bool {
+        self.spec.filesystem.is_memory
     }
 
     /// Somebody has it open, or maps it.

@@ -53,7 +53,7 @@ pub use inode::InodeMemory;
 pub(crate) use inode::Inodes;
 pub use lookup::{AddError, FILE_GFP};
 pub use node_memory::{Objects, ShadowNodes};
-pub use owners::{DirtyAccount, Mappings};
+pub use owners::{DirtyAccount, Mappings, MemoryFiles, MemoryPage};
 pub use page_lock::PageWaits;
 pub(crate) use readahead::RA_PAGES;
 pub use readahead::{ReadAhead, Window};
