@@ -54,7 +54,8 @@ impl<H: Devices> MemoryFiles<H> for Kernel<H> {
             let Some((index, _)) = next else { return };
             let dropped = {
                 let _xa = file.xa_lock.lock(cx.cpu());
-                match { file.tree.lock(cx.cpu()).get(index) } {
+                let entry = file.tree.lock(cx.cpu()).get(index);
+                match entry {
                     Entry::Swapped(word) => {
                         self.replace_entry(cx, file, index, Entry::Empty);
                         Slot::unpack(word)
