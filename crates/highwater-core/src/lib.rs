@@ -17,6 +17,7 @@
 //! | [`proc`] | the text of `/proc/{vmstat,zoneinfo,buddyinfo,pagetypeinfo}` |
 //! | [`block`] | plugs, request queues, the end of transfers |
 //! | [`lru`] | LRU lists, per-CPU batches, isolation, mark-accessed, shadows |
+//! | [`slab`] | memory in objects: caches and their slabs |
 //! | [`page_cache`] | files and their pages |
 //! | [`swap`] | swap areas, the swap cache |
 //! | [`vm`] | address spaces, faults, unmapping, reverse mapping |
@@ -82,6 +83,8 @@ pub mod proc;
 pub mod block;
 
 pub mod lru;
+
+pub mod slab;
 
 pub mod page_cache;
 

@@ -4,7 +4,7 @@
 //! module imports only from those before it, and, being part of `Kernel`, calls and looks at nothing that
 //! belongs to a module after it. One name is known to all floors above the allocator: `Kernel` itself, the sum
 //! of all state, because operations are its methods. What a lower floor needs of an upper one it declares as
-//! a trait (`Relief`, `Completion`, `Mappings`, `DirtyAccount`), which an upper one implements.
+//! a trait (`Relief`, `Completion`, `Mappings`, `DirtyAccount`, `MemoryFiles`), which an upper one implements.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -8,6 +8,8 @@ use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
 use crate::page::{PageFlags, PageOwner, Pfn};
 use crate::page_cache::{File, Mark};
+use crate::slab::CacheKind;
+use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
 
@@ -19,16 +21,20 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for file in self.k.all_files(self.cx) {
             nr_objects += file.tree.lock(self.cx.cpu()).nr_objects();
             let (nr_dirty, nr_writeback) = self.file(&file)?;
+            if file.is_memory() {
+                continue;
+            }
             let device = &mut dirty[usize::from(file.spec.device.0)];
             device.0 += nr_dirty;
             device.1 += nr_writeback;
             self.dirty_queue(&file, nr_dirty)?;
         }
-        let in_use = self.k.node_memory.lock(self.cx.cpu()).in_use();
+        let in_use = self.k.slab(CacheKind::TreeNode).lock(self.cx.cpu()).in_use();
         if in_use != nr_objects {
             let found = format!("{in_use} tree nodes have memory, there are {nr_objects}");
             return self.broken(None, Rule::Counter, found);
         }
+        self.inodes()?;
         for (device, (nr_dirty, nr_writeback)) in self.k.writeback.iter().zip(dirty) {
             let counted = (device.nr_reclaimable.load(Relaxed), device.nr_writeback.load(Relaxed));
             if counted != (nr_dirty, nr_writeback) {
@@ -43,6 +49,22 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
+    /// Inodes and dentries are the objects of their caches, each on one list.
+    fn inodes(&self) -> Result<(), AuditError> {
+        let in_use = |kind| self.k.slab(kind).lock(self.cx.cpu()).in_use();
+        let objects = (in_use(CacheKind::Inode), in_use(CacheKind::Dentry));
+        let inodes = self.k.inodes.lock(self.cx.cpu());
+        if inodes.counts() != objects {
+            let found =
+                format!("{objects:?} inodes and dentries have memory, not {:?}", inodes.counts());
+            return self.broken(None, Rule::Counter, found);
+        }
+        match inodes.misplaced() {
+            None => Ok(()),
+            Some(id) => self.broken(None, Rule::Inode, format!("{id:?} is not where it belongs")),
+        }
+    }
+
     /// Pages dirty and under writeback.
     fn file(&mut self, file: &File<H>) -> Result<(u64, u64), AuditError> {
         let (mut pages, mut shadow_only) = (Vec::new(), Vec::new());
@@ -53,13 +75,16 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 pages.push((index, pfn, marks));
                 true
             });
-            shadow_only.extend(tree.nodes().filter(|n| n.nr_pages == 0).map(|n| n.object));
+            shadow_only.extend(
+                tree.nodes().filter(|n| n.nr_pages == 0 && n.nr_swapped == 0).map(|n| n.object),
+            );
             tree.nr_pages()
         };
         for object in shadow_only {
-            let pfn = self.k.node_memory.lock(self.cx.cpu()).pfn_of(object);
+            let pfn = self.k.slab(CacheKind::TreeNode).lock(self.cx.cpu()).pfn_of(object);
             self.count(self.page(pfn), NodeStat::WorkingsetNodes, 1);
         }
+        self.swapped(file)?;
         let found = pages.len() as u64;
         if counted != found || file.nr_pages() != found {
             let found = format!(
@@ -77,11 +102,17 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("is page {index} of {:?}, says {owner:?}", file.id);
                 return self.broken(pfn, Rule::FilePage, found);
             }
+            if file.is_memory() && !page.is(PageFlags::SWAPBACKED) {
+                let found = format!("of {:?}, has {:?}", file.id, page.flags());
+                return self.broken(pfn, Rule::FilePage, found);
+            }
             self.marks(pfn, marks)?;
             self.refer(pfn, Found::FILE);
             self.report.cached += 1;
             self.count(page, NodeStat::FilePages, 1);
-            if page.is(PageFlags::DIRTY) {
+            if file.is_memory() {
+                self.count(page, NodeStat::Shmem, 1);
+            } else if page.is(PageFlags::DIRTY) {
                 nr_dirty += 1;
                 self.count(page, NodeStat::Dirty, 1);
                 self.count_zone(page, ZoneStat::ZoneWritePending, 1);
@@ -91,10 +122,30 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok((nr_dirty, nr_writeback))
     }
 
+    /// Each slot in a tree is an entry more that names it.
+    fn swapped(&mut self, file: &File<H>) -> Result<(), AuditError> {
+        let mut next = 0;
+        loop {
+            let found = file.tree.lock(self.cx.cpu()).next_swapped(next);
+            let Some((index, word)) = found else { return Ok(()) };
+            let slot = Slot::unpack(word).filter(|&slot| self.is_slot(slot) && file.is_memory());
+            let Some(slot) = slot else {
+                let found = format!("page {index} of {:?} names no slot: {word:#x}", file.id);
+                return self.broken(None, Rule::FilePage, found);
+            };
+            self.named[usize::from(slot.area)][slot.offset as usize] += 1;
+            let Some(after) = index.checked_add(1) else { return Ok(()) };
+            next = after;
+        }
+    }
+
     /// The mark of a dirty page may stay until its writeback starts; a dirty page has it.
     fn marks(&self, pfn: Pfn, [dirty, writeback]: [bool; 2]) -> Result<(), AuditError> {
         let page = self.page(pfn);
-        if page.is(PageFlags::DIRTY) && !dirty || page.is(PageFlags::WRITEBACK) != writeback {
+        let has_marks = !page.is(PageFlags::SWAPBACKED);
+        if page.is(PageFlags::DIRTY) && dirty != has_marks
+            || page.is(PageFlags::WRITEBACK) != writeback
+        {
             let found =
                 format!("has {:?}, marks dirty {dirty}, writeback {writeback}", page.flags());
             return self.broken(pfn, Rule::FileMarks, found);

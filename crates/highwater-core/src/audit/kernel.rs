@@ -43,6 +43,8 @@ pub struct KernelReport {
     pub in_batches: u64,
     /// Page tables.
     pub tables: u64,
+    /// Kernel stacks.
+    pub stacks: u64,
     /// Present page table entries, those of the zero page among them.
     pub entries: u64,
     /// Page table entries that name swap slots.
@@ -87,6 +89,8 @@ pub fn check_kernel_besides<H: Devices>(
         uses: vec![Use::default(); kernel.mem.map.len()],
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
         zero_leaves: 0,
+        nr_processes: 0,
+        exclusive: Vec::new(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
         zones: vec![[0; ZoneStat::COUNT]; ZoneId::count(kernel.mem.nr_nodes())],
         report: KernelReport { memory, ..KernelReport::default() },
@@ -129,6 +133,8 @@ bitflags::bitflags! {
         const SLAB = 1 << 5;
         /// Mapped by an entry for anonymous memory.
         const ANON = 1 << 6;
+        /// A process's kernel stack.
+        const STACK = 1 << 7;
     }
 }
 
@@ -142,6 +148,10 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) named: Vec<Vec<u32>>,
     /// Leaves that map the huge page of zeros.
     pub(super) zero_leaves: u64,
+    /// Spaces that have a process's memory.
+    pub(super) nr_processes: u64,
+    /// Slots that an entry names as its own alone.
+    pub(super) exclusive: Vec<crate::swap::Slot>,
     /// What counters should say, by node and by zone.
     nodes: Vec<[u64; NodeStat::COUNT]>,
     zones: Vec<[u64; ZoneStat::COUNT]>,
@@ -236,7 +246,9 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
                 // zeros.
                 let zeros = 1 + self.huge_zero().map_or(0, Folio::nr_pages);
                 let besides = match item {
-                    NodeStat::SlabReclaimable => self.report.pinned.saturating_sub(zeros),
+                    NodeStat::SlabReclaimable | NodeStat::SlabUnreclaimable => {
+                        self.report.pinned.saturating_sub(zeros)
+                    }
                     _ => 0,
                 };
                 if !(walked..=walked + besides).contains(&counted) {
@@ -273,6 +285,8 @@ pub(super) const NODE_COUNTERS: &[NodeStat] = &[
     NodeStat::ActiveFile,
     NodeStat::Unevictable,
     NodeStat::SlabReclaimable,
+    NodeStat::SlabUnreclaimable,
+    NodeStat::KernelStack,
     NodeStat::IsolatedAnon,
     NodeStat::IsolatedFile,
     NodeStat::WorkingsetNodes,
@@ -284,6 +298,7 @@ pub(super) const NODE_COUNTERS: &[NodeStat] = &[
     NodeStat::Writeback,
     NodeStat::PageTablePages,
     NodeStat::Swapcached,
+    NodeStat::Shmem,
 ];
 
 /// The same for zones.

@@ -354,7 +354,7 @@ fn wrong_users() {
     });
     assert_eq!(rule, Rule::KernelMemory);
     let rule = broken_by(|s| {
-        let slab = s.k.node_memory.lock(CPU).slabs().next().unwrap().0;
+        let slab = s.k.slab(crate::slab::CacheKind::TreeNode).lock(CPU).slabs().next().unwrap().0;
         s.k.mem.map.page(slab).flag_clear::<Solo>(PageFlags::SLAB);
     });
     assert_eq!(rule, Rule::KernelMemory);

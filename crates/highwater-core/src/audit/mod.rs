@@ -70,6 +70,10 @@ pub enum Rule {
     Merged,
     /// Frames inside a block carry no mark of a block's head.
     Tail,
+    /// An inode in memory is on one list, by whether it has a dentry.
+    Inode,
+    /// Spaces that came from a space by fork are listed with it while they live.
+    Family,
     /// Free frames have no users, frames in use have.
     Users,
     /// `nr_free` and the type bits of each order agree with the lists.

@@ -27,6 +27,13 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 }
             }
         }
+        for slot in core::mem::take(&mut self.exclusive) {
+            let entries = self.named[usize::from(slot.area)][slot.offset as usize];
+            if entries != 1 {
+                let found = format!("{slot:?} is said to be one entry's alone, {entries} name it");
+                return self.broken(None, Rule::SlotCount, found);
+            }
+        }
         let mut nr_free = 0;
         for (number, area) in self.k.swap.areas.iter().enumerate() {
             let mut area_free = 0;
@@ -52,7 +59,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     fn slot(&mut self, slot: Slot, state: SlotState, is_kept: bool) -> Result<(), AuditError> {
         let entries = self.named[usize::from(slot.area)][slot.offset as usize];
-        if u32::from(state.count) != entries {
+        if state.count != entries {
             let found = format!("{slot:?} counts {} entries, {entries} name it", state.count);
             return self.broken(state.cached, Rule::SlotCount, found);
         }

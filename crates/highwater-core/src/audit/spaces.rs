@@ -8,10 +8,13 @@ use alloc::vec::Vec;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{FileId, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, FileId, PageFlags, PageOwner, Pfn};
 use crate::page_cache::MapRange;
+use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, AreaFlags, Backing, PageTable, Pte, Space};
+use crate::vm::{
+    Area, AreaFlags, Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space,
+};
 use crate::vmstat::NodeStat;
 
 /// Resident pages of a space, as walked.
@@ -32,7 +35,27 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             self.space(space, &mut mapped)?;
         }
         self.zero_leaves()?;
+        let objects = self.k.slab(CacheKind::Process).lock(self.cx.cpu()).in_use();
+        if objects != self.nr_processes {
+            let found = format!("{objects} processes have memory, there are {}", self.nr_processes);
+            return self.broken(None, Rule::Counter, found);
+        }
+        self.families(&spaces)?;
         self.mappings(&mapped)
+    }
+
+    /// Each space is known to those from which it came, and to nobody else.
+    fn families(&self, spaces: &[Arc<Space<H>>]) -> Result<(), AuditError> {
+        let known: BTreeSet<_> = self.k.families.lock(self.cx.cpu()).pairs().collect();
+        let pairs = spaces.iter().flat_map(|s| s.ancestors.iter().map(|&of| (of, s.id)));
+        let expected: BTreeSet<_> = pairs.collect();
+        match known.symmetric_difference(&expected).next() {
+            None => Ok(()),
+            Some((of, space)) => {
+                let found = format!("{space:?} and {of:?} do not agree on who forked whom");
+                self.broken(None, Rule::Family, found)
+            }
+        }
     }
 
     fn space(
@@ -40,6 +63,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         space: &Space<H>,
         mapped: &mut BTreeSet<(FileId, MapRange)>,
     ) -> Result<(), AuditError> {
+        self.process(space)?;
         let mut resident = Resident::default();
         let tables = space.tables.lock(self.cx.cpu());
         for area in tables.all_areas() {
@@ -143,6 +167,26 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
+    /// The stack of a process is a block of its own; the object is one of those that the cache counts.
+    fn process(&mut self, space: &Space<H>) -> Result<(), AuditError> {
+        let process = space.process.lock(self.cx.cpu());
+        let Some(memory) = &*process else { return Ok(()) };
+        let (pfn, page) = (memory.stack, self.page(memory.stack));
+        let is_right = page.has(BlockFlags::USED)
+            && page.order() == STACK_ORDER
+            && page.is(PageFlags::STACK)
+            && self.uses[pfn.idx()].refs == 0;
+        if !is_right {
+            let found = format!("is the stack of {:?}, has {:?}", space.id, page.flags());
+            return self.broken(pfn, Rule::KernelMemory, found);
+        }
+        self.refer(pfn, Found::STACK);
+        self.report.stacks += STACK_ORDER.pages();
+        self.count(page, NodeStat::KernelStack, STACK_KIB as u64);
+        self.nr_processes += 1;
+        Ok(())
+    }
+
     fn entry(
         &mut self,
         space: &Space<H>,
@@ -166,6 +210,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("{id:?} has {pte:?} at page {vpn:#x}: no such slot");
                 return self.broken(None, Rule::EntryPlace, found);
             };
+            if !pte.is_shared_swap() {
+                self.exclusive.push(slot);
+            }
             self.named[usize::from(slot.area)][slot.offset as usize] += 1;
             self.report.swap_entries += 1;
             resident.swap += 1;
@@ -181,6 +228,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         let (folio, page) = self.in_folio(pfn, "a page table")?;
         self.belongs(space, area, vpn, pfn)?;
+        if pte.is_writable() && page.is(PageFlags::FORKED) {
+            let found = format!("{id:?} may write at {vpn:#x} what others may map");
+            return self.broken(pfn, Rule::EntryPage, found);
+        }
         let is_anon = page.is_anon();
         let found = if is_anon { Found::ANON } else { Found::empty() };
         self.refer(folio.pfn(), found).mapped += 1;
@@ -206,7 +257,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         };
         // Shared mappings of files have the file's pages only.
         let may_be_anon = !area.flags.contains(AreaFlags::SHARED) || of_file.is_none();
-        let is_anon = may_be_anon && owner == (PageOwner::Anon(space.id), vpn);
+        // What a fork shared belongs to the space or to one from which it came.
+        let is_known =
+            |of| of == space.id || page.is(PageFlags::FORKED) && space.ancestors.contains(&of);
+        let is_anon =
+            may_be_anon && matches!(owner, (PageOwner::Anon(of), at) if is_known(of) && at == vpn);
         if is_anon || of_file == Some(owner) {
             return Ok(());
         }

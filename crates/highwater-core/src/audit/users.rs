@@ -6,10 +6,12 @@ use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
 use crate::page::{BlockFlags, PageFlags, PageOwner, Pfn};
+use crate::slab::CacheKind;
 use crate::vmstat::{NodeStat, ZoneStat};
 
 /// Kinds of kernel memory.
-const KERNEL: PageFlags = PageFlags::TABLE.union(PageFlags::SLAB).union(PageFlags::PINNED);
+const KERNEL: PageFlags =
+    PageFlags::TABLE.union(PageFlags::SLAB).union(PageFlags::STACK).union(PageFlags::PINNED);
 
 /// What only user pages are.
 const USER: PageFlags = PageFlags::LOCKED
@@ -21,7 +23,14 @@ const USER: PageFlags = PageFlags::LOCKED
 
 impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn slabs(&mut self) -> Result<(), AuditError> {
-        let slabs: alloc::vec::Vec<_> = self.k.node_memory.lock(self.cx.cpu()).slabs().collect();
+        for &kind in CacheKind::ALL {
+            self.slabs_of(kind)?;
+        }
+        Ok(())
+    }
+
+    fn slabs_of(&mut self, kind: CacheKind) -> Result<(), AuditError> {
+        let slabs: alloc::vec::Vec<_> = self.k.slab(kind).lock(self.cx.cpu()).slabs().collect();
         for (pfn, order, _) in slabs {
             let page = self.page(pfn);
             let is_right = page.has(BlockFlags::USED)
@@ -34,7 +43,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             }
             self.refer(pfn, Found::SLAB);
             self.report.slab += order.pages();
-            self.count(page, NodeStat::SlabReclaimable, order.pages());
+            self.count(page, kind.item(), order.pages());
         }
         Ok(())
     }
@@ -72,6 +81,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             (Found::TABLE, entry.refs)
         } else if flags.contains(PageFlags::SLAB) {
             (Found::SLAB, entry.refs)
+        } else if flags.contains(PageFlags::STACK) {
+            (Found::STACK, entry.refs)
         } else {
             // Nobody refers to what is pinned, but who pinned it.
             self.report.pinned += pages;

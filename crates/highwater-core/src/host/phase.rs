@@ -87,6 +87,10 @@ phases! {
     Writeback = "writeback",
     /// Emptying per-CPU lists and batches.
     Drain = "drain",
+    /// Copying a process.
+    Fork = "fork",
+    /// Starting another program in a process.
+    Exec = "exec",
     /// The end of a process.
     Exit = "exit",
 }

@@ -23,15 +23,16 @@ use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::page_cache::{File, NodeMemory, PageWaits};
+use crate::page_cache::{File, Inodes, PageWaits, ShadowNodes};
 use crate::reclaim::{
-    DeferredSplitShrinker, DemandDomain, HugeZeroShrinker, OomState, ReclaimState, ShadowShrinker,
-    Shrinkers,
+    DeferredSplitShrinker, DemandDomain, HugeZeroShrinker, InodeShrinker, OomState, ReclaimState,
+    ShadowShrinker, Shrinkers,
 };
+use crate::slab::{CacheKind, SlabCache};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vm::{Huge, Space};
+use crate::vm::{Families, Huge, Space};
 use crate::writeback::{DirtyDomain, Writeback};
 
 /// What a kernel has besides memory.
@@ -70,11 +71,17 @@ pub struct Kernel<H: Devices> {
     /// Files by number; `Table` class.
     pub(crate) files: H::Lock<BTreeMap<u32, Arc<File<H>>>>,
     pub(crate) next_file: AtomicU32,
-    /// The memory of tree nodes; `Table` class.
-    pub(crate) node_memory: H::Lock<NodeMemory>,
+    /// Slab caches, by [`CacheKind`]; `Table` class.
+    pub(crate) slabs: Vec<H::Lock<SlabCache>>,
+    /// Inodes and dentries in slab; `Table` class.
+    pub(crate) inodes: H::Lock<Inodes>,
+    /// Tree nodes that hold shadows only; `Table` class.
+    pub(crate) shadow_nodes: H::Lock<ShadowNodes>,
     /// Address spaces by number; `Table` class.
     pub(crate) spaces: H::Lock<BTreeMap<u32, Arc<Space<H>>>>,
     pub(crate) next_space: AtomicU32,
+    /// Which spaces came from which by fork; `Table` class.
+    pub(crate) families: H::Lock<Families>,
     /// The space each CPU's TLB holds: number + 1, 0 = none.
     pub(crate) cpu_space: Box<[AtomicU32]>,
     /// Huge pages.
@@ -131,10 +138,19 @@ impl<H: Devices> Kernel<H> {
             oom: OomState::new(host),
             files: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_file: AtomicU32::new(0),
-            node_memory: host
-                .new_lock(LockClass::Table, NodeMemory::new(mem.nr_cpus(), mem.nr_nodes())),
+            slabs: CacheKind::ALL
+                .iter()
+                .map(|kind| {
+                    let bytes = kind.object_bytes();
+                    let cache = SlabCache::new(bytes, mem.nr_cpus(), mem.nr_nodes());
+                    host.new_lock(LockClass::Table, cache)
+                })
+                .collect(),
+            inodes: host.new_lock(LockClass::Table, Inodes::new(mem.nr_nodes())),
+            shadow_nodes: host.new_lock(LockClass::Table, ShadowNodes::new(mem.nr_nodes())),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_space: AtomicU32::new(0),
+            families: host.new_lock(LockClass::Table, Families::default()),
             cpu_space: cpu_space.into(),
             huge: Huge::new(host, &mem),
             page_waits: PageWaits::new(host),
@@ -145,6 +161,7 @@ impl<H: Devices> Kernel<H> {
         kernel.register_shrinker(Box::new(ShadowShrinker));
         kernel.register_shrinker(Box::new(HugeZeroShrinker));
         kernel.register_shrinker(Box::new(DeferredSplitShrinker));
+        kernel.register_shrinker(Box::new(InodeShrinker));
         Ok(kernel)
     }
 

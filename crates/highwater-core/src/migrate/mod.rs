@@ -83,7 +83,8 @@ const KEPT: PageFlags = PageFlags::REFERENCED
     .union(PageFlags::SWAPCACHE)
     .union(PageFlags::WORKINGSET)
     .union(PageFlags::RECLAIM)
-    .union(PageFlags::SWAP_READAHEAD);
+    .union(PageFlags::SWAP_READAHEAD)
+    .union(PageFlags::FORKED);
 
 /// Where isolated pages of a kind are counted.
 pub(crate) const fn isolated_stat(is_file: bool) -> NodeStat {
@@ -224,7 +225,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_moved = self.unmap_to_move(cx, old) && self.exchange(cx, old, new);
         if is_moved {
-            self.copy_frame(cx, old, new);
+            self.copy_frame(cx, old.pfn(), new);
             // Those who found the page in its cache waited for this.
             self.mem.map.page(new).flag_set::<H>(page.flags() & KEPT);
         }

@@ -64,6 +64,12 @@ bitflags! {
         const PINNED = 1 << 18;
         /// A large folio that waits to be split.
         const DEFERRED = 1 << 19;
+        /// Anonymous, and spaces that forked from its owner may map it too, or name its slot: who wants to
+        /// write it has to see whether it is alone (the opposite of the kernel's *exclusive*, so that pages
+        /// of spaces that never fork need no mark).
+        const FORKED = 1 << 20;
+        /// Kernel memory: a task's stack.
+        const STACK = 1 << 21;
     }
 }
 

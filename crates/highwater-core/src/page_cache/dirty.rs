@@ -42,6 +42,9 @@ impl<H: Devices> Kernel<H> {
                 if page.is(PageFlags::DIRTY) {
                     return false;
                 }
+                if page.is(PageFlags::SWAPBACKED) {
+                    return !page.flag_test_set::<H>(PageFlags::DIRTY);
+                }
                 self.file(cx, id).is_some_and(|file| self.dirty_file_page(cx, &file, folio))
             }
             _ => !page.flag_test_set::<H>(PageFlags::DIRTY),
@@ -58,6 +61,10 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         if page.flag_test_set::<H>(PageFlags::DIRTY) {
             return false;
+        }
+        if file.is_memory() {
+            // No flusher writes it: only reclaim does, to swap.
+            return true;
         }
         let account = self.mem.account(cx.cpu(), folio);
         account.plus(NodeStat::Dirty).zone_plus(ZoneStat::ZoneWritePending).plus(NodeStat::Dirtied);
@@ -112,7 +119,8 @@ impl<H: Devices> Kernel<H> {
 
     /// A page will not be written after all (truncation): DIRTY goes, and what was counted.
     pub fn cancel_dirty(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
-        if self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::DIRTY) {
+        let was_dirty = self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::DIRTY);
+        if was_dirty && !file.is_memory() {
             self.count_cleaned(cx, file, folio);
         }
     }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Filesystem, ReadAhead, Tree};
+use super::{Filesystem, InodeMemory, ReadAhead, Tree};
 use crate::block::DeviceId;
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
@@ -36,6 +36,8 @@ pub struct FileSpec {
     pub max_pages: u32,
     /// Size at first, in bytes; not more than the room it has.
     pub size: u64,
+    /// Where its inode is.
+    pub inode: InodeMemory,
 }
 
 impl FileSpec {
@@ -47,13 +49,25 @@ impl FileSpec {
         max_pages: u32,
     ) -> Self {
         let size = max_pages as u64 * PAGE_SIZE as u64;
-        FileSpec { filesystem, device, device_start, max_pages, size }
+        let inode = InodeMemory::Outside;
+        FileSpec { filesystem, device, device_start, max_pages, size, inode }
+    }
+
+    /// An empty file in memory, of which a program may use `max_pages` pages: tmpfs.
+    pub const fn in_memory(max_pages: u32) -> Self {
+        FileSpec::new(Filesystem::TMPFS, DeviceId(0), 0, max_pages).with_size(0)
     }
 
     /// The same file with so many bytes in it at first.
     #[must_use]
     pub const fn with_size(self, bytes: u64) -> Self {
         FileSpec { size: bytes, ..self }
+    }
+
+    /// The same file with its inode there: [`InodeMemory::Slab`] for one of many small files.
+    #[must_use]
+    pub const fn with_inode(self, inode: InodeMemory) -> Self {
+        FileSpec { inode, ..self }
     }
 }
 
@@ -98,6 +112,8 @@ pub struct File<H: Tasks> {
     pub(crate) write_error: AtomicBool,
     /// No more than one dirtying/unlink at a time: the file is being deleted.
     pub(crate) is_deleted: AtomicBool,
+    /// Each descriptor holds one.
+    opens: Arc<()>,
 }
 
 /// How a descriptor is read (fadvise).
@@ -118,6 +134,7 @@ pub struct OpenFile<H: Tasks> {
     pub file: Arc<File<H>>,
     /// Readahead state; `Table` class.
     pub(crate) readahead: H::Lock<ReadAhead>,
+    _is_open: Arc<()>,
 }
 
 impl<H: Tasks> File<H> {
@@ -136,6 +153,7 @@ impl<H: Tasks> File<H> {
             is_queued: AtomicBool::new(false),
             write_error: AtomicBool::new(false),
             is_deleted: AtomicBool::new(false),
+            opens: Arc::new(()),
         }
     }
 
@@ -155,6 +173,17 @@ impl<H: Tasks> File<H> {
     #[inline(always)]
     pub fn nr_pages(&self) -> u64 {
         self.nr_pages.load(Relaxed)
+    }
+
+    /// It lives in memory and swap.
+    #[inline(always)]
+    pub fn is_memory(&self) -> bool {
+        self.spec.filesystem.is_memory
+    }
+
+    /// Somebody has it open, or maps it.
+    pub fn is_open(&self) -> bool {
+        Arc::strong_count(&self.opens) > 1
     }
 
     /// Where a page of the file lies on its device.
@@ -195,6 +224,6 @@ impl<H: Devices> Kernel<H> {
     /// Opens a file.
     pub fn open(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) -> Arc<OpenFile<H>> {
         let readahead = cx.host.new_lock(LockClass::Table, ReadAhead::new());
-        Arc::new(OpenFile { file: Arc::clone(file), readahead })
+        Arc::new(OpenFile { file: Arc::clone(file), readahead, _is_open: Arc::clone(&file.opens) })
     }
 }

@@ -20,13 +20,20 @@ pub struct Filesystem {
     /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), and when its
     /// writers are throttled (rules/page-cache#write).
     pub writer: Writer,
+    /// It has no device: pages live in memory and swap (rules/shared-memory#pages).
+    pub is_memory: bool,
 }
 
 impl Filesystem {
     /// ext4: single pages, buffer heads.
-    pub const EXT4: Filesystem = Filesystem { has_writepage: true, writer: Writer::BufferHeads };
+    pub const EXT4: Filesystem =
+        Filesystem { has_writepage: true, writer: Writer::BufferHeads, is_memory: false };
     /// XFS since 6.0: whole ranges only, iomap.
-    pub const XFS: Filesystem = Filesystem { has_writepage: false, writer: Writer::Iomap };
+    pub const XFS: Filesystem =
+        Filesystem { has_writepage: false, writer: Writer::Iomap, is_memory: false };
+    /// tmpfs, and shared memory of programs.
+    pub const TMPFS: Filesystem =
+        Filesystem { has_writepage: true, writer: Writer::BufferHeads, is_memory: true };
 
     /// A writer waits before each page that it writes; false: after it.
     #[inline(always)]

@@ -263,7 +263,8 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<(), AddError> {
         debug_assert!(!folio.is_large(), "a slot of the tree holds a single page");
         let page = self.mem.map.page(folio);
-        page.init_flags(PageFlags::LOCKED);
+        let backed = if file.is_memory() { PageFlags::SWAPBACKED } else { PageFlags::empty() };
+        page.init_flags(PageFlags::LOCKED | backed);
         page.set_owner(PageOwner::File(file.id), index);
         page.get::<H>(1);
         match self.insert_page(cx, file, index, folio, gfp) {
@@ -310,7 +311,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 continue;
             }
-            if let Entry::Page(_) = tree.get(index) {
+            if let Entry::Page(_) | Entry::Swapped(_) = tree.get(index) {
                 break Err(AddError::Exists);
             }
             let stored = tree.store(index, Entry::Page(folio.pfn()), &mut spare);
@@ -325,7 +326,10 @@ impl<H: Devices> Kernel<H> {
             };
         };
         if outcome.is_ok() {
-            self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages);
+            let account = self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages);
+            if file.is_memory() {
+                account.plus(NodeStat::Shmem);
+            }
         }
         if !spare.is_empty() {
             self.return_tree_objects(cx, spare);
@@ -347,12 +351,15 @@ impl<H: Devices> Kernel<H> {
         let old = self.replace_entry(cx, file, page.index(), entry);
         debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
         page.set_owner(PageOwner::None, page.index());
-        self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages);
+        let account = self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages);
+        if file.is_memory() {
+            account.minus(NodeStat::Shmem);
+        }
     }
 
     /// Overwrites what a slot holds with something that is not a page; what was there. The caller
     /// holds `xa_lock`.
-    pub(super) fn replace_entry(
+    pub(crate) fn replace_entry(
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
@@ -376,7 +383,10 @@ impl<H: Devices> Kernel<H> {
     /// removes the page, leaving a shadow. True if the page belongs to the caller now (no
     /// references, off the tree). The page is locked.
     pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
-        self.remove_frozen(cx, file, folio, |kernel| Some(kernel.workingset_eviction(folio)))
+        // Shadows are for pages that a disk has.
+        let eviction =
+            |kernel: &Self| (!file.is_memory()).then(|| kernel.workingset_eviction(folio));
+        self.remove_frozen(cx, file, folio, eviction)
     }
 
     /// Has a file hold a page in another frame, `new`, which only the caller knows: if nobody but the tree and the

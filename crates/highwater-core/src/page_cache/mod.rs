@@ -1,7 +1,7 @@
 //! The page cache (rules/page-cache#tree, rules/readahead#state): files and their pages.
 //!
 //! Key types: [`File`] (an inode with its tree of pages), [`Tree`] (index to page or shadow, with
-//! marks), [`NodeMemory`] (the pages that trees are made of), [`OpenFile`] (a descriptor: position
+//! marks), [`ShadowNodes`] (which nodes of trees hold shadows only), [`OpenFile`] (a descriptor: position
 //! of the last read, [`ReadAhead`] state).
 //!
 //! ```text
@@ -34,6 +34,7 @@ mod complete;
 mod dirty;
 mod file;
 mod filesystem;
+mod inode;
 mod lookup;
 mod node;
 mod node_memory;
@@ -48,9 +49,11 @@ mod truncate;
 
 pub use file::{File, FileSpec, MapRange, OpenFile, ReadMode};
 pub use filesystem::Filesystem;
+pub use inode::InodeMemory;
+pub(crate) use inode::Inodes;
 pub use lookup::{AddError, FILE_GFP};
-pub use node_memory::{NodeMemory, ObjectId, Objects};
-pub use owners::{DirtyAccount, Mappings};
+pub use node_memory::{Objects, ShadowNodes};
+pub use owners::{DirtyAccount, Mappings, MemoryFiles, MemoryPage};
 pub use page_lock::PageWaits;
 pub(crate) use readahead::RA_PAGES;
 pub use readahead::{ReadAhead, Window};

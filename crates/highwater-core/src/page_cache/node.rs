@@ -1,20 +1,21 @@
 //! One node of a file's tree: 64 slots.
 //!
 //! ```text
-//! slots    64 x u32   0 = empty | pfn + 1 | u32::MAX = a shadow, kept in `shadows`
+//! slots    64 x u32   0 = empty | pfn + 1 | u32::MAX = a shadow, u32::MAX - 1 = a swap
+//!          slot, both kept in `shadows`
 //! pages    bit i: slot i holds a page
 //! marks    bit i of word m: the page in slot i has mark m
-//! shadows  64 x u64, allocated with the first shadow, gone with the last
+//! shadows  64 x u64, allocated with the first shadow or swap slot, gone with the last
 //! ```
 //!
 //! A full node costs 304 bytes, 4.75 a page.
 
 use alloc::boxed::Box;
 
-use super::node_memory::ObjectId;
 use super::tree::{Entry, Mark};
 use crate::lru::Shadow;
 use crate::page::Pfn;
+use crate::slab::ObjectId;
 
 /// Slots of a node, log2.
 pub(super) const SLOT_BITS: u32 = 6;
@@ -23,6 +24,7 @@ pub(super) const SLOTS: usize = 1 << SLOT_BITS;
 
 const EMPTY: u32 = 0;
 const SHADOW: u32 = u32::MAX;
+const SWAPPED: u32 = u32::MAX - 1;
 
 /// A node.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub(super) struct Node {
     marks: [u64; Mark::COUNT],
     shadows: Option<Box<[u64; SLOTS]>>,
     nr_shadows: u8,
+    nr_swapped: u8,
     /// Its memory.
     pub(super) object: ObjectId,
 }
@@ -46,6 +49,7 @@ impl Node {
             marks: [0; Mark::COUNT],
             shadows: None,
             nr_shadows: 0,
+            nr_swapped: 0,
             object,
         }
     }
@@ -55,6 +59,7 @@ impl Node {
         match self.slots[slot] {
             EMPTY => Entry::Empty,
             SHADOW => Entry::Shadow(self.shadow(slot)),
+            SWAPPED => Entry::Swapped(self.shadow(slot).0 as u32),
             page => Entry::Page(Pfn(page - 1)),
         }
     }
@@ -69,8 +74,10 @@ impl Node {
         let bit = 1 << slot;
         self.pages &= !bit;
         self.marks.iter_mut().for_each(|mark| *mark &= !bit);
-        if let Entry::Shadow(_) = old {
-            self.nr_shadows -= 1;
+        match old {
+            Entry::Shadow(_) => self.nr_shadows -= 1,
+            Entry::Swapped(_) => self.nr_swapped -= 1,
+            Entry::Empty | Entry::Page(_) => {}
         }
         self.slots[slot] = match entry {
             Entry::Empty => EMPTY,
@@ -83,8 +90,13 @@ impl Node {
                 self.shadows.get_or_insert_with(|| Box::new([0; SLOTS]))[slot] = shadow;
                 SHADOW
             }
+            Entry::Swapped(word) => {
+                self.nr_swapped += 1;
+                self.shadows.get_or_insert_with(|| Box::new([0; SLOTS]))[slot] = word.into();
+                SWAPPED
+            }
         };
-        if self.nr_shadows == 0 {
+        if self.nr_shadows == 0 && self.nr_swapped == 0 {
             self.shadows = None;
         }
         old
@@ -124,13 +136,17 @@ impl Node {
         u32::from(self.nr_shadows)
     }
 
+    pub(super) fn nr_swapped(&self) -> u32 {
+        u32::from(self.nr_swapped)
+    }
+
     /// Nothing is left in it.
     pub(super) fn is_empty(&self) -> bool {
-        self.pages == 0 && self.nr_shadows == 0
+        self.pages == 0 && self.nr_shadows == 0 && self.nr_swapped == 0
     }
 
     /// It holds shadows and nothing else.
     pub(super) fn is_shadow_only(&self) -> bool {
-        self.pages == 0 && self.nr_shadows != 0
+        self.pages == 0 && self.nr_shadows != 0 && self.nr_swapped == 0
     }
 }

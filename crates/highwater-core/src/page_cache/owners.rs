@@ -9,7 +9,28 @@ use alloc::sync::Arc;
 use super::File;
 use crate::host::{Cx, Devices};
 use crate::page::Folio;
-use crate::units::NodeId;
+use crate::units::{Error, NodeId};
+
+/// A page of a file that lives in memory: locked, up to date, with a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPage {
+    /// The page.
+    pub folio: Folio,
+    /// It had to be read from swap.
+    pub was_swapped: bool,
+}
+
+/// Pages of files that live in memory and swap. Implemented by `swap::shared`.
+pub trait MemoryFiles<H: Devices> {
+    /// The page at an index, brought back from swap or made if need be.
+    ///
+    /// # Errors
+    /// If there is no memory, swap cannot be read, the file was deleted, or the task is to die.
+    fn memory_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Result<MemoryPage, Error>;
+
+    /// Frees the swap slots of pages from `first` on (truncation).
+    fn drop_swapped(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32);
+}
 
 /// Who maps a page. Implemented by `vm::rmap`.
 pub trait Mappings<H: Devices> {

@@ -5,7 +5,7 @@
 //! it the caller's problem. A later read tries again.
 
 use super::lookup::{AddError, FILE_GFP, PageBatch};
-use super::{File, OpenFile};
+use super::{Entry, File, MemoryFiles, MemoryPage, OpenFile};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags};
@@ -35,6 +35,9 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::Read);
         cx.charge(Cost::Syscall, 1);
         let wanted = pos.saturating_add(len);
+        if open.file.is_memory() {
+            return self.read_memory(cx, open, pos, wanted);
+        }
         let mut batch = PageBatch::default();
         let mut at = pos;
         while at < wanted.min(open.file.size()) {
@@ -59,6 +62,41 @@ impl<H: Devices> Kernel<H> {
             cx.host.yield_now();
         }
         Ok(at - pos)
+    }
+
+    /// Reads a file that lives in memory, a page at a time. Holes are read as zeros and stay holes.
+    fn read_memory(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        pos: u64,
+        wanted: u64,
+    ) -> Result<u64, Error> {
+        let file = &open.file;
+        let mut at = pos;
+        while at < wanted.min(file.size()) {
+            let Ok(index) = u32::try_from(at >> PAGE_SHIFT) else { break };
+            let end = wanted.min(file.size()).min((u64::from(index) + 1) << PAGE_SHIFT);
+            let entry = file.tree.lock(cx.cpu()).get(index);
+            if let Entry::Page(_) | Entry::Swapped(_) = entry {
+                match self.memory_page(cx, file, index) {
+                    Ok(MemoryPage { folio, .. }) => {
+                        self.unlock_page(cx, folio);
+                        let offset = at as usize & (PAGE_SIZE - 1);
+                        self.mark_accessed(cx, folio);
+                        cx.host.frame_copy_out(folio.pfn(), offset, (end - at) as usize);
+                        self.put_page(cx, folio);
+                    }
+                    Err(Error::Invalid) => break,
+                    Err(_) if at > pos => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            cx.charge(Cost::ReadHit, 1);
+            at = end;
+            cx.host.yield_now();
+        }
+        Ok(at.saturating_sub(pos))
     }
 
     /// Copies bytes `at..end` out of pages that hold them. Each page counts as used, but one that the

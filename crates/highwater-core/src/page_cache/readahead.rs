@@ -373,9 +373,10 @@ impl<H: Devices> Kernel<H> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node_memory::{ObjectId, Objects};
+    use super::super::node_memory::Objects;
     use super::super::tree::Entry;
     use super::*;
+    use crate::slab::ObjectId;
 
     const MAX: u32 = 32;
 

@@ -330,7 +330,7 @@ fn nodes_without_pages_are_counted_and_dropped_oldest_first() {
     assert!(!shadow(64) && !shadow(0) && shadow(128));
     stage.kernel.drop_caches(&cx, 1);
     assert_eq!((nodes(), file.nr_pages()), (0, 0), "dropping caches drops shadows");
-    assert_eq!(stage.kernel.node_memory.lock(CpuId(0)).in_use(), 0);
+    assert_eq!(stage.kernel.slab(crate::slab::CacheKind::TreeNode).lock(CpuId(0)).in_use(), 0);
     assert_eq!(stage.event(VmEvent::DropPagecache), 1);
 }
 

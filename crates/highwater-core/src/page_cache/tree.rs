@@ -19,9 +19,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::node::{Node, SLOT_BITS, SLOTS};
-use super::node_memory::{ObjectId, Objects};
+use super::node_memory::Objects;
 use crate::lru::Shadow;
 use crate::page::Pfn;
+use crate::slab::ObjectId;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub enum Entry {
     Page(Pfn),
     /// What an evicted page left.
     Shadow(Shadow),
+    /// Of a file that lives in memory: the swap slot of a page, as `swap` packs it.
+    Swapped(u32),
 }
 
 /// A mark on a page of the tree.
@@ -104,6 +107,8 @@ pub struct NodeInfo {
     pub nr_pages: u32,
     /// Its shadows.
     pub nr_shadows: u32,
+    /// Its swap slots.
+    pub nr_swapped: u32,
 }
 
 const GROUP_SHIFT: u32 = 2 * SLOT_BITS;
@@ -315,6 +320,25 @@ impl Tree {
         run.min(max)
     }
 
+    /// The first index from `from` on that holds a swap slot, and the slot.
+    pub fn next_swapped(&self, from: u32) -> Option<(u32, u32)> {
+        let mut at = from;
+        loop {
+            let (base, node) = self.next_node(at, None)?;
+            if node.nr_swapped() != 0 {
+                let first = slot(at.max(base));
+                let found = (first..SLOTS).find_map(|slot| match node.get(slot) {
+                    Entry::Swapped(word) => Some((base + slot as u32, word)),
+                    _ => None,
+                });
+                if found.is_some() {
+                    return found;
+                }
+            }
+            at = base.checked_add(SLOTS as u32)?;
+        }
+    }
+
     /// Number of nodes that hold shadows only (`workingset_nodes`).
     pub fn shadow_nodes(&self) -> u64 {
         self.nr_shadow_nodes
@@ -331,6 +355,7 @@ impl Tree {
                 object: node.object,
                 nr_pages: node.pages().count_ones(),
                 nr_shadows: node.nr_shadows(),
+                nr_swapped: node.nr_swapped(),
             })
         })
     }

@@ -11,7 +11,7 @@
 use alloc::sync::Arc;
 
 use super::lookup::PageBatch;
-use super::{DirtyAccount, Entry, File, Mappings};
+use super::{DirtyAccount, Entry, File, Mappings, MemoryFiles};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::BatchKind;
@@ -40,7 +40,10 @@ impl<H: Devices> Kernel<H> {
         file.is_deleted.store(true, Relaxed);
         drop(xa);
         self.truncate_pages(cx, file, 0);
-        self.file_deleted(cx, file);
+        if !file.is_memory() {
+            self.file_deleted(cx, file);
+        }
+        self.drop_inode(cx, file);
         self.files.lock(cx.cpu()).remove(&file.id.0);
     }
 
@@ -63,6 +66,9 @@ impl<H: Devices> Kernel<H> {
             self.truncate_locked(cx, file, &batch);
         }
         self.drop_shadows(cx, file, first, u32::MAX);
+        if file.is_memory() {
+            self.drop_swapped(cx, file, first);
+        }
     }
 
     /// Takes locked pages out of their file, gives up the caller's references and the tree's.
@@ -172,6 +178,11 @@ impl<H: Devices> Kernel<H> {
             self.put_page(cx, folio);
         }
         next
+    }
+
+    /// Forgets what evicted pages left: the file's inode goes.
+    pub(super) fn forget_shadows(&self, cx: &Cx<'_, H>, file: &File<H>) {
+        self.drop_shadows(cx, file, 0, u32::MAX);
     }
 
     /// Forgets the shadows of a range, a node at a time.

@@ -518,17 +518,23 @@ impl<H: Devices> Kernel<H> {
             let Some(file) = batch.trail.file(self, cx, id) else {
                 return Some(Verdict::Keep);
             };
-            // Some write whole ranges only (XFS from 6.0, rules/writeback#single-page).
-            if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
-                return Some(Verdict::Activate);
-            }
-            if !self.clean_file_page(cx, file, folio) {
-                return None;
-            }
-            page.flag_set::<H>(PageFlags::RECLAIM);
-            if self.write_file_page(cx, file, folio) == PageWrite::Refused {
-                page.flag_clear::<H>(PageFlags::RECLAIM);
-                return Some(Verdict::Activate);
+            if file.is_memory() {
+                if !self.swap_out_memory(cx, file, folio) {
+                    return Some(Verdict::Activate);
+                }
+            } else {
+                // Some write whole ranges only (XFS from 6.0, rules/writeback#single-page).
+                if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
+                    return Some(Verdict::Activate);
+                }
+                if !self.clean_file_page(cx, file, folio) {
+                    return None;
+                }
+                page.flag_set::<H>(PageFlags::RECLAIM);
+                if self.write_file_page(cx, file, folio) == PageWrite::Refused {
+                    page.flag_clear::<H>(PageFlags::RECLAIM);
+                    return Some(Verdict::Activate);
+                }
             }
         }
         if !page.is(PageFlags::WRITEBACK) {

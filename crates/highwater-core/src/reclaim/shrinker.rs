@@ -61,6 +61,11 @@ pub trait Shrinker<H: Devices>: Send + Sync {
         2
     }
 
+    /// Calls filesystems: requests that may not ([`Gfp::FS`]) leave its share to later passes.
+    fn needs_fs(&self) -> bool {
+        false
+    }
+
     /// Keeps its objects by node. If not, all of them count as node 0's, whichever node is short.
     fn is_node_aware(&self) -> bool {
         false
@@ -204,6 +209,9 @@ impl<H: Devices> Kernel<H> {
             priority,
         });
         let calls = run(freeable, before, share, shrinker.batch(), |nr| {
+            if shrinker.needs_fs() && !gfp.contains(Gfp::FS) {
+                return None;
+            }
             let call = shrinker.scan(self, cx, node, nr)?;
             cx.charge(Cost::ShrinkObject, narrow(call.scanned, u32::MAX));
             self.mem.events.add(cx.cpu(), VmEvent::SlabsScanned, call.scanned);

@@ -37,12 +37,12 @@ impl Slot {
     const AREA_SHIFT: u32 = 28;
 
     /// As [`Swap::slot_of`] stores it; never 0.
-    pub(super) fn pack(self) -> u32 {
+    pub(crate) fn pack(self) -> u32 {
         u32::from(self.area) << Self::AREA_SHIFT | self.offset
     }
 
     /// Of a stored word; none if that is 0.
-    pub(super) fn unpack(word: u32) -> Option<Slot> {
+    pub(crate) fn unpack(word: u32) -> Option<Slot> {
         let offset = word & ((1 << Self::AREA_SHIFT) - 1);
         (word != 0).then_some(Slot { area: (word >> Self::AREA_SHIFT) as u8, offset })
     }
@@ -275,7 +275,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Entries that name a slot.
-    pub fn swap_count(&self, cx: &Cx<'_, H>, slot: Slot) -> u8 {
+    pub fn swap_count(&self, cx: &Cx<'_, H>, slot: Slot) -> u32 {
         self.swap.area(slot).slots.lock(cx.cpu()).count(slot.offset)
     }
 

@@ -205,6 +205,26 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// A page of a file gets a slot, which the file's tree names from now on.
+    pub(super) fn cache_for_file(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot) {
+        self.enter_cache(self.mem.map.page(folio), folio, slot, PageFlags::empty());
+        {
+            let mut slots = self.swap.area(slot).slots.lock(cx.cpu());
+            slots.cache(slot.offset, folio.pfn());
+            slots.add_entry(slot.offset);
+        }
+        self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
+    }
+
+    /// A locked page goes back to its file, which names the slot still: it leaves the cache.
+    pub(super) fn uncache_for_file(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot) {
+        let page = self.mem.map.page(folio);
+        self.swap.area(slot).change(cx.cpu(), |slots| slots.uncache(slot.offset, None));
+        self.leave_cache(cx, page, folio);
+        let was_last = page.put::<H>(1);
+        debug_assert!(!was_last, "the file has a reference");
+    }
+
     fn enter_cache(&self, page: &Page, folio: Folio, slot: Slot, also: PageFlags) {
         page.get::<H>(folio.nr_pages() as u32);
         for (offset, frame) in (slot.offset..).zip(folio.frames()) {

@@ -32,6 +32,7 @@ mod area;
 mod cache;
 mod io;
 mod readahead;
+mod shared;
 mod slot_cache;
 mod slots;
 #[cfg(test)]

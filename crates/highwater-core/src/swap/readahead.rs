@@ -87,6 +87,15 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
+    /// A cached page was asked for: counts for the history of readahead by slots.
+    pub(super) fn note_readahead_hit(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
+        if page.flag_test_clear::<H>(PageFlags::SWAP_READAHEAD) {
+            self.mem.events.add(cx.cpu(), VmEvent::SwapRaHit, 1);
+            self.swap.history.hits.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Reads the slots around one; true if there was more than that one to read.
     pub(crate) fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
         let history = &self.swap.history;

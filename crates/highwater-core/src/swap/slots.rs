@@ -16,6 +16,7 @@
 //! Nothing here locks: [`super::area`] does.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -31,7 +32,7 @@ const HAS_CACHE: u8 = 0x40;
 const COUNT: u8 = 0x3f;
 /// Slot 0, which holds the area's header.
 const HEADER: u8 = 0x3f;
-/// Most entries that may name a slot.
+/// Most entries that the byte counts; those beyond are counted apart (`Slots::more`).
 const COUNT_MAX: u8 = 0x3e;
 /// No cluster.
 const NONE: u32 = u32::MAX;
@@ -41,8 +42,8 @@ const SHADOW_BITS: u32 = 62;
 /// One slot: how many entries name it, whether the cache holds it, what it left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotState {
-    /// Page table entries that name it.
-    pub count: u8,
+    /// Page table entries, and places in files, that name it.
+    pub count: u32,
     /// Taken by the swap cache, or by a CPU's cache of slots.
     pub has_cache: bool,
     /// The page in the swap cache; none if it is not cached.
@@ -114,6 +115,8 @@ struct CpuCursor {
 #[derive(Debug)]
 pub struct Slots {
     map: Vec<u8>,
+    /// Of slots that more entries name than a byte counts (pages of many forked spaces): how many more.
+    more: BTreeMap<u32, u32>,
     words: Vec<Option<Box<[u64; CLUSTER as usize]>>>,
     clusters: Vec<Cluster>,
     nr_free: u32,
@@ -142,6 +145,7 @@ impl Slots {
             |cpu: u32| 1 + (u64::from(highest - 1) * u64::from(cpu) / u64::from(cpus)) as u32;
         let mut slots = Slots {
             map,
+            more: BTreeMap::new(),
             words: (0..nr_clusters).map(|_| None).collect(),
             clusters: vec![
                 Cluster { used: 0, is_private: false, next: NONE };
@@ -185,7 +189,7 @@ impl Slots {
         let byte = self.map[offset as usize];
         let word = self.word(offset);
         SlotState {
-            count: byte & COUNT,
+            count: self.count(offset),
             has_cache: byte & HAS_CACHE != 0,
             cached: page_of(word),
             shadow: shadow_of(word),
@@ -194,8 +198,10 @@ impl Slots {
 
     /// Entries that name a slot.
     #[inline]
-    pub(crate) fn count(&self, offset: u32) -> u8 {
-        self.map[offset as usize] & COUNT
+    pub(crate) fn count(&self, offset: u32) -> u32 {
+        let counted = self.map[offset as usize] & COUNT;
+        let more = if counted == COUNT_MAX { self.more.get(&offset) } else { None };
+        u32::from(counted) + more.copied().unwrap_or(0)
     }
 
     /// The cached page of a slot.
@@ -231,14 +237,27 @@ impl Slots {
     /// One entry more names a slot that is in use.
     pub(crate) fn add_entry(&mut self, offset: u32) {
         let byte = &mut self.map[offset as usize];
-        debug_assert!(*byte != 0 && *byte & COUNT < COUNT_MAX, "slot {offset} says {byte:#x}");
-        *byte += 1;
+        debug_assert!(*byte != 0 && *byte & COUNT <= COUNT_MAX, "slot {offset} says {byte:#x}");
+        if *byte & COUNT == COUNT_MAX {
+            *self.more.entry(offset).or_default() += 1;
+        } else {
+            *byte += 1;
+        }
     }
 
     /// One entry less names a slot.
     pub(crate) fn remove_entry(&mut self, offset: u32) -> Left {
         let byte = &mut self.map[offset as usize];
         debug_assert!(*byte & COUNT != 0, "slot {offset} is named by nobody");
+        if *byte & COUNT == COUNT_MAX
+            && let Some(more) = self.more.get_mut(&offset)
+        {
+            *more -= 1;
+            if *more == 0 {
+                self.more.remove(&offset);
+            }
+            return Left::Entries;
+        }
         *byte -= 1;
         self.left(offset)
     }

@@ -28,6 +28,10 @@ impl<H: Devices> Kernel<H> {
     pub fn fadvise(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, pos: u64, len: u64, advice: Advice) {
         let _phase = cx.phase(Phase::Advise);
         cx.charge(Cost::Syscall, 1);
+        if open.file.is_memory() {
+            // There is no disk to read from or to write to.
+            return;
+        }
         let end = if len == 0 { u64::MAX } else { pos.saturating_add(len) };
         match advice {
             Advice::Normal => self.set_read_mode(cx, open, RA_PAGES, ReadMode::Normal),

@@ -9,6 +9,7 @@
 //! | [`Kernel::fadvise`](crate::Kernel::fadvise) | `page_cache`, `writeback` |
 //! | [`Kernel::madvise`](crate::Kernel::madvise) | `vm`, `lru`, `reclaim` |
 //! | [`Kernel::drop_caches`](crate::Kernel::drop_caches) | `page_cache`, `reclaim` |
+//! | [`Kernel::fork`](crate::Kernel::fork), [`Kernel::exec`](crate::Kernel::exec) | `vm` |
 //! | [`Kernel::exit_space`](crate::Kernel::exit_space) | `vm`, `writeback`, `reclaim` |
 //!
 //! From: programs · to: all below.
@@ -17,6 +18,7 @@ mod caches;
 mod exit;
 mod fadvise;
 mod madvise;
+mod process;
 mod write;
 
 pub use fadvise::Advice as FileAdvice;

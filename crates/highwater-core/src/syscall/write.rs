@@ -10,7 +10,7 @@ use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
-use crate::page_cache::{File, OpenFile};
+use crate::page_cache::{File, MemoryFiles, OpenFile};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
 use crate::writeback::WriteReason;
@@ -106,6 +106,9 @@ impl<H: Devices> Kernel<H> {
         file: &Arc<File<H>>,
         part: Part,
     ) -> Result<Folio, Error> {
+        if file.is_memory() {
+            return self.memory_page(cx, file, part.index).map(|page| page.folio);
+        }
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::WRITE;
         loop {
             let (folio, is_new) = self.find_or_create_page(cx, file, part.index, gfp)?;
@@ -153,6 +156,9 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::Fsync);
         cx.charge(Cost::Syscall, 1);
         let (file, all) = (&open.file, (0, u32::MAX));
+        if file.is_memory() {
+            return Ok(());
+        }
         self.write_file_pages(cx, file, all, u64::MAX, WriteReason::Sync);
         self.wait_file_writeback(cx, file, all);
         if file.write_error.swap(false, Relaxed) {

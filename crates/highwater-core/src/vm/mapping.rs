@@ -238,7 +238,7 @@ impl<H: Devices> Kernel<H> {
         (gone, covered)
     }
 
-    fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
+    pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
         if let Some((open, range)) = area.map_range(space.id) {
             open.file.mappings.lock(cx.cpu()).insert(range, ());
         }

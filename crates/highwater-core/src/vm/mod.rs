@@ -16,18 +16,22 @@
 //! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
 //! | munmap | space write to take areas out, then read to unmap and free tables |
 //! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |
+//! | fork | write on the parent; the table locks of the parent; of the child none, nobody runs in it |
 //! | exit | nobody else uses the space |
 //!
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
 mod area;
+mod family;
 mod fault;
+mod fork;
 mod gather;
 mod huge;
 mod mapping;
 mod mlock;
 mod moving;
 mod page_table;
+mod process;
 mod rmap;
 mod space;
 mod tables;
@@ -40,10 +44,12 @@ mod zap;
 mod tests;
 
 pub use area::{Area, AreaFlags, Backing};
+pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
 pub(crate) use huge::Huge;
 pub use page_table::{PTES, PageTable, Pte, Ptes};
+pub(crate) use process::{STACK_KIB, STACK_ORDER};
 pub(crate) use rmap::Trail;
 pub use rmap::{Referenced, UnmapBatch};
 pub use space::{Rss, Space};

@@ -40,8 +40,8 @@ pub const PTES: usize = 512;
 ///
 /// ```text
 /// present   31..4 pfn (28 bits: 1 TiB) | 3 writable | 2 dirty | 1 young | 0 = 1
-/// swap      31..4 area (2 bits), offset (26 bits: 256 GiB) | 3..1 = 001 | 0 = 0
-/// moving    31..4 pfn | 3..1 = 010 + writable + 2 * young | 0 = 0
+/// swap      31..4 area (2 bits), offset (26 bits: 256 GiB) | 3 = 0 | 2 shared | 1 = 1 | 0 = 0
+/// moving    31..4 pfn | 3 = 1 | 2 young | 1 writable | 0 = 0
 /// none      0
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -51,14 +51,13 @@ const PRESENT: u32 = 1;
 const YOUNG: u32 = 1 << 1;
 const DIRTY: u32 = 1 << 2;
 const WRITABLE: u32 = 1 << 3;
-/// What an entry is that is not present.
-const KIND: u32 = 0b1110;
-const SWAP: u32 = 0b0010;
-/// Plus [`MOVING_WRITABLE`], plus [`MOVING_YOUNG`]: four kinds.
-const MOVING: u32 = 0b0100;
-const MOVING_WRITABLE: u32 = 0b0010;
-const MOVING_YOUNG: u32 = 0b0100;
-const MOVING_LAST: u32 = MOVING + MOVING_WRITABLE + MOVING_YOUNG;
+const SWAP: u32 = 1 << 1;
+/// Of a swap entry: forked spaces may name the slot too.
+const SWAP_SHARED: u32 = 1 << 2;
+/// Of an entry that is not present: its page is being moved.
+const MOVING: u32 = 1 << 3;
+const MOVING_WRITABLE: u32 = 1 << 1;
+const MOVING_YOUNG: u32 = 1 << 2;
 const PFN_SHIFT: u32 = 4;
 const OFFSET_BITS: u32 = Slot::OFFSET_BITS;
 
@@ -83,10 +82,10 @@ impl Pte {
     pub const fn moving(pfn: Pfn, writable: bool, young: bool) -> Pte {
         let mut kind = MOVING;
         if writable {
-            kind += MOVING_WRITABLE;
+            kind |= MOVING_WRITABLE;
         }
         if young {
-            kind += MOVING_YOUNG;
+            kind |= MOVING_YOUNG;
         }
         Pte(pfn.0 << PFN_SHIFT | kind)
     }
@@ -94,15 +93,13 @@ impl Pte {
     /// The frame that the page of a [`Pte::moving`] entry is moved from.
     #[inline(always)]
     pub const fn moving_from(self) -> Option<Pfn> {
-        let kind = self.0 & KIND;
-        let is_moving = !self.is_present() && kind >= MOVING && kind <= MOVING_LAST;
+        let is_moving = self.0 & (PRESENT | MOVING) == MOVING;
         if is_moving { Some(Pfn(self.0 >> PFN_SHIFT)) } else { None }
     }
 
     /// What a [`Pte::moving`] entry becomes once its page is in frame `pfn`.
     pub const fn moved_to(self, pfn: Pfn) -> Pte {
-        let kept = (self.0 & KIND) - MOVING;
-        let (writable, young) = (kept & MOVING_WRITABLE != 0, kept & MOVING_YOUNG != 0);
+        let (writable, young) = (self.0 & MOVING_WRITABLE != 0, self.0 & MOVING_YOUNG != 0);
         Pte::new(pfn).with_writable(writable).with_young(young)
     }
 
@@ -133,11 +130,24 @@ impl Pte {
     /// The slot of a swap entry.
     #[inline(always)]
     pub const fn slot(self) -> Option<Slot> {
-        if self.0 & PRESENT != 0 || self.0 & KIND != SWAP {
+        if self.0 & (PRESENT | MOVING | SWAP) != SWAP {
             return None;
         }
         let bits = self.0 >> PFN_SHIFT;
         Some(Slot { area: (bits >> OFFSET_BITS) as u8, offset: bits & Slot::MAX_OFFSET })
+    }
+
+    /// Of a swap entry: other spaces may have named the slot since a fork (the opposite of *exclusive*).
+    #[inline(always)]
+    pub const fn is_shared_swap(self) -> bool {
+        self.0 & (PRESENT | MOVING | SWAP | SWAP_SHARED) == SWAP | SWAP_SHARED
+    }
+
+    /// A swap entry with its mark of a fork as given.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_shared_swap(self, on: bool) -> Pte {
+        Pte(if on { self.0 | SWAP_SHARED } else { self.0 & !SWAP_SHARED })
     }
 
     /// Used since the bit was last cleared.
@@ -331,6 +341,27 @@ impl<H: Tasks> PageTable<H> {
     fn access_leaf(&self, needs: u32, sets: u32) -> bool {
         let take = |leaf: u32| (leaf & needs == needs).then_some(leaf | sets);
         self.leaf.fetch_update(AcqRel, Relaxed, take).is_ok()
+    }
+}
+
+/// Tables that a fork fills.
+impl<H: Tasks> PageTable<H> {
+    /// Stores the first entry of a page in the table of a space that nobody runs in yet. No lock is needed: who
+    /// finds the table from a page does nothing where there is no entry, and whatever entry it finds is whole.
+    pub(super) fn fill(&self, vpn: u32, pte: Pte) {
+        let entry = self.entry(vpn);
+        debug_assert!(entry.load(Relaxed) == 0 && self.leaf.load(Relaxed) == 0);
+        if H::THREADED {
+            entry.store(pte.0, Release);
+        } else {
+            self.replace(entry, 0, pte.0);
+        }
+    }
+
+    /// The same for an entry that maps the whole range.
+    pub(super) fn fill_leaf(&self, leaf: Pte) {
+        debug_assert!(self.leaf.load(Relaxed) == 0);
+        self.leaf.store(leaf.0, Release);
     }
 }
 

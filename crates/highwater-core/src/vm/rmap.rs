@@ -1,7 +1,8 @@
 //! From a page to the entries that map it (rules/rmap#places).
 //!
-//! A page says whom it belongs to. Anonymous memory is mapped at one place, its index in its space
-//! (there is no fork); a file page wherever the file's map ranges put its index. Each such
+//! A page says whom it belongs to. Anonymous memory is mapped at its index in its space and, if the page is
+//! marked [`PageFlags::FORKED`], at the same index in spaces that forked from that one ([`super::family`]); a
+//! file page wherever the file's map ranges put its index. Each such
 //! [`Place`] is only a candidate: whether the entry there maps the page is seen under the table's
 //! lock.
 //!
@@ -171,7 +172,10 @@ impl<H: Devices> Kernel<H> {
         match page.owner() {
             PageOwner::None => {}
             PageOwner::Anon(space) => {
-                let _ = self.visit_place(cx, space, index, &mut trail.step, &mut visit);
+                let flow = self.visit_place(cx, space, index, &mut trail.step, &mut visit);
+                if flow.is_continue() && page.is(PageFlags::FORKED) {
+                    self.visit_descendants(cx, space, index, &mut trail.step, &mut visit);
+                }
             }
             PageOwner::File(id) => {
                 trail.file(self, cx, id);
@@ -192,6 +196,33 @@ impl<H: Devices> Kernel<H> {
                     after = Some(found[RANGES - 1]);
                 }
             }
+        }
+    }
+
+    /// The places of an anonymous page in the spaces that came from its owner by fork, oldest first: a fork
+    /// meanwhile copies an entry to a space that is looked at later.
+    #[cold]
+    fn visit_descendants(
+        &self,
+        cx: &Cx<'_, H>,
+        owner: SpaceId,
+        vpn: u32,
+        step: &mut Step<H>,
+        visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
+    ) {
+        let mut after = owner;
+        loop {
+            let mut found = [owner; RANGES];
+            let n = self.families.lock(cx.cpu()).next_descendants(owner, after, &mut found);
+            for &space in &found[..n] {
+                if self.visit_place(cx, space, vpn, step, visit).is_break() {
+                    return;
+                }
+            }
+            if n < RANGES {
+                return;
+            }
+            after = found[RANGES - 1];
         }
     }
 
@@ -418,7 +449,7 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::SWAPBACKED) {
             let slot = slot()?;
             self.swap_dup(cx, slot);
-            return Some(Pte::swap(slot));
+            return Some(Pte::swap(slot).with_shared_swap(page.is(PageFlags::FORKED)));
         }
         // Freed lazily: gone if nobody wrote it since and nobody else looks at it.
         if !page.is(PageFlags::DIRTY) && page.refcount() == 1 + page.mapcount() {
@@ -455,8 +486,8 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
     /// dirty or could have become so.
     fn clean_mappings(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
-        // Only shared mappings of files are cleaned; anonymous memory has one entry, which keeps
-        // its bits until it is unmapped.
+        // Only shared mappings of files are cleaned; the entries of anonymous memory keep their bits until
+        // they are unmapped.
         if !page.is_mapped() || page.is_anon() {
             return false;
         }

@@ -9,6 +9,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::process::ProcessMemory;
 use super::tables::Level;
 use super::{Area, PageTable, Pte, SpaceTables, SpaceTask};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
@@ -74,6 +75,10 @@ pub struct Space<H: Tasks> {
     pub(crate) oom_score_adj: core::sync::atomic::AtomicI32,
     /// Chosen by the OOM killer.
     pub(crate) is_victim: AtomicBool,
+    /// What the kernel keeps for its process, if a fork made it; `Table` class.
+    pub(crate) process: H::Lock<Option<ProcessMemory>>,
+    /// The spaces that it came from by fork, oldest first: those whose pages it may map. Empty for most.
+    pub(crate) ancestors: Vec<SpaceId>,
     /// Its anonymous memory was taken by the reaper.
     pub(crate) is_reaped: AtomicBool,
 }
@@ -106,9 +111,11 @@ impl<H: Tasks> Space<H> {
     /// had its place.
     pub const BASE: u32 = 1 << 18;
 
-    fn new(host: &H, id: SpaceId, pgd: Pfn) -> Self {
+    fn new(host: &H, id: SpaceId, pgd: Pfn, ancestors: Vec<SpaceId>) -> Self {
         Space {
             id,
+            process: host.new_lock(LockClass::Table, None),
+            ancestors,
             mmap_lock: RwSem::new(host, "an address space (mmap_lock)"),
             tables: host.new_lock(LockClass::Table, SpaceTables::new(pgd, Self::BASE)),
             rss: Rss::default(),
@@ -142,9 +149,20 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If there is no memory.
     pub fn create_space(&self, cx: &Cx<'_, H>) -> Result<Arc<Space<H>>, Error> {
+        self.create_descendant(cx, Vec::new())
+    }
+
+    /// The same, for a space that will map pages of others.
+    pub(super) fn create_descendant(
+        &self,
+        cx: &Cx<'_, H>,
+        ancestors: Vec<SpaceId>,
+    ) -> Result<Arc<Space<H>>, Error> {
         let pgd = self.alloc_table_frame(cx).ok_or(Error::NoMemory)?;
         let id = SpaceId(self.next_space.fetch_add(1, Relaxed));
-        let space = Arc::new(Space::new(cx.host, id, pgd));
+        let space = Arc::new(Space::new(cx.host, id, pgd, ancestors));
+        // Before it maps anything: who looks for the mappings of a page has to find it.
+        self.join_family(cx, &space);
         self.spaces.lock(cx.cpu()).insert(id.0, Arc::clone(&space));
         Ok(space)
     }
@@ -183,6 +201,7 @@ impl<H: Devices> Kernel<H> {
         self.unmap_space(cx, space);
         let cpu = cx.cpu();
         self.spaces.lock(cpu).remove(&space.id.0);
+        self.leave_family(cx, space);
         // The CPU goes on with no space of its own, as a kernel thread.
         space.cpus.remove(cpu);
         self.cpu_space[cpu.idx()].store(0, Relaxed);
@@ -190,6 +209,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(pgd) = pgd {
             self.free_table_frame(cx, space, pgd, TableKind::Top);
         }
+        self.drop_process_memory(cx, space);
     }
 }
 

@@ -176,6 +176,9 @@ impl<H: Devices> Kernel<H> {
     /// Called after a task touched `pages` pages of a file that it may have dirtied; it may sleep
     /// here. The caller holds nothing that writeback needs.
     pub fn balance_dirty_pages(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32) {
+        if file.is_memory() {
+            return;
+        }
         let (wb, task) = (self.writeback_of(file), cx.local::<DirtiedPages>());
         let mut ratelimit = task.pause.get();
         if wb.is_exceeded.load(Relaxed) {

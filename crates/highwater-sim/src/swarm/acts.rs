@@ -7,7 +7,7 @@ use highwater_core::host::CpuId;
 use highwater_core::kernel::Error;
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::page_cache::OpenFile;
+use highwater_core::page_cache::{FileSpec, InodeMemory, OpenFile};
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::vm::{Access, AreaFlags, Backing};
 use highwater_core::zone::NodeId;
@@ -23,6 +23,8 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const REGIONS_MAX: usize = 12;
 const OPEN_MAX: usize = 6;
 const BLOCKS_MAX: usize = 64;
+/// Small files of a machine.
+const SMALL_FILES_MAX: u64 = 3000;
 /// Pages touched, calls made before a program looks whether the work is done.
 const CALL_PAGES: u32 = 64;
 /// Single touches in one operation.
@@ -364,6 +366,52 @@ impl Worker<'_, '_> {
         let old = std::mem::replace(&mut self.shared.files.borrow_mut()[at], new);
         self.kernel.delete_file(self.cx, &old);
         Ok(())
+    }
+}
+
+/// Small files: what a build reads and writes.
+impl Worker<'_, '_> {
+    pub(super) fn small_files(&mut self) -> Result<(), Error> {
+        self.shared.spend(20);
+        for _ in 0..self.stream.range(1, 20) {
+            let number = self.stream.below(SMALL_FILES_MAX) as usize;
+            if number >= self.shared.small.borrow().len() {
+                let spec = self.shared.options.files[0];
+                let pages = self.stream.range(1, 5) as u32;
+                let spec = FileSpec { max_pages: spec.max_pages.min(pages), ..spec };
+                let spec =
+                    spec.with_size(u64::from(spec.max_pages) << 12).with_inode(InodeMemory::Slab);
+                let file = self.kernel.create_file(self.cx, spec);
+                self.shared.small.borrow_mut().push(file);
+            }
+            let file = {
+                let small = self.shared.small.borrow();
+                Arc::clone(&small[number.min(small.len() - 1)])
+            };
+            let open = self.kernel.open_path(self.cx, &file)?;
+            let bytes = file.size();
+            if self.stream.one_in(4) {
+                self.kernel.file_write(self.cx, &open, 0, bytes)?;
+            } else {
+                self.kernel.file_read(self.cx, &open, 0, bytes)?;
+            }
+            if self.stream.one_in(50) {
+                self.open.push(open);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_small(&mut self) {
+        let file = {
+            let mut small = self.shared.small.borrow_mut();
+            if small.is_empty() {
+                return;
+            }
+            let at = self.stream.below(small.len() as u64) as usize;
+            small.swap_remove(at)
+        };
+        self.kernel.delete_file(self.cx, &file);
     }
 }
 

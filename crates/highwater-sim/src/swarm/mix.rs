@@ -84,6 +84,14 @@ operations! {
     TakeBlock: 4,
     /// Gives one back.
     GiveBlock: 4,
+    /// Forks; the child runs in a task of its own.
+    Fork: 3,
+    /// exec.
+    Exec: 1,
+    /// Opens, reads and writes small files, of which there may be many.
+    SmallFiles: 4,
+    /// Deletes a small file.
+    DeleteSmall: 1,
     /// Ends.
     Exit: 1,
 }
@@ -91,7 +99,7 @@ operations! {
 impl Op {
     /// Often chosen, these end a run before it has begun.
     const fn is_destructive(self) -> bool {
-        matches!(self, Op::Kill | Op::Exit | Op::NewSpace | Op::Delete)
+        matches!(self, Op::Kill | Op::Exit | Op::NewSpace | Op::Exec | Op::Delete)
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Shared {
     pub(super) machine: SimKernel,
     /// Files by their place in the options; another one after a deletion.
     pub(super) files: RefCell<Vec<Arc<File<SimHost>>>>,
+    /// Small files, whose inodes come and go.
+    pub(super) small: RefCell<Vec<Arc<File<SimHost>>>>,
     /// Tasks that run.
     pub(super) tasks: RefCell<Vec<Enlisted>>,
     /// Blocks that somebody took straight from the allocator, by first frame.
@@ -74,6 +76,7 @@ impl Shared {
         Rc::new(Shared {
             machine,
             files: RefCell::new(Vec::new()),
+            small: RefCell::new(Vec::new()),
             tasks: RefCell::new(Vec::new()),
             blocks: RefCell::new(BTreeSet::new()),
             nr_alive: Cell::new(0),
@@ -162,6 +165,15 @@ pub(super) struct Region {
 }
 
 impl Group {
+    /// What a child has: the regions of its parent, as far as they are still mapped.
+    pub(super) fn fork_of(parent: &Group, space: Arc<Space<SimHost>>) -> Rc<Group> {
+        let group = Group::new(space);
+        let copy = |region: &Region| Region { is_whole: false, ..*region };
+        *group.regions.borrow_mut() = parent.regions.borrow().iter().map(copy).collect();
+        group.next_region.set(parent.next_region.get());
+        group
+    }
+
     pub(super) fn new(space: Arc<Space<SimHost>>) -> Rc<Group> {
         Rc::new(Group {
             space,

@@ -214,6 +214,13 @@ impl Worker<'_, '_> {
                 }
                 Ok(())
             }
+            Op::Fork => self.fork(),
+            Op::Exec => self.exec(),
+            Op::SmallFiles => self.small_files(),
+            Op::DeleteSmall => {
+                self.delete_small();
+                Ok(())
+            }
             Op::Exit => {
                 self.is_done = self.stream.one_in(5);
                 Ok(())
@@ -282,6 +289,26 @@ impl Worker<'_, '_> {
             if !spawn(&self.shared, Start::Shared(Rc::clone(&self.group))) {
                 self.group.nr_users.set(self.group.nr_users.get() - 1);
             }
+        }
+        Ok(())
+    }
+
+    fn fork(&mut self) -> Result<(), Error> {
+        self.shared.spend(20);
+        let group = Rc::clone(&self.group);
+        let child = Group::fork_of(&group, self.kernel.fork(self.cx, &group.space)?);
+        let space = Arc::clone(&child.space);
+        if !spawn(&self.shared, Start::Shared(child)) {
+            self.kernel.exit_space(self.cx, &space);
+        }
+        Ok(())
+    }
+
+    /// Not while others run in the space.
+    fn exec(&mut self) -> Result<(), Error> {
+        if self.group.nr_users.get() == 1 {
+            let space = self.kernel.exec(self.cx, &self.group.space)?;
+            self.group = Group::new(space);
         }
         Ok(())
     }

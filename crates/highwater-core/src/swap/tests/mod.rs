@@ -3,4 +3,5 @@
 extern crate std;
 
 mod pages;
+mod shared;
 mod slots;

@@ -1,12 +1,13 @@
 //! Writes to pages that are mapped read-only (rules/faults#write-protected).
 //!
-//! There is no fork: an anonymous page has one owner, so a write makes its entry writable. Copies
-//! are made of the zero page and of pages of private file mappings.
+//! An anonymous page that one space has is made writable. If spaces share it since a fork, a write copies it,
+//! unless the others have gone meanwhile. Copies are made of the zero page and of pages of private file
+//! mappings too.
 
 use super::{Pass, Step};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PAGE_SIZE};
+use crate::page::{Folio, PAGE_SIZE, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::space::Rss;
@@ -32,7 +33,7 @@ impl<H: Devices> Kernel<H> {
         if !is_anon && pass.area.flags.contains(AreaFlags::SHARED) {
             return self.shared_upgrade_fault(pass, table, folio);
         }
-        let step = match is_anon {
+        let step = match is_anon && self.is_alone(pass, folio) {
             true => {
                 self.make_writable(pass, table, folio);
                 Ok(Step::Done)
@@ -63,6 +64,36 @@ impl<H: Devices> Kernel<H> {
             self.mem.map.page(folio).get::<H>(1);
         }
         Some((folio, now))
+    }
+
+    /// True if no other space has an anonymous page, to which the caller has a reference: then it is the
+    /// writer's from now on (rules/faults#copy-or-reuse).
+    fn is_alone(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> bool {
+        let (cx, page) = (pass.cx, self.mem.map.page(folio));
+        if !page.is(PageFlags::FORKED) {
+            return true;
+        }
+        // References besides the caller's: the entry, the swap cache, a CPU's batch.
+        let others = || page.refcount() - 1;
+        if others() > 3 {
+            return false;
+        }
+        if !page.is(PageFlags::LRU) {
+            self.lru_add_drain(cx);
+        }
+        if others() > 1 + u32::from(page.is(PageFlags::SWAPCACHE)) || !self.try_lock_page(folio) {
+            return false;
+        }
+        if page.is(PageFlags::SWAPCACHE) {
+            self.free_swap_cache(cx, folio, false);
+        }
+        let is_alone = others() == 1;
+        if is_alone {
+            page.set_owner(PageOwner::Anon(pass.space.id), pass.vpn);
+            page.flag_clear::<H>(PageFlags::FORKED);
+        }
+        self.unlock_page(cx, folio);
+        is_alone
     }
 
     /// Makes the entry that maps `folio` writable and dirty; false if it is not there any more.
@@ -98,7 +129,7 @@ impl<H: Devices> Kernel<H> {
             None => self.alloc_user_page(cx, Gfp::ZERO)?,
             Some(source) => {
                 let new = self.alloc_user_page(cx, Gfp::empty())?;
-                self.copy_frame(cx, source, new);
+                self.copy_frame(cx, old.pfn().unwrap_or(source.pfn()), new);
                 new
             }
         };
@@ -112,9 +143,17 @@ impl<H: Devices> Kernel<H> {
         self.flush_tlb(cx, pass.space, FlushRange::page(pass.vpn));
         self.map_new_anon(pass, &mut ptes, new);
         if let Some(source) = source {
-            Rss::add::<H>(&pass.space.rss.file, -1);
-            if self.mem.map.page(source).map_remove::<H>(1) {
-                self.mem.account(cx.cpu(), source).minus(NodeStat::Mapped);
+            let page = self.mem.map.page(source);
+            let (rss, item) = match page.is_anon() {
+                true => (&pass.space.rss.anon, NodeStat::AnonPages),
+                false => (&pass.space.rss.file, NodeStat::Mapped),
+            };
+            Rss::add::<H>(rss, -1);
+            if page.map_remove::<H>(1) {
+                self.mem.account(cx.cpu(), source).minus(item);
+            } else if source.is_large() {
+                // Part of it is not needed here any more.
+                self.queue_split(cx, source);
             }
             if pass.area.flags.contains(AreaFlags::LOCKED) {
                 self.munlock_page(cx, source);
@@ -125,6 +164,7 @@ impl<H: Devices> Kernel<H> {
             None => cx.charge(Cost::AnonFault, 1),
             Some(source) => {
                 cx.charge(Cost::CopyFault, 1);
+                self.try_free_swap_cache(cx, source);
                 // The entry's reference; the caller's keeps the page.
                 self.put_page(cx, source);
             }
@@ -133,10 +173,10 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Copies what a frame holds to another one.
-    pub(crate) fn copy_frame(&self, cx: &Cx<'_, H>, from: Folio, to: Folio) {
+    pub(crate) fn copy_frame(&self, cx: &Cx<'_, H>, from: Pfn, to: Folio) {
         let mut bytes = [0; PAGE_SIZE];
         if H::HAS_DATA {
-            cx.host.frame_read(from.pfn(), 0, &mut bytes);
+            cx.host.frame_read(from, 0, &mut bytes);
         }
         cx.host.frame_write(to.pfn(), 0, &bytes);
     }

@@ -8,7 +8,7 @@ use crate::host::{Cost, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
-use crate::page_cache::{DirtyAccount, OpenFile, ReadMode};
+use crate::page_cache::{DirtyAccount, File, MemoryFiles, MemoryPage, OpenFile, ReadMode};
 use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
@@ -42,6 +42,17 @@ fn read_mode(flags: AreaFlags) -> ReadMode {
     }
 }
 
+/// True if a page that is read may be written later without another fault. On disks the first write has to be
+/// seen, for the page to be written back; in memory it does not, if the area is shared.
+fn may_write_unseen<H: Devices>(area: &Area<H>) -> bool {
+    match &area.backing {
+        Backing::File { open, .. } => {
+            open.file.is_memory() && area.flags.contains(AreaFlags::SHARED | AreaFlags::WRITE)
+        }
+        Backing::Anon => false,
+    }
+}
+
 /// The file of an area and its page at a virtual page.
 fn file_of<H: Devices>(area: &Area<H>, vpn: u32) -> Result<(&Arc<OpenFile<H>>, u32), Error> {
     match &area.backing {
@@ -59,8 +70,8 @@ impl<H: Devices> Kernel<H> {
             return Ok(Step::Done);
         }
         let Some(folio) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        // Shared or not: the first write has to be seen.
-        let is_used = self.map_missing(pass, &table, folio, Pte::new(folio.pfn()));
+        let pte = Pte::new(folio.pfn()).with_writable(may_write_unseen(&pass.area));
+        let is_used = self.map_missing(pass, &table, folio, pte);
         cx.charge(Cost::FileMap, 1);
         self.unlock_page(cx, folio);
         if !is_used {
@@ -80,7 +91,7 @@ impl<H: Devices> Kernel<H> {
                 return other.map(|_| Step::Retry);
             }
         };
-        self.copy_frame(cx, source, new);
+        self.copy_frame(cx, source.pfn(), new);
         let is_used = self.pass_table(pass).map(|table| {
             let mut ptes = table.lock(cx.cpu());
             let is_none = ptes.get(pass.vpn).is_none();
@@ -137,6 +148,7 @@ impl<H: Devices> Kernel<H> {
     /// writeback has to end first.
     fn wait_for_stable(&self, pass: &Pass<'_, '_, H>, folio: Folio) {
         if let Ok((open, _)) = file_of(&pass.area, pass.vpn)
+            && !open.file.is_memory()
             && self.block.device(open.file.spec.device).spec.stable_writes
         {
             self.wait_on_writeback(pass.cx, folio);
@@ -183,6 +195,7 @@ impl<H: Devices> Kernel<H> {
         let (first, last) = fault_around(pass.vpn, area.start, area.end);
         let (open, index) = file_of(area, first)?;
         let (mut mapped, mut nr, mut hits) = ([Folio::default(); FAULT_AROUND as usize], 0, 0);
+        let is_writable = may_write_unseen(area);
         let mut ptes = table.lock(cx.cpu());
         self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, folio| {
             hits += 1;
@@ -192,7 +205,7 @@ impl<H: Devices> Kernel<H> {
                 if self.mem.map.page(folio).map_add::<H>(1) {
                     self.mem.account(cx.cpu(), folio).plus(NodeStat::Mapped);
                 }
-                ptes.set(vpn, Pte::new(folio.pfn()));
+                ptes.set(vpn, Pte::new(folio.pfn()).with_writable(is_writable));
                 mapped[nr] = folio;
                 nr += 1;
             }
@@ -226,6 +239,9 @@ impl<H: Devices> Kernel<H> {
         let is_within = || u64::from(index) < file.size_pages();
         if !is_within() {
             return Err(Error::Fault);
+        }
+        if file.is_memory() {
+            return self.memory_fault_page(pass, file, index);
         }
         let mut cached = self.find_cached(pass, open, index);
         loop {
@@ -265,6 +281,26 @@ impl<H: Devices> Kernel<H> {
             read?;
             cached = self.find_get_page(cx, file, index);
         }
+    }
+
+    /// The same for a file that lives in memory: the fault waits with the space's lock held.
+    fn memory_fault_page(
+        &self,
+        pass: &mut Pass<'_, '_, H>,
+        file: &File<H>,
+        index: u32,
+    ) -> Result<Option<Folio>, Error> {
+        let cx = pass.cx;
+        let found = self.memory_page(cx, file, index);
+        let MemoryPage { folio, was_swapped } =
+            found.map_err(|e| if e == Error::Invalid { Error::Fault } else { e })?;
+        pass.is_major |= was_swapped;
+        if u64::from(index) < file.size_pages() {
+            return Ok(Some(folio));
+        }
+        self.unlock_page(cx, folio);
+        self.put_page(cx, folio);
+        Err(Error::Fault)
     }
 
     /// Looks the faulting page up, and lets readahead know how that went. Readahead may wait, so the

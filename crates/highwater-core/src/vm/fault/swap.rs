@@ -47,6 +47,13 @@ impl<H: Devices> Kernel<H> {
             self.unlock_page(cx, folio);
             self.put_page(cx, folio);
         }
+        if mapped == Ok(true) && pass.is_write {
+            let pte = table.peek(pass.vpn);
+            if pte.is_present() && !pte.is_writable() {
+                // Others have the page too: the same fault copies it.
+                return self.protected_page(pass, table, pte);
+            }
+        }
         mapped.map(|_| Step::Done)
     }
 
@@ -103,12 +110,26 @@ impl<H: Devices> Kernel<H> {
             self.free_swap_cache(cx, folio, false);
         }
         Rss::add::<H>(&pass.space.rss.swap, -1);
-        // A huge page that is still in the cache is not read ahead: it has its owner.
-        if !folio.is_large() {
-            page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+        // If the slot was this space's alone so is the page, and a write needs no other check. Of a huge page that is
+        // still in the cache this is one slot of many; it is not read ahead, so it has its owner.
+        let is_alone =
+            !old.is_shared_swap() || (page.refcount() == 1 && !folio.is_large());
+        match (is_alone, folio.is_large()) {
+            (true, true) => {}
+            (true, false) => {
+                page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+                page.flag_test_clear::<H>(PageFlags::FORKED);
+            }
+            (false, is_large) => {
+                // Whose of the family it will be is not known: the oldest is the one from which all can be found.
+                if !is_large && !page.is_mapped() {
+                    page.set_owner(PageOwner::Anon(pass.space.oldest_ancestor()), vpn);
+                }
+                page.flag_set::<H>(PageFlags::FORKED);
+            }
         }
-        // Without fork the page is this space's alone: a write needs no other check.
-        let pte = Pte::new(frame).with_writable(pass.is_write).with_dirty(pass.is_write);
+        let is_write = pass.is_write && is_alone;
+        let pte = Pte::new(frame).with_writable(is_write).with_dirty(is_write);
         self.map_page(pass, &mut ptes, folio, pte);
         cx.charge(Cost::SetPte, 1);
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {

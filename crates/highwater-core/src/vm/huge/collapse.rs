@@ -173,7 +173,7 @@ impl<H: Devices> Kernel<H> {
     fn copy_entries(&self, cx: &Cx<'_, H>, entries: &Entries, new: Folio) {
         for (&pte, frame) in entries.iter().zip(new.frames()) {
             match self.mapped_folio(pte) {
-                Some(old) => self.copy_frame(cx, old, Folio::page(frame)),
+                Some(old) => self.copy_frame(cx, old.pfn(), Folio::page(frame)),
                 None => cx.host.frame_zero(frame, Order::ZERO),
             }
         }

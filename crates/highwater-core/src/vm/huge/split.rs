@@ -33,7 +33,8 @@ const INHERITED: PageFlags = PageFlags::DIRTY
     .union(PageFlags::ACTIVE)
     .union(PageFlags::SWAPBACKED)
     .union(PageFlags::SWAPCACHE)
-    .union(PageFlags::WORKINGSET);
+    .union(PageFlags::WORKINGSET)
+    .union(PageFlags::FORKED);
 
 /// Where a huge page is mapped.
 struct Home<H: Devices> {

@@ -3,6 +3,7 @@
 //! Pages are mapped by hand, past the fault path, so that a test says exactly what state a page is
 //! in before it is unmapped.
 
+mod fork;
 mod huge;
 mod madvise;
 mod rmap;

@@ -1,0 +1,398 @@
+//! Inodes and directory entries in memory (rules/slab#inodes).
+//!
+//! A file on disk is known to the kernel only while its *inode* is in memory, and is found by its name through a
+//! *dentry*. Both stay when the file is closed, for the next time: a build reads the same headers again and
+//! again. For a small file they take as much as its contents do, in slabs, which cannot be moved; a tree of
+//! 37,000 files leaves 45 MiB of them.
+//!
+//! ```text
+//!              open_path                                 open_path
+//!            ┌───────────┐                             ┌───────────┐
+//!            ▼           │                             ▼           │
+//!  dentry, inode   on the list of dentries ──scan──▶  inode   on the list of inodes ──scan──▶ nothing
+//!                  (used since: once more)                    (its pages go first)
+//! ```
+//!
+//! Only files whose spec says so ([`InodeMemory::Slab`]) take part. Others stand for what is open while a machine
+//! runs, whose inodes the captured machine has in use already.
+//!
+//! Synchronisation: [`Inodes`] is behind a `Table` lock, never held while memory is allocated or freed. Who
+//! opens a file says so before it looks for the inode, so a file in use keeps it.
+//!
+//! From: `syscall`, `reclaim::inode_shrinker` · to: `slab`, [`super::truncate`].
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{File, OpenFile};
+use crate::host::{Cx, Devices, Lock, TaskFlags};
+use crate::kernel::Kernel;
+use crate::page::FileId;
+use crate::page_alloc::Gfp;
+use crate::slab::{CacheKind, ObjectId};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::Error;
+use crate::vmstat::VmEvent;
+use crate::zone::NodeId;
+
+/// Where a file's inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum InodeMemory {
+    /// In memory before the model began, for good: nothing is allocated or freed for it.
+    #[default]
+    Outside,
+    /// In slab, from [`Kernel::open_path`] until a shrinker takes it or the file is deleted.
+    Slab,
+}
+
+/// What scanning inodes came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InodeScan {
+    /// Dentries and inodes looked at.
+    pub scanned: u64,
+    /// Those freed.
+    pub freed: u64,
+    /// Pages that went back to the allocator: slabs, and the page cache of inodes.
+    pub pages: u64,
+}
+
+/// A file's inode and dentry.
+#[derive(Clone, Copy, Debug)]
+struct Cached {
+    inode: ObjectId,
+    dentry: Option<ObjectId>,
+    /// Opened since its dentry was last looked at.
+    is_referenced: bool,
+    /// The list it is on (of dentries, if it has one), and its place there.
+    node: NodeId,
+    place: u64,
+}
+
+/// Files by age, oldest first: those with a dentry, and those whose inode only is left.
+#[derive(Debug, Default)]
+struct Lists {
+    dentries: BTreeMap<u64, FileId>,
+    inodes: BTreeMap<u64, FileId>,
+}
+
+/// All inodes in slab.
+#[derive(Debug)]
+pub(crate) struct Inodes {
+    cached: BTreeMap<FileId, Cached>,
+    /// By memory node.
+    lists: Vec<Lists>,
+    next_place: u64,
+}
+
+impl Inodes {
+    /// None.
+    pub(crate) fn new(nr_nodes: usize) -> Self {
+        let lists = (0..nr_nodes).map(|_| Lists::default()).collect();
+        Inodes { cached: BTreeMap::new(), lists, next_place: 0 }
+    }
+
+    /// Dentries and inodes on a node's lists.
+    pub(crate) fn on_lists(&self, node: NodeId) -> (u64, u64) {
+        let lists = &self.lists[node.idx()];
+        (lists.dentries.len() as u64, lists.inodes.len() as u64)
+    }
+
+    /// Inodes, and dentries: for audits.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let dentries = self.cached.values().filter(|cached| cached.dentry.is_some());
+        (self.cached.len() as u64, dentries.count() as u64)
+    }
+
+    /// Files that are on no list, on a wrong one, or gone: for audits.
+    pub(crate) fn misplaced(&self) -> Option<FileId> {
+        let listed: usize = self.lists.iter().map(|l| l.dentries.len() + l.inodes.len()).sum();
+        let wrong = self.cached.iter().find(|(id, cached)| {
+            let lists = &self.lists[cached.node.idx()];
+            let list = if cached.dentry.is_some() { &lists.dentries } else { &lists.inodes };
+            list.get(&cached.place) != Some(id)
+        });
+        let first = || self.cached.keys().next().copied().unwrap_or(FileId(0));
+        wrong.map(|(id, _)| *id).or_else(|| (listed != self.cached.len()).then(first))
+    }
+
+    /// Puts a file behind all others, on the list where it belongs now.
+    fn list(&mut self, id: FileId, cached: Cached) {
+        let place = self.next_place;
+        self.next_place += 1;
+        let lists = &mut self.lists[cached.node.idx()];
+        let list = if cached.dentry.is_some() { &mut lists.dentries } else { &mut lists.inodes };
+        list.insert(place, id);
+        self.cached.insert(id, Cached { place, ..cached });
+    }
+
+    /// Takes a file out.
+    fn take(&mut self, id: FileId) -> Option<Cached> {
+        let cached = self.cached.remove(&id)?;
+        let lists = &mut self.lists[cached.node.idx()];
+        let list = if cached.dentry.is_some() { &mut lists.dentries } else { &mut lists.inodes };
+        list.remove(&cached.place);
+        Some(cached)
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Opens a file by its name: its dentry and inode are found in memory, or made.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn open_path(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &Arc<File<H>>,
+    ) -> Result<Arc<OpenFile<H>>, Error> {
+        let open = self.open(cx, file);
+        if file.spec.inode == InodeMemory::Slab {
+            self.make_inode(cx, file)?;
+        }
+        Ok(open)
+    }
+
+    fn make_inode(&self, cx: &Cx<'_, H>, file: &File<H>) -> Result<(), Error> {
+        let (mut inode, mut dentry) = (None, None);
+        let made = loop {
+            let mut inodes = self.inodes.lock(cx.cpu());
+            let known = inodes.cached.get_mut(&file.id);
+            if let Some(cached) = known
+                && cached.dentry.is_some()
+            {
+                cached.is_referenced = true;
+                break Ok(());
+            }
+            let is_inode_known = inodes.cached.contains_key(&file.id);
+            if dentry.is_some() && (is_inode_known || inode.is_some()) {
+                let inode = match inodes.take(file.id) {
+                    Some(cached) => Some(cached.inode),
+                    None => inode.take(),
+                };
+                let dentry = dentry.take();
+                let Some(inode) = inode else { break Err(Error::NoMemory) };
+                let node = self.slab(CacheKind::Inode).lock(cx.cpu()).node_of(inode);
+                let new = Cached { inode, dentry, is_referenced: false, node, place: 0 };
+                inodes.list(file.id, new);
+                break Ok(());
+            }
+            drop(inodes);
+            let (kind, place) = match dentry {
+                None => (CacheKind::Dentry, &mut dentry),
+                Some(_) => (CacheKind::Inode, &mut inode),
+            };
+            *place = self.slab_take(cx, kind, Gfp::GFP_KERNEL);
+            if place.is_none() {
+                break Err(Error::NoMemory);
+            }
+        };
+        // Somebody else was faster, or there was memory for one of them only.
+        for (kind, left) in [(CacheKind::Dentry, dentry), (CacheKind::Inode, inode)] {
+            if let Some(id) = left {
+                self.slab_give(cx, kind, id);
+            }
+        }
+        made
+    }
+
+    /// A file is gone: so are its inode and dentry.
+    pub(super) fn drop_inode(&self, cx: &Cx<'_, H>, file: &File<H>) {
+        let taken = self.inodes.lock(cx.cpu()).take(file.id);
+        if let Some(Cached { inode, dentry, .. }) = taken {
+            if let Some(dentry) = dentry {
+                self.slab_give(cx, CacheKind::Dentry, dentry);
+            }
+            self.slab_give(cx, CacheKind::Inode, inode);
+        }
+    }
+
+    /// Dentries and inodes that lie on a node.
+    pub(crate) fn nr_inodes_listed(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+        let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(node);
+        dentries + inodes
+    }
+
+    /// Looks at `nr` dentries and inodes of a node, as many of each as they are in proportion, oldest first,
+    /// and frees those that nobody used (rules/slab#inode-shrinker). No lock is held.
+    pub(crate) fn scan_inodes(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> InodeScan {
+        let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(node);
+        let mut scan = InodeScan::default();
+        let share = (nr * dentries).checked_div(dentries + inodes).unwrap_or(0);
+        for _ in 0..share.min(dentries) {
+            let first =
+                self.inodes.lock(cx.cpu()).lists[node.idx()].dentries.values().next().copied();
+            let Some(id) = first else { break };
+            self.scan_dentry(cx, id, &mut scan);
+        }
+        for _ in 0..(nr - share).min(inodes) {
+            let first =
+                self.inodes.lock(cx.cpu()).lists[node.idx()].inodes.values().next().copied();
+            let Some(id) = first else { break };
+            self.scan_inode(cx, id, &mut scan);
+        }
+        scan
+    }
+
+    /// A dentry goes unless its file is open or was opened since the last look.
+    fn scan_dentry(&self, cx: &Cx<'_, H>, id: FileId, scan: &mut InodeScan) {
+        let is_open = self.file(cx, id).is_some_and(|file| file.is_open());
+        scan.scanned += 1;
+        let freed = {
+            let mut inodes = self.inodes.lock(cx.cpu());
+            let Some(mut cached) = inodes.take(id) else { return };
+            let is_used = is_open || cached.is_referenced;
+            cached.is_referenced = false;
+            let freed = if is_used { None } else { cached.dentry.take() };
+            inodes.list(id, cached);
+            freed
+        };
+        if let Some(dentry) = freed {
+            scan.freed += 1;
+            scan.pages += self.slab_give(cx, CacheKind::Dentry, dentry);
+        }
+    }
+
+    /// An inode without dentry goes unless it is open, dirty, or has pages that cannot be dropped now.
+    fn scan_inode(&self, cx: &Cx<'_, H>, id: FileId, scan: &mut InodeScan) {
+        scan.scanned += 1;
+        let Some(file) = self.file(cx, id) else { return };
+        if file.nr_pages() > 0 && !file.is_open() {
+            let (dropped, _) = self.invalidate(cx, &file, 0, u32::MAX);
+            let event = match cx.flags().contains(TaskFlags::KSWAPD) {
+                true => VmEvent::KswapdInodesteal,
+                false => VmEvent::Pginodesteal,
+            };
+            self.mem.events.add(cx.cpu(), event, dropped);
+            scan.pages += dropped;
+        }
+        let is_used = file.is_open() || file.nr_pages() > 0 || file.is_queued.load(Relaxed);
+        let freed = {
+            let mut inodes = self.inodes.lock(cx.cpu());
+            let Some(cached) = inodes.take(id) else { return };
+            if is_used || cached.dentry.is_some() {
+                inodes.list(id, cached);
+                None
+            } else {
+                Some(cached.inode)
+            }
+        };
+        if let Some(inode) = freed {
+            // What its pages left goes with it: a file read again begins anew.
+            self.forget_shadows(cx, &file);
+            scan.freed += 1;
+            scan.pages += self.slab_give(cx, CacheKind::Inode, inode);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::check_kernel;
+    use crate::block::{DeviceId, DeviceSpec};
+    use crate::config::{Machine, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::kernel::KernelSpec;
+    use crate::page_alloc::boot;
+    use crate::page_cache::{FileSpec, Filesystem};
+    use crate::vmstat::NodeStat;
+
+    struct Stage<'h> {
+        cx: Cx<'h, Solo>,
+        kernel: Kernel<Solo>,
+    }
+
+    impl<'h> Stage<'h> {
+        fn new(host: &'h Solo) -> Self {
+            let machine = Machine::from_sizes("stage", &[(128 << 20, vec![0, 1])]).unwrap();
+            let cx = Cx::new(host, CpuId(0));
+            let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
+            let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![] };
+            let kernel = Kernel::new(&cx, mem, &spec).unwrap();
+            Stage { cx, kernel }
+        }
+
+        fn file(&self, number: u64) -> Arc<File<Solo>> {
+            let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), number * 2, 2);
+            self.kernel.create_file(&self.cx, spec.with_inode(InodeMemory::Slab))
+        }
+
+        fn read(&self, file: &Arc<File<Solo>>) {
+            let open = self.kernel.open_path(&self.cx, file).unwrap();
+            assert_eq!(self.kernel.file_read(&self.cx, &open, 0, 8192), Ok(8192));
+        }
+
+        fn counts(&self) -> (u64, u64) {
+            check_kernel(&self.kernel, &self.cx).unwrap();
+            self.kernel.inodes.lock(CpuId(0)).counts()
+        }
+
+        fn slab(&self) -> u64 {
+            let stats = &self.kernel.mem.node(NodeId(0)).stats;
+            stats.read_exact(NodeStat::SlabReclaimable as usize)
+        }
+
+        fn scan(&self, nr: u64) -> (u64, u64) {
+            let scan = self.kernel.scan_inodes(&self.cx, NodeId(0), nr);
+            (scan.scanned, scan.freed)
+        }
+    }
+
+    use alloc::vec;
+
+    /// 1.2 KiB for each (rules/slab#inodes).
+    #[test]
+    fn many_small_files_take_slab() {
+        let host = Solo::default();
+        let s = Stage::new(&host);
+        let files: Vec<_> = (0..1000).map(|number| s.file(number)).collect();
+        assert_eq!((s.counts(), s.slab()), ((0, 0), 0), "on disk only");
+        files.iter().for_each(|file| drop(s.kernel.open_path(&s.cx, file).unwrap()));
+        assert_eq!(s.counts(), (1000, 1000));
+        // 63 blocks of 16 inodes, 48 pages of 21 dentries.
+        assert_eq!(s.slab(), 63 * 4 + 48);
+        // drop_caches 2 frees them all but the slabs that each cache keeps.
+        s.kernel.drop_caches(&s.cx, 2);
+        assert_eq!(s.counts(), (0, 0));
+        assert!(s.slab() <= 5 * 4 + 5, "{}", s.slab());
+    }
+
+    #[test]
+    fn what_is_used_or_open_stays() {
+        let host = Solo::default();
+        let s = Stage::new(&host);
+        let [used, open, idle] = [0, 1, 2].map(|number| s.file(number));
+        let kept = s.kernel.open_path(&s.cx, &open).unwrap();
+        for file in [&used, &used, &idle] {
+            drop(s.kernel.open_path(&s.cx, file).unwrap());
+        }
+        assert_eq!(s.scan(3), (3, 1), "the idle one's dentry");
+        assert_eq!(s.counts(), (3, 2));
+        // Its inode is found again.
+        drop(s.kernel.open_path(&s.cx, &idle).unwrap());
+        assert_eq!(s.counts(), (3, 3));
+        for _ in 0..10 {
+            s.scan(10);
+        }
+        assert_eq!(s.counts(), (1, 1), "the open one");
+        drop(kept);
+        s.kernel.delete_file(&s.cx, &open);
+        assert_eq!(s.counts(), (0, 0));
+    }
+
+    #[test]
+    fn an_inode_takes_its_pages_along_and_is_read_anew() {
+        let host = Solo::default();
+        let s = Stage::new(&host);
+        let file = s.file(0);
+        s.read(&file);
+        assert_eq!(file.nr_pages(), 2);
+        s.kernel.lru_add_drain(&s.cx);
+        assert_eq!((s.scan(1), s.scan(1)), ((1, 1), (1, 1)));
+        assert_eq!((file.nr_pages(), s.counts()), (0, (0, 0)));
+        assert_eq!(s.kernel.mem.events.read(VmEvent::Pginodesteal), 2);
+        s.read(&file);
+        assert_eq!((file.nr_pages(), s.counts()), (2, (1, 1)));
+    }
+}

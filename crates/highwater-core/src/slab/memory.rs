@@ -1,0 +1,85 @@
+//! Slabs from the allocator, and back to it.
+
+use super::cache::SlabCache;
+use super::{CacheKind, ObjectId};
+use crate::host::{Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::page::{Order, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+use crate::zone::NodeId;
+
+impl<H: Devices> Kernel<H> {
+    /// A cache.
+    pub(crate) fn slab(&self, kind: CacheKind) -> &H::Lock<SlabCache> {
+        &self.slabs[kind as usize]
+    }
+
+    /// An object of a cache, on the CPU's node if that has memory; none if there is none. May reclaim as far as
+    /// `gfp` allows. No lock is held.
+    pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
+        loop {
+            let node = self.mem.cpu_node(cx.cpu());
+            if let Some(id) = self.slab(kind).lock(cx.cpu()).take(node) {
+                return Some(id);
+            }
+            match self.grow_slab(cx, kind, node, gfp)? {
+                on if on == node => {}
+                // Memory of another node: nobody looks for it there, so it is used at once.
+                on => {
+                    if let Some(id) = self.slab(kind).lock(cx.cpu()).take(on) {
+                        return Some(id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives an object back; the pages that went back to the allocator.
+    pub(crate) fn slab_give(&self, cx: &Cx<'_, H>, kind: CacheKind, id: ObjectId) -> u64 {
+        let slab = self.slab(kind).lock(cx.cpu()).give(id);
+        let Some((pfn, order)) = slab else { return 0 };
+        self.account_slab(cx, kind, pfn, order, -1);
+        self.mem.map.page(pfn).init_flags(PageFlags::empty());
+        let freed = self.mem.free(cx, pfn, order);
+        debug_assert!(freed.is_ok(), "a slab that is not ours: {freed:?}");
+        order.pages()
+    }
+
+    /// Adds a slab; the node it lies on. First as the kernel tries for a block that is worth while, without
+    /// reclaim; then with all that `gfp` allows, for the smallest (rules/slab#growing).
+    fn grow_slab(&self, cx: &Cx<'_, H>, kind: CacheKind, node: NodeId, gfp: Gfp) -> Option<NodeId> {
+        let (shape, smallest) = {
+            let cache = self.slab(kind).lock(cx.cpu());
+            (cache.shape, cache.smallest)
+        };
+        let quiet = match kind.is_reclaimable() {
+            true => Gfp::RECLAIMABLE | Gfp::NOWARN,
+            false => Gfp::NOWARN,
+        };
+        let atomic = Gfp::GFP_NOWAIT | quiet;
+        let tries = [
+            (shape, atomic | Gfp::NORETRY | Gfp::COMP),
+            (smallest, atomic),
+            (smallest, gfp & (Gfp::RECLAIM | Gfp::IO | Gfp::FS | Gfp::NORETRY) | quiet),
+        ];
+        for (shape, gfp) in tries {
+            if let Some(pfn) = self.mem.alloc(cx, self, gfp, shape.order, node, None) {
+                self.mem.map.page(pfn).init_flags(PageFlags::SLAB);
+                self.account_slab(cx, kind, pfn, shape.order, 1);
+                let on = self.mem.zone_of(pfn).map_or(node, |zone| zone.node);
+                self.slab(kind).lock(cx.cpu()).add_slab(pfn, shape, on);
+                return Some(on);
+            }
+        }
+        None
+    }
+
+    fn account_slab(&self, cx: &Cx<'_, H>, kind: CacheKind, pfn: Pfn, order: Order, sign: i64) {
+        let zone = self.mem.map.page(pfn).zone_id();
+        let account = self.mem.account_pages(cx.cpu(), zone, order.pages());
+        match sign {
+            1 => account.plus(kind.item()),
+            _ => account.minus(kind.item()),
+        };
+    }
+}

@@ -1,0 +1,55 @@
+//! Processes: fork, exec (rules/faults#fork, rules/faults#exec).
+//!
+//! A process is an address space and what the kernel keeps for it. The first ones are made empty
+//! ([`Kernel::create_space`]); others come from those by fork, replace what they have by exec, and end by
+//! [`Kernel::exit_space`].
+//!
+//! | call | of the caller's space | new |
+//! |---|---|---|
+//! | [`Kernel::fork`] | nothing changes but that writes copy | a space with the same contents |
+//! | [`Kernel::exec`] | ends | an empty space |
+//! | [`Kernel::exit_space`] | ends | |
+//!
+//! Tasks are the host's: who forks gives the child to a task of its own, which says so with
+//! [`Space::add_task`].
+//!
+//! From: programs · to: `vm::fork`, `vm::space`.
+
+use alloc::sync::Arc;
+
+use crate::host::{Cost, Cx, Devices, Phase, Probe};
+use crate::kernel::Kernel;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::Error;
+use crate::vm::Space;
+
+impl<H: Devices> Kernel<H> {
+    /// A new process with all that `parent` has, which is copied page by page as either side writes.
+    ///
+    /// # Errors
+    /// If there is no memory for the child's tables, stack and other memory of the kernel. The parent goes on as it was.
+    pub fn fork(&self, cx: &Cx<'_, H>, parent: &Space<H>) -> Result<Arc<Space<H>>, Error> {
+        let _phase = cx.phase(Phase::Fork);
+        cx.charge(Cost::Syscall, 1);
+        self.fork_space(cx, parent)
+    }
+
+    /// The running task's process starts another program: it gets an empty space, and `old` ends. Nobody else
+    /// uses `old` any more.
+    ///
+    /// # Errors
+    /// If there is no memory for the new space's first table; `old` is as it was.
+    pub fn exec(&self, cx: &Cx<'_, H>, old: &Arc<Space<H>>) -> Result<Arc<Space<H>>, Error> {
+        let _phase = cx.phase(Phase::Exec);
+        cx.charge(Cost::Syscall, 1);
+        let new = self.create_space(cx)?;
+        new.oom_score_adj.store(old.oom_score_adj.load(Relaxed), Relaxed);
+        if old.has_task(cx) {
+            new.add_task(cx);
+        }
+        self.move_process_memory(cx, old, &new);
+        self.destroy_space(cx, old);
+        old.remove_task(cx);
+        Ok(new)
+    }
+}

@@ -1,0 +1,126 @@
+//! Which address spaces came from which by fork: where else a page of one may be mapped.
+//!
+//! An anonymous page belongs to the space whose fault made it. A fork lets the child map it at the same
+//! address, and so may the child's children: nobody else. So for each space that forked its living
+//! *descendants* are kept here, and the mappings of one of its pages are looked for in it and in those
+//! (rules/rmap#forked). That is what the kernel's `anon_vma` says, by space and not by area.
+//!
+//! Most spaces never fork, and of those that do most pages are written again by one side. So a page says by a
+//! flag, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), whether anybody but its owner can map it:
+//! without it nothing here is looked at.
+//!
+//! | a page is marked | and its owner becomes |
+//! |---|---|
+//! | by a fork, with the entry that is copied | stays |
+//! | by a swap-in of a slot that others may name | the oldest space of the family, if nothing maps the page |
+//!
+//! | the mark goes | and its owner becomes |
+//! |---|---|
+//! | when a writer finds that it is alone | the writer |
+//! | with a swap-in of a slot that nobody else names | the reader |
+//!
+//! A space that has ended keeps its entry while descendants live: pages may still belong to it.
+//!
+//! Synchronisation: [`Families`] is behind a `Table` lock, held for single steps.
+//!
+//! From: [`super::rmap`], [`super::space`] · to: nothing.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use core::ops::Bound;
+
+use super::Space;
+use crate::host::{Cx, Devices, Lock, Tasks};
+use crate::kernel::Kernel;
+use crate::page::SpaceId;
+
+/// Descendants by ancestor. Numbers of spaces grow, so a parent's is smaller than its children's.
+#[derive(Debug, Default)]
+pub(crate) struct Families {
+    descendants: BTreeMap<SpaceId, BTreeSet<SpaceId>>,
+}
+
+impl Families {
+    /// A space is one of its ancestors' family.
+    fn add(&mut self, space: SpaceId, ancestors: &[SpaceId]) {
+        for &ancestor in ancestors {
+            self.descendants.entry(ancestor).or_default().insert(space);
+        }
+    }
+
+    /// A space maps nothing any more.
+    fn remove(&mut self, space: SpaceId, ancestors: &[SpaceId]) {
+        for ancestor in ancestors {
+            let Some(family) = self.descendants.get_mut(ancestor) else { continue };
+            family.remove(&space);
+            if family.is_empty() {
+                self.descendants.remove(ancestor);
+            }
+        }
+    }
+
+    /// Descendants of a space that come after one, oldest first: how many were found. If the buffer is full,
+    /// there may be more.
+    pub(super) fn next_descendants(
+        &self,
+        of: SpaceId,
+        after: SpaceId,
+        found: &mut [SpaceId],
+    ) -> usize {
+        let Some(family) = self.descendants.get(&of) else { return 0 };
+        let next = family.range((Bound::Excluded(after), Bound::Unbounded));
+        found.iter_mut().zip(next).map(|(place, space)| *place = *space).count()
+    }
+
+    /// Ancestor and descendant, each pair once: for audits.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (SpaceId, SpaceId)> {
+        self.descendants.iter().flat_map(|(&of, all)| all.iter().map(move |&space| (of, space)))
+    }
+}
+
+impl<H: Tasks> Space<H> {
+    /// The space from which all that can map this one's pages came, itself among them.
+    pub(super) fn oldest_ancestor(&self) -> SpaceId {
+        self.ancestors.first().copied().unwrap_or(self.id)
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    pub(super) fn join_family(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+        if !space.ancestors.is_empty() {
+            self.families.lock(cx.cpu()).add(space.id, &space.ancestors);
+        }
+    }
+
+    pub(super) fn leave_family(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
+        if !space.ancestors.is_empty() {
+            self.families.lock(cx.cpu()).remove(space.id, &space.ancestors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_oldest_first_and_outlive_who_forked_them() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(SpaceId);
+        let mut all = Families::default();
+        all.add(b, &[a]);
+        all.add(c, &[a, b]);
+        all.add(d, &[a]);
+        let after = |all: &Families, of, from| {
+            let mut found = [SpaceId(0); 2];
+            let n = all.next_descendants(of, from, &mut found);
+            found[..n].to_vec()
+        };
+        assert_eq!((after(&all, a, a), after(&all, a, c)), (alloc::vec![b, c], alloc::vec![d]));
+        assert_eq!(after(&all, b, b), [c], "not its brothers");
+        all.remove(b, &[a]);
+        assert_eq!((after(&all, a, a), after(&all, b, b)), (alloc::vec![c, d], alloc::vec![c]));
+        all.remove(c, &[a, b]);
+        all.remove(d, &[a]);
+        assert_eq!(all.pairs().count(), 0);
+    }
+}

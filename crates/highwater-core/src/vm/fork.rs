@@ -1,0 +1,219 @@
+//! fork: a space that has what another one has (rules/faults#fork).
+//!
+//! Nothing is copied but entries. What the parent could write it may only read from now on, and so may the
+//! child; the first of them to write a page gets a copy of its own ([`super::fault`]), and who then finds
+//! itself alone keeps the old one.
+//!
+//! | the parent's entry | the child's | counted |
+//! |---|---|---|
+//! | anonymous page | the same page, read-only, old; the parent's read-only too | reference, mapping, resident |
+//! | file page of a private area | the same page, read-only, old | reference, mapping, resident |
+//! | page of zeros | the same | nothing |
+//! | swap slot | the same slot, both marked as shared | an entry more of the slot, swap |
+//! | all of a table's range (a leaf) | it is split, and so is what the child gets | as single pages |
+//! | page that is being moved | waited for | |
+//!
+//! Areas without a page of their own (mappings of files that nothing was written to, shared ones) are not gone
+//! through: the child finds their pages by faults. Locked areas are not locked in the child.
+//!
+//! Synchronisation: the parent's lock is held for writing, so that no fault changes what is copied; each
+//! table's lock while its entries are, against reclaim. Nobody runs in the child, and who finds it from a page
+//! finds an entry only once its references are counted.
+//!
+//! From: `syscall::process` · to: [`super::family`], `swap`.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::{Area, AreaFlags, FlushRange, PageTable, Pte, Ptes, Rss, Space};
+use crate::host::{Cost, Cx, Devices, Lock, Probe};
+use crate::kernel::Kernel;
+use crate::page::PageFlags;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::order::LockClass;
+use crate::units::Error;
+
+/// What one table's entries come to for the child.
+#[derive(Default)]
+struct Copied {
+    anon: i64,
+    file: i64,
+    swap: i64,
+    /// Entries of the parent that it may not write through any more.
+    protected: u32,
+    entries: u32,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// A new space with all that `parent` has, copied when it is written.
+    ///
+    /// # Errors
+    /// If there is no memory for its tables or its process. The parent is as it was then, but that its next writes fault.
+    pub(crate) fn fork_space(
+        &self,
+        cx: &Cx<'_, H>,
+        parent: &Space<H>,
+    ) -> Result<Arc<Space<H>>, Error> {
+        self.enter_space(cx, parent);
+        let mut ancestors = parent.ancestors.clone();
+        ancestors.push(parent.id);
+        let child = self.create_descendant(cx, ancestors)?;
+        child.oom_score_adj.store(parent.oom_score_adj.load(Relaxed), Relaxed);
+        if let Err(error) = self.add_process_memory(cx, &child) {
+            self.destroy_space(cx, &child);
+            return Err(error);
+        }
+        let copied = {
+            let _guard = parent.mmap_lock.write(cx);
+            let areas: Vec<_> = parent.tables.lock(cx.cpu()).all_areas().cloned().collect();
+            let mut is_protected = false;
+            let copied = areas.iter().try_for_each(|area| {
+                self.copy_area(cx, &child, area);
+                match self.has_own_pages(cx, parent, area) {
+                    true => self.copy_entries(cx, parent, &child, area, &mut is_protected),
+                    false => Ok(()),
+                }
+            });
+            if is_protected {
+                // A CPU that still has a writable translation would write to the child's memory.
+                self.flush_tlb(cx, parent, FlushRange::ALL);
+            }
+            copied
+        };
+        match copied {
+            Ok(()) => Ok(child),
+            Err(error) => {
+                self.destroy_space(cx, &child);
+                Err(error)
+            }
+        }
+    }
+
+    fn copy_area(&self, cx: &Cx<'_, H>, child: &Space<H>, area: &Area<H>) {
+        let history = *area.swap.lock(cx.cpu());
+        let swap = Arc::new(cx.host.new_lock(LockClass::Table, history));
+        let flags = area.flags - AreaFlags::LOCKED;
+        let area = Arc::new(Area { flags, swap, ..area.clone() });
+        {
+            let mut tables = child.tables.lock(cx.cpu());
+            tables.areas.insert(area.start, Arc::clone(&area));
+        }
+        self.list_mapping(cx, child, &area);
+    }
+
+    /// True if an area has pages that no file can give again: only then are its entries copied.
+    fn has_own_pages(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) -> bool {
+        if area.flags.contains(AreaFlags::SHARED) {
+            return false;
+        }
+        let is_own = |pte: Pte| {
+            pte.slot().is_some()
+                || pte.moving_from().is_some()
+                || self.mapped_folio(pte).is_some_and(|folio| self.mem.map.page(folio).is_anon())
+        };
+        let mut next = area.start;
+        while let Some((table, part)) = space.next_table(cx.cpu(), next, area.end) {
+            if part.clone().any(|vpn| is_own(table.peek(vpn))) {
+                return true;
+            }
+            next = part.end;
+        }
+        false
+    }
+
+    fn copy_entries(
+        &self,
+        cx: &Cx<'_, H>,
+        parent: &Space<H>,
+        child: &Space<H>,
+        area: &Area<H>,
+        is_protected: &mut bool,
+    ) -> Result<(), Error> {
+        let mut next = area.start;
+        while let Some((table, part)) = parent.next_table(cx.cpu(), next, area.end) {
+            next = part.end;
+            if part.clone().all(|vpn| table.peek(vpn).is_none()) {
+                continue;
+            }
+            let to = self.make_table(cx, child, part.start).ok_or(Error::NoMemory)?;
+            let mut copied = Copied::default();
+            let mut at = part.start;
+            while at < part.end {
+                at = {
+                    let mut from = table.lock(cx.cpu());
+                    // Huge pages are mapped as a whole by one space at most: that is how they are found.
+                    self.split_leaf(cx, parent, &mut from, part.start);
+                    self.copy_table(cx, &mut from, &to, at..part.end, &mut copied)
+                };
+                // Its page is on its way to another frame, which cannot be waited for under the table's lock.
+                let pte = table.peek(at);
+                if let Some(from) = pte.moving_from().filter(|_| at < part.end) {
+                    self.wait_for_move(cx, from, || table.peek(at) != pte);
+                }
+            }
+            *is_protected |= copied.protected > 0;
+            cx.charge(Cost::SetPte, copied.entries);
+            cx.charge(Cost::ClearPte, copied.protected);
+            let rss = &child.rss;
+            for (count, pages) in
+                [(&rss.anon, copied.anon), (&rss.file, copied.file), (&rss.swap, copied.swap)]
+            {
+                Rss::add::<H>(count, pages);
+            }
+            cx.host.yield_now();
+        }
+        Ok(())
+    }
+
+    /// Copies entries up to one whose page is being moved: where that is, or the end.
+    fn copy_table(
+        &self,
+        cx: &Cx<'_, H>,
+        from: &mut Ptes<'_, H>,
+        to: &PageTable<H>,
+        part: Range<u32>,
+        copied: &mut Copied,
+    ) -> u32 {
+        let end = part.end;
+        for vpn in part {
+            let pte = from.get(vpn);
+            if pte.is_none() {
+                continue;
+            }
+            if pte.moving_from().is_some() {
+                return vpn;
+            }
+            copied.entries += 1;
+            if let Some(slot) = pte.slot() {
+                self.swap_dup(cx, slot);
+                let shared = pte.with_shared_swap(true);
+                from.set(vpn, shared);
+                to.fill(vpn, shared);
+                copied.swap += 1;
+                continue;
+            }
+            let Some(folio) = self.mapped_folio(pte) else {
+                to.fill(vpn, pte.with_young(false));
+                continue;
+            };
+            let page = self.mem.map.page(folio);
+            let mut pte = pte;
+            if pte.is_writable() {
+                pte = from.take(vpn).with_writable(false);
+                from.set(vpn, pte);
+                copied.protected += 1;
+            }
+            if page.is_anon() {
+                page.flag_set::<H>(PageFlags::FORKED);
+                copied.anon += 1;
+            } else {
+                copied.file += 1;
+            }
+            page.get::<H>(1);
+            page.map_add::<H>(1);
+            to.fill(vpn, pte.with_young(false));
+        }
+        end
+    }
+}

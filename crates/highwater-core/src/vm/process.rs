@@ -1,0 +1,71 @@
+//! What the kernel keeps for a process besides its page tables: a stack and some objects (rules/slab#process).
+//!
+//! Spaces that a fork made have it. The first spaces of a machine do not: they stand for programs that ran
+//! before, and theirs is among what the captured machine has in use.
+//!
+//! None of it can be moved or reclaimed. A build forks for every file it compiles, so there is always some of
+//! it that is new, and it comes to lie wherever memory was free: that is what splits up large free ranges.
+//!
+//! From: [`super::fork`], `syscall::process` · to: `slab`, `page_alloc`.
+
+use super::Space;
+use crate::host::{Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::page::{Order, PageFlags, Pfn};
+use crate::page_alloc::Gfp;
+use crate::slab::{CacheKind, ObjectId};
+use crate::units::Error;
+use crate::vmstat::NodeStat;
+
+/// Blocks of a kernel stack: 16 KiB on x86-64.
+pub(crate) const STACK_ORDER: Order = Order(2);
+/// What it counts in `nr_kernel_stack`, which is in KiB.
+pub(crate) const STACK_KIB: i64 = 16;
+
+/// What is kept for one process.
+#[derive(Debug)]
+pub(crate) struct ProcessMemory {
+    /// Its stack.
+    pub stack: Pfn,
+    /// Its task, signals, files, address space.
+    pub object: ObjectId,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Gives a space what a process needs.
+    pub(super) fn add_process_memory(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<(), Error> {
+        let gfp = Gfp::GFP_KERNEL;
+        let node = self.mem.cpu_node(cx.cpu());
+        let object = self.slab_take(cx, CacheKind::Process, gfp).ok_or(Error::NoMemory)?;
+        let Some(stack) = self.mem.alloc(cx, self, gfp | Gfp::ZERO, STACK_ORDER, node, None) else {
+            self.slab_give(cx, CacheKind::Process, object);
+            return Err(Error::NoMemory);
+        };
+        self.mem.map.page(stack).init_flags(PageFlags::STACK);
+        self.count_stack(cx, stack, STACK_KIB);
+        *space.process.lock(cx.cpu()) = Some(ProcessMemory { stack, object });
+        Ok(())
+    }
+
+    /// The process has ended, or could not be made.
+    pub(super) fn drop_process_memory(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+        let taken = space.process.lock(cx.cpu()).take();
+        let Some(ProcessMemory { stack, object }) = taken else { return };
+        self.count_stack(cx, stack, -STACK_KIB);
+        self.mem.map.page(stack).init_flags(PageFlags::empty());
+        let freed = self.mem.free(cx, stack, STACK_ORDER);
+        debug_assert!(freed.is_ok(), "a stack that is not ours: {freed:?}");
+        self.slab_give(cx, CacheKind::Process, object);
+    }
+
+    /// The process goes on in another space (exec).
+    pub(crate) fn move_process_memory(&self, cx: &Cx<'_, H>, from: &Space<H>, to: &Space<H>) {
+        let memory = from.process.lock(cx.cpu()).take();
+        *to.process.lock(cx.cpu()) = memory;
+    }
+
+    fn count_stack(&self, cx: &Cx<'_, H>, stack: Pfn, kib: i64) {
+        let node = self.mem.map.page(stack).node();
+        self.mem.node(node).stats.add(cx.cpu(), NodeStat::KernelStack as usize, kib);
+    }
+}
