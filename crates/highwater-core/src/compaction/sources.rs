@@ -121,7 +121,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 visit.is_noted = true;
             }
-            match self.look_at(cx, run, pfn) {
+            match self.look_at(cx, run, &mut visit, pfn) {
                 Frame::Free(next) => {
                     pfn = next;
                     continue;
@@ -175,7 +175,13 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// What lies in a frame, as far as it can be told without a lock. A page has the caller's reference then.
-    fn look_at(&self, cx: &Cx<'_, H>, run: &Run<'_, H>, pfn: u32) -> Frame {
+    fn look_at(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &Run<'_, H>,
+        visit: &mut Visit<'_, '_, H>,
+        pfn: u32,
+    ) -> Frame {
         let page = self.mem.map.page(Pfn(pfn));
         let word = page.block();
         if word.has(BlockFlags::BUDDY) {
@@ -191,8 +197,15 @@ impl<H: Devices> Kernel<H> {
         if self.can_move(run, page) {
             return Frame::Page;
         }
-        self.put_page(cx, Folio::page(Pfn(pfn)));
+        self.give_up(cx, visit, Folio::page(Pfn(pfn)));
         stuck
+    }
+
+    /// Drops the scanner's reference to a page that stays. It may be the last, and then the page leaves its list: not
+    /// while the lists are locked.
+    fn give_up(&self, cx: &Cx<'_, H>, visit: &mut Visit<'_, '_, H>, folio: Folio) {
+        visit.lru = None;
+        self.put_page(cx, folio);
     }
 
     /// Is a page such that moving it has prospects?
@@ -229,7 +242,7 @@ impl<H: Devices> Kernel<H> {
         let folio = Folio::page(Pfn(pfn));
         let page = self.mem.map.page(folio);
         if !page.flag_test_clear::<H>(PageFlags::LRU) {
-            self.put_page(cx, folio);
+            self.give_up(cx, visit, folio);
             return Taken::No;
         }
         if self.relock_lru(cx, &mut visit.lru, page) && !visit.has_claimed {
@@ -238,8 +251,7 @@ impl<H: Devices> Kernel<H> {
             if !run.goal.ignore_skip && pfn.is_multiple_of(PB) {
                 if run.zone.pageblock_skip(Pfn(pfn)) {
                     page.flag_set::<H>(PageFlags::LRU);
-                    visit.lru = None;
-                    self.put_page(cx, folio);
+                    self.give_up(cx, visit, folio);
                     return Taken::OthersBlock;
                 }
                 run.zone.set_pageblock_skip(Pfn(pfn), true);

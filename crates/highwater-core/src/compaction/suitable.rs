@@ -104,7 +104,7 @@ pub fn fragmentation_score(nr_free: &[u64; MAX_ORDER]) -> u64 {
     let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
     let large = nr_free.iter().enumerate().skip(usize::from(PAGEBLOCK_ORDER));
     let usable: u64 = large.map(|(o, n)| n << o).sum();
-    if pages == 0 { 0 } else { (pages - usable) * 100 / pages }
+    ((pages - usable) * 100).checked_div(pages).unwrap_or(0)
 }
 
 #[cfg(test)]
