@@ -12,9 +12,7 @@ use crate::page::{BlockFlags, FileId, PageFlags, PageOwner, Pfn};
 use crate::page_cache::MapRange;
 use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{
-    Area, AreaFlags, Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space,
-};
+use crate::vm::{Area, AreaFlags, Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space};
 use crate::vmstat::NodeStat;
 
 /// Resident pages of a space, as walked.

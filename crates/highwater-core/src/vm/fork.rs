@@ -71,7 +71,7 @@ impl<H: Devices> Kernel<H> {
             let copied = areas.iter().try_for_each(|area| {
                 self.copy_area(cx, &child, area);
                 match self.has_own_pages(cx, parent, area) {
-                    true => self.copy_entries(cx, parent, &child, area, &mut is_protected),
+                    true => self.copy_area_entries(cx, parent, &child, area, &mut is_protected),
                     false => Ok(()),
                 }
             });
@@ -122,7 +122,7 @@ impl<H: Devices> Kernel<H> {
         false
     }
 
-    fn copy_entries(
+    fn copy_area_entries(
         &self,
         cx: &Cx<'_, H>,
         parent: &Space<H>,

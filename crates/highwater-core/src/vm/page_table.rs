@@ -357,12 +357,6 @@ impl<H: Tasks> PageTable<H> {
             self.replace(entry, 0, pte.0);
         }
     }
-
-    /// The same for an entry that maps the whole range.
-    pub(super) fn fill_leaf(&self, leaf: Pte) {
-        debug_assert!(self.leaf.load(Relaxed) == 0);
-        self.leaf.store(leaf.0, Release);
-    }
 }
 
 /// Leaves.

@@ -112,8 +112,7 @@ impl<H: Devices> Kernel<H> {
         Rss::add::<H>(&pass.space.rss.swap, -1);
         // If the slot was this space's alone so is the page, and a write needs no other check. Of a huge page that is
         // still in the cache this is one slot of many; it is not read ahead, so it has its owner.
-        let is_alone =
-            !old.is_shared_swap() || (page.refcount() == 1 && !folio.is_large());
+        let is_alone = !old.is_shared_swap() || (page.refcount() == 1 && !folio.is_large());
         match (is_alone, folio.is_large()) {
             (true, true) => {}
             (true, false) => {
