@@ -74,6 +74,7 @@ presets! {
         zonelist.node_load = NodeLoad::OneMore,
         zonelist.reclaim_distance_exclusive = false,
         zonelist.nofragment = true,
+        compaction.scanners = Scanners::Searching,
         reclaim.lru = LruTopology::Node,
         reclaim.throttle.node_pass = NodePassWait::Congestion,
         reclaim.throttle.isolated = IsolatedWait::Sleep,
@@ -120,11 +121,6 @@ presets! {
         reclaim.proportional = Proportional::OneRound,
         reclaim.file_pageout = false,
     }
-    /// 6.1 with compaction and kcompactd, which the figures of the studies are still without
-    "6.1-compaction" = "6.1" with {
-        compaction.scanners = Scanners::Searching,
-        compaction.proactive = true,
-    }
     /// 6.1 with per-CPU lists for order 0 only
     "order0-pcp" = "6.1" with {
         pcp.lists = PcpLists::Order0,
@@ -147,6 +143,7 @@ presets! {
         pcp.sizing = PcpSizing::LowWatermark,
         pcp.reclaim_active_limit = true,
         watermark.min_free_kbytes_max = 262_144,
+        compaction.proactive = true,
         reclaim.balance = BalanceRule::Cost,
         reclaim.anon_new = AnonStart::Inactive,
         reclaim.anon_workingset = true,
