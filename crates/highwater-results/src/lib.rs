@@ -12,7 +12,7 @@
 //! * [`run`]: the document of an experiment and its runs.
 //! * [`section`]: what a report shows of it, and what was published to set beside it.
 //! * [`sample`]: one measured value, and what a set of them means.
-//! * [`counter`], [`histogram`]: counts by name; [`stall`]: keys of histograms of stalls.
+//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of histograms of stalls.
 //! * [`explain`]: where the time of operations went.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files that somebody else wrote, within bounds.
@@ -30,6 +30,7 @@ pub mod published;
 pub mod run;
 pub mod sample;
 pub mod section;
+pub mod series;
 pub mod stall;
 pub mod store;
 
@@ -39,5 +40,6 @@ pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Largest, Metric, Sample, TableKind};
 pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside};
+pub use series::{RunSeries, SERIES_FILE, Sampled, Series};
 pub use stall::Stall;
 pub use store::{Store, StoreError};

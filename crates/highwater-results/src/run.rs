@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Better, Counters, Histogram, Largest, MachineFigures, Metric, Sample, Section};
+use crate::{
+    Better, Counters, Histogram, Largest, MachineFigures, Metric, Sample, Sampled, Section,
+};
 
 /// Value of [`Document::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "highwater.compare/2";
@@ -48,6 +50,9 @@ pub struct Document {
     pub machines: Vec<Definition>,
     /// Policies, the baseline first.
     pub policies: Vec<Definition>,
+    /// If counters were taken over time (`--sample-every`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
     /// What the samples mean.
     pub metrics: Vec<Metric>,
     /// What a report shows, in order.
@@ -180,6 +185,7 @@ impl Document {
             host: host.to_owned(),
             machines: Vec::new(),
             policies: Vec::new(),
+            sampled: None,
             metrics: Vec::new(),
             sections: Vec::new(),
             published_policies: Vec::new(),

@@ -100,6 +100,15 @@ impl Store {
         Ok(path)
     }
 
+    /// Removes one file, if it is there.
+    pub fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.dir.join(name);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(io_error(&path, source)),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the directory's document.
     pub fn read_document(&self) -> Result<Document, StoreError> {
         read_document(&self.dir)

@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         jobs: 2,
         explain: None,
+        sample_every_ms: None,
         settings: Vec::new(),
     };
 

@@ -3,6 +3,7 @@
 //! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte; as wide as a page, or as the caller says.
 //! * [`csv`](mod@csv): one tidy table, a cell a line, numbers in full.
 //! * [`observations`](mod@observations): what a document measured as CSV, an observation a line.
+//! * [`series`](mod@series): counters over time as CSV, a time a line.
 //! * [`markdown`](mod@markdown): tables for a changelog or an issue.
 //! * [`json`](mod@json): tables as data, or a whole document with its derived tables.
 
@@ -17,6 +18,7 @@ mod fit;
 pub mod json;
 pub mod markdown;
 pub mod observations;
+pub mod series;
 pub mod terminal;
 
 /// An output format.

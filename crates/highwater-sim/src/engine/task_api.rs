@@ -29,6 +29,18 @@ impl Sim {
         self.inner.state.borrow_mut().watch.tell(sum, now_ns);
     }
 
+    /// Calls somebody with the time at each multiple of `every_ns`, before what happens then; with 0, nobody any
+    /// more. Tasks run ahead of the queue of events by what they do without being interrupted, so
+    /// what is seen is of that time to within some microseconds. The caller may look at what is simulated and do
+    /// nothing to it: nothing that is simulated knows of it.
+    ///
+    /// # Panics
+    /// What is called must not call a simulation's functions.
+    pub fn sample_every(&self, every_ns: u64, call: impl FnMut(u64) + 'static) {
+        let now_ns = self.now_ns();
+        self.inner.state.borrow_mut().watch.sample(every_ns, now_ns, Box::new(call));
+    }
+
     /// Timer ticks since boot.
     #[inline]
     pub fn jiffies(&self) -> u64 {

@@ -2,8 +2,10 @@
 //! happen without time passing.
 //!
 //! Looked at once in a while ([`Watch::is_due`] is two comparisons per event). A run without any
-//! event left is a deadlock and needs no watch. On the way the virtual time that passed is told to whoever shows it.
+//! event left is a deadlock and needs no watch. On the way the virtual time that passed is told to whoever shows it,
+//! and whoever takes samples is called at their times.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,10 +31,26 @@ pub(crate) enum Finding {
     Livelock { nr_events: u64 },
 }
 
+/// Somebody who is called whenever virtual time has got a step further.
+pub(crate) struct Sampler {
+    every_ns: u64,
+    next_ns: u64,
+    call: Box<dyn FnMut(u64)>,
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").field("every_ns", &self.every_ns).finish_non_exhaustive()
+    }
+}
+
 /// When to look, and what was seen last.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Watch {
+    /// The earlier of the next two.
+    due_at_ns: u64,
     look_at_ns: u64,
+    sampler: Option<Sampler>,
     /// The earlier of the two below.
     due_at_event: u64,
     look_at_event: u64,
@@ -58,7 +76,9 @@ struct Progress {
 impl Watch {
     pub(crate) fn new() -> Self {
         Watch {
+            due_at_ns: HUNG_AFTER_NS,
             look_at_ns: HUNG_AFTER_NS,
+            sampler: None,
             due_at_event: EVENTS_AT_ONCE_MAX,
             look_at_event: EVENTS_AT_ONCE_MAX,
             tell_at_event: u64::MAX,
@@ -72,7 +92,7 @@ impl Watch {
 
     #[inline(always)]
     pub(crate) fn is_due(&self, now_ns: u64, nr_events: u64) -> bool {
-        now_ns >= self.look_at_ns || nr_events >= self.due_at_event
+        now_ns >= self.due_at_ns || nr_events >= self.due_at_event
     }
 
     /// From now on, adds virtual time that passes to a sum.
@@ -81,6 +101,27 @@ impl Watch {
         self.tell_at_event = 0;
         self.due_at_event = 0;
     }
+
+    /// From now on calls somebody at each multiple of `every_ns` after now; nobody if that is 0.
+    pub(super) fn sample(&mut self, every_ns: u64, now_ns: u64, call: Box<dyn FnMut(u64)>) {
+        let next_ns = (now_ns / every_ns.max(1) + 1).saturating_mul(every_ns);
+        self.sampler = (every_ns != 0).then_some(Sampler { every_ns, next_ns, call });
+        self.set_due();
+    }
+
+    fn set_due(&mut self) {
+        let sample_at_ns = self.sampler.as_ref().map_or(u64::MAX, |sampler| sampler.next_ns);
+        self.due_at_ns = self.look_at_ns.min(sample_at_ns);
+    }
+
+    /// Samples of all times up to that of the next event, which has not happened yet.
+    fn take_samples(&mut self, now_ns: u64) {
+        let Some(sampler) = &mut self.sampler else { return };
+        while sampler.next_ns <= now_ns {
+            (sampler.call)(sampler.next_ns);
+            sampler.next_ns = sampler.next_ns.saturating_add(sampler.every_ns);
+        }
+    }
 }
 
 impl State {
@@ -88,6 +129,7 @@ impl State {
     #[cold]
     #[inline(never)]
     pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
+        self.watch.take_samples(now_ns);
         if self.nr_events >= self.watch.tell_at_event {
             if let Some((sum, told_ns)) = &mut self.watch.told {
                 sum.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);
@@ -114,6 +156,7 @@ impl State {
             self.watch.looked_at_programs_ns = now_ns;
             self.watch.look_at_ns = now_ns.saturating_add(HUNG_AFTER_NS);
         }
+        self.watch.set_due();
         self.watch.finding.is_some()
     }
 

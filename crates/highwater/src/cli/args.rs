@@ -194,6 +194,10 @@ pub struct CompareArgs {
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Also keep counters and free blocks every so many milliseconds of virtual time: samples.csv in that directory
+    #[arg(long, value_name = "MS", requires = "out",
+          value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    pub sample_every: Option<u64>,
     /// Write there even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
@@ -241,6 +245,10 @@ pub struct RunArgs {
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Also keep counters and free blocks every so many milliseconds of virtual time: samples.csv in that directory
+    #[arg(long, value_name = "MS", requires = "out",
+          value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    pub sample_every: Option<u64>,
     /// Write there even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,

@@ -7,7 +7,7 @@ use std::thread;
 use highwater_core::config::Policy;
 use highwater_report::worse::WorseError;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
-use highwater_results::{MachineFigures, Section};
+use highwater_results::{MachineFigures, SERIES_FILE, Section};
 
 use super::args::{
     self, CompareArgs, CompareCommand, FailArgs, HostArg, MachineArgs, RunArgs, SetArgs,
@@ -15,7 +15,7 @@ use super::args::{
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::report::{self, Look};
 use super::{CliError, Outcome, print};
-use crate::experiment::{self, Experiment, HostKind, RunPlan};
+use crate::experiment::{self, Experiment, HostKind, Ran, RunPlan};
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
@@ -52,7 +52,18 @@ pub(super) fn plan(
     let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    Ok(RunPlan { experiment, host, machines, policies, seed, jobs, explain: None, settings })
+    let (explain, sample_every_ms) = (None, sampling(args.sample_every, host)?);
+    Ok(RunPlan {
+        experiment,
+        host,
+        machines,
+        policies,
+        seed,
+        jobs,
+        explain,
+        sample_every_ms,
+        settings,
+    })
 }
 
 /// The experiment that `compare` was asked for.
@@ -80,7 +91,18 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     let policies = policies(&experiment, std::slice::from_ref(&args.policy), &set)?;
     let (seed, settings) = (args.seed.unwrap_or(DEFAULT_SEED), set.texts());
     let (jobs, explain) = (1, None);
-    let plan = RunPlan { experiment, host, machines, policies, seed, jobs, explain, settings };
+    let sample_every_ms = sampling(args.sample_every, host)?;
+    let plan = RunPlan {
+        experiment,
+        host,
+        machines,
+        policies,
+        seed,
+        jobs,
+        explain,
+        sample_every_ms,
+        settings,
+    };
     let out = Out::new(args.out.as_deref(), args.force);
     let (fail, look) = (FailArgs::default(), Look::new(args.format, args.all));
     finish(&plan, args.histograms, &fail, out.as_ref(), look)
@@ -108,6 +130,16 @@ fn settings(
     settings.check_host(host)?;
     settings.set_experiment(experiment)?;
     Ok(settings)
+}
+
+/// How often to take samples: of virtual time only.
+fn sampling(every_ms: Option<u64>, host: HostKind) -> Result<Option<u64>, CliError> {
+    match (every_ms, host) {
+        (Some(_), HostKind::Native) => {
+            Err(CliError::new("--sample-every: with --host native there is no virtual time"))
+        }
+        (every_ms, _) => Ok(every_ms),
+    }
 }
 
 const fn host_kind(arg: HostArg) -> HostKind {
@@ -272,7 +304,7 @@ fn finish(
     let store = out.map(Out::create).transpose()?;
     let is_keeping = exit_on_interrupt(made)?;
     let bar = Bar::start(plan);
-    let mut document = experiment::run(plan, &bar, &NEVER)?;
+    let Ran { mut document, series, .. } = experiment::run_all(plan, &bar, &NEVER)?;
     bar.finish();
     document.command_line = command_line();
     if histograms {
@@ -289,6 +321,13 @@ fn finish(
         store.write_document(&document).map_err(failed)?;
         let text = report::text(&document, look.kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
+        if document.sampled.is_some() {
+            let text = highwater_report::render::series::series(&series);
+            store.write_text(SERIES_FILE, &text).map_err(failed)?;
+        } else {
+            // What another run left there is not this one's.
+            store.remove(SERIES_FILE).map_err(failed)?;
+        }
     }
     report::judge(&document, fail).map(report::tell)
 }

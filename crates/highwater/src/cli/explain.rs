@@ -75,6 +75,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         policies: args.policies.clone(),
         set: args.set.clone(),
         out: None,
+        sample_every: None,
         force: false,
         format: args.format,
     };

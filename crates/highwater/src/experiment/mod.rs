@@ -16,7 +16,7 @@ mod work;
 
 pub(crate) use file::Raw as RawExperiment;
 pub use file::{Experiment, NativeShape, PolicyEntry, embedded, embedded_text};
-pub use runner::{Progress, RunPlan, run, run_explained};
+pub use runner::{Progress, Ran, RunPlan, run, run_all};
 pub use work::Work;
 
 pub use crate::workload::HostKind;

@@ -6,12 +6,14 @@ use std::thread;
 
 use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
-use highwater_results::{Definition, Document, Largest, Run, SeedTotals};
+use highwater_results::{
+    Definition, Document, Largest, Run, RunSeries, SERIES_FILE, Sampled, SeedTotals, Series,
+};
 
 use super::file::Experiment;
 use crate::machine_file::MachineFile;
 use crate::workload::outcome::add_histogram;
-use crate::workload::{HostKind, Outcome, RunError, Unit};
+use crate::workload::{HostKind, Outcome, RunError, Sampling, Unit};
 
 /// What to run, with every name resolved.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct RunPlan {
     pub jobs: usize,
     /// Book the time of operations by cause; how many of the slowest to keep of each run.
     pub explain: Option<usize>,
+    /// Take samples of counters, so many milliseconds of virtual time apart.
+    pub sample_every_ms: Option<u64>,
     /// What the user set of all that, as it was written: for the results.
     pub settings: Vec<String>,
 }
@@ -57,25 +61,40 @@ pub fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Document, RunError> {
-    Ok(run_explained(plan, progress, stop)?.0)
+    Ok(run_all(plan, progress, stop)?.document)
 }
 
-/// As [`run`], with where the time went if [`RunPlan::explain`] asks for that: machine by machine,
-/// seed by seed, policy by policy.
+/// All that a plan leaves: machine by machine, seed by seed, policy by policy.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The results.
+    pub document: Document,
+    /// Where the time went, if [`RunPlan::explain`] asks for that.
+    pub explained: Vec<ExplainedRun>,
+    /// Counters over time, if [`RunPlan::sample_every_ms`] asks for them; unit by unit.
+    pub series: Vec<RunSeries>,
+}
+
+/// As [`run`], with what else was asked for.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_explained(
+pub fn run_all(
     plan: &RunPlan,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> Result<(Document, Vec<ExplainedRun>), RunError> {
+) -> Result<Ran, RunError> {
     let cells = cells(plan);
     let mut outcomes = run_cells(plan, &cells, progress, stop)?;
-    let mut explained = Vec::new();
+    let (mut explained, mut all_series) = (Vec::new(), Vec::new());
     // Policies are innermost in the plan.
     let labels = plan.policies.iter().map(|(_, label)| label).cycle();
-    for ((outcome, cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
+    for (((outcome, series), cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
+        for series in series.drain(..) {
+            let (machine, policy) = (cell.machine.name.clone(), cell.policy.name.clone());
+            let label = label.clone();
+            all_series.push(RunSeries { machine, policy, label, seed: cell.seed, series });
+        }
         if let Some(mut run) = outcome.explained.take() {
             // Units of work have so many each.
             run.worst.truncate(plan.explain.unwrap_or(0));
@@ -84,7 +103,8 @@ pub fn run_explained(
             explained.push(ExplainedRun { machine, policy, label, seed: cell.seed, ..run });
         }
     }
-    Ok((document(plan, outcomes), explained))
+    let outcomes = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
+    Ok(Ran { document: document(plan, outcomes), explained, series: all_series })
 }
 
 fn seeds(plan: &RunPlan) -> Vec<u64> {
@@ -119,12 +139,12 @@ fn run_cells(
     cells: &[Cell<'_>],
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> Result<Vec<Outcome>, RunError> {
+) -> Result<Vec<(Outcome, Vec<Series>)>, RunError> {
     let units = units(plan, cells);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let slots: Vec<Mutex<Option<Result<Outcome, RunError>>>> =
+    let slots: Vec<Mutex<Option<Result<(Outcome, Option<Series>), RunError>>>> =
         units.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
@@ -133,8 +153,7 @@ fn run_cells(
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result =
-                plan.experiment.job.run(&Unit { part, clock: progress.clock(), ..cells[cell] });
+            let result = run_unit(plan, Unit { part, clock: progress.clock(), ..cells[cell] });
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = slots[index].lock() {
                 *slot = Some(result);
@@ -151,15 +170,33 @@ fn run_cells(
         work();
     });
     // In plan order, so that the error reported does not depend on timing more than it must.
-    let mut outcomes: Vec<Outcome> = cells.iter().map(|_| Outcome::default()).collect();
+    let mut outcomes: Vec<(Outcome, Vec<Series>)> =
+        cells.iter().map(|_| Default::default()).collect();
     for (slot, (cell, _)) in slots.into_iter().zip(units) {
         match slot.into_inner().ok().flatten() {
-            Some(result) => outcomes[cell].append(result?),
+            Some(result) => {
+                let (outcome, series) = result?;
+                outcomes[cell].0.append(outcome);
+                outcomes[cell].1.extend(series);
+            }
             None if stop.load(Ordering::Relaxed) => return Err(RunError::Interrupted),
             None => continue,
         }
     }
     if stop.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(outcomes) }
+}
+
+/// Runs one unit, with samples if there are to be some.
+fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<(Outcome, Option<Series>), RunError> {
+    let job = &plan.experiment.job;
+    let sampling = plan.sample_every_ms.map(Sampling::new);
+    let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), ..unit })?;
+    let series = sampling.map(|sampling| {
+        let (series, note) = sampling.finish(job.part_name(unit.machine, unit.part));
+        outcome.notes.extend(note);
+        series
+    });
+    Ok((outcome, series))
 }
 
 fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
@@ -170,6 +207,8 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     document.workload = experiment.job.definition();
     document.iterations = experiment.iterations;
     document.settings.clone_from(&plan.settings);
+    let sampled = |every_ms| Sampled { every_ms, file: SERIES_FILE.to_owned() };
+    document.sampled = plan.sample_every_ms.map(sampled);
     document.metrics = experiment.job.metrics(&plan.machines);
     document.sections = experiment.job.sections(&document.metrics);
     document.published_policies = experiment.policies.iter().map(|p| p.name.clone()).collect();
@@ -265,6 +304,7 @@ mod tests {
             seed: 1,
             jobs: 1,
             explain: None,
+            sample_every_ms: None,
             settings: Vec::new(),
         };
         let watcher = Watcher::default();

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
 
-use crate::experiment::{Progress, RunPlan, run_explained};
+use crate::experiment::{Progress, Ran, RunPlan, run_all};
 use crate::workload::RunError;
 
 /// Runs a plan and says where the time went; every sum in it is exact.
@@ -28,7 +28,7 @@ pub fn explain(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Explanation, RunError> {
-    let (document, runs) = run_explained(plan, progress, stop)?;
+    let Ran { document, explained: runs, .. } = run_all(plan, progress, stop)?;
     if runs.is_empty() {
         let (name, host) = (&document.experiment, &document.host);
         let reason = format!("{name}: on host {host} no time is booked by cause");

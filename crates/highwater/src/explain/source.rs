@@ -112,5 +112,16 @@ pub fn repeat(
     }
     let seed = document.seed;
     let settings = document.settings.clone();
-    Ok(RunPlan { experiment, host, machines, policies, seed, jobs: 1, explain: None, settings })
+    let (jobs, explain, sample_every_ms) = (1, None, None);
+    Ok(RunPlan {
+        experiment,
+        host,
+        machines,
+        policies,
+        seed,
+        jobs,
+        explain,
+        sample_every_ms,
+        settings,
+    })
 }

@@ -5,9 +5,11 @@
 //! | the unit's machine, policy, seed and costs | [`config`] |
 //! | boot, and the ledger opened if time is to be booked | [`boot`] |
 //! | tasks: what each returns, and the CPU time that it used | [`timed`], [`finished`] |
+//! | samples of counters, if they are to be taken | [`sample`] |
 //! | until nothing is left to run | [`run_to_end`] |
 //! | everything ends what it is doing; every frame is where it belongs | [`settle_and_audit`] |
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
@@ -56,7 +58,25 @@ pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunErr
     let machine = SimMachine::boot(config)
         .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
     watch(machine.sim(), unit);
+    let kernel = Rc::downgrade(&machine.kernel);
+    sample(machine.sim(), unit, move |see| {
+        if let Some(kernel) = kernel.upgrade() {
+            see(&kernel.mem);
+        }
+    });
     Ok(machine)
+}
+
+/// Begins to take samples of a unit's memory, if it is to have some. `look` shows it, as long as it is there; it must
+/// not own it, since the simulation that it is part of owns `look`.
+pub fn sample(
+    sim: &Sim,
+    unit: &Unit<'_>,
+    look: impl Fn(&mut dyn FnMut(&PageAllocator<SimHost>)) + 'static,
+) {
+    if let Some(sampling) = unit.sampling {
+        sampling.start(sim, look);
+    }
 }
 
 /// Opens the ledger if time is to be booked, and tells virtual time to whoever looks.
@@ -119,6 +139,8 @@ pub fn settle_and_audit(
     machine: &mut SimMachine,
     before: impl FnOnce(&Cx<'_, SimHost>, &Kernel<SimHost>) + 'static,
 ) -> Result<(), RunError> {
+    // What comes now is not the workload's.
+    machine.sim().sample_every(0, |_| {});
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {
         before(cx, kernel);
         cx.host.sleep_jiffies(SETTLE_JIFFIES);

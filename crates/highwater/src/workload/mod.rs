@@ -18,6 +18,7 @@
 //! | [`params`](mod@params) | parameters, declared once |
 //! | [`harness`] | a simulated machine from boot to audit |
 //! | [`outcome`] | what a unit leaves |
+//! | [`sampling`] | its counters over time |
 //! | [`storage`] | its disks and swap |
 //!
 //! [`params!`]: crate::params!
@@ -26,6 +27,7 @@ pub mod harness;
 pub mod netperf;
 pub mod outcome;
 pub mod params;
+pub mod sampling;
 pub mod storage;
 pub mod stutterp;
 pub mod unmap;
@@ -41,6 +43,7 @@ use toml::de::{DeTable, ValueDeserializer};
 
 pub use outcome::{Outcome, RunError};
 pub use params::{Bytes, Param, Params};
+pub use sampling::Sampling;
 #[doc(hidden)]
 pub use {schemars, serde};
 
@@ -89,13 +92,16 @@ pub struct Unit<'a> {
     pub explain: Option<usize>,
     /// Where to add virtual time as it passes, for whoever watches.
     pub clock: Option<&'a Arc<AtomicU64>>,
+    /// What takes samples of counters over virtual time.
+    pub sampling: Option<&'a Sampling>,
 }
 
 impl<'a> Unit<'a> {
     /// The first unit of a cell in virtual time, no time booked.
     pub const fn of(machine: &'a MachineFile, policy: &'a Policy, seed: u64) -> Unit<'a> {
         let host = HostKind::Sim;
-        Unit { machine, policy, seed, host, part: 0, explain: None, clock: None }
+        let (explain, clock, sampling) = (None, None, None);
+        Unit { machine, policy, seed, host, part: 0, explain, clock, sampling }
     }
 }
 
@@ -124,6 +130,11 @@ pub trait Workload: 'static {
     /// Units of work that a cell is. They are independent, run at once, and are put together in order.
     fn units(_: &Self::Params, _: &MachineFile) -> usize {
         1
+    }
+
+    /// What one of several units is called.
+    fn part_name(_: &Self::Params, _: &MachineFile, part: usize) -> String {
+        part.to_string()
     }
 
     /// Seconds that a unit on the simulated machine takes of a processor, to half or double: what a user is told before
@@ -157,6 +168,8 @@ pub trait Job: fmt::Debug + Send + Sync {
     fn cpus_needed(&self) -> usize;
     /// See [`Workload::units`].
     fn units(&self, machine: &MachineFile) -> usize;
+    /// See [`Workload::part_name`].
+    fn part_name(&self, machine: &MachineFile, part: usize) -> String;
     /// See [`Workload::seconds`].
     fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64>;
     /// Runs one unit.
@@ -201,6 +214,10 @@ impl<W: Workload> Job for Bound<W> {
 
     fn units(&self, machine: &MachineFile) -> usize {
         W::units(&self.params, machine)
+    }
+
+    fn part_name(&self, machine: &MachineFile, part: usize) -> String {
+        W::part_name(&self.params, machine, part)
     }
 
     fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64> {

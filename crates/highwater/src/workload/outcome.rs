@@ -118,20 +118,28 @@ pub(crate) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
 /// All counters of a machine, by name, as `/proc/vmstat` shows them.
 pub fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
     let mut counters = Counters::default();
+    counters_of(memory, |name, value| counters.add(name, value as i64));
+    counters
+}
+
+/// Tells each counter of a machine, in the order of `/proc/vmstat`.
+pub(crate) fn counters_of<H: Host>(
+    memory: &PageAllocator<H>,
+    mut each: impl FnMut(&'static str, u64),
+) {
     for &item in ZoneStat::ALL {
-        let sum: u64 = memory.populated_zones().map(|z| z.stats.read_exact(item as usize)).sum();
-        counters.add(item.name(), sum as i64);
+        each(
+            item.name(),
+            memory.populated_zones().map(|z| z.stats.read_exact(item as usize)).sum(),
+        );
     }
     for &item in NumaStat::ALL {
-        let sum: u64 = memory.populated_zones().map(|z| z.numa_stat(item)).sum();
-        counters.add(item.name(), sum as i64);
+        each(item.name(), memory.populated_zones().map(|z| z.numa_stat(item)).sum());
     }
     for &item in NodeStat::ALL {
-        let sum: u64 = memory.nodes().iter().map(|n| n.stats.read_exact(item as usize)).sum();
-        counters.add(item.name(), sum as i64);
+        each(item.name(), memory.nodes().iter().map(|n| n.stats.read_exact(item as usize)).sum());
     }
     for &event in VmEvent::ALL {
-        counters.add(event.name(), memory.events.read(event) as i64);
+        each(event.name(), memory.events.read(event));
     }
-    counters
 }

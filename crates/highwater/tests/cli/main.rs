@@ -8,6 +8,7 @@ mod explain;
 mod proc;
 mod replay;
 mod report;
+mod samples;
 mod schemas;
 mod settings;
 mod show;

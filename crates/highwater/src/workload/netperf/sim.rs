@@ -12,7 +12,7 @@ use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::rng::Stream;
 use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 
-use super::super::harness::{audit, watch};
+use super::super::harness::{audit, sample, watch};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::{Netperf, NetperfParams, hottest, throughput};
@@ -36,6 +36,12 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
         .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
     let memory = Rc::new(memory);
     watch(&sim, unit);
+    let pages = Rc::downgrade(&memory);
+    sample(&sim, unit, move |see| {
+        if let Some(pages) = pages.upgrade() {
+            see(&pages);
+        }
+    });
     let before = snapshot(&memory);
 
     let plan = Rc::new(params.plan());

@@ -117,6 +117,11 @@ impl Workload for Stutterp {
         params.ladder_on(machine.machine.nr_cpus()).len()
     }
 
+    fn part_name(params: &StutterpParams, machine: &MachineFile, part: usize) -> String {
+        let ladder = params.ladder_on(machine.machine.nr_cpus());
+        ladder.get(part).map_or_else(String::new, |&workers| sim::operation(workers))
+    }
+
     /// Workers keep reclaim busy, more of them the more memory there is; measured with 256 MiB and 1 GiB.
     fn seconds(params: &StutterpParams, machine: &MachineFile, part: usize) -> Option<f64> {
         let workers = *params.ladder_on(machine.machine.nr_cpus()).get(part)?;

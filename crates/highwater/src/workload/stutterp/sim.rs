@@ -109,7 +109,7 @@ fn run_on(
     })?;
 
     let mut samples: Vec<(String, f64)> = Vec::with_capacity(ended.laps.len() + 3);
-    let mmap = operation(&step);
+    let mmap = operation(step.workers);
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     samples.extend(ended.laps.iter().map(|lap| (mmap.clone(), milliseconds(lap.ns))));
     let mut largest = Vec::new();
@@ -135,8 +135,9 @@ fn run_on(
 }
 
 /// Name of the step's operations.
-fn operation(step: &Step) -> String {
-    format!("mmap-{}", step.workers)
+/// What the latency worker does beside so many.
+pub(super) fn operation(workers: u32) -> String {
+    format!("mmap-{workers}")
 }
 
 /// CPU time of kernel threads and interrupts: what the benchmark's tasks did not have.
@@ -249,7 +250,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
         })
         .collect();
     let latency: Worker<Vec<Lap>> = {
-        let (stop, name) = (Rc::clone(&of_latency), operation(&step));
+        let (stop, name) = (Rc::clone(&of_latency), operation(step.workers));
         let sleep_ns = nanoseconds(params.pause_ms / 1e3);
         spawn(machine, "latency".to_owned(), move |cx, kernel| {
             let (pages, name) = (mapping_pages, name.as_str());

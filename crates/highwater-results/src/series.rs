@@ -1,0 +1,95 @@
+//! Counters over virtual time: what `--sample-every` takes.
+//!
+//! A [`Series`] is of one unit of work: a row of numbers for each time, all of the same columns. The files of results
+//! do not hold it, it would be most of them; it is written beside them ([`SERIES_FILE`]).
+
+use serde::{Deserialize, Serialize};
+
+/// File name of the series in a result directory.
+pub const SERIES_FILE: &str = "samples.csv";
+
+/// What was counted at each of several times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// Which part of the run it is of: what one of its steps is called.
+    pub part: String,
+    /// What is counted.
+    pub columns: Vec<String>,
+    times_ns: Vec<u64>,
+    values: Vec<u64>,
+}
+
+/// That a run was sampled, in its document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Sampled {
+    /// Milliseconds of virtual time between two samples.
+    pub every_ms: u64,
+    /// The file beside the document that has them.
+    pub file: String,
+}
+
+impl Series {
+    /// A series without rows.
+    pub fn new(columns: Vec<String>) -> Series {
+        Series { columns, ..Series::default() }
+    }
+
+    /// Adds a row: a number for each column. Of too few or too many, nothing is added.
+    pub fn push(&mut self, time_ns: u64, row: impl IntoIterator<Item = u64>) {
+        let len = self.values.len();
+        self.values.extend(row);
+        if self.values.len() == len + self.columns.len() {
+            self.times_ns.push(time_ns);
+        } else {
+            debug_assert!(false, "a row of another table");
+            self.values.truncate(len);
+        }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.times_ns.len()
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.times_ns.is_empty()
+    }
+
+    /// The rows, each with its time in nanoseconds since boot.
+    pub fn rows(&self) -> impl Iterator<Item = (u64, &[u64])> {
+        // Of a series without columns there is nothing to tell.
+        let rows = self.values.chunks_exact(self.columns.len().max(1));
+        self.times_ns.iter().copied().zip(rows)
+    }
+}
+
+/// The series of one unit of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSeries {
+    /// Name of the machine.
+    pub machine: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// The heading of its column.
+    pub label: String,
+    /// The seed.
+    pub seed: u64,
+    /// What was counted.
+    pub series: Series,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_with_their_times() {
+        let mut series = Series::new(vec!["a".to_owned(), "b".to_owned()]);
+        assert!(series.is_empty());
+        series.push(5, [1, 2]);
+        series.push(9, [3, 4]);
+        let rows: Vec<_> = series.rows().map(|(at, row)| (at, row.to_vec())).collect();
+        assert_eq!((rows, series.len()), (vec![(5, vec![1, 2]), (9, vec![3, 4])], 2));
+    }
+}

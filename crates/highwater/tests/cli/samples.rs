@@ -1,0 +1,85 @@
+//! `--sample-every`: counters over virtual time, beside results that do not change by it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::{highwater, stdout};
+
+const COMPARE: [&str; 9] =
+    ["compare", "003", "--quick", "--machine", "little-core", "--iterations", "1", "--out", ""];
+
+/// Compares with results in a directory; the printed report.
+fn compare(dir: &str, more: &[&str]) -> String {
+    let mut args = COMPARE.to_vec();
+    args[8] = dir;
+    args.extend(more);
+    stdout(&args)
+}
+
+fn lines(dir: &str) -> Vec<BTreeMap<String, String>> {
+    let text = fs::read_to_string(format!("{dir}/samples.csv")).unwrap();
+    let mut lines = text.lines().map(|line| line.split(','));
+    let header: Vec<String> = lines.next().unwrap().map(str::to_owned).collect();
+    lines.map(|line| header.iter().cloned().zip(line.map(str::to_owned)).collect()).collect()
+}
+
+#[test]
+fn samples_are_taken_and_change_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
+    let (with, without) = (dir("with"), dir("without"));
+    let printed = compare(&with, &["--sample-every", "20"]);
+    assert_eq!(compare(&without, &[]), printed);
+    let lines = lines(&with);
+    let number = |line: &BTreeMap<String, String>, name: &str| line[name].parse::<f64>().unwrap();
+    for policy in ["mark-accessed", "set-referenced"] {
+        let of: Vec<_> = lines.iter().filter(|line| line["policy"] == policy).collect();
+        assert!(of.len() > 10, "{policy}: {}", of.len());
+        // All memory that is free is in some block, and what per-CPU lists hold is not.
+        for (at, line) in (0..).zip(&of) {
+            // The first is of the boot, which takes a while.
+            assert_eq!((number(line, "ms") / 20.0).floor(), f64::from(at));
+            assert!(at == 0 || number(line, "ms") % 20.0 == 0.0);
+            let blocks = line.iter().filter_map(|(name, value)| {
+                let order: u32 = name.split_once("/order")?.1.parse().ok()?;
+                Some(value.parse::<u64>().unwrap() << order)
+            });
+            assert_eq!(blocks.sum::<u64>() as f64, number(line, "nr_free_pages"), "{at}");
+        }
+        // The streamed file fills memory: events only grow, and reclaim begins.
+        let scanned: Vec<f64> = of.iter().map(|line| number(line, "pgscan_kswapd")).collect();
+        assert!(scanned.is_sorted() && scanned[0] == 0.0 && *scanned.last().unwrap() > 0.0);
+    }
+    // Results say that there are samples; without them, those of another run do not stay.
+    let document = fs::read_to_string(format!("{with}/results.json")).unwrap();
+    assert!(
+        document.contains("\"every_ms\": 20") && document.contains("\"file\": \"samples.csv\"")
+    );
+    compare(&with, &["--force"]);
+    assert!(!fs::exists(format!("{with}/samples.csv")).unwrap());
+    // A part of a run is named.
+    let dir = dir("steps");
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/small.toml");
+    let step = ["--set", "stutterp.ladder=[4,5]", "--set", "stutterp.seconds=0.2"];
+    let run = ["run", "stutterp", "--machine", machine, "--sample-every", "50", "--out", &dir];
+    stdout(&[&run[..], &step].concat());
+    let text = fs::read_to_string(format!("{dir}/samples.csv")).unwrap();
+    assert!(text.contains(",mmap-4,50,") && text.contains(",mmap-5,50,"));
+}
+
+#[test]
+fn samples_need_a_directory_and_virtual_time() {
+    for (args, reason) in [
+        (&["compare", "003", "--sample-every", "10"][..], "--out"),
+        (&["compare", "003", "--sample-every", "0", "--out", "x"], "--sample-every"),
+        (
+            &["compare", "003", "--host", "native", "--sample-every", "10", "--out", "x"],
+            "no virtual time",
+        ),
+    ] {
+        let output = highwater(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(errors.contains(reason), "{errors}");
+    }
+}
