@@ -46,6 +46,8 @@ mod suitable;
 mod targets;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_45;
 
 pub use state::CompactionState;
 pub use suitable::{

@@ -300,7 +300,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
+    pub(super) fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
         let state = run.state;
         let positions = || [0, 1].map(|slot: usize| state.cached_migrate[slot].load(Relaxed));
         let mut couples = !run.is_plain() && run.is_async() && positions()[0] == positions()[1];
@@ -381,7 +381,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Gives back what is left over and counts.
-    fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
+    pub(super) fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
         let mut highest = 0;
         while let Some(pfn) = run.targets.pop_head(&self.mem.map) {
             highest = highest.max(pfn.0);
