@@ -36,6 +36,8 @@ mod direct;
 mod finish;
 mod inline;
 mod manual;
+#[cfg(test)]
+mod plain_tests;
 mod positions;
 mod proactive;
 mod run;
@@ -46,8 +48,6 @@ mod suitable;
 mod targets;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_45;
 
 pub use state::CompactionState;
 pub use suitable::{
