@@ -90,7 +90,7 @@ fn pages_keep_what_they_hold_while_they_move() {
     let machine = Machine::from_sizes("moving", &[(64 << 20, (0..NR_CPUS).collect())]).unwrap();
     let options = NativeOptions::default();
     let host = NativeHost::new(machine.nr_cpus(), machine.end_pfn(), &options).unwrap();
-    let memory = boot(&host, &machine, &preset("6.1-compaction").unwrap()).unwrap();
+    let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
     let spec = KernelSpec { devices: vec![DeviceSpec::nvme(100_000)], swap: Vec::new() };
     let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec).unwrap();
     let (file, versions) = {

@@ -34,7 +34,10 @@ mod daemon;
 mod deferral;
 mod direct;
 mod finish;
+mod inline;
 mod manual;
+#[cfg(test)]
+mod plain_tests;
 mod positions;
 mod proactive;
 mod run;
