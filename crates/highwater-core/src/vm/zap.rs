@@ -214,7 +214,7 @@ impl<H: Devices> Kernel<H> {
             if let Some(from) = pte.moving_from() {
                 // Its page was unmapped by whoever moves it, who will find nothing here; what it counts
                 // as was left.
-                match self.mem.map.page(from).is_anon() {
+                match self.mem.map.lookup(from).1.is_anon() {
                     true => tally.rss_anon += 1,
                     false => tally.rss_file += 1,
                 }

@@ -19,7 +19,7 @@
 //! | [`zero`] | the huge page of zeros that reads of untouched memory map |
 //! | [`leaf`] | splits leaves, counts those that go |
 //! | [`khugepaged`], [`collapse`] | the daemon that makes huge pages of single ones |
-//! | [`split`] | splits folios, works off the queue of those that wait for it |
+//! | [`split`], [`apart`] | splits folios, works off the queue of those that wait for it |
 //!
 //! Key type: [`Huge`], what the kernel keeps of all this.
 //!
@@ -27,6 +27,7 @@
 //!
 //! From: `vm::fault`, `vm::zap`, `vm::mapping` · to: `page_alloc`, `lru`.
 
+mod apart;
 mod collapse;
 mod fault;
 mod khugepaged;

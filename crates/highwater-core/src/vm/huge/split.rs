@@ -10,8 +10,9 @@
 //! | the lists | the caller has it isolated |
 //! | whoever holds a reference | there is none: the count is frozen at what is expected |
 //!
-//! A huge page is mapped in one table. If a fork's two sides both still map some of it the sums do not
-//! match, and the split fails until one of them is gone.
+//! A huge page is mapped in one table, unless a fork copied its entries: then they are in several, whose locks
+//! nobody can hold at once. Their entries say for the time of the split that their pages are being moved
+//! ([`super::apart`]), as a real kernel's always do.
 //!
 //! From: `reclaim::folios`, the shrinker of the queue · to: `lru`, `swap`.
 
@@ -91,6 +92,9 @@ impl<H: Devices> Kernel<H> {
         if !self.may_split(folio) {
             return false;
         }
+        if self.mem.map.page(folio).is(PageFlags::FORKED) {
+            return self.try_split_forked(cx, folio, tails);
+        }
         let home = self.home_of(cx, folio);
         if let Some(home) = &home {
             let is_locked = self.mem.map.page(folio).is(PageFlags::MLOCKED);
@@ -107,11 +111,7 @@ impl<H: Devices> Kernel<H> {
         let mut ptes = home.as_ref().map(|home| home.table.lock(cx.cpu()));
         let start = home.as_ref().map_or(0, |home| home.start);
         let mapped = mapped_pages(ptes.as_ref(), folio, start);
-        let was_queued = self.unqueue_split(cx, folio);
-        if !self.take_apart(cx, folio, &mapped) {
-            if was_queued {
-                self.requeue_split(cx, folio);
-            }
+        if !self.take_apart_queued(cx, folio, &mapped) {
             return false;
         }
         // The entries name the same frames; in Linux they are away meanwhile.
@@ -127,6 +127,21 @@ impl<H: Devices> Kernel<H> {
         }
         self.sort_tails(cx, folio, tails);
         true
+    }
+
+    /// As [`Self::take_apart`]; it is not in the queue any more then.
+    pub(super) fn take_apart_queued(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        mapped: &[bool; NR as usize],
+    ) -> bool {
+        let was_queued = self.unqueue_split(cx, folio);
+        let is_apart = self.take_apart(cx, folio, mapped);
+        if !is_apart && was_queued {
+            self.requeue_split(cx, folio);
+        }
+        is_apart
     }
 
     /// Makes single pages of a huge page, with a reference each for the caller; false if it is in use
@@ -159,18 +174,19 @@ impl<H: Devices> Kernel<H> {
         let migratetype = head.migratetype();
         for (at, (frame, &is_mapped)) in (0..).zip(folio.frames().zip(mapped)) {
             let page = self.mem.map.page(frame);
-            page.set(BlockFlags::USED, Order::ZERO, migratetype);
             page.init_mapcount(is_mapped.into());
             if frame != folio.pfn() {
                 page.init_flags(flags & INHERITED);
                 page.set_owner(owner, index.wrapping_add(at));
             }
+            // Who looks it up by an entry that is being moved finds the head until it is whole itself.
+            page.set(BlockFlags::USED, Order::ZERO, migratetype);
             page.unfreeze(u32::from(is_mapped) + cached + 1);
         }
     }
 
     /// Pages that nobody uses are freed, the others handed out.
-    fn sort_tails(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) {
+    pub(super) fn sort_tails(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) {
         let mut unused = Vec::new();
         for frame in folio.frames().skip(1) {
             let (tail, page) = (Folio::page(frame), self.mem.map.page(frame));

@@ -198,3 +198,69 @@ fn a_partly_unmapped_one_is_not_written_whole() {
     assert_eq!(stage.events(VmEvent::Pswpout), PAGES - 12);
     stage.audit();
 }
+
+/// rules/huge-pages#page-split: pages of a huge page that two spaces have.
+#[test]
+fn what_a_fork_shared_is_split_for_both_sides() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let (start, folio) = stage.huge();
+    let child = kernel.fork(cx, &stage.space).unwrap();
+    // The first page is nobody's, some are one side's only, the rest both sides'.
+    stage.unmap(start, 10);
+    kernel.munmap(cx, &child, start, 1).unwrap();
+    kernel.munmap(cx, &child, start + 100, 20).unwrap();
+    stage.audit();
+    let before = stage.nr_free();
+    assert_eq!(kernel.split_deferred(cx, NodeId(0), 10), 1);
+    assert_eq!(stage.events(VmEvent::ThpSplitPage), 1);
+    assert_eq!(stage.nr_free(), before + 1, "the first page had no user left");
+    stage.audit();
+    assert_eq!(stage.stat(NodeStat::AnonPages), PAGES - 1);
+    let entry = |space: &crate::vm::Space<Solo>, at| space.table_of(CPU, at).unwrap().peek(at);
+    for (at, mappings) in [(5, 1), (50, 2), (110, 1), (511, 2)] {
+        let page = Folio::page(crate::page::Pfn(folio.pfn().0 + at));
+        let of = |space| entry(space, start + at).pfn() == Some(page.pfn());
+        assert_eq!(u32::from(of(&stage.space)) + u32::from(of(&child)), mappings);
+        assert_eq!(kernel.mem.map.page(page).mapcount(), mappings, "{at}");
+    }
+    // Each is copied when one side writes it, and goes when both are gone.
+    kernel.touch(cx, &child, start + 50, Access::Write).unwrap();
+    kernel.touch(cx, &child, start + 110, Access::Read).unwrap_err();
+    assert_ne!(entry(&child, start + 50).pfn(), entry(&stage.space, start + 50).pfn());
+    stage.audit();
+    kernel.exit_space(cx, &stage.space);
+    stage.audit();
+    kernel.exit_space(cx, &child);
+    stage.audit();
+    assert_eq!(stage.stat(NodeStat::AnonPages), 0);
+}
+
+#[test]
+fn a_forked_one_that_somebody_holds_stays_as_it_was() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let (start, folio) = stage.huge();
+    let child = kernel.fork(cx, &stage.space).unwrap();
+    stage.unmap(start, 10);
+    let page = kernel.mem.map.page(folio);
+    let counts = || (page.mapcount(), page.refcount());
+    kernel.lru_add_drain(cx);
+    let before = counts();
+    page.get::<Solo>(1);
+    assert_eq!(kernel.split_deferred(cx, NodeId(0), 10), 0);
+    kernel.put_page(cx, folio);
+    assert_eq!(counts(), before);
+    let writable = |at| {
+        let pte = child.table_of(CPU, start + at).unwrap().peek(start + at);
+        (pte.pfn().is_some(), pte.is_writable())
+    };
+    assert!((0..NR).all(|at| writable(at) == (true, false)));
+    stage.audit();
+    // Alone again, it is split.
+    kernel.exit_space(cx, &child);
+    assert_eq!(kernel.split_deferred(cx, NodeId(0), 10), 1);
+    stage.audit();
+}
