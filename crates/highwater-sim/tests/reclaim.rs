@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::config::{HandOver, Machine, PRESETS, Policy, preset};
+use highwater_core::config::{DefragDefault, HandOver, Machine, PRESETS, Policy, ZoneSpec, preset};
 use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::{Folio, Order};
@@ -17,7 +17,7 @@ use highwater_core::swap::SwapSpec;
 use highwater_core::trace::{Counts, Event, Kind};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::{NodeStat, VmEvent};
-use highwater_core::zone::NodeId;
+use highwater_core::zone::{NodeId, ZoneType};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
 use highwater_sim::engine::Placement;
@@ -347,4 +347,53 @@ fn kcompactd_is_woken_after_a_nap_or_before_it() {
     later.compaction.proactive = false;
     let later = handed_over_after(&later, None);
     assert!(later < 50, "{later} ms");
+}
+
+/// Blocks that a request which may not reclaim gets in ten attempts, 125 ms apart, on a machine with three zones whose
+/// memory is in pieces of a page; and pages that were moved for it.
+fn blocks_in_ten_attempts(policy: &str) -> (usize, u64) {
+    let mut policy = preset(policy).expect("preset");
+    // Nobody but kswapd and kcompactd compacts.
+    policy.thp.defrag = DefragDefault::Madvise;
+    let setup = Setup { memory_mib: 256, cpus: 2, swap_mib: 256, disk_bytes_per_s: 500_000_000 };
+    let (mut machine, ..) = setup.boot_with(|config| {
+        config.policy = policy;
+        config.machine.nodes[0].zones = vec![
+            ZoneSpec::full(ZoneType::Dma, 1, 4095),
+            ZoneSpec::full(ZoneType::Dma32, 4096, 32_768),
+            ZoneSpec::full(ZoneType::Normal, 1 << 20, 16_384),
+        ];
+    });
+    let asker = machine.spawn_task("asker", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            let start = fill(task, space, 44_000)?;
+            for at in (0..44_000).step_by(2) {
+                kernel.munmap(cx, space, start + at, 1)?;
+            }
+            let ask = |gfp| kernel.mem.alloc(cx, &**kernel, gfp, Order(9), NodeId(0), None);
+            let mut held: Vec<_> = std::iter::from_fn(|| ask(Gfp::COMP)).collect();
+            cx.host.sim().sleep_ns(SECOND);
+            let before = held.len();
+            for _ in 0..10 {
+                held.extend(ask(Gfp::COMP | Gfp::HIGH | Gfp::KSWAPD_RECLAIM));
+                cx.host.sim().sleep_ns(125_000_000);
+            }
+            let got = held.len() - before;
+            held.into_iter().for_each(|pfn| kernel.mem.free(cx, pfn, Order(9)).expect("freed"));
+            Ok::<usize, Error>(got)
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let got = asker.take().expect("it ran").expect("it got its memory");
+    (got, event(&machine, VmEvent::PgmigrateSuccess))
+}
+
+/// Study 004 in small: requests that may not reclaim depend on what is made in the background.
+#[test]
+fn the_daemon_makes_blocks_where_kswapd_did_not() {
+    assert_eq!(blocks_in_ten_attempts("kswapd-inline"), (0, 0));
+    let (got, moved) = blocks_in_ten_attempts("kcompactd");
+    assert!((5..=10).contains(&got), "one for each wake: {got}");
+    assert!(moved > 100 * got as u64, "{moved} pages for {got} blocks");
 }
