@@ -41,6 +41,9 @@ pub struct RunPlan {
 /// One policy on one machine with one seed: the first of its units.
 type Cell<'a> = Unit<'a>;
 
+/// What a unit left, with its counters over time if they were taken.
+type UnitRan = (Outcome, Option<Series>);
+
 /// Told about every finished unit of work: a cell, or a part of one.
 pub trait Progress: Sync {
     /// `done` of `total` units are finished.
@@ -144,7 +147,7 @@ fn run_cells(
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let slots: Vec<Mutex<Option<Result<(Outcome, Option<Series>), RunError>>>> =
+    let slots: Vec<Mutex<Option<Result<UnitRan, RunError>>>> =
         units.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
@@ -187,7 +190,7 @@ fn run_cells(
 }
 
 /// Runs one unit, with samples if there are to be some.
-fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<(Outcome, Option<Series>), RunError> {
+fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = &plan.experiment.job;
     let sampling = plan.sample_every_ms.map(Sampling::new);
     let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), ..unit })?;
