@@ -95,8 +95,8 @@ fn run(machine: &mut SimMachine) -> KernelReport {
 #[test]
 fn swap_that_is_full_costs_the_largest_its_life() {
     let mut machine = boot(10_000, None);
-    let large = spawn_hog(&machine, "large", 34_000, 20);
-    let small = spawn_hog(&machine, "small", 8_000, 20);
+    let large = spawn_hog(&machine, "large", 34_000, 40);
+    let small = spawn_hog(&machine, "small", 8_000, 80);
     let report = run(&mut machine);
     assert_eq!(large.take(), Some(Err(Error::Killed)));
     assert_eq!(small.take(), Some(Ok(0)));
