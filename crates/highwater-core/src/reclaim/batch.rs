@@ -33,6 +33,7 @@
 
 use super::folios::{BATCH, BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};
+use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
@@ -230,9 +231,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Isolated {
         let mode = IsolateMode { highest: sc.reclaim_idx, may_unmap: sc.may_unmap };
         let isolated = self.isolate_lru_pages(cx, vec, list, mode, out);
-        if let Some(zone) = self.lru.zone_of(vec).and_then(|zone| self.mem.zone_by_id(zone)) {
-            zone.note_scanned(isolated.scanned);
-        }
+        self.note_zones_scanned(vec, sc, isolated.scanned);
         cx.event(Event::LruIsolate {
             isolate_mode: u8::from(!sc.may_unmap),
             classzone: sc.reclaim_idx,
@@ -244,6 +243,19 @@ impl<H: Devices> Kernel<H> {
             lru: list,
         });
         isolated
+    }
+
+    /// Reclaim looked at so many pages. Of which zones they are is not known where lists are a node's: then it counts
+    /// for all that it was for.
+    fn note_zones_scanned(&self, vec: LruVecId, sc: &Control, pages: u64) {
+        if self.mem.policy.reclaim.kswapd.goal == KswapdGoal::AnyZone || pages == 0 {
+            return;
+        }
+        let only = self.lru.zone_of(vec);
+        let zones = self.zones_upto(self.lru.node_of(vec), sc.reclaim_idx);
+        zones
+            .filter(|zone| only.is_none_or(|only| zone.id() == only))
+            .for_each(|zone| zone.note_scanned(pages));
     }
 
     /// Counts pages that are off their list for a while. The count lags as all do, so the limit that it is

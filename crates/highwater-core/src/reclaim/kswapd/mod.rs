@@ -35,7 +35,7 @@
 //!   deceive it;
 //! * wake those who wait at the gate (`pfmemalloc_wait`) before it sleeps: nobody else would;
 //! * count a run without a page as a failure, and stop being of use after [`MAX_FAILURES`] of them
-//!   (models before 4.12 do not; theirs go on for ever), so that allocations turn to the OOM killer;
+//!   (models before 4.12 do not: they count for the gate alone), so that allocations turn to the OOM killer;
 //! * reclaim through [`Kernel::shrink_node`] or [`Kernel::shrink_zone`], and have the scheme age before each step, so that pages it
 //!   meets were looked at a while ago;
 //! * return soon once the kernel shuts down, and from a run once its request is met.

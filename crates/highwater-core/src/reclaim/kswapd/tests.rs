@@ -1,6 +1,7 @@
 //! kswapd of 4.5 and 4.6, where nobody has to sleep: study 004's failing scenario
 //! (rules/kswapd#why-never-compacts).
 
+use super::Wake;
 use super::zone_balance::balance_gap;
 use super::zones45::Task;
 use crate::compaction::Suitability;
@@ -116,6 +117,23 @@ fn a_round_asks_for_more_than_it_gets() {
     assert_eq!(highest, ZoneType::Normal as u64);
     // The others are content, but nothing was freed: the priority falls for that.
     assert_eq!((attempted, raise, lacks_block), (99, 0, 1));
+}
+
+/// Runs in vain open the gate in the end, or nobody would; they do not end kswapd's own work.
+#[test]
+fn runs_in_vain_open_the_gate() {
+    let host = Solo::default();
+    let s = machine(&host, of("kswapd-inline"), MACHINE);
+    let state = s.kernel.reclaim.node(NODE);
+    for _ in 0..16 {
+        assert!(!state.is_hopeless());
+        s.kernel.balance_zones(&s.cx, NODE, ASKED);
+    }
+    assert!(state.is_hopeless());
+    s.kernel.balance_zones(&s.cx, NODE, Task { order: 0, ..ASKED });
+    assert!(state.is_hopeless(), "nothing to do is no success");
+    let wake = Wake { node: NODE, gfp: Gfp::GFP_KERNEL, order: 9, highest: ZoneType::Normal };
+    assert!(s.kernel.kswapd().wants_wake(&s.kernel, &s.cx, wake));
 }
 
 /// With a block above the low mark somewhere nothing lacks.

@@ -123,6 +123,7 @@ impl<H: Devices> Kernel<H> {
         let order = task.order.min(Order::MAX.0);
         let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, task.highest);
         sc.is_kswapd = true;
+        let mut freed = 0;
         let ended = loop {
             sc.nr_reclaimed = 0;
             let round = self.balance_round(cx, node, &mut sc, task.highest);
@@ -133,6 +134,7 @@ impl<H: Devices> Kernel<H> {
             }
             let order = Order(sc.order);
             let got = sc.nr_reclaimed;
+            freed += got;
             // Enough for compaction to work with.
             if policy.goal == KswapdGoal::Block && order > Order::ZERO && got >= compact_gap(order)
             {
@@ -152,6 +154,14 @@ impl<H: Devices> Kernel<H> {
                 break highest;
             }
         };
+        // Neither kernel counts them, and both may let those wait for ever who are held at the gate of a node of
+        // which nothing can be had. Here the count opens the gate; wakes do not ask for it.
+        let failures = &self.reclaim.node(node).kswapd_failures;
+        match (freed, sc.priority) {
+            (0, 0) => failures.store(failures.load(Relaxed).saturating_add(1), Relaxed),
+            (0, _) => {}
+            _ => failures.store(0, Relaxed),
+        }
         self.scheme().run_done(self, node);
         Task { order: sc.order, highest: ended }
     }
