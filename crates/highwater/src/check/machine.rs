@@ -9,7 +9,7 @@ use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
 use highwater_results::import::linux61::{Node, Zone};
-use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit};
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit, Scheduler};
 use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, ZoneFree};
 
@@ -47,15 +47,19 @@ pub(super) struct System<'a> {
     pub(super) gauges: BTreeMap<String, i64>,
     /// Bytes a second that each disk is limited to.
     pub(super) disk_limit: Option<u64>,
+    /// Pages of swap; none: as much as the captured machines usually have.
+    pub(super) swap_pages: Option<u32>,
     /// How its kernel was set, by Linux's names.
     pub(super) settings: BTreeMap<String, String>,
 }
 
 /// Settings of a captured kernel that the model has: Linux's name, and the machine's key.
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 9] = [
     ("transparent_hugepage.enabled", "thp"),
     ("transparent_hugepage.defrag", "thp_defrag"),
     ("vm.compaction_proactiveness", "compaction_proactiveness"),
+    ("vm.dirty_bytes", "dirty_bytes"),
+    ("vm.dirty_background_bytes", "dirty_background_bytes"),
     ("vm.page-cluster", "page_cluster"),
     ("vm.swappiness", "swappiness"),
     ("vm.watermark_boost_factor", "watermark_boost_factor"),
@@ -84,9 +88,41 @@ fn adopt_settings(system: &System<'_>, tunables: &mut Tunables) -> Result<(), In
     Ok(())
 }
 
+/// How the disks' queues were set; none: as such disks usually are.
+struct Queue {
+    depth: Option<u32>,
+    scheduler: Option<Scheduler>,
+    wbt: bool,
+}
+
+/// The queue of the data disk, as its directory in sysfs said. Both disks are of one make, so it is the swap
+/// disk's too, but for writeback throttling, which the model has for all disks or for none.
+fn queue(system: &System<'_>) -> Result<Queue, InputError> {
+    let setting = |key: &str| system.settings.get(&format!("vda.queue.{key}")).map(String::as_str);
+    let wrong = |key: &str, value: &str| InputError {
+        file: system.file.to_owned(),
+        line: None,
+        field: Some(format!("settings.vda.queue.{key}")),
+        reason: format!("cannot be {value:?}"),
+    };
+    let mut queue =
+        Queue { depth: None, scheduler: None, wbt: setting("wbt_lat_usec") != Some("0") };
+    if let Some(text) = setting("nr_requests") {
+        let depth = text.parse().ok().filter(|depth| (4..=65_536).contains(depth));
+        queue.depth = Some(depth.ok_or_else(|| wrong("nr_requests", text))?);
+    }
+    queue.scheduler = match setting("scheduler") {
+        None => None,
+        Some("none") => Some(Scheduler::None),
+        Some("mq-deadline") => Some(Scheduler::Deadline),
+        Some(other) => return Err(wrong("scheduler", other)),
+    };
+    Ok(queue)
+}
+
 /// What to boot.
 pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConfig, InputError> {
-    let costs = MachineFile::load(EMULATOR)?
+    let costs = MachineFile::load(&std::env::var("HWMACHINE").unwrap_or(EMULATOR.into()))?
         .costs()
         .map_err(|reason| InputError::whole(EMULATOR, reason))?;
     let mut shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
@@ -107,14 +143,19 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         field: Some("zones".to_owned()),
         reason,
     })?;
+    let queue = queue(system)?;
+    shape.tunables.wbt &= queue.wbt;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
     let disk = |name: &str, pages: u64| {
         let mut disk = DiskSpec::new(name, DiskKind::Hdd(DISK), pages);
         disk.limit = system.disk_limit.map(RateLimit::new);
+        disk.depth = queue.depth.unwrap_or(disk.depth);
+        disk.scheduler = queue.scheduler.unwrap_or(disk.scheduler);
         disk
     };
-    config.disks = vec![disk("data", DATA_PAGES), disk("swap", u64::from(SWAP_PAGES))];
-    config.swap = vec![SwapSpec { device: SWAP, pages: SWAP_PAGES, priority: -2 }];
+    let swap_pages = system.swap_pages.unwrap_or(SWAP_PAGES);
+    config.disks = vec![disk("data", DATA_PAGES), disk("swap", u64::from(swap_pages))];
+    config.swap = vec![SwapSpec { device: SWAP, pages: swap_pages, priority: -2 }];
     Ok(config)
 }
 

@@ -56,6 +56,7 @@ fn run(
         zones: &captured.zones,
         gauges: captured.runs.first().map(|run| run.start_gauges.clone()).unwrap_or_default(),
         disk_limit: None,
+        swap_pages: None,
         settings: captured.settings.clone(),
     };
     let mut config = machine::config(&system, policy)?;
