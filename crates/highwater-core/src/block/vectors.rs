@@ -2,30 +2,30 @@
 //!
 //! While a filesystem writes a file back it does not know how many pages will follow each other, so
 //! each of its bios has room for 256: a vector of 4096 bytes, a page. Random writes make a bio of nearly
-//! every page, and each takes a page of memory until it is done. They come from slabs of eight, or of one where
-//! there are no eight pages in a row; then from a reserve of two (buffer heads: ext4)
+//! every page, and each takes a page of memory until it is done. They come from a slab that keeps a few
+//! empty ones, then from the allocator without reclaim, then from a reserve of two (buffer heads: ext4)
 //! or 32 (iomap: XFS) that is shared by all, and then the flusher reclaims directly. Where buffer heads
 //! are in use it may not wait for any I/O meanwhile (`GFP_NOIO`): it can take clean pages only, finds
 //! none among dirty and anonymous ones, and goes through the lists from top to bottom. With iomap it may
-//! swap (`GFP_NOFS`). If that fails too it waits for a vector to come back.
+//! swap (`GFP_NOFS`). If that fails too it waits for a vector, and the first that comes back is its own: what is
+//! returned fills up an empty reserve before it goes anywhere else. (Those of the reserve themselves were taken
+//! last. They lie at the end of a queue for which a slow disk takes many seconds, and who waits for just them, as
+//! under [`BioWait::Reserve`], leaves everything dirty meanwhile.)
 //!
-//! Captured stutterp runs show it: up to 29 pages scanned for each that direct
+//! A captured stutterp run shows it: 29 pages scanned for each that direct
 //! reclaim got, five of six of them anonymous, while kswapd needed 2.7.
 //!
-//! A slab of eight stays until all of them are back, and a few empty ones are kept. So the vectors of a first burst,
-//! when there was memory, serve those that follow: a flusher that had to ask for each anew, or that waited for one of
-//! the reserve, which lie at the end of a queue that the disk takes seconds for, would leave pages dirty that reclaim
-//! waits for.
-//!
-//! Left out: slabs that a CPU has for itself; vectors of reads, which are as long as they need to be.
+//! Left out: that such slabs are eight pages where there are eight in a row; vectors of reads, which are
+//! as long as they need to be.
 //!
 //! Synchronisation: what is kept is behind a `Table` lock, which is never held while pages are
 //! allocated or freed. Vectors come back in interrupts, which free no pages: the next to submit a bio
-//! of any kind frees the slabs that are too many.
+//! of any kind frees those that are too many.
 
 use alloc::vec::Vec;
 
 use super::BioVector;
+use crate::config::BioWait;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
@@ -35,10 +35,8 @@ use crate::sync::order::LockClass;
 use crate::vmstat::NodeStat;
 use crate::wait::WaitQueue;
 
-/// Slabs with a vector to spare above which an empty one is freed (`min_partial`).
+/// Empty slabs of this size that are kept (`min_partial`: half the logarithm of 4096).
 const KEPT_MAX: usize = 6;
-/// Order of a slab where there is such a block.
-const SLAB_ORDER: Order = Order(3);
 
 /// By which of the kernel's libraries a filesystem writes its files. It decides what may be done for the
 /// memory of a bio, and when a writer is throttled.
@@ -67,72 +65,21 @@ impl Writer {
     }
 }
 
-/// A block of pages, each a vector.
-#[derive(Clone, Copy, Debug)]
-struct Slab {
-    first: Pfn,
-    order: Order,
-    /// Vectors that are not in use, a bit each.
-    free: u8,
-}
-
-impl Slab {
-    /// None in use.
-    const fn whole(first: Pfn, order: Order) -> Slab {
-        Slab { first, order, free: ((1_u16 << (1 << order.0)) - 1) as u8 }
-    }
-
-    const fn is_whole(self) -> bool {
-        self.free == Slab::whole(self.first, self.order).free
-    }
-
-    /// The bit of a vector of this slab.
-    fn bit(self, vector: Pfn) -> Option<u8> {
-        let at = vector.0.checked_sub(self.first.0)?;
-        (u64::from(at) < self.order.pages()).then(|| 1 << at)
-    }
-}
-
-/// What is there.
+/// Vectors that are not in use.
 #[derive(Debug, Default)]
 struct Kept {
-    slabs: Vec<Slab>,
+    free: Vec<Pfn>,
     /// Of each reserve, in use.
     reserve_used: [u32; 2],
-}
-
-impl Kept {
-    /// A vector of a slab that has one to spare, of one in use first: what is empty may go one day.
-    fn take(&mut self) -> Option<Pfn> {
-        let at = self.slabs.iter().position(|slab| slab.free != 0 && !slab.is_whole());
-        let at = at.or_else(|| self.slabs.iter().position(|slab| slab.free != 0))?;
-        let slab = &mut self.slabs[at];
-        let offset = slab.free.trailing_zeros();
-        slab.free &= !(1 << offset);
-        Some(slab.first.add(offset))
-    }
-
-    fn put(&mut self, vector: Pfn) {
-        let mut slabs = self.slabs.iter_mut();
-        let found = slabs.find_map(|slab| slab.bit(vector).map(|bit| (slab, bit)));
-        debug_assert!(found.is_some(), "a vector that is not ours: {vector:?}");
-        if let Some((slab, bit)) = found {
-            slab.free |= bit;
-        }
-    }
-
-    fn nr_to_spare(&self) -> usize {
-        self.slabs.iter().filter(|slab| slab.free != 0).count()
-    }
 }
 
 /// All vectors of a kernel.
 pub struct BioVectors<H: Devices> {
     /// `Table` class.
     kept: H::Lock<Kept>,
-    /// Slabs with a vector to spare, to see without the lock that they are not too many; a stale look frees
-    /// one a bio later.
-    nr_to_spare: AtomicUsize,
+    /// Vectors in `kept`, to see without the lock that they are not too many; a stale look frees them
+    /// a bio later.
+    nr_kept: AtomicUsize,
     /// Those for whom there is no memory, by reserve.
     wait: [WaitQueue<H>; 2],
 }
@@ -141,7 +88,7 @@ impl<H: Devices> BioVectors<H> {
     pub(super) fn new(host: &H) -> Self {
         BioVectors {
             kept: host.new_lock(LockClass::Table, Kept::default()),
-            nr_to_spare: AtomicUsize::new(0),
+            nr_kept: AtomicUsize::new(0),
             wait: [WaitQueue::new(host), WaitQueue::new(host)],
         }
     }
@@ -163,18 +110,26 @@ impl<H: Devices> Kernel<H> {
         if let Some(vector) = self.new_vector(cx, writer.gfp() | quiet) {
             return vector;
         }
-        // They come back when their I/O is done: it must be under way. The first that does will do, of the
-        // reserve or not: those of the reserve were taken last, and a slow disk may have seconds of work
-        // before it gets to them.
+        // They come back when their I/O is done: it must be under way.
         self.plug_flush(cx);
         let mut vector = BioVector::Inline;
         self.block.vectors.wait[writer as usize].wait(cx, "memory for a bio", || {
-            let kept = self.kept_vector(cx).map(BioVector::Page);
-            let found = kept.or_else(|| self.reserved_vector(cx, writer));
+            let found = self.awaited_vector(cx, writer);
             vector = found.unwrap_or_default();
             found.is_some()
         });
         vector
+    }
+
+    /// What ends the wait for a vector, if it is there.
+    fn awaited_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> Option<BioVector> {
+        let kept = if self.any_vector_will_do() { self.kept_vector(cx) } else { None };
+        kept.map(BioVector::Page).or_else(|| self.reserved_vector(cx, writer))
+    }
+
+    /// Who waits takes what comes back, be it of the reserve or not.
+    fn any_vector_will_do(&self) -> bool {
+        self.mem.policy.reclaim.bio_wait == BioWait::Any
     }
 
     /// A bio is done with its memory. From interrupts.
@@ -185,11 +140,12 @@ impl<H: Devices> Kernel<H> {
             BioVector::Page(pfn) => {
                 {
                     let mut kept = vectors.kept.lock(cx.cpu());
-                    kept.put(pfn);
-                    vectors.nr_to_spare.store(kept.nr_to_spare(), Relaxed);
+                    kept.free.push(pfn);
+                    vectors.nr_kept.store(kept.free.len(), Relaxed);
                 }
-                // It fills up a reserve that somebody has emptied, before it goes anywhere else.
-                if let Some(wait) = vectors.wait.iter().find(|wait| wait.has_waiters()) {
+                if self.any_vector_will_do()
+                    && let Some(wait) = vectors.wait.iter().find(|wait| wait.has_waiters())
+                {
                     wait.wake_one(cx.host, cx.cpu());
                 }
             }
@@ -200,54 +156,36 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Frees empty slabs that are too many. No lock is held.
+    /// Frees those that are too many. No lock is held.
     #[inline]
     pub(super) fn trim_bio_vectors(&self, cx: &Cx<'_, H>) {
-        while self.block.vectors.nr_to_spare.load(Relaxed) > KEPT_MAX {
-            let Some(Slab { first, order, .. }) = self.slab_to_free(cx) else { return };
-            self.mem.map.page(first).init_flags(PageFlags::empty());
-            self.count_vectors(cx, first, -(order.pages() as i64));
-            let freed = self.mem.free(cx, first, order);
-            debug_assert!(freed.is_ok(), "a slab that is not ours: {freed:?}");
+        while self.block.vectors.nr_kept.load(Relaxed) > KEPT_MAX {
+            let Some(pfn) = self.kept_vector(cx) else { return };
+            self.mem.map.page(pfn).init_flags(PageFlags::empty());
+            self.count_vector(cx, pfn, -1);
+            let freed = self.mem.free(cx, pfn, Order::ZERO);
+            debug_assert!(freed.is_ok(), "a vector that is not ours: {freed:?}");
         }
-    }
-
-    fn slab_to_free(&self, cx: &Cx<'_, H>) -> Option<Slab> {
-        let vectors = &self.block.vectors;
-        let mut kept = vectors.kept.lock(cx.cpu());
-        let at = kept.slabs.iter().position(|slab| slab.is_whole())?;
-        let slab = (kept.nr_to_spare() > KEPT_MAX).then(|| kept.slabs.remove(at));
-        vectors.nr_to_spare.store(kept.nr_to_spare(), Relaxed);
-        slab
     }
 
     /// One that is there already.
     fn kept_vector(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
         let vectors = &self.block.vectors;
         let mut kept = vectors.kept.lock(cx.cpu());
-        let pfn = kept.take();
-        vectors.nr_to_spare.store(kept.nr_to_spare(), Relaxed);
+        let pfn = kept.free.pop();
+        vectors.nr_kept.store(kept.free.len(), Relaxed);
         pfn
     }
 
-    /// One of a new slab: of eight if there are eight pages in a row, for which nobody is bothered.
     fn new_vector(&self, cx: &Cx<'_, H>, gfp: Gfp) -> Option<BioVector> {
         let node = self.mem.cpu_node(cx.cpu());
-        let try_order = |gfp: Gfp, order: Order| {
-            let first = self.mem.alloc(cx, self, gfp, order, node, None)?;
-            Some(Slab::whole(first, order))
-        };
-        let slab = try_order(gfp.difference(Gfp::RECLAIM), SLAB_ORDER)
-            .or_else(|| try_order(gfp, Order::ZERO))?;
-        self.mem.map.page(slab.first).init_flags(PageFlags::PINNED);
-        self.count_vectors(cx, slab.first, slab.order.pages() as i64);
-        let mut kept = self.block.vectors.kept.lock(cx.cpu());
-        kept.slabs.push(slab);
-        drop(kept);
-        self.kept_vector(cx).map(BioVector::Page)
+        let pfn = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None)?;
+        self.mem.map.page(pfn).init_flags(PageFlags::PINNED);
+        self.count_vector(cx, pfn, 1);
+        Some(BioVector::Page(pfn))
     }
 
-    fn count_vectors(&self, cx: &Cx<'_, H>, pfn: Pfn, delta: i64) {
+    fn count_vector(&self, cx: &Cx<'_, H>, pfn: Pfn, delta: i64) {
         if let Some(zone) = self.mem.zone_of(pfn) {
             let stats = &self.mem.node(zone.node).stats;
             stats.add(cx.cpu(), NodeStat::SlabUnreclaimable as usize, delta);
@@ -268,8 +206,9 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use alloc::rc::Rc;
 
-    use super::super::manual::{DISK, Manual, kernel};
+    use super::super::manual::{DISK, Manual, kernel, kernel_of};
     use super::*;
+    use crate::config::Policy;
     use crate::host::CpuId;
 
     #[test]
@@ -284,56 +223,33 @@ mod tests {
         let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
         let free = || kernel.mem.nr_free_pages() as i64;
         let before = free();
-        let taken: Vec<_> = (0..80).map(|_| kernel.bio_vector(&cx, Writer::BufferHeads)).collect();
+        let taken: Vec<_> = (0..10).map(|_| kernel.bio_vector(&cx, Writer::BufferHeads)).collect();
         assert!(taken.iter().all(|vector| matches!(vector, BioVector::Page(_))));
-        assert_eq!(before - free(), 80, "ten slabs");
-        taken[1..].iter().for_each(|&vector| kernel.put_bio_vector(&cx, vector));
+        taken.into_iter().for_each(|vector| kernel.put_bio_vector(&cx, vector));
         kernel.trim_bio_vectors(&cx);
         kernel.mem.drain_all(&cx, None);
-        let kept = 8 * KEPT_MAX as i64;
-        assert_eq!(before - free(), kept, "of one a vector is in use");
+        assert_eq!(before - free(), KEPT_MAX as i64);
         assert!(matches!(kernel.bio_vector(&cx, Writer::Iomap), BioVector::Page(_)));
-        assert_eq!(before - free(), kept, "one of those");
-    }
-
-    #[test]
-    fn a_slab_is_of_one_page_where_there_are_no_eight() {
-        let host = Rc::new(Manual::default());
-        let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
-        let mut held = Vec::new();
-        while let Some(pfn) = kernel.mem.alloc(
-            &cx,
-            &kernel,
-            Gfp::NOWARN | Gfp::NORETRY,
-            SLAB_ORDER,
-            kernel.mem.cpu_node(cx.cpu()),
-            None,
-        ) {
-            held.push(pfn);
-        }
-        let free = || kernel.mem.nr_free_pages() as i64;
-        let before = free();
-        let BioVector::Page(vector) = kernel.bio_vector(&cx, Writer::BufferHeads) else {
-            panic!("there are single pages")
-        };
         kernel.mem.drain_all(&cx, None);
-        assert_eq!(before - free(), 1);
-        kernel.put_bio_vector(&cx, BioVector::Page(vector));
-        assert_eq!(kernel.kept_vector(&cx), Some(vector));
-        for pfn in held {
-            kernel.mem.free(&cx, pfn, SLAB_ORDER).expect("it is ours");
-        }
+        assert_eq!(before - free(), KEPT_MAX as i64, "one of those");
     }
 
     #[test]
-    fn vectors_of_a_slab_in_use_are_taken_first() {
-        let mut kept = Kept::default();
-        kept.slabs = [16, 32].map(|first| Slab::whole(Pfn(first), SLAB_ORDER)).to_vec();
-        assert_eq!(kept.take(), Some(Pfn(16)));
-        kept.slabs.rotate_left(1);
-        assert_eq!(kept.take(), Some(Pfn(17)), "not one of the slab that nobody uses");
-        kept.put(Pfn(16));
-        assert_eq!((kept.take(), kept.nr_to_spare()), (Some(Pfn(16)), 2));
+    fn who_waits_takes_what_comes_back() {
+        let taken_by = |bio_wait: BioWait| {
+            let host = Rc::new(Manual::default());
+            let change = |policy: &mut Policy| policy.reclaim.bio_wait = bio_wait;
+            let kernel = kernel_of(&host, &[DISK], Vec::new(), change);
+            let cx = Cx::new(&*host, CpuId(0));
+            let writer = Writer::BufferHeads;
+            let vector = kernel.bio_vector(&cx, writer);
+            while kernel.reserved_vector(&cx, writer).is_some() {}
+            assert_eq!(kernel.awaited_vector(&cx, writer), None, "all are in use");
+            kernel.put_bio_vector(&cx, vector);
+            kernel.awaited_vector(&cx, writer).map(|taken| taken == vector)
+        };
+        assert_eq!(taken_by(BioWait::Any), Some(true));
+        assert_eq!(taken_by(BioWait::Reserve), None, "not one of the reserve");
     }
 
     #[test]

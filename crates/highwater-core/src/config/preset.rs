@@ -96,6 +96,7 @@ presets! {
         reclaim.anon_new = AnonStart::Inactive,
         reclaim.anon_workingset = true,
         reclaim.proportional = Proportional::OneRound,
+        reclaim.bio_wait = BioWait::Any,
     }
     /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
     "5.16" = "series-8" with {}
@@ -131,10 +132,11 @@ presets! {
         reclaim.proportional = Proportional::OneRound,
         reclaim.file_pageout = false,
     }
-    /// 6.1 with compaction and kcompactd, which the figures of the studies are still without
+    /// 6.1 with compaction, kcompactd and the wait for any bio's memory, which the figures of the studies are still without
     "6.1-compaction" = "6.1" with {
         compaction.scanners = Scanners::Searching,
         compaction.proactive = true,
+        reclaim.bio_wait = BioWait::Any,
     }
     /// 6.1 with per-CPU lists for order 0 only
     "order0-pcp" = "6.1" with {

@@ -505,17 +505,6 @@ impl Sim {
         self.inner.state.borrow().sched.node_of(cpu)
     }
 
-    /// DEBUG
-    pub fn debug_tasks(&self) -> Vec<String> {
-        self.inner
-            .state
-            .borrow()
-            .stuck_tasks()
-            .iter()
-            .map(|t| format!("{}={}", t.name, t.waits_on))
-            .collect()
-    }
-
     /// Where a CPU's time went, up to the last time its task synchronised.
     pub fn cpu_times(&self, cpu: CpuId) -> CpuTimes {
         let state = self.inner.state.borrow();

@@ -17,8 +17,10 @@ use super::captured::captured_machine;
 use crate::input::{InputError, one_line};
 use crate::machine_file::{MachineFile, check_size};
 
-/// The machine that tells what operations cost in the emulator.
-const EMULATOR: &str = "captured-vm";
+/// The machine that tells what operations cost in the emulator with a CPU or two.
+pub(super) const EMULATOR: &str = "captured-vm";
+/// The same of the one with four CPUs on two of the host's cores, which ran what throttles reclaim.
+pub(super) const EMULATOR_OF_FOUR: &str = "captured-vm-4";
 /// Device numbers.
 pub(super) const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
@@ -47,6 +49,8 @@ pub(super) struct System<'a> {
     pub(super) gauges: BTreeMap<String, i64>,
     /// Bytes a second that each disk is limited to.
     pub(super) disk_limit: Option<u64>,
+    /// Name of the machine that tells what operations cost.
+    pub(super) costs_of: &'a str,
     /// Pages of swap; none: as much as the captured machines usually have.
     pub(super) swap_pages: Option<u32>,
     /// How its kernel was set, by Linux's names.
@@ -95,8 +99,8 @@ struct Queue {
     wbt: bool,
 }
 
-/// The queue of the data disk, as its directory in sysfs said. Both disks are of one make, so it is the swap
-/// disk's too, but for writeback throttling, which the model has for all disks or for none.
+/// The queue of the data disk, as its directory in sysfs said. Both disks are of one make, so the swap disk's is
+/// the same; but whether writes are throttled is set for each by itself, and was for this one.
 fn queue(system: &System<'_>) -> Result<Queue, InputError> {
     let setting = |key: &str| system.settings.get(&format!("vda.queue.{key}")).map(String::as_str);
     let wrong = |key: &str, value: &str| InputError {
@@ -107,24 +111,27 @@ fn queue(system: &System<'_>) -> Result<Queue, InputError> {
     };
     let mut queue =
         Queue { depth: None, scheduler: None, wbt: setting("wbt_lat_usec") != Some("0") };
-    if let Some(text) = setting("nr_requests") {
-        let depth = text.parse().ok().filter(|depth| (4..=65_536).contains(depth));
-        queue.depth = Some(depth.ok_or_else(|| wrong("nr_requests", text))?);
-    }
-    queue.scheduler = match setting("scheduler") {
-        None => None,
-        Some("none") => Some(Scheduler::None),
-        Some("mq-deadline") => Some(Scheduler::Deadline),
+    // No scheduler is what a disk has that offers a queue to each CPU, and requests are counted for each queue.
+    let nr_queues;
+    (queue.scheduler, nr_queues) = match setting("scheduler") {
+        None => (None, 1),
+        Some("none") => (Some(Scheduler::None), system.cpus.max(1)),
+        Some("mq-deadline") => (Some(Scheduler::Deadline), 1),
         Some(other) => return Err(wrong("scheduler", other)),
     };
+    if let Some(text) = setting("nr_requests") {
+        let depth: Option<u32> = text.parse().ok().filter(|depth| (4..=65_536).contains(depth));
+        let depth = depth.ok_or_else(|| wrong("nr_requests", text))?;
+        queue.depth = Some(depth.saturating_mul(nr_queues));
+    }
     Ok(queue)
 }
 
 /// What to boot.
 pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConfig, InputError> {
-    let costs = MachineFile::load(&std::env::var("HWMACHINE").unwrap_or(EMULATOR.into()))?
+    let costs = MachineFile::load(system.costs_of)?
         .costs()
-        .map_err(|reason| InputError::whole(EMULATOR, reason))?;
+        .map_err(|reason| InputError::whole(system.costs_of, reason))?;
     let mut shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
     // As the captured kernels were set: huge pages for all who do not refuse them, and khugepaged takes
     // what it finds.
@@ -144,7 +151,6 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         reason,
     })?;
     let queue = queue(system)?;
-    shape.tunables.wbt &= queue.wbt;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
     let disk = |name: &str, pages: u64| {
         let mut disk = DiskSpec::new(name, DiskKind::Hdd(DISK), pages);
@@ -154,7 +160,8 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         disk
     };
     let swap_pages = system.swap_pages.unwrap_or(SWAP_PAGES);
-    config.disks = vec![disk("data", DATA_PAGES), disk("swap", u64::from(swap_pages))];
+    let data = DiskSpec { throttles_writes: queue.wbt, ..disk("data", DATA_PAGES) };
+    config.disks = vec![data, disk("swap", u64::from(swap_pages))];
     config.swap = vec![SwapSpec { device: SWAP, pages: swap_pages, priority: -2 }];
     Ok(config)
 }

@@ -38,7 +38,7 @@ use std::path::Path;
 use highwater_core::page::PAGE_SIZE;
 use highwater_results::import::linux61::{Reference, Throttling as Captured};
 
-use super::machine::{DATA_PAGES, System};
+use super::machine::{DATA_PAGES, EMULATOR_OF_FOUR, System};
 use super::{FileResult, STORM, STUTTERP, not_checked};
 use crate::input::InputError;
 use crate::policy_file;
@@ -98,7 +98,8 @@ pub fn check(
         zones: &captured.zones,
         gauges: std::collections::BTreeMap::new(),
         disk_limit: Some(captured.disk_bytes_per_s),
-        swap_pages: captured.swap_bytes.map(|bytes| swap_pages(bytes)),
+        costs_of: EMULATOR_OF_FOUR,
+        swap_pages: captured.swap_bytes.map(swap_pages),
         settings: captured.settings.clone(),
     };
     let model = simulate::runs(&system, kind, captured, &policy)?;

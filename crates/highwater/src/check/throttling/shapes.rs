@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::figures::{ERRORS, FACTOR, POINTS, Parts, Quotients};
+use super::figures::{ERRORS, FACTOR, POINTS, Parts, Quotients, pooled};
 use super::observed::{Bar, Bars, MSLEEP, Observed, count};
 use crate::check::Figure;
 
@@ -213,6 +213,19 @@ pub(super) fn notes(real: &[Observed], model: &[Observed], seconds: f64) -> Vec<
             "system CPU seconds: Linux {:.1}, model {:.1}",
             mean(&timed, &of),
             mean(model, &of)
+        ));
+    }
+    let cost = |runs: &[Observed]| {
+        let late = runs.iter().filter_map(|run| run.late);
+        let parts = late.map(|late| Parts {
+            of: late.system_s * 1e6,
+            by: late.scanned_direct + late.scanned_kswapd,
+        });
+        pooled(&parts.collect::<Vec<_>>())
+    };
+    if let (Some(real), Some(model)) = (cost(real), cost(model)) {
+        notes.push(format!(
+            "after 10 s: system CPU microseconds per page scanned: Linux {real:.1}, model {model:.1}"
         ));
     }
     let waits = |run: &Observed| run.direct.values().chain(run.kswapd.values()).sum::<u64>() as f64;

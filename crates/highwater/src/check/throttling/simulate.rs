@@ -90,22 +90,6 @@ fn run(
         stop.set();
         (before, middle, after)
     });
-    if std::env::var("HWDEBUG").is_ok() && seed == 1 {
-        machine.spawn_task("sampler", Placement::Anywhere, move |cx, kernel| {
-            let mut last = Moment::now(cx, kernel, cpus);
-            for s in 0..30 {
-                cx.host.sleep_ns(1_000_000_000);
-                let now = Moment::now(cx, kernel, cpus);
-                let d = Counters::difference(&last.counters, &now.counters);
-                let g = |n: &str| now.counters.get(n);
-                eprintln!("{s:2} free {} ia {} aa {} if {} af {} dirty {} wb {} iso {}/{} | scan d {} k {} steal d {} k {} imm {} cong/stall {} sys {:.2} written {} dirtied {} fault {}",
-                  g("nr_free_pages"), g("nr_inactive_anon"), g("nr_active_anon"), g("nr_inactive_file"), g("nr_active_file"), g("nr_dirty"), g("nr_writeback"), g("nr_isolated_anon"), g("nr_isolated_file"),
-                  d.get("pgscan_direct"), d.get("pgscan_kswapd"), d.get("pgsteal_direct"), d.get("pgsteal_kswapd"), d.get("nr_vmscan_immediate_reclaim"), d.get("allocstall_movable")+d.get("allocstall_normal")+d.get("allocstall_dma32"), now.system_s - last.system_s, d.get("nr_written"), d.get("nr_dirtied"), d.get("pgfault"));
-                last = now;
-                eprintln!("   {:?}", cx.host.sim().debug_tasks());
-            }
-        });
-    }
     machine.run().map_err(|error| failed(error.to_string()))?;
     let latencies = workers.end().map_err(|error| failed(format!("a worker failed: {error}")))?;
     let (before, middle, after) =
