@@ -12,6 +12,8 @@ pub struct Judged {
     pub(super) file: String,
     pub(super) kind: Kind,
     pub(super) captured: Captured,
+    /// By whose rules it was run.
+    pub(super) policy: String,
     pub(super) real: Vec<Observed>,
     pub(super) model: Vec<Observed>,
 }
@@ -22,13 +24,15 @@ const CHANGES: [(&str, &str); 2] = [
     ("all reclaim: pages scanned a second", "pgscan_direct+pgscan_kswapd"),
 ];
 
-/// Every pair of an older and a newer kernel that ran the same work, among files that were judged.
+/// Every pair of an older and a newer kernel that ran the same work, among files that were judged. Kernels for which
+/// one policy stands are no pair: the model would be compared with itself.
 pub fn changes(judged: &[Judged]) -> Vec<FileResult> {
     let mut results = Vec::new();
     for before in judged {
         for after in judged {
             let pair = (version(&before.captured.kernel), version(&after.captured.kernel));
-            if before.kind == after.kind && pair.0 < pair.1 && is_same_program(before, after) {
+            let is_pair = before.kind == after.kind && before.policy != after.policy;
+            if is_pair && pair.0 < pair.1 && is_same_program(before, after) {
                 results.push(change(before, after));
             }
         }
@@ -56,13 +60,11 @@ fn is_same_program(a: &Judged, b: &Judged) -> bool {
 
 fn change(before: &Judged, after: &Judged) -> FileResult {
     let figures = CHANGES.iter().map(|(name, key)| {
-        let mean = |runs: &[Observed]| {
-            runs.iter().map(|run| run.rate(key)).sum::<f64>() / runs.len().max(1) as f64
-        };
+        let rates = |runs: &[Observed]| runs.iter().map(|run| run.rate(key)).collect::<Vec<_>>();
         percent(
             name,
-            mean(&after.real) / mean(&before.real) - 1.0,
-            mean(&after.model) / mean(&before.model) - 1.0,
+            &Change::new(&rates(&before.real), &rates(&after.real)),
+            &Change::new(&rates(&before.model), &rates(&after.model)),
         )
     });
     FileResult {
@@ -74,17 +76,44 @@ fn change(before: &Judged, after: &Judged) -> FileResult {
     }
 }
 
-/// A relative change: the same direction, and within a factor in size.
-fn percent(name: &str, real: f64, model: f64) -> Figure {
-    let text = |value: f64| format!("{:+.0} %", 100.0 * value);
-    let (small, large) = (real.abs().min(model.abs()), real.abs().max(model.abs()));
-    let agrees = real.signum() == model.signum() && large <= small * figures::FACTOR;
+/// By how much a rate changes: of the means, and between what single runs may lie.
+struct Change {
+    mean: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Change {
+    fn new(before: &[f64], after: &[f64]) -> Change {
+        let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        let least = |rates: &[f64]| rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = |rates: &[f64]| rates.iter().copied().fold(0.0, f64::max);
+        Change {
+            mean: mean(after) / mean(before) - 1.0,
+            low: least(after) / most(before) - 1.0,
+            high: most(after) / least(before) - 1.0,
+        }
+    }
+
+    fn text(&self) -> String {
+        let text = |value: f64| format!("{:+.0} %", 100.0 * value);
+        format!("{} ({} to {})", text(self.mean), text(self.low), text(self.high))
+    }
+}
+
+/// A relative change agrees if it is between those of single real runs, or has the direction of the nearest and
+/// is within a factor of it in size.
+fn percent(name: &str, real: &Change, model: &Change) -> Figure {
+    let nearest = model.mean.clamp(real.low.min(real.high), real.high.max(real.low));
+    let (small, large) = (nearest.abs().min(model.mean.abs()), nearest.abs().max(model.mean.abs()));
+    let is_inside = (nearest - model.mean).abs() < f64::EPSILON;
+    let is_near = nearest.signum() == model.mean.signum() && large <= small * figures::FACTOR;
     Figure {
         field: format!("change of {name}"),
-        real: text(real),
-        model: text(model),
+        real: real.text(),
+        model: model.text(),
         limit: Limit::Factor(figures::FACTOR),
-        agrees,
+        agrees: is_inside || is_near,
     }
 }
 
@@ -100,9 +129,16 @@ mod tests {
 
     #[test]
     fn a_change_agrees_in_direction_and_size() {
-        let agrees = |model: f64| percent("scans", -0.36, model).agrees;
-        assert!(agrees(-0.36) && agrees(-0.18) && agrees(-0.72));
-        assert!(!agrees(-0.17) && !agrees(-0.73) && !agrees(0.36));
-        assert_eq!(percent("scans", -0.364, 0.2).real, "-36 %");
+        let agrees = |real: &[f64], model: f64| {
+            let (real, model) = (Change::new(&[100.0], real), Change::new(&[1.0], &[1.0 + model]));
+            percent("scans", &real, &model).agrees
+        };
+        assert!(agrees(&[64.0], -0.36) && agrees(&[64.0], -0.18) && agrees(&[64.0], -0.72));
+        assert!(!agrees(&[64.0], -0.17) && !agrees(&[64.0], -0.73) && !agrees(&[64.0], 0.36));
+        // Single runs differ in direction: so may the model.
+        assert!(agrees(&[90.0, 120.0], 0.05) && agrees(&[90.0, 120.0], -0.19));
+        assert!(!agrees(&[90.0, 120.0], -0.21));
+        let change = Change::new(&[100.0, 125.0], &[50.0, 75.0]);
+        assert_eq!(change.text(), "-44 % (-60 % to -25 %)");
     }
 }

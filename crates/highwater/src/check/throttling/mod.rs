@@ -119,7 +119,8 @@ pub fn check(
         notes.push(format!("policy: {}", policy.name));
     }
     notes.extend(shapes::notes(&real, &model, captured.seconds));
-    let judged = Judged { file: file.clone(), kind, captured: captured.clone(), real, model };
+    let (captured, policy) = (captured.clone(), policy.name);
+    let judged = Judged { file: file.clone(), kind, captured, policy, real, model };
     let result =
         FileResult { file, kind: kind.name().to_owned(), figures, not_checked: None, notes };
     Ok((result, Some(judged)))

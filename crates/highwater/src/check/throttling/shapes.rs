@@ -9,6 +9,13 @@ use crate::check::Figure;
 /// How a kind's waits ended is judged from so many of them on: of fewer, chance allows anything.
 const WAITS_MIN: u64 = 16;
 
+/// A test of a wait.
+type Test<'a> = &'a dyn Fn(&Bar) -> bool;
+/// Who waits, as figures and as bars are called, and their waits.
+type Side = (&'static str, &'static str, fn(&Observed) -> &Bars);
+const SIDES: [Side; 2] =
+    [("direct reclaim", "", |run| &run.direct), ("kswapd", "kswapd ", |run| &run.kswapd)];
+
 /// A quotient of counters; a name with a plus is a sum.
 struct Quotient {
     name: &'static str,
@@ -134,9 +141,7 @@ fn kinds<'r>(
 /// How often each kind of wait came in a run.
 fn numbers_of_waits(real: &[Observed], model: &[Observed]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let sides: [(&str, fn(&Observed) -> &Bars); 2] =
-        [("direct reclaim", |run| &run.direct), ("kswapd", |run| &run.kswapd)];
-    for (who, bars) in sides {
+    for (who, _, bars) in SIDES {
         for kind in kinds(real, model, bars) {
             let number = Quotients::new(real, model, |run| {
                 let is = |bar: &Bar| bar.0 == kind;
@@ -170,9 +175,8 @@ fn waits(real: &[Observed], model: &[Observed]) -> Vec<Figure> {
         if seen >= WAITS_MIN {
             let at_once = |bar: &Bar| is(bar) && bar.2 == 0;
             let timed_out = |bar: &Bar| is(bar) && bar.2 >= bar.1;
-            let ends: [(&str, &dyn Fn(&Bar) -> bool); 2] =
-                [("returned at once", &at_once), ("timed out", &timed_out)];
-            for (how, end) in ends {
+            let ends: [Test<'_>; 2] = [&at_once, &timed_out];
+            for (how, end) in ["returned at once", "timed out"].into_iter().zip(ends) {
                 let field = format!("{kind} waits: share that {how}");
                 figures.push(share_of_waits(&field, real, model, &|run| {
                     (count(&run.direct, end), count(&run.direct, &is))
@@ -248,9 +252,7 @@ pub(super) fn notes(real: &[Observed], model: &[Observed], seconds: f64) -> Vec<
         let (real, model) = (quantile(&real_ms, part), quantile(&model_ms, part));
         notes.push(format!("latency {name} in ms: Linux {real:.0}, model {model:.0}"));
     }
-    let sides: [(&str, fn(&Observed) -> &Bars); 2] =
-        [("", |run| &run.direct), ("kswapd ", |run| &run.kswapd)];
-    for (who, bars) in sides {
+    for (_, who, bars) in SIDES {
         let keys: BTreeSet<Bar> =
             real.iter().chain(model).map(bars).flat_map(BTreeMap::keys).cloned().collect();
         for key in keys {

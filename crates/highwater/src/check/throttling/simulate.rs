@@ -25,8 +25,14 @@ use crate::workload::harness;
 use crate::workload::outcome::snapshot;
 use crate::workload::stutterp::{KSWAPD, stall_context};
 
-/// Chaos has many outcomes, and a few say little about them: some runs throttle nobody.
-const SEEDS: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+/// Runs of a program. Chaos has many outcomes, and a few say little about them: some runs of stutterp throttle
+/// nobody. Storms are alike.
+const fn nr_runs(kind: Kind) -> u64 {
+    match kind {
+        Kind::Stutterp => 12,
+        Kind::Storm => 6,
+    }
+}
 /// When the later part of a run begins, seconds.
 const LATE_S: f64 = 10.0;
 
@@ -38,7 +44,9 @@ pub(super) fn runs(
     policy: &Policy,
 ) -> Result<Vec<Observed>, InputError> {
     thread::scope(|scope| {
-        let runs = SEEDS.map(|seed| scope.spawn(move || run(system, kind, captured, policy, seed)));
+        let runs: Vec<_> = (1..=nr_runs(kind))
+            .map(|seed| scope.spawn(move || run(system, kind, captured, policy, seed)))
+            .collect();
         let panicked = || InputError::whole(system.file, "the simulation panicked");
         runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err(panicked()))).collect()
     })
