@@ -33,7 +33,7 @@ fn main() {
         false => Size { rounds: 1, zones_mib: [16, 64] },
     };
     println!("{:<52} {:>10} {:>8} {:>10}", "frames in use", "M frames/s", "ns seen", "MiB");
-    for policy in ["6.1-compaction", "kswapd-inline"] {
+    for policy in ["6.1", "kswapd-inline"] {
         for mib in size.zones_mib {
             let host = Solo::default();
             let stage = Stage::full(&host, policy, mib);

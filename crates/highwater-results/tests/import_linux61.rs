@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use highwater_results::import::ImportError;
-use highwater_results::import::linux61::{Reference, Static, ZoneName};
+use highwater_results::import::linux61::{Bar, Reference, Static, ZoneName};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -60,9 +60,12 @@ const STUTTERP: &str = "stutterp/workers-12.json";
 
 #[test]
 fn every_captured_file_is_read_as_its_kind() {
-    for (directory, kind, nr_files) in
-        [("static", "static", 12), ("scenarios", "scenario", 12), ("stutterp", "stutterp", 1)]
-    {
+    for (directory, kind, nr_files) in [
+        ("static", "static", 12),
+        ("scenarios", "scenario", 12),
+        ("stutterp", "stutterp", 2),
+        ("storm", "storm", 3),
+    ] {
         let paths = files(directory);
         assert_eq!(paths.len(), nr_files, "{directory}");
         for path in paths {
@@ -124,9 +127,53 @@ fn values_of_trace_comparison_and_stutterp() {
     assert_eq!(ab.kernels[0].events["mm_page_pcpu_drain"], 17660);
     let Reference::Stutterp(run) = read(&root().join(STUTTERP)) else { panic!() };
     assert_eq!((run.workers, run.writers, run.hogs, run.cpus), (12, 5, 6, 4));
-    assert_eq!(run.latency_ms.len(), 8);
-    assert_eq!((run.throttled[5].count, run.throttled[5].usec_delayed), (24, 0));
-    assert_eq!(run.counters["pgscan_direct"], 1476123);
+    assert_eq!(run.runs.len(), 1);
+    assert_eq!(run.runs[0].latency_ms.len(), 8);
+    let bar = &run.runs[0].waits.direct[5];
+    assert_eq!((bar.kind.as_str(), bar.count, bar.usec_delayed), ("ISOLATED", 24, 0));
+    assert_eq!(run.runs[0].counters["pgscan_direct"], 1476123);
+    let Reference::Stutterp(rerun) = read(&root().join("stutterp/workers-12-rerun.json")) else {
+        panic!()
+    };
+    assert!(run.is_same_work(&rerun), "the two forms say the same of the same work");
+    assert_eq!(rerun.runs[0].counters["pgscan_direct"], 411613);
+}
+
+/// The newer form: several runs, waits by who waited, and kinds of waits that only older kernels have.
+#[test]
+fn values_of_storms() {
+    let read_storm = |kernel: &str, name: &str| {
+        let path = root().join(format!("../linux-{kernel}/storm/{name}.json"));
+        let Reference::Storm(storm) = read(&path) else { panic!() };
+        storm
+    };
+    let before = read_storm("5.10", "workers-8");
+    assert_eq!(
+        (before.runs.len(), before.hog_bytes_each, before.room_bytes),
+        (2, None, 10_485_760)
+    );
+    assert_eq!((before.write_bytes, before.swap_bytes), (262_144, Some(8 << 20)));
+    assert_eq!(before.settings["vm.dirty_bytes"], "33554432");
+    let total = |bars: &[Bar], kind: &str| -> u64 {
+        bars.iter().filter(|bar| bar.kind == kind).map(|bar| bar.count).sum()
+    };
+    let waits = &before.runs[0].waits;
+    // Of kswapd's nothing is left among those of the others.
+    assert_eq!(
+        (total(&waits.direct, "congestion_wait"), total(&waits.kswapd, "congestion_wait")),
+        (573, 219)
+    );
+    assert_eq!((total(&waits.direct, "wait_iff_congested"), waits.msleep100), (19_058, Some(307)));
+    let after = read_storm("6.1", "workers-8");
+    let waits = &after.runs[0].waits;
+    assert_eq!((total(&waits.direct, "CONGESTED"), total(&waits.kswapd, "WRITEBACK")), (9780, 293));
+    assert_eq!(total(&waits.direct, "WRITEBACK"), 0);
+    assert_eq!(after.runs[0].after_10_s.unwrap().pgscan_direct, 2_098_411);
+    assert!(!before.is_same_work(&after), "another kernel");
+    assert!(!after.is_same_work(&read_storm("6.1", "workers-4")));
+    // Those of a machine's workers are no reclaimer's.
+    assert_eq!(read_storm("5.10", "workers-8-room12").runs[0].waits.msleep100, Some(329));
+    assert_eq!(read_storm("6.12", "workers-8").runs.len(), 1);
 }
 
 /// What every captured machine has in common; would fail if a field were read into another's place.
@@ -312,6 +359,18 @@ fn captures_that_contradict_themselves() {
         "throttled[1].usec_delayed",
         "above the timeout",
     );
+    const STORM: &str = "storm/workers-8.json";
+    refused(STORM, "/runs", json!([]), "runs", "no run");
+    refused(STORM, "/runs/1/counters", json!({}), "runs[1].counters", "no counter");
+    refused(STORM, "/room_bytes", Value::Null, "hogs", "neither");
+    refused(STORM, "/write_bytes", json!(1), "write_bytes", "not between a page");
+    refused(
+        STORM,
+        "/runs/0/events/mm_vmscan_throttled/histogram/2/usec_delayed",
+        json!(100_001),
+        "runs[0].events.mm_vmscan_throttled.histogram[2].usec_delayed",
+        "above the timeout",
+    );
 }
 
 // --- JSON of another shape ---
@@ -323,7 +382,7 @@ fn wrong_types_and_missing_fields_name_their_path() {
         "/kind",
         json!("dynamic"),
         "kind",
-        "`dynamic` is not one of static, scenario, ab-trace, stutterp",
+        "`dynamic` is not one of static, scenario, ab-trace, stutterp, storm",
     );
     refused(NUMA, "/schema", json!(2), "schema", "2 is not 1");
     refused(NUMA, "/zones/1/present", json!(-1), "zones[1].present", "invalid value");

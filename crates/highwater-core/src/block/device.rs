@@ -38,6 +38,8 @@ pub struct DeviceSpec {
     pub synchronous: bool,
     /// Pages under writeback must not change (checksums).
     pub stable_writes: bool,
+    /// Its queue bounds the writes in flight where the kernel's do at all (`queue/wbt_lat_usec` is not 0).
+    pub throttles_writes: bool,
 }
 
 impl DeviceSpec {
@@ -53,6 +55,7 @@ impl DeviceSpec {
             rotational: false,
             synchronous: false,
             stable_writes: false,
+            throttles_writes: true,
         }
     }
 

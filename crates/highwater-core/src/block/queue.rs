@@ -85,7 +85,8 @@ impl<H: Devices> BlockLayer<H> {
             in_flight: AtomicU64::new(0),
             next_id: AtomicU64::new(0),
             tag_wait: [WaitQueue::new(host), WaitQueue::new(host)],
-            write_throttle: throttles_writes.then(|| WriteThrottle::new(host)),
+            write_throttle: (throttles_writes && spec.throttles_writes)
+                .then(|| WriteThrottle::new(host)),
             nr_errors: AtomicU64::new(0),
         };
         let devices = specs.iter().enumerate().map(device).collect::<Vec<_>>().into();

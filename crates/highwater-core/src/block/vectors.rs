@@ -7,7 +7,10 @@
 //! or 32 (iomap: XFS) that is shared by all, and then the flusher reclaims directly. Where buffer heads
 //! are in use it may not wait for any I/O meanwhile (`GFP_NOIO`): it can take clean pages only, finds
 //! none among dirty and anonymous ones, and goes through the lists from top to bottom. With iomap it may
-//! swap (`GFP_NOFS`).
+//! swap (`GFP_NOFS`). If that fails too it waits for a vector, and the first that comes back is its own: what is
+//! returned fills up an empty reserve before it goes anywhere else. (Those of the reserve themselves were taken
+//! last. They lie at the end of a queue for which a slow disk takes many seconds, and who waits for just them, as
+//! under [`BioWait::Reserve`], leaves everything dirty meanwhile.)
 //!
 //! A captured stutterp run shows it: 29 pages scanned for each that direct
 //! reclaim got, five of six of them anonymous, while kswapd needed 2.7.
@@ -22,6 +25,7 @@
 use alloc::vec::Vec;
 
 use super::BioVector;
+use crate::config::BioWait;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
@@ -106,15 +110,26 @@ impl<H: Devices> Kernel<H> {
         if let Some(vector) = self.new_vector(cx, writer.gfp() | quiet) {
             return vector;
         }
-        // Those of the reserve come back when their I/O is done: it must be under way.
+        // They come back when their I/O is done: it must be under way.
         self.plug_flush(cx);
         let mut vector = BioVector::Inline;
         self.block.vectors.wait[writer as usize].wait(cx, "memory for a bio", || {
-            let found = self.reserved_vector(cx, writer);
+            let found = self.awaited_vector(cx, writer);
             vector = found.unwrap_or_default();
             found.is_some()
         });
         vector
+    }
+
+    /// What ends the wait for a vector, if it is there.
+    fn awaited_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> Option<BioVector> {
+        let kept = if self.any_vector_will_do() { self.kept_vector(cx) } else { None };
+        kept.map(BioVector::Page).or_else(|| self.reserved_vector(cx, writer))
+    }
+
+    /// Who waits takes what comes back, be it of the reserve or not.
+    fn any_vector_will_do(&self) -> bool {
+        self.mem.policy.reclaim.bio_wait == BioWait::Any
     }
 
     /// A bio is done with its memory. From interrupts.
@@ -123,9 +138,16 @@ impl<H: Devices> Kernel<H> {
         match vector {
             BioVector::Inline => {}
             BioVector::Page(pfn) => {
-                let mut kept = vectors.kept.lock(cx.cpu());
-                kept.free.push(pfn);
-                vectors.nr_kept.store(kept.free.len(), Relaxed);
+                {
+                    let mut kept = vectors.kept.lock(cx.cpu());
+                    kept.free.push(pfn);
+                    vectors.nr_kept.store(kept.free.len(), Relaxed);
+                }
+                if self.any_vector_will_do()
+                    && let Some(wait) = vectors.wait.iter().find(|wait| wait.has_waiters())
+                {
+                    wait.wake_one(cx.host, cx.cpu());
+                }
             }
             BioVector::Reserve(of) => {
                 vectors.kept.lock(cx.cpu()).reserve_used[of] -= 1;
@@ -184,8 +206,9 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use alloc::rc::Rc;
 
-    use super::super::manual::{DISK, Manual, kernel};
+    use super::super::manual::{DISK, Manual, kernel, kernel_of};
     use super::*;
+    use crate::config::Policy;
     use crate::host::CpuId;
 
     #[test]
@@ -209,6 +232,24 @@ mod tests {
         assert!(matches!(kernel.bio_vector(&cx, Writer::Iomap), BioVector::Page(_)));
         kernel.mem.drain_all(&cx, None);
         assert_eq!(before - free(), KEPT_MAX as i64, "one of those");
+    }
+
+    #[test]
+    fn who_waits_takes_what_comes_back() {
+        let taken_by = |bio_wait: BioWait| {
+            let host = Rc::new(Manual::default());
+            let change = |policy: &mut Policy| policy.reclaim.bio_wait = bio_wait;
+            let kernel = kernel_of(&host, &[DISK], Vec::new(), change);
+            let cx = Cx::new(&*host, CpuId(0));
+            let writer = Writer::BufferHeads;
+            let vector = kernel.bio_vector(&cx, writer);
+            while kernel.reserved_vector(&cx, writer).is_some() {}
+            assert_eq!(kernel.awaited_vector(&cx, writer), None, "all are in use");
+            kernel.put_bio_vector(&cx, vector);
+            kernel.awaited_vector(&cx, writer).map(|taken| taken == vector)
+        };
+        assert_eq!(taken_by(BioWait::Any), Some(true));
+        assert_eq!(taken_by(BioWait::Reserve), None, "not one of the reserve");
     }
 
     #[test]

@@ -120,6 +120,17 @@ presets! {
         thp.effort = ThpEffort::ByAdvice,
         thp.swap = ThpSwap::Whole,
     }
+    /// 5.10: costs instead of rotations, inactive start and shadows for anonymous pages, dead congestion waits
+    "5.10" = "5.4" with {
+        watermark.min_free_kbytes_max = 262_144,
+        slow_path.compaction_needs = CompactionNeeds::Io,
+        slow_path.thisnode_gives_up = true,
+        zonelist.node_load = NodeLoad::NodesLeft,
+        reclaim.balance = BalanceRule::Cost,
+        reclaim.anon_new = AnonStart::Inactive,
+        reclaim.anon_workingset = true,
+        reclaim.proportional = Proportional::OneRound,
+    }
     /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
     "5.16" = "series-8" with {}
     /// high orders cached on per-CPU lists without limit (study 002 before)

@@ -114,6 +114,9 @@ pub struct ReclaimNode<H: Tasks> {
     pub(crate) kswapd_highest: AtomicU8,
     /// Runs without a page since the last success; 16 = hopeless (rules/kswapd#hopeless).
     pub(crate) kswapd_failures: AtomicU32,
+    /// Sleeps of fixed length while too many pages were isolated, up to 5.15. They leave no trace event, in
+    /// Linux as here; what captured them counted calls.
+    pub(crate) isolated_sleeps: AtomicU64,
     /// Somebody reclaims the node before allocations leave it (`zone_reclaim_mode`). Others do not wait for
     /// him: they have other nodes to go to.
     pub(crate) is_node_reclaiming: AtomicBool,
@@ -132,8 +135,15 @@ impl<H: Tasks> ReclaimNode<H> {
             kswapd_order: AtomicU8::new(0),
             kswapd_highest: AtomicU8::new(NOBODY_ASKED),
             kswapd_failures: AtomicU32::new(0),
+            isolated_sleeps: AtomicU64::new(0),
             is_node_reclaiming: AtomicBool::new(false),
         }
+    }
+
+    /// Direct reclaimers that slept for a fixed time since boot because too many pages were isolated
+    /// (rules/throttling#isolated); 0 under policies whose sleepers are woken, which have a trace event.
+    pub fn nr_isolated_sleeps(&self) -> u64 {
+        self.isolated_sleeps.load(Relaxed)
     }
 
     /// kswapd failed so often that there is no point in waking it. Whoever would have waited for it goes

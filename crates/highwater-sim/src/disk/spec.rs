@@ -37,6 +37,8 @@ pub struct DiskSpec {
     pub rotational: bool,
     /// Pages under writeback must not change.
     pub stable_writes: bool,
+    /// Its queue bounds the writes in flight, unless the machine's settings have none do (`wbt`).
+    pub throttles_writes: bool,
     /// How fast its owner lets it be; none: as fast as it can.
     pub limit: Option<RateLimit>,
     /// What goes wrong; none: nothing.
@@ -64,6 +66,7 @@ impl DiskSpec {
             scheduler,
             rotational: usual.rotational,
             stable_writes: usual.stable_writes,
+            throttles_writes: usual.throttles_writes,
             limit: None,
             faults: None,
         }
@@ -98,6 +101,7 @@ impl DiskSpec {
             rotational: self.rotational,
             synchronous: self.is_synchronous(),
             stable_writes: self.stable_writes,
+            throttles_writes: self.throttles_writes,
         }
     }
 

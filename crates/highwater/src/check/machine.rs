@@ -9,7 +9,7 @@ use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
 use highwater_results::import::linux61::{Node, Zone};
-use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit};
+use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit, Scheduler};
 use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, ZoneFree};
 
@@ -17,8 +17,10 @@ use super::captured::captured_machine;
 use crate::input::{InputError, one_line};
 use crate::machine_file::{MachineFile, check_size};
 
-/// The machine that tells what operations cost in the emulator.
-const EMULATOR: &str = "captured-vm";
+/// The machine that tells what operations cost in the emulator with a CPU or two.
+pub(super) const EMULATOR: &str = "captured-vm";
+/// The same of the one with four CPUs on two of the host's cores, which ran what throttles reclaim.
+pub(super) const EMULATOR_OF_FOUR: &str = "captured-vm-4";
 /// Device numbers.
 pub(super) const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
@@ -47,15 +49,21 @@ pub(super) struct System<'a> {
     pub(super) gauges: BTreeMap<String, i64>,
     /// Bytes a second that each disk is limited to.
     pub(super) disk_limit: Option<u64>,
+    /// Name of the machine that tells what operations cost.
+    pub(super) costs_of: &'a str,
+    /// Pages of swap; none: as much as the captured machines usually have.
+    pub(super) swap_pages: Option<u32>,
     /// How its kernel was set, by Linux's names.
     pub(super) settings: BTreeMap<String, String>,
 }
 
 /// Settings of a captured kernel that the model has: Linux's name, and the machine's key.
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 9] = [
     ("transparent_hugepage.enabled", "thp"),
     ("transparent_hugepage.defrag", "thp_defrag"),
     ("vm.compaction_proactiveness", "compaction_proactiveness"),
+    ("vm.dirty_bytes", "dirty_bytes"),
+    ("vm.dirty_background_bytes", "dirty_background_bytes"),
     ("vm.page-cluster", "page_cluster"),
     ("vm.swappiness", "swappiness"),
     ("vm.watermark_boost_factor", "watermark_boost_factor"),
@@ -84,11 +92,46 @@ fn adopt_settings(system: &System<'_>, tunables: &mut Tunables) -> Result<(), In
     Ok(())
 }
 
+/// How the disks' queues were set; none: as such disks usually are.
+struct Queue {
+    depth: Option<u32>,
+    scheduler: Option<Scheduler>,
+    wbt: bool,
+}
+
+/// The queue of the data disk, as its directory in sysfs said. Both disks are of one make, so the swap disk's is
+/// the same; but whether writes are throttled is set for each by itself, and was for this one.
+fn queue(system: &System<'_>) -> Result<Queue, InputError> {
+    let setting = |key: &str| system.settings.get(&format!("vda.queue.{key}")).map(String::as_str);
+    let wrong = |key: &str, value: &str| InputError {
+        file: system.file.to_owned(),
+        line: None,
+        field: Some(format!("settings.vda.queue.{key}")),
+        reason: format!("cannot be {value:?}"),
+    };
+    let mut queue =
+        Queue { depth: None, scheduler: None, wbt: setting("wbt_lat_usec") != Some("0") };
+    // No scheduler is what a disk has that offers a queue to each CPU, and requests are counted for each queue.
+    let nr_queues;
+    (queue.scheduler, nr_queues) = match setting("scheduler") {
+        None => (None, 1),
+        Some("none") => (Some(Scheduler::None), system.cpus.max(1)),
+        Some("mq-deadline") => (Some(Scheduler::Deadline), 1),
+        Some(other) => return Err(wrong("scheduler", other)),
+    };
+    if let Some(text) = setting("nr_requests") {
+        let depth: Option<u32> = text.parse().ok().filter(|depth| (4..=65_536).contains(depth));
+        let depth = depth.ok_or_else(|| wrong("nr_requests", text))?;
+        queue.depth = Some(depth.saturating_mul(nr_queues));
+    }
+    Ok(queue)
+}
+
 /// What to boot.
 pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConfig, InputError> {
-    let costs = MachineFile::load(EMULATOR)?
+    let costs = MachineFile::load(system.costs_of)?
         .costs()
-        .map_err(|reason| InputError::whole(EMULATOR, reason))?;
+        .map_err(|reason| InputError::whole(system.costs_of, reason))?;
     let mut shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
     // As the captured kernels were set: huge pages for all who do not refuse them, and khugepaged takes
     // what it finds.
@@ -107,14 +150,19 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         field: Some("zones".to_owned()),
         reason,
     })?;
+    let queue = queue(system)?;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
     let disk = |name: &str, pages: u64| {
         let mut disk = DiskSpec::new(name, DiskKind::Hdd(DISK), pages);
         disk.limit = system.disk_limit.map(RateLimit::new);
+        disk.depth = queue.depth.unwrap_or(disk.depth);
+        disk.scheduler = queue.scheduler.unwrap_or(disk.scheduler);
         disk
     };
-    config.disks = vec![disk("data", DATA_PAGES), disk("swap", u64::from(SWAP_PAGES))];
-    config.swap = vec![SwapSpec { device: SWAP, pages: SWAP_PAGES, priority: -2 }];
+    let swap_pages = system.swap_pages.unwrap_or(SWAP_PAGES);
+    let data = DiskSpec { throttles_writes: queue.wbt, ..disk("data", DATA_PAGES) };
+    config.disks = vec![data, disk("swap", u64::from(swap_pages))];
+    config.swap = vec![SwapSpec { device: SWAP, pages: swap_pages, priority: -2 }];
     Ok(config)
 }
 

@@ -6,7 +6,8 @@
 //! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
 //! | `scenario` | key counters of every step of a small program | within max(10 %, distance of the real runs, 256) |
 //! | a trace | refills, drains, hottest block of the replay under 6.1 | within the limits of [`trace`] |
-//! | `stutterp` | shapes: shares and ratios of counters and throttled waits | within the limits of [`stutterp`] |
+//! | `stutterp`, `storm` | shapes: rates, shares and ratios of counters and throttled waits | within the limits of [`throttling`] |
+//! | the same work of two kernels | by how much pages scanned fall or rise | the direction, and a factor 2 |
 //!
 //! Whether a figure agrees is decided by [`Limit`] alone.
 
@@ -15,7 +16,7 @@ mod captured;
 mod machine;
 pub mod scenario;
 pub mod static_machine;
-pub mod stutterp;
+pub mod throttling;
 pub mod trace;
 
 use std::path::{Path, PathBuf};
@@ -27,8 +28,9 @@ use crate::input::InputError;
 
 /// The kind of file whose figures are counters.
 const SCENARIO: &str = "scenario";
-/// The kind of file whose figures are shares and ratios.
+/// The kinds of files whose figures are rates, shares and ratios.
 const STUTTERP: &str = "stutterp";
+const STORM: &str = "storm";
 
 /// How near a figure has to be to the real one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -49,6 +51,8 @@ pub enum Limit {
     Distance(f64),
     /// Shares in percent, within so many percentage points.
     Points(f64),
+    /// Numbers of events: at most this factor larger or smaller, or as far away as chance brings so few.
+    FactorOrChance(f64),
 }
 
 impl Limit {
@@ -56,7 +60,7 @@ impl Limit {
     pub fn holds(self, real: u64, model: u64) -> bool {
         match self {
             Limit::Exact => real == model,
-            Limit::Factor(factor) => {
+            Limit::Factor(factor) | Limit::FactorOrChance(factor) => {
                 let (low, high) = (real.min(model) as f64, real.max(model) as f64);
                 high <= low * factor
             }
@@ -78,6 +82,7 @@ impl Limit {
             }
             Limit::Distance(most) => format!("within {most:.0}"),
             Limit::Points(most) => format!("within {most:.0} points"),
+            Limit::FactorOrChance(factor) => format!("within a factor {factor}, or chance"),
         }
     }
 }
@@ -143,7 +148,7 @@ impl FileResult {
     fn unit(&self) -> &'static str {
         match self.kind.as_str() {
             SCENARIO => "counters",
-            STUTTERP => "shapes",
+            STUTTERP | STORM => "shapes",
             _ => "fields",
         }
     }
@@ -262,12 +267,14 @@ pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputE
     }
     let mut results = Vec::new();
     let mut refused = Vec::new();
+    let mut judged = Vec::new();
     for file in &files {
-        match check_file(file) {
+        match check_file(file, &mut judged) {
             Ok(result) => results.push(result),
             Err(error) => refused.push(error),
         }
     }
+    results.extend(throttling::changes(&judged));
     Ok((CheckReport::new(results), refused))
 }
 
@@ -313,7 +320,8 @@ fn has_suffix(path: &Path, suffixes: &[&str]) -> bool {
     suffixes.iter().any(|suffix| name.ends_with(suffix))
 }
 
-fn check_file(path: &Path) -> Result<FileResult, InputError> {
+/// `judged` gets what other files may be compared with.
+fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileResult, InputError> {
     if is_trace(path) {
         return trace::check(path);
     }
@@ -323,7 +331,16 @@ fn check_file(path: &Path) -> Result<FileResult, InputError> {
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),
         Reference::Scenario(captured) => scenario::check(&file, captured),
-        Reference::Stutterp(captured) => stutterp::check(&file, captured),
+        Reference::Stutterp(captured) => {
+            let (result, run) = throttling::check(path, throttling::Kind::Stutterp, captured)?;
+            judged.extend(run);
+            Ok(result)
+        }
+        Reference::Storm(captured) => {
+            let (result, run) = throttling::check(path, throttling::Kind::Storm, captured)?;
+            judged.extend(run);
+            Ok(result)
+        }
     }
 }
 

@@ -103,24 +103,60 @@ const STUTTERP: &str = "reference/linux-6.1/stutterp/workers-12.json";
 
 #[test]
 fn the_shape_of_a_chaotic_run() {
-    // 9 of 11 today; what differs is in the book.
-    let text = stdout(&["check", STUTTERP, "--min-agreement", "70"]);
+    let text = stdout(&["check", STUTTERP, "--min-agreement", "90"]);
     for part in [
         "stutterp: ",
         " shapes agree",
-        "direct reclaim: pages scanned per page reclaimed: Linux 28.68, model ",
-        "kswapd: pages scanned per page reclaimed: Linux 2.66, model ",
-        "throttled waits: share of ISOLATED: Linux 100.0 %, model ",
-        "ISOLATED waits: share that returned at once: Linux 51.1 %, model ",
-        "ISOLATED waits: share that timed out: Linux 4.3 %, model ",
-        "throttled waits: share of kswapd: Linux 0.0 %, model ",
+        // This file's run and that of the one beside it.
+        "direct reclaim: pages scanned per page reclaimed: Linux 19.84 (9.43 to 28.68), model ",
+        "throttled waits: share of ISOLATED: Linux 100.0 % (100.0 % to 100.0 %), model ",
+        "direct reclaim: ISOLATED waits in a run: Linux 26.50 (6.00 to 47.00), model ",
+        "# memory before the work: 116407 pages, 37897 free; boot files 3089, ",
+        "# 1 runs of the same work come from files beside this one",
         "# judged: the shapes above, of 12 runs together",
-        "# pgscan_direct: Linux 1476123, model ",
-        "# latency largest in ms: Linux 21531, model ",
-        "# throttled ISOLATED, 0 of 20000 us: Linux 24, model ",
+        "# pgscan_direct: Linux 943868, model ",
+        "# throttled ISOLATED, 0 of 20000 us: Linux 13.5, model ",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+}
+
+/// Five seconds of the same storm, by the rules of two kernels, and what changed between them.
+#[test]
+fn what_two_kernels_make_of_a_storm() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = |kernel: &str| {
+        let file = root().join(format!("reference/linux-{kernel}/storm/workers-4.json"));
+        let mut storm: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        storm["seconds"] = 5.0.into();
+        let path = dir.path().join(format!("{kernel}.json"));
+        std::fs::write(&path, storm.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let output = highwater(&["check", &short("5.10"), &short("6.1"), "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kinds: Vec<_> =
+        report["files"].as_array().unwrap().iter().map(|file| file["kind"].clone()).collect();
+    assert_eq!(kinds, ["storm", "storm", "storm, change"]);
+    let fields = |file: usize| report["files"][file]["figures"].to_string();
+    assert!(fields(0).contains("wait_iff_congested") && fields(0).contains("msleep100"));
+    assert!(fields(1).contains("CONGESTED waits") && !fields(1).contains("msleep100"));
+    assert!(fields(2).contains("change of direct reclaim: pages scanned a second"));
+}
+
+#[test]
+fn a_kernel_for_which_no_policy_stands_is_not_judged() {
+    let text = std::fs::read_to_string(root().join(STUTTERP)).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&text).unwrap();
+    other["kernel"] = "Linux 2.6 (old)".into();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("other.json");
+    std::fs::write(&path, other.to_string()).unwrap();
+    let output = highwater(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "nothing was checked");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("no policy stands for the kernel"), "{text}");
 }
 
 /// A second of it, in which nothing is as it was.
@@ -136,7 +172,9 @@ fn a_chaotic_run_can_disagree() {
     // Whether all agree is told by the exit status, as for other files.
     assert_eq!(output.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["nr_figures"], 11);
+    assert!(
+        report["nr_figures"].as_u64().unwrap() > report["nr_figures_agreeing"].as_u64().unwrap()
+    );
     assert_eq!(report["files"][0]["kind"], "stutterp");
 }
 

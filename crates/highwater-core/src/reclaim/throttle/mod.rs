@@ -196,7 +196,10 @@ impl<H: Devices> Kernel<H> {
             // Again and again, until few are isolated or the task is killed.
             IsolatedWait::Congestion => self.congestion_wait(cx, timeout),
             IsolatedWait::Sleep | IsolatedWait::Event if has_waited => return false,
-            IsolatedWait::Sleep => self.isolated_sleep(cx, timeout),
+            IsolatedWait::Sleep => {
+                self.reclaim.node(node).isolated_sleeps.fetch_add(1, Relaxed);
+                self.isolated_sleep(cx, timeout);
+            }
             IsolatedWait::Event => self.reclaim_throttle(cx, node, ThrottleReason::Isolated),
         }
         true

@@ -1,11 +1,12 @@
-//! The JSON files that say what a real Linux 6.1 did (`reference/linux-6.1/`).
+//! The JSON files that say what a real Linux did (`reference/linux-6.1/`, and some of 5.10 and 6.12).
 //!
-//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model` and then checks it
+//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model` or `throttling` and then checks it
 //! (`validate`): a machine that cannot exist is an error here, with its place in the file, not a wrong result later.
 //! Fields that are not listed are passed over, so that a capture may say more than is read.
 
 mod locate;
 mod model;
+mod throttling;
 mod validate;
 
 use std::path::Path;
@@ -18,13 +19,14 @@ use super::error::printable;
 use super::source::Source;
 
 pub use model::{
-    AbKernel, AbTrace, Counters, HotBlock, Node, Pageset, Run, Scenario, Static, Step, Stutterp,
-    Throttled, Zone, ZoneBlocks, ZoneName,
+    AbKernel, AbTrace, Counters, HotBlock, Node, Pageset, Run, Scenario, Static, Step, Zone,
+    ZoneBlocks, ZoneName,
 };
+pub use throttling::{After, Bar, Throttling, ThrottlingRun, Waits};
 
 /// Largest file read; the captures have some tens of kilobytes.
 const JSON_BYTES_MAX: u64 = 64 << 20;
-const KINDS: &str = "static, scenario, ab-trace, stutterp";
+const KINDS: &str = "static, scenario, ab-trace, stutterp, storm";
 
 /// One reference file.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +37,10 @@ pub enum Reference {
     Scenario(Scenario),
     /// The same work on kernels that differ in one rule, as trace events.
     AbTrace(AbTrace),
-    /// A scaled stutterp run.
-    Stutterp(Stutterp),
+    /// A scaled stutterp.
+    Stutterp(Throttling),
+    /// Reclaim that meets only pages under writeback.
+    Storm(Throttling),
 }
 
 impl Reference {
@@ -66,9 +70,8 @@ impl Reference {
             "ab-trace" => document
                 .read()
                 .and_then(|r: AbTrace| r.validate(&document).map(|()| Self::AbTrace(r))),
-            "stutterp" => document
-                .read()
-                .and_then(|r: Stutterp| r.validate(&document).map(|()| Self::Stutterp(r))),
+            "stutterp" => Throttling::read(&document).map(Self::Stutterp),
+            "storm" => Throttling::read(&document).map(Self::Storm),
             other => {
                 let other = super::error::shown(other.as_bytes());
                 Err(document.error("kind", format!("{other} is not one of {KINDS}")))
@@ -84,6 +87,7 @@ impl Reference {
             Self::Scenario(_) => "scenario",
             Self::AbTrace(_) => "ab-trace",
             Self::Stutterp(_) => "stutterp",
+            Self::Storm(_) => "storm",
         }
     }
 }

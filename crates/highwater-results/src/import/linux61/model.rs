@@ -133,58 +133,6 @@ pub struct HotBlock {
     pub uses: u64,
 }
 
-/// `kind: stutterp`: a scaled run with throttling.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Stutterp {
-    /// Which Linux.
-    pub kernel: String,
-    /// Pages that Linux says it has.
-    pub phys_pages: u64,
-    /// Number of CPUs.
-    pub cpus: u32,
-    /// Zones with memory, before the run.
-    pub zones: Vec<Zone>,
-    /// Workers altogether.
-    pub workers: u32,
-    /// Of these, file writers.
-    pub writers: u32,
-    /// Of these, anonymous memory hogs.
-    pub hogs: u32,
-    /// File size of each writer.
-    pub file_bytes_each: u64,
-    /// Mapping size of each hog.
-    pub hog_bytes_each: u64,
-    /// Mapping size of the latency worker.
-    pub latency_bytes: u64,
-    /// Duration.
-    pub seconds: f64,
-    /// Speed of each disk.
-    pub disk_bytes_per_s: u64,
-    /// Changes of the counters over the run.
-    pub counters: Counters,
-    /// Times of the latency worker, in order.
-    pub latency_ms: Vec<f64>,
-    /// Histogram of throttled sleeps, by reason and length.
-    #[serde(default)]
-    pub throttled: Vec<Throttled>,
-    /// The same for kswapd's own sleeps.
-    #[serde(default)]
-    pub throttled_kswapd: Vec<Throttled>,
-}
-
-/// One bar of the throttling histogram.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Throttled {
-    /// Sleeps.
-    pub count: u64,
-    /// Longest sleep allowed.
-    pub usec_timeout: u64,
-    /// Time slept.
-    pub usec_delayed: u64,
-    /// `VMSCAN_THROTTLE_...`.
-    pub reason: String,
-}
-
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Node {
@@ -210,7 +158,8 @@ pub struct Zone {
     pub baseline: Counters,
     /// Free pages at the time.
     pub free: u64,
-    /// Watermark boost at the time.
+    /// Watermark boost at the time; kernels before 5.14 do not print it.
+    #[serde(default)]
     pub boost: u64,
     /// Min watermark.
     pub min: u64,

@@ -3,12 +3,12 @@
 //! Each check names the value at fault by its path. Spans of zones may not overlap at all, also where two nodes'
 //! memory interleaves and real Linux would accept it: a model that finds a frame's zone by span cannot follow.
 
-use super::model::{AbTrace, Node, Scenario, Static, Stutterp, Throttled, Zone, ZoneBlocks};
+use super::model::{AbTrace, Node, Scenario, Static, Zone, ZoneBlocks};
 use super::{Document, ImportError};
 
-type Checked = Result<(), ImportError>;
+pub(super) type Checked = Result<(), ImportError>;
 
-const PAGE_SIZE: u64 = 4096;
+pub(super) const PAGE_SIZE: u64 = 4096;
 /// Linux's own limits on x86-64.
 const CPU_LIMIT: u32 = 8192;
 const NODE_LIMIT: u32 = 1024;
@@ -125,61 +125,8 @@ impl AbTrace {
     }
 }
 
-impl Stutterp {
-    pub(super) fn validate(&self, document: &Document<'_>) -> Checked {
-        machine(document, self.cpus, self.phys_pages, &self.zones)?;
-        let parts = u64::from(self.writers) + u64::from(self.hogs) + 1;
-        if parts > u64::from(self.workers) {
-            let problem = format!(
-                "{} is less than writers, hogs and the latency worker ({parts})",
-                self.workers
-            );
-            return Err(document.error("workers", problem));
-        }
-        if !self.seconds.is_finite() || self.seconds <= 0.0 {
-            return Err(document.error("seconds", format!("{} is not a duration", self.seconds)));
-        }
-        if self.disk_bytes_per_s == 0 {
-            return Err(document.error("disk_bytes_per_s", "0: such a disk never answers"));
-        }
-        if self.writers > 0 {
-            mapping(document, "file_bytes_each", self.file_bytes_each)?;
-        }
-        if self.hogs > 0 {
-            mapping(document, "hog_bytes_each", self.hog_bytes_each)?;
-        }
-        mapping(document, "latency_bytes", self.latency_bytes)?;
-        if self.counters.is_empty() {
-            return Err(document.error("counters", "no counter"));
-        }
-        for (i, ms) in self.latency_ms.iter().enumerate() {
-            if !ms.is_finite() || *ms < 0.0 {
-                return Err(
-                    document.error(format!("latency_ms[{i}]"), format!("{ms} is not a duration"))
-                );
-            }
-        }
-        throttled(document, "throttled", &self.throttled)?;
-        throttled(document, "throttled_kswapd", &self.throttled_kswapd)
-    }
-}
-
-fn throttled(document: &Document<'_>, field: &str, bars: &[Throttled]) -> Checked {
-    for (i, bar) in bars.iter().enumerate() {
-        if bar.reason.is_empty() {
-            return Err(document.error(format!("{field}[{i}].reason"), "empty"));
-        }
-        let Throttled { usec_timeout, usec_delayed, .. } = *bar;
-        if usec_delayed > usec_timeout {
-            let problem = format!("{usec_delayed} is above the timeout of {usec_timeout}");
-            return Err(document.error(format!("{field}[{i}].usec_delayed"), problem));
-        }
-    }
-    Ok(())
-}
-
 /// The size of a file or mapping that a worker has.
-fn mapping(document: &Document<'_>, field: &str, bytes: u64) -> Checked {
+pub(super) fn mapping(document: &Document<'_>, field: &str, bytes: u64) -> Checked {
     if (PAGE_SIZE..=MAPPING_BYTES_MAX).contains(&bytes) {
         return Ok(());
     }
@@ -203,7 +150,12 @@ fn order(document: &Document<'_>, path: String, order: u8) -> Checked {
 }
 
 /// CPUs, memory and zones, without regard to nodes.
-fn machine(document: &Document<'_>, cpus: u32, phys_pages: u64, zones: &[Zone]) -> Checked {
+pub(super) fn machine(
+    document: &Document<'_>,
+    cpus: u32,
+    phys_pages: u64,
+    zones: &[Zone],
+) -> Checked {
     if cpus == 0 || cpus > CPU_LIMIT {
         return Err(document.error("cpus", format!("{cpus} is not between 1 and {CPU_LIMIT}")));
     }

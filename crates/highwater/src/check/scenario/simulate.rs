@@ -56,6 +56,8 @@ fn run(
         zones: &captured.zones,
         gauges: captured.runs.first().map(|run| run.start_gauges.clone()).unwrap_or_default(),
         disk_limit: None,
+        costs_of: machine::EMULATOR,
+        swap_pages: None,
         settings: captured.settings.clone(),
     };
     let mut config = machine::config(&system, policy)?;

@@ -1,0 +1,144 @@
+//! What two kernels make of the same work: the captured change beside the model's.
+
+use highwater_results::import::linux61::Throttling as Captured;
+
+use super::observed::Observed;
+use super::{Kind, figures};
+use crate::check::{Figure, FileResult, Limit};
+
+/// A file that was run, for comparing it with another kernel's.
+#[derive(Debug)]
+pub struct Judged {
+    pub(super) file: String,
+    pub(super) kind: Kind,
+    pub(super) captured: Captured,
+    /// By whose rules it was run.
+    pub(super) policy: String,
+    pub(super) real: Vec<Observed>,
+    pub(super) model: Vec<Observed>,
+}
+
+/// What changes from one kernel to another; a name with a plus is a sum.
+const CHANGES: [(&str, &str); 2] = [
+    ("direct reclaim: pages scanned a second", "pgscan_direct"),
+    ("all reclaim: pages scanned a second", "pgscan_direct+pgscan_kswapd"),
+];
+
+/// Every pair of an older and a newer kernel that ran the same work, among files that were judged. Kernels for which
+/// one policy stands are no pair: the model would be compared with itself.
+pub fn changes(judged: &[Judged]) -> Vec<FileResult> {
+    let mut results = Vec::new();
+    for before in judged {
+        for after in judged {
+            let pair = (version(&before.captured.kernel), version(&after.captured.kernel));
+            let is_pair = before.kind == after.kind && before.policy != after.policy;
+            if is_pair && pair.0 < pair.1 && is_same_program(before, after) {
+                results.push(change(before, after));
+            }
+        }
+    }
+    results
+}
+
+/// `5.10` before `6.1` before `6.12`.
+fn version(kernel: &str) -> Vec<u32> {
+    let text = super::version(kernel).unwrap_or_default();
+    text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// The same number of everything; sizes follow from what each kernel left free, and differ a little.
+fn is_same_program(a: &Judged, b: &Judged) -> bool {
+    let program = |judged: &Judged| {
+        let c = &judged.captured;
+        (
+            (c.cpus, c.workers, c.writers, c.hogs, c.seconds.to_bits()),
+            (c.write_bytes, c.room_bytes, c.latency_bytes, c.disk_bytes_per_s, c.swap_bytes),
+        )
+    };
+    program(a) == program(b)
+}
+
+fn change(before: &Judged, after: &Judged) -> FileResult {
+    let figures = CHANGES.iter().map(|(name, key)| {
+        let rates = |runs: &[Observed]| runs.iter().map(|run| run.rate(key)).collect::<Vec<_>>();
+        percent(
+            name,
+            &Change::new(&rates(&before.real), &rates(&after.real)),
+            &Change::new(&rates(&before.model), &rates(&after.model)),
+        )
+    });
+    FileResult {
+        file: format!("{} -> {}", before.file, after.file),
+        kind: format!("{}, change", before.kind.name()),
+        figures: figures.collect(),
+        not_checked: None,
+        notes: Vec::new(),
+    }
+}
+
+/// By how much a rate changes: of the means, and between what single runs may lie.
+struct Change {
+    mean: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Change {
+    fn new(before: &[f64], after: &[f64]) -> Change {
+        let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        let least = |rates: &[f64]| rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = |rates: &[f64]| rates.iter().copied().fold(0.0, f64::max);
+        Change {
+            mean: mean(after) / mean(before) - 1.0,
+            low: least(after) / most(before) - 1.0,
+            high: most(after) / least(before) - 1.0,
+        }
+    }
+
+    fn text(&self) -> String {
+        let text = |value: f64| format!("{:+.0} %", 100.0 * value);
+        format!("{} ({} to {})", text(self.mean), text(self.low), text(self.high))
+    }
+}
+
+/// A relative change agrees if it is between those of single real runs, or has the direction of the nearest and
+/// is within a factor of it in size.
+fn percent(name: &str, real: &Change, model: &Change) -> Figure {
+    let nearest = model.mean.clamp(real.low.min(real.high), real.high.max(real.low));
+    let (small, large) = (nearest.abs().min(model.mean.abs()), nearest.abs().max(model.mean.abs()));
+    let is_inside = (nearest - model.mean).abs() < f64::EPSILON;
+    let is_near = nearest.signum() == model.mean.signum() && large <= small * figures::FACTOR;
+    Figure {
+        field: format!("change of {name}"),
+        real: real.text(),
+        model: model.text(),
+        limit: Limit::Factor(figures::FACTOR),
+        agrees: is_inside || is_near,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_kernels_come_first() {
+        assert!(version("Linux 5.10 (Debian)") < version("Linux 6.1 (Debian)"));
+        assert!(version("Linux 6.1") < version("Linux 6.12"));
+    }
+
+    #[test]
+    fn a_change_agrees_in_direction_and_size() {
+        let agrees = |real: &[f64], model: f64| {
+            let (real, model) = (Change::new(&[100.0], real), Change::new(&[1.0], &[1.0 + model]));
+            percent("scans", &real, &model).agrees
+        };
+        assert!(agrees(&[64.0], -0.36) && agrees(&[64.0], -0.18) && agrees(&[64.0], -0.72));
+        assert!(!agrees(&[64.0], -0.17) && !agrees(&[64.0], -0.73) && !agrees(&[64.0], 0.36));
+        // Single runs differ in direction: so may the model.
+        assert!(agrees(&[90.0, 120.0], 0.05) && agrees(&[90.0, 120.0], -0.19));
+        assert!(!agrees(&[90.0, 120.0], -0.21));
+        let change = Change::new(&[100.0, 125.0], &[50.0, 75.0]);
+        assert_eq!(change.text(), "-44 % (-60 % to -25 %)");
+    }
+}
