@@ -9,8 +9,8 @@
 //! none among dirty and anonymous ones, and goes through the lists from top to bottom. With iomap it may
 //! swap (`GFP_NOFS`). If that fails too it waits for a vector, and the first that comes back is its own: what is
 //! returned fills up an empty reserve before it goes anywhere else. (Those of the reserve themselves were taken
-//! last. They lie at the end of a queue for which a slow disk takes many seconds, and who waits for just them, as
-//! under [`BioWait::Reserve`], leaves everything dirty meanwhile.)
+//! last. They lie at the end of a queue for which a slow disk takes many seconds; who waited for just them would
+//! leave everything dirty meanwhile.)
 //!
 //! A captured stutterp run shows it: 29 pages scanned for each that direct
 //! reclaim got, five of six of them anonymous, while kswapd needed 2.7.
@@ -25,7 +25,6 @@
 use alloc::vec::Vec;
 
 use super::BioVector;
-use crate::config::BioWait;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
@@ -123,13 +122,8 @@ impl<H: Devices> Kernel<H> {
 
     /// What ends the wait for a vector, if it is there.
     fn awaited_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> Option<BioVector> {
-        let kept = if self.any_vector_will_do() { self.kept_vector(cx) } else { None };
+        let kept = self.kept_vector(cx);
         kept.map(BioVector::Page).or_else(|| self.reserved_vector(cx, writer))
-    }
-
-    /// Who waits takes what comes back, be it of the reserve or not.
-    fn any_vector_will_do(&self) -> bool {
-        self.mem.policy.reclaim.bio_wait == BioWait::Any
     }
 
     /// A bio is done with its memory. From interrupts.
@@ -143,9 +137,7 @@ impl<H: Devices> Kernel<H> {
                     kept.free.push(pfn);
                     vectors.nr_kept.store(kept.free.len(), Relaxed);
                 }
-                if self.any_vector_will_do()
-                    && let Some(wait) = vectors.wait.iter().find(|wait| wait.has_waiters())
-                {
+                if let Some(wait) = vectors.wait.iter().find(|wait| wait.has_waiters()) {
                     wait.wake_one(cx.host, cx.cpu());
                 }
             }
@@ -206,9 +198,8 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use alloc::rc::Rc;
 
-    use super::super::manual::{DISK, Manual, kernel, kernel_of};
+    use super::super::manual::{DISK, Manual, kernel};
     use super::*;
-    use crate::config::Policy;
     use crate::host::CpuId;
 
     #[test]
@@ -236,20 +227,18 @@ mod tests {
 
     #[test]
     fn who_waits_takes_what_comes_back() {
-        let taken_by = |bio_wait: BioWait| {
-            let host = Rc::new(Manual::default());
-            let change = |policy: &mut Policy| policy.reclaim.bio_wait = bio_wait;
-            let kernel = kernel_of(&host, &[DISK], Vec::new(), change);
-            let cx = Cx::new(&*host, CpuId(0));
-            let writer = Writer::BufferHeads;
-            let vector = kernel.bio_vector(&cx, writer);
-            while kernel.reserved_vector(&cx, writer).is_some() {}
-            assert_eq!(kernel.awaited_vector(&cx, writer), None, "all are in use");
-            kernel.put_bio_vector(&cx, vector);
-            kernel.awaited_vector(&cx, writer).map(|taken| taken == vector)
-        };
-        assert_eq!(taken_by(BioWait::Any), Some(true));
-        assert_eq!(taken_by(BioWait::Reserve), None, "not one of the reserve");
+        let host = Rc::new(Manual::default());
+        let (kernel, cx) = (kernel(&host, &[DISK]), Cx::new(&*host, CpuId(0)));
+        let writer = Writer::BufferHeads;
+        let vector = kernel.bio_vector(&cx, writer);
+        while kernel.reserved_vector(&cx, writer).is_some() {}
+        assert_eq!(kernel.awaited_vector(&cx, writer), None, "all are in use");
+        kernel.put_bio_vector(&cx, vector);
+        assert_eq!(
+            kernel.awaited_vector(&cx, writer),
+            Some(vector),
+            "though it was not of the reserve"
+        );
     }
 
     #[test]

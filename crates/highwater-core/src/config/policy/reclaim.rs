@@ -66,14 +66,6 @@ policy! {
         /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
         /// files that say so (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
-        /// What a writer waits for that finds no memory for a bio.
-        // rules/writeback#bio-memory
-        bio_wait: BioWait = Any {
-            /// One of the reserve, as the figures of study 001 were made.
-            Reserve,
-            /// Whatever comes back first, as in Linux.
-            Any,
-        },
         /// What decides which pages go.
         scheme: Scheme = (Scheme::TwoList) is exploratory,
         /// kswapd.

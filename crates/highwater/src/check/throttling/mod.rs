@@ -48,8 +48,7 @@ use observed::Observed;
 
 /// Which policy stands for which captured kernel. 6.12's reclaim throttling is 6.1's
 /// (rules/throttling#variants), and its other rules are not all here: it is judged by 6.1's.
-const POLICIES: [(&str, &str); 3] =
-    [("5.10", "5.10"), ("6.1", "6.1"), ("6.12", "6.1")];
+const POLICIES: [(&str, &str); 3] = [("5.10", "5.10"), ("6.1", "6.1"), ("6.12", "6.1")];
 /// Longest run that is simulated: a bound on how long a bad file can keep us busy.
 const SECONDS_MAX: f64 = 600.0;
 /// Most workers, for the same reason.
