@@ -58,12 +58,29 @@ pub enum Section {
     Stalls,
     /// Every delay that was counted.
     Histograms,
+    /// How long daemons were awake and tasks compacted, from trace events ([`TRACE_TIMES`]).
+    TraceTimes,
+    /// A metric whose operations are called `... PHASE, order N`: a row for each phase, a column for each order.
+    Orders {
+        /// Name of the metric.
+        metric: String,
+    },
     /// What the study is about, figure by figure.
     Headline {
         /// Name of the metric that figures of operations are of.
         metric: String,
     },
 }
+
+/// Rows of the times that mmtests takes from trace events (rules/mmtests-tables#trace-times). A run that has them has
+/// counters of these names, in milliseconds.
+pub const TRACE_TIMES: [&str; 5] = [
+    "Time kswapd awake",
+    "Time kcompactd awake",
+    "Time direct compacting",
+    "Time kswapd compacting",
+    "Time kcompactd compacting",
+];
 
 /// What was published of one machine, and what of ours to set beside it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

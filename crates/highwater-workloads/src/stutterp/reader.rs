@@ -7,7 +7,7 @@ use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page_cache::{File, OpenFile};
 
 use super::Stop;
-use super::random::Random;
+use crate::random::Random;
 use crate::process;
 
 /// Bytes of one read.

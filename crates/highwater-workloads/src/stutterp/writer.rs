@@ -8,7 +8,7 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, OpenFile};
 
 use super::Stop;
-use super::random::Random;
+use crate::random::Random;
 use crate::process;
 
 /// How a writer chooses where to write.
