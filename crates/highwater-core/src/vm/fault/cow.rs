@@ -33,7 +33,7 @@ impl<H: Devices> Kernel<H> {
         if !is_anon && pass.area.flags.contains(AreaFlags::SHARED) {
             return self.shared_upgrade_fault(pass, table, folio);
         }
-        let step = match is_anon && self.is_alone(pass, folio) {
+        let step = match is_anon && self.is_alone(pass, folio, old) {
             true => {
                 self.make_writable(pass, table, folio);
                 Ok(Step::Done)
@@ -66,9 +66,9 @@ impl<H: Devices> Kernel<H> {
         Some((folio, now))
     }
 
-    /// True if no other space has an anonymous page, to which the caller has a reference: then it is the
-    /// writer's from now on (rules/faults#copy-or-reuse).
-    fn is_alone(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> bool {
+    /// True if nobody else has an anonymous page that `old` maps and to which the caller has a reference: then
+    /// it is the writer's from now on (rules/faults#copy-or-reuse).
+    fn is_alone(&self, pass: &Pass<'_, '_, H>, folio: Folio, old: Pte) -> bool {
         let (cx, page) = (pass.cx, self.mem.map.page(folio));
         if !page.is(PageFlags::FORKED) {
             return true;
@@ -89,7 +89,9 @@ impl<H: Devices> Kernel<H> {
         }
         let is_alone = others() == 1;
         if is_alone {
-            page.set_owner(PageOwner::Anon(pass.space.id), pass.vpn);
+            // The entry may map any page of a huge one, whose index is that of its first.
+            let at = old.pfn().map_or(0, |pfn| pfn.0 - folio.pfn().0);
+            page.set_owner(PageOwner::Anon(pass.space.id), pass.vpn.wrapping_sub(at));
             page.flag_clear::<H>(PageFlags::FORKED);
         }
         self.unlock_page(cx, folio);

@@ -10,8 +10,8 @@
 //! | the lists | the caller has it isolated |
 //! | whoever holds a reference | there is none: the count is frozen at what is expected |
 //!
-//! There is no fork, so a page is mapped at one place, and the huge page in one table. Should somebody map
-//! it elsewhere the sums do not match, and the split fails.
+//! A huge page is mapped in one table. If a fork's two sides both still map some of it the sums do not
+//! match, and the split fails until one of them is gone.
 //!
 //! From: `reclaim::folios`, the shrinker of the queue · to: `lru`, `swap`.
 

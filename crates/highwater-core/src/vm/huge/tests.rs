@@ -9,7 +9,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Folio, PageFlags};
+use crate::page::{Folio, PageFlags, Pfn};
 use crate::page_alloc::boot;
 use crate::swap::SwapSpec;
 use crate::syscall::MemoryAdvice;
@@ -344,4 +344,28 @@ fn a_whole_one_is_freed_as_one_block() {
         assert!(stage.nr_free() >= before + PAGES, "{name}");
         stage.audit();
     }
+}
+
+/// A fork maps it page by page; whoever is left with one of them, whichever it is, may write it.
+#[test]
+fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.map(NR, NR, AreaFlags::empty());
+    stage.touch(start, Access::Write);
+    let folio = stage.folio(start);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let child = kernel.fork(cx, &stage.space).unwrap();
+    assert!(!stage.has_leaf(start), "two tables map it");
+    stage.audit();
+    let last = start + NR - 1;
+    let write = || kernel.touch(cx, &child, last, Access::Write).unwrap();
+    kernel.exit_space(cx, &stage.space);
+    kernel.munmap(cx, &child, start, NR - 1).unwrap();
+    write();
+    let pte = child.table_of(CPU, last).unwrap().peek(last);
+    assert_eq!((pte.pfn(), pte.is_writable()), (Some(Pfn(folio.pfn().0 + NR - 1)), true));
+    stage.audit();
+    kernel.exit_space(cx, &child);
+    stage.audit();
 }
