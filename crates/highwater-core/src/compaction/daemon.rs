@@ -4,21 +4,23 @@
 //! them made; and, where policy and sysctl say so, unasked ([`super::proactive`]).
 
 use super::Suitability;
-use super::run::Goal;
+use super::run::{Ended, Goal};
+use crate::config::{FinishTest, Kcompactd, KcompactdGfp, KcompactdSkip};
 use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
 use crate::page::Order;
+use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::trace::Event;
 use crate::units::CompactResult;
 use crate::vmstat::VmEvent;
-use crate::zone::{NodeId, ZoneType};
+use crate::zone::{NodeId, Zone, ZoneType};
 
 impl<H: Devices> Kernel<H> {
     /// Does this policy have a compaction daemon?
     pub(crate) fn has_kcompactd(&self) -> bool {
-        self.compacts()
+        self.compacts() && self.mem.policy.compaction.kcompactd != Kcompactd::Absent
     }
 
     /// Asks a node's compaction daemon for blocks of an order in zones up to `highest`. Noted also if it is not worth
@@ -41,10 +43,18 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// The zones that it works on if it is asked for those up to `highest`: the first of them left it out, and so
+    /// never worked on the largest zone of a usual machine.
+    fn kcompactd_zones(&self, node: NodeId, highest: ZoneType) -> impl Iterator<Item = &Zone<H>> {
+        let is_exclusive = self.mem.policy.compaction.kcompactd == Kcompactd::Exclusive;
+        let zones = self.mem.zones_of(node).filter(|zone| zone.managed() != 0);
+        zones.filter(move |zone| zone.zone < highest || (!is_exclusive && zone.zone == highest))
+    }
+
     /// Could it serve what it is asked for?
     fn kcompactd_has_work(&self, node: NodeId) -> bool {
         let (order, highest) = self.compaction.node(node).asked();
-        let mut zones = self.mem.zones_of(node).filter(|zone| zone.zone <= highest);
+        let mut zones = self.kcompactd_zones(node, highest);
         zones
             .any(|zone| self.mem.compaction_suitable(zone, order, highest) == Suitability::Continue)
     }
@@ -87,8 +97,16 @@ impl<H: Devices> Kernel<H> {
         let (order, highest) = state.asked();
         cx.event(Event::CompactionKcompactdWake { nid: node, order, highest });
         self.mem.events.add(cx.cpu(), VmEvent::CompactDaemonWake, 1);
-        let mut goal = Goal::new(Some(order), Mode::SyncLight, highest);
-        for zone in self.mem.zones_of(node).filter(|zone| zone.zone <= highest) {
+        let policy = &self.mem.policy.compaction;
+        let mut goal = Goal {
+            ignore_skip: policy.kcompactd_skip == KcompactdSkip::Ignored,
+            gfp: match policy.kcompactd_gfp {
+                KcompactdGfp::Nothing => Gfp::empty(),
+                KcompactdGfp::Kernel => Gfp::GFP_KERNEL,
+            },
+            ..Goal::new(Some(order), Mode::SyncLight, highest)
+        };
+        for zone in self.kcompactd_zones(node, highest) {
             if self.refuses(cx, zone, order)
                 || self.mem.compaction_suitable(zone, order, zone.zone) != Suitability::Continue
             {
@@ -97,15 +115,16 @@ impl<H: Devices> Kernel<H> {
             if self.is_stopping() {
                 return;
             }
-            let (status, [migrate, free]) = self.compact_zone(cx, zone, &mut goal);
-            match status {
-                CompactResult::Success => self.note_success(cx, zone, order, false),
-                CompactResult::Complete | CompactResult::Partial => {
-                    // Nothing more can be had here but what lies on CPUs' lists.
+            let Ended { result, scanned: [migrate, free], .. } =
+                self.compact_zone(cx, zone, &mut goal);
+            if self.brought_block(zone, &goal, result) {
+                self.note_success(cx, zone, order, false);
+            } else if let CompactResult::Complete | CompactResult::Partial = result {
+                // Nothing more can be had here but what lies on CPUs' lists.
+                if policy.finish == FinishTest::Block {
                     self.mem.drain_all(cx, Some(zone));
-                    self.note_failure(cx, zone, order);
                 }
-                _ => {}
+                self.note_failure(cx, zone, order);
             }
             let events = &self.mem.events;
             events.add(cx.cpu(), VmEvent::CompactDaemonMigrateScanned, migrate);

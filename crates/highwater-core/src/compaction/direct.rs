@@ -1,6 +1,7 @@
 //! Compaction by a request, over its zonelist (rules/compaction#direct).
 
-use super::run::Goal;
+use super::run::{Contention, Ended, Goal};
+use crate::config::{AsyncContended, AsyncResched, CompactionPolicy, FinishTest};
 use crate::host::{Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
@@ -9,6 +10,35 @@ use crate::page_alloc::{AllocFlags, Capture, Request, Wanted};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::units::{CompactPriority, CompactResult, ZoneId};
+use crate::zone::Zone;
+
+/// Whether a request's runs all ended for others (4.5): then reclaim would not help it either.
+#[derive(Default)]
+struct Contended {
+    /// Zones that were tried, and those of them where a lock was held.
+    nr: u32,
+    locked: u32,
+    /// Somebody waits for the CPU.
+    waited_for: bool,
+}
+
+impl Contended {
+    fn add(&mut self, ended: Ended) {
+        if ended.result == CompactResult::Skipped {
+            return;
+        }
+        self.nr += 1;
+        self.locked += u32::from(ended.contended == Some(Contention::Lock));
+        self.waited_for |= ended.contended == Some(Contention::Cpu);
+    }
+
+    /// A kernel thread has the time to wait for the CPU.
+    fn is_in_vain(&self, rules: &CompactionPolicy, is_kthread: bool) -> bool {
+        let is_locked = self.nr != 0 && self.locked == self.nr;
+        (rules.contended == AsyncContended::Aborts && is_locked)
+            || (rules.resched == AsyncResched::Aborts && self.waited_for && !is_kthread)
+    }
+}
 
 impl<H: Devices> Kernel<H> {
     /// Compacts for a request: how it ended, and a block that it captured on the way, which is not prepared for use.
@@ -28,11 +58,17 @@ impl<H: Devices> Kernel<H> {
             CompactPriority::Async => Mode::Async,
             CompactPriority::SyncLight | CompactPriority::SyncFull => Mode::SyncLight,
         };
-        let mut result = CompactResult::Skipped;
+        // Where a request that was put off is no stall, it counts for less than one that was skipped.
+        let tells_deferred = self.mem.policy.slow_path.deferred_is_stall;
+        let mut result =
+            if tells_deferred { CompactResult::Skipped } else { CompactResult::Absent };
+        let mut all = Contended::default();
         for (_, entry) in req.candidates() {
             let zone = self.mem.zone_at(entry);
             if !is_full && self.refuses(cx, zone, req.order) {
-                result = result.max(CompactResult::Deferred);
+                let refused =
+                    if tells_deferred { CompactResult::Deferred } else { CompactResult::Absent };
+                result = result.max(refused);
                 continue;
             }
             let mut goal = Goal {
@@ -45,58 +81,74 @@ impl<H: Devices> Kernel<H> {
                 whole_zone: is_full,
                 ..Goal::new(Some(req.order), mode, req.highest)
             };
-            let (status, page) = self.compact_and_capture(cx, zone.id(), &mut goal, req.order);
-            result = result.max(status);
-            match status {
-                CompactResult::Success => {
-                    self.note_success(cx, zone, req.order, false);
-                    return (result, page);
-                }
-                CompactResult::Complete | CompactResult::Partial if mode != Mode::Async => {
-                    self.note_failure(cx, zone, req.order);
-                }
-                _ => {}
+            let (ended, page) = self.compact_and_capture(cx, zone, &mut goal, req.order);
+            all.add(ended);
+            result = result.max(self.reported(ended));
+            if self.brought_block(zone, &goal, ended.result) {
+                self.note_success(cx, zone, req.order, false);
+                return (result.max(CompactResult::Success), page);
+            }
+            if let CompactResult::Complete | CompactResult::Partial = ended.result
+                && mode != Mode::Async
+            {
+                self.note_failure(cx, zone, req.order);
             }
             // A run that waits for nothing leaves the zones after the first to those that do, once others want
-            // the CPU; no host tells, so it goes on.
-            if cx.is_dying() {
+            // the CPU.
+            let makes_room = mode == Mode::Async && cx.host.needs_resched();
+            all.waited_for |= makes_room;
+            if makes_room || cx.is_dying() {
                 break;
             }
         }
+        if !tells_deferred && result == CompactResult::Absent {
+            return (CompactResult::Deferred, None);
+        }
+        if all.is_in_vain(&self.mem.policy.compaction, cx.flags().contains(TaskFlags::KTHREAD)) {
+            return (CompactResult::Contended, None);
+        }
         (result, None)
+    }
+
+    /// What a request is told of a run. Where runs end for locks and tasks in their way, that is not a result of its
+    /// own: something may have been made (4.5).
+    fn reported(&self, ended: Ended) -> CompactResult {
+        let is_abortive = self.mem.policy.compaction.contended == AsyncContended::Aborts;
+        match ended.result {
+            CompactResult::Contended if is_abortive => CompactResult::Success,
+            result => result,
+        }
+    }
+
+    /// Is there a block now, as far as this kernel asks?
+    pub(super) fn brought_block(&self, zone: &Zone<H>, goal: &Goal, result: CompactResult) -> bool {
+        match (self.mem.policy.compaction.finish, goal.order) {
+            (FinishTest::LowMark, Some(order)) => {
+                self.low_mark_allows(zone, order, goal.flags, goal.highest)
+            }
+            _ => result == CompactResult::Success,
+        }
     }
 
     fn compact_and_capture(
         &self,
         cx: &Cx<'_, H>,
-        zone: ZoneId,
+        zone: &Zone<H>,
         goal: &mut Goal,
         order: Order,
-    ) -> (CompactResult, Option<Pfn>) {
-        let Some(populated) = self.mem.zone_by_id(zone) else {
-            return (CompactResult::Skipped, None);
-        };
+    ) -> (Ended, Option<Pfn>) {
         // Who works for others has nobody to give a block to.
-        if cx.flags().contains(TaskFlags::KTHREAD) {
-            return (self.compact_counted(cx, populated, goal), None);
+        let captures = self.mem.policy.compaction.capture;
+        if !captures || cx.flags().contains(TaskFlags::KTHREAD) {
+            return (self.compact_zone(cx, zone, goal), None);
         }
         let capture: &Capture = cx.local();
-        capture.begin(Wanted { zone, order });
-        let status =
-            cx.with_flag(TaskFlags::CAPTURING, || self.compact_counted(cx, populated, goal));
+        capture.begin(Wanted { zone: zone.id(), order });
+        let ended = cx.with_flag(TaskFlags::CAPTURING, || self.compact_zone(cx, zone, goal));
         match capture.end() {
-            Some(pfn) => (CompactResult::Success, Some(pfn)),
-            None => (status, None),
+            Some(pfn) => (Ended { result: CompactResult::Success, ..ended }, Some(pfn)),
+            None => (ended, None),
         }
-    }
-
-    fn compact_counted(
-        &self,
-        cx: &Cx<'_, H>,
-        zone: &crate::zone::Zone<H>,
-        goal: &mut Goal,
-    ) -> CompactResult {
-        self.compact_zone(cx, zone, goal).0
     }
 
     /// The request that compaction was run for has its block.

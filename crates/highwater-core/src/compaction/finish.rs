@@ -3,13 +3,14 @@
 use super::fragmentation_score;
 use super::positions::ends;
 use super::run::Run;
+use crate::config::{FinishTest, FlushRequest};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{MAX_ORDER, Order, PAGEBLOCK_PAGES, Pfn};
-use crate::page_alloc::could_serve;
+use crate::page_alloc::{AllocFlags, could_serve};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::CompactResult;
-use crate::zone::Zone;
+use crate::units::{CompactResult, ZoneType};
+use crate::zone::{Mark, Zone};
 
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +25,26 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn finish(&self, cx: &Cx<'_, H>, run: &Run<'_, H>) -> Finish {
         use super::Pressure;
 
+        let is_stopped = run.contended.is_some() || cx.is_dying();
+        // Who does not finish pageblocks stops wherever he is.
+        if is_stopped && !run.rules.finishes_blocks {
+            return Finish::End(CompactResult::Contended);
+        }
         if run.have_met() {
             let (start, last_block) = ends(run.zone);
             run.state.reset(Pfn(start), Pfn(last_block));
-            if run.goal.direct {
+            let asks_for_flush = match run.rules.flush_request {
+                FlushRequest::UnlessKswapd => !run.goal.by_kswapd,
+                FlushRequest::Request => run.goal.direct,
+            };
+            if asks_for_flush {
                 run.state.flush_pending.store(true, Relaxed);
             }
-            return Finish::End(match run.goal.whole_zone {
+            return Finish::End(match run.goal.whole_zone || !run.rules.tells_partial {
                 true => CompactResult::Complete,
                 false => CompactResult::Partial,
             });
         }
-        let is_stopped = run.contended || cx.is_dying();
         let unless_stopped = match is_stopped {
             true => Finish::End(CompactResult::Contended),
             false => Finish::Continue,
@@ -55,12 +64,34 @@ impl<H: Devices> Kernel<H> {
             return Finish::Continue;
         };
         // Pages of a block are worth most together: what was begun is finished.
-        if !run.migrate_pfn.is_multiple_of(PAGEBLOCK_PAGES as u32) {
+        let is_inside = !run.migrate_pfn.is_multiple_of(PAGEBLOCK_PAGES as u32);
+        if is_inside && run.rules.finishes_blocks {
             return Finish::Continue;
+        }
+        if run.rules.finish == FinishTest::LowMark
+            && !self.low_mark_allows(run.zone, order, run.goal.flags, run.goal.highest)
+        {
+            return unless_stopped;
         }
         let has_block = (order.0..=Order::MAX.0)
             .any(|order| could_serve(run.zone, Order(order), run.goal.migratetype));
         if has_block { Finish::End(CompactResult::Success) } else { unless_stopped }
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Is there a block of an order for a request with these rights, above the low mark? Up to 4.8 that is what
+    /// compaction is run for, and how it is judged afterwards.
+    pub(super) fn low_mark_allows(
+        &self,
+        zone: &Zone<H>,
+        order: Order,
+        flags: AllocFlags,
+        highest: ZoneType,
+    ) -> bool {
+        let rule = self.mem.policy.watermark_rule();
+        let (mark, free) = (zone.mark(Mark::Low), zone.nr_free_pages());
+        zone.watermark_ok(rule, order, mark, highest, flags, free)
     }
 }
 

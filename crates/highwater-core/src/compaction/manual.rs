@@ -1,6 +1,7 @@
 //! Compaction because an administrator says so (rules/compaction#manual).
 
 use super::run::Goal;
+use crate::config::FlushRule;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
@@ -27,10 +28,15 @@ impl<H: Devices> Kernel<H> {
         if !self.compacts() {
             return;
         }
+        // Either what is remembered of the zone is forgotten first, or it is not looked at.
+        let flushes = self.mem.policy.compaction.flush == FlushRule::All;
         for zone in self.mem.zones_of(node) {
+            if flushes {
+                self.flush_skip_bits(cx, zone);
+            }
             let mut goal = Goal {
-                ignore_skip: true,
-                whole_zone: true,
+                ignore_skip: !flushes,
+                whole_zone: !flushes,
                 ..Goal::new(None, Mode::Sync, ZoneType::Device)
             };
             self.compact_zone(cx, zone, &mut goal);

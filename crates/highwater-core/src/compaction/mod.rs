@@ -34,6 +34,7 @@ mod daemon;
 mod deferral;
 mod direct;
 mod finish;
+mod inline;
 mod manual;
 mod positions;
 mod proactive;

@@ -3,6 +3,7 @@
 
 use super::run::{FastStart, Run, block_end, block_of};
 use super::state::ZoneState;
+use crate::config::FlushRule;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
@@ -48,7 +49,11 @@ impl<H: Devices> Run<'_, H> {
     /// The pageblock that ends at `pfn` is done with: the next run goes on behind it. A quirk of 6.1: one pageblock
     /// further than that, since what is handed in is an end already.
     pub(super) fn update_cached_migrate(&self, pfn: u32) {
-        let next = block_end(pfn);
+        self.remember_migrate(block_end(pfn));
+    }
+
+    /// The next run goes on here.
+    pub(super) fn remember_migrate(&self, next: u32) {
         let slots = if self.goal.mode == Mode::Async { 1 } else { 2 };
         for cached in &self.state.cached_migrate[..slots] {
             cached.store(cached.load(Relaxed).max(next), Relaxed);
@@ -94,13 +99,36 @@ impl<H: Devices> Kernel<H> {
     /// kswapd goes to sleep: the zones of its node that were scanned to the end are looked at anew next time.
     pub(crate) fn reset_compaction(&self, cx: &Cx<'_, H>, node: crate::units::NodeId) {
         if self.compacts() {
-            self.mem.zones_of(node).for_each(|zone| self.flush_skip_bits(cx, zone));
+            for zone in self.mem.zones_of(node) {
+                if self.compaction.zone(zone.id()).flush_pending.load(Relaxed) {
+                    self.flush_skip_bits(cx, zone);
+                }
+            }
         }
     }
 
-    /// Clears the skip bits of pageblocks that seem to have something by now, and begins there: the lowest one with
-    /// a page that could be moved, and the highest one with a free block (rules/compaction#flush).
+    /// Forgets what is remembered of a zone, as far as the policy says (rules/compaction#flush).
     pub(super) fn flush_skip_bits(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
+        match self.mem.policy.compaction.flush {
+            FlushRule::All => self.flush_all(zone),
+            FlushRule::Sampled => self.flush_sampled(cx, zone),
+        }
+    }
+
+    /// Clears every skip bit; the scanners begin at the zone's ends.
+    fn flush_all(&self, zone: &Zone<H>) {
+        let state = self.compaction.zone(zone.id());
+        state.flush_pending.store(false, Relaxed);
+        for block in (block_of(zone.start.0)..zone.end.0).step_by(PB as usize) {
+            zone.set_pageblock_skip(Pfn(block.max(zone.start.0)), false);
+        }
+        let (start, last_block) = ends(zone);
+        state.reset(Pfn(start), Pfn(last_block));
+    }
+
+    /// Clears the skip bits of pageblocks that seem to have something by now, and begins there: the lowest one with
+    /// a page that could be moved, and the highest one with a free block.
+    fn flush_sampled(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
         let state = self.compaction.zone(zone.id());
         if !state.flush_pending.swap(false, Relaxed) {
             return;

@@ -3,7 +3,7 @@
 use super::Suitability;
 use super::finish::Finish;
 use super::state::ZoneState;
-use crate::config::Scanners;
+use crate::config::{AsyncContended, AsyncResched, CompactionPolicy, RestartFlush, Scanners};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
@@ -51,6 +51,8 @@ pub(super) struct Goal {
     pub whole_zone: bool,
     /// A request compacts for itself.
     pub direct: bool,
+    /// kswapd compacts between two priorities.
+    pub by_kswapd: bool,
     /// Nobody asked.
     pub proactive: bool,
 }
@@ -69,14 +71,9 @@ impl Goal {
             ignore_type: false,
             whole_zone: false,
             direct: false,
+            by_kswapd: false,
             proactive: false,
         }
-    }
-
-    /// A direct run that waits for nothing: it gives an aligned block of the order up as soon as one page of it
-    /// cannot be moved.
-    pub(super) fn gives_up_blocks(&self) -> Option<Order> {
-        self.order.filter(|_| self.direct && self.mode == Mode::Async)
     }
 
     /// First frame after the aligned block of the order that a frame is in.
@@ -90,6 +87,8 @@ pub(super) struct Run<'a, H: Devices> {
     pub zone: &'a Zone<H>,
     pub state: &'a ZoneState,
     pub goal: Goal,
+    /// How this kernel does it.
+    pub rules: &'a CompactionPolicy,
     /// Isolated pages, the last one first.
     pub sources: PageList,
     /// Frames to move them to.
@@ -102,8 +101,10 @@ pub(super) struct Run<'a, H: Devices> {
     pub fast_fail: u32,
     /// The lowest frame at which a search ever found a source.
     pub fast_start: FastStart,
-    /// Stops at the end of the pageblock.
-    pub contended: bool,
+    /// Somebody else needs what the run would take: it stops, if need be at the end of the pageblock.
+    pub contended: Option<Contention>,
+    /// Where the last visit to a pageblock began.
+    pub visited_from: u32,
     /// All of the pageblock is taken, not a cluster.
     pub rescan: bool,
     pub migrate_scanned: u64,
@@ -121,6 +122,34 @@ pub(super) enum FastStart {
     Used,
 }
 
+/// Why a run should make room for others (rules/compaction#contended).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contention {
+    /// A lock is held.
+    Lock,
+    /// A task waits for this CPU.
+    Cpu,
+    /// The run's task is to die.
+    Dying,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub result: CompactResult,
+    /// It stopped for others.
+    pub contended: Option<Contention>,
+    /// Frames looked at for sources and for targets.
+    pub scanned: [u64; 2],
+}
+
+impl Ended {
+    /// Not begun.
+    const fn at_once(result: CompactResult) -> Ended {
+        Ended { result, contended: None, scanned: [0; 2] }
+    }
+}
+
 /// What looking for sources came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -133,11 +162,17 @@ pub(super) enum Found {
 }
 
 impl<'a, H: Devices> Run<'a, H> {
-    pub(super) fn new(zone: &'a Zone<H>, state: &'a ZoneState, goal: Goal) -> Self {
+    pub(super) fn new(
+        zone: &'a Zone<H>,
+        state: &'a ZoneState,
+        goal: Goal,
+        rules: &'a CompactionPolicy,
+    ) -> Self {
         Run {
             zone,
             state,
             goal,
+            rules,
             sources: PageList::default(),
             targets: PageList::default(),
             migrate_pfn: 0,
@@ -145,11 +180,60 @@ impl<'a, H: Devices> Run<'a, H> {
             search_order: goal.order.map_or(0, |order| order.0.saturating_sub(1)),
             fast_fail: 0,
             fast_start: FastStart::Unset,
-            contended: false,
+            contended: None,
+            visited_from: 0,
             rescan: false,
             migrate_scanned: 0,
             free_scanned: 0,
         }
+    }
+
+    /// Does it look at frames only, never at the free lists?
+    pub(super) fn is_plain(&self) -> bool {
+        self.rules.scanners == Scanners::Plain
+    }
+
+    /// The run waits for nothing.
+    pub(super) fn is_async(&self) -> bool {
+        self.goal.mode == Mode::Async
+    }
+
+    /// A direct run that waits for nothing: it gives an aligned block of the order up as soon as one page of it
+    /// cannot be moved.
+    pub(super) fn gives_up_blocks(&self) -> Option<Order> {
+        let gives_up = self.rules.gives_up_blocks && self.goal.direct && self.is_async();
+        self.goal.order.filter(|_| gives_up)
+    }
+
+    /// A lock that the run wants is held by others; false if it should end without it.
+    pub(super) fn takes_contended(&mut self) -> bool {
+        self.contended = Some(Contention::Lock);
+        self.rules.contended == AsyncContended::EndsWithBlock
+    }
+
+    /// Should the run end since somebody waits for the CPU? If not, he gets it.
+    pub(super) fn gives_way(&mut self, cx: &Cx<'_, H>) -> bool {
+        let aborts = self.rules.resched == AsyncResched::Aborts && self.is_async();
+        if aborts && cx.host.needs_resched() {
+            self.contended = Some(Contention::Cpu);
+            return true;
+        }
+        cx.host.yield_now();
+        false
+    }
+
+    /// Is it over for others' sake, wherever it is?
+    pub(super) fn is_aborted(&self) -> bool {
+        match self.contended {
+            None => false,
+            Some(Contention::Lock) => self.rules.contended == AsyncContended::Aborts,
+            Some(Contention::Cpu | Contention::Dying) => true,
+        }
+    }
+
+    /// Does it set skip bits and positions? Who ignores them did not, up to 5.0.
+    pub(super) fn leaves_marks(&self) -> bool {
+        !(self.is_plain() && self.goal.ignore_skip)
     }
 
     /// Is a pageblock to be skipped?
@@ -176,25 +260,22 @@ impl<H: Devices> Kernel<H> {
 
     /// Compacts one zone. `whole_zone` of the goal may be set on the way: the run began where the zone's last clean
     /// pass did.
-    pub(super) fn compact_zone(
-        &self,
-        cx: &Cx<'_, H>,
-        zone: &Zone<H>,
-        goal: &mut Goal,
-    ) -> (CompactResult, [u64; 2]) {
+    pub(super) fn compact_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, goal: &mut Goal) -> Ended {
         if let Some(order) = goal.order {
             match self.mem.compaction_suitable_for(zone, order, goal.flags, goal.highest) {
-                Suitability::Success => return (CompactResult::Success, [0; 2]),
-                Suitability::Skipped => return (CompactResult::Skipped, [0; 2]),
+                Suitability::Success => return Ended::at_once(CompactResult::Success),
+                Suitability::Skipped => return Ended::at_once(CompactResult::Skipped),
                 Suitability::Continue => {}
             }
         }
         let _phase = cx.phase(Phase::Compact);
         let state = self.compaction.zone(zone.id());
-        if goal.order.is_some_and(|order| state.deferral.is_over(order)) {
+        let rules = &self.mem.policy.compaction;
+        let may_flush = rules.restart_flush == RestartFlush::Anyone || !goal.by_kswapd;
+        if may_flush && goal.order.is_some_and(|order| state.deferral.is_over(order)) {
             self.flush_skip_bits(cx, zone);
         }
-        let mut run = Run::new(zone, state, *goal);
+        let mut run = Run::new(zone, state, *goal, rules);
         run.begin();
         goal.whole_zone = run.goal.whole_zone;
         let [zone_start, zone_end] = [zone.start, zone.end];
@@ -212,14 +293,17 @@ impl<H: Devices> Kernel<H> {
             sync,
             status,
         });
-        (status, [run.migrate_scanned, run.free_scanned])
+        Ended {
+            result: status,
+            contended: run.contended,
+            scanned: [run.migrate_scanned, run.free_scanned],
+        }
     }
 
     fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
         let state = run.state;
         let positions = || [0, 1].map(|slot: usize| state.cached_migrate[slot].load(Relaxed));
-        let is_async = run.goal.mode == Mode::Async;
-        let mut couples = is_async && positions()[0] == positions()[1];
+        let mut couples = !run.is_plain() && run.is_async() && positions()[0] == positions()[1];
         let mut last: u32 = 0;
         self.lru_add_drain(cx);
         loop {
@@ -228,7 +312,7 @@ impl<H: Devices> Kernel<H> {
                 Finish::End(result) => return result,
             }
             let start = run.migrate_pfn;
-            run.rescan = block_of(last) == block_of(start);
+            run.rescan = run.rules.finishes_blocks && block_of(last) == block_of(start);
             match self.isolate_sources(cx, run) {
                 Found::Abort => {
                     self.putback_isolated(cx, &mut run.sources);
@@ -241,7 +325,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 Found::Some => {
                     couples = false;
-                    last = start;
+                    last = if run.is_plain() { run.visited_from } else { start };
                     if let Some(result) = self.move_sources(cx, run, &mut last) {
                         return result;
                     }
@@ -288,7 +372,7 @@ impl<H: Devices> Kernel<H> {
         if outcome.is_out_of_frames && !run.have_met() {
             return Some(CompactResult::Contended);
         }
-        if let Some(order) = run.goal.gives_up_blocks() {
+        if let Some(order) = run.gives_up_blocks() {
             // The rest of that block is in vain.
             run.migrate_pfn = Goal::order_end(order, run.migrate_pfn - 1);
             *last = 0;

@@ -5,12 +5,13 @@
 
 use super::Pressure;
 use super::positions::is_huge;
-use super::run::{BLOCKS_A_TURN, CLUSTER, Found, Goal, Run, block_end, block_of};
+use super::run::{BLOCKS_A_TURN, CLUSTER, Contention, Found, Goal, Run, block_end, block_of};
+use crate::config::{AsyncSources, CachePages};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::lru::LockedLru;
 use crate::migrate::Mode;
-use crate::page::{BlockFlags, Folio, Order, PAGEBLOCK_PAGES, Page, PageFlags, Pfn};
+use crate::page::{BlockFlags, Folio, MigrateType, Order, PAGEBLOCK_PAGES, Page, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
@@ -41,7 +42,10 @@ struct Visit<'a, 'h, H: Devices> {
 impl<H: Devices> Kernel<H> {
     /// Looks for a pageblock with sources from `migrate_pfn` on and isolates some.
     pub(super) fn isolate_sources(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> Found {
-        let mut low = self.search_source(cx, run);
+        let mut low = match run.is_plain() {
+            true => run.migrate_pfn,
+            false => self.search_source(cx, run),
+        };
         let mut is_searched = low != run.migrate_pfn && run.fast_fail == 0;
         let mut start = block_of(low).max(run.zone.start.0);
         loop {
@@ -49,11 +53,13 @@ impl<H: Devices> Kernel<H> {
             if end > run.free_pfn {
                 return Found::None;
             }
-            if block_of(low).is_multiple_of(PB * BLOCKS_A_TURN) {
-                cx.host.yield_now();
+            if block_of(low).is_multiple_of(PB * BLOCKS_A_TURN) && run.gives_way(cx) {
+                return Found::Abort;
             }
             let is_ours = run.owns_block(&self.mem.map, start, end);
-            let is_skipped = low.is_multiple_of(PB) && !is_searched && run.skips(low);
+            // Once begun, a pageblock is finished whatever its bit says; not so before 5.1.
+            let asks = run.is_plain() || (low.is_multiple_of(PB) && !is_searched);
+            let is_skipped = asks && run.skips(low);
             if is_ours && !is_skipped {
                 if self.is_source(run, start) {
                     return match self.isolate_in_block(cx, run, low, end) {
@@ -62,7 +68,9 @@ impl<H: Devices> Kernel<H> {
                         true => Found::Some,
                     };
                 }
-                run.update_cached_migrate(end);
+                if !run.is_plain() {
+                    run.update_cached_migrate(end);
+                }
             }
             is_searched = false;
             (run.migrate_pfn, low, start) = (end, end, end);
@@ -75,15 +83,19 @@ impl<H: Devices> Kernel<H> {
         if is_huge(self.mem.map.page(Pfn(block))) {
             return false;
         }
-        let is_choosy = run.goal.direct && run.goal.mode == Mode::Async;
-        !is_choosy || run.zone.pageblock_type(Pfn(block)) == run.goal.migratetype
+        let wanted = match run.rules.async_sources {
+            AsyncSources::Movable => MigrateType::Movable,
+            AsyncSources::Requested if run.goal.direct => run.goal.migratetype,
+            AsyncSources::Requested => return true,
+        };
+        !run.is_async() || run.zone.pageblock_type(Pfn(block)) == wanted
     }
 
     /// Isolates pages of one pageblock from `start` on; false if the run should end.
     fn isolate_in_block(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>, start: u32, end: u32) -> bool {
         let node = run.zone.node;
         while self.too_many_isolated_to_compact(cx, node) {
-            if !run.sources.is_empty() || run.goal.mode == Mode::Async {
+            if !run.sources.is_empty() || run.is_async() {
                 return false;
             }
             self.wait_for_isolated(cx, node);
@@ -91,7 +103,9 @@ impl<H: Devices> Kernel<H> {
                 return false;
             }
         }
-        let gives_up = run.goal.gives_up_blocks();
+        let gives_up = run.gives_up_blocks();
+        let is_plain = run.is_plain();
+        run.visited_from = start;
         let mut boundary = gives_up.map_or(end, |order| Goal::order_end(order, start));
         let mut visit = Visit { lru: None, taken: 0, is_noted: false, has_claimed: false };
         let (mut pfn, mut scanned, mut is_aborted) = (start, 0, false);
@@ -107,14 +121,15 @@ impl<H: Devices> Kernel<H> {
             if pfn.is_multiple_of(CLUSTER) {
                 visit.lru = None;
                 if cx.is_dying() {
-                    run.contended = true;
+                    run.contended = Some(Contention::Dying);
+                }
+                if run.is_aborted() || run.gives_way(cx) {
                     is_aborted = true;
                     break;
                 }
-                cx.host.yield_now();
             }
             scanned += 1;
-            if !visit.is_noted && pfn.is_multiple_of(PB) {
+            if !visit.is_noted && !is_plain && pfn.is_multiple_of(PB) {
                 if run.skips(pfn) {
                     pfn = end;
                     break;
@@ -129,13 +144,18 @@ impl<H: Devices> Kernel<H> {
                 Frame::Page => match self.take_source(cx, run, &mut visit, pfn) {
                     Taken::Yes => {
                         pfn += 1;
-                        if run.sources.len() >= CLUSTER && !run.rescan && !run.contended {
+                        let takes_all = run.rescan || run.contended.is_some();
+                        if run.sources.len() >= CLUSTER && (!takes_all || is_plain) {
                             break;
                         }
                         continue;
                     }
                     Taken::OthersBlock => {
                         pfn = end;
+                        break;
+                    }
+                    Taken::Contended => {
+                        is_aborted = true;
                         break;
                     }
                     Taken::No => pfn += 1,
@@ -157,7 +177,11 @@ impl<H: Devices> Kernel<H> {
         run.migrate_scanned += scanned;
         cx.charge(Cost::CompactScan, scanned as u32);
         let pfn = pfn.min(end);
-        if !is_aborted && pfn == end && (visit.taken == 0 || run.rescan) {
+        if is_plain && !is_aborted && pfn == end && visit.taken == 0 && run.leaves_marks() {
+            run.zone.set_pageblock_skip(Pfn(start), true);
+            run.remember_migrate(start);
+        }
+        if !is_plain && !is_aborted && pfn == end && (visit.taken == 0 || run.rescan) {
             if visit.is_noted && !visit.has_claimed {
                 run.zone.set_pageblock_skip(Pfn(start), true);
             }
@@ -216,14 +240,17 @@ impl<H: Devices> Kernel<H> {
         if !is_in_cache && page.refcount() - 1 > page.mapcount() {
             return false;
         }
-        if is_in_cache && !run.goal.gfp.contains(Gfp::FS) {
+        let needs_fs = run.rules.cache_pages == CachePages::WithFs;
+        if is_in_cache && needs_fs && !run.goal.gfp.contains(Gfp::FS) {
             return false;
         }
         let allows_unevictable = self.mem.tunables.compact_unevictable_allowed;
         if flags.contains(PageFlags::UNEVICTABLE) && !allows_unevictable {
             return false;
         }
-        if run.goal.mode == Mode::Sync {
+        // Up to 5.0 only who waits for nothing leaves them; the mover finds out what it does not wait for.
+        let takes_busy = if run.is_plain() { Mode::SyncLight } else { Mode::Sync };
+        if run.goal.mode >= takes_busy {
             return true;
         }
         // Writes are not waited for. A dirty page can be moved, if its lock says that it is not about to be written.
@@ -245,7 +272,12 @@ impl<H: Devices> Kernel<H> {
             self.give_up(cx, visit, folio);
             return Taken::No;
         }
-        if self.relock_lru(cx, &mut visit.lru, page) && !visit.has_claimed {
+        let Some(is_new) = self.lock_source(cx, run, visit, page) else {
+            page.flag_set::<H>(PageFlags::LRU);
+            self.give_up(cx, visit, folio);
+            return Taken::Contended;
+        };
+        if is_new && !visit.has_claimed && !run.is_plain() {
             visit.has_claimed = true;
             // Only a scanner that begins with the pageblock says that it has it.
             if !run.goal.ignore_skip && pfn.is_multiple_of(PB) {
@@ -268,10 +300,34 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
+impl<H: Devices> Kernel<H> {
+    /// Locks the lists of a page, if they are not those that are locked: true if so. None: somebody else has them,
+    /// and the run does not wait for that.
+    fn lock_source<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        run: &mut Run<'_, H>,
+        visit: &mut Visit<'a, 'h, H>,
+        page: &Page,
+    ) -> Option<bool> {
+        if run.is_async() && run.contended.is_none() {
+            if let Some(is_new) = self.try_relock_lru(cx, &mut visit.lru, page) {
+                return Some(is_new);
+            }
+            if !run.takes_contended() {
+                return None;
+            }
+        }
+        Some(self.relock_lru(cx, &mut visit.lru, page))
+    }
+}
+
 /// Whether a page was taken.
 enum Taken {
     Yes,
     No,
+    /// No: its lists are locked, and the run ends there.
+    Contended,
     /// Another run has this pageblock.
     OthersBlock,
 }

@@ -96,7 +96,11 @@ impl<H: Host> PageAllocator<H> {
         let every_order = policy.index_orders == IndexOrders::Every;
         let has_block = zone.watermark_ok(rule, order, zone.mark(mark), highest, flags, free);
         let room = zone.mark(base) + compact_gap(order);
-        let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, AllocFlags::CMA, free);
+        let rights = match policy.suitable_mark {
+            SuitableMark::Low => flags,
+            SuitableMark::ByCost => AllocFlags::CMA,
+        };
+        let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, rights, free);
         suitability(order, has_block, has_room, every_order, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));
             let index = fragmentation_index(order, &core::array::from_fn(blocks));

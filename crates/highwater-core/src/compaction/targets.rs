@@ -2,14 +2,15 @@
 
 use super::positions::is_huge;
 use super::run::{BLOCKS_A_TURN, CLUSTER, Run, block_end, block_of};
+use crate::config::SpareMark;
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::migrate::Mode;
 use crate::page::{
     BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageList, Pfn,
 };
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
+use crate::zone::FreeArea;
 
 const PB: u32 = PAGEBLOCK_PAGES as u32;
 
@@ -32,7 +33,9 @@ impl<H: Devices> Kernel<H> {
         wanted: u32,
         targets: &mut PageList,
     ) {
-        self.search_targets(cx, run, wanted, targets);
+        if !run.is_plain() {
+            self.search_targets(cx, run, wanted, targets);
+        }
         if targets.is_empty() {
             self.scan_for_targets(cx, run, wanted, targets);
         }
@@ -47,19 +50,25 @@ impl<H: Devices> Kernel<H> {
         targets: &mut PageList,
     ) {
         let bound = block_end(run.migrate_pfn);
-        let mut stride = if run.goal.mode == Mode::Async { CLUSTER } else { 1 };
+        let widest = if run.is_plain() { 1 } else { CLUSTER };
+        let mut stride = if run.is_async() { widest } else { 1 };
         let mut at = run.free_pfn;
         let mut block = block_of(at);
         while block >= bound {
-            if block.is_multiple_of(PB * BLOCKS_A_TURN) {
-                cx.host.yield_now();
+            if block.is_multiple_of(PB * BLOCKS_A_TURN) && run.gives_way(cx) {
+                break;
             }
             let end = (block + PB).min(run.zone.end.0);
             let is_ours = run.owns_block(&self.mem.map, block, end);
             if is_ours && self.is_target(run, block) && !run.skips(block) {
                 let taken = self.take_free(cx, run, (at, end), (stride, wanted), targets);
                 let is_used_up = taken.at >= end;
-                if is_used_up {
+                let is_done_with = match run.is_plain() {
+                    // What is left is found again next time.
+                    true => is_used_up && taken.nr == 0 && run.leaves_marks(),
+                    false => is_used_up,
+                };
+                if is_done_with {
                     run.zone.set_pageblock_skip(Pfn(block), true);
                     run.update_cached_free(block);
                 }
@@ -71,7 +80,7 @@ impl<H: Devices> Kernel<H> {
                     at = taken.at;
                     break;
                 }
-                stride = if taken.nr > 0 { 1 } else { (stride * 2).min(CLUSTER) };
+                stride = if taken.nr > 0 { 1 } else { (stride * 2).min(widest) };
             }
             let Some(next) = block.checked_sub(PB) else {
                 at = 0;
@@ -115,19 +124,26 @@ impl<H: Devices> Kernel<H> {
             let word = self.mem.map.page(pfn).block();
             let mut size = 1;
             if word.has(BlockFlags::BUDDY) {
-                let area = area.get_or_insert_with(|| run.zone.free.lock(cx.cpu()));
+                if area.is_none() {
+                    area = self.lock_targets(cx, run);
+                }
+                let Some(area) = &mut area else {
+                    result.is_refused = true;
+                    break;
+                };
                 // Under the lock: it may be gone, or larger.
                 let word = self.mem.map.page(pfn).block();
                 if word.has(BlockFlags::BUDDY) {
                     let order = word.order();
-                    if !self.mem.buddy(cx, run.zone, area).isolate(pfn) {
+                    if self.mem.buddy(cx, run.zone, area).isolate(pfn) {
+                        size = order.pages() as u32;
+                        scanned += size - 1;
+                        result.nr += size;
+                        self.add_targets(cx, pfn, order, targets);
+                    } else if run.rules.spare == SpareMark::MinEnds {
                         result.is_refused = true;
                         break;
                     }
-                    size = order.pages() as u32;
-                    scanned += size - 1;
-                    result.nr += size;
-                    self.add_targets(cx, pfn, order, targets);
                 }
             } else if is_huge(self.mem.map.page(pfn)) || word.has(BlockFlags::HEAD) {
                 size = 1 << word.order().0;
@@ -149,6 +165,23 @@ impl<H: Devices> Kernel<H> {
         run.free_scanned += u64::from(scanned);
         cx.charge(Cost::CompactScan, scanned);
         result
+    }
+
+    /// Locks the zone's free lists; none if somebody else has them, and the run does not wait for that.
+    fn lock_targets<'z>(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &mut Run<'z, H>,
+    ) -> Option<<H::Lock<FreeArea> as Lock<FreeArea>>::Guard<'z>> {
+        if run.is_async() && run.contended.is_none() {
+            if let Some(area) = run.zone.free.try_lock(cx.cpu()) {
+                return Some(area);
+            }
+            if !run.takes_contended() {
+                return None;
+            }
+        }
+        Some(run.zone.free.lock(cx.cpu()))
     }
 
     /// Frames of a block become targets: the highest is used first.

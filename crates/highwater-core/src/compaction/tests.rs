@@ -112,7 +112,7 @@ impl<'h> Toy<'h> {
     }
 
     fn run(&self, goal: &mut Goal) -> CompactResult {
-        let result = self.kernel.compact_zone(&self.cx, self.zone(), goal).0;
+        let result = self.kernel.compact_zone(&self.cx, self.zone(), goal).result;
         self.kernel.lru_add_drain_all(&self.cx);
         check_kernel(&self.kernel, &self.cx).unwrap_or_else(|error| panic!("{error}"));
         result
@@ -210,9 +210,10 @@ fn positions_go_on_where_the_last_run_was() {
     let host = Solo::default();
     let toy = Toy::new(&host, &layout());
     let zone = toy.zone();
+    let rules = &toy.kernel.mem.policy.compaction;
     let state = toy.kernel.compaction.zone(zone.id());
     let goal = Goal::new(Some(Order(9)), Mode::Async, ZoneType::Dma32);
-    let mut run: Run<'_, Solo> = Run::new(zone, state, goal);
+    let mut run: Run<'_, Solo> = Run::new(zone, state, goal, rules);
     run.begin();
     assert_eq!((run.migrate_pfn, run.free_pfn), (4096, 5632), "never used: the ends");
     assert!(!run.goal.whole_zone, "a quirk: the zone does not begin at 0");
@@ -220,7 +221,7 @@ fn positions_go_on_where_the_last_run_was() {
     run.update_cached_migrate(0x1200);
     let cached = || [0, 1].map(|slot: usize| state.cached_migrate[slot].load(Relaxed));
     assert_eq!(cached(), [0x1400, 4096]);
-    let mut sync = Run::new(zone, state, Goal { mode: Mode::SyncLight, ..goal });
+    let mut sync = Run::new(zone, state, Goal { mode: Mode::SyncLight, ..goal }, rules);
     sync.begin();
     assert_eq!(sync.migrate_pfn, 4096);
     sync.update_cached_migrate(0x1200);

@@ -53,14 +53,38 @@ presets! {
     "4.3-zonelist-cache" = "4.3" with {
         zonelist.cache = true,
     }
-    /// 4.3 with high-atomic pageblocks, the free-block watermark test, the scale factor
-    "4.6" = "4.3" with {
+    /// 4.3 with high-atomic pageblocks and the free-block watermark test
+    "4.5" = "4.3" with {
         watermark.test = WatermarkTest::FreeBlock,
-        watermark.gaps = HighWatermark::ScaleFactor,
         highatomic = HighatomicKind::HighAtomic,
+    }
+    /// 4.5 with the scale factor
+    "4.6" = "4.5" with {
+        watermark.gaps = HighWatermark::ScaleFactor,
         compaction.suitable_mark = SuitableMark::ByCost,
         compaction.index_orders = IndexOrders::Costly,
+        compaction.restart_flush = RestartFlush::Anyone,
+        compaction.flush_request = FlushRequest::Request,
+        compaction.kcompactd = Kcompactd::Exclusive,
         thp.defrag = DefragDefault::Madvise,
+    }
+    /// 4.5 as it was, with compaction: kswapd compacts by itself (study 004 before)
+    "kswapd-inline" = "4.5" with {
+        compaction.scanners = Scanners::Plain,
+        compaction.ready = ReadyTest::HighMarkOrDeferred,
+        compaction.rounds = ReclaimRounds::UntilGap,
+        reclaim.kswapd.goal = KswapdGoal::Block,
+        reclaim.kswapd.compacts = true,
+        reclaim.kswapd.hand_over = HandOver::Never,
+    }
+    /// kswapd-inline with a daemon that compacts for kswapd (study 004 after)
+    "kcompactd" = "kswapd-inline" with {
+        compaction.restart_flush = RestartFlush::Anyone,
+        compaction.flush_request = FlushRequest::Request,
+        compaction.kcompactd = Kcompactd::Exclusive,
+        reclaim.kswapd.goal = KswapdGoal::Room,
+        reclaim.kswapd.compacts = false,
+        reclaim.kswapd.hand_over = HandOver::AfterNap,
     }
     /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
     "5.4" = "4.6" with {
@@ -70,6 +94,21 @@ presets! {
         fallback = FallbackRule::Compatible,
         slow_path.rounds = SlowPathRounds::Counted,
         slow_path.deferred_is_stall = true,
+        slow_path.compaction_needs = CompactionNeeds::Nothing,
+        compaction.finish = FinishTest::Block,
+        compaction.spare = SpareMark::MinEnds,
+        compaction.contended = AsyncContended::EndsWithBlock,
+        compaction.resched = AsyncResched::GivesWay,
+        compaction.async_sources = AsyncSources::Requested,
+        compaction.gives_up_blocks = true,
+        compaction.finishes_blocks = true,
+        compaction.flush = FlushRule::Sampled,
+        compaction.tells_partial = true,
+        compaction.capture = true,
+        compaction.cache_pages = CachePages::WithFs,
+        compaction.kcompactd = Kcompactd::Inclusive,
+        compaction.kcompactd_skip = KcompactdSkip::Honoured,
+        compaction.kcompactd_gfp = KcompactdGfp::Kernel,
         zonelist.fair = false,
         zonelist.node_load = NodeLoad::OneMore,
         zonelist.reclaim_distance_exclusive = false,
@@ -113,7 +152,7 @@ presets! {
         pcp.refill_falls_back = true,
         pcp.chunked_drain_all = true,
         watermark.reserves = MinReserveRule::NonBlocking,
-        slow_path.compaction_needs_io = true,
+        slow_path.compaction_needs = CompactionNeeds::Io,
         slow_path.thisnode_gives_up = true,
         slow_path.unreserve = Unreserve::WhenHopeless,
         slow_path.nofail_dip = NofailDip::MinReserve,
@@ -220,7 +259,7 @@ presets! {
 }
 
 /// Steps to the root at most; more would be a circle.
-const STEPS_MAX: usize = 16;
+const STEPS_MAX: usize = 24;
 
 const _: () = {
     let mut rank = 0;

@@ -176,6 +176,13 @@ pub trait Host: Sized {
     #[inline(always)]
     fn user_point(&self) {}
 
+    /// Does a task wait for this CPU longer than the running one may have it (`need_resched`)? A host that
+    /// cannot tell says no.
+    #[inline(always)]
+    fn needs_resched(&self) -> bool {
+        false
+    }
+
     /// Lets others run (`cond_resched`).
     fn yield_now(&self);
 

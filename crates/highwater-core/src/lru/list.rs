@@ -141,6 +141,12 @@ impl<H: Tasks> Lru<H> {
         }
     }
 
+    /// The zone that lists belong to; none if they are a node's.
+    pub(crate) fn zone_of(&self, vec: LruVecId) -> Option<ZoneId> {
+        let kind = ZoneType::ALL[vec.idx() % ZoneType::COUNT];
+        (self.topology == LruTopology::Zone).then(|| ZoneId::new(self.node_of(vec), kind))
+    }
+
     /// The lists of a node that hold pages of zones up to `highest`, by number.
     pub(crate) fn ids_of_node(
         &self,

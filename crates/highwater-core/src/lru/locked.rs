@@ -52,8 +52,18 @@ impl<H: Devices> Kernel<H> {
         cx: &'a Cx<'h, H>,
         id: LruVecId,
     ) -> LockedLru<'a, 'h, H> {
+        let lists = self.lru.vec(id).lists.lock(cx.cpu());
+        self.locked(cx, id, lists)
+    }
+
+    #[inline]
+    fn locked<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        id: LruVecId,
+        lists: Guard<'a, H>,
+    ) -> LockedLru<'a, 'h, H> {
         let vec = self.lru.vec(id);
-        let lists = vec.lists.lock(cx.cpu());
         let (joined, left) = (Tally::NONE, Tally::NONE);
         LockedLru { kernel: self, cx, id, vec, joined, left, work: 0, cost: Cost::LruMove, lists }
     }
@@ -75,6 +85,24 @@ impl<H: Devices> Kernel<H> {
         *held = None;
         *held = Some(self.lock_lru(cx, id));
         true
+    }
+
+    /// The same if that needs no waiting; none, and nothing held, if it does.
+    pub(crate) fn try_relock_lru<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        held: &mut Option<LockedLru<'a, 'h, H>>,
+        page: &Page,
+    ) -> Option<bool> {
+        let id = self.lru.id_of(page);
+        if held.as_ref().is_some_and(|lru| lru.id == id) {
+            return Some(false);
+        }
+        *held = None;
+        let vec = self.lru.vec(id);
+        let lists = vec.lists.try_lock(cx.cpu())?;
+        *held = Some(self.locked(cx, id, lists));
+        Some(true)
     }
 
     /// Adds `delta` pages of a zone to a list's size and counters.

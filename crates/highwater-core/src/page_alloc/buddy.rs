@@ -117,6 +117,7 @@ impl<P: Probe> Buddy<'_, P> {
         if migratetype != MigrateType::Isolate {
             self.zone.add_free(self.probe.cpu(), order.pages() as i64);
         }
+        self.zone.note_freed();
         let (mut pfn, mut order) = (pfn, order);
         self.map.page(pfn).clear();
         self.map.page(pfn).set_refcount(0);
@@ -265,21 +266,25 @@ impl<P: Probe> Buddy<'_, P> {
     /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it
     /// (rules/buddy#isolate-free). The block is in use from then on, its pages each with refcount 1.
     ///
-    /// Compaction needs free pages to copy to. It has to leave the minimum in place, or those who
-    /// cannot wait would fail because somebody makes room. No lowmem reserve is added, which is what
+    /// Compaction needs free pages to copy to. It has to leave the minimum in place (4.5: the low mark),
+    /// or those who cannot wait would fail because somebody makes room. No lowmem reserve is added, which is what
     /// the lowest zone stands for: its column is 0 in every zone. An isolated block was not in the free
     /// count, so nothing is taken off it.
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;
-        use crate::zone::ZoneType;
+        use crate::config::SpareMark;
+        use crate::zone::{Mark, ZoneType};
 
         let order = self.map.page(pfn).order();
         let isolated = self.zone.pageblock_type(pfn) == MigrateType::Isolate;
         if !isolated {
             let rule = self.policy.watermark_rule();
-            let mark = self.zone.marks().min + order.pages();
-            let free = self.zone.nr_free_pages();
-            let (flags, lowest) = (AllocFlags::CMA, ZoneType::Dma);
+            let (mark, flags) = match self.policy.compaction.spare {
+                SpareMark::LowGoesOn => (self.zone.mark(Mark::Low), AllocFlags::empty()),
+                SpareMark::MinEnds => (self.zone.marks().min, AllocFlags::CMA),
+            };
+            let mark = mark + order.pages();
+            let (free, lowest) = (self.zone.nr_free_pages(), ZoneType::Dma);
             if !self.zone.watermark_ok(rule, Order::ZERO, mark, lowest, flags, free) {
                 return false;
             }

@@ -230,6 +230,9 @@ impl<H: Devices> Kernel<H> {
     ) -> Isolated {
         let mode = IsolateMode { highest: sc.reclaim_idx, may_unmap: sc.may_unmap };
         let isolated = self.isolate_lru_pages(cx, vec, list, mode, out);
+        if let Some(zone) = self.lru.zone_of(vec).and_then(|zone| self.mem.zone_by_id(zone)) {
+            zone.note_scanned(isolated.scanned);
+        }
         cx.event(Event::LruIsolate {
             isolate_mode: u8::from(!sc.may_unmap),
             classzone: sc.reclaim_idx,

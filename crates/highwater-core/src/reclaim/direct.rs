@@ -34,7 +34,9 @@
 
 use super::Control;
 use super::budget::DEF_PRIORITY;
+use super::kswapd::balance_gap;
 use crate::compaction::{Suitability, compact_gap};
+use crate::config::ReadyTest;
 use crate::host::{Cx, Devices, HZ, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page::Order;
@@ -124,7 +126,7 @@ impl<H: Devices> Kernel<H> {
             let order = Order(sc.order);
             // Large blocks come of compaction. Once that has the room, more single pages would not help. The
             // other zones still get their pass of this priority; it is the last one.
-            if order.is_costly() && self.compaction_is_ready(self.mem.zone_at(entry), sc) {
+            if order.is_costly() && self.compaction_is_ready(cx, self.mem.zone_at(entry), sc) {
                 sc.compaction_ready = true;
                 continue;
             }
@@ -145,7 +147,10 @@ impl<H: Devices> Kernel<H> {
     /// True if a zone has what compaction needs, and above its high mark, so that others do not take
     /// it away meanwhile (rules/compaction#ready). Without I/O it is never true: late 6.1 does not compact
     /// for such requests, and who stopped reclaiming for it would end with nothing.
-    fn compaction_is_ready(&self, zone: &Zone<H>, sc: &Control) -> bool {
+    fn compaction_is_ready(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &Control) -> bool {
+        if self.mem.policy.compaction.ready == ReadyTest::HighMarkOrDeferred {
+            return self.compaction_was_ready(cx, zone, Order(sc.order));
+        }
         if !sc.gfp.contains(Gfp::IO) {
             return false;
         }
@@ -160,6 +165,17 @@ impl<H: Devices> Kernel<H> {
                 zone.watermark_ok(rule, Order::ZERO, mark, highest, none, free)
             }
         }
+    }
+
+    /// The same as 4.5 asks it: no more is reclaimed for compaction that is put off either.
+    fn compaction_was_ready(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order) -> bool {
+        let rule = self.mem.policy.watermark_rule();
+        let room = zone.mark(Mark::High) + balance_gap(zone) + compact_gap(order);
+        // No reserve: as for a request that only the lowest zone can serve.
+        let lowest = ZoneType::Dma;
+        zone.watermark_ok_safe(rule, Order::ZERO, room, lowest)
+            && (self.compaction_is_put_off(cx, zone.id(), order)
+                || self.mem.compaction_suitable(zone, order, lowest) != Suitability::Skipped)
     }
 
     /// Waits while the reserves that reclaim itself lives on are nearly gone (rules/node-pass#gate). True if

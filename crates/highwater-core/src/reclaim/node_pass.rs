@@ -28,11 +28,13 @@
 use super::budget::DEF_PRIORITY;
 use super::{Control, PassSums};
 use crate::compaction::{Suitability, compact_gap};
+use crate::config::ReclaimRounds;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::vmstat::ZoneStat;
 use crate::zone::{NodeId, Zone, ZoneType};
 
 /// High-order reclaim below this priority goes round again for orders up to 3 too
@@ -59,7 +61,9 @@ impl<H: Devices> Kernel<H> {
             self.count_reclaimed(got);
 
             self.throttle_after_pass(cx, node, sc);
-            if !self.should_continue(node, got, sc) {
+            let zones = || self.zones_upto(node, sc.reclaim_idx);
+            let left = || self.scheme().candidates(self, node);
+            if !self.should_continue(zones, left, got, sc) {
                 break;
             }
         }
@@ -68,6 +72,36 @@ impl<H: Devices> Kernel<H> {
         if has_progress {
             state.kswapd_failures.store(0, Relaxed);
         }
+    }
+
+    /// The same over one zone, as far as its lists are its own (up to 4.7); where they are a node's, over those
+    /// up to this zone. Slab is a node's, so one of its zones stands for all.
+    pub(super) fn shrink_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &mut Control, slab: Slab) {
+        let (node, vec) = (zone.node, self.lru.id_of_zone(zone.id()));
+        sc.reclaim_idx = zone.zone;
+        loop {
+            sc.sums = PassSums::default();
+            cx.charge(Cost::NodePass, 1);
+            let before = sc.nr_reclaimed;
+            sc.nr_reclaimed += self.scheme().shrink(self, cx, (node, vec), sc);
+            if slab == Slab::Too {
+                sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
+            }
+            let got = sc.nr_reclaimed - before;
+            self.count_reclaimed(got);
+            self.throttle_after_pass(cx, node, sc);
+            let left = || self.zone_candidates(zone);
+            if !self.should_continue(|| core::iter::once(zone), left, got, sc) {
+                break;
+            }
+        }
+    }
+
+    /// Inactive pages of a zone that reclaim could turn to.
+    fn zone_candidates(&self, zone: &Zone<H>) -> u64 {
+        let stat = |item: ZoneStat| zone.stats.read(item as usize);
+        let anon = if self.swap.nr_free() > 0 { stat(ZoneStat::ZoneInactiveAnon) } else { 0 };
+        stat(ZoneStat::ZoneInactiveFile) + anon
     }
 
     /// The zones of a node that reclaim looks at: those a request may use, as far as they have memory.
@@ -84,19 +118,40 @@ impl<H: Devices> Kernel<H> {
     /// work with what is free: it needs single pages to move others to, and moves them at less cost
     /// than reclaim has in hoping that neighbours go. Nor for requests without I/O, for which late 6.1 does
     /// not compact. Nor after a round that got nothing: another one would find the same pages.
-    fn should_continue(&self, node: NodeId, got: u64, sc: &Control) -> bool {
+    fn should_continue<'a, Z: Iterator<Item = &'a Zone<H>>>(
+        &'a self,
+        zones: impl Fn() -> Z,
+        left: impl Fn() -> u64,
+        got: u64,
+        sc: &Control,
+    ) -> bool {
         let order = Order(sc.order);
         let wants_block =
             order > Order::ZERO && (order.is_costly() || sc.priority < CONTINUE_BELOW);
-        if !sc.gfp.contains(Gfp::IO) || !wants_block || got == 0 {
+        let rule = self.mem.policy.compaction.rounds;
+        let may_ask = rule == ReclaimRounds::UntilGap || sc.gfp.contains(Gfp::IO);
+        if !may_ask || !wants_block || got == 0 {
             return false;
         }
-        if self.zones_upto(node, sc.reclaim_idx).any(|zone| {
-            self.mem.compaction_suitable(zone, order, sc.reclaim_idx) != Suitability::Skipped
-        }) {
-            return false;
+        let gap = compact_gap(order);
+        let can_compact = |highest: ZoneType| {
+            zones().any(|zone| {
+                self.mem.compaction_suitable(zone, order, highest) != Suitability::Skipped
+            })
+        };
+        match rule {
+            ReclaimRounds::UntilGap => {
+                (sc.nr_reclaimed < gap && left() > gap) || !can_compact(ZoneType::Dma)
+            }
+            // What is left must be able to make the room, or the round would be for nothing.
+            ReclaimRounds::UntilSuitable => !can_compact(sc.reclaim_idx) && left() > gap,
         }
-        // What is left must be able to make the room, or the round would be for nothing.
-        self.scheme().candidates(self, node) > compact_gap(Order(sc.order))
     }
+}
+
+/// Whether a pass over a zone is one over slab too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slab {
+    Too,
+    Not,
 }

@@ -86,6 +86,8 @@ pub struct ZoneInfo {
     boost_factor: AtomicU64,
     /// 4.3 fair allocation: pages left in this round.
     pub(crate) alloc_batch: AtomicI64,
+    /// Pages that reclaim looked at since one came free (rules/kswapd#zone-reclaimable).
+    scanned: AtomicU64,
 }
 
 impl ZoneInfo {
@@ -126,6 +128,7 @@ impl ZoneInfo {
             first_pageblock,
             boost_factor: AtomicU64::new(0),
             alloc_batch: AtomicI64::new(0),
+            scanned: AtomicU64::new(0),
         }
     }
 
@@ -170,6 +173,24 @@ impl ZoneInfo {
     #[inline(always)]
     pub(crate) fn add_free(&self, cpu: CpuId, pages: i64) {
         self.stats.add(cpu, ZoneStat::FreePages as usize, pages);
+    }
+
+    /// Reclaim looked at so many of the zone's pages.
+    pub(crate) fn note_scanned(&self, pages: u64) {
+        self.scanned.store(self.scanned.load(Relaxed) + pages, Relaxed);
+    }
+
+    /// A page came free: reclaim is of use here.
+    #[inline(always)]
+    pub(crate) fn note_freed(&self) {
+        if self.scanned.load(Relaxed) != 0 {
+            self.scanned.store(0, Relaxed);
+        }
+    }
+
+    /// Pages that reclaim looked at since one came free.
+    pub(crate) fn scanned(&self) -> u64 {
+        self.scanned.load(Relaxed)
     }
 
     /// A mark with the boost in force.

@@ -260,6 +260,14 @@ impl Sim {
         self.after_wake(state);
     }
 
+    /// Does a task wait for this CPU, and is the running one's slice over? It then runs on only to the next
+    /// synchronisation.
+    #[inline]
+    pub fn is_slice_over(&self) -> bool {
+        let inner = &*self.inner;
+        inner.local_ns.get() >= inner.resched_at_ns.get()
+    }
+
     /// Lets the tasks that wait for this CPU run first.
     pub fn yield_now(&self) {
         self.sync();

@@ -305,6 +305,10 @@ impl Host for SimHost {
         self.sim.sync_beyond(USER_AHEAD_NS);
     }
 
+    fn needs_resched(&self) -> bool {
+        self.sim.is_slice_over()
+    }
+
     fn yield_now(&self) {
         self.sim.charge(self.costs.yield_check_ns);
         self.sim.sync();

@@ -145,8 +145,15 @@ policy! {
         /// Compaction that was deferred counts as a stall, and the lists are tried again after it;
         /// false: as one that was skipped (4.3).
         deferred_is_stall: bool = false,
-        /// Compaction is for requests that may do I/O (late 6.1); false: for all.
-        compaction_needs_io: bool = false,
+        /// What a request must be allowed to do for compaction to be for it.
+        compaction_needs: CompactionNeeds = IoAndFs {
+            /// I/O and the use of filesystems (4.5).
+            IoAndFs,
+            /// Nothing.
+            Nothing,
+            /// I/O (late 6.1).
+            Io,
+        },
         /// A costly request for one node only that does not want retries gives up after the first
         /// compaction (late 6.1).
         thisnode_gives_up: bool = false,

@@ -2,7 +2,7 @@
 //!
 //! Mechanism asks, policy answers. Each switch is one difference between kernel versions or between
 //! the two sides of a study; nothing else in the core knows a version. A switch is declared once, in
-//! its section's table ([`allocator`], [`reclaim`], [`throttle`]); [`table`] has the form. What
+//! its section's table ([`allocator`], [`compaction`], [`reclaim`], [`throttle`]); [`table`] has the form. What
 //! the switches of a kernel are is for [`mod@super::preset`] to say.
 //!
 //! Beside the fields there is the same policy as data: [`Policy::describe`] has every switch with
@@ -10,6 +10,7 @@
 //! [`Policy::differences`] compares; [`Policy::default`] is the oldest preset without its name. Files, the book and the swarm know switches from there only.
 
 mod allocator;
+mod compaction;
 mod reclaim;
 mod scheme;
 mod table;
@@ -21,6 +22,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use allocator::*;
+pub use compaction::*;
 pub use reclaim::*;
 pub use scheme::Scheme;
 pub(crate) use scheme::schemes;

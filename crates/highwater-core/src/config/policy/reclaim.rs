@@ -1,4 +1,4 @@
-//! Switches of page reclaim, of what feeds it, and of compaction's entry.
+//! Switches of page reclaim and of what feeds it.
 
 use super::scheme::Scheme;
 use super::table::policy;
@@ -68,44 +68,41 @@ policy! {
         file_pageout: bool = true,
         /// What decides which pages go.
         scheme: Scheme = (Scheme::TwoList) is exploratory,
-        // kswapd asks nothing yet: its questions (when a node is balanced, what becomes of the
-        // order, who compacts: rules/kswapd#run, rules/kswapd#inline45) are a section `kswapd` here
-        // once it does.
+        /// kswapd.
+        kswapd: KswapdPolicy,
         /// How reclaimers are slowed down.
         throttle: ThrottlePolicy,
     }
 }
 
 policy! {
-    /// Compaction.
-    CompactionPolicy {
-        /// Which watermark says that a zone has a block already; and above which it has room for
-        /// compaction to work in.
-        // rules/compaction#suitability
-        suitable_mark: SuitableMark = Low {
-            /// The low one for both (4.5).
-            Low,
-            /// The minimum; room above the low one for costly orders.
-            ByCost,
+    /// kswapd. What kernels are said to have done here was theirs; presets before 6.1 run its answers, those of
+    /// study 004 excepted.
+    KswapdPolicy {
+        /// What it works for, and when it is content.
+        // rules/kswapd#balanced, rules/kswapd#inline45, rules/kswapd#kcompactd46
+        goal: KswapdGoal = AnyZone {
+            /// A block of the order in a quarter of the node, zone by zone; single pages from where
+            /// compaction has room on (up to 4.5).
+            Block,
+            /// Single pages, with a block's worth to spare, zone by zone (4.6 to about 4.11).
+            Room,
+            /// A block of the order in one zone; single pages once twice the block is freed.
+            AnyZone,
         },
-        /// For which orders the fragmentation index must say that memory is not merely short.
-        // rules/compaction#fragmentation-index
-        index_orders: IndexOrders = Every {
-            /// For every order (4.5).
-            Every,
-            /// For costly orders.
-            Costly,
+        /// It compacts the node itself where it freed more than it asked its zones for (up to 4.5;
+        /// for `any-zone` without effect).
+        // rules/kswapd#inline45
+        compacts: bool = false,
+        /// When it hands requests over to kcompactd.
+        // rules/compaction#hand-over
+        hand_over: HandOver = BeforeNap {
+            /// Never (up to 4.5).
+            Never,
+            /// When its nap was not disturbed, before the long sleep (4.6 to about 4.11).
+            AfterNap,
+            /// Before the nap.
+            BeforeNap,
         },
-        /// How pages to move and frames to move them to are found.
-        // rules/compaction#run
-        scanners: Scanners = Absent {
-            /// Not at all: nothing is moved.
-            Absent,
-            /// Two scanners, which look at the free lists first (as 5.1 and later).
-            Searching,
-        },
-        /// kcompactd works before anybody asks for it, where free memory is in pieces (as 5.9 and later).
-        // rules/compaction#proactive
-        proactive: bool = false,
     }
 }

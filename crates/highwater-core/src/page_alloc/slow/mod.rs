@@ -8,7 +8,7 @@
 //! | place | asks | answers |
 //! |---|---|---|
 //! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`] |
-//! | before compaction | [`can_compact`] | `compaction-needs-io`: only who may do I/O (late 6.1), or all |
+//! | before compaction | [`can_compact`] | `compaction-needs`: who may do I/O (late 6.1), and use filesystems (4.5), or all |
 //! | after compaction that was put off | [`was_tried`] | `deferred-is-stall`: a stall, or nothing happened (4.3) |
 //! | after the first compaction for one node | [`gives_up_on_node`] | `thisnode-gives-up`: that was all (late 6.1), or reclaim follows |
 //! | no zone would do even if all was reclaimed | [`gives_reserve_back`] | `unreserve`: now (late 6.1), or after the last round |
@@ -42,7 +42,7 @@ mod relief_steps;
 mod while_progress;
 
 use super::{AllocFlags, CompactResult, Gfp, PageAllocator, Relief, Request};
-use crate::config::{NofailDip, RetryWait, SlowPathRounds, Unreserve};
+use crate::config::{CompactionNeeds, NofailDip, RetryWait, SlowPathRounds, Unreserve};
 use crate::host::{Cx, Host, Phase};
 use crate::page::Pfn;
 use crate::vmstat::ZoneStat;
@@ -66,7 +66,11 @@ impl<H: Host> PageAllocator<H> {
 
     /// May compaction run for a request?
     fn can_compact(&self, req: &Request<'_>) -> bool {
-        !self.policy.slow_path.compaction_needs_io || req.gfp.contains(Gfp::IO)
+        req.gfp.contains(match self.policy.slow_path.compaction_needs {
+            CompactionNeeds::Nothing => Gfp::empty(),
+            CompactionNeeds::IoAndFs => Gfp::IO | Gfp::FS,
+            CompactionNeeds::Io => Gfp::IO,
+        })
     }
 
     /// Did compaction stall the task, so that it is worth looking at the lists again?

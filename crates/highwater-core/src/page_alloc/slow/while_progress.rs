@@ -78,7 +78,10 @@ impl<H: Host> PageAllocator<H> {
             if !can_wait || task.contains(TaskFlags::MEMALLOC) || (dying && !nofail) {
                 return None;
             }
-            let (result, page) = self.direct_compact(cx, relief, &req, flags, priority);
+            let (result, page) = match self.can_compact(&req) {
+                true => self.direct_compact(cx, relief, &req, flags, priority),
+                false => (CompactResult::Skipped, None),
+            };
             if page.is_some() {
                 return page;
             }
@@ -99,8 +102,12 @@ impl<H: Host> PageAllocator<H> {
             }
             let progress = reclaimed > 0;
             reclaimed_pages += reclaimed;
+            let compact_last = || match self.can_compact(&req) {
+                true => self.direct_compact(cx, relief, &req, flags, priority).1,
+                false => None,
+            };
             if req.gfp.contains(Gfp::NORETRY) {
-                return self.direct_compact(cx, relief, &req, flags, priority).1;
+                return compact_last();
             }
             let repeat = req.gfp.contains(Gfp::RETRY_MAYFAIL);
             let more = reclaimed_pages < req.order.pages();
@@ -118,7 +125,7 @@ impl<H: Host> PageAllocator<H> {
                 return Some(pfn);
             }
             if !self.kill_or_pretend(cx, relief, &req) {
-                return self.direct_compact(cx, relief, &req, flags, priority).1;
+                return compact_last();
             }
             cx.host.yield_now();
         }

@@ -6,7 +6,7 @@
 //! what it does besides reclaiming is the business of a [`Kswapd`]; the places that ask are the same for
 //! all of them:
 //!
-//! | place | asks | 6.1 ([`node61`]) answers |
+//! | place | asks | 6.1 ([`node61`]; 4.5 and 4.6: [`zones45`]) answers |
 //! |---|---|---|
 //! | an allocation below the low watermark, [`Kernel::wakeup_kswapd`] | [`Kswapd::note`]: what becomes of the pending request | highest zone and order only rise |
 //! | the same, kswapd sleeps | [`Kswapd::wants_wake`]: is there anything to do | unless hopeless, or balanced and not boosted |
@@ -36,12 +36,13 @@
 //! * wake those who wait at the gate (`pfmemalloc_wait`) before it sleeps: nobody else would;
 //! * count a run without a page as a failure, and stop being of use after [`MAX_FAILURES`] of them
 //!   (models before 4.12 do not; theirs go on for ever), so that allocations turn to the OOM killer;
-//! * reclaim through [`Kernel::shrink_node`], and have the scheme age before each step, so that pages it
+//! * reclaim through [`Kernel::shrink_node`] or [`Kernel::shrink_zone`], and have the scheme age before each step, so that pages it
 //!   meets were looked at a while ago;
 //! * return soon once the kernel shuts down, and from a run once its request is met.
 //!
 //! Another kernel's is a file here that implements [`Kswapd`] and an arm of [`Kernel::kswapd`]; nothing
-//! outside this folder names one.
+//! outside this folder names one. Which it is, and what of it can be chosen by itself, is
+//! [`KswapdPolicy`](crate::config::KswapdPolicy).
 //!
 //! Synchronisation: the pending request and the failures are atomics of [`ReclaimNode`], read and
 //! written without order: a wake that is missed is repeated by the next allocation that fails.
@@ -54,8 +55,13 @@
 
 mod balance;
 mod node61;
+mod zone_balance;
+mod zones45;
+
+pub(super) use zone_balance::balance_gap;
 
 use super::ReclaimNode;
+use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
@@ -86,9 +92,12 @@ trait Kswapd<H: Devices> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The kswapd of this kernel. There is one so far: presets of earlier kernels run it too.
-    fn kswapd(&self) -> impl Kswapd<H> {
-        node61::Node61
+    /// The kswapd of this kernel.
+    fn kswapd(&self) -> &dyn Kswapd<H> {
+        match self.mem.policy.reclaim.kswapd.goal {
+            KswapdGoal::Block | KswapdGoal::Room => &zones45::Zones45,
+            KswapdGoal::AnyZone => &node61::Node61,
+        }
     }
 
     /// kswapd's body; returns when the kernel shuts down. The task runs on the node's CPUs.

@@ -32,6 +32,7 @@
 //! From: [`super`] · to: [`super::balance`], `compaction`.
 
 use super::{Kswapd, Wake};
+use crate::config::HandOver;
 use crate::host::{Cx, Devices, HZ, Probe};
 use crate::kernel::Kernel;
 use crate::page::Order;
@@ -44,7 +45,7 @@ use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
 
 /// How long kswapd naps before it sleeps (rules/kswapd#sleep).
-const NAP: u64 = HZ / 10;
+pub(super) const NAP: u64 = HZ / 10;
 
 /// The model.
 pub(super) struct Node61;
@@ -111,12 +112,15 @@ impl<H: Devices> Kernel<H> {
         // Before the look: see the module.
         let mut ticket = queue.enter(cx);
         let mut left = 0;
+        let hand_over = self.mem.policy.reclaim.kswapd.hand_over;
         if !self.is_stopping() && self.kswapd_is_ready(cx, node, order, highest) {
             // Before it is woken: what it remembers of full zones may be wrong by now.
             self.reset_compaction(cx, node);
             // Single pages there are. Whoever asked for a block may get one from compaction, which can
             // use what was freed, and has the time of the nap for it.
-            self.wake_kcompactd(cx, node, Order(asked), highest);
+            if hand_over == HandOver::BeforeNap {
+                self.wake_kcompactd(cx, node, Order(asked), highest);
+            }
             left = queue.park_jiffies(cx, ticket, "kswapd naps", NAP);
             if left != 0 {
                 // Woken early: what was left over goes on with what is asked for now.
@@ -132,6 +136,9 @@ impl<H: Devices> Kernel<H> {
         } else if stays {
             // Exact counts cost every allocation; they are needed only while somebody compares.
             cx.event(Event::KswapdSleep { nid: node });
+            if hand_over == HandOver::AfterNap {
+                self.wake_kcompactd(cx, node, Order(asked), highest);
+            }
             self.mem.use_normal_thresholds(node);
             queue.park(cx, ticket, "kswapd has nothing to do");
             self.mem.use_pressure_thresholds(node);

@@ -1,0 +1,178 @@
+//! kswapd of 4.5 and 4.6: when it sleeps, when it is woken (rules/kswapd#inline45, rules/kswapd#kcompactd46).
+//!
+//! The two are told apart by their goal. A *block* (4.5): a run may give the order up, and kswapd then goes on with
+//! the request that it has, and sleeps by what the run ended with. *Room* (4.6): blocks are the business of
+//! kcompactd, a run never gives up, and before each sleep the next request is looked for.
+//!
+//! ```text
+//!   fetch the request ──larger, or a lower zone──▶ run ──▶ fetch ...
+//!          │ no
+//!          ▼
+//!   balanced? nap 1/10 s, balanced? asleep, after handing over to kcompactd (4.6)
+//!          │ no
+//!          ▼
+//!   fetch once more, run
+//! ```
+//!
+//! Synchronisation: as in [`super::node61`].
+//!
+//! From: [`super`] · to: [`super::zone_balance`], `compaction`.
+
+use super::node61::NAP;
+use super::{Kswapd, Wake};
+use crate::config::{HandOver, KswapdGoal};
+use crate::host::{Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::page::Order;
+use crate::reclaim::ReclaimNode;
+use crate::reclaim::state::NOBODY_ASKED;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::trace::Event;
+use crate::vmstat::VmEvent;
+use crate::zone::{NodeId, ZoneType};
+
+/// The models.
+pub(super) struct Zones45;
+
+/// An order, and the zones up to which it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub order: u8,
+    pub highest: ZoneType,
+}
+
+impl Task {
+    /// Nobody asks.
+    const NONE: Task = Task { order: 0, highest: ZoneType::Device };
+
+    /// Is this more than another: a larger order, or for fewer zones?
+    fn exceeds(self, other: Task) -> bool {
+        self.order > other.order || self.highest < other.highest
+    }
+}
+
+impl<H: Devices> Kswapd<H> for Zones45 {
+    /// The zone of a request counts only if its order is the largest: to a request for single pages any zone is
+    /// as good, and what a low zone lacks it asks for again.
+    fn note(&self, state: &ReclaimNode<H>, wake: Wake) {
+        if state.kswapd_order.load(Relaxed) < wake.order {
+            state.kswapd_order.store(wake.order, Relaxed);
+            let pending = state.kswapd_highest.load(Relaxed);
+            state.kswapd_highest.store(pending.min(wake.highest as u8), Relaxed);
+        }
+    }
+
+    fn wants_wake(&self, kernel: &Kernel<H>, _: &Cx<'_, H>, wake: Wake) -> bool {
+        let mut zones = kernel.zones_upto(wake.node, wake.highest);
+        zones.any(|zone| !kernel.zone_has_block(zone, Order(wake.order), 0, ZoneType::Dma))
+    }
+
+    fn live(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) {
+        let state = kernel.reclaim.node(node);
+        let gives_up = kernel.mem.policy.reclaim.kswapd.goal == KswapdGoal::Block;
+        let (mut now, mut asked, mut ended) = (Task::NONE, Task::NONE, Task::NONE);
+        while !kernel.is_stopping() {
+            // It gave the order up: what it was asked for still stands.
+            if !gives_up || ended.order == asked.order {
+                asked = fetch(state);
+            }
+            if asked.exceeds(now) {
+                now = asked;
+            } else {
+                let judged = if gives_up { ended.order } else { now.order };
+                let judged = Task { order: judged, highest: ended.highest };
+                kernel.kswapd_zones_sleep(cx, node, now, judged);
+                now = fetch(state);
+                asked = now;
+            }
+            if kernel.is_stopping() {
+                break;
+            }
+            cx.event(Event::KswapdWake { nid: node, zid: now.highest, order: now.order });
+            ended = kernel.balance_zones(cx, node, now);
+            cx.host.yield_now();
+        }
+    }
+}
+
+/// Takes the pending request.
+fn fetch<H: Devices>(state: &ReclaimNode<H>) -> Task {
+    let highest = state.pending_highest(ZoneType::Device);
+    let order = state.kswapd_order.swap(0, Relaxed);
+    state.kswapd_highest.store(NOBODY_ASKED, Relaxed);
+    Task { order, highest }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Naps and sleeps if the node is balanced as `judged` says; `now` is what kswapd was asked for last.
+    fn kswapd_zones_sleep(&self, cx: &Cx<'_, H>, node: NodeId, now: Task, judged: Task) {
+        let state = self.reclaim.node(node);
+        let queue = &state.kswapd_wait;
+        let hand_over = self.mem.policy.reclaim.kswapd.hand_over;
+        let give = || self.wake_kcompactd(cx, node, Order(now.order), now.highest);
+        // Before the look: a wake in between ends the sleep.
+        let mut ticket = queue.enter(cx);
+        let mut left = 0;
+        if !self.is_stopping() && self.zones_are_ready(cx, node, judged) {
+            if hand_over == HandOver::BeforeNap {
+                give();
+            }
+            left = queue.park_jiffies(cx, ticket, "kswapd naps", NAP);
+            queue.leave(cx, ticket);
+            ticket = queue.enter(cx);
+        }
+        let stays = left == 0 && self.zones_are_ready(cx, node, judged);
+        if self.is_stopping() {
+        } else if stays {
+            cx.event(Event::KswapdSleep { nid: node });
+            self.mem.use_normal_thresholds(node);
+            self.reset_compaction(cx, node);
+            // Nobody asked during the nap, so what was freed is still there for compaction to use.
+            if hand_over == HandOver::AfterNap {
+                give();
+            }
+            queue.park(cx, ticket, "kswapd has nothing to do");
+            self.mem.use_pressure_thresholds(node);
+        } else {
+            let which = match left {
+                0 => VmEvent::KswapdHighWmarkHitQuickly,
+                _ => VmEvent::KswapdLowWmarkHitQuickly,
+            };
+            self.mem.events.add(cx.cpu(), which, 1);
+        }
+        queue.leave(cx, ticket);
+    }
+
+    /// May kswapd sleep? Those who wait for reserves go on in any case.
+    fn zones_are_ready(&self, cx: &Cx<'_, H>, node: NodeId, judged: Task) -> bool {
+        self.reclaim.node(node).pfmemalloc_wait.wake_all(cx.host, cx.cpu());
+        self.zones_are_balanced(node, judged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Solo;
+
+    #[test]
+    fn only_larger_orders_bring_their_zone() {
+        let host = Solo::default();
+        let state = ReclaimNode::new(&host);
+        let wake = |order, highest| Wake {
+            node: NodeId(0),
+            gfp: crate::page_alloc::Gfp::GFP_KERNEL,
+            order,
+            highest,
+        };
+        Kswapd::note(&Zones45, &state, wake(0, ZoneType::Dma));
+        assert_eq!(fetch(&state), Task::NONE);
+        Kswapd::note(&Zones45, &state, wake(3, ZoneType::Normal));
+        Kswapd::note(&Zones45, &state, wake(3, ZoneType::Dma));
+        assert_eq!(fetch(&state), Task { order: 3, highest: ZoneType::Normal });
+        assert_eq!(fetch(&state), Task::NONE, "taken");
+        let normal = Task { order: 3, highest: ZoneType::Normal };
+        assert!(Task { order: 4, ..normal }.exceeds(normal) && !normal.exceeds(normal));
+        assert!(Task { order: 0, highest: ZoneType::Dma32 }.exceeds(normal));
+    }
+}
