@@ -88,6 +88,13 @@ pub const TRACE_TIMES: [&str; 5] = [
 pub struct MachineFigures {
     /// Name of the machine; in the file of an experiment also the path of a machine file, from its directory.
     pub name: String,
+    /// Name of a variant of the experiment: in reports it follows the machine's, after a dash. None: the machine as it
+    /// is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub variant: String,
+    /// Parameters of the workload that the variant has otherwise, each as `KEY=VALUE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
     /// Published tables to set beside ours: one, or a list.
     #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "one_or_more_schema")]

@@ -8,7 +8,7 @@ use highwater_core::page_cache::File;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::compile::Shop;
-use super::{Compute, Disk, Tree};
+use super::{Compute, Disk, Entry, Tree};
 use crate::process;
 use crate::random::Random;
 use crate::stop::Stop;
@@ -25,7 +25,7 @@ pub struct Build<'a, H: Devices> {
     /// The program text of the compiler.
     pub tools: &'a Arc<File<H>>,
     /// Where objects go.
-    pub disk: &'a Disk,
+    pub disk: &'a Disk<H>,
     /// Passes CPU time.
     pub compute: &'a Compute<H>,
     /// CPU time is divided by it.
@@ -34,11 +34,21 @@ pub struct Build<'a, H: Devices> {
     pub seed: u64,
 }
 
+/// Sources of a directory, whose objects are linked into one.
+const PER_DIRECTORY: usize = 16;
+
 /// What a build did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Built {
+pub struct Built<H: Devices> {
     /// Sources that were compiled.
     pub compiles: u64,
+    /// Files that it made.
+    pub made: Vec<Entry<H>>,
+}
+
+impl<H: Devices> Default for Built<H> {
+    fn default() -> Self {
+        Built { compiles: 0, made: Vec::new() }
+    }
 }
 
 impl<H: Devices> Build<'_, H> {
@@ -46,7 +56,7 @@ impl<H: Devices> Build<'_, H> {
     ///
     /// # Errors
     /// If a call fails for another reason.
-    pub fn run(&self, cx: &Cx<'_, H>, stop: &Stop) -> Result<Built, Error> {
+    pub fn run(&self, cx: &Cx<'_, H>, stop: &Stop) -> Result<Built<H>, Error> {
         stop.enlist(cx);
         self.compile(cx, u64::MAX, stop)
     }
@@ -55,11 +65,11 @@ impl<H: Devices> Build<'_, H> {
     ///
     /// # Errors
     /// As [`Build::run`].
-    pub fn some(&self, cx: &Cx<'_, H>, nr: u64) -> Result<Built, Error> {
+    pub fn some(&self, cx: &Cx<'_, H>, nr: u64) -> Result<Built<H>, Error> {
         self.compile(cx, nr, &Stop::default())
     }
 
-    fn compile(&self, cx: &Cx<'_, H>, nr: u64, stop: &Stop) -> Result<Built, Error> {
+    fn compile(&self, cx: &Cx<'_, H>, nr: u64, stop: &Stop) -> Result<Built<H>, Error> {
         let make = match process::start(self.kernel, cx) {
             Err(Error::Killed) => return Ok(Built::default()),
             made => made?,
@@ -81,7 +91,7 @@ impl<H: Devices> Build<'_, H> {
         make: &Space<H>,
         nr: u64,
         stop: &Stop,
-        built: &mut Built,
+        built: &mut Built<H>,
     ) -> Result<(), Error> {
         let flags = AreaFlags::READ | AreaFlags::WRITE;
         // Behind a page, so that no huge page fits.
@@ -95,12 +105,18 @@ impl<H: Devices> Build<'_, H> {
         let &Build { kernel, tree, tools, disk, compute, compression, .. } = self;
         let shop = Shop { kernel, tree, tools, disk, compute, compression };
         let mut random = Random::new(self.seed);
-        for source in 0..nr {
+        let mut objects = Vec::new();
+        for _ in 0..nr {
             if stop.is_set() {
                 break;
             }
-            shop.compile(cx, make, source as usize, &mut random)?;
+            objects.push(built.made.len());
+            shop.compile(cx, make, &mut random, &mut built.made)?;
             built.compiles += 1;
+            if objects.len() == PER_DIRECTORY {
+                shop.link(cx, make, &objects, &mut built.made)?;
+                objects.clear();
+            }
         }
         Ok(())
     }

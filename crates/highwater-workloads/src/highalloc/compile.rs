@@ -1,20 +1,23 @@
 //! One compile: the processes that `make` has for a source (rules/benchmarks#highalloc-builds).
 //!
 //! ```text
-//! make ──fork─▶ sh ──exec─▶ gcc ──fork, exec─▶ cc1: sources, heap, tables ──exit
-//!                            │
-//!                            └───fork, exec─▶ as: heap, output ──exit
+//! make ──fork, exec─▶ gcc ──fork, exec─▶ cc1: sources, heap, tables; dependencies ──exit
+//!   │                  └────fork, exec─▶ as: heap, object ──exit
+//!   ├──fork, exec─▶ fixdep: dependencies, once more
+//!   └──fork, exec─▶ ld, once for a directory: its objects in one
 //! ```
+//!
+//! One task does all of it: who starts a process waits for its end.
 
 use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
+use highwater_core::page::PAGE_SHIFT;
 use highwater_core::page_cache::{File, OpenFile};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
-use super::tree::{Tree, write_new};
-use super::{Compute, Disk};
+use super::{Compute, Disk, Entry, Tree};
 use crate::process;
 use crate::random::Random;
 
@@ -35,7 +38,10 @@ const ALL_HEADERS: u64 = 900;
 /// CPU time of a compile, nanoseconds: 1 to 2 s.
 const CPU_NS: [u64; 2] = [1_000_000_000, 2_000_000_000];
 /// Bytes of an object file: 30 to 100 KiB.
-const OUTPUT_BYTES: [u64; 2] = [30 << 10, 100 << 10];
+const OBJECT_BYTES: [u64; 2] = [30 << 10, 100 << 10];
+/// Bytes of what the compiler says of the headers that it read, and of what the makefiles keep of that: 300 names of
+/// 80 bytes, give or take a half (`.o.d`, `.o.cmd`).
+const DEPENDENCY_BYTES: [u64; 2] = [12 << 10, 36 << 10];
 /// Most pages that a mapping begins behind a multiple of 2 MiB (addresses are random).
 const OFFSET_PAGES: u64 = 512;
 
@@ -47,30 +53,61 @@ pub(super) struct Shop<'a, H: Devices> {
     pub(super) tree: &'a Tree<H>,
     /// The program text of `cc1`.
     pub(super) tools: &'a Arc<File<H>>,
-    pub(super) disk: &'a Disk,
+    pub(super) disk: &'a Disk<H>,
     pub(super) compute: &'a Compute<H>,
     /// CPU time is divided by it.
     pub(super) compression: f64,
 }
 
 impl<H: Devices> Shop<'_, H> {
-    /// Compiles a source of the tree, as a child of `make`.
+    /// Compiles a source of the tree, as a child of `make`. The object comes first of what it makes.
     pub(super) fn compile(
         &self,
         cx: &Cx<'_, H>,
         make: &Space<H>,
-        source: usize,
         random: &mut Random,
+        made: &mut Vec<Entry<H>>,
     ) -> Result<(), Error> {
-        let gcc = Child::start(self.kernel, cx, make)?;
+        let &Shop { kernel, disk, .. } = self;
+        let gcc = Child::start(kernel, cx, make)?;
         gcc.memory(cx, SMALL_PAGES)?.touch(cx)?;
+        let bytes = between(random, DEPENDENCY_BYTES);
+        let named = {
+            let cc1 = Child::start(kernel, cx, &gcc.space)?;
+            self.translate(cx, &cc1, random)?;
+            disk.write_new(kernel, cx, bytes)?
+        };
         {
-            let cc1 = Child::start(self.kernel, cx, &gcc.space)?;
-            self.translate(cx, &cc1, source, random)?;
+            let assembler = Child::start(kernel, cx, &gcc.space)?;
+            assembler.reserve(cx, offset(random))?;
+            assembler.memory(cx, AS_PAGES)?.touch(cx)?;
+            made.push(disk.write_new(kernel, cx, between(random, OBJECT_BYTES))?);
         }
-        let assembler = Child::start(self.kernel, cx, &gcc.space)?;
-        assembler.memory(cx, AS_PAGES)?.touch(cx)?;
-        write_new(self.kernel, cx, self.disk, between(random, OUTPUT_BYTES))?;
+        // What the makefiles keep, with the options in front.
+        let fixdep = Child::start(kernel, cx, make)?;
+        fixdep.memory(cx, SMALL_PAGES)?.touch(cx)?;
+        disk.read(kernel, cx, &named)?;
+        made.push(disk.write_new(kernel, cx, bytes)?);
+        disk.delete(kernel, cx, &named)
+    }
+
+    /// Links the objects of a directory: they are read, and as large a file is written.
+    pub(super) fn link(
+        &self,
+        cx: &Cx<'_, H>,
+        make: &Space<H>,
+        objects: &[usize],
+        made: &mut Vec<Entry<H>>,
+    ) -> Result<(), Error> {
+        let linker = Child::start(self.kernel, cx, make)?;
+        let mut bytes = 0;
+        for &object in objects {
+            self.disk.read(self.kernel, cx, &made[object])?;
+            bytes += made[object].bytes();
+        }
+        linker.reserve(cx, 1)?;
+        linker.memory(cx, (bytes >> PAGE_SHIFT) as u32 + 1)?.touch(cx)?;
+        made.push(self.disk.write_new(self.kernel, cx, bytes)?);
         Ok(())
     }
 
@@ -79,15 +116,17 @@ impl<H: Devices> Shop<'_, H> {
         &self,
         cx: &Cx<'_, H>,
         cc1: &Child<'_, H>,
-        source: usize,
         random: &mut Random,
     ) -> Result<(), Error> {
         self.map_tools(cx, cc1)?;
+        // A configuration takes one file in six, here and there; the order is the makefiles'.
         let first_source = ALL_HEADERS as usize;
-        self.tree.read(self.kernel, cx, first_source + source)?;
+        let sources = (self.tree.len().saturating_sub(first_source) as u64).max(1);
+        let source = first_source + random.below(sources) as usize;
+        self.tree.read(self.kernel, cx, self.disk, source)?;
         let header = random.below(ALL_HEADERS) as usize;
         for number in 0..HEADERS {
-            self.tree.read(self.kernel, cx, (header + number) % first_source)?;
+            self.tree.read(self.kernel, cx, self.disk, (header + number) % first_source)?;
         }
         let pages = HEAP_PAGES.map(u64::from);
         let pages = between(random, pages) as u32;
@@ -96,9 +135,9 @@ impl<H: Devices> Shop<'_, H> {
         let table_pages = between(random, TABLE_PAGES.map(u64::from)) as u32;
 
         // Room for the table, and for the heap behind it.
-        cc1.reserve(cx, random.below(OFFSET_PAGES) as u32 + 1)?;
+        cc1.reserve(cx, offset(random))?;
         let table = cc1.memory(cx, table_pages)?;
-        cc1.reserve(cx, random.below(OFFSET_PAGES) as u32 + 1)?;
+        cc1.reserve(cx, offset(random))?;
         let heap = cc1.memory(cx, HEAP_STEP)?;
         let mut at = 0;
         while at < pages {
@@ -136,6 +175,11 @@ impl<H: Devices> Shop<'_, H> {
 /// A number of a range, both ends included.
 fn between(random: &mut Random, [low, high]: [u64; 2]) -> u64 {
     low + random.below(high - low + 1)
+}
+
+/// Pages in front of a mapping: addresses are random.
+fn offset(random: &mut Random) -> u32 {
+    random.below(OFFSET_PAGES) as u32 + 1
 }
 
 /// A process that ends when it is dropped.

@@ -19,7 +19,7 @@ const READ_BYTES: u64 = 1 << 20;
 pub fn flush<H: Devices>(
     kernel: &Kernel<H>,
     cx: &Cx<'_, H>,
-    disk: &Disk,
+    disk: &Disk<H>,
     bytes: u64,
 ) -> Result<(), Error> {
     let file = disk.create(kernel, cx, bytes, InodeMemory::Outside)?;

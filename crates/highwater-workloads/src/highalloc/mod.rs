@@ -27,7 +27,7 @@ pub use build::{Build, Built};
 pub use flush::flush;
 pub use pass::{Pass, PassEnd, pace_jiffies};
 pub use sizes::{BUILD_MIB, HUGE_ORDER, RATE_MIB, Sizes};
-pub use tree::{Disk, Tree};
+pub use tree::{Disk, Entry, Tree};
 
 use highwater_core::host::Cx;
 

@@ -1,4 +1,7 @@
-//! Kernel sources as files (rules/benchmarks#highalloc-tree).
+//! Kernel sources as files, and the filesystem that they are on (rules/benchmarks#highalloc-tree).
+//!
+//! What a filesystem keeps about its files, inode tables and directories, is in memory too: pages among those of the
+//! files, written and read more often than they, and so there when those are gone again.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,7 +10,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec, Filesystem, InodeMemory};
+use highwater_core::page_cache::{File, FileSpec, Filesystem, InodeMemory, OpenFile};
 
 /// Bytes of the files of a tree, sixteen quantiles of a log-normal distribution: half are larger than 6 KiB, and their
 /// mean in pages is 3.06, so that 420 MiB are 35,000 files (Linux 3.0: 36,800 files, 12 KiB each on disk).
@@ -16,24 +19,127 @@ const FILE_BYTES: [u64; 16] = [
     52_326,
 ];
 
-/// Where files are put: one after the other.
-pub struct Disk {
+/// Inodes in a block of the filesystem's inode table, of 256 bytes each (ext4), and files in a directory (Linux 3.0:
+/// 36,800 in 2,250): each block of either is a page.
+const PER_BLOCK: u64 = 16;
+/// Bytes that a change writes to a block: an inode.
+const INODE_BYTES: u64 = 256;
+
+/// A filesystem: its files one after the other, and what it keeps about them, which is cached like a file.
+pub struct Disk<H: Devices> {
     device: DeviceId,
     next_page: Cell<u64>,
     end_page: u64,
+    /// Inode tables first, directories behind them.
+    metadata: Arc<OpenFile<H>>,
+    next_inode: Cell<u64>,
 }
 
-impl Disk {
-    /// Pages `first..end` of a device.
-    pub fn new(device: DeviceId, first: u64, end: u64) -> Disk {
-        Disk { device, next_page: Cell::new(first), end_page: end }
+/// A file of a filesystem.
+pub struct Entry<H: Devices> {
+    /// The file.
+    pub file: Arc<File<H>>,
+    bytes: u64,
+    inode: u64,
+}
+
+impl<H: Devices> Entry<H> {
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl<H: Devices> Disk<H> {
+    /// Pages `first..end` of a device. What it keeps about
+    /// its files lies in front of them.
+    pub fn new(
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        device: DeviceId,
+        first: u64,
+        end: u64,
+    ) -> Disk<H> {
+        let blocks = Self::metadata_pages(end - first) / 2;
+        let pages = u32::try_from(2 * blocks).unwrap_or(u32::MAX);
+        let spec = FileSpec::new(Filesystem::EXT4, device, first, pages).with_size(0);
+        let metadata = kernel.open(cx, &kernel.create_file(cx, spec));
+        let next_page = Cell::new(first + 2 * blocks);
+        Disk { device, next_page, end_page: end, metadata, next_inode: Cell::new(0) }
     }
 
-    /// A new file with room for so many bytes, empty.
+    /// Pages of inode tables and directories for files of so many pages.
+    pub const fn metadata_pages(file_pages: u64) -> u64 {
+        // A file is a page at least; one in three pages is a file of a tree.
+        2 * (file_pages / 3 / PER_BLOCK + 1)
+    }
+
+    /// Makes a file with so many bytes in it.
     ///
     /// # Errors
-    /// If the disk is full.
-    pub fn create<H: Devices>(
+    /// If the disk is full, or it cannot be made or written.
+    pub fn write_new(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        bytes: u64,
+    ) -> Result<Entry<H>, Error> {
+        let file = self.create(kernel, cx, bytes, InodeMemory::Slab)?;
+        let inode = self.next_inode.get();
+        self.next_inode.set(inode + 1);
+        let entry = Entry { file, bytes, inode };
+        self.change(kernel, cx, &entry)?;
+        let open = kernel.open_path(cx, &entry.file)?;
+        let mut at = 0;
+        while at < bytes {
+            at += kernel.file_write(cx, &open, at, bytes - at)?.max(1);
+        }
+        cx.host.user_point();
+        Ok(entry)
+    }
+
+    /// Reads all of a file. If nothing is known of it any more, its directory and its inode are read first.
+    ///
+    /// # Errors
+    /// If there is no memory, or a read fails.
+    pub fn read(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, entry: &Entry<H>) -> Result<(), Error> {
+        if !kernel.is_inode_cached(cx, &entry.file) {
+            for at in self.places(entry.inode) {
+                kernel.file_read(cx, &self.metadata, at, INODE_BYTES)?;
+            }
+        }
+        let open = kernel.open_path(cx, &entry.file)?;
+        let mut at = 0;
+        while at < entry.bytes {
+            at += kernel.file_read(cx, &open, at, entry.bytes - at)?.max(1);
+        }
+        cx.host.user_point();
+        Ok(())
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// If its directory or inode cannot be changed.
+    pub fn delete(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        entry: &Entry<H>,
+    ) -> Result<(), Error> {
+        self.change(kernel, cx, entry)?;
+        kernel.delete_file(cx, &entry.file);
+        cx.host.user_point();
+        Ok(())
+    }
+
+    /// The filesystem's own file; kept to the end.
+    pub fn metadata(&self) -> &Arc<File<H>> {
+        &self.metadata.file
+    }
+
+    /// An empty file with room for so many bytes.
+    pub(super) fn create(
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
@@ -50,19 +156,34 @@ impl Disk {
         let spec = FileSpec::new(Filesystem::EXT4, self.device, start, max_pages);
         Ok(kernel.create_file(cx, spec.with_size(0).with_inode(inode)))
     }
+
+    /// A file's inode and its entry in a directory change.
+    fn change(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, entry: &Entry<H>) -> Result<(), Error> {
+        for at in self.places(entry.inode) {
+            kernel.file_write(cx, &self.metadata, at, INODE_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Where the filesystem keeps what it knows of a file: in the inode table, in a directory. A full one begins anew:
+    /// those files are deleted by then.
+    fn places(&self, inode: u64) -> [u64; 2] {
+        let blocks = u64::from(self.metadata.file.spec.max_pages) / 2;
+        let block = inode / PER_BLOCK % blocks.max(1);
+        let within = inode % PER_BLOCK * INODE_BYTES;
+        [block, blocks + block].map(|block| block * PAGE_SIZE as u64 + within)
+    }
 }
 
 /// A tree of sources.
 pub struct Tree<H: Devices> {
-    /// Its files, and how many bytes each has.
-    files: Vec<(Arc<File<H>>, u64)>,
+    entries: Vec<Entry<H>>,
 }
 
 impl<H: Devices> Tree<H> {
     /// Pages that a tree of so many bytes takes on disk.
     pub fn pages(bytes: u64) -> u64 {
-        let all: u64 = sizes(bytes).map(|size| size.div_ceil(PAGE_SIZE as u64)).sum();
-        all
+        sizes(bytes).map(|size| size.div_ceil(PAGE_SIZE as u64)).sum()
     }
 
     /// Unpacks a tree: its files are made and written.
@@ -72,49 +193,65 @@ impl<H: Devices> Tree<H> {
     pub fn unpack(
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-        disk: &Disk,
+        disk: &Disk<H>,
         bytes: u64,
     ) -> Result<Tree<H>, Error> {
-        let files = sizes(bytes).map(|size| {
-            let file = write_new(kernel, cx, disk, size)?;
-            Ok((file, size))
-        });
-        Ok(Tree { files: files.collect::<Result<_, Error>>()? })
+        let entries = sizes(bytes).map(|size| disk.write_new(kernel, cx, size));
+        Ok(Tree { entries: entries.collect::<Result<_, Error>>()? })
     }
 
     /// Copies a tree: each of its files is read, and written to a new one.
     ///
     /// # Errors
     /// As [`Tree::unpack`], and if a file cannot be read.
-    pub fn copy(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, disk: &Disk) -> Result<Tree<H>, Error> {
-        let files = self.files.iter().map(|&(ref file, size)| {
-            read_all(kernel, cx, file, size)?;
-            Ok((write_new(kernel, cx, disk, size)?, size))
+    pub fn copy(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        disk: &Disk<H>,
+    ) -> Result<Tree<H>, Error> {
+        let entries = self.entries.iter().map(|entry| {
+            disk.read(kernel, cx, entry)?;
+            disk.write_new(kernel, cx, entry.bytes)
         });
-        Ok(Tree { files: files.collect::<Result<_, Error>>()? })
+        Ok(Tree { entries: entries.collect::<Result<_, Error>>()? })
+    }
+
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// As [`Disk::delete`].
+    pub fn delete(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        disk: &Disk<H>,
+    ) -> Result<(), Error> {
+        self.entries.iter().try_for_each(|entry| disk.delete(kernel, cx, entry))
     }
 
     /// Files.
     pub fn len(&self) -> usize {
-        self.files.len()
+        self.entries.len()
     }
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Reads a file of the tree from its beginning to its end; numbers go round.
+    /// Reads a file of the tree; numbers go round.
     pub(super) fn read(
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
+        disk: &Disk<H>,
         number: usize,
     ) -> Result<(), Error> {
-        let Some((file, size)) = self.files.get(number % self.files.len().max(1)) else {
-            return Ok(());
-        };
-        read_all(kernel, cx, file, *size)
+        match self.entries.get(number % self.entries.len().max(1)) {
+            Some(entry) => disk.read(kernel, cx, entry),
+            None => Ok(()),
+        }
     }
 }
 
@@ -125,38 +262,6 @@ fn sizes(bytes: u64) -> impl Iterator<Item = u64> {
         left = left.checked_sub(size.div_ceil(PAGE_SIZE as u64))?;
         Some(size)
     })
-}
-
-fn read_all<H: Devices>(
-    kernel: &Kernel<H>,
-    cx: &Cx<'_, H>,
-    file: &Arc<File<H>>,
-    size: u64,
-) -> Result<(), Error> {
-    let open = kernel.open_path(cx, file)?;
-    let mut at = 0;
-    while at < size {
-        at += kernel.file_read(cx, &open, at, size - at)?.max(1);
-    }
-    cx.host.user_point();
-    Ok(())
-}
-
-/// A new file of a tree, with so many bytes written to it.
-pub(super) fn write_new<H: Devices>(
-    kernel: &Kernel<H>,
-    cx: &Cx<'_, H>,
-    disk: &Disk,
-    size: u64,
-) -> Result<Arc<File<H>>, Error> {
-    let file = disk.create(kernel, cx, size, InodeMemory::Slab)?;
-    let open = kernel.open_path(cx, &file)?;
-    let mut at = 0;
-    while at < size {
-        at += kernel.file_write(cx, &open, at, size - at)?.max(1);
-    }
-    cx.host.user_point();
-    Ok(file)
 }
 
 #[cfg(test)]

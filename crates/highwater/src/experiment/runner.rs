@@ -108,7 +108,8 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
 
 /// Units of work of the cells: which cell, which part of it.
 fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
-    let parts = |cell: &Cell<'_>| plan.experiment.job.units(cell.machine);
+    let job = |cell: &Cell<'_>| plan.experiment.job_on(&cell.machine.name);
+    let parts = |cell: &Cell<'_>| job(cell).units(cell.machine);
     let of_cell = |(at, cell)| (0..parts(cell)).map(move |part| (at, part));
     cells.iter().enumerate().flat_map(of_cell).collect()
 }
@@ -133,8 +134,8 @@ fn run_cells(
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
-            let result =
-                plan.experiment.job.run(&Unit { part, clock: progress.clock(), ..cells[cell] });
+            let job = plan.experiment.job_on(&cells[cell].machine.name);
+            let result = job.run(&Unit { part, clock: progress.clock(), ..cells[cell] });
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut slot) = slots[index].lock() {
                 *slot = Some(result);

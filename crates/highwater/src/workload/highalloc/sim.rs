@@ -13,7 +13,7 @@ use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::SimKernel;
 use highwater_workloads::highalloc::{
-    Build, Built, Disk, Pass, PassEnd, Sizes, Tree, flush, pace_jiffies,
+    Build, Built, Disk, Entry, Pass, PassEnd, Sizes, Tree, flush, pace_jiffies,
 };
 use highwater_workloads::stutterp::{Chooser, Stop, worker_seed};
 
@@ -38,8 +38,8 @@ const HEADERS_BYTES: u64 = 12 << 20;
 const MIN_FREE_KBYTES: u64 = 1024;
 /// How long the thread of a pass goes round before it gives way, nanoseconds.
 const SPIN_NS: u64 = 500_000;
-/// Pages that the object files of a second of compiling take at most, and how much more room there is.
-const OBJECT_PAGES: u64 = 26;
+/// Pages that what is made in a second of compiling takes at most, linked too; and how much more room there is.
+const OBJECT_PAGES: u64 = 70;
 const OBJECT_ROOM: u64 = 4;
 /// Swap of a machine without a disk, part of memory.
 const SWAP_PART: u64 = 2;
@@ -55,7 +55,7 @@ pub(super) const BUILD: [&str; 7] = [
     "free before pass 3, percent of memory",
 ];
 
-type Builder = JoinHandle<Timed<Result<Built, Error>>>;
+type Builder = JoinHandle<Timed<Result<Built<SimHost>, Error>>>;
 type HostTree = Tree<SimHost>;
 
 /// What a run leaves.
@@ -88,7 +88,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
         params: params.clone(),
         sizes,
         memory_pages,
-        disk: Rc::new(Disk::new(DATA, first_page + TOOL_PAGES, first_page + file_pages)),
+        disk: Rc::new(disk(&machine, first_page + TOOL_PAGES, first_page + file_pages)),
         tools: tools(&machine, first_page),
         seed: unit.seed,
     };
@@ -134,7 +134,12 @@ fn file_pages(params: &HighallocParams, sizes: &Sizes, nr_cpus: u64) -> u64 {
     let script_s = f64::from(WAITS) * params.wait + 2.0 * params.gap + params.rest;
     let build_s = (script_s + PASSES as f64 * pass_s) as u64 + 1;
     let objects = nr_cpus * build_s * OBJECT_PAGES * OBJECT_ROOM;
-    TOOL_PAGES + HostTree::pages(HEADERS_BYTES) + trees + objects + sizes.memory_mib * 256
+    let files = HostTree::pages(HEADERS_BYTES) + trees + objects + sizes.memory_mib * 256;
+    TOOL_PAGES + files + 2 * Disk::<SimHost>::metadata_pages(files)
+}
+
+fn disk(machine: &SimKernel, first: u64, end: u64) -> Disk<SimHost> {
+    Disk::new(&machine.kernel, &machine.outside(), DATA, first, end)
 }
 
 fn tools(machine: &SimKernel, first_page: u64) -> Arc<File<SimHost>> {
@@ -148,7 +153,7 @@ struct Script {
     params: HighallocParams,
     sizes: Sizes,
     memory_pages: u64,
-    disk: Rc<Disk>,
+    disk: Rc<Disk<SimHost>>,
     tools: Arc<File<SimHost>>,
     seed: u64,
 }
@@ -162,17 +167,19 @@ impl Script {
 
         // What the module is compiled against is the running system's, and stays.
         let headers = Tree::unpack(kernel, cx, &self.disk, HEADERS_BYTES).map_err(failed)?;
-        let last_kept = kernel.all_files(cx).last().map_or(0, |file| file.id.0);
         // Each copy is built as soon as it is there, the original last.
         let (disk, bytes) = (&*self.disk, self.sizes.tree_bytes);
         let original = Rc::new(Tree::unpack(kernel, cx, disk, bytes).map_err(failed)?);
+        let mut trees = vec![Rc::clone(&original)];
+        let mut made = Vec::new();
         let mut builders: Vec<Builder> = Vec::new();
         for number in 0..self.sizes.copies {
             let copy = Rc::new(original.copy(kernel, cx, disk).map_err(failed)?);
-            self.build(&copy, number).some(cx, CONFIGURE_COMPILES).map_err(failed)?;
-            builders.push(self.start(copy, number, &stop));
+            made.extend(self.build(&copy, number).some(cx, CONFIGURE_COMPILES).map_err(failed)?.made);
+            builders.push(self.start(Rc::clone(&copy), number, &stop));
+            trees.push(copy);
         }
-        builders.push(self.start(Rc::clone(&original), self.sizes.copies, &stop));
+        builders.push(self.start(original, self.sizes.copies, &stop));
         for _ in 0..WAITS {
             cx.host.sleep_ns(self.params.ns(self.params.wait));
         }
@@ -188,12 +195,10 @@ impl Script {
         cx.host.sleep_ns(self.params.ns(self.params.rest));
 
         stop.set();
-        let (compiles, mut times) = add_up(builders)?;
-        for file in kernel.all_files(cx).iter().filter(|file| file.id.0 > last_kept) {
-            kernel.delete_file(cx, file);
-            cx.host.user_point();
-        }
-        drop(original);
+        let (compiles, mut times) = add_up(builders, &mut made)?;
+        trees.iter().try_for_each(|tree| tree.delete(kernel, cx, disk)).map_err(failed)?;
+        made.iter().try_for_each(|entry| disk.delete(kernel, cx, entry)).map_err(failed)?;
+        drop((trees, made));
         flush(kernel, cx, disk, self.sizes.memory_mib << 20).map_err(failed)?;
         kernel.drop_caches(cx, 3);
         let min_free_kbytes = kernel.mem.min_free_kbytes();
@@ -285,8 +290,11 @@ fn spin(cx: &Cx<'_, SimHost>) {
     cx.host.sim().yield_now();
 }
 
-/// Waits for all builds: how much they compiled, and their times.
-fn add_up(builders: Vec<Builder>) -> Result<(u64, Times), RunError> {
+/// Waits for all builds: how much they compiled, and their times; what they made is added to `made`.
+fn add_up(
+    builders: Vec<Builder>,
+    made: &mut Vec<Entry<SimHost>>,
+) -> Result<(u64, Times), RunError> {
     let (mut compiles, mut times) = (0, Times::default());
     let mut failed = None;
     for builder in builders {
@@ -297,7 +305,10 @@ fn add_up(builders: Vec<Builder>) -> Result<(u64, Times), RunError> {
         times.user_ns += used.user_ns;
         times.system_ns += used.system_ns;
         match built {
-            Ok(built) => compiles += built.compiles,
+            Ok(built) => {
+                compiles += built.compiles;
+                made.extend(built.made);
+            }
             Err(error) => {
                 failed.get_or_insert(RunError::of(Highalloc::NAME, error));
             }
