@@ -62,7 +62,8 @@ impl<H: Devices> Disk<H> {
     ) -> Disk<H> {
         let blocks = Self::metadata_pages(end - first) / 2;
         let pages = u32::try_from(2 * blocks).unwrap_or(u32::MAX);
-        let spec = FileSpec::new(Filesystem::EXT4, device, first, pages).with_size(0);
+        let spec = FileSpec::new(Filesystem::EXT4_METADATA, device, first, pages);
+        let spec = spec.with_size(0);
         let metadata = kernel.open(cx, &kernel.create_file(cx, spec));
         let next_page = Cell::new(first + 2 * blocks);
         Disk { device, next_page, end_page: end, metadata, next_inode: Cell::new(0) }

@@ -211,7 +211,11 @@ fn on_each_variant(experiment: &mut Experiment, machine: MachineFile) -> Vec<Mac
     if variants.iter().all(|variant| variant.set.is_empty()) {
         return vec![machine];
     }
-    let named = |variant: &MachineFigures| MachineFile { name: variant.name.clone(), ..machine.clone() };
+    let named = |variant: &MachineFigures| {
+        let mut named = machine.clone();
+        named.name.clone_from(&variant.name);
+        named
+    };
     let machines = variants.iter().map(named).collect();
     experiment.machines = variants;
     machines
