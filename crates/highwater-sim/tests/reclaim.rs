@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Machine, PRESETS, preset};
+use highwater_core::config::{DefragDefault, HandOver, Machine, PRESETS, Policy, ZoneSpec, preset};
 use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
-use highwater_core::page::Folio;
+use highwater_core::page::{Folio, Order};
+use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
 use highwater_core::trace::{Counts, Event, Kind};
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use highwater_core::vmstat::{NodeStat, VmEvent};
-use highwater_core::zone::NodeId;
+use highwater_core::zone::{NodeId, ZoneType};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
 use highwater_sim::engine::Placement;
@@ -282,4 +283,117 @@ fn every_preset_reclaims() {
         assert!(stolen > 20_000, "{name}: {stolen}");
         assert_eq!(event(&machine, VmEvent::OomKill), 0, "{name}");
     }
+}
+
+/// Milliseconds from a request's failure to its kcompactd being woken; further requests after `later` ms. All of memory
+/// is in pieces of a page.
+fn handed_over_after(policy: &Policy, later: Option<u64>) -> u64 {
+    type Times = Rc<RefCell<Vec<u64>>>;
+    let setup = Setup { memory_mib: 128, cpus: 2, swap_mib: 256, disk_bytes_per_s: 500_000_000 };
+    let wakes = Times::default();
+    let seen = Rc::clone(&wakes);
+    let (mut machine, ..) = setup.boot_with(|config| {
+        config.policy = policy.clone();
+        config.tracing.sink = Some(Box::new(move |now_ns, _, event: &Event| {
+            if let Event::CompactionWakeupKcompactd { order: Order(9), .. } = event {
+                seen.borrow_mut().push(now_ns);
+            }
+        }));
+    });
+    let first = machine.spawn_task("asker", Placement::Anywhere, move |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            let start = fill(task, space, 26_000)?;
+            for at in (0..26_000).step_by(2) {
+                kernel.munmap(cx, space, start + at, 1)?;
+            }
+            // What blocks are left.
+            let ask = |gfp| kernel.mem.alloc(cx, &**kernel, gfp, Order(9), NodeId(0), None);
+            let held: Vec<_> = std::iter::from_fn(|| ask(Gfp::COMP)).collect();
+            // kswapd has nothing to do, and sleeps.
+            cx.host.sim().sleep_ns(SECOND);
+            let began = cx.host.now_ns();
+            for wait_ms in [0].into_iter().chain(later) {
+                cx.host.sim().sleep_ns(wait_ms * 1_000_000);
+                assert_eq!(ask(Gfp::COMP | Gfp::KSWAPD_RECLAIM), None);
+            }
+            cx.host.sim().sleep_ns(SECOND);
+            held.into_iter().for_each(|pfn| kernel.mem.free(cx, pfn, Order(9)).expect("freed"));
+            Ok::<u64, Error>(began)
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let began = first.take().expect("it ran").expect("it got its memory");
+    let wakes = wakes.borrow();
+    let woken = wakes.iter().find(|&&at| at >= began).expect("kcompactd is woken");
+    assert!(event(&machine, VmEvent::CompactDaemonWake) > 0);
+    (woken - began) / 1_000_000
+}
+
+/// rules/compaction#hand-over. A request that comes during the nap ends it, and there is another one.
+#[test]
+fn kcompactd_is_woken_after_a_nap_or_before_it() {
+    let after = preset("kcompactd").expect("preset");
+    let alone = handed_over_after(&after, None);
+    assert!((100..=105).contains(&alone), "{alone} ms");
+    let disturbed = handed_over_after(&after, Some(50));
+    assert!((150..=156).contains(&disturbed), "{disturbed} ms");
+    let mut at_once = after;
+    at_once.reclaim.kswapd.hand_over = HandOver::BeforeNap;
+    let before_the_nap = handed_over_after(&at_once, None);
+    assert!(before_the_nap < 2, "{before_the_nap} ms");
+    // 6.1 frees what compaction needs first. What kcompactd does unasked would make the block beforehand.
+    let mut later = preset("6.1-compaction").expect("preset");
+    later.compaction.proactive = false;
+    let later = handed_over_after(&later, None);
+    assert!(later < 50, "{later} ms");
+}
+
+/// Blocks that a request which may not reclaim gets in ten attempts, 125 ms apart, on a machine with three zones whose
+/// memory is in pieces of a page; and pages that were moved for it.
+fn blocks_in_ten_attempts(policy: &str) -> (usize, u64) {
+    let mut policy = preset(policy).expect("preset");
+    // Nobody but kswapd and kcompactd compacts.
+    policy.thp.defrag = DefragDefault::Madvise;
+    let setup = Setup { memory_mib: 256, cpus: 2, swap_mib: 256, disk_bytes_per_s: 500_000_000 };
+    let (mut machine, ..) = setup.boot_with(|config| {
+        config.policy = policy;
+        config.machine.nodes[0].zones = vec![
+            ZoneSpec::full(ZoneType::Dma, 1, 4095),
+            ZoneSpec::full(ZoneType::Dma32, 4096, 32_768),
+            ZoneSpec::full(ZoneType::Normal, 1 << 20, 16_384),
+        ];
+    });
+    let asker = machine.spawn_task("asker", Placement::Anywhere, |cx, kernel| {
+        let task = (cx, &**kernel);
+        with_space(task, |space| {
+            let start = fill(task, space, 44_000)?;
+            for at in (0..44_000).step_by(2) {
+                kernel.munmap(cx, space, start + at, 1)?;
+            }
+            let ask = |gfp| kernel.mem.alloc(cx, &**kernel, gfp, Order(9), NodeId(0), None);
+            let mut held: Vec<_> = std::iter::from_fn(|| ask(Gfp::COMP)).collect();
+            cx.host.sim().sleep_ns(SECOND);
+            let before = held.len();
+            for _ in 0..10 {
+                held.extend(ask(Gfp::COMP | Gfp::HIGH | Gfp::KSWAPD_RECLAIM));
+                cx.host.sim().sleep_ns(125_000_000);
+            }
+            let got = held.len() - before;
+            held.into_iter().for_each(|pfn| kernel.mem.free(cx, pfn, Order(9)).expect("freed"));
+            Ok::<usize, Error>(got)
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let got = asker.take().expect("it ran").expect("it got its memory");
+    (got, event(&machine, VmEvent::PgmigrateSuccess))
+}
+
+/// Study 004 in small: requests that may not reclaim depend on what is made in the background.
+#[test]
+fn the_daemon_makes_blocks_where_kswapd_did_not() {
+    assert_eq!(blocks_in_ten_attempts("kswapd-inline"), (0, 0));
+    let (got, moved) = blocks_in_ten_attempts("kcompactd");
+    assert!((5..=10).contains(&got), "one for each wake: {got}");
+    assert!(moved > 100 * got as u64, "{moved} pages for {got} blocks");
 }

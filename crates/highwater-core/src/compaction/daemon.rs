@@ -45,7 +45,11 @@ impl<H: Devices> Kernel<H> {
 
     /// The zones that it works on if it is asked for those up to `highest`: the first of them left it out, and so
     /// never worked on the largest zone of a usual machine.
-    fn kcompactd_zones(&self, node: NodeId, highest: ZoneType) -> impl Iterator<Item = &Zone<H>> {
+    pub(crate) fn kcompactd_zones(
+        &self,
+        node: NodeId,
+        highest: ZoneType,
+    ) -> impl Iterator<Item = &Zone<H>> {
         let is_exclusive = self.mem.policy.compaction.kcompactd == Kcompactd::Exclusive;
         let zones = self.mem.zones_of(node).filter(|zone| zone.managed() != 0);
         zones.filter(move |zone| zone.zone < highest || (!is_exclusive && zone.zone == highest))
@@ -92,7 +96,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Makes blocks of the order that is asked for in each zone of the node.
-    fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
+    pub(super) fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
         let state = self.compaction.node(node);
         let (order, highest) = state.asked();
         cx.event(Event::CompactionKcompactdWake { nid: node, order, highest });

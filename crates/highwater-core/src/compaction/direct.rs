@@ -33,10 +33,10 @@ impl Contended {
     }
 
     /// A kernel thread has the time to wait for the CPU.
-    fn is_in_vain(&self, rules: &CompactionPolicy, is_kthread: bool) -> bool {
+    fn is_in_vain(&self, policy: &CompactionPolicy, is_kthread: bool) -> bool {
         let is_locked = self.nr != 0 && self.locked == self.nr;
-        (rules.contended == AsyncContended::Aborts && is_locked)
-            || (rules.resched == AsyncResched::Aborts && self.waited_for && !is_kthread)
+        (policy.contended == AsyncContended::Aborts && is_locked)
+            || (policy.resched == AsyncResched::Aborts && self.waited_for && !is_kthread)
     }
 }
 

@@ -27,20 +27,20 @@ impl<H: Devices> Kernel<H> {
 
         let is_stopped = run.contended.is_some() || cx.is_dying();
         // Who does not finish pageblocks stops wherever he is.
-        if is_stopped && !run.rules.finishes_blocks {
+        if is_stopped && !run.policy.finishes_blocks {
             return Finish::End(CompactResult::Contended);
         }
         if run.have_met() {
             let (start, last_block) = ends(run.zone);
             run.state.reset(Pfn(start), Pfn(last_block));
-            let asks_for_flush = match run.rules.flush_request {
+            let asks_for_flush = match run.policy.flush_request {
                 FlushRequest::UnlessKswapd => !run.goal.by_kswapd,
                 FlushRequest::Request => run.goal.direct,
             };
             if asks_for_flush {
                 run.state.flush_pending.store(true, Relaxed);
             }
-            return Finish::End(match run.goal.whole_zone || !run.rules.tells_partial {
+            return Finish::End(match run.goal.whole_zone || !run.policy.tells_partial {
                 true => CompactResult::Complete,
                 false => CompactResult::Partial,
             });
@@ -65,10 +65,10 @@ impl<H: Devices> Kernel<H> {
         };
         // Pages of a block are worth most together: what was begun is finished.
         let is_inside = !run.migrate_pfn.is_multiple_of(PAGEBLOCK_PAGES as u32);
-        if is_inside && run.rules.finishes_blocks {
+        if is_inside && run.policy.finishes_blocks {
             return Finish::Continue;
         }
-        if run.rules.finish == FinishTest::LowMark
+        if run.policy.finish == FinishTest::LowMark
             && !self.low_mark_allows(run.zone, order, run.goal.flags, run.goal.highest)
         {
             return unless_stopped;

@@ -36,6 +36,8 @@ mod direct;
 mod finish;
 mod inline;
 mod manual;
+#[cfg(test)]
+mod plain_tests;
 mod positions;
 mod proactive;
 mod run;

@@ -36,7 +36,8 @@ impl<H: Devices> Run<'_, H> {
             self.migrate_pfn = start;
             state.cached_migrate.iter().for_each(|cached| cached.store(start, Relaxed));
         }
-        if self.migrate_pfn <= state.init_migrate.load(Relaxed) {
+        // Up to 5.0 nothing tells runs over all of a zone apart.
+        if !self.is_plain() && self.migrate_pfn <= state.init_migrate.load(Relaxed) {
             self.goal.whole_zone = true;
         }
     }

@@ -88,7 +88,7 @@ pub(super) struct Run<'a, H: Devices> {
     pub state: &'a ZoneState,
     pub goal: Goal,
     /// How this kernel does it.
-    pub rules: &'a CompactionPolicy,
+    pub policy: &'a CompactionPolicy,
     /// Isolated pages, the last one first.
     pub sources: PageList,
     /// Frames to move them to.
@@ -166,13 +166,13 @@ impl<'a, H: Devices> Run<'a, H> {
         zone: &'a Zone<H>,
         state: &'a ZoneState,
         goal: Goal,
-        rules: &'a CompactionPolicy,
+        policy: &'a CompactionPolicy,
     ) -> Self {
         Run {
             zone,
             state,
             goal,
-            rules,
+            policy,
             sources: PageList::default(),
             targets: PageList::default(),
             migrate_pfn: 0,
@@ -190,7 +190,7 @@ impl<'a, H: Devices> Run<'a, H> {
 
     /// Does it look at frames only, never at the free lists?
     pub(super) fn is_plain(&self) -> bool {
-        self.rules.scanners == Scanners::Plain
+        self.policy.scanners == Scanners::Plain
     }
 
     /// The run waits for nothing.
@@ -201,19 +201,19 @@ impl<'a, H: Devices> Run<'a, H> {
     /// A direct run that waits for nothing: it gives an aligned block of the order up as soon as one page of it
     /// cannot be moved.
     pub(super) fn gives_up_blocks(&self) -> Option<Order> {
-        let gives_up = self.rules.gives_up_blocks && self.goal.direct && self.is_async();
+        let gives_up = self.policy.gives_up_blocks && self.goal.direct && self.is_async();
         self.goal.order.filter(|_| gives_up)
     }
 
     /// A lock that the run wants is held by others; false if it should end without it.
     pub(super) fn takes_contended(&mut self) -> bool {
         self.contended = Some(Contention::Lock);
-        self.rules.contended == AsyncContended::EndsWithBlock
+        self.policy.contended == AsyncContended::EndsWithBlock
     }
 
     /// Should the run end since somebody waits for the CPU? If not, he gets it.
     pub(super) fn gives_way(&mut self, cx: &Cx<'_, H>) -> bool {
-        let aborts = self.rules.resched == AsyncResched::Aborts && self.is_async();
+        let aborts = self.policy.resched == AsyncResched::Aborts && self.is_async();
         if aborts && cx.host.needs_resched() {
             self.contended = Some(Contention::Cpu);
             return true;
@@ -226,7 +226,7 @@ impl<'a, H: Devices> Run<'a, H> {
     pub(super) fn is_aborted(&self) -> bool {
         match self.contended {
             None => false,
-            Some(Contention::Lock) => self.rules.contended == AsyncContended::Aborts,
+            Some(Contention::Lock) => self.policy.contended == AsyncContended::Aborts,
             Some(Contention::Cpu | Contention::Dying) => true,
         }
     }
@@ -270,12 +270,12 @@ impl<H: Devices> Kernel<H> {
         }
         let _phase = cx.phase(Phase::Compact);
         let state = self.compaction.zone(zone.id());
-        let rules = &self.mem.policy.compaction;
-        let may_flush = rules.restart_flush == RestartFlush::Anyone || !goal.by_kswapd;
+        let policy = &self.mem.policy.compaction;
+        let may_flush = policy.restart_flush == RestartFlush::Anyone || !goal.by_kswapd;
         if may_flush && goal.order.is_some_and(|order| state.deferral.is_over(order)) {
             self.flush_skip_bits(cx, zone);
         }
-        let mut run = Run::new(zone, state, *goal, rules);
+        let mut run = Run::new(zone, state, *goal, policy);
         run.begin();
         goal.whole_zone = run.goal.whole_zone;
         let [zone_start, zone_end] = [zone.start, zone.end];
@@ -300,7 +300,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
+    pub(super) fn scan_and_move(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> CompactResult {
         let state = run.state;
         let positions = || [0, 1].map(|slot: usize| state.cached_migrate[slot].load(Relaxed));
         let mut couples = !run.is_plain() && run.is_async() && positions()[0] == positions()[1];
@@ -312,7 +312,7 @@ impl<H: Devices> Kernel<H> {
                 Finish::End(result) => return result,
             }
             let start = run.migrate_pfn;
-            run.rescan = run.rules.finishes_blocks && block_of(last) == block_of(start);
+            run.rescan = run.policy.finishes_blocks && block_of(last) == block_of(start);
             match self.isolate_sources(cx, run) {
                 Found::Abort => {
                     self.putback_isolated(cx, &mut run.sources);
@@ -381,7 +381,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Gives back what is left over and counts.
-    fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
+    pub(super) fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
         let mut highest = 0;
         while let Some(pfn) = run.targets.pop_head(&self.mem.map) {
             highest = highest.max(pfn.0);

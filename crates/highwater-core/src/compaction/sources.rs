@@ -83,7 +83,7 @@ impl<H: Devices> Kernel<H> {
         if is_huge(self.mem.map.page(Pfn(block))) {
             return false;
         }
-        let wanted = match run.rules.async_sources {
+        let wanted = match run.policy.async_sources {
             AsyncSources::Movable => MigrateType::Movable,
             AsyncSources::Requested if run.goal.direct => run.goal.migratetype,
             AsyncSources::Requested => return true,
@@ -240,7 +240,7 @@ impl<H: Devices> Kernel<H> {
         if !is_in_cache && page.refcount() - 1 > page.mapcount() {
             return false;
         }
-        let needs_fs = run.rules.cache_pages == CachePages::WithFs;
+        let needs_fs = run.policy.cache_pages == CachePages::WithFs;
         if is_in_cache && needs_fs && !run.goal.gfp.contains(Gfp::FS) {
             return false;
         }

@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
                         scanned += size - 1;
                         result.nr += size;
                         self.add_targets(cx, pfn, order, targets);
-                    } else if run.rules.spare == SpareMark::MinEnds {
+                    } else if run.policy.spare == SpareMark::MinEnds {
                         result.is_refused = true;
                         break;
                     }

@@ -11,7 +11,7 @@ use std::vec::Vec;
 use super::run::Goal;
 use crate::audit::check_kernel;
 use crate::block::DeviceSpec;
-use crate::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
+use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use crate::host::{CpuId, Cx, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::migrate::Mode;
@@ -25,23 +25,27 @@ use crate::zone::watermark::Marks;
 use crate::zone::{NodeId, Zone, ZoneType};
 
 const CPU: CpuId = CpuId(0);
-const START: u32 = 4096;
-const PAGES: u32 = 2048;
-const MOVABLE: Gfp = Gfp::GFP_USER.union(Gfp::DMA32).union(Gfp::MOVABLE);
+pub(super) const START: u32 = 4096;
+pub(super) const PAGES: u32 = 2048;
+pub(super) const MOVABLE: Gfp = Gfp::GFP_USER.union(Gfp::DMA32).union(Gfp::MOVABLE);
 
 /// A kernel with a zone of four pageblocks beside the one that it lives in.
-struct Toy<'h> {
-    cx: Cx<'h, Solo>,
-    kernel: Kernel<Solo>,
+pub(super) struct Toy<'h> {
+    pub(super) cx: Cx<'h, Solo>,
+    pub(super) kernel: Kernel<Solo>,
     space: Arc<Space<Solo>>,
     region: u32,
     /// Where each mapped frame of the toy zone is mapped.
-    places: BTreeMap<u32, u32>,
+    pub(super) places: BTreeMap<u32, u32>,
 }
 
 impl<'h> Toy<'h> {
     /// Every frame of the zone is in use but those of `free`, and each of these by a page that can be moved.
-    fn new(host: &'h Solo, free: &[Range<u32>]) -> Self {
+    pub(super) fn new(host: &'h Solo, free: &[Range<u32>]) -> Self {
+        Self::with(host, free, &preset("6.1-compaction").unwrap())
+    }
+
+    pub(super) fn with(host: &'h Solo, free: &[Range<u32>], policy: &Policy) -> Self {
         let zones = vec![
             ZoneSpec::full(ZoneType::Dma32, START.into(), PAGES.into()),
             ZoneSpec::full(ZoneType::Normal, 1 << 20, 8192),
@@ -53,7 +57,7 @@ impl<'h> Toy<'h> {
             tunables: Tunables::default(),
         };
         let cx = Cx::new(host, CPU);
-        let mem = boot(host, &machine, &preset("6.1-compaction").unwrap()).unwrap();
+        let mem = boot(host, &machine, policy).unwrap();
         let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let space = kernel.create_space(&cx).unwrap();
@@ -73,7 +77,7 @@ impl<'h> Toy<'h> {
         toy
     }
 
-    fn zone(&self) -> &Zone<Solo> {
+    pub(super) fn zone(&self) -> &Zone<Solo> {
         self.kernel.mem.zone(NodeId(0), ZoneType::Dma32).unwrap()
     }
 
@@ -100,18 +104,18 @@ impl<'h> Toy<'h> {
     }
 
     /// Where the page is now that was in a frame.
-    fn moved_to(&self, from: u32) -> u32 {
+    pub(super) fn moved_to(&self, from: u32) -> u32 {
         let vpn = self.places[&from];
         let pte = self.space.table_of(CPU, vpn).unwrap().peek(vpn);
         assert!(pte.is_writable() && pte.is_young());
         pte.pfn().unwrap().0
     }
 
-    fn event(&self, event: VmEvent) -> u64 {
+    pub(super) fn event(&self, event: VmEvent) -> u64 {
         self.kernel.mem.events.read(event)
     }
 
-    fn run(&self, goal: &mut Goal) -> CompactResult {
+    pub(super) fn run(&self, goal: &mut Goal) -> CompactResult {
         let result = self.kernel.compact_zone(&self.cx, self.zone(), goal).result;
         self.kernel.lru_add_drain_all(&self.cx);
         check_kernel(&self.kernel, &self.cx).unwrap_or_else(|error| panic!("{error}"));
@@ -120,11 +124,11 @@ impl<'h> Toy<'h> {
 }
 
 /// The zone of rules/compaction#toy.
-fn layout() -> Vec<Range<u32>> {
+pub(super) fn layout() -> Vec<Range<u32>> {
     vec![4136..4608, 5120..5632, 5732..6144]
 }
 
-fn manual() -> Goal {
+pub(super) fn manual() -> Goal {
     Goal { ignore_skip: true, whole_zone: true, ..Goal::new(None, Mode::Sync, ZoneType::Device) }
 }
 

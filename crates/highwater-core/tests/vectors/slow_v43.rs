@@ -14,8 +14,12 @@ const KERNEL: Gfp = Gfp::GFP_KERNEL;
 
 /// Asks a 4.3 machine whose free counter says 0.
 fn calls(gfp: Gfp, order: u8, setup: impl FnOnce(&Fake)) -> Vec<Call> {
+    calls_of("4.3", gfp, order, setup)
+}
+
+fn calls_of(name: &str, gfp: Gfp, order: u8, setup: impl FnOnce(&Fake)) -> Vec<Call> {
     let host = host();
-    let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 16), 1), &policy("4.3"));
+    let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + (1 << 16), 1), &policy(name));
     fake_free(only_zone(&alloc), 0);
     let relief = Fake::default();
     setup(&relief);
@@ -62,7 +66,7 @@ fn noretry_ends_with_a_last_compaction() {
 fn costly_requests_never_kill_nor_loop() {
     let expected = [Call::Compact(Async), Call::Reclaim, Call::Compact(SyncLight)];
     assert_eq!(calls(KERNEL, 5, |_| {}), expected);
-    assert_eq!(calls(Gfp::GFP_NOFS, 5, |_| {}), expected, "also without FS");
+    assert_eq!(calls(Gfp::GFP_NOFS, 5, |_| {}), [Call::Reclaim], "no compaction without FS");
     assert_eq!(calls(KERNEL, 5, |r| r.reclaimed.set(32)), expected, "also with progress");
 }
 
@@ -71,6 +75,31 @@ fn repeat_loops_until_as_much_was_reclaimed() {
     let made = calls(KERNEL | Gfp::RETRY_MAYFAIL, 9, |r| r.reclaimed.set(32));
     let reclaims = made.iter().filter(|c| **c == Call::Reclaim).count();
     assert_eq!(reclaims, 512 / 32);
+}
+
+/// Nothing counts compactions: whatever they say, there is another round while there is progress, and as much as was
+/// asked for is not reclaimed (rules/slow-path#v43).
+#[test]
+fn compactions_are_not_counted() {
+    for name in ["kswapd-inline", "kcompactd"] {
+        for result in [CompactResult::Complete, CompactResult::Success] {
+            let rounds = |gfp: Gfp, order: u8, reclaims: usize| {
+                let made = calls_of(name, gfp, order, |relief| {
+                    relief.compaction.set(result);
+                    relief.plan.borrow_mut().extend(vec![32; reclaims]);
+                });
+                let compactions = made.iter().filter(|call| matches!(call, Call::Compact(_)));
+                let first = *made.first().expect("it compacts");
+                assert_eq!(first, Call::Compact(Async));
+                let light = made.iter().filter(|call| **call == Call::Compact(SyncLight)).count();
+                assert_eq!(light, compactions.count() - 1, "waits for pages from then on");
+                (made.iter().filter(|call| **call == Call::Reclaim).count(), light)
+            };
+            assert_eq!(rounds(KERNEL | Gfp::RETRY_MAYFAIL, 9, 20), (16, 16));
+            assert_eq!(rounds(KERNEL, 2, 20), (21, 21), "a kill ends it");
+            assert_eq!(rounds(KERNEL, 9, 20), (1, 1));
+        }
+    }
 }
 
 #[test]

@@ -66,6 +66,44 @@ fn history(field: &PolicyField) -> String {
     text
 }
 
+/// A table of switches, a column for each policy. `keeps` chooses the rows; with `thins` a cell is filled only where
+/// the policy sets something else than the one before it.
+fn columns(names: &[&str], keeps: impl Fn(&PolicyField, &[String]) -> bool, thins: bool) -> String {
+    let heads: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let mut text =
+        format!("| key | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
+    for field in Policy::describe() {
+        let value = |name: &&str| of(name).get(&field.path).expect("it is a switch").to_string();
+        let values: Vec<String> = names.iter().map(value).collect();
+        if !keeps(&field, &values) {
+            continue;
+        }
+        let cell = |rank: usize| match rank > 0 && thins && values[rank] == values[rank - 1] {
+            true => String::new(),
+            false => format!("`{}`", values[rank]),
+        };
+        let cells: Vec<String> = (0..values.len()).map(cell).collect();
+        writeln!(text, "| `{}` | {} |", field.path, cells.join(" | ")).unwrap();
+    }
+    text
+}
+
+/// What kernels do differently: every switch that one of them turned.
+fn by_kernel() -> String {
+    let differ = |_: &PolicyField, values: &[String]| values.iter().any(|v| *v != values[0]);
+    columns(&kernels(), differ, true)
+}
+
+/// The two sides of study 004 and a kernel of today, in all that is about compaction.
+fn study_004() -> String {
+    let about = ["compaction.", "reclaim.kswapd.", "slow-path.", "reclaim.lru", "thp."];
+    let is_about = |field: &PolicyField, values: &[String]| {
+        about.iter().any(|path| field.path.starts_with(path))
+            && (field.path.starts_with("compaction.") || values.iter().any(|v| *v != values[0]))
+    };
+    columns(&["kswapd-inline", "kcompactd", "6.1-compaction"], is_about, false)
+}
+
 fn values(field: &PolicyField) -> String {
     match field.values {
         Values::Choices(choices) => {
@@ -99,7 +137,13 @@ fn keys() -> String {
 #[test]
 fn the_book_says_what_the_policy_tables_say() {
     let mut made = read(PAGE);
-    for (name, part) in [("presets", presets()), ("differences", differences()), ("keys", keys())] {
+    for (name, part) in [
+        ("presets", presets()),
+        ("differences", differences()),
+        ("kernels", by_kernel()),
+        ("study-004", study_004()),
+        ("keys", keys()),
+    ] {
         made = with_part(&made, name, &part);
     }
     hold(PAGE, &made);

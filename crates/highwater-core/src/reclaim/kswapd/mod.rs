@@ -55,6 +55,8 @@
 
 mod balance;
 mod node61;
+#[cfg(test)]
+mod tests;
 mod zone_balance;
 mod zones45;
 

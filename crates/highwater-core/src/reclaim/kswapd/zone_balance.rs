@@ -236,3 +236,16 @@ impl<H: Devices> Kernel<H> {
         tail.full_of_dirty.store(false, Relaxed);
     }
 }
+
+#[cfg(test)]
+impl<H: Devices> Kernel<H> {
+    /// The first round of a run: the highest zone that is short, pages attempted, whether the priority falls, whether
+    /// a block lacks.
+    pub(super) fn first_round(&self, cx: &Cx<'_, H>, node: NodeId, task: Task) -> [u64; 4] {
+        let mut sc = Control::new(0, task.order, Gfp::GFP_KERNEL, task.highest);
+        sc.is_kswapd = true;
+        let round = self.balance_round(cx, node, &mut sc, task.highest);
+        let highest = round.highest.map_or(u64::MAX, |zone| zone as u64);
+        [highest, round.attempted, round.raise.into(), round.lacks_block.into()]
+    }
+}
