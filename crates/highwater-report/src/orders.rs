@@ -1,6 +1,6 @@
 //! Figures of each order at the ends of a run's phases: how free memory is broken up.
 //!
-//! A metric's operations are named `METRIC PHASE, order N`. One row for each phase and run, one column for each order:
+//! A metric's operations are named `METRIC PHASE at order N`. One row for each phase and run, one column for each order:
 //! as values of one operation each they would be a table of a hundred rows.
 
 use highwater_results::{Metric, Run};
@@ -9,7 +9,7 @@ use crate::table::{Cell, Layout, Table};
 
 /// Phase and order of an operation.
 fn parts<'a>(metric: &str, operation: &'a str) -> Option<(&'a str, u32)> {
-    let (phase, order) = operation.strip_prefix(metric)?.trim_start().split_once(", order ")?;
+    let (phase, order) = operation.strip_prefix(metric)?.trim_start().split_once(" at order ")?;
     Some((phase, order.parse().ok()?))
 }
 
@@ -33,7 +33,7 @@ pub fn orders(metric: &Metric, runs: &[&Run]) -> Table {
     for phase in phases {
         for run in runs {
             let mean = |order: &u32| {
-                let values = run.values(&format!("{name} {phase}, order {order}"));
+                let values = run.values(&format!("{name} {phase} at order {order}"));
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 if values.is_empty() { Cell::Missing } else { Cell::number(mean, 0) }
             };
@@ -54,8 +54,7 @@ mod tests {
     #[test]
     fn phases_are_rows_and_orders_columns() {
         let mut metric = Metric::new("unusable", "thousandths", Better::Lower, TableKind::Single);
-        let operation =
-            |phase: &str, order: u32| format!("unusable {phase}, order {order}");
+        let operation = |phase: &str, order: u32| format!("unusable {phase} at order {order}");
         metric.operations =
             ["builds", "pass 1"].iter().flat_map(|p| [2, 9].map(|o| operation(p, o))).collect();
         metric.operations.push("something else".to_owned());

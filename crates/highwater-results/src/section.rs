@@ -60,7 +60,7 @@ pub enum Section {
     Histograms,
     /// How long daemons were awake and tasks compacted, from trace events ([`TRACE_TIMES`]).
     TraceTimes,
-    /// A metric whose operations are called `... PHASE, order N`: a row for each phase, a column for each order.
+    /// A metric whose operations are called `METRIC PHASE at order N`: a row for each phase, a column for each order.
     Orders {
         /// Name of the metric.
         metric: String,

@@ -15,10 +15,10 @@ mod reader;
 mod step;
 mod writer;
 
+pub use crate::random::{Chooser, worker_seed};
+pub use crate::stop::Stop;
 pub use hog::{Hog, HogHabit};
 pub use latency::{Lap, Latency};
-pub use crate::random::{Chooser, worker_seed};
 pub use reader::Reader;
 pub use step::{Sizes, Step};
-pub use crate::stop::Stop;
 pub use writer::{Writer, WriterHabit};

@@ -1,10 +1,10 @@
-//! How free memory is broken up (rules/compaction#fragmentation-index, rules/compaction#unusable).
+//! How free memory is broken up (rules/compaction#fragmentation-index, rules/compaction#unusable-index).
 
 use highwater_core::Kernel;
 use highwater_core::compaction::{fragmentation_index, unusable_index};
 use highwater_core::host::Devices;
-use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page::MigrateType;
+use highwater_core::page::{MAX_ORDER, Order};
 
 /// Metrics.
 pub(super) const UNUSABLE: &str = "unusable";
@@ -22,7 +22,7 @@ pub(super) fn operations(metric: &str) -> Vec<String> {
 }
 
 fn operation(metric: &str, point: &str, order: usize) -> String {
-    format!("{metric} {point}, order {order}")
+    format!("{metric} {point} at order {order}")
 }
 
 /// Free blocks of each order, of all zones together.

@@ -89,14 +89,14 @@ impl Workload for Highalloc {
     const NAME: &'static str = "stress-highalloc";
     const ABOUT: &'static str =
         "success of allocating huge blocks while kernels are built, and at rest";
+    const STUDY: Option<&'static str> = Some("004-kcompactd");
     const NOT_NATIVE: Option<&'static str> =
         Some("stress-highalloc fills a machine's memory; it runs in virtual time only");
 
     /// Most of it is what builds use; measured with 1 and 4 GiB.
-    fn seconds(params: &HighallocParams, machine: &MachineFile, _: usize) -> Option<f64> {
-        let _ = params;
+    fn seconds(_: &HighallocParams, machine: &MachineFile, _: usize) -> Option<f64> {
         let gib = machine.machine.managed_pages() as f64 / f64::from(1 << 18);
-        Some(12.0 * gib)
+        Some(5.0 * gib)
     }
 
     fn run(params: &HighallocParams, unit: &Unit<'_>) -> Result<Outcome, RunError> {

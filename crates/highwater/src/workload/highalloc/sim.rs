@@ -47,12 +47,12 @@ const SWAP_PART: u64 = 2;
 /// Rows of the metric that says what the builds come to.
 pub(super) const BUILD: [&str; 7] = [
     "compiles",
-    "huge pages asked for by faults, per compile",
+    "huge pages asked for per compile",
     "percent of those that were had",
-    "reclaimed, times memory",
-    "free before pass 1, times the low marks",
-    "pageblocks that cannot be moved before pass 1, percent",
-    "free before pass 3, percent of memory",
+    "reclaimed times memory",
+    "free before pass 1 in low marks",
+    "percent of pageblocks unmovable before pass 1",
+    "percent of memory free before pass 3",
 ];
 
 type Builder = JoinHandle<Timed<Result<Built<SimHost>, Error>>>;
@@ -63,7 +63,6 @@ struct Ended {
     samples: Vec<(String, f64)>,
     times: Times,
     counters: Counters,
-    notes: Vec<String>,
 }
 
 /// Boots a machine and runs the script on it.
@@ -74,7 +73,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     let file_pages = file_pages(params, &sizes, nr_cpus);
     let storage = Storage::of(unit, file_pages, memory_pages / SWAP_PART, "trees and objects")?;
     let first_page = storage.first_page;
-    let mut notes: Vec<String> = storage.note.clone().into_iter().collect();
+    let notes: Vec<String> = storage.note.clone().into_iter().collect();
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     let watch = Watch::default();
@@ -108,7 +107,6 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     });
     run_to_end(&mut machine)?;
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
-    notes.extend(ended.notes);
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, |cx, kernel| {
@@ -175,7 +173,9 @@ impl Script {
         let mut builders: Vec<Builder> = Vec::new();
         for number in 0..self.sizes.copies {
             let copy = Rc::new(original.copy(kernel, cx, disk).map_err(failed)?);
-            made.extend(self.build(&copy, number).some(cx, CONFIGURE_COMPILES).map_err(failed)?.made);
+            made.extend(
+                self.build(&copy, number).some(cx, CONFIGURE_COMPILES).map_err(failed)?.made,
+            );
             builders.push(self.start(Rc::clone(&copy), number, &stop));
             trees.push(copy);
         }
@@ -195,7 +195,7 @@ impl Script {
         cx.host.sleep_ns(self.params.ns(self.params.rest));
 
         stop.set();
-        let (compiles, mut times) = add_up(builders, &mut made)?;
+        let (compiles, times) = add_up(builders, &mut made)?;
         trees.iter().try_for_each(|tree| tree.delete(kernel, cx, disk)).map_err(failed)?;
         made.iter().try_for_each(|entry| disk.delete(kernel, cx, entry)).map_err(failed)?;
         drop((trees, made));
@@ -222,9 +222,7 @@ impl Script {
             free_after,
         ];
         samples.extend(BUILD.iter().map(|&name| name.to_owned()).zip(values));
-        times.elapsed_ns = 0;
-        let notes = Vec::new();
-        Ok(Ended { samples, times, counters: Counters::default(), notes })
+        Ok(Ended { samples, times, counters: Counters::default() })
     }
 
     /// A build of a tree.
@@ -315,4 +313,75 @@ fn add_up(
         }
     }
     failed.map_or(Ok((compiles, times)), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::preset;
+    use highwater_results::TRACE_TIMES;
+
+    use super::*;
+    use crate::machine_file::MachineFile;
+    use crate::workload::highalloc::Effort;
+
+    const MACHINE: &str = "[[node]]\nmemory = \"256M\"\ncpus = \"0-2\"\n";
+
+    fn outcome(policy: &str, effort: Effort) -> Outcome {
+        let machine = MachineFile::parse("small.toml", MACHINE).unwrap();
+        let policy = preset(policy).unwrap();
+        let params = HighallocParams {
+            effort,
+            wait: 1.0,
+            gap: 0.5,
+            rest: 2.0,
+            compression: 8.0,
+            ..HighallocParams::default()
+        };
+        run(&Unit::of(&machine, &policy, 1), &params).unwrap()
+    }
+
+    fn sample(outcome: &Outcome, name: &str) -> f64 {
+        let found = outcome.samples.iter().find(|(operation, _)| operation == name);
+        found.unwrap_or_else(|| panic!("{name}")).1
+    }
+
+    /// rules/benchmarks#highalloc-script.
+    #[test]
+    fn a_run_goes_through_all_phases() {
+        let nodirect = outcome("kcompactd", Effort::Nodirect);
+        let direct = outcome("kcompactd", Effort::Direct);
+        for run in [&nodirect, &direct] {
+            let passes: Vec<f64> = (1..=PASSES).map(|n| sample(run, &success(n))).collect();
+            assert!(passes.iter().all(|percent| (0.0..=100.0).contains(percent)), "{passes:?}");
+            assert!(passes[2] > passes[0], "at rest there is more: {passes:?}");
+            assert!(sample(run, BUILD[0]) > 10.0, "they are built");
+            assert!(sample(run, BUILD[6]) > 90.0, "trees and caches are gone before the last pass");
+            // 14 s of sleep, 93 attempts three times, an eighth of all that.
+            let script_s = (10.0 + 2.0 * 0.5 + 2.0 + 3.0 * 95.0 * 0.12) / 8.0;
+            let elapsed_s = run.times.elapsed_ns as f64 / 1e9;
+            assert!(elapsed_s > script_s && elapsed_s < 20.0 * script_s, "{elapsed_s}");
+            assert!(run.times.user_ns > 0 && run.times.system_ns > 0);
+            for name in TRACE_TIMES {
+                assert!(run.counters.contains(name), "{name}");
+            }
+            assert_eq!(run.counters.get(TRACE_TIMES[3]), 0, "kswapd only wakes kcompactd");
+            assert_eq!(run.counters.get("drop_pagecache"), 1);
+            for point in free::POINTS {
+                assert!(sample(run, &format!("unusable {point} at order 9")) <= 1000.0);
+            }
+        }
+        // Machines below 512 MiB have no huge pages: only the attempts compact.
+        assert_eq!(nodirect.counters.get("compact_stall"), 0);
+        assert!(direct.counters.get("compact_stall") > 0);
+        assert!(nodirect.counters.get("compact_daemon_wake") > 0);
+        assert!(sample(&direct, &success(1)) > sample(&nodirect, &success(1)));
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_run() {
+        let runs = [(); 2].map(|()| outcome("kswapd-inline", Effort::Nodirect));
+        assert_eq!(runs[0].digest, runs[1].digest);
+        assert_eq!((&runs[0].samples, &runs[0].counters), (&runs[1].samples, &runs[1].counters));
+        assert_eq!(runs[0].counters.get("compact_daemon_wake"), 0);
+    }
 }
