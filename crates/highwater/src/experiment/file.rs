@@ -567,6 +567,24 @@ mod tests {
     }
 
     #[test]
+    fn variants_have_parameters_of_their_own() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"unmap\"\niterations = 1\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n\
+                    [[machine]]\nname = \"m\"\nvariant = \"short\"\nset = [\"rounds=7\"]\n";
+        let mut experiment = parse(text).unwrap();
+        experiment.machines[0].name = "m-short".to_owned();
+        experiment.set_variants().unwrap();
+        let rounds = |machine: &str| {
+            let definition = experiment.job_on(machine).definition().definition;
+            definition.lines().find(|line| line.starts_with("rounds")).map(str::to_owned)
+        };
+        assert_eq!(rounds("m-short").as_deref(), Some("rounds = 7"));
+        assert_eq!(rounds("m").as_deref(), Some("rounds = 20"), "others are as they were");
+        let wrong = parse(&text.replace("rounds=7", "rouns=7")).unwrap_err().to_string();
+        assert!(wrong.starts_with("e.toml:11: set: ") && wrong.contains("rouns"), "{wrong}");
+    }
+
+    #[test]
     fn the_keys_are_those_that_are_read() {
         let keys = |schema: schemars::Schema| -> Vec<String> {
             schema.get("properties").unwrap().as_object().unwrap().keys().cloned().collect()

@@ -329,14 +329,8 @@ mod tests {
     fn outcome(policy: &str, effort: Effort) -> Outcome {
         let machine = MachineFile::parse("small.toml", MACHINE).unwrap();
         let policy = preset(policy).unwrap();
-        let params = HighallocParams {
-            effort,
-            wait: 1.0,
-            gap: 0.5,
-            rest: 2.0,
-            compression: 8.0,
-            ..HighallocParams::default()
-        };
+        let params =
+            HighallocParams { effort, wait: 0.4, gap: 0.5, rest: 1.0, rate: 64, compression: 8.0 };
         run(&Unit::of(&machine, &policy, 1), &params).unwrap()
     }
 
@@ -356,8 +350,8 @@ mod tests {
             assert!(passes[2] > passes[0], "at rest there is more: {passes:?}");
             assert!(sample(run, BUILD[0]) > 10.0, "they are built");
             assert!(sample(run, BUILD[6]) > 90.0, "trees and caches are gone before the last pass");
-            // 14 s of sleep, 93 attempts three times, an eighth of all that.
-            let script_s = (10.0 + 2.0 * 0.5 + 2.0 + 3.0 * 95.0 * 0.12) / 8.0;
+            // 6 s of sleep, an eighth of that; 95 attempts three times, a tick each.
+            let script_s = (10.0 * 0.4 + 2.0 * 0.5 + 1.0) / 8.0 + 3.0 * 95.0 * 0.004;
             let elapsed_s = run.times.elapsed_ns as f64 / 1e9;
             assert!(elapsed_s > script_s && elapsed_s < 20.0 * script_s, "{elapsed_s}");
             assert!(run.times.user_ns > 0 && run.times.system_ns > 0);
