@@ -7,6 +7,7 @@
 //! Document --compare----> the benchmark's table (mmtests' rows, percentages and asterisks)
 //!          --evidence---> the same changes judged by distribution-free tests
 //!          --by_seed----> and seed by seed, with CPU time and counters
+//!          --orders-----> how free memory is broken up, order by order
 //!          --verdict----> what came out, in a few lines
 //!          --largest--> which seed and when the largest samples were
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
@@ -47,6 +48,7 @@ pub mod header;
 pub mod headline;
 pub mod histogram;
 pub mod largest;
+pub mod orders;
 pub mod percent;
 pub mod published;
 pub mod ratio;
@@ -58,6 +60,7 @@ pub mod stalls;
 pub mod stats;
 pub mod style;
 pub mod table;
+pub mod trace_times;
 pub mod verdict;
 pub mod vmstat;
 pub mod worse;

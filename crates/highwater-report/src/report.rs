@@ -8,7 +8,9 @@ use highwater_results::{Document, Metric, Run, Section, TableKind};
 use crate::compare::{Changes, Options, RowSet, comparison};
 use crate::style::Style;
 use crate::table::Table;
-use crate::{beside, by_seed, duration, evidence, histogram, largest, verdict, vmstat};
+use crate::{
+    beside, by_seed, duration, evidence, histogram, largest, orders, trace_times, verdict, vmstat,
+};
 
 /// How much of the evidence is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +100,10 @@ impl Part<'_> {
             Section::VmstatBrief => vec![vmstat::brief(runs, style)],
             Section::Stalls => beside::stalls(document, machine, runs)?.into_iter().collect(),
             Section::Histograms => histogram::all_side_by_side(runs),
+            Section::TraceTimes => vec![trace_times::trace_times(runs, style)],
+            Section::Orders { metric } => {
+                of(metric, &|metric| orders::orders(metric, runs)).into_iter().collect()
+            }
             Section::Headline { metric: name } => match metric(name) {
                 Some(metric) => {
                     beside::headline(document, metric, machine, runs)?.into_iter().collect()

@@ -39,7 +39,7 @@ pub use histogram::Histogram;
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Largest, Metric, Sample, TableKind};
-pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside};
+pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside, TRACE_TIMES};
 pub use series::{RunSeries, SERIES_FILE, Sampled, Series};
 pub use stall::Stall;
 pub use store::{Store, StoreError};

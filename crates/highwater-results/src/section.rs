@@ -58,6 +58,13 @@ pub enum Section {
     Stalls,
     /// Every delay that was counted.
     Histograms,
+    /// How long daemons were awake and tasks compacted, from trace events ([`TRACE_TIMES`]).
+    TraceTimes,
+    /// A metric whose operations are called `METRIC PHASE at order N`: a row for each phase, a column for each order.
+    Orders {
+        /// Name of the metric.
+        metric: String,
+    },
     /// What the study is about, figure by figure.
     Headline {
         /// Name of the metric that figures of operations are of.
@@ -65,12 +72,29 @@ pub enum Section {
     },
 }
 
+/// Rows of the times that mmtests takes from trace events (rules/mmtests-tables#trace-times). A run that has them has
+/// counters of these names, in milliseconds.
+pub const TRACE_TIMES: [&str; 5] = [
+    "Time kswapd awake",
+    "Time kcompactd awake",
+    "Time direct compacting",
+    "Time kswapd compacting",
+    "Time kcompactd compacting",
+];
+
 /// What was published of one machine, and what of ours to set beside it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFigures {
     /// Name of the machine; in the file of an experiment also the path of a machine file, from its directory.
     pub name: String,
+    /// Name of a variant of the experiment: in reports it follows the machine's, after a dash. None: the machine as it
+    /// is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub variant: String,
+    /// Parameters of the workload that the variant has otherwise, each as `KEY=VALUE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
     /// Published tables to set beside ours: one, or a list.
     #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "one_or_more_schema")]

@@ -203,7 +203,10 @@ fn the_time_slice_is_a_tick_and_matters_only_when_others_wait() {
     config.sched.context_switch_ns = 1000;
     // Alone: no switch in the middle.
     let mut engine = Engine::new(&config);
-    engine.spawn(Spawn::new("alone"), |sim| sim.compute(10 * NS_PER_JIFFY));
+    engine.spawn(Spawn::new("alone"), |sim| {
+        sim.compute(10 * NS_PER_JIFFY);
+        assert_eq!(sim.preemptions(), 0);
+    });
     engine.run().expect("run");
     assert_eq!(engine.sim().now_ns(), 10 * NS_PER_JIFFY + 1000);
 
@@ -217,6 +220,8 @@ fn the_time_slice_is_a_tick_and_matters_only_when_others_wait() {
                 sim.compute(NS_PER_JIFFY);
                 log.add(sim, name);
             }
+            // Each lost its CPU twice at least before it was done.
+            assert!(sim.preemptions() >= 2, "{}", sim.preemptions());
         });
     }
     engine.run().expect("run");

@@ -6,15 +6,19 @@
 //!
 //! | module | benchmark |
 //! |---|---|
+//! | [`highalloc`] | stress-highalloc: huge blocks while kernels are built |
 //! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
 //! | [`scenario`] | small programs that a captured Linux 6.1 ran too |
 //! | [`stutterp`] | latency of mapping memory under writers and memory hogs |
 //! | [`unmap`] | unmapping young file pages: its cost, and what reclaim keeps afterwards |
 #![deny(unsafe_code)]
 
+pub mod highalloc;
 pub mod netperf;
 mod process;
+mod random;
 pub mod scenario;
+mod stop;
 pub mod stutterp;
 pub mod unmap;
 mod xorshift;

@@ -100,6 +100,12 @@ impl Settings {
         of_experiment.filter(|setting| setting.path == "iterations").map(|s| s.text.as_str()).next()
     }
 
+    /// What says what a parameter of the workload is.
+    pub fn of_workload(&self, key: &str) -> Option<&str> {
+        let mut of_workload = self.of(Scope::Workload);
+        of_workload.find(|setting| setting.path == key).map(|setting| setting.text.as_str())
+    }
+
     fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
         self.0.iter().filter(move |setting| setting.scope == scope)
     }

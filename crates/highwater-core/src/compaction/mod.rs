@@ -51,7 +51,7 @@ mod tests;
 
 pub use state::CompactionState;
 pub use suitable::{
-    Suitability, compact_gap, fragmentation_index, fragmentation_score, suitability,
+    Suitability, compact_gap, fragmentation_index, fragmentation_score, suitability, unusable_index,
 };
 
 use crate::host::{Cx, Devices};

@@ -103,6 +103,8 @@ pub(super) struct Run<'a, H: Devices> {
     pub fast_start: FastStart,
     /// Somebody else needs what the run would take: it stops, if need be at the end of the pageblock.
     pub contended: Option<Contention>,
+    /// How often its task had lost its CPU when that was looked at last.
+    pub preemptions: Option<u64>,
     /// Where the last visit to a pageblock began.
     pub visited_from: u32,
     /// All of the pageblock is taken, not a cluster.
@@ -181,6 +183,7 @@ impl<'a, H: Devices> Run<'a, H> {
             fast_fail: 0,
             fast_start: FastStart::Unset,
             contended: None,
+            preemptions: None,
             visited_from: 0,
             rescan: false,
             migrate_scanned: 0,
@@ -214,7 +217,10 @@ impl<'a, H: Devices> Run<'a, H> {
     /// Should the run end since somebody waits for the CPU? If not, he gets it.
     pub(super) fn gives_way(&mut self, cx: &Cx<'_, H>) -> bool {
         let aborts = self.policy.resched == AsyncResched::Aborts && self.is_async();
-        if aborts && cx.host.needs_resched() {
+        // A host may have taken the CPU away before anybody asked.
+        let now = cx.host.preemptions();
+        let was_preempted = self.preemptions.replace(now).is_some_and(|before| before != now);
+        if aborts && (was_preempted || cx.host.needs_resched()) {
             self.contended = Some(Contention::Cpu);
             return true;
         }

@@ -218,7 +218,7 @@ impl<H: Devices> Kernel<H> {
         if !page.is(PageFlags::LRU) || !page.try_get::<H>() {
             return stuck;
         }
-        if self.can_move(run, page) {
+        if self.can_move(cx, run, page) {
             return Frame::Page;
         }
         self.give_up(cx, visit, Folio::page(Pfn(pfn)));
@@ -233,7 +233,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Is a page such that moving it has prospects?
-    fn can_move(&self, run: &Run<'_, H>, page: &Page) -> bool {
+    fn can_move(&self, cx: &Cx<'_, H>, run: &Run<'_, H>, page: &Page) -> bool {
         let flags = page.flags();
         let is_in_cache = !page.is_anon() || flags.contains(PageFlags::SWAPCACHE);
         // Somebody has it besides its entries.
@@ -255,7 +255,8 @@ impl<H: Devices> Kernel<H> {
         }
         // Writes are not waited for. A dirty page can be moved, if its lock says that it is not about to be written.
         let is_locked = flags.contains(PageFlags::DIRTY | PageFlags::LOCKED);
-        !flags.contains(PageFlags::WRITEBACK) && !is_locked
+        let is_waited_for = is_locked || flags.contains(PageFlags::WRITEBACK);
+        !is_waited_for && !self.is_held_by_journal(cx, page)
     }
 
     /// Takes a page, to which the caller has a reference, off its list.

@@ -58,6 +58,13 @@ pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
     1000 - ((1000 + pages * 1000 / order.pages()) / blocks) as i64
 }
 
+/// Share of free memory that is in blocks too small for an order, thousandths (rules/compaction#unusable-index).
+pub fn unusable_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> u64 {
+    let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
+    let usable: u64 = nr_free.iter().enumerate().skip(order.idx()).map(|(o, n)| n << o).sum();
+    ((pages - usable) * 1000).checked_div(pages).unwrap_or(1000)
+}
+
 impl<H: Host> PageAllocator<H> {
     /// Could compaction in a zone serve a request of an order whose highest zone is `highest`, and that has no
     /// privileges?
@@ -152,6 +159,8 @@ mod tests {
         assert_eq!([3, 4, 9].map(|order| index(order, &[512, 512])), [812, 906, 997]);
         let mixed = of(&[100, 50, 20, 10, 5, 2, 1, 1, 1, 1]);
         assert_eq!((fragmentation_score(&mixed), fragmentation_score(&of(&[]))), (65, 0));
+        let unusable = |counts| unusable_index(Order(9), counts);
+        assert_eq!((unusable(&mixed), unusable(&of(&[]))), (650, 1000));
         assert_eq!(fragmentation_score(&of(&[1])), 100);
     }
 

@@ -183,6 +183,13 @@ pub trait Host: Sized {
         false
     }
 
+    /// How often the running task lost its CPU although it could have gone on. A host that takes a CPU away in kernel code
+    /// says so here: on kernels that wait for `cond_resched` the task would have found [`Host::needs_resched`] first.
+    #[inline(always)]
+    fn preemptions(&self) -> u64 {
+        0
+    }
+
     /// Lets others run (`cond_resched`).
     fn yield_now(&self);
 

@@ -27,7 +27,7 @@ mod tests;
 
 use crate::host::{Cx, Devices, Phase, TaskFlags};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageList, PageOwner};
+use crate::page::{Folio, Page, PageFlags, PageList, PageOwner};
 use crate::vmstat::{NodeStat, VmEvent};
 
 /// Rounds that a batch is tried.
@@ -219,6 +219,9 @@ impl<H: Devices> Kernel<H> {
                 (Mode::Sync, true) => self.wait_on_writeback(cx, old),
             }
         }
+        if self.is_held_by_journal(cx, page) {
+            return Moved::Busy;
+        }
         if page.flags().intersects(PageFlags::PRIVATE | PageFlags::PINNED) {
             // What a filesystem or a device keeps with a page is not modelled: it cannot be moved along.
             return Moved::Busy;
@@ -239,6 +242,13 @@ impl<H: Devices> Kernel<H> {
         page.flag_clear::<H>(KEPT);
         self.unlock_page(cx, new);
         Moved::Yes
+    }
+
+    /// A dirty page of a journalled file stays until it is written (rules/compaction#journal).
+    pub(crate) fn is_held_by_journal(&self, cx: &Cx<'_, H>, page: &Page) -> bool {
+        let PageOwner::File(id) = page.owner() else { return false };
+        page.is(PageFlags::DIRTY)
+            && self.file(cx, id).is_some_and(|file| file.spec.filesystem.is_journalled)
     }
 
     /// Puts a locked page that nobody maps into a new frame, if nobody else refers to it: whose it is and its

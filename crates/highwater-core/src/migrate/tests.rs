@@ -242,6 +242,27 @@ fn what_cannot_be_moved_stays() {
     stage.check();
 }
 
+/// rules/compaction#journal.
+#[test]
+fn what_a_journal_holds_stays_until_it_is_written() {
+    let stage = Stage::new();
+    let cx = stage.cx();
+    let spec = FileSpec::new(Filesystem::EXT4_METADATA, DeviceId(0), 0, 1);
+    let file = stage.kernel.create_file(&cx, spec.with_size(0));
+    let open = stage.kernel.open(&cx, &file);
+    assert_eq!(stage.kernel.file_write(&cx, &open, 0, 256), Ok(256));
+    let folio = stage.cached(&cx, &file, 0);
+    for mode in [Mode::Async, Mode::SyncLight, Mode::Sync] {
+        let outcome = stage.migrate(&cx, &[folio], 1, mode);
+        assert_eq!(outcome, Outcome { moved: 0, failed: 1, is_out_of_frames: false });
+    }
+    stage.kernel.lock_page(&cx, folio);
+    assert!(stage.kernel.clear_page_dirty_for_io(&cx, folio));
+    stage.kernel.unlock_page(&cx, folio);
+    assert_eq!(stage.migrate(&cx, &[folio], 1, Mode::Async), moved(1));
+    stage.check();
+}
+
 /// Writes are waited for by those only who wait for everything.
 #[test]
 fn pages_under_writeback_wait_or_stay() {

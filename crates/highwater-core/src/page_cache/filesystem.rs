@@ -22,18 +22,35 @@ pub struct Filesystem {
     pub writer: Writer,
     /// It has no device: pages live in memory and swap (rules/shared-memory#pages).
     pub is_memory: bool,
+    /// A journal keeps hold of its dirty pages, which cannot be moved then (rules/compaction#journal).
+    pub is_journalled: bool,
 }
 
 impl Filesystem {
     /// ext4: single pages, buffer heads.
-    pub const EXT4: Filesystem =
-        Filesystem { has_writepage: true, writer: Writer::BufferHeads, is_memory: false };
+    pub const EXT4: Filesystem = Filesystem {
+        has_writepage: true,
+        writer: Writer::BufferHeads,
+        is_memory: false,
+        is_journalled: false,
+    };
     /// XFS since 6.0: whole ranges only, iomap.
-    pub const XFS: Filesystem =
-        Filesystem { has_writepage: false, writer: Writer::Iomap, is_memory: false };
+    pub const XFS: Filesystem = Filesystem {
+        has_writepage: false,
+        writer: Writer::Iomap,
+        is_memory: false,
+        is_journalled: false,
+    };
+    /// What ext4 keeps about its files: inode tables, directories. Pages of the device itself, each change of which goes
+    /// through the journal first.
+    pub const EXT4_METADATA: Filesystem = Filesystem { is_journalled: true, ..Filesystem::EXT4 };
     /// tmpfs, and shared memory of programs.
-    pub const TMPFS: Filesystem =
-        Filesystem { has_writepage: true, writer: Writer::BufferHeads, is_memory: true };
+    pub const TMPFS: Filesystem = Filesystem {
+        has_writepage: true,
+        writer: Writer::BufferHeads,
+        is_memory: true,
+        is_journalled: false,
+    };
 
     /// A writer waits before each page that it writes; false: after it.
     #[inline(always)]

@@ -153,6 +153,13 @@ impl<H: Devices> Kernel<H> {
         Ok(open)
     }
 
+    /// True if a file's dentry and inode are in memory: who opens it reads nothing of the filesystem's own.
+    pub fn is_inode_cached(&self, cx: &Cx<'_, H>, file: &File<H>) -> bool {
+        let is_cached = |cached: &Cached| cached.dentry.is_some();
+        file.spec.inode == InodeMemory::Outside
+            || self.inodes.lock(cx.cpu()).cached.get(&file.id).is_some_and(is_cached)
+    }
+
     fn make_inode(&self, cx: &Cx<'_, H>, file: &File<H>) -> Result<(), Error> {
         let (mut inode, mut dentry) = (None, None);
         let made = loop {
@@ -348,8 +355,10 @@ mod tests {
         let s = Stage::new(&host);
         let files: Vec<_> = (0..1000).map(|number| s.file(number)).collect();
         assert_eq!((s.counts(), s.slab()), ((0, 0), 0), "on disk only");
+        assert!(!s.kernel.is_inode_cached(&s.cx, &files[0]));
         files.iter().for_each(|file| drop(s.kernel.open_path(&s.cx, file).unwrap()));
         assert_eq!(s.counts(), (1000, 1000));
+        assert!(files.iter().all(|file| s.kernel.is_inode_cached(&s.cx, file)));
         // 63 blocks of 16 inodes, 48 pages of 21 dentries.
         assert_eq!(s.slab(), 63 * 4 + 48);
         // drop_caches 2 frees them all but the slabs that each cache keeps.

@@ -195,6 +195,8 @@ pub(crate) struct TaskInfo {
     pub(crate) kernel_thread: bool,
     pub(crate) wait_on: WaitOn,
     pub(crate) joiners: Vec<TaskId>,
+    /// How often it left its CPU at the end of a slice.
+    pub(crate) preemptions: u64,
 }
 
 /// All tasks.
@@ -215,6 +217,7 @@ impl TaskTable {
             kernel_thread: spawn.kernel_thread,
             wait_on: WaitOn::Nothing,
             joiners: Vec::new(),
+            preemptions: 0,
         };
         let index = self.free.pop().unwrap_or(TaskIndex(self.hot.len() as u32));
         let generation = self.hot.get(index.idx()).map_or(0, |old| old.generation + 1);

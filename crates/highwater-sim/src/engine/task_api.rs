@@ -116,6 +116,7 @@ impl Sim {
             state.tasks[me].state = TaskState::Ready;
             state.queue.insert(me.0, local_ns);
         } else if inner.atomic_depth.get() == 0 && local_ns >= inner.resched_at_ns.get() {
+            state.tasks.info_mut(me).preemptions += 1;
             self.to_runqueue(state, me);
         } else {
             inner.reset_horizon(state);
@@ -278,6 +279,13 @@ impl Sim {
     pub fn is_slice_over(&self) -> bool {
         let inner = &*self.inner;
         inner.local_ns.get() >= inner.resched_at_ns.get()
+    }
+
+    /// How often the running task had to leave its CPU at the end of a slice.
+    pub fn preemptions(&self) -> u64 {
+        let inner = &*self.inner;
+        let state = inner.state.borrow();
+        inner.current().map_or(0, |me| state.tasks.info(me).preemptions)
     }
 
     /// Lets the tasks that wait for this CPU run first.

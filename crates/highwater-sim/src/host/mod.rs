@@ -309,6 +309,10 @@ impl Host for SimHost {
         self.sim.is_slice_over()
     }
 
+    fn preemptions(&self) -> u64 {
+        self.sim.preemptions()
+    }
+
     fn yield_now(&self) {
         self.sim.charge(self.costs.yield_check_ns);
         self.sim.sync();

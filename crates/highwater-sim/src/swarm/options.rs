@@ -400,6 +400,7 @@ fn draw_file(s: &mut Stream, ends: &mut [u64], memory: u64) -> FileSpec {
         has_writepage: s.one_in(2),
         writer: if s.one_in(2) { Writer::Iomap } else { Writer::BufferHeads },
         is_memory: s.one_in(5),
+        is_journalled: false,
     };
     FileSpec::new(filesystem, DeviceId(device as u8), device_start, max_pages as u32)
         .with_size(size)

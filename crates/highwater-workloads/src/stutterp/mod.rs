@@ -11,16 +11,14 @@
 mod hog;
 mod latency;
 mod memory;
-mod random;
 mod reader;
 mod step;
-mod stop;
 mod writer;
 
+pub use crate::random::{Chooser, worker_seed};
+pub use crate::stop::Stop;
 pub use hog::{Hog, HogHabit};
 pub use latency::{Lap, Latency};
-pub use random::{Chooser, worker_seed};
 pub use reader::Reader;
 pub use step::{Sizes, Step};
-pub use stop::Stop;
 pub use writer::{Writer, WriterHabit};

@@ -7,8 +7,8 @@ use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page_cache::{File, OpenFile};
 
 use super::Stop;
-use super::random::Random;
 use crate::process;
+use crate::random::Random;
 
 /// Bytes of one read.
 const READ_BYTES: u64 = 1 << 20;

@@ -8,8 +8,8 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, OpenFile};
 
 use super::Stop;
-use super::random::Random;
 use crate::process;
+use crate::random::Random;
 
 /// How a writer chooses where to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,6 +48,7 @@ pub(super) fn plan(
         return Err(CliError::new(format!("--set {set}: there is --iterations, too")));
     }
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
+    experiment.set_variants()?;
     let policies = policies(&experiment, &args.policies, &set)?;
     let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
@@ -117,6 +118,8 @@ fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment,
     let mut experiment = Experiment::load(registry, study)?;
     entry.name.clone_into(&mut experiment.name);
     experiment.iterations = 1;
+    // The study's variants are for comparisons; here the user says what is otherwise.
+    experiment.machines.clear();
     Ok(experiment)
 }
 
@@ -164,12 +167,14 @@ fn machines(
     if let (HostKind::Native, Some(reason)) = (host, entry.not_native) {
         return Err(CliError::new(format!("--host native: {reason}")));
     }
+    refuse_set_twice(experiment, settings)?;
     let machines = match (args.resolve()?, host) {
-        (Some(machine), _) => vec![machine],
+        (Some(machine), _) => on_each_variant(experiment, machine),
         (None, HostKind::Sim) => {
             let mut loaded = Vec::new();
             for at in 0..experiment.machines.len() {
-                let machine = experiment.load_machine(at)?;
+                let mut machine = experiment.load_machine(at)?;
+                machine.name = name_of(&machine, &experiment.machines[at].variant);
                 // A file's machine has a name of its own.
                 experiment.machines[at].name.clone_from(&machine.name);
                 loaded.push(machine);
@@ -215,6 +220,50 @@ fn machines(
     experiment.machines =
         known.into_iter().filter(|e| machines.iter().any(|m| m.name == e.name)).collect();
     Ok(machines)
+}
+
+/// The name in reports of a machine that runs a variant.
+fn name_of(machine: &MachineFile, variant: &str) -> String {
+    match variant {
+        "" => machine.name.clone(),
+        variant => format!("{}-{variant}", machine.name),
+    }
+}
+
+/// A machine of the user's, once for each variant of the experiment. Nothing was published of it.
+fn on_each_variant(experiment: &mut Experiment, machine: MachineFile) -> Vec<MachineFile> {
+    let mut variants: Vec<MachineFigures> = Vec::new();
+    for MachineFigures { variant, set, .. } in &experiment.machines {
+        let (variant, set) = (variant.clone(), set.clone());
+        let name = name_of(&machine, &variant);
+        if variants.iter().all(|other| other.name != name) {
+            variants.push(MachineFigures { name, variant, set, ..MachineFigures::default() });
+        }
+    }
+    if variants.iter().all(|variant| variant.set.is_empty()) {
+        return vec![machine];
+    }
+    let named = |variant: &MachineFigures| {
+        let mut named = machine.clone();
+        named.name.clone_from(&variant.name);
+        named
+    };
+    let machines = variants.iter().map(named).collect();
+    experiment.machines = variants;
+    machines
+}
+
+/// A parameter that is what variants differ in has no other value.
+fn refuse_set_twice(experiment: &Experiment, settings: &Settings) -> Result<(), CliError> {
+    let set = experiment.machines.iter().flat_map(|machine| &machine.set);
+    for key in set.filter_map(|text| text.split('=').next()) {
+        if let Some(text) = settings.of_workload(key) {
+            let workload = experiment.job.entry().name;
+            let reason = format!("what the variants differ in; highwater run {workload} takes it");
+            return Err(CliError::new(format!("--set {text}: {reason}")));
+        }
+    }
+    Ok(())
 }
 
 /// Policies with column headings, with what was set.

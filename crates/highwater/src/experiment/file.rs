@@ -14,6 +14,7 @@ use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
+use crate::settings::Settings;
 use crate::workload::{Bytes, Entry, Job, JobError, Registry};
 
 /// The experiments that come with the program.
@@ -44,6 +45,8 @@ pub struct Experiment {
     pub machines: Vec<MachineFigures>,
     /// What runs, with its parameters.
     pub job: Arc<dyn Job>,
+    /// Machines on which it has others, by their names in reports.
+    variants: Vec<(String, Arc<dyn Job>)>,
     /// As `--quick` and `--full` run it; none: there is no such version.
     sizes: [Option<Size>; SIZES.len()],
     /// Where it was written; none if nobody wrote it.
@@ -178,6 +181,7 @@ impl Experiment {
             policies: Vec::new(),
             machines: Vec::new(),
             job,
+            variants: Vec::new(),
             sizes: [None, None],
             origin: None,
         }
@@ -214,13 +218,38 @@ impl Experiment {
         let table =
             DeTable::parse(definition).map_err(|error| reader.0.toml(&error).to_string())?;
         let job = reader.job(entry, table).map_err(|error| error.to_string())?;
-        Ok(Experiment {
+        let mut experiment = Experiment {
             name: document.experiment.clone(),
             title: document.title.clone(),
             iterations: document.iterations,
             machines: document.published.clone(),
             ..Experiment::of_job(job)
-        })
+        };
+        experiment.set_variants().map_err(|error| error.to_string())?;
+        Ok(experiment)
+    }
+
+    /// Works out what runs on the machines that have parameters of their own. Their names are those of reports by now.
+    ///
+    /// # Errors
+    /// If a parameter is not there, or cannot have that value.
+    pub(crate) fn set_variants(&mut self) -> Result<(), InputError> {
+        self.variants.clear();
+        for machine in self.machines.iter().filter(|machine| !machine.set.is_empty()) {
+            let mut variant = Experiment::of_job(Arc::clone(&self.job));
+            let workload = self.job.entry().name;
+            let texts: Vec<String> =
+                machine.set.iter().map(|text| format!("{workload}.{text}")).collect();
+            Settings::parse(&texts, workload)?.set_experiment(&mut variant)?;
+            self.variants.push((machine.name.clone(), variant.job));
+        }
+        Ok(())
+    }
+
+    /// What runs on a machine, by its name in reports.
+    pub fn job_on(&self, machine: &str) -> &Arc<dyn Job> {
+        let of_machine = self.variants.iter().find(|(name, _)| name == machine);
+        of_machine.map_or(&self.job, |(_, job)| job)
     }
 
     /// Reads an experiment from the text of a file.
@@ -265,7 +294,7 @@ impl Experiment {
             Ok(Some(Size { iterations: change.iterations.into_inner(), machines, job }))
         };
         let sizes = [size(raw.quick, quick)?, size(raw.full, full)?];
-        Ok(Experiment {
+        let experiment = Experiment {
             name: raw.name,
             title: raw.title,
             iterations: raw.iterations.into_inner(),
@@ -273,13 +302,23 @@ impl Experiment {
             policies: raw.policies,
             machines: raw.machines,
             job,
+            variants: Vec::new(),
             sizes,
             origin: Some(Origin {
                 file: file.to_owned(),
                 text: text.to_owned(),
                 machines_of: None,
             }),
-        })
+        };
+        // What variants set is looked at where it is written.
+        let mut variants = experiment.clone();
+        for (at, machine) in experiment.machines.iter().enumerate() {
+            variants.machines = vec![machine.clone()];
+            variants.set_variants().map_err(|error| {
+                experiment.wrong(&format!("machine.{at}.set"), "set", error.to_string())
+            })?;
+        }
+        Ok(experiment)
     }
 
     /// The experiment as `--quick` runs it; none if it has no smaller version.
@@ -525,6 +564,24 @@ mod tests {
         let defaults = parse(short).unwrap();
         assert!(params(&defaults).contains("rounds = 20\n"));
         assert!(defaults.quick().is_none());
+    }
+
+    #[test]
+    fn variants_have_parameters_of_their_own() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"unmap\"\niterations = 1\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n\
+                    [[machine]]\nname = \"m\"\nvariant = \"short\"\nset = [\"rounds=7\"]\n";
+        let mut experiment = parse(text).unwrap();
+        experiment.machines[0].name = "m-short".to_owned();
+        experiment.set_variants().unwrap();
+        let rounds = |machine: &str| {
+            let definition = experiment.job_on(machine).definition().definition;
+            definition.lines().find(|line| line.starts_with("rounds")).map(str::to_owned)
+        };
+        assert_eq!(rounds("m-short").as_deref(), Some("rounds = 7"));
+        assert_eq!(rounds("m").as_deref(), Some("rounds = 20"), "others are as they were");
+        let wrong = parse(&text.replace("rounds=7", "rouns=7")).unwrap_err().to_string();
+        assert!(wrong.starts_with("e.toml:11: set: ") && wrong.contains("rouns"), "{wrong}");
     }
 
     #[test]

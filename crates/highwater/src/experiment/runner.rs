@@ -131,7 +131,8 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
 
 /// Units of work of the cells: which cell, which part of it.
 fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
-    let parts = |cell: &Cell<'_>| plan.experiment.job.units(cell.machine);
+    let job = |cell: &Cell<'_>| plan.experiment.job_on(&cell.machine.name);
+    let parts = |cell: &Cell<'_>| job(cell).units(cell.machine);
     let of_cell = |(at, cell)| (0..parts(cell)).map(move |part| (at, part));
     cells.iter().enumerate().flat_map(of_cell).collect()
 }
@@ -191,7 +192,7 @@ fn run_cells(
 
 /// Runs one unit, with samples if there are to be some.
 fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
-    let job = &plan.experiment.job;
+    let job = plan.experiment.job_on(&unit.machine.name);
     let sampling = plan.sample_every_ms.map(Sampling::new);
     let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), ..unit })?;
     let series = sampling.map(|sampling| {

@@ -27,10 +27,10 @@ pub struct Work {
 impl RunPlan {
     /// How much work this is.
     pub fn work(&self) -> Work {
-        let job = &self.experiment.job;
         let per_machine = self.policies.len() * self.experiment.iterations as usize;
         let (mut nr_units, mut seconds, mut largest) = (0, Some(0.0), 0u64);
         for machine in &self.machines {
+            let job = self.experiment.job_on(&machine.name);
             let parts = job.units(machine);
             nr_units += parts * per_machine;
             for part in 0..parts {

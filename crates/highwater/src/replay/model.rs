@@ -442,13 +442,7 @@ impl ZoneFree {
     /// Share of free memory that is in blocks too small for an order, thousandths
     /// (rules/compaction#unusable-index).
     pub fn unusable_index(&self, order: usize) -> u64 {
-        let free = self.nr_pages();
-        if free == 0 {
-            return 1000;
-        }
-        let usable: u64 =
-            self.nr_free.iter().enumerate().skip(order).map(|(order, n)| n << order).sum();
-        (free - usable) * 1000 / free
+        compaction::unusable_index(Order(order as u8), &self.nr_free)
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `netperf`, `stutterp`, `unmap` | the workloads of the studies |
+//! | `highalloc`, `netperf`, `stutterp`, `unmap` | the workloads of the studies |
 //! | [`params`](mod@params) | parameters, declared once |
 //! | [`harness`] | a simulated machine from boot to audit |
 //! | [`outcome`] | what a unit leaves |
@@ -24,6 +24,7 @@
 //! [`params!`]: crate::params!
 
 pub mod harness;
+pub mod highalloc;
 pub mod netperf;
 pub mod outcome;
 pub mod params;
@@ -52,6 +53,7 @@ use crate::machine_file::MachineFile;
 /// The workloads that come with the program.
 pub const STANDARD: &[Entry] = &[
     Entry::of::<netperf::Netperf>(),
+    Entry::of::<highalloc::Highalloc>(),
     Entry::of::<stutterp::Stutterp>(),
     Entry::of::<unmap::Unmap>(),
 ];
@@ -395,7 +397,7 @@ mod tests {
     fn a_later_workload_of_a_name_counts() {
         let registry = Registry::with(&[Entry::of::<unmap::Unmap>()]);
         assert_eq!(registry.entries().len(), STANDARD.len());
-        assert_eq!(registry.names(), ["netperf-tcp", "stutterp", "unmap"]);
+        assert_eq!(registry.names(), ["netperf-tcp", "stress-highalloc", "stutterp", "unmap"]);
         assert!(registry.find("nothing").is_none());
     }
 }

@@ -9,6 +9,8 @@ pub enum Chooser {
     Writer = 1,
     /// A reader.
     Reader = 2,
+    /// A build.
+    Build = 3,
 }
 
 /// The seed of a run's worker number `number` of a kind. Neighbouring seeds of runs, kinds and numbers
@@ -28,21 +30,21 @@ const fn mix(value: u64) -> u64 {
 
 /// Uniform numbers from a seed. The seed goes through a mixing step, so that neighbouring seeds give
 /// unrelated sequences.
-pub(super) struct Random(Xorshift);
+pub(crate) struct Random(Xorshift);
 
 impl Random {
     /// Any seed will do: the generator's only useless state, 0, does not come up.
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Random(Xorshift::new(mix(seed) | 1))
     }
 
     /// Below `n`, which is not 0.
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0.below(n)
     }
 
     /// Puts a list into random order (Fisher and Yates).
-    pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, self.below(i as u64 + 1) as usize);
         }

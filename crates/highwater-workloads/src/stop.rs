@@ -29,7 +29,7 @@ impl Stop {
     }
 
     /// The running task is to be killed.
-    pub(super) fn enlist<H: Host>(&self, cx: &Cx<'_, H>) {
+    pub(crate) fn enlist<H: Host>(&self, cx: &Cx<'_, H>) {
         let mut enlisted = self.enlisted.lock().unwrap_or_else(PoisonError::into_inner);
         enlisted.push(Arc::clone(cx.signals()));
         if self.is_set() {

@@ -1,0 +1,133 @@
+//! Growing anonymous memory at its end, as a heap does (rules/faults#heap).
+//!
+//! A program that maps its memory piece by piece, each behind the last, has one area in Linux: neighbours that
+//! mean the same are merged. Here a program that wants that says so. It matters for huge pages: a heap
+//! that has just grown covers no whole range of 2 MiB that is untouched, so its faults are single ones; what it
+//! has touched is khugepaged's to collapse.
+//!
+//! From: programs · to: [`super::mapping`].
+
+use alloc::sync::Arc;
+
+use super::{Area, Backing, Space};
+use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
+use crate::kernel::Kernel;
+use crate::units::Error;
+
+impl<H: Devices> Kernel<H> {
+    /// Adds `pages` pages to the end of the anonymous area that begins at virtual page `start`; the new pages'
+    /// first. No page is allocated.
+    ///
+    /// # Errors
+    /// If no anonymous area begins there, `pages` is 0, or what lies behind it is in use.
+    pub fn grow_area(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        start: u32,
+        pages: u32,
+    ) -> Result<u32, Error> {
+        let _phase = cx.phase(Phase::Mmap);
+        cx.charge(Cost::Syscall, 1);
+        self.enter_space(cx, space);
+        let _guard = space.mmap_lock.write(cx);
+        let mut tables = space.tables.lock(cx.cpu());
+        let old = tables.area(start).filter(|area| area.start == start).cloned();
+        let old = old.filter(|area| matches!(area.backing, Backing::Anon) && pages > 0);
+        let old = old.ok_or(Error::Invalid)?;
+        let end = old.end.checked_add(pages).filter(|&end| end <= Space::<H>::TOP);
+        let end = end.ok_or(Error::NoMemory)?;
+        if tables.areas_in(old.end, end).next().is_some() {
+            return Err(Error::NoMemory);
+        }
+        tables.areas.insert(start, Arc::new(Area { end, ..Area::clone(&old) }));
+        Ok(old.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::audit::check_kernel;
+    use crate::config::{Machine, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::kernel::KernelSpec;
+    use crate::page_alloc::boot;
+    use crate::vm::{Access, AreaFlags};
+    use crate::vmstat::VmEvent;
+
+    const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+
+    struct Stage<'h> {
+        cx: Cx<'h, Solo>,
+        kernel: Kernel<Solo>,
+        space: Arc<Space<Solo>>,
+    }
+
+    impl<'h> Stage<'h> {
+        fn new(host: &'h Solo) -> Self {
+            let machine = Machine::from_sizes("stage", &[(1 << 30, vec![0])]).unwrap();
+            let mut machine = machine;
+            machine.tunables.thp_faults = true;
+            let cx = Cx::new(host, CpuId(0));
+            let mem = boot(host, &machine, &preset("4.3").unwrap()).unwrap();
+            let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();
+            let space = kernel.create_space(&cx).unwrap();
+            Stage { cx, kernel, space }
+        }
+
+        fn map(&self, pages: u32) -> u32 {
+            self.kernel.mmap(&self.cx, &self.space, pages, 1, RW, Backing::Anon).unwrap()
+        }
+
+        fn grow(&self, start: u32, pages: u32) -> Result<u32, Error> {
+            self.kernel.grow_area(&self.cx, &self.space, start, pages)
+        }
+
+        fn touch(&self, at: u32, pages: u32) {
+            self.kernel.touch_range(&self.cx, &self.space, at, pages, Access::Write).unwrap();
+        }
+
+        fn thp(&self) -> [u64; 2] {
+            [VmEvent::ThpFaultAlloc, VmEvent::ThpFaultFallback]
+                .map(|event| self.kernel.mem.events.read(event))
+        }
+    }
+
+    #[test]
+    fn an_area_grows_into_what_is_free_behind_it() {
+        let host = Solo::default();
+        let s = Stage::new(&host);
+        let heap = s.map(10);
+        assert_eq!(s.grow(heap, 5), Ok(heap + 10));
+        s.touch(heap, 15);
+        let other = s.map(1);
+        assert_eq!(other, heap + 15, "what it grew by is taken");
+        assert_eq!(s.grow(heap, 1), Err(Error::NoMemory));
+        assert_eq!(s.grow(heap + 1, 1), Err(Error::Invalid));
+        assert_eq!(s.grow(other, 0), Err(Error::Invalid));
+        assert_eq!(s.grow(other, u32::MAX), Err(Error::NoMemory));
+        check_kernel(&s.kernel, &s.cx).unwrap();
+    }
+
+    /// rules/faults#heap.
+    #[test]
+    fn a_heap_that_grows_by_two_mib_asks_for_no_huge_page_unless_it_is_aligned() {
+        for (offset, expected) in [(100, 0), (0, 8)] {
+            let host = Solo::default();
+            let s = Stage::new(&host);
+            let base = s.map(512 + offset);
+            let heap = s.map(512);
+            assert_eq!((heap - base) % 512, offset);
+            s.touch(heap, 512);
+            for _ in 1..8 {
+                let new = s.grow(heap, 512).unwrap();
+                s.touch(new, 512);
+            }
+            assert_eq!(s.thp(), [expected, 0], "{offset}");
+            check_kernel(&s.kernel, &s.cx).unwrap();
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A build: `make` with one job, until it is killed (rules/benchmarks#highalloc-builds).
+
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::kernel::{Error, Kernel};
+use highwater_core::page_cache::File;
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+
+use super::compile::Shop;
+use super::{Compute, Disk, Entry, Tree};
+use crate::process;
+use crate::random::Random;
+use crate::stop::Stop;
+
+/// Pages that `make` has of its own: what it read of the makefiles, 4 MiB.
+const MAKE_PAGES: u32 = 1024;
+
+/// A `make`.
+pub struct Build<'a, H: Devices> {
+    /// The kernel.
+    pub kernel: &'a Kernel<H>,
+    /// What is built.
+    pub tree: &'a Tree<H>,
+    /// The program text of the compiler.
+    pub tools: &'a Arc<File<H>>,
+    /// Where objects go.
+    pub disk: &'a Disk<H>,
+    /// Passes CPU time.
+    pub compute: &'a Compute<H>,
+    /// CPU time is divided by it.
+    pub compression: f64,
+    /// Of its random choices.
+    pub seed: u64,
+}
+
+/// Sources of a directory, whose objects are linked into one.
+const PER_DIRECTORY: usize = 16;
+
+/// What a build did.
+pub struct Built<H: Devices> {
+    /// Sources that were compiled.
+    pub compiles: u64,
+    /// Files that it made.
+    pub made: Vec<Entry<H>>,
+}
+
+impl<H: Devices> Default for Built<H> {
+    fn default() -> Self {
+        Built { compiles: 0, made: Vec::new() }
+    }
+}
+
+impl<H: Devices> Build<'_, H> {
+    /// Compiles one source after the other until it is killed: by `stop`, or by the OOM killer.
+    ///
+    /// # Errors
+    /// If a call fails for another reason.
+    pub fn run(&self, cx: &Cx<'_, H>, stop: &Stop) -> Result<Built<H>, Error> {
+        stop.enlist(cx);
+        self.compile(cx, u64::MAX, stop)
+    }
+
+    /// Compiles so many sources: a module, or the programs that configure a tree.
+    ///
+    /// # Errors
+    /// As [`Build::run`].
+    pub fn some(&self, cx: &Cx<'_, H>, nr: u64) -> Result<Built<H>, Error> {
+        self.compile(cx, nr, &Stop::default())
+    }
+
+    fn compile(&self, cx: &Cx<'_, H>, nr: u64, stop: &Stop) -> Result<Built<H>, Error> {
+        let make = match process::start(self.kernel, cx) {
+            Err(Error::Killed) => return Ok(Built::default()),
+            made => made?,
+        };
+        let mut built = Built::default();
+        let ended = self.compile_all(cx, &make, nr, stop, &mut built);
+        process::end(self.kernel, cx, &make);
+        match ended {
+            Ok(()) | Err(Error::Killed) => Ok(built),
+            // A call that a signal ended fails as if there were no memory.
+            Err(_) if cx.is_dying() => Ok(built),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn compile_all(
+        &self,
+        cx: &Cx<'_, H>,
+        make: &Space<H>,
+        nr: u64,
+        stop: &Stop,
+        built: &mut Built<H>,
+    ) -> Result<(), Error> {
+        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        // Behind a page, so that no huge page fits.
+        self.kernel.mmap(cx, make, 1, 1, AreaFlags::READ, Backing::Anon)?;
+        let start = self.kernel.mmap(cx, make, MAKE_PAGES / 4, 1, flags, Backing::Anon)?;
+        self.kernel.touch_range(cx, make, start, MAKE_PAGES / 4, Access::Write)?;
+        for _ in 1..4 {
+            let new = self.kernel.grow_area(cx, make, start, MAKE_PAGES / 4)?;
+            self.kernel.touch_range(cx, make, new, MAKE_PAGES / 4, Access::Write)?;
+        }
+        let &Build { kernel, tree, tools, disk, compute, compression, .. } = self;
+        let shop = Shop { kernel, tree, tools, disk, compute, compression };
+        let mut random = Random::new(self.seed);
+        let mut objects = Vec::new();
+        for _ in 0..nr {
+            if stop.is_set() {
+                break;
+            }
+            objects.push(built.made.len());
+            shop.compile(cx, make, &mut random, &mut built.made)?;
+            built.compiles += 1;
+            if objects.len() == PER_DIRECTORY {
+                shop.link(cx, make, &objects, &mut built.made)?;
+                objects.clear();
+            }
+        }
+        Ok(())
+    }
+}

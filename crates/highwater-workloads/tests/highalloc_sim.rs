@@ -1,0 +1,176 @@
+//! stress-highalloc's parts on the simulated machine: trees, builds, attempts.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use highwater_core::Kernel;
+use highwater_core::audit::check_kernel;
+use highwater_core::block::DeviceId;
+use highwater_core::config::{Machine, preset};
+use highwater_core::host::{Cx, HZ, Host};
+use highwater_core::page_alloc::Gfp;
+use highwater_core::page_cache::{FileSpec, Filesystem};
+use highwater_core::vmstat::VmEvent;
+use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::disk::DiskSpec;
+use highwater_sim::engine::Placement;
+use highwater_sim::host::SimHost;
+use highwater_sim::machine::{MachineConfig, SimMachine};
+use highwater_workloads::highalloc::{Build, Disk, Pass, Tree, flush, pace_jiffies};
+use highwater_workloads::stutterp::Stop;
+
+const DISK: DeviceId = DeviceId(0);
+const DISK_PAGES: u64 = 1 << 20;
+const TOOLS: u32 = 64;
+const TREE_BYTES: u64 = 8 << 20;
+
+fn machine(mib: u64) -> SimMachine {
+    let shape = Machine::from_sizes("test", &[(mib << 20, vec![0, 1])]).unwrap();
+    let costs = CostModel::new(&CostTable::server_3ghz());
+    let mut config = MachineConfig::new(shape, costs, preset("kcompactd").unwrap());
+    config.disks = vec![DiskSpec::sata_ssd("disk", DISK_PAGES)];
+    SimMachine::boot(config).unwrap()
+}
+
+/// Runs a program, then audits.
+fn run<T: 'static>(
+    machine: &mut SimMachine,
+    body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> T + 'static,
+) -> T {
+    let program = machine.spawn_task("program", Placement::Anywhere, body);
+    machine.run().unwrap();
+    let audit = machine.spawn_task("audit", Placement::Anywhere, |cx, kernel| {
+        cx.host.sleep_jiffies(40 * HZ);
+        check_kernel(kernel, cx).map(|_| ()).map_err(|error| error.to_string())
+    });
+    machine.run().unwrap();
+    audit.take().unwrap().unwrap();
+    program.take().unwrap()
+}
+
+fn disk(kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>) -> Disk<SimHost> {
+    Disk::new(kernel, cx, DISK, u64::from(TOOLS), DISK_PAGES)
+}
+
+/// rules/benchmarks#highalloc-tree.
+#[test]
+fn a_copy_is_as_large_and_what_the_filesystem_keeps_is_cached_too() {
+    let mut machine = machine(128);
+    let (files, cached, metadata, slab) = run(&mut machine, |cx, kernel| {
+        let disk = disk(kernel, cx);
+        let tree = Tree::unpack(kernel, cx, &disk, TREE_BYTES).unwrap();
+        let copy = tree.copy(kernel, cx, &disk).unwrap();
+        assert_eq!(copy.len(), tree.len());
+        let pages = |file: &Arc<highwater_core::page_cache::File<SimHost>>| file.nr_pages();
+        let cached: u64 = kernel.all_files(cx).iter().map(pages).sum();
+        let metadata = disk.metadata().nr_pages();
+        let slab = kernel.mem.nodes()[0]
+            .stats
+            .read_exact(highwater_core::vmstat::NodeStat::SlabReclaimable as usize);
+        for tree in [tree, copy] {
+            tree.delete(kernel, cx, &disk).unwrap();
+        }
+        (tree_len(TREE_BYTES), cached, metadata, slab)
+    });
+    assert_eq!(cached, 2 * Tree::<SimHost>::pages(TREE_BYTES) + metadata);
+    // Two pages of the filesystem's own for 16 files.
+    assert_eq!(metadata, 2 * (2 * files).div_ceil(16));
+    // An inode and a dentry each: 1.2 KiB.
+    assert!((2 * files * 1216 / 4096..2 * files * 2048 / 4096).contains(&slab), "{slab}");
+}
+
+/// Files of a tree of so many bytes: 16 of them are 49 pages.
+fn tree_len(bytes: u64) -> u64 {
+    bytes / 4096 * 16 / 49
+}
+
+/// rules/benchmarks#highalloc-builds.
+#[test]
+fn compiles_leave_files_and_no_memory() {
+    let mut machine = machine(256);
+    let (made, anon, user_ns) = run(&mut machine, |cx, kernel| {
+        let disk = disk(kernel, cx);
+        let tree = Tree::unpack(kernel, cx, &disk, TREE_BYTES).unwrap();
+        let tools = kernel.create_file(cx, FileSpec::new(Filesystem::EXT4, DISK, 0, TOOLS));
+        let compute = &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns);
+        let build = Build {
+            kernel,
+            tree: &tree,
+            tools: &tools,
+            disk: &disk,
+            compute,
+            compression: 10.0,
+            seed: 7,
+        };
+        let built = build.some(cx, 17).unwrap();
+        assert_eq!(built.compiles, 17);
+        let anon = kernel.mem.nodes()[0]
+            .stats
+            .read_exact(highwater_core::vmstat::NodeStat::AnonPages as usize);
+        let sim = cx.host.sim();
+        sim.sync();
+        let times = sim.task_times(sim.current().unwrap()).unwrap();
+        let sizes: Vec<u64> = built.made.iter().map(|entry| entry.bytes()).collect();
+        // One that is told to stop before it begins compiles nothing.
+        let stop = Stop::default();
+        stop.set();
+        assert_eq!(build.run(cx, &stop).unwrap().compiles, 0);
+        (sizes, anon, times.user_ns)
+    });
+    // An object and its dependencies each, and 16 objects in one.
+    assert_eq!(made.len(), 2 * 17 + 1);
+    let objects: u64 = made[..32].iter().step_by(2).sum();
+    assert_eq!(made[32], objects);
+    assert!(made[..32].iter().step_by(2).all(|bytes| (30 << 10..=100 << 10).contains(bytes)));
+    assert_eq!(anon, 0);
+    // 1 to 2 s each, a tenth of that.
+    assert!((1_600_000_000..3_500_000_000).contains(&user_ns), "{user_ns}");
+}
+
+/// rules/benchmarks#highalloc-pass.
+#[test]
+fn attempts_keep_their_pace_and_what_they_get() {
+    let mut machine = machine(128);
+    run(&mut machine, |cx, kernel| {
+        let spin = |cx: &Cx<'_, SimHost>| {
+            cx.host.sim().charge(1_000_000);
+            cx.host.sim().yield_now();
+        };
+        let free = || kernel.mem.nr_free_pages();
+        let before = free();
+        let begin = cx.host.jiffies();
+        let pass = Pass {
+            kernel,
+            gfp: Gfp::GFP_NOWAIT | Gfp::HIGH | Gfp::COMP,
+            attempts: 60,
+            pace_jiffies: pace_jiffies(125_000_000),
+            spin: &spin,
+        };
+        let mut end = pass.run(cx);
+        // 59 waits of 31 ticks.
+        assert_eq!((end.attempts_ns.len(), cx.host.jiffies() - begin), (60, 59 * 31));
+        let held = end.successes();
+        assert!((20..60).contains(&held), "{held}: less memory than is asked for");
+        assert!(before - free() >= 512 * held);
+        end.release(kernel, cx);
+        assert_eq!(end.successes(), 0);
+        assert!(before.abs_diff(free()) < 512, "all are free again");
+    });
+}
+
+#[test]
+fn a_file_as_large_as_memory_takes_the_place_of_all_others_and_goes() {
+    let mut machine = machine(64);
+    let (left, stolen) = run(&mut machine, |cx, kernel| {
+        let disk = disk(kernel, cx);
+        let tree = Tree::unpack(kernel, cx, &disk, TREE_BYTES).unwrap();
+        flush(kernel, cx, &disk, 64 << 20).unwrap();
+        let cached: u64 = kernel.all_files(cx).iter().map(|file| file.nr_pages()).sum();
+        tree.delete(kernel, cx, &disk).unwrap();
+        let stolen = [VmEvent::PgstealKswapd, VmEvent::PgstealDirect];
+        (cached, stolen.map(|event| kernel.mem.events.read(event)).iter().sum::<u64>())
+    });
+    assert!(left < Tree::<SimHost>::pages(TREE_BYTES) / 2, "{left}");
+    // Written once, read once, each time more than there is room for.
+    assert!(stolen > (64 << 8), "{stolen}");
+}
