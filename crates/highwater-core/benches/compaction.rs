@@ -110,7 +110,7 @@ impl<'h> Stage<'h> {
     /// Runs by hand, and checks that they went over the zone once: over all pageblocks but the one that the other
     /// scanner is in, and that of targets not over the next one either.
     fn measure(&self, size: &Size, name: &str, scanner: Scanner) {
-        let block = PAGEBLOCK_PAGES as u64;
+        let block = PAGEBLOCK_PAGES;
         let blocks = (self.mib << 8) / block - if scanner == Scanner::Targets { 2 } else { 1 };
         let is_plain = self.kernel.mem.policy.compaction.scanners == Scanners::Plain;
         let expected: u64 = match scanner {
