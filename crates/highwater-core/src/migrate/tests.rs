@@ -251,6 +251,7 @@ fn what_a_journal_holds_stays_until_it_is_written() {
     let file = stage.kernel.create_file(&cx, spec.with_size(0));
     let open = stage.kernel.open(&cx, &file);
     assert_eq!(stage.kernel.file_write(&cx, &open, 0, 256), Ok(256));
+    stage.kernel.lru_add_drain_all(&cx);
     let folio = stage.cached(&cx, &file, 0);
     for mode in [Mode::Async, Mode::SyncLight, Mode::Sync] {
         let outcome = stage.migrate(&cx, &[folio], 1, mode);
