@@ -2,7 +2,7 @@
 //! (mmtests; rules/benchmarks#highalloc-script).
 //!
 //! Key types: [`Sizes`] (what the script computes from memory), [`Disk`] and [`Tree`] (kernel sources as files),
-//! [`Build`] (a `make` of one job: the body of a task), [`Pass`] (the attempts), [`flush`] (a file as large as memory).
+//! [`Build`] (a `make` of one job: the body of a task), [`Pass`] (the attempts), [`flush()`] (a file as large as memory).
 //! The order of all that is the driver's: `highwater::workload::highalloc`.
 //!
 //! | file | holds |
