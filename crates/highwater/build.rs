@@ -30,7 +30,8 @@ fn entries(folder: &Path) -> io::Result<String> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
-    files.sort();
+    // Not by the whole name: of `vm.toml` and `vm-4.toml` the first has the shorter name.
+    files.sort_by_key(|file| file.file_stem().map(ToOwned::to_owned));
     let mut entries = String::new();
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
