@@ -97,7 +97,9 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     machine.tunables.dirty_background_ratio = 40;
     let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset(policy).expect("preset"));
-    config.disks = disks(20_000_000);
+    // Quick enough that kswapd meets pages again that it marked; slower, and everybody waits for
+    // a bio's memory before a list was gone through twice.
+    config.disks = disks(60_000_000);
     config.swap = vec![SwapSpec { device: DeviceId(1), pages: 256 << 8, priority: -2 }];
     let waits = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&waits);
