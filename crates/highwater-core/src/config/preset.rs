@@ -53,6 +53,14 @@ presets! {
     "4.3-zonelist-cache" = "4.3" with {
         zonelist.cache = true,
     }
+    /// study 000 after: no zonelist cache; huge pages from any node, as 4.0 had them
+    "none" = "4.3" with {
+        thp.nodes = HugeNodes::Everywhere,
+    }
+    /// study 000 before: the zonelist cache, and huge pages from any node
+    "zonelist-cache" = "none" with {
+        zonelist.cache = true,
+    }
     /// 4.3 with high-atomic pageblocks and the free-block watermark test
     "4.5" = "4.3" with {
         watermark.test = WatermarkTest::FreeBlock,
@@ -118,6 +126,7 @@ presets! {
         reclaim.write_marks_accessed = false,
         reclaim.zap_exclusive = false,
         thp.effort = ThpEffort::ByAdvice,
+        thp.nodes = HugeNodes::HereFirst,
         thp.swap = ThpSwap::Whole,
     }
     /// 5.10: costs instead of rotations, inactive start and shadows for anonymous pages, dead congestion waits

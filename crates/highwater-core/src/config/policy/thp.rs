@@ -21,6 +21,16 @@ policy! {
             /// One round, more where the program asked for huge pages.
             ByAdvice,
         },
+        /// Which nodes a fault's huge page may come from.
+        // rules/huge-pages#nodes
+        nodes: HugeNodes = Here {
+            /// Any, by the zonelist (4.0).
+            Everywhere,
+            /// The CPU's own (4.1 to 5.3).
+            Here,
+            /// The CPU's own without reclaim; then any, if the request may reclaim (5.4 on).
+            HereFirst,
+        },
         /// What becomes of a huge page that goes to swap.
         // rules/huge-pages#swap
         swap: ThpSwap = Split {

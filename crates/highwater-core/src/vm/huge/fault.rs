@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{HUGE, NR};
-use crate::config::AnonStart;
+use crate::config::{AnonStart, HugeNodes};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageOwner};
@@ -93,15 +93,20 @@ impl<H: Devices> Kernel<H> {
         Some(Attempt::Mapped)
     }
 
-    /// A huge page: from `node` if it can be had there without reclaim, else, if the request may reclaim,
-    /// from anywhere (rules/huge-pages#nodes).
-    pub(super) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId) -> Option<Folio> {
-        let here = gfp | Gfp::THISNODE | Gfp::NORETRY;
-        let folio = self.mem.alloc_folio(cx, self, here, HUGE, node);
-        if folio.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {
-            return folio;
+    /// A huge page for a fault on a CPU of `node` (rules/huge-pages#nodes).
+    fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId) -> Option<Folio> {
+        let alloc = |gfp| self.mem.alloc_folio(cx, self, gfp, HUGE, node);
+        match self.mem.policy.thp.nodes {
+            HugeNodes::Everywhere => alloc(gfp),
+            HugeNodes::Here => alloc(gfp | Gfp::THISNODE),
+            HugeNodes::HereFirst => {
+                let folio = alloc(gfp | Gfp::THISNODE | Gfp::NORETRY);
+                if folio.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {
+                    return folio;
+                }
+                alloc(gfp)
+            }
         }
-        self.mem.alloc_folio(cx, self, gfp, HUGE, node)
     }
 
     /// Makes a fresh huge page anonymous memory of an aligned range: owner, list, counts, and the leaf,

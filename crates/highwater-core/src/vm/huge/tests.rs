@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::*;
 use crate::audit::check_kernel;
@@ -217,6 +218,41 @@ fn the_default_of_defrag_is_the_kernels() {
     assert_eq!(defrag_of("4.6", ThpDefrag::Kernel), ThpDefrag::Madvise);
     assert_eq!(defrag_of("6.1", ThpDefrag::Kernel), ThpDefrag::Madvise);
     assert_eq!(defrag_of("6.1", ThpDefrag::Never), ThpDefrag::Never);
+}
+
+/// rules/huge-pages#nodes
+#[test]
+fn from_which_node_a_fault_takes_a_huge_page() {
+    let node_of = |name: &str, advice: AreaFlags| {
+        let host = Solo::default();
+        let stage = Stage::with(&host, preset(name).unwrap(), |machine| {
+            let tunables = machine.tunables.clone();
+            let nodes = [(768 << 20, vec![0]), (768 << 20, vec![])];
+            *machine = Machine { tunables, ..Machine::from_sizes("two", &nodes).unwrap() };
+            // Older kernels would reclaim, and wait.
+            if name != "6.1" {
+                machine.tunables.thp_defrag = ThpDefrag::Never;
+            }
+        });
+        let (cx, mem) = (&stage.cx, &stage.kernel.mem);
+        // All blocks of both nodes; those of node 1 are given back.
+        let any = Gfp::GFP_NOWAIT | Gfp::MEMALLOC;
+        let take = || mem.alloc(cx, &stage.kernel, any, HUGE, NodeId(0), None);
+        let taken: Vec<Pfn> = core::iter::from_fn(take).collect();
+        for &pfn in taken.iter().filter(|&&pfn| mem.map.page(pfn).node() == NodeId(1)) {
+            mem.free(cx, pfn, HUGE).unwrap();
+        }
+        let start = stage.map(NR, NR, advice);
+        stage.touch(start, Access::Write);
+        stage.has_leaf(start).then(|| mem.map.page(stage.folio(start)).node())
+    };
+    let none = AreaFlags::empty();
+    assert_eq!(node_of("zonelist-cache", none), Some(NodeId(1)), "4.0");
+    assert_eq!(node_of("none", none), Some(NodeId(1)));
+    assert_eq!(node_of("4.3", none), None, "4.1 to 5.3");
+    assert_eq!(node_of("kcompactd", none), None);
+    assert_eq!(node_of("6.1", none), None, "a request that may not reclaim goes nowhere else");
+    assert_eq!(node_of("6.1", AreaFlags::HUGEPAGE), Some(NodeId(1)));
 }
 
 #[test]
