@@ -62,11 +62,15 @@ impl Part<'_> {
         let of = |name: &str, table: &dyn Fn(&Metric) -> Table| metric(name).map(table);
         let is_compared = runs.len() > 1;
         Ok(match section {
-            Section::Comparison { metric, rows } => {
-                let rows = match rows.is_empty() {
-                    true => RowSet::Means,
-                    false => RowSet::Only(rows.clone()),
+            Section::Comparison { metric, rows, style: said } => {
+                // Of a style that this program does not know, its own: a document may be from a later one.
+                let said = said.parse::<Style>().ok();
+                let rows = match (rows.is_empty(), said) {
+                    (true, None) => RowSet::Means,
+                    (true, Some(_)) => RowSet::Full,
+                    (false, _) => RowSet::Only(rows.clone()),
                 };
+                let style = said.unwrap_or(style);
                 let options = Options { rows, style, changes: Changes::Factors };
                 of(metric, &|metric| comparison(metric, runs, &options)).into_iter().collect()
             }
@@ -138,7 +142,11 @@ pub fn usual_sections(metrics: &[Metric]) -> Vec<Section> {
     let mut sections = Vec::new();
     for metric in metrics {
         let name = || metric.name.clone();
-        sections.push(Section::Comparison { metric: name(), rows: Vec::new() });
+        sections.push(Section::Comparison {
+            metric: name(),
+            rows: Vec::new(),
+            style: String::new(),
+        });
         sections.push(Section::Published { metric: name() });
         sections.push(Section::Evidence { metric: name() });
         if metric.table == TableKind::VariableTime {

@@ -18,6 +18,10 @@ pub enum Section {
         /// Labels of the statistics to show, in this order; none: the means.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rows: Vec<String>,
+        /// Whose reports it looks like: `2015`, with all of their rows unless `rows` says which; none: the usual, those of
+        /// 2021.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        style: String,
     },
     /// Changes that were published of a metric, beside ours.
     Published {
@@ -187,8 +191,12 @@ mod tests {
     #[test]
     fn sections_are_read_as_they_are_written() {
         let sections = [
-            Section::Comparison { metric: "m".to_owned(), rows: Vec::new() },
-            Section::Comparison { metric: "m".to_owned(), rows: vec!["Max".to_owned()] },
+            Section::Comparison { metric: "m".to_owned(), rows: Vec::new(), style: String::new() },
+            Section::Comparison {
+                metric: "m".to_owned(),
+                rows: vec!["Max".to_owned()],
+                style: "2015".to_owned(),
+            },
             Section::Duration,
         ];
         let text = serde_json::to_string(&sections).unwrap();

@@ -8,17 +8,21 @@
 //! |---|---|
 //! | [`highalloc`] | stress-highalloc: huge blocks while kernels are built |
 //! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
+//! | [`pagealloc`] | the page allocator alone: what a block costs |
 //! | [`scenario`] | small programs that a captured Linux 6.1 ran too |
+//! | [`stutter`] | latency of mapping memory while a file is copied |
 //! | [`stutterp`] | latency of mapping memory under writers and memory hogs |
 //! | [`unmap`] | unmapping young file pages: its cost, and what reclaim keeps afterwards |
 #![deny(unsafe_code)]
 
 pub mod highalloc;
 pub mod netperf;
+pub mod pagealloc;
 mod process;
 mod random;
 pub mod scenario;
 mod stop;
+pub mod stutter;
 pub mod stutterp;
 pub mod unmap;
 mod xorshift;

@@ -53,14 +53,10 @@ presets! {
     "4.3-zonelist-cache" = "4.3" with {
         zonelist.cache = true,
     }
-    /// study 000 after: no zonelist cache; huge pages from any node, as 4.0 had them
-    "none" = "4.3" with {
-        thp.nodes = HugeNodes::Everywhere,
-    }
-    /// study 000 before: the zonelist cache, and huge pages from any node
-    "zonelist-cache" = "none" with {
-        zonelist.cache = true,
-    }
+    /// 4.3 with a zonelist cache by another name (study 000 before)
+    "zonelist-cache" = "4.3-zonelist-cache" with {}
+    /// 4.3 by another name: no memory of zones that were full (study 000 after)
+    "none" = "4.3" with {}
     /// 4.3 with high-atomic pageblocks and the free-block watermark test
     "4.5" = "4.3" with {
         watermark.test = WatermarkTest::FreeBlock,

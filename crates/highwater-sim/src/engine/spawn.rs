@@ -78,6 +78,12 @@ impl<T> JoinHandle<T> {
         self.result.borrow_mut().take()
     }
 
+    /// True if the task has ended, or is about to.
+    pub fn is_over(&self) -> bool {
+        self.result.borrow().is_some()
+            || self.sim.inner.state.borrow().tasks.find(self.id).is_none()
+    }
+
     /// Waits for the task to end. `None` if it ended through [`Sim::exit`].
     pub fn join(self) -> Option<T> {
         self.sim.sync();

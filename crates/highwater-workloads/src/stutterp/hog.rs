@@ -1,6 +1,6 @@
 //! Hogs: anonymous memory written over and over.
 
-use highwater_core::host::{Cx, Devices};
+use highwater_core::host::{Cx, Devices, NS_PER_JIFFY};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::vm::Space;
 
@@ -13,6 +13,8 @@ use crate::process;
 pub enum HogHabit {
     /// Sweeps its one mapping again at once (mmtests).
     SweepOn,
+    /// Keeps what it has written and sleeps until it is stopped (stutter).
+    Rest,
     /// Sleeps for so many ticks, unmaps, maps anew (the program that the captured kernel ran).
     RemapAfter {
         /// Ticks.
@@ -50,10 +52,20 @@ impl<H: Devices> Hog<'_, H> {
         let mut sweeps = 0;
         while memory.sweep(self.kernel, cx, space, self.stop)? == Swept::All {
             sweeps += 1;
-            if let HogHabit::RemapAfter { jiffies } = self.habit {
-                cx.host.sleep_ns(jiffies * highwater_core::host::NS_PER_JIFFY);
-                memory.unmap(self.kernel, cx, space)?;
-                memory = Memory::map(self.kernel, cx, space, self.pages)?;
+            match self.habit {
+                HogHabit::SweepOn => {}
+                HogHabit::Rest => {
+                    // Asleep, it is killed within a tick.
+                    while !self.stop.is_set() && !cx.is_dying() {
+                        cx.host.sleep_ns(NS_PER_JIFFY);
+                    }
+                    break;
+                }
+                HogHabit::RemapAfter { jiffies } => {
+                    cx.host.sleep_ns(jiffies * NS_PER_JIFFY);
+                    memory.unmap(self.kernel, cx, space)?;
+                    memory = Memory::map(self.kernel, cx, space, self.pages)?;
+                }
             }
         }
         Ok(sweeps)

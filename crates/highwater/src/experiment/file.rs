@@ -499,6 +499,11 @@ mod tests {
         Experiment::parse(&Registry::default(), "e.toml", text)
     }
 
+    /// A file to make mistakes in.
+    fn study_002() -> &'static str {
+        CATALOGUE.texts.iter().find(|(name, _)| *name == "002-pcp-high-order").unwrap().1
+    }
+
     #[test]
     fn embedded_experiments_are_valid_and_found_by_number() {
         let registry = Registry::default();
@@ -508,14 +513,14 @@ mod tests {
         assert_eq!(load("002-pcp-high-order").unwrap().policies.len(), 3);
         let unknown = load("999").unwrap_err().to_string();
         assert!(
-            unknown.starts_with("experiment: unknown experiment \"999\"; there are 001-"),
+            unknown.starts_with("experiment: unknown experiment \"999\"; there are 000-"),
             "{unknown}"
         );
     }
 
     #[test]
     fn mistakes_name_line_and_field() {
-        let (_, good) = CATALOGUE.texts[1];
+        let good = study_002();
         let error = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");
             parse(&good.replacen(from, to, 1)).unwrap_err().to_string()
@@ -595,7 +600,7 @@ mod tests {
 
     #[test]
     fn a_mistyped_table_of_parameters_finds_the_right_one() {
-        let (_, good) = CATALOGUE.texts[1];
+        let good = study_002();
         for (from, to) in
             [("\n[netperf-tcp]", "\n[netperf]"), ("[quick.netperf-tcp]", "[quick.netperf]")]
         {
@@ -608,7 +613,7 @@ mod tests {
 
     #[test]
     fn one_published_table_or_several() {
-        let (_, good) = CATALOGUE.texts[1];
+        let good = study_002();
         let of = |published: &str| {
             let from = good.lines().find(|line| line.starts_with("published = ")).unwrap();
             let text = good.replacen(from, &format!("published = {published}"), 1);

@@ -14,8 +14,10 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `highalloc`, `netperf`, `stutterp`, `unmap` | the workloads of the studies |
+//! | `highalloc`, `netperf`, `stutter`, `stutterp`, `unmap` | the workloads of the studies |
+//! | `pagealloc` | the allocator alone |
 //! | [`params`](mod@params) | parameters, declared once |
+//! | [`ends`] | what its tasks tell at their ends |
 //! | [`harness`] | a simulated machine from boot to audit |
 //! | [`outcome`] | what a unit leaves |
 //! | [`sampling`] | its counters over time |
@@ -23,13 +25,16 @@
 //!
 //! [`params!`]: crate::params!
 
+pub mod ends;
 pub mod harness;
 pub mod highalloc;
 pub mod netperf;
 pub mod outcome;
+pub mod pagealloc;
 pub mod params;
 pub mod sampling;
 pub mod storage;
+pub mod stutter;
 pub mod stutterp;
 pub mod unmap;
 
@@ -54,6 +59,8 @@ use crate::machine_file::MachineFile;
 pub const STANDARD: &[Entry] = &[
     Entry::of::<netperf::Netperf>(),
     Entry::of::<highalloc::Highalloc>(),
+    Entry::of::<pagealloc::PageAlloc>(),
+    Entry::of::<stutter::Stutter>(),
     Entry::of::<stutterp::Stutterp>(),
     Entry::of::<unmap::Unmap>(),
 ];
@@ -397,7 +404,9 @@ mod tests {
     fn a_later_workload_of_a_name_counts() {
         let registry = Registry::with(&[Entry::of::<unmap::Unmap>()]);
         assert_eq!(registry.entries().len(), STANDARD.len());
-        assert_eq!(registry.names(), ["netperf-tcp", "stress-highalloc", "stutterp", "unmap"]);
+        let names =
+            ["netperf-tcp", "stress-highalloc", "pagealloc", "stutter", "stutterp", "unmap"];
+        assert_eq!(registry.names(), names);
         assert!(registry.find("nothing").is_none());
     }
 }

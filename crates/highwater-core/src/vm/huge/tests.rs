@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::audit::check_kernel;
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{Machine, Policy, preset};
+use crate::config::{HugeNodes, Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Folio, PageFlags, Pfn};
@@ -223,9 +223,11 @@ fn the_default_of_defrag_is_the_kernels() {
 /// rules/huge-pages#nodes
 #[test]
 fn from_which_node_a_fault_takes_a_huge_page() {
-    let node_of = |name: &str, advice: AreaFlags| {
+    let node_of = |name: &str, nodes: Option<HugeNodes>, advice: AreaFlags| {
         let host = Solo::default();
-        let stage = Stage::with(&host, preset(name).unwrap(), |machine| {
+        let mut policy = preset(name).unwrap();
+        policy.thp.nodes = nodes.unwrap_or(policy.thp.nodes);
+        let stage = Stage::with(&host, policy, |machine| {
             let tunables = machine.tunables.clone();
             let nodes = [(768 << 20, vec![0]), (768 << 20, vec![])];
             *machine = Machine { tunables, ..Machine::from_sizes("two", &nodes).unwrap() };
@@ -247,12 +249,15 @@ fn from_which_node_a_fault_takes_a_huge_page() {
         stage.has_leaf(start).then(|| mem.map.page(stage.folio(start)).node())
     };
     let none = AreaFlags::empty();
-    assert_eq!(node_of("zonelist-cache", none), Some(NodeId(1)), "4.0");
-    assert_eq!(node_of("none", none), Some(NodeId(1)));
-    assert_eq!(node_of("4.3", none), None, "4.1 to 5.3");
-    assert_eq!(node_of("kcompactd", none), None);
-    assert_eq!(node_of("6.1", none), None, "a request that may not reclaim goes nowhere else");
-    assert_eq!(node_of("6.1", AreaFlags::HUGEPAGE), Some(NodeId(1)));
+    assert_eq!(node_of("4.3", Some(HugeNodes::Everywhere), none), Some(NodeId(1)), "4.0");
+    assert_eq!(node_of("4.3", None, none), None, "4.1 to 5.3");
+    assert_eq!(node_of("kcompactd", None, none), None);
+    assert_eq!(
+        node_of("6.1", None, none),
+        None,
+        "a request that may not reclaim goes nowhere else"
+    );
+    assert_eq!(node_of("6.1", None, AreaFlags::HUGEPAGE), Some(NodeId(1)));
 }
 
 #[test]

@@ -150,7 +150,11 @@ impl Workload for Highalloc {
     fn sections(_: &HighallocParams, metrics: &[Metric]) -> Vec<Section> {
         let success = || Self::NAME.to_owned();
         let mut sections = vec![
-            Section::Comparison { metric: success(), rows: ROWS.map(str::to_owned).to_vec() },
+            Section::Comparison {
+                metric: success(),
+                rows: ROWS.map(str::to_owned).to_vec(),
+                style: String::new(),
+            },
             Section::Published { metric: success() },
             Section::Evidence { metric: success() },
         ];
@@ -158,7 +162,7 @@ impl Workload for Highalloc {
             let metric = metric.name.clone();
             sections.push(match metric == free::UNUSABLE || metric == free::INDEX {
                 true => Section::Orders { metric },
-                false => Section::Comparison { metric, rows: Vec::new() },
+                false => Section::Comparison { metric, rows: Vec::new(), style: String::new() },
             });
         }
         sections.extend([Section::Duration, Section::Vmstat, Section::TraceTimes]);

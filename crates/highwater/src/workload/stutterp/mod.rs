@@ -173,15 +173,22 @@ impl Workload for Stutterp {
     fn sections(_: &StutterpParams, metrics: &[Metric]) -> Vec<Section> {
         let latency = || Self::NAME.to_owned();
         let mut sections = vec![
-            Section::Comparison { metric: latency(), rows: ROWS.map(str::to_owned).to_vec() },
+            Section::Comparison {
+                metric: latency(),
+                rows: ROWS.map(str::to_owned).to_vec(),
+                style: String::new(),
+            },
             Section::Published { metric: latency() },
             Section::Evidence { metric: latency() },
             Section::Seeds { metric: latency() },
             Section::Largest { metric: latency() },
         ];
         let others = metrics.iter().filter(|metric| metric.name != Self::NAME);
-        let comparison =
-            |m: &Metric| Section::Comparison { metric: m.name.clone(), rows: Vec::new() };
+        let comparison = |m: &Metric| Section::Comparison {
+            metric: m.name.clone(),
+            rows: Vec::new(),
+            style: String::new(),
+        };
         sections.extend(others.map(comparison));
         sections.extend([Section::Claims, Section::Duration, Section::Totals]);
         sections.extend([Section::Vmstat, Section::Stalls]);

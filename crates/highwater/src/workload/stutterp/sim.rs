@@ -10,14 +10,15 @@ use highwater_core::page::{Order, PAGE_SIZE, PageFlags};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_results::{Largest, Times};
-use highwater_sim::engine::{JoinHandle, Placement};
+use highwater_sim::engine::Placement;
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{SimKernel, SimMachine};
 use highwater_workloads::stutterp::{
     Chooser, Hog, HogHabit, Lap, Latency, Reader, Step, Stop, Writer, WriterHabit, worker_seed,
 };
 
-use super::super::harness::{self, Timed, lost, run_to_end, timed};
+use super::super::ends::{Ends, Worker};
+use super::super::harness::{self, lost, run_to_end, timed};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
@@ -28,7 +29,6 @@ use super::{FilesPerWriter, Stutterp, StutterpParams};
 /// (rules/benchmarks#stutterp-scaled).
 const READER_SHARE: u64 = 80;
 
-type Worker<T> = JoinHandle<Timed<Result<T, Error>>>;
 type Files = Vec<Arc<File<SimHost>>>;
 
 /// What a step leaves.
@@ -258,7 +258,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
         })
     };
     cx.host.sleep_ns(nanoseconds(params.seconds));
-    let mut ends = Ends::default();
+    let mut ends = Ends::new(Stutterp::NAME);
     // As mmtests' script does: writers are told and waited for, then hogs, while the latency worker
     // goes on.
     of_files.set();
@@ -295,40 +295,6 @@ fn spawn<T: 'static>(
     body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> Result<T, Error> + 'static,
 ) -> Worker<T> {
     machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| timed(cx, || body(cx, kernel)))
-}
-
-/// What workers told when they ended.
-#[derive(Default)]
-struct Ends {
-    times: Times,
-    /// The first one's that failed.
-    error: Option<RunError>,
-}
-
-impl Ends {
-    /// Waits for all workers of a kind; the sum of what they did.
-    fn add_up(&mut self, workers: Vec<Worker<u64>>) -> u64 {
-        workers.into_iter().map(|worker| self.of(worker)).sum()
-    }
-
-    /// Waits for a worker; what it did, nothing if it failed.
-    fn of<T: Default>(&mut self, worker: Worker<T>) -> T {
-        let Some((result, used)) = worker.join() else {
-            self.error.get_or_insert(lost("worker"));
-            return T::default();
-        };
-        self.times.user_ns += used.user_ns;
-        self.times.system_ns += used.system_ns;
-        result.unwrap_or_else(|error| {
-            self.error.get_or_insert(RunError::of(Stutterp::NAME, error));
-            T::default()
-        })
-    }
-
-    /// Times of all of them, if none failed.
-    fn times(self) -> Result<Times, RunError> {
-        self.error.map_or(Ok(self.times), Err)
-    }
 }
 
 #[cfg(test)]
