@@ -2,7 +2,8 @@
 //!
 //! | of `compare` | is |
 //! |---|---|
-//! | `mean(RUN, OPERATION)`, `hmean`, `max`, `percentile90`, `count` | of the samples of all seeds |
+//! | `mean(RUN, OPERATION)`, `hmean`, `min`, `max`, `percentile90`, `count` | of the samples of all seeds |
+//! | `max_2015(RUN, OPERATION, N)`, `best_2015` | `Max-N%` and `BestN%Mean` as the reports of 2015 have them |
 //! | `seed_max(RUN, OPERATION)` | the mean of the seeds' largest samples |
 //! | `counter(RUN, NAME)`, `time(RUN, user / system / elapsed)` | summed over the seeds; seconds |
 //! | `of_seed(RUN, NAME)` | a counter, the mean of the seeds |
@@ -30,7 +31,7 @@
 use std::collections::BTreeMap;
 
 use highwater_report::stats::Sorted;
-use highwater_report::stats::quantile::percentile;
+use highwater_report::stats::quantile::{best_mean_2015, percentile, percentile_2015};
 use highwater_report::stats::summary::{amean, hmean};
 use highwater_results::{Better, Document, Histogram, Published, Run, Stall};
 use serde_json::Value;
@@ -130,6 +131,15 @@ impl Values<'_> {
             ("percentile90", [operation]) => {
                 percentile(&Sorted::new(&samples(run, operation), Better::Lower), 90)
             }
+            ("max_2015", [operation, share]) => {
+                let samples = Sorted::new(&samples(run, operation), Better::Lower);
+                share.parse().ok().and_then(|share| percentile_2015(&samples, share))
+            }
+            ("best_2015", [operation, share]) => {
+                let samples = Sorted::new(&samples(run, operation), Better::Lower);
+                share.parse().ok().and_then(|share| best_mean_2015(&samples, share))
+            }
+            ("min", [operation]) => samples(run, operation).into_iter().reduce(f64::min),
             ("seed_max", [operation]) => seed_max(run, operation),
             ("counter", [counter]) => counter_of(run, counter),
             ("of_seed", [counter]) => {

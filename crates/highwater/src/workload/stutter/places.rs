@@ -15,12 +15,12 @@ use highwater_workloads::highalloc::HUGE_ORDER;
 
 /// Rows of the metric.
 pub(super) const ROWS: [&str; 6] = [
-    "huge pages, local",
-    "huge pages, remote",
-    "huge pages, none",
-    "single pages, local",
-    "single pages, remote",
-    "single pages, remote, within a second of a failure",
+    "huge pages local",
+    "huge pages remote",
+    "huge pages none",
+    "single pages local",
+    "single pages remote",
+    "single pages remote within a second of a failure",
 ];
 /// A second.
 const MEMORY_NS: u64 = 1_000_000_000;
