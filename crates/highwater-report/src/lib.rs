@@ -44,6 +44,7 @@ pub mod compare;
 pub mod duration;
 pub mod evidence;
 pub mod explain;
+pub mod grid;
 pub mod header;
 pub mod headline;
 pub mod histogram;

@@ -109,25 +109,25 @@ impl<const N: usize> Fill for [String; N] {
 }
 
 /// Lines of as many fields as there are columns.
-pub(super) struct Records(csv::Writer<Vec<u8>>);
+pub(crate) struct Records(csv::Writer<Vec<u8>>);
 
 impl Records {
     /// A header and nothing else.
-    pub(super) fn new(columns: &[&str]) -> Records {
+    pub(crate) fn new(columns: &[&str]) -> Records {
         let mut records = Records(csv::Writer::from_writer(Vec::new()));
         records.push(columns);
         records
     }
 
     /// Adds a line.
-    pub(super) fn push(&mut self, fields: impl IntoIterator<Item = impl AsRef<[u8]>>) {
+    pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = impl AsRef<[u8]>>) {
         // Memory takes all that is written, and every line has the header's fields.
         let is_written = self.0.write_record(fields);
         debug_assert!(is_written.is_ok(), "{is_written:?}");
     }
 
     /// The lines as text.
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         // Fields are text, and so are they together.
         self.0
             .into_inner()

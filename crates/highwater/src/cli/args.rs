@@ -160,7 +160,7 @@ pub struct FailArgs {
 }
 
 /// What `highwater compare` runs.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
     /// Experiment: a name, its number alone, or a file
     pub experiment: String,
@@ -188,6 +188,14 @@ pub struct CompareArgs {
     /// Policies instead of the experiment's own; the first is the baseline
     #[arg(long = "policy", value_name = "NAME|FILE")]
     pub policies: Vec<String>,
+    /// Take the change apart: the first policy with each switch in which the last one differs (+KEY), and the last one
+    /// without each (-KEY), between the two
+    #[arg(long)]
+    pub ablate: bool,
+    /// Run everything at each of several values of a key of --set; more than one: every combination. Prints a tidy table
+    /// with --format csv; --out DIR keeps it as grid.csv, and the results of each point
+    #[arg(long, value_name = "KEY=A,B,..", conflicts_with_all = ["sample_every"])]
+    pub vary: Vec<String>,
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,

@@ -14,8 +14,9 @@ use super::args::{
 };
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::report::{self, Look};
-use super::{CliError, Outcome, print};
-use crate::experiment::{self, Experiment, HostKind, Ran, RunPlan};
+use super::vary::GRID_FILE;
+use super::{CliError, Outcome, print, vary};
+use crate::experiment::{self, Experiment, HostKind, Ran, RunPlan, ablation};
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
@@ -29,6 +30,13 @@ const DEFAULT_SEED: u64 = 1;
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
     let CompareCommand { plan: args, histograms, all, fail } = args;
     let out = Out::new(args.out.as_deref(), args.force);
+    if !args.vary.is_empty() {
+        if *histograms || fail.fail_if_worse.is_some() {
+            let reason = "--histograms and --fail-if-worse are of one comparison";
+            return Err(CliError::new(format!("--vary {}: {reason}", args.vary[0])));
+        }
+        return vary::run(registry, args, out.as_ref());
+    }
     let look = Look::new(args.format, *all);
     finish(&plan(registry, args, None)?, *histograms, fail, out.as_ref(), look)
 }
@@ -50,6 +58,7 @@ pub(super) fn plan(
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     experiment.set_variants()?;
     let policies = policies(&experiment, &args.policies, &set)?;
+    let policies = if args.ablate { taken_apart(&policies)? } else { policies };
     let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
@@ -291,6 +300,20 @@ fn policies(
     Ok(policies)
 }
 
+/// The change from the first policy to the last taken apart.
+fn taken_apart(policies: &[(Policy, String)]) -> Result<Vec<(Policy, String)>, CliError> {
+    let (Some(first), Some(last)) = (policies.first(), policies.last()) else {
+        return Err(CliError::new("--ablate: there are no policies".to_owned()));
+    };
+    ablation(first, last).ok_or_else(|| {
+        let (from, to, points) = (&first.1, &last.1, first.0.differences(&last.0));
+        let only = points.first().map_or("in nothing".to_owned(), |d| format!("in {d} only"));
+        CliError::new(format!(
+            "--ablate: {from} and {to} differ {only}: there is nothing to take apart"
+        ))
+    })
+}
+
 /// The user's policies, each headed by its name, else the experiment's.
 fn policies_named(
     experiment: &Experiment,
@@ -382,8 +405,8 @@ fn finish(
 }
 
 /// Where results go.
-struct Out<'a> {
-    dir: &'a Path,
+pub(super) struct Out<'a> {
+    pub(super) dir: &'a Path,
     /// Whatever is there.
     force: bool,
 }
@@ -394,9 +417,10 @@ impl<'a> Out<'a> {
     }
 
     /// The directory, if it has no results that this run is not to replace.
-    fn create(&self) -> Result<Store, CliError> {
+    pub(super) fn create(&self) -> Result<Store, CliError> {
         let dir = self.dir.display();
-        if !self.force && self.dir.join(DOCUMENT_FILE).exists() {
+        let has = |file: &str| self.dir.join(file).exists();
+        if !self.force && (has(DOCUMENT_FILE) || has(GRID_FILE)) {
             let reason = "there are results in it; --force replaces them";
             return Err(CliError::new(format!("--out {dir}: {reason}")));
         }

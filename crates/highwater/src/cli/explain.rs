@@ -73,6 +73,8 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         host: args.host.unwrap_or(HostArg::Sim),
         machine: args.machine.clone(),
         policies: args.policies.clone(),
+        ablate: false,
+        vary: Vec::new(),
         set: args.set.clone(),
         out: None,
         sample_every: None,

@@ -13,6 +13,7 @@ mod progress;
 mod replay;
 mod report;
 mod show;
+mod vary;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -10,10 +10,12 @@
 //! stutterp). Units are independent, so they run on any number of host threads and are put together
 //! in the order of the plan.
 
+mod ablate;
 mod file;
 mod runner;
 mod work;
 
+pub use ablate::ablation;
 pub(crate) use file::Raw as RawExperiment;
 pub use file::{Experiment, NativeShape, PolicyEntry, embedded, embedded_text};
 pub use runner::{Progress, Ran, RunPlan, run, run_all};

@@ -1,5 +1,6 @@
 //! The command as a stranger runs it: its output, its exit status, its one line of complaint.
 
+mod ablate;
 mod against;
 mod bad_input;
 mod check;
@@ -15,6 +16,7 @@ mod show;
 mod stutterp;
 mod tables;
 mod trace_quality;
+mod vary;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

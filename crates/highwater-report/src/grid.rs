@@ -1,0 +1,365 @@
+//! A grid: one experiment at every combination of values of some keys (`compare --vary`).
+//!
+//! ```text
+//! --vary A=1,2 --vary B=x,y ──▶ points (1,x) (1,y) (2,x) (2,y), a document each
+//!                                  │
+//!            a row for each point, machine, run, metric and operation (tidy CSV)
+//!                                  │
+//!            of each operation, how much of what varies is due to each key
+//! ```
+//!
+//! Key types: [`Grid`], [`Point`]. A mean's interval is of the seeds' means, a change's that of the verdict.
+
+use std::collections::BTreeMap;
+
+use highwater_results::{Document, Metric, Run};
+
+use crate::change::{Change, changes};
+use crate::compare::operations;
+use crate::render::csv::Records;
+use crate::stats::bootstrap::Bootstrap;
+use crate::stats::quantile::interpolated;
+use crate::stats::summary::amean;
+use crate::table::{Cell, Layout, Table};
+
+/// Names of the columns behind those of the keys.
+const COLUMNS: [&str; 15] = [
+    "machine",
+    "policy",
+    "metric",
+    "unit",
+    "operation",
+    "samples",
+    "mean",
+    "low",
+    "high",
+    "min",
+    "median",
+    "max",
+    "change",
+    "change_low",
+    "change_high",
+];
+/// What a run's policy is called among the keys.
+const POLICY: &str = "policy";
+/// Of values that differ by less than this, relative to the largest, none is due to anything.
+const NOTHING: f64 = 1e-9;
+
+/// An experiment at one combination of values.
+#[derive(Clone, Copy, Debug)]
+pub struct Point<'a> {
+    /// In the order of the grid's keys.
+    pub values: &'a [String],
+    /// What came out.
+    pub document: &'a Document,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub struct Grid<'a> {
+    /// What is varied.
+    pub keys: &'a [String],
+    /// Every combination, the last key's values next to each other.
+    pub points: Vec<Point<'a>>,
+}
+
+/// One operation of a run.
+struct Observed<'a> {
+    point: usize,
+    metric: &'a Metric,
+    run: &'a Run,
+    operation: String,
+    /// Of all seeds, ascending.
+    values: Vec<f64>,
+    mean: f64,
+    /// Of the seeds' means.
+    interval: Option<(f64, f64)>,
+    /// Against the baseline of its point and machine.
+    change: Option<Change>,
+}
+
+impl<'a> Grid<'a> {
+    /// Everything as one tidy table, numbers in full: a row for each point, machine, run, metric and operation. Limits are
+    /// of 95 %; `change` is in percent against the baseline of the same point and machine, positive is better. What
+    /// does not exist (a baseline's change, an interval of one seed) is empty.
+    pub fn csv(&self) -> String {
+        let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(COLUMNS).collect();
+        let mut records = Records::new(&header);
+        for seen in self.observed() {
+            let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
+            let change = seen.change.as_ref().and_then(percent);
+            let of_change = seen.change.as_ref().and_then(|change| change.interval);
+            let texts = [&seen.run.machine, &seen.run.label, &seen.metric.name, &seen.metric.unit];
+            let mut fields: Vec<String> = self.points[seen.point].values.to_vec();
+            fields.extend(texts.map(String::clone));
+            fields.push(seen.operation.clone());
+            fields.push(seen.values.len().to_string());
+            fields.extend([
+                number(Some(seen.mean)),
+                number(seen.interval.map(|(low, _)| low)),
+                number(seen.interval.map(|(_, high)| high)),
+                number(seen.values.first().copied()),
+                number(interpolated(&seen.values, 0.5)),
+                number(seen.values.last().copied()),
+                number(change),
+                number(of_change.map(|(low, _)| low)),
+                number(of_change.map(|(_, high)| high)),
+            ]);
+            records.push(fields);
+        }
+        records.into_text()
+    }
+
+    /// For the eye: of each metric's operations the means and changes at each point, and what matters how much.
+    pub fn tables(&self) -> Vec<Table> {
+        let observed = self.observed();
+        let first = self.points.first().and_then(|point| point.document.metrics.first());
+        let mut tables = Vec::new();
+        if let Some(metric) = first {
+            tables.push(self.means(metric, &observed));
+        }
+        tables.push(self.factors(&observed));
+        tables.retain(|table| !table.rows.is_empty());
+        tables
+    }
+
+    /// Means of the first metric, with changes.
+    fn means(&self, metric: &Metric, observed: &[Observed<'_>]) -> Table {
+        let mut labels: Vec<&str> = self.keys.iter().map(String::as_str).collect();
+        labels.extend(["machine", "operation", "run"]);
+        let columns = ["mean", "95% of it", "change", "95% of change"].map(str::to_owned).to_vec();
+        let title = format!("{} at each point ({})", metric.name, metric.unit);
+        let mut table = Table::new(title, &labels, columns, Layout::Fitted);
+        for seen in observed.iter().filter(|seen| seen.metric.name == metric.name) {
+            let values = self.points[seen.point].values.iter().map(String::as_str);
+            let rest = [&seen.run.machine, &seen.operation, &seen.run.label].map(String::as_str);
+            let labels: Vec<&str> = values.chain(rest).collect();
+            let limits = |limits: Option<(f64, f64)>, decimals: usize| match limits {
+                Some((low, high)) => Cell::text(format!("{low:.decimals$} .. {high:.decimals$}")),
+                None => Cell::Missing,
+            };
+            let change = seen.change.as_ref();
+            let cells = vec![
+                Cell::number(seen.mean, metric.decimals),
+                limits(seen.interval, metric.decimals.into()),
+                change.and_then(percent).map_or(Cell::Missing, Cell::percent),
+                limits(change.and_then(|change| change.interval), 1),
+            ];
+            table.push(&labels, cells);
+        }
+        let better =
+            "change: in percent against the first run of the same point, positive is better";
+        table.notes.push(better.to_owned());
+        table
+    }
+
+    /// Which key matters how much: of the variance of an operation's mean over the grid, the part that lies between the
+    /// values of a key. What is left is in combinations of keys.
+    fn factors(&self, observed: &[Observed<'_>]) -> Table {
+        let mut keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
+        keys.push(POLICY);
+        let columns = keys.iter().map(|&key| key.to_owned()).chain(["together".to_owned()]);
+        let title = "What matters how much (percent of the variance over the grid)";
+        let labels = ["metric", "machine", "operation"];
+        let mut table = Table::new(title, &labels, columns.collect(), Layout::Fitted);
+        for rows in grouped(observed) {
+            let Some(first) = rows.first() else { continue };
+            // Factors are what grids are about: 2 to 4 is as far as 4 to 8.
+            let is_positive = rows.iter().all(|seen| seen.mean > 0.0);
+            let of = |mean: f64| if is_positive { mean.ln() } else { mean };
+            let values: Vec<f64> = rows.iter().map(|seen| of(seen.mean)).collect();
+            let size = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+            let total = variance(&values, &vec![""; values.len()]);
+            if total.all <= NOTHING * size * size {
+                continue;
+            }
+            let level = |at: usize, seen: &Observed<'_>| match self.keys.get(at) {
+                Some(_) => self.points[seen.point].values[at].clone(),
+                None => seen.run.label.clone(),
+            };
+            let mut cells = Vec::new();
+            let mut left = 100.0;
+            for at in 0..keys.len() {
+                let levels: Vec<String> = rows.iter().map(|seen| level(at, seen)).collect();
+                let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+                let of_key = variance(&values, &levels);
+                let share = 100.0 * of_key.between / of_key.all;
+                left -= share;
+                cells.push(Cell::number(share, 1));
+            }
+            cells.push(Cell::number(left.max(0.0), 1));
+            table.push(&[&first.metric.name, &first.run.machine, &first.operation], cells);
+        }
+        let notes = [
+            "of the logarithms of means, where all are positive; together: in combinations of keys",
+            "operations that came out the same everywhere are left out",
+        ];
+        table.notes.extend(notes.map(str::to_owned));
+        table
+    }
+
+    /// All operations of all runs, in the order of the points.
+    fn observed(&self) -> Vec<Observed<'a>> {
+        let mut all = Vec::new();
+        for (at, point) in self.points.iter().enumerate() {
+            let document = point.document;
+            for (_, runs) in document.by_machine() {
+                for (number, &run) in runs.iter().enumerate() {
+                    for metric in &document.metrics {
+                        let baseline = runs.first().filter(|_| number > 0);
+                        let changes = baseline
+                            .map(|baseline| changes(metric, baseline, run, document.iterations));
+                        all.extend(operations_of(at, metric, run, changes.unwrap_or_default()));
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+/// A metric's operations in a run.
+fn operations_of<'a>(
+    point: usize,
+    metric: &'a Metric,
+    run: &'a Run,
+    changes: Vec<Change>,
+) -> impl Iterator<Item = Observed<'a>> {
+    let mut values: BTreeMap<&str, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
+    for sample in &run.samples {
+        let of_operation = values.entry(&sample.operation).or_default();
+        of_operation.entry(sample.seed).or_default().push(sample.value);
+    }
+    operations(metric, &[run]).into_iter().filter_map(move |operation| {
+        let by_seed = values.get(operation.as_str())?;
+        let means: Vec<f64> = by_seed.values().filter_map(|values| amean(values)).collect();
+        let mut values: Vec<f64> = by_seed.values().flatten().copied().collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let mean = amean(&values)?;
+        let interval = Bootstrap::default().statistic(&means, amean).map(|i| i.percentile);
+        let change = changes.iter().find(|change| change.operation == operation).cloned();
+        Some(Observed { point, metric, run, operation, values, mean, interval, change })
+    })
+}
+
+/// What belongs into one row of [`Grid::factors`], in order of first appearance.
+fn grouped<'o, 'a>(observed: &'o [Observed<'a>]) -> Vec<Vec<&'o Observed<'a>>> {
+    let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<&Observed<'a>>> = Vec::new();
+    for seen in observed {
+        let key = (seen.metric.name.as_str(), seen.run.machine.as_str(), seen.operation.as_str());
+        let at = *places.entry(key).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[at].push(seen);
+    }
+    groups
+}
+
+/// A change in percent, positive is better; none from nothing.
+fn percent(change: &Change) -> Option<f64> {
+    let scale = change.scale();
+    (scale > 0.0).then(|| -100.0 * change.worse_by() / scale)
+}
+
+/// Sums of squares around the mean.
+struct Squares {
+    all: f64,
+    /// Of the levels' means, each as often as it has values.
+    between: f64,
+}
+
+fn variance(values: &[f64], levels: &[&str]) -> Squares {
+    let mean = amean(values).unwrap_or_default();
+    let mut of_level: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (&value, &level) in values.iter().zip(levels) {
+        of_level.entry(level).or_default().push(value);
+    }
+    let squared = |value: f64| (value - mean).powi(2);
+    let between = of_level
+        .values()
+        .map(|values| values.len() as f64 * squared(amean(values).unwrap_or_default()));
+    Squares { all: values.iter().map(|&value| squared(value)).sum(), between: between.sum() }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_results::{Better, TableKind};
+
+    use super::*;
+
+    fn document(a: f64, b: f64) -> Document {
+        let mut document = Document::new("0.1.0", "x", "sim", 1);
+        let metric = Metric {
+            operations: vec!["op".to_owned()],
+            ..Metric::new("m", "ms", Better::Lower, TableKind::Multi)
+        };
+        document.metrics = vec![metric];
+        document.iterations = 2;
+        document.runs = ["before", "after"]
+            .into_iter()
+            .zip([a, b])
+            .map(|(label, value)| {
+                let mut run = Run::new("machine", label, label);
+                for seed in 0..2 {
+                    run.push("op", 0, seed, value + seed as f64 * 0.5);
+                }
+                run
+            })
+            .collect();
+        document
+    }
+
+    fn texts(of: &[&str]) -> Vec<String> {
+        of.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_grid_is_tidy_and_says_what_matters() {
+        let keys = texts(&["memory", "swappiness"]);
+        let values = [["1G", "0"], ["1G", "60"], ["2G", "0"], ["2G", "60"]].map(|v| texts(&v));
+        // Memory halves it, swappiness does nothing, the change takes a tenth off.
+        let documents =
+            [(8.0, 7.2), (8.0, 7.2), (4.0, 3.6), (4.0, 3.6)].map(|(a, b)| document(a, b));
+        let points: Vec<Point<'_>> = values
+            .iter()
+            .zip(&documents)
+            .map(|(values, document)| Point { values, document })
+            .collect();
+        let grid = Grid { keys: &keys, points };
+        let csv = grid.csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines.len(), 1 + 4 * 2);
+        assert!(lines[0].starts_with("memory,swappiness,machine,policy,metric,unit,operation,"));
+        assert!(
+            lines[1].starts_with("1G,0,machine,before,m,ms,op,2,8.25,8,8.5,8,8.25,8.5,,,"),
+            "{}",
+            lines[1]
+        );
+        assert!(
+            lines[8].starts_with("2G,60,machine,after,m,ms,op,2,3.8"),
+            "{}",
+            lines[8]
+        );
+        let tables = grid.tables();
+        assert_eq!(tables[0].rows.len(), 8);
+        let shares: Vec<f64> =
+            tables[1].rows[0].cells.iter().map(|cell| cell.value_text().parse().unwrap()).collect();
+        assert!(shares[0] > 90.0 && shares[1] == 0.0 && shares[2] > 1.0, "{shares:?}");
+        assert!((shares.iter().sum::<f64>() - 100.0).abs() < 0.2, "{shares:?}");
+    }
+
+    #[test]
+    fn what_does_not_vary_has_no_row() {
+        let keys = texts(&["memory"]);
+        let values = [texts(&["1G"]), texts(&["2G"])];
+        let documents = [document(4.0, 4.0), document(4.0, 4.0)];
+        let points: Vec<Point<'_>> = values
+            .iter()
+            .zip(&documents)
+            .map(|(values, document)| Point { values, document })
+            .collect();
+        assert_eq!(Grid { keys: &keys, points }.tables().len(), 1);
+    }
+}

@@ -1,0 +1,207 @@
+//! `compare --vary KEY=A,B,..`: the same experiment at every combination of values.
+//!
+//! A point is what `compare` with `--set KEY=VALUE` for each key is, so a key is one of `--set`. All points are
+//! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
+//! jobs, so that what comes out does not depend on how many there are.
+
+use std::sync::atomic::Ordering;
+
+use highwater_report::grid::{Grid, Point};
+use highwater_report::{Format, PAGE_WIDTH};
+use highwater_results::Document;
+use highwater_results::store::{Store, StoreError};
+
+use super::args::CompareArgs;
+use super::compare::{self, Out};
+use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::report::{self, Look};
+use super::{CliError, Outcome, print, remark};
+use crate::experiment::{self, RunPlan};
+use crate::workload::Registry;
+
+/// The tidy table in a directory of results.
+pub(super) const GRID_FILE: &str = "grid.csv";
+/// Most points of a grid.
+const POINTS_MAX: usize = 10_000;
+
+/// A key and the values that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Factor {
+    key: String,
+    values: Vec<String>,
+}
+
+/// Runs the grid.
+pub(super) fn run(
+    registry: &Registry,
+    args: &CompareArgs,
+    out: Option<&Out<'_>>,
+) -> Result<Outcome, CliError> {
+    if args.format == Format::Json {
+        let reason = "a grid is a table (csv); --out DIR keeps the results of each point as JSON";
+        return Err(CliError::new(format!("--format json: {reason}")));
+    }
+    let factors: Vec<Factor> =
+        args.vary.iter().map(|text| factor(text)).collect::<Result<_, _>>()?;
+    let keys: Vec<String> = factors.iter().map(|factor| factor.key.clone()).collect();
+    let points = combinations(&factors)?;
+    let plan_of = |values: &Vec<String>| plan(registry, args, &keys, values);
+    let plans: Vec<RunPlan> = points.iter().map(plan_of).collect::<Result<_, _>>()?;
+
+    let is_new = |out: &&Out<'_>| !out.dir.exists();
+    let made = out.filter(is_new).map(|out| out.dir.to_owned());
+    let store = out.map(Out::create).transpose()?;
+    let is_keeping = exit_on_interrupt(made)?;
+    let mut documents: Vec<Document> = Vec::new();
+    for (at, (plan, values)) in plans.iter().zip(&points).enumerate() {
+        remark(&format!("point {} of {}: {}", at + 1, points.len(), said(&keys, values)));
+        let bar = Bar::start(plan);
+        let mut document = experiment::run_all(plan, &bar, &NEVER)?.document;
+        bar.finish();
+        document.command_line = compare::command_line();
+        document.validate().map_err(|error| CliError::new(error.to_string()))?;
+        documents.push(document);
+    }
+    let grid = Grid {
+        keys: &keys,
+        points: points
+            .iter()
+            .zip(&documents)
+            .map(|(values, document)| Point { values, document })
+            .collect(),
+    };
+    let csv = grid.csv();
+    match args.format {
+        Format::Csv => print(&csv)?,
+        format => print(&format.tables(&grid.tables(), super::width()))?,
+    }
+    if let Some(store) = store {
+        is_keeping.store(true, Ordering::Relaxed);
+        keep(&store, out, args, &grid, &csv)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The table, what it says, and each point's results in a directory of its own.
+fn keep(
+    store: &Store,
+    out: Option<&Out<'_>>,
+    args: &CompareArgs,
+    grid: &Grid<'_>,
+    csv: &str,
+) -> Result<(), CliError> {
+    let failed = |error: StoreError| CliError::new(error.to_string());
+    for (at, point) in grid.points.iter().enumerate() {
+        let Some(out) = out else { break };
+        let store = Store::create(&out.dir.join(format!("point-{:04}", at + 1))).map_err(failed)?;
+        store.write_document(point.document).map_err(failed)?;
+        let text = report::text(point.document, Look::new(args.format, false).kept())?;
+        store.write_text("report.txt", &text).map_err(failed)?;
+    }
+    store
+        .write_text("report.txt", &Format::Terminal.tables(&grid.tables(), PAGE_WIDTH))
+        .map_err(failed)?;
+    // Last: where it is, everything is.
+    store.write_text(GRID_FILE, csv).map_err(failed)?;
+    Ok(())
+}
+
+/// What `compare` would run at a point.
+fn plan(
+    registry: &Registry,
+    args: &CompareArgs,
+    keys: &[String],
+    values: &[String],
+) -> Result<RunPlan, CliError> {
+    let mut args = args.clone();
+    args.vary.clear();
+    args.set.set.extend(keys.iter().zip(values).map(|(key, value)| format!("{key}={value}")));
+    compare::plan(registry, &args, None)
+}
+
+fn said(keys: &[String], values: &[String]) -> String {
+    let pairs = keys.iter().zip(values).map(|(key, value)| format!("{key}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// Reads `KEY=A,B,..`. A value that is a list has brackets.
+fn factor(text: &str) -> Result<Factor, CliError> {
+    let wrong = |reason: String| CliError::new(format!("--vary {text}: {reason}"));
+    let Some((key, list)) = text.split_once('=') else {
+        return Err(wrong("must be KEY=VALUE,VALUE,..".to_owned()));
+    };
+    let mut values = vec![String::new()];
+    let mut depth = 0_u32;
+    for letter in list.chars() {
+        match letter {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match (letter, values.last_mut()) {
+            (',', _) if depth == 0 => values.push(String::new()),
+            (_, Some(value)) => value.push(letter),
+            (_, None) => {}
+        }
+    }
+    let values: Vec<String> = values.into_iter().map(|value| value.trim().to_owned()).collect();
+    if key.trim().is_empty() || values.iter().any(String::is_empty) {
+        return Err(wrong("must be KEY=VALUE,VALUE,..".to_owned()));
+    }
+    for (at, value) in values.iter().enumerate() {
+        if values[..at].contains(value) {
+            return Err(wrong(format!("{value} comes twice")));
+        }
+    }
+    Ok(Factor { key: key.trim().to_owned(), values })
+}
+
+/// Every combination, the last key's values next to each other.
+fn combinations(factors: &[Factor]) -> Result<Vec<Vec<String>>, CliError> {
+    for (at, factor) in factors.iter().enumerate() {
+        if factors[..at].iter().any(|other| other.key == factor.key) {
+            return Err(CliError::new(format!("--vary {}: is varied twice", factor.key)));
+        }
+    }
+    let sizes = factors.iter().map(|factor| factor.values.len());
+    let size = sizes.fold(1_usize, usize::saturating_mul);
+    if size > POINTS_MAX {
+        return Err(CliError::new(format!("--vary: {size} points; {POINTS_MAX} at most")));
+    }
+    Ok(factors.iter().fold(vec![Vec::new()], |points, factor| {
+        let with = |point: &Vec<String>| {
+            let point = point.clone();
+            factor.values.iter().map(move |value| [&point[..], &[value.clone()]].concat())
+        };
+        points.iter().flat_map(with).collect()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_split_at_commas_outside_brackets() {
+        let values = |text: &str| factor(text).unwrap().values;
+        assert_eq!(values("machine.memory=2G,4G, 8G"), ["2G", "4G", "8G"]);
+        assert_eq!(values("unmap.processes=[1,2],[4]"), ["[1,2]", "[4]"]);
+        let wrong = |text: &str| factor(text).unwrap_err().to_string();
+        assert_eq!(wrong("x"), "--vary x: must be KEY=VALUE,VALUE,..");
+        assert_eq!(wrong("x=1,,2"), "--vary x=1,,2: must be KEY=VALUE,VALUE,..");
+        assert_eq!(wrong("x=1,1"), "--vary x=1,1: 1 comes twice");
+    }
+
+    #[test]
+    fn every_combination_once() {
+        let factors = ["a=1,2", "b=x,y,z"].map(|text| factor(text).unwrap());
+        let points = combinations(&factors).unwrap();
+        let texts: Vec<String> = points.iter().map(|point| point.concat()).collect();
+        assert_eq!(texts, ["1x", "1y", "1z", "2x", "2y", "2z"]);
+        let twice = ["a=1,2", "a=3"].map(|text| factor(text).unwrap());
+        assert_eq!(combinations(&twice).unwrap_err().to_string(), "--vary a: is varied twice");
+        let values: Vec<String> = (0..101).map(|n| n.to_string()).collect();
+        let of = |key: &str| Factor { key: key.to_owned(), values: values.clone() };
+        assert!(combinations(&[of("a"), of("b")]).is_err(), "10,201 points");
+    }
+}

@@ -1,0 +1,41 @@
+//! `compare --ablate`.
+
+use super::{SMALL, highwater, json};
+
+#[test]
+fn a_change_is_taken_apart() {
+    let args =
+        ["compare", "003", "--quick", "--iterations", "1", "--machine", SMALL, "--format", "json"];
+    let pair = ["--policy", "5.17", "--policy", "5.18"];
+    let document = json(&[&args[..], &pair, &["--ablate"]].concat());
+    let labels: Vec<&str> = document["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["label"].as_str().unwrap())
+        .collect();
+    assert_eq!(labels.first(), Some(&"5.17"));
+    assert_eq!(labels.last(), Some(&"5.18"));
+    let points = ["pcp.high-order-free", "pcp.drain-order", "merge"];
+    for point in points {
+        assert!(labels.contains(&format!("+{point}").as_str()), "{labels:?}");
+        assert!(labels.contains(&format!("-{point}").as_str()), "{labels:?}");
+    }
+    assert_eq!(labels.len(), 2 * points.len() + 2);
+    // The runs of both ends are those of a comparison without it.
+    let plain = json(&[&args[..], &pair].concat());
+    let counters =
+        |document: &serde_json::Value, at: usize| document["runs"][at]["counters"].clone();
+    assert_eq!(counters(&document, 0), counters(&plain, 0));
+    assert_eq!(counters(&document, labels.len() - 1), counters(&plain, 1));
+}
+
+#[test]
+fn a_change_of_one_point_cannot_be() {
+    let output = highwater(&["compare", "000", "--quick", "--ablate"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let wanted = "error: --ablate: 4.3-zlc and 4.3-nozlc differ in zonelist.cache: true -> false only: there is nothing \
+                  to take apart\n";
+    assert_eq!(error, wanted);
+}
