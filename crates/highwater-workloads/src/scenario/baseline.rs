@@ -13,7 +13,7 @@ use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::syscall::MemoryAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
-use highwater_core::zone::{NodeId, ZoneType};
+use highwater_core::zone::{MemoryPolicy, NodeId, ZoneType};
 
 use super::ScenarioError;
 use super::files::called;
@@ -34,15 +34,24 @@ pub struct ZoneFree {
 pub struct Baseline {
     /// Free pages by zone.
     pub zones: Vec<ZoneFree>,
-    /// Swappable pages on the inactive list.
+    /// Swappable pages.
+    pub idle: Vec<IdleLists>,
+}
+
+/// Swappable pages that nobody uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleLists {
+    /// The node that they lie on; none: wherever a program's memory comes to lie.
+    pub node: Option<NodeId>,
+    /// Pages on the inactive list.
     pub inactive_anon: u64,
-    /// Swappable pages on the active list.
+    /// Pages on the active list.
     pub active_anon: u64,
 }
 
 impl Baseline {
-    /// Fills the memory of a fresh kernel. The idle process that holds the LRU pages is returned;
-    /// it lives as long as the machine.
+    /// Fills the memory of a fresh kernel. The idle processes that hold the LRU pages are returned;
+    /// they live as long as the machine.
     ///
     /// # Errors
     /// If memory runs out on the way: the captured amounts do not fit the machine.
@@ -50,45 +59,17 @@ impl Baseline {
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
-        let idle = self.idle_process(kernel, cx)?;
+    ) -> Result<Vec<Arc<Space<H>>>, ScenarioError> {
+        let mut idle = Vec::new();
+        for lists in &self.idle {
+            let policy = lists.node.map_or(MemoryPolicy::Default, MemoryPolicy::Preferred);
+            cx.set_memory_policy(policy);
+            let process = lists.process(kernel, cx);
+            cx.set_memory_policy(MemoryPolicy::Default);
+            idle.extend(process?);
+        }
         self.pin_the_rest(kernel, cx);
         Ok(idle)
-    }
-
-    /// The files of an initial RAM disk are swappable and belong to nobody; so are the pages of a
-    /// process that never runs.
-    fn idle_process<H: Devices>(
-        &self,
-        kernel: &Kernel<H>,
-        cx: &Cx<'_, H>,
-    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
-        // More than there can be is refused by mmap.
-        let pages = self.inactive_anon.saturating_add(self.active_anon);
-        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        if pages == 0 {
-            return Ok(None);
-        }
-        let doing = "filling memory as captured";
-        let space = called(doing, kernel.create_space(cx))?;
-        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
-        let start = called(doing, kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
-        for vpn in start..start + pages {
-            called(doing, kernel.touch(cx, &space, vpn, Access::Write))?;
-        }
-        kernel.lru_add_drain_all(cx);
-        // Not used since: young bits and referenced flags go.
-        called(doing, kernel.madvise(cx, &space, start, pages, MemoryAdvice::Cold))?;
-        let active = start..start + self.active_anon as u32;
-        for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
-            let page = kernel.mem.map.page(pfn);
-            if page.owner() == PageOwner::Anon(space.id) && active.contains(&page.index()) {
-                kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
-                kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
-            }
-        }
-        kernel.lru_add_drain_all(cx);
-        Ok(Some(space))
     }
 
     fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
@@ -124,5 +105,42 @@ impl Baseline {
                 }
             }
         }
+    }
+}
+
+impl IdleLists {
+    /// The files of an initial RAM disk are swappable and belong to nobody; so are the pages of a
+    /// process that never runs.
+    fn process<H: Devices>(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
+        // More than there can be is refused by mmap.
+        let pages = self.inactive_anon.saturating_add(self.active_anon);
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        if pages == 0 {
+            return Ok(None);
+        }
+        let doing = "filling memory as captured";
+        let space = called(doing, kernel.create_space(cx))?;
+        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
+        let start = called(doing, kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
+        for vpn in start..start + pages {
+            called(doing, kernel.touch(cx, &space, vpn, Access::Write))?;
+        }
+        kernel.lru_add_drain_all(cx);
+        // Not used since: young bits and referenced flags go.
+        called(doing, kernel.madvise(cx, &space, start, pages, MemoryAdvice::Cold))?;
+        let active = start..start + self.active_anon as u32;
+        for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
+            let page = kernel.mem.map.page(pfn);
+            if page.owner() == PageOwner::Anon(space.id) && active.contains(&page.index()) {
+                kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
+                kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
+            }
+        }
+        kernel.lru_add_drain_all(cx);
+        Ok(Some(space))
     }
 }
