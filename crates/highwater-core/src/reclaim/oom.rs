@@ -292,4 +292,24 @@ mod tests {
         assert_eq!(chosen(&[reaped, small]), Choice::Kill(1));
         assert_eq!(chosen(&[reaped]), Choice::Nobody);
     }
+
+    /// The table of rules/shrinkers-and-oom#oom-limits.
+    #[test]
+    fn only_who_has_memory_there_can_help() {
+        use crate::host::{CpuId, Solo};
+        use crate::units::{MemoryPolicy, NodeId};
+
+        let (zero, one) = (NodeMask::of(NodeId(0)), NodeMask::of(NodeId(1)));
+        let host = Solo::default();
+        let task = || Cx::new(&host, CpuId(0));
+        let (bound, confined, free) = (task(), task(), task());
+        bound.set_memory_policy(MemoryPolicy::Bind(one));
+        confined.set_mems_allowed(one);
+        free.set_memory_policy(MemoryPolicy::Preferred(NodeId(1)));
+        let concerned =
+            |limits: Limits| [&bound, &confined, &free].map(|task| limits.concern(task.signals()));
+        let nodes = zero;
+        assert_eq!(concerned(Limits { nodes, by_policy: true }), [false, true, true]);
+        assert_eq!(concerned(Limits { nodes, by_policy: false }), [true, false, true]);
+    }
 }

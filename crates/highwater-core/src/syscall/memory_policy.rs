@@ -75,3 +75,57 @@ impl<H: Devices> Kernel<H> {
         policy.within(allowed).ok_or(Error::Invalid)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::rc::Rc;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::block::manual::{Manual, kernel_of};
+    use crate::host::CpuId;
+    use crate::vm::{AreaFlags, Backing};
+    use crate::zone::NodeId;
+
+    const HERE: MemoryPolicy = MemoryPolicy::Bind(NodeMask::of(NodeId(0)));
+
+    #[test]
+    fn a_range_is_cut_and_bound() {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[], Vec::new(), |_| {});
+        let cx = Cx::new(&*host, CpuId(0));
+        let space = kernel.create_space(&cx).unwrap();
+        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let start = kernel.mmap(&cx, &space, 100, 1, flags, Backing::Anon).unwrap();
+        // Node 5 is not there.
+        let wide = MemoryPolicy::Bind(NodeMask::of(NodeId(0)).with(NodeId(5)));
+        kernel.mbind(&cx, &space, start + 10, 20, wide).unwrap();
+        let at = |page: u32| {
+            let area = space.area_of(cx.cpu(), start + page).unwrap();
+            (area.start - start, area.end - start, area.policy)
+        };
+        assert_eq!(at(0), (0, 10, MemoryPolicy::Default));
+        assert_eq!(at(10), (10, 30, HERE));
+        assert_eq!(at(30), (30, 100, MemoryPolicy::Default));
+        assert_eq!(kernel.mbind(&cx, &space, start + 90, 20, HERE), Err(Error::Fault));
+        assert_eq!(at(95).2, HERE, "as far as there is something");
+        kernel.mbind(&cx, &space, start, 100, MemoryPolicy::Default).unwrap();
+        assert_eq!(at(12).2, MemoryPolicy::Default);
+    }
+
+    #[test]
+    fn nothing_is_bound_to_nothing() {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[], Vec::new(), |_| {});
+        let cx = Cx::new(&*host, CpuId(0));
+        let there = MemoryPolicy::Interleave(NodeMask::of(NodeId(3)));
+        assert_eq!(kernel.set_memory_policy(&cx, there), Err(Error::Invalid));
+        assert_eq!(cx.memory_policy(), MemoryPolicy::Default);
+        kernel.set_memory_policy(&cx, HERE).unwrap();
+        assert_eq!(cx.memory_policy(), HERE);
+        let nowhere = NodeMask::of(NodeId(3));
+        assert_eq!(kernel.set_mems_allowed(&cx, None, nowhere), Err(Error::Invalid));
+        kernel.set_mems_allowed(&cx, None, NodeMask::ALL).unwrap();
+        assert_eq!(cx.mems_allowed(), NodeMask::of(NodeId(0)));
+    }
+}

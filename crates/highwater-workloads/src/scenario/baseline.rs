@@ -18,6 +18,9 @@ use highwater_core::zone::{MemoryPolicy, NodeId, ZoneType};
 use super::ScenarioError;
 use super::files::called;
 
+/// The smallest order that is on no per-CPU list, 9 apart.
+const BLOCK: Order = Order(4);
+
 /// What a zone has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFree {
@@ -50,8 +53,8 @@ pub struct IdleLists {
 }
 
 impl Baseline {
-    /// Fills the memory of a fresh kernel. The idle processes that hold the LRU pages are returned;
-    /// they live as long as the machine.
+    /// Fills the memory of a fresh kernel. What holds it is returned; it lives as long as the
+    /// machine.
     ///
     /// # Errors
     /// If memory runs out on the way: the captured amounts do not fit the machine.
@@ -59,7 +62,7 @@ impl Baseline {
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-    ) -> Result<Vec<Arc<Space<H>>>, ScenarioError> {
+    ) -> Result<Held<H>, ScenarioError> {
         let mut idle = Vec::new();
         for lists in &self.idle {
             let policy = lists.node.map_or(MemoryPolicy::Default, MemoryPolicy::Preferred);
@@ -68,11 +71,12 @@ impl Baseline {
             cx.set_memory_policy(MemoryPolicy::Default);
             idle.extend(process?);
         }
-        self.pin_the_rest(kernel, cx);
-        Ok(idle)
+        let pinned = self.pin_the_rest(kernel, cx);
+        Ok(Held { idle, pinned })
     }
 
-    fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
+    fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Vec<Pfn> {
+        let mut pinned = Vec::new();
         // Highest zones first: a request for one falls back to those below it.
         for wanted in self.zones.iter().rev() {
             let Some(zone) = kernel.mem.zone(wanted.node, wanted.zone) else { continue };
@@ -93,6 +97,7 @@ impl Baseline {
                     let Some(pfn) = page else { break };
                     if kernel.mem.zone_of(pfn).is_some_and(|z| z.zone == wanted.zone) {
                         kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
+                        pinned.push(pfn);
                         got += 1;
                     } else {
                         kernel.put_page(cx, kernel.mem.map.folio(pfn));
@@ -104,6 +109,47 @@ impl Baseline {
                     break;
                 }
             }
+        }
+        pinned
+    }
+}
+
+/// Memory that is not the program's.
+pub struct Held<H: Devices> {
+    /// Processes that never run.
+    #[allow(dead_code, reason = "kept alive")]
+    idle: Vec<Arc<Space<H>>>,
+    /// Pages that nobody gives back, in the order in which they were taken.
+    pinned: Vec<Pfn>,
+}
+
+impl<H: Devices> Held<H> {
+    /// Makes a node's free pages as many as were captured, where its program has got so far.
+    ///
+    /// Files that a program makes and drops leave pages on per-CPU lists, where they are not free. What was
+    /// captured there is only known by what was free beside it, so the lists are left alone.
+    pub fn settle(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, free: u64) {
+        let now = || kernel.mem.zones_of(node).map(|zone| zone.nr_free_pages_exact()).sum::<u64>();
+        let wanted = free.saturating_sub(now());
+        let (mut given, mut at) = (0, self.pinned.len());
+        while given < wanted && at > 0 {
+            at -= 1;
+            let pfn = self.pinned[at];
+            if kernel.mem.zone_of(pfn).is_none_or(|zone| zone.node != node) {
+                continue;
+            }
+            kernel.mem.map.page(pfn).flag_clear::<H>(PageFlags::PINNED);
+            if kernel.mem.free_past_lists(cx, pfn, Order::ZERO).is_ok() {
+                self.pinned.remove(at);
+                given += 1;
+            }
+        }
+        // Too many: blocks of an order that no per-CPU list holds.
+        let gfp = Gfp::THISNODE | Gfp::GFP_ATOMIC | Gfp::HIGHMEM;
+        while now() >= free + BLOCK.pages() {
+            let block = kernel.mem.alloc(cx, kernel, gfp, BLOCK, node, None);
+            let Some(pfn) = block else { break };
+            kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
         }
     }
 }

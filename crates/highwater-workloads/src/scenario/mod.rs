@@ -12,7 +12,7 @@ mod baseline;
 mod files;
 mod program;
 
-pub use baseline::{Baseline, IdleLists, ZoneFree};
+pub use baseline::{Baseline, Held, IdleLists, ZoneFree};
 pub use files::Ground;
 pub use program::Moment;
 

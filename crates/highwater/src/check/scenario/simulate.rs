@@ -9,7 +9,7 @@ use highwater_core::config::Policy;
 use highwater_core::host::{HZ, Host};
 use highwater_core::zone::NodeId;
 use highwater_results::Counters;
-use highwater_results::import::linux61::{Run, Scenario as Captured, Zone};
+use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, Zone};
 use highwater_sim::engine::Placement;
 use highwater_sim::machine::SimMachine;
 use highwater_workloads::scenario::{Ground, Moment, Scenario};
@@ -86,12 +86,17 @@ fn run(
     let readings: Rc<RefCell<Vec<Reading>>> = Rc::default();
     let (seen, program, phys_pages) = (Rc::clone(&readings), *program, captured.phys_pages);
     let nodes: Vec<NodeId> = machine.kernel.mem.nodes().iter().map(|node| node.id).collect();
+    let free = |node: &NodeLevels| {
+        let free = node.gauges.get("nr_free_pages").copied().unwrap_or(0).max(0);
+        (NodeId(node.id as u16), free as u64)
+    };
+    let start_free: Vec<(NodeId, u64)> = real.start_nodes.iter().map(free).collect();
     let placement = match machine.kernel.mem.node(NodeId(0)).cpus.first() {
         Some(&cpu) if program.is_on_first_node() => Placement::Pinned(cpu),
         _ => Placement::Anywhere,
     };
     let task = machine.spawn_task("program", placement, move |cx, kernel| {
-        let idle = baseline.apply(kernel, cx)?;
+        let mut held = baseline.apply(kernel, cx)?;
         let ground = Ground {
             kernel,
             phys_pages,
@@ -102,13 +107,18 @@ fn run(
         };
         let done = program.run(&ground, cx, &mut |moment| {
             let label = match moment {
-                Moment::Start => String::new(),
+                Moment::Start => {
+                    for &(node, free) in &start_free {
+                        held.settle(kernel, cx, node, free);
+                    }
+                    String::new()
+                }
                 Moment::Step(label) => label.to_owned(),
             };
             let of_nodes = nodes.iter().map(|&node| node_snapshot(&kernel.mem, node)).collect();
             seen.borrow_mut().push(Reading { label, counters: snapshot(&kernel.mem), of_nodes });
         });
-        drop(idle);
+        drop(held);
         // The audit wants nothing under way: flushers and kswapd end what they are doing.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
         let audited = check_kernel(kernel, cx).map(drop).map_err(|error| error.to_string());
