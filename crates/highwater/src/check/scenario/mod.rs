@@ -3,7 +3,9 @@
 //! The model builds the captured machine, fills its memory as it was captured, runs the same program
 //! and compares the key counters of every step. A counter agrees if the mean of the model's runs is
 //! within the largest of 10 % of the real mean, the distance between the real runs, and 256 events. How the work is
-//! split between kswapd and direct reclaim depends on speeds: it is reported, not judged.
+//! split between kswapd and direct reclaim depends on speeds: it is reported, not judged. Where a file has the counters
+//! of each node, those are judged by the same rule; where each of its runs had a machine of its own (a kernel moves
+//! itself at boot), the model runs on each, and means are compared with means.
 //!
 //! Nothing here knows a file: program, sizes, machine and policy come from its fields.
 

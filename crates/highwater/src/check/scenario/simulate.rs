@@ -132,21 +132,6 @@ fn run(
         None => return Err(failed("the program was killed".to_owned())),
     }
     let readings = readings.take();
-    if std::env::var_os("NUMA_DEBUG").is_some() && seed == 1 {
-        for r in &readings {
-            for (n, c) in r.of_nodes.iter().enumerate() {
-                eprintln!(
-                    "{} {n} free {} if {} af {} ia {} aa {}",
-                    r.label,
-                    c.get("nr_free_pages"),
-                    c.get("nr_inactive_file"),
-                    c.get("nr_active_file"),
-                    c.get("nr_inactive_anon"),
-                    c.get("nr_active_anon")
-                );
-            }
-        }
-    }
     let change = Counters::difference;
     let steps = readings.windows(2).map(|pair| Step {
         label: pair[1].label.clone(),
