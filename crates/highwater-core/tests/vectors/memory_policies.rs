@@ -1,9 +1,9 @@
 //! What each memory policy makes of a request (rules/memory-policies#allocation).
 
 use highwater_core::config::{Machine, ZoneSpec};
-use highwater_core::host::{CpuId, Cx, Solo, TaskFlags};
+use highwater_core::host::{CpuId, Cx, TaskFlags};
 use highwater_core::page::{Order, Pfn};
-use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator, Wish};
+use highwater_core::page_alloc::{Gfp, NoRelief, Wish};
 use highwater_core::vmstat::NumaStat;
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask, ZoneType};
 
@@ -26,20 +26,20 @@ fn set(nodes: &[u16]) -> NodeMask {
     nodes.iter().fold(NodeMask::EMPTY, |mask, &node| mask.with(NodeId(node)))
 }
 
-fn node_of(alloc: &PageAllocator<Solo>, page: Option<Pfn>) -> Option<u16> {
+fn node_of(alloc: &Alloc, page: Option<Pfn>) -> Option<u16> {
     page.map(|pfn| place(alloc, pfn).0)
 }
 
 /// Takes a page by the task's policy.
-fn take(alloc: &PageAllocator<Solo>, cx: &Cx<'_, Solo>, gfp: Gfp) -> Option<u16> {
+fn take(alloc: &Alloc, cx: &Cx<'_, Host>, gfp: Gfp) -> Option<u16> {
     node_of(alloc, alloc.alloc_wished(cx, &NoRelief, gfp, Order(0), Wish::Task))
 }
 
-fn count(alloc: &PageAllocator<Solo>, node: u16, item: NumaStat) -> u64 {
+fn count(alloc: &Alloc, node: u16, item: NumaStat) -> u64 {
     alloc.zones_of(NodeId(node)).map(|zone| zone.numa_stat(item)).sum()
 }
 
-fn fill(alloc: &PageAllocator<Solo>, node: u16) {
+fn fill(alloc: &Alloc, node: u16) {
     alloc.zones_of(NodeId(node)).for_each(|zone| fake_free(zone, 0));
 }
 
