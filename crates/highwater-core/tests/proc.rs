@@ -7,7 +7,9 @@ use highwater_core::config::{Machine, ZoneSpec};
 use highwater_core::host::CpuId;
 use highwater_core::page::{MigrateType, Pfn};
 use highwater_core::page_alloc::Gfp;
-use highwater_core::proc::{DirtyThresholds, buddyinfo, pagetypeinfo, vmstat, zoneinfo};
+use highwater_core::proc::{
+    DirtyThresholds, buddyinfo, node_vmstat, numastat, pagetypeinfo, vmstat, zoneinfo,
+};
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_core::zone::{NodeId, ZoneType};
 
@@ -157,6 +159,24 @@ fn zoneinfo_golden() {
         assert_eq!(ours, wanted);
     }
     assert_eq!(shown.len(), expected.len());
+}
+
+#[test]
+fn a_nodes_texts() {
+    let host = host();
+    let alloc = small(&host);
+    let cx = highwater_core::host::Cx::new(&host, CpuId(0));
+    let (gfp, order) = (Gfp::GFP_KERNEL, highwater_core::page::Order(0));
+    alloc.alloc(&cx, &highwater_core::page_alloc::NoRelief, gfp, order, NodeId(0), None).unwrap();
+    let expected =
+        "numa_hit 2\nnuma_miss 0\nnuma_foreign 0\ninterleave_hit 0\nlocal_node 2\nother_node 0\n";
+    assert_eq!(text(|w| numastat(w, &alloc, NodeId(0))), expected);
+    let shown = text(|w| node_vmstat(w, &alloc, NodeId(0)));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), ZoneStat::COUNT + NumaStat::COUNT + NodeStat::COUNT);
+    assert!(lines[0].starts_with("nr_free_pages ") && lines.contains(&"numa_local 2"));
+    let nobody = text(|w| numastat(w, &alloc, NodeId(9)));
+    assert!(nobody.lines().all(|line| line.ends_with(" 0")), "{nobody}");
 }
 
 #[test]

@@ -337,11 +337,7 @@ mod tests {
             "{}",
             lines[1]
         );
-        assert!(
-            lines[8].starts_with("2G,60,machine,after,m,ms,op,2,3.8"),
-            "{}",
-            lines[8]
-        );
+        assert!(lines[8].starts_with("2G,60,machine,after,m,ms,op,2,3.8"), "{}", lines[8]);
         let tables = grid.tables();
         assert_eq!(tables[0].rows.len(), 8);
         let shares: Vec<f64> =

@@ -53,6 +53,7 @@ fn refused(name: &str, pointer: &str, value: Value, field: &str, words: &str) {
 const NUMA: &str = "static/static-2048-2-numa2.json";
 const BIG: &str = "static/static-4096-2.json";
 const ZAP: &str = "scenarios/zap-2.json";
+const NUMA_RUNS: &str = "numa/numa2-fileanon-zrm1.json";
 const AB: &str = "ab/002-unix-stream-16384.json";
 const STUTTERP: &str = "stutterp/workers-12.json";
 
@@ -63,6 +64,7 @@ fn every_captured_file_is_read_as_its_kind() {
     for (directory, kind, nr_files) in [
         ("static", "static", 12),
         ("scenarios", "scenario", 12),
+        ("numa", "scenario", 11),
         ("stutterp", "stutterp", 2),
         ("storm", "storm", 3),
     ] {
@@ -116,6 +118,34 @@ fn values_of_a_scenario_file() {
         panic!()
     };
     assert_eq!(thp.buddyinfo.len(), 4);
+}
+
+#[test]
+fn runs_of_several_nodes_have_their_own_machines() {
+    let Reference::Scenario(numa) = read(&root().join(NUMA_RUNS)) else { panic!() };
+    let managed = |run: usize| -> Vec<u64> {
+        numa.zones_of(&numa.runs[run]).iter().map(|zone| zone.managed).collect()
+    };
+    assert_eq!((managed(0), managed(1)), (vec![3840, 124818, 117045], vec![3840, 113500, 128363]));
+    let zones = [0, 1].map(|run| numa.zones_of(&numa.runs[run]));
+    // What was recorded for another number of pages does not hold.
+    assert_eq!((zones[0][1].pagesets.len(), zones[1][1].pagesets.len()), (2, 0));
+    assert_eq!((zones[0][0].protection[1], zones[1][0].protection.len()), (487, 0));
+    assert_eq!((zones[1][2].start_pfn, zones[1][2].free), (131072, 116741));
+    assert_eq!(numa.runs[0].start_nodes[1].gauges["nr_free_pages"], 108775);
+    let touch = &numa.runs[0].steps[1].nodes;
+    assert_eq!((touch[0].counters["numa_foreign"], touch[1].counters["numa_miss"]), (19513, 19513));
+    // A place that is not there is told with its field.
+    refused(NUMA_RUNS, "/runs/1/zones/2/node", json!(7), "runs[1].zones[2].zone", "of node 7");
+    refused(NUMA_RUNS, "/runs/0/zones/1/free", json!(1 << 30), "runs[0].zones[1].free", "managed");
+    refused(NUMA_RUNS, "/runs/0/start_nodes/1/id", json!(0), "runs[0].start_nodes[1].id", "twice");
+    refused(
+        NUMA_RUNS,
+        "/runs/1/steps/2/nodes/0/id",
+        json!(9),
+        "runs[1].steps[2].nodes[0].id",
+        "no node 9",
+    );
 }
 
 #[test]

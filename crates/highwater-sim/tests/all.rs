@@ -14,6 +14,7 @@ mod host;
 mod kernel;
 mod ledger;
 mod lock;
+mod nodes;
 mod page_cache;
 mod reclaim;
 mod schemes;

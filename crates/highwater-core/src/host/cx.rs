@@ -7,9 +7,9 @@ use bitflags::bitflags;
 
 use super::local::Locals;
 use super::{Cost, Host};
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::trace::Event;
-use crate::units::{CpuId, NodeMask};
+use crate::units::{CpuId, MemoryPolicy, NodeId, NodeMask};
 
 bitflags! {
     /// State of the running task that allocation decisions read (rules/requests#reserve-flags).
@@ -75,25 +75,61 @@ pub struct Cx<'h, H: Host> {
     cpu: Cell<CpuId>,
     flags: Cell<TaskFlags>,
     mems_allowed: Cell<NodeMask>,
+    memory_policy: Cell<MemoryPolicy>,
+    interleaved: Cell<Option<NodeId>>,
     signals: Arc<Signals>,
     /// What subsystems keep with the task.
     pub(super) locals: Locals,
 }
 
 /// Flags that others set on a task: the OOM killer's, a fatal signal's.
-#[derive(Debug, Default)]
-pub struct Signals(AtomicU32);
+#[derive(Debug)]
+pub struct Signals {
+    flags: AtomicU32,
+    // Where the task may have memory, for whoever chooses a victim: nodes it is bound to, nodes of its cpuset.
+    bound: AtomicU64,
+    mems_allowed: AtomicU64,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Signals {
+            flags: AtomicU32::new(0),
+            bound: AtomicU64::new(NodeMask::ALL.bits()),
+            mems_allowed: AtomicU64::new(NodeMask::ALL.bits()),
+        }
+    }
+}
 
 impl Signals {
     /// Flags set so far.
     #[inline(always)]
     pub fn flags(&self) -> TaskFlags {
-        TaskFlags::from_bits_retain(self.0.load(Relaxed))
+        TaskFlags::from_bits_retain(self.flags.load(Relaxed))
     }
 
     /// Sets flags; they stay.
     pub fn raise(&self, flags: TaskFlags) {
-        self.0.fetch_or(flags.bits(), Relaxed);
+        self.flags.fetch_or(flags.bits(), Relaxed);
+    }
+
+    fn publish_nodes(&self, policy: MemoryPolicy, mems_allowed: NodeMask) {
+        let bound = match policy {
+            MemoryPolicy::Bind(nodes) => nodes,
+            _ => NodeMask::ALL,
+        };
+        self.bound.store(bound.bits(), Relaxed);
+        self.mems_allowed.store(mems_allowed.bits(), Relaxed);
+    }
+
+    /// The nodes that the task is bound to by its memory policy; all if it is not.
+    pub(crate) fn bound(&self) -> NodeMask {
+        NodeMask::from_bits(self.bound.load(Relaxed))
+    }
+
+    /// The nodes of the task's cpuset.
+    pub(crate) fn mems_allowed(&self) -> NodeMask {
+        NodeMask::from_bits(self.mems_allowed.load(Relaxed))
     }
 }
 
@@ -112,6 +148,8 @@ impl<'h, H: Host> Cx<'h, H> {
             cpu: Cell::new(cpu),
             flags: Cell::new(TaskFlags::empty()),
             mems_allowed: Cell::new(NodeMask::ALL),
+            memory_policy: Cell::new(MemoryPolicy::Default),
+            interleaved: Cell::new(None),
             signals: Arc::new(Signals::default()),
             locals: Locals::default(),
         }
@@ -177,9 +215,34 @@ impl<'h, H: Host> Cx<'h, H> {
         self.mems_allowed.get()
     }
 
-    /// Replaces the allowed nodes.
+    /// Replaces the allowed nodes. The task's memory policy goes with them (rules/memory-policies#rebind).
     pub fn set_mems_allowed(&self, nodes: NodeMask) {
-        self.mems_allowed.set(nodes);
+        let old = self.mems_allowed.replace(nodes);
+        self.set_memory_policy(self.memory_policy.get().rebound(old, nodes));
+    }
+
+    /// The task's memory policy.
+    #[inline(always)]
+    pub fn memory_policy(&self) -> MemoryPolicy {
+        self.memory_policy.get()
+    }
+
+    /// Replaces the policy as it stands; [`Kernel::set_memory_policy`] is what a program calls.
+    ///
+    /// [`Kernel::set_memory_policy`]: crate::Kernel::set_memory_policy
+    pub fn set_memory_policy(&self, policy: MemoryPolicy) {
+        self.memory_policy.set(policy);
+        self.signals.publish_nodes(policy, self.mems_allowed.get());
+    }
+
+    /// The next of the nodes that the task takes in turn; none of an empty set.
+    pub(crate) fn next_interleaved(&self, nodes: NodeMask) -> Option<NodeId> {
+        let next = match self.interleaved.get() {
+            Some(last) => nodes.after(last),
+            None => nodes.first(),
+        };
+        self.interleaved.set(next);
+        next
     }
 }
 

@@ -303,18 +303,21 @@ impl<H: Host> PageAllocator<H> {
     /// Of a zone, what its own CPUs may keep together is bounded by the low mark (5.14 on): lists are
     /// large where few CPUs share a zone and small where many do. A node without CPUs is used by all.
     fn rebuild_pcp_sizes(&self) {
-        for zone in self.populated_zones() {
-            let local = self.node(zone.node).cpus.len();
-            let cpus = if local == 0 { self.nr_cpus() } else { local };
-            let (batch, high) = watermark::pcp_sizes(
-                zone.managed(),
-                zone.mark(Mark::Low),
-                cpus as u64,
-                self.tunables.percpu_pagelist_high_fraction,
-                self.policy.pcp.sizing,
-            );
-            zone.set_pcp_sizes(batch, high);
-        }
+        self.populated_zones().for_each(|zone| self.resize_pcp(zone));
+    }
+
+    /// The same of one zone, after its marks were set by hand.
+    pub fn resize_pcp(&self, zone: &Zone<H>) {
+        let local = self.node(zone.node).cpus.len();
+        let cpus = if local == 0 { self.nr_cpus() } else { local };
+        let (batch, high) = watermark::pcp_sizes(
+            zone.managed(),
+            zone.mark(Mark::Low),
+            cpus as u64,
+            self.tunables.percpu_pagelist_high_fraction,
+            self.policy.pcp.sizing,
+        );
+        zone.set_pcp_sizes(batch, high);
     }
 
     /// What each zone keeps from requests that could use higher ones (rules/watermarks#lowmem-reserve).

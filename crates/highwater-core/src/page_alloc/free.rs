@@ -96,6 +96,28 @@ impl<H: Host> PageAllocator<H> {
         Ok(())
     }
 
+    /// As [`Self::free`] by the only user, past the per-CPU lists: free at once for everybody. For setting a
+    /// machine up, where what the lists hold is to stay as it is.
+    ///
+    /// # Errors
+    /// As [`Self::free`]; and if others use the block too.
+    pub fn free_past_lists(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
+        let (state, zone) = (page.block(), self.zone_of(pfn).ok_or(FreeError::NoSuchFrame)?);
+        if !state.has(BlockFlags::USED) || page.refcount_acquire() == 0 {
+            return Err(FreeError::NotAllocated);
+        }
+        if state.order() != order {
+            return Err(FreeError::WrongOrder);
+        }
+        if page.refcount_acquire() != 1 {
+            return Err(FreeError::Shared);
+        }
+        page.set_refcount(0);
+        self.free_to_buddy(cx, zone, pfn, order, zone.pageblock_type(pfn));
+        Ok(())
+    }
+
     /// Somebody looks at the head (a scanner that holds a reference for a moment). The frames behind it
     /// have no count of their own, so nobody can hold them: they go now, and the head alone when its
     /// user is done. A compound page is one thing for all its users and stays whole.

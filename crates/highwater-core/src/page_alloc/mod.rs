@@ -73,6 +73,7 @@ mod account;
 mod boot;
 mod buddy;
 mod bulk_free;
+mod by_policy;
 mod fallback;
 mod fast;
 mod folio;
@@ -92,6 +93,7 @@ pub use crate::zone::{AllocFlags, Pcp};
 pub use account::Account;
 pub use boot::boot;
 pub use buddy::{Buddy, Capture, Wanted};
+pub use by_policy::Wish;
 pub(crate) use fallback::could_serve;
 pub use free::FreeError;
 pub use pcp::PcpShape;
@@ -325,7 +327,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Nodes with memory, as a set.
-    pub(super) fn nodes_with_memory(&self) -> NodeMask {
+    pub(crate) fn nodes_with_memory(&self) -> NodeMask {
         self.populated_zones().fold(NodeMask::EMPTY, |mask, zone| mask.with(zone.node))
     }
 

@@ -13,7 +13,7 @@ use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::{PAGEVEC, Shadow};
 use crate::page::{Folio, Order, PageFlags, PageOwner};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
 use crate::vmstat::NodeStat;
@@ -168,8 +168,7 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         gfp: Gfp,
     ) -> Result<Folio, AddError> {
-        let node = self.mem.cpu_node(cx.cpu());
-        let folio = self.mem.alloc_folio(cx, self, gfp, Order::ZERO, node);
+        let folio = self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, Wish::Task);
         let folio = folio.ok_or(AddError::NoMemory)?;
         match self.add_to_page_cache(cx, file, index, folio, gfp) {
             Ok(()) => Ok(folio),

@@ -1,4 +1,4 @@
-//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, byte for byte in the layout
+//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, and of a node's `numastat` and `vmstat`, byte for byte in the layout
 //! of Linux 6.1 (rules/zone-counters#buddyinfo to rules/zone-counters#vmstat), so that tools which
 //! read a real machine read a model as well.
 //!
@@ -7,11 +7,13 @@
 //! zone locks and `zoneinfo` the per-CPU locks, one at a time.
 
 mod buddyinfo;
+mod node;
 mod pagetypeinfo;
 mod vmstat;
 mod zoneinfo;
 
 pub use buddyinfo::buddyinfo;
+pub use node::{node_vmstat, numastat, numastat_of};
 pub use pagetypeinfo::pagetypeinfo;
 pub use vmstat::{DirtyThresholds, vmstat};
 pub use zoneinfo::zoneinfo;

@@ -104,19 +104,107 @@ impl<H: Devices> Kernel<H> {
         if nr_reclaimed >= wanted { NodeReclaim::Success } else { NodeReclaim::Some }
     }
 
-    /// File pages of a node that node reclaim may take as its mode allows. A guess: mapped pages are taken
-    /// off although some of them are not on the file lists, and the counters lag, so it stops at 0.
+    /// File pages of a node that node reclaim may take as its mode allows.
     fn node_reclaimable(&self, node: NodeId) -> u64 {
-        let mode = self.mem.tunables.zone_reclaim_mode;
         let stats = &self.mem.node(node).stats;
         let read = |item: NodeStat| stats.read(item as usize);
-        let file = if mode & MODE_UNMAP != 0 {
-            read(NodeStat::FilePages)
-        } else {
-            let listed = read(NodeStat::InactiveFile) + read(NodeStat::ActiveFile);
-            listed.saturating_sub(read(NodeStat::Mapped))
+        let file = FilePages {
+            all: read(NodeStat::FilePages),
+            listed: read(NodeStat::InactiveFile) + read(NodeStat::ActiveFile),
+            mapped: read(NodeStat::Mapped),
+            dirty: read(NodeStat::Dirty),
         };
-        let dirty = if mode & MODE_WRITE != 0 { 0 } else { read(NodeStat::Dirty) };
+        file.reclaimable(self.mem.tunables.zone_reclaim_mode)
+    }
+}
+
+/// What a node has of files, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FilePages {
+    all: u64,
+    listed: u64,
+    mapped: u64,
+    dirty: u64,
+}
+
+impl FilePages {
+    /// What a mode may take. A guess: mapped pages are taken off although some of them are not on the file lists,
+    /// and the counters lag, so it stops at 0.
+    fn reclaimable(self, mode: u8) -> u64 {
+        let file = match mode & MODE_UNMAP != 0 {
+            true => self.all,
+            false => self.listed.saturating_sub(self.mapped),
+        };
+        let dirty = if mode & MODE_WRITE != 0 { 0 } else { self.dirty };
         file.saturating_sub(dirty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{NODE, Stage};
+    use super::*;
+    use crate::block::manual::Manual;
+    use crate::page::{MigrateType, Order, PageFlags};
+    use crate::vmstat::VmEvent;
+    use crate::zone::ZoneType;
+
+    /// The table of rules/node-pass#node-reclaim.
+    #[test]
+    fn a_mode_says_what_may_go() {
+        let file = FilePages { all: 1000, listed: 900, mapped: 300, dirty: 200 };
+        assert_eq!([1, 3, 5, 7].map(|mode| file.reclaimable(mode)), [400, 600, 800, 1000]);
+        let mapped = FilePages { mapped: 2000, ..file };
+        assert_eq!([1, 3, 5].map(|mode| mapped.reclaimable(mode)), [0, 0, 800]);
+    }
+
+    fn request(kernel: &Kernel<Manual>, gfp: Gfp) -> Request<'_> {
+        Request {
+            gfp,
+            order: Order::ZERO,
+            highest: ZoneType::Movable,
+            migratetype: MigrateType::Movable,
+            nodes: None,
+            zonelist: &kernel.mem.zonelists(NODE).fallback,
+            list_node: NODE,
+            preferred: Some(0),
+            spread_dirty: false,
+        }
+    }
+
+    #[test]
+    fn clean_unmapped_cache_goes_and_counts_as_direct() {
+        let s = Stage::new();
+        let cx = s.cx();
+        let (file, _open) = s.cached_file(600);
+        let pages = s.pages(&file, 600);
+        let user = Gfp::GFP_HIGHUSER_MOVABLE;
+        let req = request(&s.kernel, user);
+        // 1 % of 64 MiB is 163 pages: there is more.
+        assert_eq!(s.kernel.node_reclaim_for(&cx, NODE, &req), NodeReclaim::Success);
+        let stolen = s.event(VmEvent::PgstealDirect);
+        assert!((32..600).contains(&stolen), "{stolen}");
+        assert_eq!(s.event(VmEvent::PgscanDirect), stolen);
+        assert_eq!((s.event(VmEvent::PgstealKswapd), s.event(VmEvent::AllocstallMovable)), (0, 0));
+        assert!(!s.all_are(&pages, PageFlags::ACTIVE));
+        // Who reclaims already, who cannot wait, and who comes second.
+        let refused = |req: &Request<'_>| s.kernel.node_reclaim_for(&cx, NODE, req);
+        let reclaiming = cx.with_flag(TaskFlags::MEMALLOC, || refused(&req));
+        assert_eq!(reclaiming, NodeReclaim::NoScan);
+        assert_eq!(refused(&request(&s.kernel, Gfp::GFP_NOWAIT)), NodeReclaim::NoScan);
+        let lock = &s.kernel.reclaim.node(NODE).is_node_reclaiming;
+        lock.store(true, Release);
+        assert_eq!(refused(&req), NodeReclaim::NoScan);
+        lock.store(false, Release);
+        assert_eq!(s.event(VmEvent::PgstealDirect), stolen, "none of them did anything");
+    }
+
+    #[test]
+    fn little_cache_is_left_alone() {
+        let s = Stage::new();
+        let _file = s.cached_file(100);
+        let req = request(&s.kernel, Gfp::GFP_HIGHUSER_MOVABLE);
+        assert_eq!(s.kernel.node_reclaim_for(&s.cx(), NODE, &req), NodeReclaim::Full);
+        assert_eq!(s.event(VmEvent::PgscanDirect), 0);
     }
 }

@@ -40,7 +40,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::host::{Cx, Devices, HZ, Lock, TaskFlags, Tasks};
+use crate::host::{Cx, Devices, HZ, Lock, Signals, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, Request};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -48,6 +48,7 @@ use crate::sync::order::LockClass;
 use crate::vm::Space;
 use crate::vmstat::VmEvent;
 use crate::wait::WaitQueue;
+use crate::zone::NodeMask;
 
 /// Ticks between the kill and the reaping: most victims exit by themselves before
 /// (rules/shrinkers-and-oom#reaper).
@@ -127,7 +128,36 @@ fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
     best.map_or(Choice::Nobody, |(_, i)| Choice::Kill(i))
 }
 
+/// Which nodes a request could use: killing somebody who has nothing there would not help it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    nodes: NodeMask,
+    /// It is a memory policy that keeps it from the others; else, if anything does, the cpuset.
+    by_policy: bool,
+}
+
+impl Limits {
+    /// May a task have memory there? A policy that only prefers keeps nobody from any node.
+    fn concern(self, task: &Signals) -> bool {
+        let may_have = if self.by_policy { task.bound() } else { task.mems_allowed() };
+        !may_have.and(self.nodes).is_empty()
+    }
+}
+
 impl<H: Devices> Kernel<H> {
+    /// What a request is limited to (rules/shrinkers-and-oom#oom-limits).
+    fn oom_limits(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> Limits {
+        let all = self.mem.nodes_with_memory();
+        let cpuset = if self.mem.tunables.cpusets { cx.mems_allowed() } else { NodeMask::ALL };
+        match req.nodes.map(|nodes| nodes.and(all)).filter(|&nodes| nodes != all) {
+            // The cpuset's own nodes serve as a mask too.
+            Some(nodes) if !self.mem.tunables.cpusets || nodes != cpuset.and(all) => {
+                Limits { nodes, by_policy: true }
+            }
+            _ => Limits { nodes: cpuset.and(all), by_policy: false },
+        }
+    }
+
     /// Kills the task with the most memory; true if one was killed or is dying. The caller holds the OOM lock
     /// and goes back to its rounds on true: it is not told when the memory comes.
     pub(crate) fn oom_kill(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
@@ -146,14 +176,17 @@ impl<H: Devices> Kernel<H> {
             // others, who may do more, reclaim meanwhile.
             return true;
         }
-        let ram: u64 = self.mem.populated_zones().map(|zone| zone.managed()).sum();
+        let limits = self.oom_limits(cx, req);
+        let zones = self.mem.populated_zones().filter(|zone| limits.nodes.contains(zone.node));
+        let ram: u64 = zones.map(|zone| zone.managed()).sum();
         let candidates = spaces.iter().map(|space| Candidate {
             rss: space.rss.anon.load(Relaxed) + space.rss.file.load(Relaxed),
             swap: space.rss.swap.load(Relaxed),
             tables: space.rss.tables.load(Relaxed),
             adj: space.oom_score_adj.load(Relaxed),
             is_dying: space.is_victim.load(Relaxed) && !space.is_reaped.load(Relaxed),
-            is_exempt: space.is_reaped.load(Relaxed) || space.nr_tasks(cx) == 0,
+            is_exempt: space.is_reaped.load(Relaxed)
+                || !space.any_task(cx, |signals| limits.concern(signals)),
         });
         match choose(candidates, ram + self.swap.nr_total()) {
             Choice::Wait => true,
@@ -258,5 +291,25 @@ mod tests {
         let reaped = Candidate { rss: 9000, is_exempt: true, ..PLAIN };
         assert_eq!(chosen(&[reaped, small]), Choice::Kill(1));
         assert_eq!(chosen(&[reaped]), Choice::Nobody);
+    }
+
+    /// The table of rules/shrinkers-and-oom#oom-limits.
+    #[test]
+    fn only_who_has_memory_there_can_help() {
+        use crate::host::{CpuId, Solo};
+        use crate::units::{MemoryPolicy, NodeId};
+
+        let (zero, one) = (NodeMask::of(NodeId(0)), NodeMask::of(NodeId(1)));
+        let host = Solo::default();
+        let task = || Cx::new(&host, CpuId(0));
+        let (bound, confined, free) = (task(), task(), task());
+        bound.set_memory_policy(MemoryPolicy::Bind(one));
+        confined.set_mems_allowed(one);
+        free.set_memory_policy(MemoryPolicy::Preferred(NodeId(1)));
+        let concerned =
+            |limits: Limits| [&bound, &confined, &free].map(|task| limits.concern(task.signals()));
+        let nodes = zero;
+        assert_eq!(concerned(Limits { nodes, by_policy: true }), [false, true, true]);
+        assert_eq!(concerned(Limits { nodes, by_policy: false }), [true, false, true]);
     }
 }

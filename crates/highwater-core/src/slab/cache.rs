@@ -87,6 +87,8 @@ pub struct SlabCache {
     next_free: Vec<u32>,
     free_slots: Vec<u32>,
     partial: Vec<Partial>,
+    /// The node of the slab that was added last.
+    last: NodeId,
 }
 
 impl SlabCache {
@@ -99,6 +101,7 @@ impl SlabCache {
             next_free: Vec::new(),
             free_slots: Vec::new(),
             partial: alloc::vec![Partial { first: NIL, nr: 0 }; nr_nodes],
+            last: NodeId(0),
         }
     }
 
@@ -139,8 +142,14 @@ impl SlabCache {
         Some(ObjectId(id))
     }
 
+    /// The same of the node that the last slab came from.
+    pub(super) fn take_from_last(&mut self) -> Option<ObjectId> {
+        self.take(self.last)
+    }
+
     /// Adds an empty slab.
     pub(super) fn add_slab(&mut self, pfn: Pfn, shape: SlabShape, node: NodeId) {
+        self.last = node;
         let number = self.free_slots.pop().unwrap_or(self.slabs.len() as u32);
         let first = number * self.shape.objects;
         let slab = Slab {

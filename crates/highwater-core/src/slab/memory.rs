@@ -5,7 +5,7 @@ use super::{CacheKind, ObjectId};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::zone::NodeId;
 
 impl<H: Devices> Kernel<H> {
@@ -19,18 +19,15 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
         loop {
             let node = self.mem.cpu_node(cx.cpu());
-            if let Some(id) = self.slab(kind).lock(cx.cpu()).take(node) {
-                return Some(id);
+            // Then what the last slab has left, wherever that lies: a CPU goes on with a slab until it is full.
+            let taken = {
+                let mut cache = self.slab(kind).lock(cx.cpu());
+                cache.take(node).or_else(|| cache.take_from_last())
+            };
+            if taken.is_some() {
+                return taken;
             }
-            match self.grow_slab(cx, kind, node, gfp)? {
-                on if on == node => {}
-                // Memory of another node: nobody looks for it there, so it is used at once.
-                on => {
-                    if let Some(id) = self.slab(kind).lock(cx.cpu()).take(on) {
-                        return Some(id);
-                    }
-                }
-            }
+            self.grow_slab(cx, kind, node, gfp)?;
         }
     }
 
@@ -63,7 +60,7 @@ impl<H: Devices> Kernel<H> {
             (smallest, gfp & (Gfp::RECLAIM | Gfp::IO | Gfp::FS | Gfp::NORETRY) | quiet),
         ];
         for (shape, gfp) in tries {
-            if let Some(pfn) = self.mem.alloc(cx, self, gfp, shape.order, node, None) {
+            if let Some(pfn) = self.mem.alloc_wished(cx, self, gfp, shape.order, Wish::Task) {
                 self.mem.map.page(pfn).init_flags(PageFlags::SLAB);
                 self.account_slab(cx, kind, pfn, shape.order, 1);
                 let on = self.mem.zone_of(pfn).map_or(node, |zone| zone.node);

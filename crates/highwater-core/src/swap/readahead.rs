@@ -13,7 +13,7 @@ use super::cache::ReadPage;
 use crate::host::{Cost, Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::vmstat::VmEvent;
 
@@ -74,8 +74,8 @@ fn cluster_window(offset: u32, size: u32, pages: u32) -> Range<u32> {
 impl<H: Devices> Kernel<H> {
     /// A fault reads a slot into a page of its own ([`Kernel::swap_skips_cache`]): the page, with a
     /// reference, unlocked, in no cache. None if there is no memory.
-    pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot) -> Option<Folio> {
-        let folio = self.alloc_swapin(cx)?;
+    pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> Option<Folio> {
+        let folio = self.alloc_swapin(cx, wish)?;
         let page = self.mem.map.page(folio);
         page.init_flags(PageFlags::LOCKED | PageFlags::SWAPBACKED);
         let shadow = self.swap.area(slot).slots.lock(cx.cpu()).shadow(slot.offset);
@@ -97,7 +97,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reads the slots around one; true if there was more than that one to read.
-    pub(crate) fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
+    pub(crate) fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> bool {
         let history = &self.swap.history;
         let max = 1 << self.mem.tunables.page_cluster;
         if max == 1 {
@@ -116,7 +116,7 @@ impl<H: Devices> Kernel<H> {
         let pages = self.swap.area(slot).spec.pages;
         self.plug_start(cx);
         for offset in cluster_window(slot.offset, size, pages) {
-            self.read_ahead(cx, Slot { offset, ..slot }, offset == slot.offset);
+            self.read_ahead(cx, Slot { offset, ..slot }, offset == slot.offset, wish);
         }
         self.plug_finish(cx);
         self.lru_add_drain(cx);
@@ -124,8 +124,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Starts reading one slot of a window; `wanted`: the fault's own.
-    pub(crate) fn read_ahead(&self, cx: &Cx<'_, H>, slot: Slot, wanted: bool) {
-        let Some((folio, is_new)) = self.swapin_one(cx, slot, false) else {
+    pub(crate) fn read_ahead(&self, cx: &Cx<'_, H>, slot: Slot, wanted: bool, wish: Wish) {
+        let Some((folio, is_new)) = self.swapin_one(cx, slot, false, wish) else {
             return;
         };
         if is_new && !wanted {
@@ -142,6 +142,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         slot: Slot,
         is_sync: bool,
+        wish: Wish,
     ) -> Option<(Folio, bool)> {
         if let Some(folio) = self.swap_cache_get(cx, slot) {
             return Some((folio, false));
@@ -149,7 +150,7 @@ impl<H: Devices> Kernel<H> {
         if self.swap_count(cx, slot) == 0 {
             return None;
         }
-        let folio = self.alloc_swapin(cx)?;
+        let folio = self.alloc_swapin(cx, wish)?;
         match self.add_read_page(cx, folio, slot) {
             ReadPage::Added(shadow) => {
                 cx.host.charge(Cost::PageCacheAdd, 1);
@@ -171,9 +172,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn alloc_swapin(&self, cx: &Cx<'_, H>) -> Option<Folio> {
-        let node = self.mem.cpu_node(cx.cpu());
-        self.mem.alloc_folio(cx, self, Gfp::GFP_HIGHUSER_MOVABLE, Order::ZERO, node)
+    fn alloc_swapin(&self, cx: &Cx<'_, H>, wish: Wish) -> Option<Folio> {
+        let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
+        self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, wish)
     }
 }
 

@@ -21,7 +21,7 @@ use super::Slot;
 use crate::host::{Cx, Devices, IoError, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags, PageOwner};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::page_cache::{AddError, Entry, File, MemoryFiles, MemoryPage, Objects};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
@@ -79,8 +79,7 @@ impl<H: Devices> Kernel<H> {
         index: u32,
     ) -> Result<Option<MemoryPage>, Error> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::ZERO;
-        let node = self.mem.cpu_node(cx.cpu());
-        let folio = self.mem.alloc_folio(cx, self, gfp, Order::ZERO, node);
+        let folio = self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, Wish::Task);
         let folio = folio.ok_or(Error::NoMemory)?;
         match self.add_to_page_cache(cx, file, index, folio, gfp) {
             Ok(()) => {
@@ -115,8 +114,8 @@ impl<H: Devices> Kernel<H> {
             }
             None => {
                 self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
-                let is_ahead = self.read_cluster(cx, slot);
-                match self.swapin_one(cx, slot, !is_ahead) {
+                let is_ahead = self.read_cluster(cx, slot, Wish::Task);
+                match self.swapin_one(cx, slot, !is_ahead, Wish::Task) {
                     Some((folio, _)) => (folio, true),
                     None if is_same() => return Err(Error::NoMemory),
                     None => return Ok(None),

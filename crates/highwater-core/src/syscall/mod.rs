@@ -18,6 +18,7 @@ mod caches;
 mod exit;
 mod fadvise;
 mod madvise;
+mod memory_policy;
 mod process;
 mod write;
 

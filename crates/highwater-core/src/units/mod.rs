@@ -11,6 +11,7 @@ mod gfp;
 mod io;
 mod lru;
 mod lruvec;
+mod memory_policy;
 mod page;
 mod throttle;
 mod time;
@@ -23,6 +24,7 @@ pub use gfp::Gfp;
 pub use io::{DeviceId, IoDirection, IoError, Urgency};
 pub use lru::{LruKind, PageType};
 pub use lruvec::LruVecId;
+pub use memory_policy::MemoryPolicy;
 pub use page::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
     SWAP_CLUSTER_MAX,

@@ -142,10 +142,66 @@ impl NodeMask {
         NodeMask(self.0 | 1 << node.0)
     }
 
-    /// Membership.
+    /// Membership; no set has a node beyond [`Self::MAX_NODES`].
     #[inline(always)]
     pub const fn contains(self, node: NodeId) -> bool {
-        self.0 >> node.0 & 1 != 0
+        (node.0 as usize) < Self::MAX_NODES && self.0 >> node.0 & 1 != 0
+    }
+
+    /// A bit for each node, node 0 lowest.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The set of [`Self::bits`].
+    pub const fn from_bits(bits: u64) -> NodeMask {
+        NodeMask(bits)
+    }
+
+    /// No node at all.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Number of nodes.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// The nodes that both sets have.
+    #[must_use]
+    pub const fn and(self, other: NodeMask) -> NodeMask {
+        NodeMask(self.0 & other.0)
+    }
+
+    /// The node with the lowest number.
+    pub fn first(self) -> Option<NodeId> {
+        self.iter().next()
+    }
+
+    /// The nodes, ascending.
+    pub fn iter(self) -> impl Iterator<Item = NodeId> {
+        (0..Self::MAX_NODES as u16).map(NodeId).filter(move |&node| self.contains(node))
+    }
+
+    /// The node after another one, round and round; none of an empty set.
+    pub fn after(self, node: NodeId) -> Option<NodeId> {
+        self.iter().find(|next| *next > node).or_else(|| self.first())
+    }
+
+    /// The node of a rank, from 0, round and round; none of an empty set.
+    pub fn nth(self, rank: u32) -> Option<NodeId> {
+        self.iter().nth((rank % self.len().max(1)) as usize)
+    }
+
+    /// The set with each node of `old` replaced by the one of the same rank in `new`; others stay.
+    #[must_use]
+    pub fn remapped(self, old: NodeMask, new: NodeMask) -> NodeMask {
+        self.iter().fold(NodeMask::EMPTY, |mask, node| {
+            let rank = old.iter().take_while(|other| *other < node).count() as u32;
+            let to = if old.contains(node) { new.nth(rank) } else { None };
+            mask.with(to.unwrap_or(node))
+        })
     }
 }
 

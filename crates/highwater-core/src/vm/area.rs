@@ -6,8 +6,10 @@ use bitflags::bitflags;
 
 use crate::host::Tasks;
 use crate::page::SpaceId;
+use crate::page_alloc::Wish;
 use crate::page_cache::{MapRange, OpenFile};
 use crate::swap::VmaSwapState;
+use crate::units::MemoryPolicy;
 
 bitflags! {
     /// What an area allows and how it is used (rules/faults#areas).
@@ -67,6 +69,8 @@ pub struct Area<H: Tasks> {
     pub flags: AreaFlags,
     /// What is behind it.
     pub backing: Backing<H>,
+    /// Where its memory is to come from; the default: as the task's policy says.
+    pub policy: MemoryPolicy,
     /// Swap readahead history; `Table` class, shared by copies.
     pub(crate) swap: Arc<H::Lock<VmaSwapState>>,
 }
@@ -78,6 +82,7 @@ impl<H: Tasks> Clone for Area<H> {
             end: self.end,
             flags: self.flags,
             backing: self.backing.clone(),
+            policy: self.policy,
             swap: Arc::clone(&self.swap),
         }
     }
@@ -105,7 +110,12 @@ impl<H: Tasks> Area<H> {
                 Backing::File { open: Arc::clone(open), page: page + (start - self.start) }
             }
         };
-        Area { start, end, flags, backing, swap: Arc::clone(&self.swap) }
+        Area { start, end, flags, backing, policy: self.policy, swap: Arc::clone(&self.swap) }
+    }
+
+    /// Where memory for a page of it is to come from (rules/memory-policies#allocation).
+    pub(crate) fn wish(&self, vpn: u32) -> Wish {
+        Wish::Area { policy: self.policy, page: self.file_page(vpn).unwrap_or(vpn) }
     }
 
     /// What the file's list of mappings says of it.

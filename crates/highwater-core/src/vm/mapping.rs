@@ -14,7 +14,7 @@ use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Tasks};
 use crate::kernel::Kernel;
 use crate::swap::VmaSwapState;
 use crate::sync::order::LockClass;
-use crate::units::Error;
+use crate::units::{Error, MemoryPolicy};
 
 /// Areas taken out of a space, and the range that tables may cover which go with them.
 pub(crate) struct Detached<H: Tasks> {
@@ -90,7 +90,9 @@ impl<H: Devices> Kernel<H> {
             let mut tables = space.tables.lock(cx.cpu());
             let room = tables.find_room(pages, align, Space::<H>::TOP);
             let start = room.ok_or(Error::NoMemory)?;
-            let area = Arc::new(Area { start, end: start + pages, flags, backing, swap });
+            let end = start + pages;
+            let area =
+                Arc::new(Area { start, end, flags, backing, policy: MemoryPolicy::Default, swap });
             tables.areas.insert(start, Arc::clone(&area));
             area
         };
@@ -144,7 +146,7 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         end: u32,
     ) -> Detached<H> {
-        let (areas, _) = self.replace_areas(cx, space, start, end, |_| None);
+        let (areas, _) = self.replace_areas(cx, space, start, end, |_, _| None);
         let mut tables = space.tables.lock(cx.cpu());
         tables.next_free = tables.next_free.min(start.max(Space::<H>::BASE));
         let (floor, ceiling) = tables.room_around(start, end, Space::<H>::TOP);
@@ -167,13 +169,26 @@ impl<H: Devices> Kernel<H> {
         add: AreaFlags,
         remove: AreaFlags,
     ) -> (Vec<Arc<Area<H>>>, Result<(), Error>) {
-        let flags = |old: AreaFlags| Some((old - remove) | add);
-        let (changed, covered) = self.replace_areas(cx, space, start, end, flags);
+        let terms = |old: AreaFlags, policy| Some(((old - remove) | add, policy));
+        let (changed, covered) = self.replace_areas(cx, space, start, end, terms);
         let all = covered == end.saturating_sub(start);
         (changed, if all { Ok(()) } else { Err(Error::Fault) })
     }
 
-    /// Puts parts with other flags (none: nothing) in the place of what lies in `start..end`; the
+    /// Gives `start..end` a memory policy, as [`Self::change_area_flags`] gives flags.
+    pub(crate) fn change_area_policy(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        (start, end): (u32, u32),
+        policy: impl Fn(MemoryPolicy) -> MemoryPolicy,
+    ) -> Result<(), Error> {
+        let terms = |flags: AreaFlags, old| Some((flags, policy(old)));
+        let (_, covered) = self.replace_areas(cx, space, start, end, terms);
+        if covered == end.saturating_sub(start) { Ok(()) } else { Err(Error::Fault) }
+    }
+
+    /// Puts parts with other flags or another policy (none: nothing) in the place of what lies in `start..end`; the
     /// parts that went, and how many pages of the range were mapped. Files still know the parts for
     /// which nothing came.
     fn replace_areas(
@@ -182,7 +197,7 @@ impl<H: Devices> Kernel<H> {
         space: &Space<H>,
         start: u32,
         end: u32,
-        flags: impl Fn(AreaFlags) -> Option<AreaFlags>,
+        terms: impl Fn(AreaFlags, MemoryPolicy) -> Option<(AreaFlags, MemoryPolicy)>,
     ) -> (Vec<Arc<Area<H>>>, u32) {
         let mut gone = Vec::new();
         let (mut removed, mut added) = (Vec::new(), Vec::new());
@@ -193,21 +208,18 @@ impl<H: Devices> Kernel<H> {
             for area in old {
                 let (from, to) = (area.start.max(start), area.end.min(end));
                 covered += to - from;
-                let new = flags(area.flags);
-                if new == Some(area.flags) {
+                let old = Some((area.flags, area.policy));
+                let new = terms(area.flags, area.policy);
+                if new == old {
                     continue;
                 }
                 tables.areas.remove(&area.start);
-                let kept = [
-                    (area.start, from, Some(area.flags)),
-                    (from, to, new),
-                    (to, area.end, Some(area.flags)),
-                ];
-                for (from, to, flags) in kept {
-                    if let Some(flags) = flags
+                let kept = [(area.start, from, old), (from, to, new), (to, area.end, old)];
+                for (from, to, terms) in kept {
+                    if let Some((flags, policy)) = terms
                         && from < to
                     {
-                        let part = Arc::new(area.part(from, to, flags));
+                        let part = Arc::new(Area { policy, ..area.part(from, to, flags) });
                         tables.areas.insert(from, Arc::clone(&part));
                         added.push(part);
                     }

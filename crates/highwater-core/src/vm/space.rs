@@ -15,7 +15,7 @@ use super::{Area, PageTable, Pte, SpaceTables, SpaceTask};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags, Pfn, SpaceId};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::units::Error;
@@ -226,9 +226,8 @@ impl<H: Devices> Kernel<H> {
 /// Frames of page tables.
 impl<H: Devices> Kernel<H> {
     fn alloc_table_frame(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
-        let node = self.mem.cpu_node(cx.cpu());
         let gfp = Gfp::GFP_KERNEL | Gfp::ZERO;
-        let pfn = self.mem.alloc(cx, self, gfp, Order::ZERO, node, None)?;
+        let pfn = self.mem.alloc_wished(cx, self, gfp, Order::ZERO, Wish::Task)?;
         self.mem.map.page(pfn).init_flags(PageFlags::TABLE);
         Some(pfn)
     }

@@ -44,6 +44,11 @@ impl<H: Tasks> Space<H> {
         self.tasks.lock(cx.cpu()).len()
     }
 
+    /// True if there is a task of which something holds.
+    pub(crate) fn any_task(&self, cx: &Cx<'_, H>, holds: impl Fn(&Signals) -> bool) -> bool {
+        self.tasks.lock(cx.cpu()).iter().any(|task| holds(&task.signals))
+    }
+
     /// Sets flags on every task and ends its wait: killable sleeps look at the flags again, others
     /// go on waiting.
     pub(crate) fn signal_tasks(&self, cx: &Cx<'_, H>, flags: TaskFlags) {

@@ -17,7 +17,7 @@ pub mod watermark;
 mod zone;
 pub mod zonelist;
 
-pub use crate::units::{NodeId, NodeMask, ZoneId, ZoneType};
+pub use crate::units::{MemoryPolicy, NodeId, NodeMask, ZoneId, ZoneType};
 pub use alloc_flags::AllocFlags;
 pub use info::{Mark, ZoneFlags, ZoneInfo};
 pub use pcp::Pcp;

@@ -4,6 +4,7 @@
 mod common;
 
 mod buddy; // rules/buddy#lists
+mod memory_policies; // rules/memory-policies#allocation
 mod numa; // rules/zones#node-order
 mod pcp; // rules/per-cpu-lists#shape
 mod reference; // reference/linux-6.1/static

@@ -223,6 +223,23 @@ impl Worker<'_, '_> {
         };
         self.kernel.munlock(self.cx, &self.group.space, start, pages)
     }
+
+    /// Where memory is to come from.
+    pub(super) fn place(&mut self) -> Result<(), Error> {
+        let policy = self.shared.options.draw_memory_policy(&mut self.stream);
+        match self.stream.below(4) {
+            0 if self.shared.options.has_mems_allowed => {
+                let nodes = self.shared.options.draw_mems_allowed(&mut self.stream);
+                self.kernel.set_mems_allowed(self.cx, Some(&self.group.space), nodes)
+            }
+            0 | 1 => self.kernel.set_memory_policy(self.cx, policy),
+            _ => {
+                let region = self.region()?;
+                let (start, pages) = self.part(&region);
+                self.kernel.mbind(self.cx, &self.group.space, start, pages, policy)
+            }
+        }
+    }
 }
 
 /// Files.

@@ -46,6 +46,8 @@ operations! {
     Lock: 1,
     /// munlock.
     Unlock: 2,
+    /// A memory policy for the task or a range, or another cpuset.
+    Place: 2,
     /// Reads a file in order.
     ReadRun: 8,
     /// Reads a file at random places.

@@ -6,7 +6,7 @@ use highwater_core::block::{DeviceId, Writer};
 use highwater_core::config::{Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec};
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
-use highwater_core::zone::{NodeId, NodeMask, ZoneType};
+use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask, ZoneType};
 
 use super::draw::Draw;
 use super::mix::{Mix, Op};
@@ -127,6 +127,19 @@ impl Options {
         nodes.filter(|(_, node)| !node.zones.is_empty()).map(|(id, _)| NodeId(id)).collect()
     }
 
+    /// A memory policy, of nodes that may not be there.
+    pub(super) fn draw_memory_policy(&self, stream: &mut Stream) -> MemoryPolicy {
+        let nr_nodes = self.machine.nodes.len() as u64;
+        let nodes = NodeMask::from_bits(stream.below(1 << nr_nodes));
+        match stream.below(6) {
+            0 => MemoryPolicy::Bind(nodes),
+            1 => MemoryPolicy::Preferred(NodeId(stream.below(nr_nodes) as u16)),
+            2 => MemoryPolicy::PreferredMany(nodes),
+            3 => MemoryPolicy::Interleave(nodes),
+            _ => MemoryPolicy::Default,
+        }
+    }
+
     /// A set of nodes that a task may be bound to.
     pub(super) fn draw_mems_allowed(&self, stream: &mut Stream) -> NodeMask {
         let nodes = self.nodes_with_memory();
@@ -150,7 +163,7 @@ fn draw_machine(s: &mut Stream) -> (Machine, (&'static str, CostTable)) {
         3 => s.range(6 * GIB, 16 * GIB),
         _ => s.range(16 * GIB, 64 * GIB + 1),
     };
-    let nr_nodes = [1, 2, 3, 4][s.weighted(&[50, 25, 10, 15])];
+    let nr_nodes = [1, 2, 3, 4, 6, 8][s.weighted(&[50, 25, 8, 9, 4, 4])];
     let nodes = draw_nodes(s, bytes, nr_nodes);
     let mut machine = Machine::from_sizes("swarm", &nodes).expect("nodes of sensible sizes");
     for from in 0..nr_nodes {

@@ -150,6 +150,7 @@ impl Worker<'_, '_> {
             Op::Advise => self.advise(),
             Op::Lock => self.lock(),
             Op::Unlock => self.unlock(),
+            Op::Place => self.place(),
             Op::ReadRun => self.read_run(),
             Op::ReadRandom => self.read_random(),
             Op::WriteRun => self.write_run(),

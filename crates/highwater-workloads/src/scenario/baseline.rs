@@ -13,10 +13,13 @@ use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::syscall::MemoryAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
-use highwater_core::zone::{NodeId, ZoneType};
+use highwater_core::zone::{MemoryPolicy, NodeId, ZoneType};
 
 use super::ScenarioError;
 use super::files::called;
+
+/// The smallest order that is on no per-CPU list, 9 apart.
+const BLOCK: Order = Order(4);
 
 /// What a zone has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +37,24 @@ pub struct ZoneFree {
 pub struct Baseline {
     /// Free pages by zone.
     pub zones: Vec<ZoneFree>,
-    /// Swappable pages on the inactive list.
+    /// Swappable pages.
+    pub idle: Vec<IdleLists>,
+}
+
+/// Swappable pages that nobody uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleLists {
+    /// The node that they lie on; none: wherever a program's memory comes to lie.
+    pub node: Option<NodeId>,
+    /// Pages on the inactive list.
     pub inactive_anon: u64,
-    /// Swappable pages on the active list.
+    /// Pages on the active list.
     pub active_anon: u64,
 }
 
 impl Baseline {
-    /// Fills the memory of a fresh kernel. The idle process that holds the LRU pages is returned;
-    /// it lives as long as the machine.
+    /// Fills the memory of a fresh kernel. What holds it is returned; it lives as long as the
+    /// machine.
     ///
     /// # Errors
     /// If memory runs out on the way: the captured amounts do not fit the machine.
@@ -50,15 +62,102 @@ impl Baseline {
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
-        let idle = self.idle_process(kernel, cx)?;
-        self.pin_the_rest(kernel, cx);
-        Ok(idle)
+    ) -> Result<Held<H>, ScenarioError> {
+        let mut idle = Vec::new();
+        for lists in &self.idle {
+            let policy = lists.node.map_or(MemoryPolicy::Default, MemoryPolicy::Preferred);
+            cx.set_memory_policy(policy);
+            let process = lists.process(kernel, cx);
+            cx.set_memory_policy(MemoryPolicy::Default);
+            idle.extend(process?);
+        }
+        let pinned = self.pin_the_rest(kernel, cx);
+        Ok(Held { idle, pinned })
     }
 
+    fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Vec<Pfn> {
+        let mut pinned = Vec::new();
+        // Highest zones first: a request for one falls back to those below it.
+        for wanted in self.zones.iter().rev() {
+            let Some(zone) = kernel.mem.zone(wanted.node, wanted.zone) else { continue };
+            let gfp = Gfp::THISNODE
+                | match wanted.zone {
+                    ZoneType::Dma => Gfp::GFP_ATOMIC | Gfp::DMA,
+                    ZoneType::Dma32 => Gfp::GFP_ATOMIC | Gfp::DMA32,
+                    ZoneType::Normal | ZoneType::Device => Gfp::GFP_ATOMIC,
+                    ZoneType::Movable => Gfp::GFP_ATOMIC | Gfp::HIGHMEM | Gfp::MOVABLE,
+                };
+            kernel.mem.drain_all(cx, Some(zone));
+            // Pages on per-CPU lists are not free: give them back to see where we are.
+            while zone.nr_free_pages_exact() > wanted.free {
+                let excess = zone.nr_free_pages_exact() - wanted.free;
+                let mut got = 0;
+                for _ in 0..excess {
+                    let page = kernel.mem.alloc(cx, kernel, gfp, Order::ZERO, wanted.node, None);
+                    let Some(pfn) = page else { break };
+                    if kernel.mem.zone_of(pfn).is_some_and(|z| z.zone == wanted.zone) {
+                        kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
+                        pinned.push(pfn);
+                        got += 1;
+                    } else {
+                        kernel.put_page(cx, kernel.mem.map.folio(pfn));
+                        break;
+                    }
+                }
+                kernel.mem.drain_all(cx, Some(zone));
+                if got == 0 {
+                    break;
+                }
+            }
+        }
+        pinned
+    }
+}
+
+/// Memory that is not the program's.
+pub struct Held<H: Devices> {
+    /// Processes that never run.
+    #[allow(dead_code, reason = "kept alive")]
+    idle: Vec<Arc<Space<H>>>,
+    /// Pages that nobody gives back, in the order in which they were taken.
+    pinned: Vec<Pfn>,
+}
+
+impl<H: Devices> Held<H> {
+    /// Makes a node's free pages as many as were captured, where its program has got so far.
+    ///
+    /// Files that a program makes and drops leave pages on per-CPU lists, where they are not free. What was
+    /// captured there is only known by what was free beside it, so the lists are left alone.
+    pub fn settle(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, free: u64) {
+        let now = || kernel.mem.zones_of(node).map(|zone| zone.nr_free_pages_exact()).sum::<u64>();
+        let wanted = free.saturating_sub(now());
+        let (mut given, mut at) = (0, self.pinned.len());
+        while given < wanted && at > 0 {
+            at -= 1;
+            let pfn = self.pinned[at];
+            if kernel.mem.zone_of(pfn).is_none_or(|zone| zone.node != node) {
+                continue;
+            }
+            kernel.mem.map.page(pfn).flag_clear::<H>(PageFlags::PINNED);
+            if kernel.mem.free_past_lists(cx, pfn, Order::ZERO).is_ok() {
+                self.pinned.remove(at);
+                given += 1;
+            }
+        }
+        // Too many: blocks of an order that no per-CPU list holds.
+        let gfp = Gfp::THISNODE | Gfp::GFP_ATOMIC | Gfp::HIGHMEM;
+        while now() >= free + BLOCK.pages() {
+            let block = kernel.mem.alloc(cx, kernel, gfp, BLOCK, node, None);
+            let Some(pfn) = block else { break };
+            kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
+        }
+    }
+}
+
+impl IdleLists {
     /// The files of an initial RAM disk are swappable and belong to nobody; so are the pages of a
     /// process that never runs.
-    fn idle_process<H: Devices>(
+    fn process<H: Devices>(
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
@@ -89,40 +188,5 @@ impl Baseline {
         }
         kernel.lru_add_drain_all(cx);
         Ok(Some(space))
-    }
-
-    fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
-        // Highest zones first: a request for one falls back to those below it.
-        for wanted in self.zones.iter().rev() {
-            let Some(zone) = kernel.mem.zone(wanted.node, wanted.zone) else { continue };
-            let gfp = Gfp::THISNODE
-                | match wanted.zone {
-                    ZoneType::Dma => Gfp::GFP_ATOMIC | Gfp::DMA,
-                    ZoneType::Dma32 => Gfp::GFP_ATOMIC | Gfp::DMA32,
-                    ZoneType::Normal | ZoneType::Device => Gfp::GFP_ATOMIC,
-                    ZoneType::Movable => Gfp::GFP_ATOMIC | Gfp::HIGHMEM | Gfp::MOVABLE,
-                };
-            kernel.mem.drain_all(cx, Some(zone));
-            // Pages on per-CPU lists are not free: give them back to see where we are.
-            while zone.nr_free_pages_exact() > wanted.free {
-                let excess = zone.nr_free_pages_exact() - wanted.free;
-                let mut got = 0;
-                for _ in 0..excess {
-                    let page = kernel.mem.alloc(cx, kernel, gfp, Order::ZERO, wanted.node, None);
-                    let Some(pfn) = page else { break };
-                    if kernel.mem.zone_of(pfn).is_some_and(|z| z.zone == wanted.zone) {
-                        kernel.mem.map.page(pfn).flag_set::<H>(PageFlags::PINNED);
-                        got += 1;
-                    } else {
-                        kernel.put_page(cx, kernel.mem.map.folio(pfn));
-                        break;
-                    }
-                }
-                kernel.mem.drain_all(cx, Some(zone));
-                if got == 0 {
-                    break;
-                }
-            }
-        }
     }
 }

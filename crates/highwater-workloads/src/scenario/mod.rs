@@ -12,12 +12,13 @@ mod baseline;
 mod files;
 mod program;
 
-pub use baseline::{Baseline, ZoneFree};
+pub use baseline::{Baseline, Held, IdleLists, ZoneFree};
 pub use files::Ground;
 pub use program::Moment;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Error;
+use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
 
 /// File sizes and mappings are multiples of this many pages.
 const GRAIN: u64 = 256;
@@ -109,6 +110,20 @@ pub enum Scenario {
         /// Huge pages are asked for.
         advise: bool,
     },
+    /// Touches anonymous memory twice under a memory policy; unmaps it.
+    NumaAnon {
+        /// Size of the mapping.
+        size: f64,
+        /// Where its memory is to come from.
+        policy: NumaMode,
+    },
+    /// Reads a file, touches anonymous memory, and does both again.
+    NumaFileAnon {
+        /// Size of the file.
+        file: f64,
+        /// Size of the mapping.
+        anon: f64,
+    },
     /// Maps a file, reads each page of it, unmaps it; streams another; does it again.
     Zap {
         /// Size of the mapped file.
@@ -120,12 +135,50 @@ pub enum Scenario {
     },
 }
 
+/// The memory policy of a program, by Linux's number of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumaMode {
+    /// 0, 4: local.
+    Local,
+    /// 1: node 1 first.
+    Preferred,
+    /// 2: node 1 only.
+    Bind,
+    /// 3: all nodes in turn.
+    Interleave,
+    /// 5: node 1 first, as a set.
+    PreferredMany,
+}
+
+impl NumaMode {
+    const ALL: [NumaMode; 6] = [
+        NumaMode::Local,
+        NumaMode::Preferred,
+        NumaMode::Bind,
+        NumaMode::Interleave,
+        NumaMode::Local,
+        NumaMode::PreferredMany,
+    ];
+
+    /// As the kernel is told.
+    fn policy(self) -> MemoryPolicy {
+        let second = NodeId(1);
+        match self {
+            NumaMode::Local => MemoryPolicy::Default,
+            NumaMode::Preferred => MemoryPolicy::Preferred(second),
+            NumaMode::Bind => MemoryPolicy::Bind(NodeMask::of(second)),
+            NumaMode::Interleave => MemoryPolicy::Interleave(NodeMask::ALL),
+            NumaMode::PreferredMany => MemoryPolicy::PreferredMany(NodeMask::of(second)),
+        }
+    }
+}
+
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     /// No such program.
     #[error(
-        "no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, compact-manual, compact-proactive, compact-thp, zap)"
+        "no program \"{0}\" (known: cyclic, hotcold, anon, anonrand, mixed, randwrite, thp, compact-manual, compact-proactive, compact-thp, numa-anon, numa-policy, numa-fileanon, zap)"
     )]
     Unknown(String),
     /// Parameters that the program does not have.
@@ -223,6 +276,18 @@ impl Scenario {
                 let (anon, fragment, cache) = (p.size(0)?, p.part(1)?, p.part(2)?);
                 Scenario::CompactThp { anon, fragment, cache, advise: p.percent(3)? != 0 }
             }
+            "numa-anon" => {
+                let p = parse("numa-anon", 1)?;
+                Scenario::NumaAnon { size: p.size(0)?, policy: NumaMode::Local }
+            }
+            "numa-policy" => {
+                let p = parse("numa-policy", 2)?;
+                Scenario::NumaAnon { size: p.size(0)?, policy: p.mode(1)? }
+            }
+            "numa-fileanon" => {
+                let p = parse("numa-fileanon", 2)?;
+                Scenario::NumaFileAnon { file: p.size(0)?, anon: p.size(1)? }
+            }
             "zap" => {
                 let p = parse("zap", 3)?;
                 Scenario::Zap { file: p.size(0)?, maps: p.count(1)?, cold: p.size(2)? }
@@ -250,6 +315,13 @@ struct Params<'a> {
     values: &'a [f64],
 }
 
+impl Scenario {
+    /// The program keeps to the CPUs of the first node.
+    pub fn is_on_first_node(&self) -> bool {
+        matches!(self, Scenario::NumaAnon { .. } | Scenario::NumaFileAnon { .. })
+    }
+}
+
 impl Params<'_> {
     fn size(&self, index: usize) -> Result<f64, ScenarioError> {
         let value = self.values[index];
@@ -274,6 +346,13 @@ impl Params<'_> {
         let ok = value.fract() == 0.0 && (0.0..=100.0).contains(&value);
         ok.then_some(value as u32)
             .ok_or_else(|| self.range(index, "a whole number between 0 and 100"))
+    }
+
+    fn mode(&self, index: usize) -> Result<NumaMode, ScenarioError> {
+        let value = self.values[index];
+        let mode = (value.fract() == 0.0 && value >= 0.0).then_some(value as usize);
+        mode.and_then(|mode| NumaMode::ALL.get(mode).copied())
+            .ok_or_else(|| self.range(index, "a policy's number, 0 to 5"))
     }
 
     fn range(&self, index: usize, wanted: &'static str) -> ScenarioError {

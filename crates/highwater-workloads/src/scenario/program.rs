@@ -7,6 +7,7 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::OpenFile;
 use highwater_core::syscall::MemoryAdvice;
 use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::zone::MemoryPolicy;
 
 use super::files::called;
 use super::{Ground, Scenario, ScenarioError};
@@ -64,6 +65,8 @@ pub(super) fn run<H: Devices>(
         Scenario::CompactThp { anon, fragment, cache, advise } => {
             run.compact_thp(anon, fragment, cache, advise)
         }
+        Scenario::NumaAnon { size, policy } => run.numa_anon(size, policy.policy()),
+        Scenario::NumaFileAnon { file, anon } => run.numa_fileanon(file, anon),
         Scenario::Zap { file, maps, cold } => run.zap(file, maps, cold),
     }
 }
@@ -269,6 +272,35 @@ impl<H: Devices> Run<'_, '_, '_, H> {
             called("madvise", dropped)?;
         }
         Ok(memory)
+    }
+
+    fn numa_anon(&mut self, size: f64, policy: MemoryPolicy) -> Result<(), ScenarioError> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        called("set_mempolicy", kernel.set_memory_policy(cx, policy))?;
+        let memory = self.map_anon(size)?;
+        self.start();
+        memory.touch_all(self)?;
+        self.step("touch");
+        memory.touch_all(self)?;
+        self.step("again");
+        called("munmap", kernel.munmap(cx, &memory.space, memory.start, memory.pages))?;
+        self.step("unmapped");
+        self.end(memory);
+        Ok(())
+    }
+
+    fn numa_fileanon(&mut self, file: f64, anon: f64) -> Result<(), ScenarioError> {
+        let file = self.ground.make_file(self.cx, self.ground.pages(file))?;
+        let memory = self.map_anon(anon)?;
+        self.start();
+        for (read, touch) in [("read1", "touch"), ("read2", "again")] {
+            self.ground.read_all(self.cx, &file)?;
+            self.step(read);
+            memory.touch_all(self)?;
+            self.step(touch);
+        }
+        self.end(memory);
+        Ok(())
     }
 
     fn zap(&mut self, file: f64, maps: u32, cold: f64) -> Result<(), ScenarioError> {

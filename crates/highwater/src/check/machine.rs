@@ -8,10 +8,10 @@ use highwater_core::host::Devices;
 use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
-use highwater_results::import::linux61::{Node, Zone};
+use highwater_results::import::linux61::{Node, NodeLevels, Zone};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit, Scheduler};
 use highwater_sim::machine::MachineConfig;
-use highwater_workloads::scenario::{Baseline, ZoneFree};
+use highwater_workloads::scenario::{Baseline, IdleLists, ZoneFree};
 
 use super::captured::captured_machine;
 use crate::input::{InputError, one_line};
@@ -47,6 +47,8 @@ pub(super) struct System<'a> {
     pub(super) zones: &'a [Zone],
     /// Levels before the work; what is missing is taken from the zones.
     pub(super) gauges: BTreeMap<String, i64>,
+    /// The same of each node; empty: they were not recorded.
+    pub(super) start_nodes: &'a [NodeLevels],
     /// Bytes a second that each disk is limited to.
     pub(super) disk_limit: Option<u64>,
     /// Name of the machine that tells what operations cost.
@@ -58,16 +60,19 @@ pub(super) struct System<'a> {
 }
 
 /// Settings of a captured kernel that the model has: Linux's name, and the machine's key.
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 12] = [
     ("transparent_hugepage.enabled", "thp"),
     ("transparent_hugepage.defrag", "thp_defrag"),
     ("vm.compaction_proactiveness", "compaction_proactiveness"),
     ("vm.dirty_bytes", "dirty_bytes"),
     ("vm.dirty_background_bytes", "dirty_background_bytes"),
+    ("vm.min_slab_ratio", "min_slab_ratio"),
+    ("vm.min_unmapped_ratio", "min_unmapped_ratio"),
     ("vm.page-cluster", "page_cluster"),
     ("vm.swappiness", "swappiness"),
     ("vm.watermark_boost_factor", "watermark_boost_factor"),
     ("vm.watermark_scale_factor", "watermark_scale_factor"),
+    ("vm.zone_reclaim_mode", "zone_reclaim_mode"),
 ];
 
 /// Sets a machine as the captured kernel was set. What the model does not have stays out.
@@ -183,8 +188,10 @@ pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, zones: &[Zone]) {
             *slot = pages;
         }
         zone.set_lowmem_reserves(&reserves);
-        if let Some(set) = real.pagesets.first() {
-            zone.set_pcp_sizes(set.batch as u32, set.high as u32);
+        match real.pagesets.first() {
+            Some(set) => zone.set_pcp_sizes(set.batch as u32, set.high as u32),
+            // Not recorded, but it follows from the mark (rules/per-cpu-lists#sizes).
+            None => kernel.mem.resize_pcp(zone),
         }
     }
     kernel.mem.refresh_reserves();
@@ -208,10 +215,18 @@ pub(super) fn baseline(system: &System<'_>) -> Baseline {
     let shmem = of_zones("nr_shmem").max(0) as u64 + of_zones("nr_anon_pages").max(0) as u64;
     let swappable = level("nr_inactive_anon") + level("nr_active_anon");
     let all = if shmem == 0 { swappable } else { shmem };
-    let active = level("nr_active_anon").min(all);
-    Baseline {
-        zones: system.zones.iter().map(free).collect(),
-        inactive_anon: all.saturating_sub(active),
-        active_anon: active,
-    }
+    let lists = |node, all: u64, active: u64| {
+        let active_anon = active.min(all);
+        IdleLists { node, inactive_anon: all - active_anon, active_anon }
+    };
+    let of_node = |node: &NodeLevels| {
+        let level = |name: &str| node.gauges.get(name).copied().unwrap_or(0).max(0) as u64;
+        let all = level("nr_shmem") + level("nr_anon_pages");
+        lists(Some(NodeId(node.id as u16)), all, level("nr_active_anon"))
+    };
+    let idle = match system.start_nodes {
+        [] => vec![lists(None, all, level("nr_active_anon"))],
+        nodes => nodes.iter().map(of_node).collect(),
+    };
+    Baseline { zones: system.zones.iter().map(free).collect(), idle }
 }

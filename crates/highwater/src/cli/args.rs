@@ -47,6 +47,8 @@ pub enum Command {
     Pagetypeinfo(ProcArgs),
     /// Print /proc/vmstat of a freshly booted machine
     Vmstat(ProcArgs),
+    /// Print each node's numastat of a freshly booted machine
+    Numastat(ProcArgs),
     /// Judge the model against files captured from a real Linux
     Check(CheckArgs),
     /// Measure the allocator on this computer's processors

@@ -101,6 +101,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Buddyinfo(args) => proc::run(proc::File::Buddyinfo, &args),
         Command::Pagetypeinfo(args) => proc::run(proc::File::Pagetypeinfo, &args),
         Command::Vmstat(args) => proc::run(proc::File::Vmstat, &args),
+        Command::Numastat(args) => proc::run(proc::File::Numastat, &args),
         Command::Check(args) => check::run(&args),
         Command::Bench(args) => bench::run(&args),
     }

@@ -1,4 +1,4 @@
-//! `highwater zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`: Linux's own texts of a freshly booted
+//! `highwater zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`, `numastat`: Linux's own texts of a freshly booted
 //! machine.
 
 use highwater_core::host::{CpuId, Solo};
@@ -22,6 +22,8 @@ pub(super) enum File {
     Pagetypeinfo,
     /// `/proc/vmstat`.
     Vmstat,
+    /// `numastat` of every node, each under its directory's name.
+    Numastat,
 }
 
 /// Boots the machine and prints a text.
@@ -38,6 +40,7 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
         File::Buddyinfo => proc::buddyinfo(&mut text, &memory),
         File::Pagetypeinfo => proc::pagetypeinfo(&mut text, &memory, on),
         File::Vmstat => proc::vmstat(&mut text, &memory, dirty_limits(&memory)),
+        File::Numastat => numastats(&mut text, &memory),
     };
     written.map_err(|_| CliError::new("the text could not be formatted"))?;
     print(&text)?;
@@ -48,4 +51,15 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
 fn dirty_limits(memory: &PageAllocator<Solo>) -> DirtyThresholds {
     let limits = DirtyLimits::new(memory.dirtyable_pages() + 1, &memory.tunables, None);
     DirtyThresholds { threshold: limits.thresh, background: limits.background }
+}
+
+/// The nodes' texts, one after the other.
+fn numastats(text: &mut String, memory: &PageAllocator<Solo>) -> std::fmt::Result {
+    use std::fmt::Write;
+
+    for node in memory.nodes() {
+        writeln!(text, "node{}:", node.id.0)?;
+        proc::numastat(text, memory, node.id)?;
+    }
+    Ok(())
 }

@@ -3,7 +3,9 @@
 use highwater_core::config::MachineError;
 use highwater_core::host::Host;
 use highwater_core::page_alloc::PageAllocator;
+use highwater_core::proc::numastat_of;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
+use highwater_core::zone::NodeId;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{Counters, Histogram, Largest, Times};
 use thiserror::Error;
@@ -119,6 +121,20 @@ pub(crate) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
 pub fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
     let mut counters = Counters::default();
     counters_of(memory, |name, value| counters.add(name, value as i64));
+    counters
+}
+
+/// The counters of one node, by the names of its `numastat` and `vmstat`.
+pub fn node_snapshot<H: Host>(memory: &PageAllocator<H>, node: NodeId) -> Counters {
+    let mut counters = Counters::default();
+    numastat_of(memory, node, |name, value| counters.add(name, value as i64));
+    for &item in ZoneStat::ALL {
+        let read = memory.zones_of(node).map(|zone| zone.stats.read_exact(item as usize));
+        counters.add(item.name(), read.sum::<u64>() as i64);
+    }
+    for &item in NodeStat::ALL {
+        counters.add(item.name(), memory.node(node).stats.read_exact(item as usize) as i64);
+    }
     counters
 }
 

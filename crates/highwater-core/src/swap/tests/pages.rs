@@ -11,6 +11,7 @@ use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Folio, Order, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
+use crate::page_alloc::Wish;
 use crate::page_alloc::boot;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
@@ -352,7 +353,7 @@ fn a_device_that_is_done_at_once_needs_no_cache() {
     let (k, cx) = (&s.kernel, &s.cx);
     let slot = s.evict(3);
     assert!(k.swap_skips_cache(cx, slot));
-    let folio = k.swapin_private(cx, slot).unwrap();
+    let folio = k.swapin_private(cx, slot, Wish::Task).unwrap();
     let page = k.mem.map.page(folio);
     assert!(page.is(PageFlags::SWAPBACKED | PageFlags::UPTODATE));
     assert!(!page.is(PageFlags::LOCKED) && !page.is(PageFlags::SWAPCACHE) && !s.is_cached(slot));

@@ -31,7 +31,7 @@ impl<H: Devices> Kernel<H> {
             }
             return Ok(Step::Done);
         }
-        let folio = self.alloc_user_page(cx, Gfp::ZERO)?;
+        let folio = self.alloc_user_page(pass, Gfp::ZERO)?;
         let mut ptes = table.lock(cx.cpu());
         if !ptes.get(pass.vpn).is_none() {
             drop(ptes);

@@ -128,9 +128,9 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<Step, Error> {
         let cx = pass.cx;
         let new = match source {
-            None => self.alloc_user_page(cx, Gfp::ZERO)?,
+            None => self.alloc_user_page(pass, Gfp::ZERO)?,
             Some(source) => {
-                let new = self.alloc_user_page(cx, Gfp::empty())?;
+                let new = self.alloc_user_page(pass, Gfp::empty())?;
                 self.copy_frame(cx, old.pfn().unwrap_or(source.pfn()), new);
                 new
             }

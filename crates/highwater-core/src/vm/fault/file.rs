@@ -83,7 +83,7 @@ impl<H: Devices> Kernel<H> {
     /// A write to a private mapping where nothing is mapped yet.
     pub(super) fn private_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
-        let new = self.alloc_user_page(cx, Gfp::empty())?;
+        let new = self.alloc_user_page(pass, Gfp::empty())?;
         let source = match self.fault_page(pass) {
             Ok(Some(source)) => source,
             other => {

@@ -117,11 +117,17 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page for anonymous memory, local if possible; `also`: [`Gfp::ZERO`] or nothing.
-    pub(super) fn alloc_user_page(&self, cx: &Cx<'_, H>, also: Gfp) -> Result<Folio, Error> {
+    /// A page for the fault's address, where policies say, local if they say nothing; `also`: [`Gfp::ZERO`] or
+    /// nothing.
+    pub(super) fn alloc_user_page(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        also: Gfp,
+    ) -> Result<Folio, Error> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | also;
-        let node = self.mem.cpu_node(cx.cpu());
-        self.mem.alloc_folio(cx, self, gfp, Order::ZERO, node).ok_or(Error::NoMemory)
+        let wish = pass.area.wish(pass.vpn);
+        let folio = self.mem.alloc_folio_wished(pass.cx, self, gfp, Order::ZERO, wish);
+        folio.ok_or(Error::NoMemory)
     }
 
     /// Stores an entry for a page that is in memory already; the caller's reference becomes the

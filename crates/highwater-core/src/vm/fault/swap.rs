@@ -66,7 +66,7 @@ impl<H: Devices> Kernel<H> {
         let is_cached = !self.swap_skips_cache(cx, slot);
         let folio = match is_cached {
             true => self.swapin_readahead(cx, pass.space, &pass.area, pass.vpn, slot)?,
-            false => self.swapin_private(cx, slot)?,
+            false => self.swapin_private(cx, slot, pass.area.wish(pass.vpn))?,
         };
         self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
         pass.is_major = true;

@@ -67,12 +67,14 @@ impl<H: Devices> Kernel<H> {
         vpn: u32,
         slot: Slot,
     ) -> Option<Folio> {
+        // What lies around it on the disk is read for this fault, wherever it belongs.
+        let wish = area.wish(vpn);
         let ahead = if self.swap.any_rotational {
-            self.read_cluster(cx, slot)
+            self.read_cluster(cx, slot, wish)
         } else {
             self.read_around(cx, space, area, vpn)
         };
-        self.swapin_one(cx, slot, !ahead).map(|(folio, _)| folio)
+        self.swapin_one(cx, slot, !ahead, wish).map(|(folio, _)| folio)
     }
 
     /// Reads the slots that entries around one name; true if there was more than that one to read.
@@ -100,7 +102,7 @@ impl<H: Devices> Kernel<H> {
             // Without the table's lock: what is read for nothing does no harm.
             let entry = table.as_ref().map_or(Pte::NONE, |table| table.peek(at));
             if let Some(slot) = entry.slot() {
-                self.read_ahead(cx, slot, at == vpn);
+                self.read_ahead(cx, slot, at == vpn, area.wish(vpn));
             }
         }
         self.plug_finish(cx);

@@ -7,11 +7,11 @@ use crate::config::{AnonStart, HugeNodes};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageOwner};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::vm::space::Rss;
 use crate::vm::{Area, AreaFlags, PageTable, Pte, Ptes, Space};
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::zone::NodeId;
+use crate::zone::MemoryPolicy;
 
 /// How an attempt at a huge page ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl<H: Devices> Kernel<H> {
         start: u32,
     ) -> Option<Attempt> {
         let gfp = self.huge.fault_gfp(area) | Gfp::ZERO;
-        let folio = self.alloc_huge(cx, gfp, self.mem.cpu_node(cx.cpu()))?;
+        let folio = self.alloc_huge(cx, gfp, area.wish(start))?;
         let Some(table) = self.make_leaf_table(cx, space, start) else {
             self.put_page(cx, folio);
             return None;
@@ -93,20 +93,33 @@ impl<H: Devices> Kernel<H> {
         Some(Attempt::Mapped)
     }
 
-    /// A huge page for a fault on a CPU of `node` (rules/huge-pages#nodes).
-    fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId) -> Option<Folio> {
-        let alloc = |gfp| self.mem.alloc_folio(cx, self, gfp, HUGE, node);
-        match self.mem.policy.thp.nodes {
-            HugeNodes::Everywhere => alloc(gfp),
-            HugeNodes::Here => alloc(gfp | Gfp::THISNODE),
-            HugeNodes::HereFirst => {
-                let folio = alloc(gfp | Gfp::THISNODE | Gfp::NORETRY);
+    /// A huge page where the task's or area's policy says (rules/huge-pages#nodes). What of several nodes comes first is
+    /// the kernel version's to say.
+    pub(super) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
+        let node = match self.mem.policy_of(cx, wish) {
+            MemoryPolicy::Interleave(_) | MemoryPolicy::PreferredMany(_) => None,
+            MemoryPolicy::Preferred(node) => Some(node),
+            MemoryPolicy::Default => Some(self.mem.cpu_node(cx.cpu())),
+            MemoryPolicy::Bind(nodes) => {
+                let here = self.mem.cpu_node(cx.cpu());
+                let bound = self.mem.binding(cx, gfp, nodes);
+                bound.is_none_or(|nodes| nodes.contains(here)).then_some(here)
+            }
+        };
+        match (node, self.mem.policy.thp.nodes) {
+            (Some(node), HugeNodes::Here) => {
+                return self.mem.alloc_folio(cx, self, gfp | Gfp::THISNODE, HUGE, node);
+            }
+            (Some(node), HugeNodes::HereFirst) => {
+                let here = gfp | Gfp::THISNODE | Gfp::NORETRY;
+                let folio = self.mem.alloc_folio(cx, self, here, HUGE, node);
                 if folio.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {
                     return folio;
                 }
-                alloc(gfp)
             }
+            (None, _) | (_, HugeNodes::Everywhere) => {}
         }
+        self.mem.alloc_folio_wished(cx, self, gfp, HUGE, wish)
     }
 
     /// Makes a fresh huge page anonymous memory of an aligned range: owner, list, counts, and the leaf,

@@ -19,8 +19,8 @@ use super::error::printable;
 use super::source::Source;
 
 pub use model::{
-    AbKernel, AbTrace, Counters, HotBlock, Node, Pageset, Run, Scenario, Static, Step, Zone,
-    ZoneBlocks, ZoneName,
+    AbKernel, AbTrace, Counters, HotBlock, Node, NodeLevels, NodeStep, Pageset, Run, RunZone,
+    Scenario, Static, Step, Zone, ZoneBlocks, ZoneName,
 };
 pub use throttling::{After, Bar, Throttling, ThrottlingRun, Waits};
 

@@ -45,7 +45,7 @@ pub struct Scenario {
     pub phys_pages: u64,
     /// Number of CPUs.
     pub cpus: u32,
-    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `compact-…`, `zap`.
+    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `compact-…`, `numa-…`, `zap`.
     pub scenario: String,
     /// How the kernel was set, by the names of `/proc/sys` and `/sys/kernel/mm`.
     #[serde(default)]
@@ -75,8 +75,57 @@ pub struct Scenario {
 pub struct Run {
     /// Levels before the first step.
     pub start_gauges: Counters,
+    /// The zones as this run's boot left them, where boots differ; empty: as the file's.
+    #[serde(default)]
+    pub zones: Vec<RunZone>,
+    /// Levels of each node before the first step; empty where they were not recorded.
+    #[serde(default)]
+    pub start_nodes: Vec<NodeLevels>,
     /// The steps, in order.
     pub steps: Vec<Step>,
+}
+
+/// What is a run's own of a zone; the rest is the file's zone of that node and name.
+///
+/// A kernel moves itself at boot, so which node loses memory to it differs from boot to boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct RunZone {
+    /// Node number.
+    pub node: u32,
+    /// Which zone.
+    pub zone: ZoneName,
+    /// Without holes.
+    pub present: u64,
+    /// Handed to the page allocator by now.
+    pub managed: u64,
+    /// Min watermark.
+    pub min: u64,
+    /// Low watermark.
+    pub low: u64,
+    /// High watermark.
+    pub high: u64,
+    /// Free pages at the time.
+    pub free: u64,
+}
+
+/// Levels of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct NodeLevels {
+    /// Node number.
+    pub id: u32,
+    /// Levels by name; absent ones are 0.
+    pub gauges: Counters,
+}
+
+/// What a step did to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct NodeStep {
+    /// Node number.
+    pub id: u32,
+    /// Changes by the names of the node's `numastat` and `vmstat`; absent ones did not change.
+    pub counters: Counters,
+    /// Levels at the end; absent ones are 0.
+    pub gauges: Counters,
 }
 
 /// One step of a run.
@@ -90,6 +139,9 @@ pub struct Step {
     pub counters: Counters,
     /// Levels at the end; absent ones are 0.
     pub gauges: Counters,
+    /// The same of each node, where it was recorded.
+    #[serde(default)]
+    pub nodes: Vec<NodeStep>,
 }
 
 /// `kind: ab-trace`: the same work on kernels that differ in one rule.
@@ -217,6 +269,40 @@ pub enum ZoneName {
     Normal,
     Movable,
     Device,
+}
+
+impl Scenario {
+    /// The zones as a run found them: the file's, with what is the run's own.
+    ///
+    /// Sizes of per-CPU lists, reserves and what was managed at boot were recorded for the file's zones; a run
+    /// whose zone managed another number of pages had others, and they are left out.
+    #[must_use]
+    pub fn zones_of(&self, run: &Run) -> Vec<Zone> {
+        let mut zones = self.zones.clone();
+        for own in &run.zones {
+            let of_file = zones.iter_mut().find(|z| (z.node, z.zone) == (own.node, own.zone));
+            let Some(zone) = of_file else { continue };
+            if zone.managed != own.managed {
+                zone.managed_at_boot = None;
+                zone.pagesets.clear();
+                // A reserve is a share of what the zones above manage.
+                let node = zone.node;
+                zones.iter_mut().filter(|z| z.node == node).for_each(|z| z.protection.clear());
+            }
+            let of_file = zones.iter_mut().find(|z| (z.node, z.zone) == (own.node, own.zone));
+            let Some(zone) = of_file else { continue };
+            *zone = Zone {
+                present: own.present,
+                managed: own.managed,
+                min: own.min,
+                low: own.low,
+                high: own.high,
+                free: own.free,
+                ..zone.clone()
+            };
+        }
+        zones
+    }
 }
 
 impl Zone {

@@ -3,7 +3,7 @@
 //! Each check names the value at fault by its path. Spans of zones may not overlap at all, also where two nodes'
 //! memory interleaves and real Linux would accept it: a model that finds a frame's zone by span cannot follow.
 
-use super::model::{AbTrace, Node, Scenario, Static, Zone, ZoneBlocks};
+use super::model::{AbTrace, Node, Run, Scenario, Static, Zone, ZoneBlocks};
 use super::{Document, ImportError};
 
 pub(super) type Checked = Result<(), ImportError>;
@@ -24,12 +24,15 @@ const DISTANCE_MAX: u32 = 254;
 const MAPPING_BYTES_MAX: u64 = 1 << 40;
 
 /// Number of parameters of each known scenario.
-const SCENARIOS: [(&str, usize); 8] = [
+const SCENARIOS: [(&str, usize); 11] = [
     ("cyclic", 2),
     ("hotcold", 3),
     ("anon", 2),
     ("anonrand", 2),
     ("mixed", 3),
+    ("numa-anon", 1),
+    ("numa-fileanon", 2),
+    ("numa-policy", 2),
     ("randwrite", 2),
     ("thp", 3),
     ("zap", 3),
@@ -83,6 +86,7 @@ impl Scenario {
             return Err(document.error("runs[0].steps", "no step"));
         }
         for (r, run) in self.runs.iter().enumerate() {
+            self.validate_places(document, r, run)?;
             if run.steps.len() != first.steps.len() {
                 let (found, expected) = (run.steps.len(), first.steps.len());
                 let problem = format!("{found} steps, but the first run has {expected}");
@@ -93,6 +97,78 @@ impl Scenario {
                     let problem = "not the label that the first run has here";
                     return Err(document.error(format!("runs[{r}].steps[{s}].label"), problem));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a run says of its zones and nodes is about those of the file.
+    fn validate_places(&self, document: &Document<'_>, r: usize, run: &Run) -> Checked {
+        for (i, own) in run.zones.iter().enumerate() {
+            let error = |field: &str, problem: String| {
+                Err(document.error(format!("runs[{r}].zones[{i}].{field}"), problem))
+            };
+            let place = (own.node, own.zone);
+            let Some(zone) = self.zones.iter().find(|z| (z.node, z.zone) == place) else {
+                let problem =
+                    format!("{} of node {} is not among the file's zones", own.zone, own.node);
+                return error("zone", problem);
+            };
+            if run.zones[..i].iter().any(|other| (other.node, other.zone) == place) {
+                return error("zone", format!("{} of node {} given twice", own.zone, own.node));
+            }
+            if own.present > zone.spanned {
+                return error(
+                    "present",
+                    format!("{} pages in a span of {}", own.present, zone.spanned),
+                );
+            }
+            if own.managed > own.present {
+                return error(
+                    "managed",
+                    format!("{} pages of {} present", own.managed, own.present),
+                );
+            }
+            if own.free > own.managed {
+                return error("free", format!("{} pages of {} managed", own.free, own.managed));
+            }
+            if own.low < own.min {
+                return error("low", format!("{} is below min {}", own.low, own.min));
+            }
+            if own.high < own.low {
+                return error("high", format!("{} is below low {}", own.high, own.low));
+            }
+        }
+        self.node_ids(
+            document,
+            &format!("runs[{r}].start_nodes"),
+            run.start_nodes.iter().map(|node| node.id),
+        )?;
+        for (s, step) in run.steps.iter().enumerate() {
+            let ids = step.nodes.iter().map(|node| node.id);
+            self.node_ids(document, &format!("runs[{r}].steps[{s}].nodes"), ids)?;
+        }
+        Ok(())
+    }
+
+    /// Nodes of the machine, none twice.
+    fn node_ids(
+        &self,
+        document: &Document<'_>,
+        field: &str,
+        ids: impl Iterator<Item = u32> + Clone,
+    ) -> Checked {
+        let has = |id: u32| match &self.nodes {
+            Some(nodes) => nodes.iter().any(|node| node.id == id),
+            None => id == 0,
+        };
+        for (i, id) in ids.clone().enumerate() {
+            let path = format!("{field}[{i}].id");
+            if !has(id) {
+                return Err(document.error(path, format!("there is no node {id}")));
+            }
+            if ids.clone().take(i).any(|other| other == id) {
+                return Err(document.error(path, format!("node {id} given twice")));
             }
         }
         Ok(())

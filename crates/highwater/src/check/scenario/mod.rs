@@ -3,7 +3,9 @@
 //! The model builds the captured machine, fills its memory as it was captured, runs the same program
 //! and compares the key counters of every step. A counter agrees if the mean of the model's runs is
 //! within the largest of 10 % of the real mean, the distance between the real runs, and 256 events. How the work is
-//! split between kswapd and direct reclaim depends on speeds: it is reported, not judged.
+//! split between kswapd and direct reclaim depends on speeds: it is reported, not judged. Where a file has the counters
+//! of each node, those are judged by the same rule; where each of its runs had a machine of its own (a kernel moves
+//! itself at boot), the model runs on each, and means are compared with means.
 //!
 //! Nothing here knows a file: program, sizes, machine and policy come from its fields.
 
@@ -11,7 +13,7 @@ mod simulate;
 
 use highwater_core::config::Policy;
 use highwater_results::Counters;
-use highwater_results::import::linux61::Scenario as Captured;
+use highwater_results::import::linux61::{Scenario as Captured, Step as RealStep};
 use highwater_workloads::scenario::{Scenario, ScenarioError};
 
 use super::{Figure, FileResult, Limit};
@@ -49,6 +51,23 @@ const KEYS: &[&str] = &[
     "thp_fault_alloc",
     "thp_fault_fallback",
 ];
+/// The same of each node, where the file has them: `numastat`, and what its `vmstat` counts of [`KEYS`].
+const NODE_KEYS: &[&str] = &[
+    "numa_hit",
+    "numa_miss",
+    "numa_foreign",
+    "interleave_hit",
+    "local_node",
+    "other_node",
+    "workingset_refault_anon",
+    "workingset_refault_file",
+    "workingset_activate_anon",
+    "workingset_activate_file",
+    "workingset_restore_anon",
+    "workingset_restore_file",
+    "nr_dirtied",
+    "nr_written",
+];
 /// Reported beside, not judged.
 const SPLIT: &[&str] = &["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pgsteal_direct"];
 /// A counter agrees within this share of the real mean ...
@@ -60,6 +79,8 @@ const EVENTS: f64 = 256.0;
 pub(super) struct Step {
     label: String,
     counters: Counters,
+    /// Of each node, by number.
+    nodes: Vec<Counters>,
 }
 
 /// Runs the program on the captured machine and compares.
@@ -97,7 +118,11 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
                 format!("step {index} is \"{}\", the program's is \"{}\"", real.label, first.label);
             return Err(field("runs", reason));
         }
-        figures.extend(KEYS.iter().map(|key| compare(captured, index, &step, key)));
+        figures.extend(KEYS.iter().map(|key| compare(captured, index, &step, Place::Machine, key)));
+        for node in &real.nodes {
+            let place = Place::Node(node.id);
+            figures.extend(NODE_KEYS.iter().map(|key| compare(captured, index, &step, place, key)));
+        }
         notes.extend(split(captured, index, &step));
     }
     let (file, kind) = (file.to_owned(), super::SCENARIO.to_owned());
@@ -127,19 +152,37 @@ fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
     })
 }
 
+/// Of what the counters are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Machine,
+    Node(u32),
+}
+
 /// The sum of a key's counters in the real runs' steps.
-fn real_values(captured: &Captured, step: usize, key: &str) -> Vec<f64> {
-    let of_run = |counters: &highwater_results::import::linux61::Counters| -> i64 {
-        key.split('+').map(|name| counters.get(name).copied().unwrap_or(0)).sum()
+fn real_values(captured: &Captured, step: usize, place: Place, key: &str) -> Vec<f64> {
+    let of_step = |step: &RealStep| -> i64 {
+        let counters = match place {
+            Place::Machine => Some(&step.counters),
+            Place::Node(id) => step.nodes.iter().find(|node| node.id == id).map(|n| &n.counters),
+        };
+        let of = |name: &str| counters.and_then(|c| c.get(name)).copied().unwrap_or(0);
+        key.split('+').map(of).sum()
     };
     let runs = captured.runs.iter().filter_map(|run| run.steps.get(step));
-    runs.map(|step| of_run(&step.counters) as f64).collect()
+    runs.map(|step| of_step(step) as f64).collect()
 }
 
 /// The sum of a key's counters in the same step of the model's runs.
-fn model_values(steps: &[&Step], key: &str) -> Vec<f64> {
-    let of_run = |step: &Step| key.split('+').map(|name| step.counters.get(name)).sum::<i64>();
-    steps.iter().map(|step| of_run(step) as f64).collect()
+fn model_values(steps: &[&Step], place: Place, key: &str) -> Vec<f64> {
+    let of_step = |step: &Step| -> i64 {
+        let counters = match place {
+            Place::Machine => Some(&step.counters),
+            Place::Node(id) => step.nodes.get(id as usize),
+        };
+        key.split('+').map(|name| counters.map_or(0, |c| c.get(name))).sum()
+    };
+    steps.iter().map(|step| of_step(step) as f64).collect()
 }
 
 /// Mean, and distance between the extremes.
@@ -153,12 +196,15 @@ fn with_spread((mean, spread): (f64, f64)) -> String {
     if spread > 0.0 { format!("{mean:.0} (±{:.0})", spread / 2.0) } else { format!("{mean:.0}") }
 }
 
-fn compare(captured: &Captured, index: usize, steps: &[&Step], key: &str) -> Figure {
-    let (mean, spread) = mean_and_spread(&real_values(captured, index, key));
-    let model = mean_and_spread(&model_values(steps, key));
+fn compare(captured: &Captured, index: usize, steps: &[&Step], place: Place, key: &str) -> Figure {
+    let (mean, spread) = mean_and_spread(&real_values(captured, index, place, key));
+    let model = mean_and_spread(&model_values(steps, place, key));
     let limit = (mean.abs() * SHARE).max(spread).max(EVENTS);
     Figure {
-        field: format!("{} {key}", steps[0].label),
+        field: match place {
+            Place::Machine => format!("{} {key}", steps[0].label),
+            Place::Node(id) => format!("{} node {id} {key}", steps[0].label),
+        },
         real: with_spread((mean, spread)),
         model: with_spread(model),
         limit: Limit::Distance(limit),
@@ -170,8 +216,8 @@ fn compare(captured: &Captured, index: usize, steps: &[&Step], key: &str) -> Fig
 fn split(captured: &Captured, index: usize, steps: &[&Step]) -> Option<String> {
     let mut words = Vec::new();
     for key in SPLIT {
-        let (real, _) = mean_and_spread(&real_values(captured, index, key));
-        let (model, _) = mean_and_spread(&model_values(steps, key));
+        let (real, _) = mean_and_spread(&real_values(captured, index, Place::Machine, key));
+        let (model, _) = mean_and_spread(&model_values(steps, Place::Machine, key));
         if real > 0.0 || model > 0.0 {
             words.push(format!("{key} Linux {real:.0}, model {model:.0}"));
         }
@@ -191,6 +237,8 @@ mod tests {
             serde_json::from_str(text).expect("a step");
         let run = highwater_results::import::linux61::Run {
             start_gauges: Default::default(),
+            zones: Vec::new(),
+            start_nodes: Vec::new(),
             steps: vec![step.clone()],
         };
         let mut other = run.clone();
@@ -206,7 +254,10 @@ mod tests {
                 };
                 let mut counters = Counters::default();
                 counters.set(key, model);
-                compare(&captured, 0, &[&Step { label: "s".to_owned(), counters }], key).agrees
+                {
+                    let step = Step { label: "s".to_owned(), counters, nodes: Vec::new() };
+                    compare(&captured, 0, &[&step], Place::Machine, key).agrees
+                }
             };
         // 10 % of one run.
         assert!(verdict(vec![run.clone()], "pgpgin", 11_000));

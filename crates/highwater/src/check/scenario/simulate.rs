@@ -7,8 +7,9 @@ use std::thread;
 use highwater_core::audit::check_kernel;
 use highwater_core::config::Policy;
 use highwater_core::host::{HZ, Host};
+use highwater_core::zone::NodeId;
 use highwater_results::Counters;
-use highwater_results::import::linux61::Scenario as Captured;
+use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, Zone};
 use highwater_sim::engine::Placement;
 use highwater_sim::machine::SimMachine;
 use highwater_workloads::scenario::{Ground, Moment, Scenario};
@@ -16,7 +17,7 @@ use highwater_workloads::scenario::{Ground, Moment, Scenario};
 use super::super::machine::{self, System};
 use super::Step;
 use crate::input::InputError;
-use crate::workload::outcome::snapshot;
+use crate::workload::outcome::{node_snapshot, snapshot};
 
 /// Seeds of the disks' jitter and the program's random numbers: a step may end while kswapd is at work,
 /// in a real machine and in the model, and one run says little about how far it got.
@@ -32,17 +33,33 @@ pub(super) fn runs(
     program: &Scenario,
     policy: &Policy,
 ) -> Result<Vec<Vec<Step>>, InputError> {
-    thread::scope(|scope| {
-        let runs =
-            SEEDS.map(|seed| scope.spawn(move || run(file, captured, program, policy, seed)));
-        let panicked = || InputError::whole(file, "the simulation panicked");
-        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err(panicked()))).collect()
-    })
+    // Where each boot left another machine, each is run; else one stands for all.
+    let boots =
+        captured.runs.iter().take(match captured.runs.iter().any(|r| !r.zones.is_empty()) {
+            true => captured.runs.len(),
+            false => 1,
+        });
+    let mut all = Vec::new();
+    for real in boots {
+        let zones = captured.zones_of(real);
+        let of_boot = thread::scope(|scope| {
+            let zones = &zones;
+            let runs = SEEDS.map(|seed| {
+                scope.spawn(move || run(file, captured, (real, zones), program, policy, seed))
+            });
+            let panicked = || InputError::whole(file, "the simulation panicked");
+            let runs = runs.map(|run| run.join().unwrap_or_else(|_| Err(panicked())));
+            runs.into_iter().collect::<Result<Vec<_>, _>>()
+        });
+        all.extend(of_boot?);
+    }
+    Ok(all)
 }
 
 fn run(
     file: &str,
     captured: &Captured,
+    (real, zones): (&Run, &[Zone]),
     program: &Scenario,
     policy: &Policy,
     seed: u64,
@@ -53,8 +70,9 @@ fn run(
         name: &captured.name,
         cpus: captured.cpus,
         nodes: captured.nodes.as_deref().unwrap_or_default(),
-        zones: &captured.zones,
-        gauges: captured.runs.first().map(|run| run.start_gauges.clone()).unwrap_or_default(),
+        zones,
+        gauges: real.start_gauges.clone(),
+        start_nodes: &real.start_nodes,
         disk_limit: None,
         costs_of: machine::EMULATOR,
         swap_pages: None,
@@ -63,12 +81,22 @@ fn run(
     let mut config = machine::config(&system, policy)?;
     config.seed = seed;
     let mut machine = SimMachine::boot(config).map_err(|error| failed(error.to_string()))?;
-    machine::adopt_sizes(&machine.kernel, &captured.zones);
+    machine::adopt_sizes(&machine.kernel, zones);
     let baseline = machine::baseline(&system);
-    let readings: Rc<RefCell<Vec<(String, Counters)>>> = Rc::default();
+    let readings: Rc<RefCell<Vec<Reading>>> = Rc::default();
     let (seen, program, phys_pages) = (Rc::clone(&readings), *program, captured.phys_pages);
-    let task = machine.spawn_task("program", Placement::Anywhere, move |cx, kernel| {
-        let idle = baseline.apply(kernel, cx)?;
+    let nodes: Vec<NodeId> = machine.kernel.mem.nodes().iter().map(|node| node.id).collect();
+    let free = |node: &NodeLevels| {
+        let free = node.gauges.get("nr_free_pages").copied().unwrap_or(0).max(0);
+        (NodeId(node.id as u16), free as u64)
+    };
+    let start_free: Vec<(NodeId, u64)> = real.start_nodes.iter().map(free).collect();
+    let placement = match machine.kernel.mem.node(NodeId(0)).cpus.first() {
+        Some(&cpu) if program.is_on_first_node() => Placement::Pinned(cpu),
+        _ => Placement::Anywhere,
+    };
+    let task = machine.spawn_task("program", placement, move |cx, kernel| {
+        let mut held = baseline.apply(kernel, cx)?;
         let ground = Ground {
             kernel,
             phys_pages,
@@ -79,12 +107,18 @@ fn run(
         };
         let done = program.run(&ground, cx, &mut |moment| {
             let label = match moment {
-                Moment::Start => String::new(),
+                Moment::Start => {
+                    for &(node, free) in &start_free {
+                        held.settle(kernel, cx, node, free);
+                    }
+                    String::new()
+                }
                 Moment::Step(label) => label.to_owned(),
             };
-            seen.borrow_mut().push((label, snapshot(&kernel.mem)));
+            let of_nodes = nodes.iter().map(|&node| node_snapshot(&kernel.mem, node)).collect();
+            seen.borrow_mut().push(Reading { label, counters: snapshot(&kernel.mem), of_nodes });
         });
-        drop(idle);
+        drop(held);
         // The audit wants nothing under way: flushers and kswapd end what they are doing.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
         let audited = check_kernel(kernel, cx).map(drop).map_err(|error| error.to_string());
@@ -98,9 +132,18 @@ fn run(
         None => return Err(failed("the program was killed".to_owned())),
     }
     let readings = readings.take();
+    let change = Counters::difference;
     let steps = readings.windows(2).map(|pair| Step {
-        label: pair[1].0.clone(),
-        counters: Counters::difference(&pair[0].1, &pair[1].1),
+        label: pair[1].label.clone(),
+        counters: change(&pair[0].counters, &pair[1].counters),
+        nodes: pair[0].of_nodes.iter().zip(&pair[1].of_nodes).map(|(a, b)| change(a, b)).collect(),
     });
     Ok(steps.collect())
+}
+
+/// The counters at a moment.
+struct Reading {
+    label: String,
+    counters: Counters,
+    of_nodes: Vec<Counters>,
 }

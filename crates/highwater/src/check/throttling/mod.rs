@@ -95,6 +95,7 @@ pub fn check(
         cpus: captured.cpus,
         nodes: &[],
         zones: &captured.zones,
+        start_nodes: &[],
         gauges: std::collections::BTreeMap::new(),
         disk_limit: Some(captured.disk_bytes_per_s),
         costs_of: EMULATOR_OF_FOUR,

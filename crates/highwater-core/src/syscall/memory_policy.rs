@@ -1,0 +1,131 @@
+//! set_mempolicy, mbind, and what a change of a cpuset does to both (rules/memory-policies#setting).
+//!
+//! A policy is about pages that are still to come: those that are there stay where they are.
+//!
+//! From: the hosts' programs · to: `page_alloc::by_policy`, areas.
+
+use crate::host::{Cost, Cx, Devices, Probe};
+use crate::kernel::Kernel;
+use crate::units::{Error, MemoryPolicy, NodeMask};
+use crate::vm::Space;
+
+impl<H: Devices> Kernel<H> {
+    /// Sets the running task's policy (`set_mempolicy`). Nodes without memory and nodes outside of the task's
+    /// cpuset are left out of it.
+    ///
+    /// # Errors
+    /// If nothing is left: none of its nodes has memory that the task may use.
+    pub fn set_memory_policy(&self, cx: &Cx<'_, H>, policy: MemoryPolicy) -> Result<(), Error> {
+        cx.charge(Cost::Syscall, 1);
+        cx.set_memory_policy(self.usable_policy(cx, policy)?);
+        Ok(())
+    }
+
+    /// Sets the policy of a range of an address space (`mbind`), pages; [`MemoryPolicy::Default`]: as each
+    /// task's.
+    ///
+    /// # Errors
+    /// As [`Kernel::set_memory_policy`]; and if part of the range is not mapped (the rest got the policy).
+    pub fn mbind(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        start: u32,
+        pages: u32,
+        policy: MemoryPolicy,
+    ) -> Result<(), Error> {
+        cx.charge(Cost::Syscall, 1);
+        let end = start.checked_add(pages).ok_or(Error::Invalid)?;
+        let policy = self.usable_policy(cx, policy)?;
+        self.enter_space(cx, space);
+        let _guard = space.mmap_lock.write(cx);
+        self.change_area_policy(cx, space, (start, end), |_| policy)
+    }
+
+    /// The running task's cpuset has other nodes from now on: its policy follows, and those of the areas of its
+    /// address space, if it has one. `vm`'s `cpusets` tunable says whether cpusets are looked at at all.
+    ///
+    /// # Errors
+    /// If none of the nodes has memory: a cpuset must have some.
+    pub fn set_mems_allowed(
+        &self,
+        cx: &Cx<'_, H>,
+        space: Option<&Space<H>>,
+        nodes: NodeMask,
+    ) -> Result<(), Error> {
+        cx.charge(Cost::Syscall, 1);
+        let new = nodes.and(self.mem.nodes_with_memory());
+        if new.is_empty() {
+            return Err(Error::Invalid);
+        }
+        let old = cx.mems_allowed();
+        cx.set_mems_allowed(new);
+        if let Some(space) = space {
+            self.enter_space(cx, space);
+            let _guard = space.mmap_lock.write(cx);
+            let rebound = |policy: MemoryPolicy| policy.rebound(old, new);
+            // Holes are fine.
+            let _ = self.change_area_policy(cx, space, (0, u32::MAX), rebound);
+        }
+        Ok(())
+    }
+
+    fn usable_policy(&self, cx: &Cx<'_, H>, policy: MemoryPolicy) -> Result<MemoryPolicy, Error> {
+        let allowed = self.mem.nodes_with_memory().and(cx.mems_allowed());
+        policy.within(allowed).ok_or(Error::Invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::rc::Rc;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::block::manual::{Manual, kernel_of};
+    use crate::host::CpuId;
+    use crate::vm::{AreaFlags, Backing};
+    use crate::zone::NodeId;
+
+    const HERE: MemoryPolicy = MemoryPolicy::Bind(NodeMask::of(NodeId(0)));
+
+    #[test]
+    fn a_range_is_cut_and_bound() {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[], Vec::new(), |_| {});
+        let cx = Cx::new(&*host, CpuId(0));
+        let space = kernel.create_space(&cx).unwrap();
+        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let start = kernel.mmap(&cx, &space, 100, 1, flags, Backing::Anon).unwrap();
+        // Node 5 is not there.
+        let wide = MemoryPolicy::Bind(NodeMask::of(NodeId(0)).with(NodeId(5)));
+        kernel.mbind(&cx, &space, start + 10, 20, wide).unwrap();
+        let at = |page: u32| {
+            let area = space.area_of(cx.cpu(), start + page).unwrap();
+            (area.start - start, area.end - start, area.policy)
+        };
+        assert_eq!(at(0), (0, 10, MemoryPolicy::Default));
+        assert_eq!(at(10), (10, 30, HERE));
+        assert_eq!(at(30), (30, 100, MemoryPolicy::Default));
+        assert_eq!(kernel.mbind(&cx, &space, start + 90, 20, HERE), Err(Error::Fault));
+        assert_eq!(at(95).2, HERE, "as far as there is something");
+        kernel.mbind(&cx, &space, start, 100, MemoryPolicy::Default).unwrap();
+        assert_eq!(at(12).2, MemoryPolicy::Default);
+    }
+
+    #[test]
+    fn nothing_is_bound_to_nothing() {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[], Vec::new(), |_| {});
+        let cx = Cx::new(&*host, CpuId(0));
+        let there = MemoryPolicy::Interleave(NodeMask::of(NodeId(3)));
+        assert_eq!(kernel.set_memory_policy(&cx, there), Err(Error::Invalid));
+        assert_eq!(cx.memory_policy(), MemoryPolicy::Default);
+        kernel.set_memory_policy(&cx, HERE).unwrap();
+        assert_eq!(cx.memory_policy(), HERE);
+        let nowhere = NodeMask::of(NodeId(3));
+        assert_eq!(kernel.set_mems_allowed(&cx, None, nowhere), Err(Error::Invalid));
+        kernel.set_mems_allowed(&cx, None, NodeMask::ALL).unwrap();
+        assert_eq!(cx.mems_allowed(), NodeMask::of(NodeId(0)));
+    }
+}
