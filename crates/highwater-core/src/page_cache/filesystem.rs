@@ -2,6 +2,17 @@
 
 use crate::block::Writer;
 
+/// Which pages of a file have a buffer head (rules/slab#buffer-heads).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// None.
+    None,
+    /// Those that were written since they are in memory.
+    Written,
+    /// All: they are read block by block.
+    All,
+}
+
 /// A filesystem: what reclaim and writers of its files meet.
 ///
 /// Names are the way to say it; a filesystem that is neither is a value of its own:
@@ -17,12 +28,13 @@ pub struct Filesystem {
     /// It writes single pages for reclaim (rules/writeback#single-page). Kernels in which XFS did so too
     /// are policies (`reclaim.file-pageout`), by which every filesystem does.
     pub has_writepage: bool,
-    /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), and when its
-    /// writers are throttled (rules/page-cache#write).
+    /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), when its
+    /// writers are throttled (rules/page-cache#write), and what it keeps with written pages ([`Filesystem::buffers`]).
     pub writer: Writer,
     /// It has no device: pages live in memory and swap (rules/shared-memory#pages).
     pub is_memory: bool,
-    /// A journal keeps hold of its dirty pages, which cannot be moved then (rules/compaction#journal).
+    /// Its files are what a filesystem keeps about others, pages of the device. A journal keeps hold of dirty ones, which
+    /// cannot be moved then (rules/compaction#journal).
     pub is_journalled: bool,
 }
 
@@ -56,5 +68,15 @@ impl Filesystem {
     #[inline(always)]
     pub const fn throttles_first(self) -> bool {
         matches!(self.writer, Writer::Iomap)
+    }
+
+    /// Which of its pages have a buffer head.
+    pub const fn buffers(self) -> Buffers {
+        match self.writer {
+            _ if self.is_memory => Buffers::None,
+            Writer::Iomap => Buffers::None,
+            Writer::BufferHeads if self.is_journalled => Buffers::All,
+            Writer::BufferHeads => Buffers::Written,
+        }
     }
 }
