@@ -150,7 +150,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     fn buffer(&self, pfn: Pfn, file: &File<H>) -> Result<(), AuditError> {
         let says = self.page(pfn).is(PageFlags::BUFFERS);
         let has = self.k.buffers.lock(self.cx.cpu()).of(pfn).is_some();
-        let is_right = match file.spec.filesystem.buffers() {
+        let is_right = match file.spec.filesystem.buffers {
             Buffers::None => !has,
             Buffers::Written => true,
             Buffers::All => has,

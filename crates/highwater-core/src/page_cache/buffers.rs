@@ -81,7 +81,7 @@ impl<H: Devices> Kernel<H> {
         folio: Folio,
     ) -> Result<(), Error> {
         let page = self.mem.map.page(folio);
-        if file.spec.filesystem.buffers() == Buffers::None || page.is(PageFlags::BUFFERS) {
+        if file.spec.filesystem.buffers == Buffers::None || page.is(PageFlags::BUFFERS) {
             return Ok(());
         }
         debug_assert!(page.is(PageFlags::LOCKED), "buffers for a page that is not locked");

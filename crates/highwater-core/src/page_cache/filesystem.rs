@@ -28,14 +28,16 @@ pub struct Filesystem {
     /// It writes single pages for reclaim (rules/writeback#single-page). Kernels in which XFS did so too
     /// are policies (`reclaim.file-pageout`), by which every filesystem does.
     pub has_writepage: bool,
-    /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), when its
-    /// writers are throttled (rules/page-cache#write), and what it keeps with written pages ([`Filesystem::buffers`]).
+    /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), and when its
+    /// writers are throttled (rules/page-cache#write).
     pub writer: Writer,
     /// It has no device: pages live in memory and swap (rules/shared-memory#pages).
     pub is_memory: bool,
     /// Its files are what a filesystem keeps about others, pages of the device. A journal keeps hold of dirty ones, which
     /// cannot be moved then (rules/compaction#journal).
     pub is_journalled: bool,
+    /// Which of its pages have a buffer head (rules/slab#buffer-heads).
+    pub buffers: Buffers,
 }
 
 impl Filesystem {
@@ -45,6 +47,7 @@ impl Filesystem {
         writer: Writer::BufferHeads,
         is_memory: false,
         is_journalled: false,
+        buffers: Buffers::Written,
     };
     /// XFS since 6.0: whole ranges only, iomap.
     pub const XFS: Filesystem = Filesystem {
@@ -52,31 +55,24 @@ impl Filesystem {
         writer: Writer::Iomap,
         is_memory: false,
         is_journalled: false,
+        buffers: Buffers::None,
     };
     /// What ext4 keeps about its files: inode tables, directories. Pages of the device itself, each change of which goes
     /// through the journal first.
-    pub const EXT4_METADATA: Filesystem = Filesystem { is_journalled: true, ..Filesystem::EXT4 };
+    pub const EXT4_METADATA: Filesystem =
+        Filesystem { is_journalled: true, buffers: Buffers::All, ..Filesystem::EXT4 };
     /// tmpfs, and shared memory of programs.
     pub const TMPFS: Filesystem = Filesystem {
         has_writepage: true,
         writer: Writer::BufferHeads,
         is_memory: true,
         is_journalled: false,
+        buffers: Buffers::None,
     };
 
     /// A writer waits before each page that it writes; false: after it.
     #[inline(always)]
     pub const fn throttles_first(self) -> bool {
         matches!(self.writer, Writer::Iomap)
-    }
-
-    /// Which of its pages have a buffer head.
-    pub const fn buffers(self) -> Buffers {
-        match self.writer {
-            _ if self.is_memory => Buffers::None,
-            Writer::Iomap => Buffers::None,
-            Writer::BufferHeads if self.is_journalled => Buffers::All,
-            Writer::BufferHeads => Buffers::Written,
-        }
     }
 }

@@ -268,7 +268,7 @@ impl<H: Devices> Kernel<H> {
         page.init_flags(PageFlags::LOCKED | backed);
         page.set_owner(PageOwner::File(file.id), index);
         page.get::<H>(1);
-        let is_inserted = match file.spec.filesystem.buffers() {
+        let is_inserted = match file.spec.filesystem.buffers {
             Buffers::All => self.attach_buffers(cx, file, folio).map_err(|_| AddError::NoMemory),
             Buffers::None | Buffers::Written => Ok(()),
         };

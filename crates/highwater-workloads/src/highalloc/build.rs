@@ -34,8 +34,9 @@ pub struct Build<'a, H: Devices> {
     pub seed: u64,
 }
 
-/// Sources of a directory, whose objects are linked into one.
+/// Sources of a directory, whose objects are linked into one, and directories of a directory, whose are linked once more.
 const PER_DIRECTORY: usize = 16;
+const DIRECTORIES: usize = 8;
 
 /// What a build did.
 pub struct Built<H: Devices> {
@@ -105,7 +106,7 @@ impl<H: Devices> Build<'_, H> {
         let &Build { kernel, tree, tools, disk, compute, compression, .. } = self;
         let shop = Shop { kernel, tree, tools, disk, compute, compression };
         let mut random = Random::new(self.seed);
-        let mut objects = Vec::new();
+        let (mut objects, mut linked) = (Vec::new(), Vec::new());
         for _ in 0..nr {
             if stop.is_set() {
                 break;
@@ -114,8 +115,12 @@ impl<H: Devices> Build<'_, H> {
             shop.compile(cx, make, &mut random, &mut built.made)?;
             built.compiles += 1;
             if objects.len() == PER_DIRECTORY {
-                shop.link(cx, make, &objects, &mut built.made)?;
+                linked.push(shop.link(cx, make, &objects, &mut built.made)?);
                 objects.clear();
+            }
+            if linked.len() == DIRECTORIES {
+                shop.link(cx, make, &linked, &mut built.made)?;
+                linked.clear();
             }
         }
         Ok(())
