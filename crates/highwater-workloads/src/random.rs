@@ -11,6 +11,8 @@ pub enum Chooser {
     Reader = 2,
     /// A build.
     Build = 3,
+    /// A program of the system.
+    Daemon = 4,
 }
 
 /// The seed of a run's worker number `number` of a kind. Neighbouring seeds of runs, kinds and numbers

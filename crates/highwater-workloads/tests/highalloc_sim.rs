@@ -10,13 +10,15 @@ use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cx, HZ, Host};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem};
-use highwater_core::vmstat::VmEvent;
+use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::{MachineConfig, SimMachine};
-use highwater_workloads::highalloc::{Build, Disk, Pass, Tree, flush, pace_jiffies};
+use highwater_workloads::highalloc::{
+    Build, Daemon, Disk, Pass, SystemSize, Tree, flush, pace_jiffies,
+};
 use highwater_workloads::stutterp::Stop;
 
 const DISK: DeviceId = DeviceId(0);
@@ -75,7 +77,9 @@ fn a_copy_is_as_large_and_what_the_filesystem_keeps_is_cached_too() {
     assert_eq!(cached, 2 * Tree::<SimHost>::pages(TREE_BYTES) + metadata);
     // Two pages of the filesystem's own for 16 files.
     assert_eq!(metadata, 2 * (2 * files).div_ceil(16));
-    // An inode and a dentry each: 1.2 KiB.
+    // An inode and a dentry each, 1.2 KiB; a buffer head of each page.
+    let buffers = cached / 39;
+    let slab = slab - buffers;
     assert!((2 * files * 1216 / 4096..2 * files * 2048 / 4096).contains(&slab), "{slab}");
 }
 
@@ -125,6 +129,58 @@ fn compiles_leave_files_and_no_memory() {
     assert_eq!(anon, 0);
     // 1 to 2 s each, a tenth of that.
     assert!((1_600_000_000..3_500_000_000).contains(&user_ns), "{user_ns}");
+}
+
+/// rules/benchmarks#highalloc-system.
+#[test]
+fn a_system_gets_its_memory_bit_by_bit_and_keeps_it_to_its_end() {
+    const START_NS: u64 = 10_000_000_000;
+    let mut machine = machine(256);
+    // A sixteenth of a server's: four programs.
+    let size = SystemSize::new(1_010_000 / 16, 1.0);
+    assert_eq!(size.daemons, 4);
+    let spec = FileSpec::new(Filesystem::EXT4, DISK, 0, size.text_pages);
+    let text = machine.kernel.create_file(&machine.outside(), spec);
+    let stop = Rc::new(Stop::default());
+    for number in 0..size.daemons {
+        let (stop, text) = (Rc::clone(&stop), Arc::clone(&text));
+        machine.spawn_task(format!("daemon/{number}"), Placement::Anywhere, move |cx, kernel| {
+            let seed = u64::from(number);
+            let daemon = Daemon {
+                kernel,
+                size,
+                number,
+                text: &text,
+                start_ns: START_NS,
+                compression: 1.0,
+                seed,
+            };
+            daemon.run(cx, &stop).unwrap();
+        });
+    }
+    let levels = run(&mut machine, move |cx, kernel| {
+        let stats = &kernel.mem.nodes()[0].stats;
+        let levels = || {
+            let items = [NodeStat::AnonPages, NodeStat::Shmem, NodeStat::Mapped];
+            items.map(|item| stats.read_exact(item as usize))
+        };
+        cx.host.sleep_ns(START_NS / 2);
+        let half = levels();
+        cx.host.sleep_ns(3 * START_NS);
+        let all = levels();
+        stop.set();
+        cx.host.sleep_ns(2 * START_NS);
+        for file in kernel.all_files(cx) {
+            kernel.delete_file(cx, &file);
+        }
+        [half, all, levels()]
+    });
+    let [half, all, end] = levels;
+    // 27,795, 4,169 and 14,099 pages for 4 GiB; a heap's last step is a whole one.
+    let is_near = |pages: u64, of: u64| (of / 16 - 8..of / 16 + 4 * 32).contains(&pages);
+    assert!(is_near(all[0], 27_795) && is_near(all[1], 4169) && is_near(all[2], 14_099), "{all:?}");
+    assert!((all[0] / 5..all[0] * 4 / 5).contains(&half[0]), "{half:?} of {all:?}");
+    assert_eq!(end, [0; 3]);
 }
 
 /// rules/benchmarks#highalloc-pass.

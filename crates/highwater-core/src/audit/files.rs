@@ -7,33 +7,43 @@ use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
 use crate::page::{PageFlags, PageOwner, Pfn};
-use crate::page_cache::{File, Mark};
+use crate::page_cache::{Buffers, File, Mark};
 use crate::slab::CacheKind;
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
 
+/// Pages of a file by what is kept of them elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    dirty: u64,
+    writeback: u64,
+    buffers: u64,
+}
+
 impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn files(&mut self) -> Result<(), AuditError> {
         let mut dirty = Vec::new();
         dirty.resize(self.k.writeback.len(), (0, 0));
-        let mut nr_objects = 0;
+        let (mut nr_objects, mut nr_buffers) = (0, 0);
         for file in self.k.all_files(self.cx) {
             nr_objects += file.tree.lock(self.cx.cpu()).nr_objects();
-            let (nr_dirty, nr_writeback) = self.file(&file)?;
+            let kept = self.file(&file)?;
+            nr_buffers += kept.buffers;
             if file.is_memory() {
                 continue;
             }
             let device = &mut dirty[usize::from(file.spec.device.0)];
-            device.0 += nr_dirty;
-            device.1 += nr_writeback;
-            self.dirty_queue(&file, nr_dirty)?;
+            device.0 += kept.dirty;
+            device.1 += kept.writeback;
+            self.dirty_queue(&file, kept.dirty)?;
         }
         let in_use = self.k.slab(CacheKind::TreeNode).lock(self.cx.cpu()).in_use();
         if in_use != nr_objects {
             let found = format!("{in_use} tree nodes have memory, there are {nr_objects}");
             return self.broken(None, Rule::Counter, found);
         }
+        self.buffers(nr_buffers)?;
         self.inodes()?;
         for (device, (nr_dirty, nr_writeback)) in self.k.writeback.iter().zip(dirty) {
             let counted = (device.nr_reclaimable.load(Relaxed), device.nr_writeback.load(Relaxed));
@@ -45,6 +55,19 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 );
                 return self.broken(None, Rule::Counter, found);
             }
+        }
+        Ok(())
+    }
+
+    /// Buffer heads are the objects of their cache, one for each page that says so.
+    fn buffers(&self, nr_pages: u64) -> Result<(), AuditError> {
+        let in_use = self.k.slab(CacheKind::BufferHead).lock(self.cx.cpu()).in_use();
+        let listed = self.k.buffers.lock(self.cx.cpu()).len();
+        if (in_use, listed) != (nr_pages, nr_pages) {
+            let found = format!(
+                "{nr_pages} pages have buffers, {in_use} have memory, {listed} belong to frames"
+            );
+            return self.broken(None, Rule::Counter, found);
         }
         Ok(())
     }
@@ -65,8 +88,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
     }
 
-    /// Pages dirty and under writeback.
-    fn file(&mut self, file: &File<H>) -> Result<(u64, u64), AuditError> {
+    fn file(&mut self, file: &File<H>) -> Result<Kept, AuditError> {
         let (mut pages, mut shadow_only) = (Vec::new(), Vec::new());
         let counted = {
             let tree = file.tree.lock(self.cx.cpu());
@@ -94,7 +116,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             );
             return self.broken(None, Rule::FileSize, found);
         }
-        let (mut nr_dirty, mut nr_writeback) = (0, 0);
+        let mut kept = Kept::default();
         for (index, pfn, marks) in pages {
             let page = self.in_use(pfn, "a file")?;
             if (page.owner(), page.index()) != (PageOwner::File(file.id), index) {
@@ -110,16 +132,34 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             self.refer(pfn, Found::FILE);
             self.report.cached += 1;
             self.count(page, NodeStat::FilePages, 1);
+            self.buffer(pfn, file)?;
             if file.is_memory() {
                 self.count(page, NodeStat::Shmem, 1);
             } else if page.is(PageFlags::DIRTY) {
-                nr_dirty += 1;
+                kept.dirty += 1;
                 self.count(page, NodeStat::Dirty, 1);
                 self.count_zone(page, ZoneStat::ZoneWritePending, 1);
             }
-            nr_writeback += u64::from(page.is(PageFlags::WRITEBACK));
+            kept.writeback += u64::from(page.is(PageFlags::WRITEBACK));
+            kept.buffers += u64::from(page.is(PageFlags::BUFFERS));
         }
-        Ok((nr_dirty, nr_writeback))
+        Ok(kept)
+    }
+
+    /// A page says that it has buffers if its frame has; every page of a filesystem that reads by blocks has.
+    fn buffer(&self, pfn: Pfn, file: &File<H>) -> Result<(), AuditError> {
+        let says = self.page(pfn).is(PageFlags::BUFFERS);
+        let has = self.k.buffers.lock(self.cx.cpu()).of(pfn).is_some();
+        let is_right = match file.spec.filesystem.buffers {
+            Buffers::None => !has,
+            Buffers::Written => true,
+            Buffers::All => has,
+        };
+        if says != has || !is_right {
+            let found = format!("of {:?}, says that it has buffers: {says}, has: {has}", file.id);
+            return self.broken(pfn, Rule::FilePage, found);
+        }
+        Ok(())
     }
 
     /// Each slot in a tree is an entry more that names it.

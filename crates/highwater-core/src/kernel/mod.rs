@@ -23,7 +23,7 @@ use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::page_cache::{File, Inodes, PageWaits, ShadowNodes};
+use crate::page_cache::{File, Inodes, PageBuffers, PageWaits, ShadowNodes};
 use crate::reclaim::{
     DeferredSplitShrinker, DemandDomain, HugeZeroShrinker, InodeShrinker, OomState, ReclaimState,
     ShadowShrinker, Shrinkers,
@@ -73,6 +73,8 @@ pub struct Kernel<H: Devices> {
     pub(crate) next_file: AtomicU32,
     /// Slab caches, by [`CacheKind`]; `Table` class.
     pub(crate) slabs: Vec<H::Lock<SlabCache>>,
+    /// Which frames have a buffer head; `Table` class.
+    pub(crate) buffers: H::Lock<PageBuffers>,
     /// Inodes and dentries in slab; `Table` class.
     pub(crate) inodes: H::Lock<Inodes>,
     /// Tree nodes that hold shadows only; `Table` class.
@@ -146,6 +148,7 @@ impl<H: Devices> Kernel<H> {
                     host.new_lock(LockClass::Table, cache)
                 })
                 .collect(),
+            buffers: host.new_lock(LockClass::Table, PageBuffers::default()),
             inodes: host.new_lock(LockClass::Table, Inodes::new(mem.nr_nodes())),
             shadow_nodes: host.new_lock(LockClass::Table, ShadowNodes::new(mem.nr_nodes())),
             spaces: host.new_lock(LockClass::Table, BTreeMap::new()),

@@ -228,6 +228,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_moved = self.unmap_to_move(cx, old) && self.exchange(cx, old, new);
         if is_moved {
+            self.move_buffers(cx, old, new);
             self.copy_frame(cx, old.pfn(), new);
             // Those who found the page in its cache waited for this.
             self.mem.map.page(new).flag_set::<H>(page.flags() & KEPT);

@@ -264,6 +264,26 @@ fn what_a_journal_holds_stays_until_it_is_written() {
     stage.check();
 }
 
+/// rules/slab#buffer-heads.
+#[test]
+fn buffers_go_where_their_page_goes() {
+    let stage = Stage::new();
+    let cx = stage.cx();
+    let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 2).with_size(0);
+    let file = stage.kernel.create_file(&cx, spec);
+    let open = stage.kernel.open(&cx, &file);
+    assert_eq!(stage.kernel.file_write(&cx, &open, 0, 8192), Ok(8192));
+    stage.kernel.lru_add_drain_all(&cx);
+    let before = [0, 1].map(|index| stage.cached(&cx, &file, index));
+    let id = |folio: Folio| stage.kernel.buffers.lock(CpuId(0)).of(folio.pfn());
+    let had = before.map(id);
+    assert!(had.iter().all(Option::is_some) && had[0] != had[1]);
+    assert_eq!(stage.migrate(&cx, &before, 2, Mode::Async), moved(2));
+    let after = [0, 1].map(|index| stage.cached(&cx, &file, index));
+    assert_eq!((before.map(id), after.map(id)), ([None; 2], had));
+    stage.check();
+}
+
 /// Writes are waited for by those only who wait for everything.
 #[test]
 fn pages_under_writeback_wait_or_stay() {

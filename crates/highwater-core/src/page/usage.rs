@@ -70,6 +70,8 @@ bitflags! {
         const FORKED = 1 << 20;
         /// Kernel memory: a task's stack.
         const STACK = 1 << 21;
+        /// Its filesystem keeps a buffer head with it, which goes where it goes.
+        const BUFFERS = 1 << 22;
     }
 }
 

@@ -2,6 +2,17 @@
 
 use crate::block::Writer;
 
+/// Which pages of a file have a buffer head (rules/slab#buffer-heads).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// None.
+    None,
+    /// Those that were written since they are in memory.
+    Written,
+    /// All: they are read block by block.
+    All,
+}
+
 /// A filesystem: what reclaim and writers of its files meet.
 ///
 /// Names are the way to say it; a filesystem that is neither is a value of its own:
@@ -22,8 +33,11 @@ pub struct Filesystem {
     pub writer: Writer,
     /// It has no device: pages live in memory and swap (rules/shared-memory#pages).
     pub is_memory: bool,
-    /// A journal keeps hold of its dirty pages, which cannot be moved then (rules/compaction#journal).
+    /// Its files are what a filesystem keeps about others, pages of the device. A journal keeps hold of dirty ones, which
+    /// cannot be moved then (rules/compaction#journal).
     pub is_journalled: bool,
+    /// Which of its pages have a buffer head (rules/slab#buffer-heads).
+    pub buffers: Buffers,
 }
 
 impl Filesystem {
@@ -33,6 +47,7 @@ impl Filesystem {
         writer: Writer::BufferHeads,
         is_memory: false,
         is_journalled: false,
+        buffers: Buffers::Written,
     };
     /// XFS since 6.0: whole ranges only, iomap.
     pub const XFS: Filesystem = Filesystem {
@@ -40,16 +55,19 @@ impl Filesystem {
         writer: Writer::Iomap,
         is_memory: false,
         is_journalled: false,
+        buffers: Buffers::None,
     };
     /// What ext4 keeps about its files: inode tables, directories. Pages of the device itself, each change of which goes
     /// through the journal first.
-    pub const EXT4_METADATA: Filesystem = Filesystem { is_journalled: true, ..Filesystem::EXT4 };
+    pub const EXT4_METADATA: Filesystem =
+        Filesystem { is_journalled: true, buffers: Buffers::All, ..Filesystem::EXT4 };
     /// tmpfs, and shared memory of programs.
     pub const TMPFS: Filesystem = Filesystem {
         has_writepage: true,
         writer: Writer::BufferHeads,
         is_memory: true,
         is_journalled: false,
+        buffers: Buffers::None,
     };
 
     /// A writer waits before each page that it writes; false: after it.

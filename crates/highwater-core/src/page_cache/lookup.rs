@@ -6,6 +6,7 @@
 //!
 //! Who waited for a page's lock looks whether the page still belongs to the file.
 
+use super::filesystem::Buffers;
 use super::node_memory::Objects;
 use super::{Entry, File, Mark};
 use crate::block::{Bio, BioKind, BioVector};
@@ -266,7 +267,11 @@ impl<H: Devices> Kernel<H> {
         page.init_flags(PageFlags::LOCKED | backed);
         page.set_owner(PageOwner::File(file.id), index);
         page.get::<H>(1);
-        match self.insert_page(cx, file, index, folio, gfp) {
+        let is_inserted = match file.spec.filesystem.buffers {
+            Buffers::All => self.attach_buffers(cx, file, folio).map_err(|_| AddError::NoMemory),
+            Buffers::None | Buffers::Written => Ok(()),
+        };
+        match is_inserted.and_then(|()| self.insert_page(cx, file, index, folio, gfp)) {
             Ok(shadow) => {
                 cx.charge(Cost::PageCacheAdd, 1);
                 if let Some(shadow) = shadow.filter(|_| !gfp.contains(Gfp::WRITE)) {
@@ -276,6 +281,7 @@ impl<H: Devices> Kernel<H> {
                 Ok(())
             }
             Err(error) => {
+                self.release_buffers(cx, folio);
                 page.init_flags(PageFlags::empty());
                 page.set_owner(PageOwner::None, 0);
                 page.put::<H>(1);
@@ -346,6 +352,7 @@ impl<H: Devices> Kernel<H> {
         shadow: Option<Shadow>,
     ) {
         let page = self.mem.map.page(folio);
+        self.release_buffers(cx, folio);
         let entry = shadow.map_or(Entry::Empty, Entry::Shadow);
         let old = self.replace_entry(cx, file, page.index(), entry);
         debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");

@@ -30,6 +30,7 @@
 //!
 //! From: `syscall`, `vm::fault` · to: `lru`, `block`.
 
+mod buffers;
 mod complete;
 mod dirty;
 mod file;
@@ -47,8 +48,9 @@ mod tests;
 mod tree;
 mod truncate;
 
+pub(crate) use buffers::PageBuffers;
 pub use file::{File, FileSpec, MapRange, OpenFile, ReadMode};
-pub use filesystem::Filesystem;
+pub use filesystem::{Buffers, Filesystem};
 pub use inode::InodeMemory;
 pub(crate) use inode::Inodes;
 pub use lookup::{AddError, FILE_GFP};

@@ -246,7 +246,8 @@ mod tests {
             let shape = SlabShape::for_cpus(2, kind.object_bytes());
             (shape.order.0, shape.objects)
         };
-        assert_eq!(CacheKind::ALL.len(), 4);
+        assert_eq!(CacheKind::ALL.len(), 5);
+        assert_eq!(shape(CacheKind::BufferHead), (0, 39));
         assert_eq!(shape(CacheKind::Dentry), (0, 21));
         assert_eq!(shape(CacheKind::Inode), (2, 16));
         assert_eq!(shape(CacheKind::Process), (3, 3));

@@ -68,6 +68,8 @@ caches! {
     Inode = "inode_cache", 1024, reclaimable;
     /// A directory entry.
     Dentry = "dentry", 192, reclaimable;
+    /// What a filesystem that writes block by block keeps of a block in memory (rules/slab#buffer-heads).
+    BufferHead = "buffer_head", 104, reclaimable;
     /// What the kernel keeps for a process besides its stack and page tables (rules/slab#process).
     Process = "task_struct", 10240, unmovable;
 }

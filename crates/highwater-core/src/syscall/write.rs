@@ -90,6 +90,11 @@ impl<H: Devices> Kernel<H> {
             return Err(Error::Killed);
         }
         let folio = self.page_to_write(cx, file, part)?;
+        if let Err(error) = self.attach_buffers(cx, file, folio) {
+            self.unlock_page(cx, folio);
+            self.put_page(cx, folio);
+            return Err(error);
+        }
         self.store(cx, file, folio, part);
         self.unlock_page(cx, folio);
         self.put_page(cx, folio);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use highwater_core::block::{DeviceId, Writer};
 use highwater_core::config::{Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec};
-use highwater_core::page_cache::{FileSpec, Filesystem};
+use highwater_core::page_cache::{Buffers, FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask, ZoneType};
 
@@ -414,7 +414,14 @@ fn draw_file(s: &mut Stream, ends: &mut [u64], memory: u64) -> FileSpec {
         writer: if s.one_in(2) { Writer::Iomap } else { Writer::BufferHeads },
         is_memory: s.one_in(5),
         is_journalled: false,
+        buffers: Buffers::None,
     };
+    // As the two that there are.
+    let buffers = match filesystem.writer {
+        Writer::BufferHeads if !filesystem.is_memory => Buffers::Written,
+        _ => Buffers::None,
+    };
+    let filesystem = Filesystem { buffers, ..filesystem };
     FileSpec::new(filesystem, DeviceId(device as u8), device_start, max_pages as u32)
         .with_size(size)
 }

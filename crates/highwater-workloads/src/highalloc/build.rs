@@ -34,8 +34,27 @@ pub struct Build<'a, H: Devices> {
     pub seed: u64,
 }
 
-/// Sources of a directory, whose objects are linked into one.
-const PER_DIRECTORY: usize = 16;
+/// How many are linked into one: objects of a directory, and what directories of a directory were linked to.
+const LINKED: [usize; 2] = [16, 8];
+
+/// What waits to be linked, by how often it was: numbers of files made.
+#[derive(Debug, Default)]
+struct Unlinked([Vec<usize>; LINKED.len()]);
+
+impl Unlinked {
+    /// A file of a level. What is above all levels is linked with nothing more.
+    fn add(&mut self, level: usize, file: usize) {
+        if let Some(level) = self.0.get_mut(level) {
+            level.push(file);
+        }
+    }
+
+    /// A level that is full: what to link into one of the next.
+    fn due(&mut self) -> Option<(usize, Vec<usize>)> {
+        let level = self.0.iter().zip(LINKED).position(|(files, nr)| files.len() == nr)?;
+        Some((level, core::mem::take(&mut self.0[level])))
+    }
+}
 
 /// What a build did.
 pub struct Built<H: Devices> {
@@ -105,19 +124,42 @@ impl<H: Devices> Build<'_, H> {
         let &Build { kernel, tree, tools, disk, compute, compression, .. } = self;
         let shop = Shop { kernel, tree, tools, disk, compute, compression };
         let mut random = Random::new(self.seed);
-        let mut objects = Vec::new();
+        let mut unlinked = Unlinked::default();
         for _ in 0..nr {
             if stop.is_set() {
                 break;
             }
-            objects.push(built.made.len());
+            unlinked.add(0, built.made.len());
             shop.compile(cx, make, &mut random, &mut built.made)?;
             built.compiles += 1;
-            if objects.len() == PER_DIRECTORY {
-                shop.link(cx, make, &objects, &mut built.made)?;
-                objects.clear();
+            while let Some((level, inputs)) = unlinked.due() {
+                unlinked.add(level + 1, shop.link(cx, make, &inputs, &mut built.made)?);
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// rules/benchmarks#highalloc-builds.
+    #[test]
+    fn objects_are_linked_by_directories_and_directories_by_theirs() {
+        let mut unlinked = Unlinked::default();
+        let (mut made, mut links) = (0, Vec::new());
+        for _ in 0..300 {
+            unlinked.add(0, made);
+            made += 1;
+            while let Some((level, inputs)) = unlinked.due() {
+                links.push((level, inputs.len()));
+                unlinked.add(level + 1, made);
+                made += 1;
+            }
+        }
+        assert_eq!(links.len(), 18 + 2);
+        assert_eq!(links[..9], [[(0, 16); 8].as_slice(), &[(1, 8)]].concat());
+        assert_eq!(unlinked.0.map(|files| files.len()), [300 % 16, 18 % 8]);
     }
 }

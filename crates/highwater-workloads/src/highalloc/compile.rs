@@ -4,7 +4,7 @@
 //! make ──fork, exec─▶ gcc ──fork, exec─▶ cc1: sources, heap, tables; dependencies ──exit
 //!   │                  └────fork, exec─▶ as: heap, object ──exit
 //!   ├──fork, exec─▶ fixdep: dependencies, once more
-//!   └──fork, exec─▶ ld, once for a directory: its objects in one
+//!   └──fork, exec─▶ ld, once for a directory: its objects in one; and those of several directories in one
 //! ```
 //!
 //! One task does all of it: who starts a process waits for its end.
@@ -15,10 +15,10 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SHIFT;
 use highwater_core::page_cache::{File, OpenFile};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Backing, Space};
 
+use super::child::{Child, TEXT};
 use super::{Compute, Disk, Entry, Tree};
-use crate::process;
 use crate::random::Random;
 
 /// Pages by which a heap grows: gcc's collector asks for 2 MiB at a time (`GGC_QUIRE_SIZE`, since 4.7).
@@ -44,8 +44,6 @@ const OBJECT_BYTES: [u64; 2] = [30 << 10, 100 << 10];
 const DEPENDENCY_BYTES: [u64; 2] = [12 << 10, 36 << 10];
 /// Most pages that a mapping begins behind a multiple of 2 MiB (addresses are random).
 const OFFSET_PAGES: u64 = 512;
-
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 
 /// Where compiles run.
 pub(super) struct Shop<'a, H: Devices> {
@@ -91,14 +89,14 @@ impl<H: Devices> Shop<'_, H> {
         disk.delete(kernel, cx, &named)
     }
 
-    /// Links the objects of a directory: they are read, and as large a file is written.
+    /// Links the objects of a directory: they are read, and as large a file is written. Its place among what was made.
     pub(super) fn link(
         &self,
         cx: &Cx<'_, H>,
         make: &Space<H>,
         objects: &[usize],
         made: &mut Vec<Entry<H>>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let linker = Child::start(self.kernel, cx, make)?;
         let mut bytes = 0;
         for &object in objects {
@@ -108,7 +106,7 @@ impl<H: Devices> Shop<'_, H> {
         linker.reserve(cx, 1)?;
         linker.memory(cx, (bytes >> PAGE_SHIFT) as u32 + 1)?.touch(cx)?;
         made.push(self.disk.write_new(self.kernel, cx, bytes)?);
-        Ok(())
+        Ok(made.len() - 1)
     }
 
     /// What `cc1` does: reads, and uses more memory while it computes.
@@ -143,7 +141,7 @@ impl<H: Devices> Shop<'_, H> {
         while at < pages {
             let step = HEAP_STEP.min(pages - at);
             let piece = match at {
-                0 => Memory { pages: step, ..heap },
+                0 => heap.first(step),
                 _ => heap.grow(cx, step)?,
             };
             piece.touch(cx)?;
@@ -164,11 +162,7 @@ impl<H: Devices> Shop<'_, H> {
     fn map_tools(&self, cx: &Cx<'_, H>, cc1: &Child<'_, H>) -> Result<(), Error> {
         let open: Arc<OpenFile<H>> = self.kernel.open(cx, self.tools);
         let pages = self.tools.spec.max_pages;
-        let flags = AreaFlags::READ | AreaFlags::EXEC;
-        let start =
-            self.kernel.mmap(cx, &cc1.space, pages, 1, flags, Backing::File { open, page: 0 })?;
-        self.kernel.touch_range(cx, &cc1.space, start, pages, Access::Read)?;
-        Ok(())
+        cc1.map(cx, pages, TEXT, Backing::File { open, page: 0 })?.touch(cx)
     }
 }
 
@@ -180,74 +174,6 @@ fn between(random: &mut Random, [low, high]: [u64; 2]) -> u64 {
 /// Pages in front of a mapping: addresses are random.
 fn offset(random: &mut Random) -> u32 {
     random.below(OFFSET_PAGES) as u32 + 1
-}
-
-/// A process that ends when it is dropped.
-struct Child<'a, H: Devices> {
-    kernel: &'a Kernel<H>,
-    cx: &'a Cx<'a, H>,
-    space: Arc<Space<H>>,
-}
-
-impl<'a, H: Devices> Child<'a, H> {
-    /// A fork of a process that starts another program. The running task does its work meanwhile: the parent only waits.
-    fn start(
-        kernel: &'a Kernel<H>,
-        cx: &'a Cx<'a, H>,
-        parent: &Space<H>,
-    ) -> Result<Child<'a, H>, Error> {
-        let child = kernel.fork(cx, parent)?;
-        child.add_task(cx);
-        match kernel.exec(cx, &child) {
-            Ok(space) => Ok(Child { kernel, cx, space }),
-            Err(error) => {
-                process::end(kernel, cx, &child);
-                Err(error)
-            }
-        }
-    }
-
-    /// Maps memory that nobody touches, so that what comes next begins behind it.
-    fn reserve(&self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
-        self.kernel.mmap(cx, &self.space, pages, 1, AreaFlags::READ, Backing::Anon)?;
-        Ok(())
-    }
-
-    fn memory(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'_, H>, Error> {
-        let start = self.kernel.mmap(cx, &self.space, pages, 1, RW, Backing::Anon)?;
-        Ok(Memory { child: self, area: start, start, pages })
-    }
-}
-
-impl<H: Devices> Drop for Child<'_, H> {
-    fn drop(&mut self) {
-        process::end(self.kernel, self.cx, &self.space);
-    }
-}
-
-/// Anonymous memory of a process.
-struct Memory<'a, H: Devices> {
-    child: &'a Child<'a, H>,
-    /// Where its area begins.
-    area: u32,
-    start: u32,
-    pages: u32,
-}
-
-impl<'a, H: Devices> Memory<'a, H> {
-    /// More of it, behind the last.
-    fn grow(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'a, H>, Error> {
-        let Memory { child, area, .. } = *self;
-        let start = child.kernel.grow_area(cx, &child.space, area, pages)?;
-        Ok(Memory { child, area, start, pages })
-    }
-
-    /// Writes each page.
-    fn touch(&self, cx: &Cx<'_, H>) -> Result<(), Error> {
-        let Memory { child, start, pages, .. } = *self;
-        child.kernel.touch_range(cx, &child.space, start, pages, Access::Write)?;
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
+use highwater_core::page_cache::{Buffers, File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::FileAdvice;
 
 use super::{GRAIN, ScenarioError};
@@ -37,13 +37,35 @@ impl<H: Devices> Ground<'_, H> {
         (fraction * self.phys_pages as f64) as u64 / GRAIN * GRAIN
     }
 
-    /// Makes a file of `pages` pages as `dd` would: whole, synced, and out of the cache.
+    /// Makes a file of `pages` pages that is read only afterwards.
+    ///
+    /// Without buffer heads: what making it leaves of them, slabs that are kept and pages on per-CPU lists, is in what the
+    /// captured system had in use when the work began ([`super::Baseline`]), and would be taken away twice.
     pub(super) fn make_file(
         &self,
         cx: &Cx<'_, H>,
         pages: u64,
     ) -> Result<Arc<OpenFile<H>>, ScenarioError> {
-        let file = self.allocate_file(cx, pages)?;
+        self.make(cx, pages, Filesystem { buffers: Buffers::None, ..Filesystem::EXT4 })
+    }
+
+    /// Makes a file of `pages` pages that is written to afterwards.
+    pub(super) fn make_file_to_write(
+        &self,
+        cx: &Cx<'_, H>,
+        pages: u64,
+    ) -> Result<Arc<OpenFile<H>>, ScenarioError> {
+        self.make(cx, pages, Filesystem::EXT4)
+    }
+
+    /// As `dd` would: whole, synced, and out of the cache.
+    fn make(
+        &self,
+        cx: &Cx<'_, H>,
+        pages: u64,
+        filesystem: Filesystem,
+    ) -> Result<Arc<OpenFile<H>>, ScenarioError> {
+        let file = self.allocate_file(cx, pages, filesystem)?;
         let open = self.kernel.open(cx, &file);
         let bytes = pages * PAGE_SIZE as u64;
         let mut at = 0;
@@ -59,7 +81,12 @@ impl<H: Devices> Ground<'_, H> {
         Ok(self.kernel.open(cx, &file))
     }
 
-    fn allocate_file(&self, cx: &Cx<'_, H>, pages: u64) -> Result<Arc<File<H>>, ScenarioError> {
+    fn allocate_file(
+        &self,
+        cx: &Cx<'_, H>,
+        pages: u64,
+        filesystem: Filesystem,
+    ) -> Result<Arc<File<H>>, ScenarioError> {
         let start = self.next_page.get();
         let room = self.kernel.block.device(self.data).spec.pages;
         let max_pages = u32::try_from(pages).map_err(|_| ScenarioError::DiskFull(pages))?;
@@ -67,8 +94,7 @@ impl<H: Devices> Ground<'_, H> {
             return Err(ScenarioError::DiskFull(pages));
         }
         self.next_page.set(start + pages);
-        // ext4, as captured.
-        let spec = FileSpec::new(Filesystem::EXT4, self.data, start, max_pages).with_size(0);
+        let spec = FileSpec::new(filesystem, self.data, start, max_pages).with_size(0);
         Ok(self.kernel.create_file(cx, spec))
     }
 

@@ -150,7 +150,7 @@ impl<H: Devices> Run<'_, '_, '_, H> {
 
     fn randwrite(&mut self, file: f64, writes: f64) -> Result<(), ScenarioError> {
         let pages = self.ground.pages(file);
-        let file = self.ground.make_file(self.cx, pages)?;
+        let file = self.ground.make_file_to_write(self.cx, pages)?;
         self.start();
         let mut random = Xorshift::new(self.ground.seed);
         let (kernel, cx, page) = (self.ground.kernel, self.cx, PAGE_SIZE as u64);

@@ -112,7 +112,11 @@ impl<H: Devices> Kernel<H> {
     /// A write to a shared mapping where nothing is mapped yet.
     pub(super) fn shared_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let Some(folio) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        self.wait_for_stable(pass, folio);
+        if let Err(error) = self.before_write(pass, folio) {
+            self.unlock_page(pass.cx, folio);
+            self.put_page(pass.cx, folio);
+            return Err(error);
+        }
         let pte = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);
         let is_used = self.pass_table(pass).map(|table| self.map_missing(pass, &table, folio, pte));
         pass.cx.charge(Cost::SharedWriteFault, 1);
@@ -134,25 +138,29 @@ impl<H: Devices> Kernel<H> {
         self.lock_page(cx, folio);
         let (open, _) = file_of(&pass.area, pass.vpn)?;
         let mut is_used = false;
+        let mut outcome = Ok(());
         if self.is_page_of(&open.file, folio) {
-            self.wait_for_stable(pass, folio);
-            is_used = self.make_writable(pass, table, folio);
+            outcome = self.before_write(pass, folio);
+            is_used = outcome.is_ok() && self.make_writable(pass, table, folio);
         }
         cx.charge(Cost::SharedWriteFault, 1);
         self.finish_shared_write(pass, folio, is_used);
         self.put_page(cx, folio);
-        Ok(Step::Done)
+        outcome.map(|()| Step::Done)
     }
 
-    /// The filesystem's word before a page may be written: where the device needs stable pages,
-    /// writeback has to end first.
-    fn wait_for_stable(&self, pass: &Pass<'_, '_, H>, folio: Folio) {
-        if let Ok((open, _)) = file_of(&pass.area, pass.vpn)
-            && !open.file.is_memory()
-            && self.block.device(open.file.spec.device).spec.stable_writes
-        {
+    /// The filesystem's word before a locked page may be written: it has buffers then, if its filesystem works with
+    /// them; and where the device needs stable pages, writeback has to end first.
+    fn before_write(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> Result<(), Error> {
+        let (open, _) = file_of(&pass.area, pass.vpn)?;
+        if open.file.is_memory() {
+            return Ok(());
+        }
+        self.attach_buffers(pass.cx, &open.file, folio)?;
+        if self.block.device(open.file.spec.device).spec.stable_writes {
             self.wait_on_writeback(pass.cx, folio);
         }
+        Ok(())
     }
 
     /// Dirties a locked page that was made writable, unlocks it, and holds the writer up if there

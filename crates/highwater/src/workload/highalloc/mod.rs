@@ -68,6 +68,12 @@ params! {
         rest: f64 = 180.0, |p| is_time(p.rest) => "must be between 0 and 36000 seconds";
         /// How fast a pass asks for memory, MiB a second.
         rate: u64 = RATE_MIB, |p| (1..=4096).contains(&p.rate) => "must be between 1 and 4096";
+        /// The system beside the benchmark, times what a server distribution has on a machine of 4 GiB; in proportion on others.
+        /// 0 = none.
+        system: f64 = 1.0, |p| (0.0..=10.0).contains(&p.system) => "must be between 0 and 10";
+        /// How long a tree is built before the script begins, a job for each CPU, while the system's programs get their
+        /// memory, seconds.
+        before: f64 = 60.0, |p| is_time(p.before) => "must be between 0 and 36000 seconds";
         /// By what all times are divided, the programs' CPU time and the pace of a pass too. The kernel's own times and
         /// the disk's stay what they are.
         compression: f64 = 1.0, |p| (1.0..=1000.0).contains(&p.compression)

@@ -13,7 +13,7 @@ use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::SimKernel;
 use highwater_workloads::highalloc::{
-    Build, Built, Disk, Entry, Pass, PassEnd, Sizes, Tree, flush, pace_jiffies,
+    Build, Built, Daemon, Disk, Entry, Pass, PassEnd, Sizes, SystemSize, Tree, flush, pace_jiffies,
 };
 use highwater_workloads::stutterp::{Chooser, Stop, worker_seed};
 
@@ -41,6 +41,8 @@ const SPIN_NS: u64 = 500_000;
 /// Pages that what is made in a second of compiling takes at most, linked too; and how much more room there is.
 const OBJECT_PAGES: u64 = 70;
 const OBJECT_ROOM: u64 = 4;
+/// Number of the first job of the build before the script.
+const BEFORE: u32 = 1 << 16;
 /// Swap of a machine without a disk, part of memory.
 const SWAP_PART: u64 = 2;
 
@@ -56,6 +58,7 @@ pub(super) const BUILD: [&str; 7] = [
 ];
 
 type Builder = JoinHandle<Timed<Result<Built<SimHost>, Error>>>;
+type Daemons = Vec<JoinHandle<Result<(), Error>>>;
 type HostTree = Tree<SimHost>;
 
 /// What a run leaves.
@@ -70,7 +73,9 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     let memory_pages = harness::managed_pages(unit);
     let sizes = params.sizes(memory_pages);
     let nr_cpus = unit.machine.machine.nr_cpus() as u64;
-    let file_pages = file_pages(params, &sizes, nr_cpus);
+    let system = SystemSize::new(memory_pages, params.system);
+    let text_pages = u64::from(system.text_pages);
+    let file_pages = text_pages + file_pages(params, &sizes, nr_cpus);
     let storage = Storage::of(unit, file_pages, memory_pages / SWAP_PART, "trees and objects")?;
     let first_page = storage.first_page;
     let notes: Vec<String> = storage.note.clone().into_iter().collect();
@@ -81,28 +86,46 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     let mut machine = harness::boot(unit, config)?;
     watch.of(machine.sim());
 
-    let before = snapshot(&machine.kernel.mem);
     let script = Script {
         machine: SimKernel::clone(&machine),
         params: params.clone(),
         sizes,
         memory_pages,
-        disk: Rc::new(disk(&machine, first_page + TOOL_PAGES, first_page + file_pages)),
-        tools: tools(&machine, first_page),
+        disk: Rc::new(disk(
+            &machine,
+            first_page + text_pages + TOOL_PAGES,
+            first_page + file_pages,
+        )),
+        tools: text(&machine, first_page, TOOL_PAGES),
+        system,
+        libraries: text(&machine, first_page + TOOL_PAGES, text_pages.max(1)),
+        nr_cpus: nr_cpus as u32,
         seed: unit.seed,
     };
     let (parts, watcher) = (SimKernel::clone(&machine), watch.clone());
     let driver = machine.spawn_task(Highalloc::NAME, Placement::Anywhere, move |cx, _| {
+        let idle = Rc::new(Stop::default());
+        let daemons = script.start_system(&idle);
+        script.build_before(cx)?;
+        // Here the benchmark begins, and what is counted for it.
+        let (before, begin_ns) = (snapshot(&parts.kernel.mem), cx.host.now_ns());
+        watcher.restart(begin_ns);
         let (ended, times) = timed(cx, || script.run(cx, &before));
         let mut ended = ended?;
         ended.times.user_ns += times.user_ns;
         ended.times.system_ns += times.system_ns;
-        ended.times.elapsed_ns = cx.host.now_ns();
+        ended.times.elapsed_ns = cx.host.now_ns() - begin_ns;
         // At the end of the benchmark, not of the machine.
         let now = snapshot(&parts.kernel.mem);
         ended.counters = Counters::difference(&before, &now);
         ended.counters.merge(&watcher.times());
         ended.samples.extend(watcher.extfrag());
+        // The system goes last: what it had is its own to the end of the benchmark.
+        idle.set();
+        for daemon in daemons {
+            let ended = daemon.join().ok_or_else(|| lost("program of the system"))?;
+            ended.map_err(|error| RunError::of(Highalloc::NAME, error))?;
+        }
         Ok::<_, RunError>(ended)
     });
     run_to_end(&mut machine)?;
@@ -127,9 +150,9 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
 
 /// Room for trees, objects, the compiler and the large file.
 fn file_pages(params: &HighallocParams, sizes: &Sizes, nr_cpus: u64) -> u64 {
-    let trees = (u64::from(sizes.copies) + 1) * HostTree::pages(sizes.tree_bytes);
+    let trees = (u64::from(sizes.copies) + 2) * HostTree::pages(sizes.tree_bytes);
     let pass_s = sizes.attempts as f64 * sizes.pace_ms as f64 / 1e3;
-    let script_s = f64::from(WAITS) * params.wait + 2.0 * params.gap + params.rest;
+    let script_s = params.before + f64::from(WAITS) * params.wait + 2.0 * params.gap + params.rest;
     let build_s = (script_s + PASSES as f64 * pass_s) as u64 + 1;
     let objects = nr_cpus * build_s * OBJECT_PAGES * OBJECT_ROOM;
     let files = HostTree::pages(HEADERS_BYTES) + trees + objects + sizes.memory_mib * 256;
@@ -140,8 +163,9 @@ fn disk(machine: &SimKernel, first: u64, end: u64) -> Disk<SimHost> {
     Disk::new(&machine.kernel, &machine.outside(), DATA, first, end)
 }
 
-fn tools(machine: &SimKernel, first_page: u64) -> Arc<File<SimHost>> {
-    let spec = FileSpec::new(Filesystem::EXT4, DATA, first_page, TOOL_PAGES as u32);
+/// Programs' text.
+fn text(machine: &SimKernel, first_page: u64, pages: u64) -> Arc<File<SimHost>> {
+    let spec = FileSpec::new(Filesystem::EXT4, DATA, first_page, pages as u32);
     machine.kernel.create_file(&machine.outside(), spec)
 }
 
@@ -153,10 +177,51 @@ struct Script {
     memory_pages: u64,
     disk: Rc<Disk<SimHost>>,
     tools: Arc<File<SimHost>>,
+    system: SystemSize,
+    libraries: Arc<File<SimHost>>,
+    nr_cpus: u32,
     seed: u64,
 }
 
 impl Script {
+    /// The programs of the system: they get their memory while a tree is built before the script.
+    fn start_system(&self, stop: &Rc<Stop>) -> Daemons {
+        let start = |number| {
+            let (stop, text) = (Rc::clone(stop), Arc::clone(&self.libraries));
+            let (size, compression) = (self.system, self.params.compression);
+            let start_ns = self.params.ns(self.params.before);
+            let seed = worker_seed(self.seed, Chooser::Daemon, number);
+            let name = format!("daemon/{number}");
+            self.machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| {
+                Daemon { kernel, size, number, text: &text, start_ns, compression, seed }
+                    .run(cx, &stop)
+            })
+        };
+        (0..self.system.daemons).map(start).collect()
+    }
+
+    /// What mmtests runs before: a tree is unpacked, built with a job for each CPU, and deleted.
+    fn build_before(&self, cx: &Cx<'_, SimHost>) -> Result<(), RunError> {
+        if self.params.before <= 0.0 {
+            return Ok(());
+        }
+        let failed = |error: Error| RunError::of(Highalloc::NAME, error);
+        let kernel = &*self.machine.kernel;
+        let (disk, stop) = (&*self.disk, Rc::new(Stop::default()));
+        let begin_ns = cx.host.now_ns();
+        let tree = Tree::unpack(kernel, cx, disk, self.sizes.tree_bytes).map_err(failed)?;
+        let tree = Rc::new(tree);
+        let jobs = 0..self.nr_cpus;
+        let jobs = jobs.map(|job| self.start(Rc::clone(&tree), BEFORE + job, &stop)).collect();
+        let spent_ns = cx.host.now_ns() - begin_ns;
+        cx.host.sleep_ns(self.params.ns(self.params.before).saturating_sub(spent_ns));
+        stop.set();
+        let mut made = Vec::new();
+        add_up(jobs, &mut made)?;
+        tree.delete(kernel, cx, disk).map_err(failed)?;
+        made.iter().try_for_each(|entry| disk.delete(kernel, cx, entry)).map_err(failed)
+    }
+
     fn run(&self, cx: &Cx<'_, SimHost>, before: &Counters) -> Result<Ended, RunError> {
         let failed = |error: Error| RunError::of(Highalloc::NAME, error);
         let kernel = &*self.machine.kernel;
@@ -329,8 +394,16 @@ mod tests {
     fn outcome(policy: &str, effort: Effort) -> Outcome {
         let machine = MachineFile::parse("small.toml", MACHINE).unwrap();
         let policy = preset(policy).unwrap();
-        let params =
-            HighallocParams { effort, wait: 0.4, gap: 0.5, rest: 1.0, rate: 64, compression: 8.0 };
+        let params = HighallocParams {
+            effort,
+            wait: 0.4,
+            gap: 0.5,
+            rest: 1.0,
+            rate: 64,
+            system: 1.0,
+            before: 2.0,
+            compression: 8.0,
+        };
         run(&Unit::of(&machine, &policy, 1), &params).unwrap()
     }
 

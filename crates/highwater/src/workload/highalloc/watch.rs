@@ -62,6 +62,13 @@ impl Seen {
         }
     }
 
+    /// What was seen so far does not count, and what goes on does from now on.
+    fn restart(&mut self, at_ns: u64) {
+        (self.ns, self.extfrag) = Default::default();
+        self.awake.iter_mut().for_each(|nodes| nodes.values_mut().for_each(|at| *at = at_ns));
+        self.compacting.values_mut().for_each(|(_, at)| *at = at_ns);
+    }
+
     fn begin(&mut self, task: u64, who: Who, at_ns: u64) {
         self.compacting.insert(task, (who, at_ns));
     }
@@ -101,6 +108,11 @@ impl Watch {
     pub(super) fn of(&self, sim: &Sim) {
         // Told twice, the first stays.
         let _ = self.sim.set(sim.clone());
+    }
+
+    /// The benchmark begins: what was before does not count.
+    pub(super) fn restart(&self, at_ns: u64) {
+        self.seen.borrow_mut().restart(at_ns);
     }
 
     fn see(&self, at_ns: u64, event: &Event) {
@@ -175,6 +187,19 @@ mod tests {
         seen.end(79, 7 * S);
         assert_eq!(ms(&seen), [750, 0, 4, 0, 1000]);
         assert_eq!(Who::of("kswapd0"), Who::Kswapd);
+    }
+
+    #[test]
+    fn what_was_before_the_benchmark_does_not_count() {
+        let mut seen = Seen::default();
+        seen.wake(KSWAPD_AWAKE, 0, S);
+        seen.begin(77, Who::Direct, 2 * S);
+        seen.extfrag(MigrateType::Movable, true);
+        seen.restart(3 * S);
+        seen.sleep(KSWAPD_AWAKE, 0, 5 * S);
+        seen.end(77, 6 * S);
+        assert_eq!((seen.ns[KSWAPD_AWAKE], seen.ns[DIRECT]), (2 * S, 3 * S));
+        assert_eq!(seen.extfrag, [0; EXTFRAG.len()]);
     }
 
     #[test]

@@ -1,0 +1,129 @@
+//! Processes of builds and of the system: forked, running another program, and the memory that they map.
+
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::kernel::{Error, Kernel};
+use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+
+use crate::process;
+use crate::random::Random;
+
+const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+/// A program's text.
+pub(super) const TEXT: AreaFlags = AreaFlags::READ.union(AreaFlags::EXEC);
+
+/// A process that ends when it is dropped.
+pub(super) struct Child<'a, H: Devices> {
+    kernel: &'a Kernel<H>,
+    cx: &'a Cx<'a, H>,
+    pub(super) space: Arc<Space<H>>,
+}
+
+impl<'a, H: Devices> Child<'a, H> {
+    /// A fork of a process that starts another program. The running task does its work meanwhile: the parent only waits.
+    pub(super) fn start(
+        kernel: &'a Kernel<H>,
+        cx: &'a Cx<'a, H>,
+        parent: &Space<H>,
+    ) -> Result<Child<'a, H>, Error> {
+        let child = kernel.fork(cx, parent)?;
+        child.add_task(cx);
+        match kernel.exec(cx, &child) {
+            Ok(space) => Ok(Child { kernel, cx, space }),
+            Err(error) => {
+                process::end(kernel, cx, &child);
+                Err(error)
+            }
+        }
+    }
+
+    /// Maps memory that nobody touches, so that what comes next begins behind it.
+    pub(super) fn reserve(&self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
+        self.kernel.mmap(cx, &self.space, pages, 1, AreaFlags::READ, Backing::Anon)?;
+        Ok(())
+    }
+
+    /// Memory of its own, to be written.
+    pub(super) fn memory(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'_, H>, Error> {
+        self.map(cx, pages, RW, Backing::Anon)
+    }
+
+    /// Maps something.
+    pub(super) fn map(
+        &self,
+        cx: &Cx<'_, H>,
+        pages: u32,
+        flags: AreaFlags,
+        backing: Backing<H>,
+    ) -> Result<Memory<'_, H>, Error> {
+        let access = match flags.contains(AreaFlags::WRITE) {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let start = self.kernel.mmap(cx, &self.space, pages, 1, flags, backing)?;
+        Ok(Memory { child: self, area: start, start, pages, access })
+    }
+}
+
+impl<H: Devices> Drop for Child<'_, H> {
+    fn drop(&mut self) {
+        process::end(self.kernel, self.cx, &self.space);
+    }
+}
+
+/// A piece of an area of a process.
+pub(super) struct Memory<'a, H: Devices> {
+    child: &'a Child<'a, H>,
+    /// Where its area begins.
+    area: u32,
+    start: u32,
+    pages: u32,
+    access: Access,
+}
+
+impl<H: Devices> Clone for Memory<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Devices> Copy for Memory<'_, H> {}
+
+impl<'a, H: Devices> Memory<'a, H> {
+    /// More of it, behind the last.
+    pub(super) fn grow(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'a, H>, Error> {
+        let Memory { child, area, .. } = *self;
+        let start = child.kernel.grow_area(cx, &child.space, area, pages)?;
+        Ok(Memory { start, pages, ..*self })
+    }
+
+    /// Its first pages.
+    pub(super) fn first(&self, pages: u32) -> Memory<'a, H> {
+        Memory { pages, ..*self }
+    }
+
+    /// This piece, and what follows up to the end of another.
+    pub(super) fn with(&self, last: &Memory<'a, H>) -> Memory<'a, H> {
+        Memory { pages: last.start + last.pages - self.start, ..*self }
+    }
+
+    /// Uses each page: reads or writes it, as it may.
+    pub(super) fn touch(&self, cx: &Cx<'_, H>) -> Result<(), Error> {
+        let Memory { child, start, pages, access, .. } = *self;
+        child.kernel.touch_range(cx, &child.space, start, pages, access)?;
+        Ok(())
+    }
+
+    /// Uses one in so many pages, in one place.
+    pub(super) fn touch_some(
+        &self,
+        cx: &Cx<'_, H>,
+        one_in: u32,
+        random: &mut Random,
+    ) -> Result<(), Error> {
+        let pages = self.pages.div_ceil(one_in);
+        let first = random.below(u64::from(self.pages - pages) + 1) as u32;
+        Memory { start: self.start + first, pages, ..*self }.touch(cx)
+    }
+}
