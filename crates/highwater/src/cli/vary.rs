@@ -93,7 +93,7 @@ fn keep(
     let failed = |error: StoreError| CliError::new(error.to_string());
     for (at, point) in grid.points.iter().enumerate() {
         let Some(out) = out else { break };
-        let store = Store::create(&out.dir.join(format!("point-{:04}", at + 1))).map_err(failed)?;
+        let store = Store::create(out.dir.join(format!("point-{:04}", at + 1))).map_err(failed)?;
         store.write_document(point.document).map_err(failed)?;
         let text = report::text(point.document, Look::new(args.format, false).kept())?;
         store.write_text("report.txt", &text).map_err(failed)?;
@@ -171,7 +171,10 @@ fn combinations(factors: &[Factor]) -> Result<Vec<Vec<String>>, CliError> {
     Ok(factors.iter().fold(vec![Vec::new()], |points, factor| {
         let with = |point: &Vec<String>| {
             let point = point.clone();
-            factor.values.iter().map(move |value| [&point[..], &[value.clone()]].concat())
+            factor
+                .values
+                .iter()
+                .map(move |value| [&point[..], std::slice::from_ref(value)].concat())
         };
         points.iter().flat_map(with).collect()
     }))

@@ -120,7 +120,12 @@ fn filled(computed: &Computed) -> Vec<Result<String, String>> {
 
 fn compare(when: When) {
     let all = figures().computed;
-    let these: Vec<&Computed> = all.iter().filter(|computed| computed.when == when).collect();
+    // What takes minutes can be asked for page by page.
+    let wanted = std::env::var("HIGHWATER_PAGE").unwrap_or_default();
+    let is_meant = |computed: &&Computed| {
+        computed.when == when && (when != When::Asked || computed.page.contains(&wanted))
+    };
+    let these: Vec<&Computed> = all.iter().filter(is_meant).collect();
     assert!(!these.is_empty(), "there are such figures");
     let mut wrong = Vec::new();
     for computed in these {
@@ -148,8 +153,8 @@ fn figures_of_full_runs_are_on_their_pages() {
 }
 
 #[test]
-#[ignore = "simulates for minutes: for whoever changes what study 001 computes"]
-fn study_001_in_full_is_on_its_page() {
+#[ignore = "simulates for minutes: for whoever changes what a study computes (HIGHWATER_PAGE: only pages with this in their names)"]
+fn studies_in_full_are_on_their_pages() {
     compare(When::Asked);
 }
 

@@ -44,6 +44,8 @@ const NR_WORST: &str = "8";
 /// same simulation print them from what one kept.
 pub(crate) fn highwater(args: &[String]) -> Arc<Done> {
     let again = match args[0].as_str() {
+        // A grid keeps a document for each point, and no report prints all.
+        _ if args.iter().any(|word| word == "--vary") => return once(args, false),
         "compare" => "report",
         "explain" => "explain",
         _ => return once(args, false),
