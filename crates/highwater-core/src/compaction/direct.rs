@@ -84,7 +84,8 @@ impl<H: Devices> Kernel<H> {
             let (ended, page) = self.compact_and_capture(cx, zone, &mut goal, req.order);
             all.add(ended);
             result = result.max(self.reported(ended));
-            if self.brought_block(zone, &goal, ended.result) {
+            // What was caught is on no list, where a kernel that asks for the low mark would look.
+            if page.is_some() || self.brought_block(zone, &goal, ended.result) {
                 self.note_success(cx, zone, req.order, false);
                 return (result.max(CompactResult::Success), page);
             }

@@ -361,22 +361,27 @@ fn what_is_put_off_is_no_stall() {
     }
 }
 
-/// Nothing is captured: what a run makes goes to the lists, where its task finds it.
+/// Nothing is captured: what a run makes goes to the lists, where its task finds it. What is captured is on no list, and is
+/// the task's all the same.
 #[test]
-fn a_request_finds_its_block_on_the_lists() {
-    let host = Solo::default();
-    let toy = Toy::with(&host, &[4136..4608, 4700..5100, 5640..5900], &before());
-    let gfp = MOVABLE | Gfp::COMP | Gfp::NORETRY;
-    let pfn = toy
-        .kernel
-        .mem
-        .alloc(&toy.cx, &toy.kernel, gfp, Order(9), NodeId(0), None)
-        .expect("made by compaction");
-    let stalls = [VmEvent::CompactStall, VmEvent::CompactSuccess, VmEvent::CompactFail];
-    assert_eq!(stalls.map(|event| toy.event(event)), [1, 1, 0]);
-    toy.kernel.mem.free(&toy.cx, pfn, Order(9)).unwrap();
-    toy.kernel.lru_add_drain_all(&toy.cx);
-    crate::audit::check_kernel(&toy.kernel, &toy.cx).unwrap_or_else(|error| panic!("{error}"));
+fn a_request_gets_its_block_from_the_lists_or_as_it_is_caught() {
+    for captures in [false, true] {
+        let host = Solo::default();
+        let mut policy = before();
+        policy.compaction.capture = captures;
+        let toy = Toy::with(&host, &[4136..4608, 4700..5100, 5640..5900], &policy);
+        let gfp = MOVABLE | Gfp::COMP | Gfp::NORETRY;
+        let pfn = toy
+            .kernel
+            .mem
+            .alloc(&toy.cx, &toy.kernel, gfp, Order(9), NodeId(0), None)
+            .expect("made by compaction");
+        let stalls = [VmEvent::CompactStall, VmEvent::CompactSuccess, VmEvent::CompactFail];
+        assert_eq!(stalls.map(|event| toy.event(event)), [1, 1, 0]);
+        toy.kernel.mem.free(&toy.cx, pfn, Order(9)).unwrap();
+        toy.kernel.lru_add_drain_all(&toy.cx);
+        crate::audit::check_kernel(&toy.kernel, &toy.cx).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 /// The first kcompactd leaves the zone out that it is asked for, and skip bits and positions alone
