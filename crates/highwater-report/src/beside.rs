@@ -3,10 +3,12 @@
 //! Published columns are the experiment's own policies; runs of other policies have none.
 
 use highwater_results::published::{Claim, PublishedError, PublishedHistogram};
-use highwater_results::{Document, Histogram, MachineFigures, Metric, Published, Run};
+use highwater_results::{
+    ClaimBeside, Document, Histogram, MachineFigures, Metric, Published, Run, Section,
+};
 
-use crate::headline::{EQUAL_PERCENT, Figure, headline as headline_table};
-use crate::published::{Pairing, side_by_side};
+use crate::headline::{self, EQUAL_PERCENT, Figure, Verdict, headline as headline_table};
+use crate::published::{Pairing, claimed, side_by_side};
 use crate::table::{Cell, Layout, Table};
 
 /// What the document names for a machine.
@@ -17,6 +19,12 @@ fn figures_of<'a>(document: &'a Document, machine: &str) -> Option<&'a MachineFi
 /// The published column of a run's policy.
 fn column(document: &Document, run: &Run) -> Option<usize> {
     document.published_policies.iter().position(|policy| *policy == run.policy)
+}
+
+/// Runs with the columns that were published of their policies.
+fn pairs<'a>(document: &Document, runs: &[&'a Run]) -> Vec<Pairing<'a>> {
+    let pair = |&run: &&'a Run| Some(Pairing { run, column: column(document, run)? });
+    runs.iter().filter_map(pair).collect()
 }
 
 /// Our changes of a metric beside each published table of it.
@@ -31,10 +39,9 @@ pub fn published(
 ) -> Result<Vec<Table>, PublishedError> {
     let known = Published::load()?;
     let mut tables = Vec::new();
+    let pairs = pairs(document, runs);
     for id in figures_of(document, machine).map_or(&[][..], |figures| &figures.published) {
         let table = known.table(id)?;
-        let pair = |&run| Some(Pairing { run, column: column(document, run)? });
-        let pairs: Vec<_> = runs.iter().filter_map(pair).collect();
         if pairs.len() > 1 {
             tables.push(side_by_side(metric, &pairs, table));
         }
@@ -54,6 +61,17 @@ pub fn headline(
     runs: &[&Run],
 ) -> Result<Option<Table>, PublishedError> {
     let known = Published::load()?;
+    let figures = headline_figures(document, machine, &known)?;
+    let pairs = headline_pairs(document, runs, &figures);
+    Ok(pairs.map(|pairs| headline_table(metric, &pairs, &figures)))
+}
+
+/// The published figures that a study is about.
+fn headline_figures<'a>(
+    document: &Document,
+    machine: &str,
+    known: &'a Published,
+) -> Result<Vec<Figure<'a>>, PublishedError> {
     let mut figures = Vec::new();
     for beside in figures_of(document, machine).map_or(&[][..], |figures| &figures.beside) {
         let table = known.table(&beside.table)?;
@@ -65,13 +83,76 @@ pub fn headline(
         })?;
         figures.push(figure);
     }
-    // Only columns that were published.
+    Ok(figures)
+}
+
+/// The runs that they are of: only columns that were published, the baseline's first.
+fn headline_pairs<'a>(
+    document: &Document,
+    runs: &[&'a Run],
+    figures: &[Figure<'_>],
+) -> Option<Vec<Pairing<'a>>> {
     let nr_columns = figures.iter().map(|f| f.table.columns.len()).min().unwrap_or(0);
-    let pair = |&run| Some(Pairing { run, column: column(document, run)? });
-    let pairs: Vec<Pairing<'_>> =
-        runs.iter().filter_map(pair).filter(|pair| pair.column < nr_columns).collect();
-    let is_paired = pairs.len() > 1 && pairs[0].column == 0;
-    Ok(is_paired.then(|| headline_table(metric, &pairs, &figures)))
+    let mut pairs = pairs(document, runs);
+    pairs.retain(|pair| pair.column < nr_columns);
+    (pairs.len() > 1 && pairs[0].column == 0).then_some(pairs)
+}
+
+/// What was published of a machine, claim by claim: its name, and how ours compares; none: there is nothing of ours. The
+/// figures that the study is about where it names some, else what its tables show; single figures, and how hot the
+/// hottest block is. A single figure goes no way: it is as published, or not.
+///
+/// # Errors
+/// If the document names what was not published.
+pub(crate) fn all_claims(
+    document: &Document,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Vec<(String, Option<Verdict>)>, PublishedError> {
+    let known = Published::load()?;
+    let mut all = Vec::new();
+    let figures = headline_figures(document, machine, &known)?;
+    if let Some(metric) = document.metrics.first() {
+        let pairs = pairs(document, runs);
+        if let Some(pairs) = headline_pairs(document, runs, &figures) {
+            let judged = headline::judge(metric, &pairs, &figures);
+            all.extend(judged.into_iter().map(|judged| (judged.label, judged.verdict)));
+        } else if pairs.len() > 1 {
+            for id in figures_of(document, machine).map_or(&[][..], |figures| &figures.published) {
+                all.extend(claimed(metric, &pairs, known.table(id)?));
+            }
+        }
+    }
+    let is_ours = |run: &&&Run| column(document, run) == Some(0);
+    if runs.first().filter(is_ours).is_some() {
+        for (claim, ours) in single_claims(document, machine, runs, &known)? {
+            let is_right = ours.and_then(|ours| is_as_claimed(claim, ours));
+            let verdict = |is_right| Verdict { is_same_way: is_right, is_same_size: is_right };
+            all.push((claim.what.clone(), is_right.map(verdict)));
+        }
+    }
+    for section in &document.sections {
+        let Section::Hottest { histogram } = section else { continue };
+        let ids = figures_of(document, machine).map_or(&[][..], |figures| &figures.hottest);
+        let mut hottest = Vec::new();
+        for run in runs {
+            let Some(id) = column(document, run).and_then(|column| ids.get(column)) else {
+                continue;
+            };
+            let ours = run.histograms.iter().find(|h| h.name == *histogram);
+            let ours = ours.and_then(|h| top(h, 1).first().copied());
+            let theirs = known.histogram(id)?.buckets.iter().map(|bucket| bucket.count).max();
+            hottest.push((run, ours, theirs));
+        }
+        let Some(((_, our_base, their_base), others)) = hottest.split_first() else { continue };
+        for (run, ours, theirs) in others {
+            let both = |a: Option<u64>, b: Option<u64>| Some((a? as f64, b? as f64));
+            let verdict = both(*our_base, *ours).zip(both(*their_base, *theirs));
+            let verdict = verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs));
+            all.push((format!("hottest block of {}", run.label), verdict));
+        }
+    }
+    Ok(all)
 }
 
 /// How long throttled tasks slept under each policy, published delays beside ours; none if no task was throttled and
@@ -106,9 +187,9 @@ pub fn claims(
     machine: &str,
     runs: &[&Run],
 ) -> Result<Option<Table>, PublishedError> {
-    let claims = figures_of(document, machine).map_or(&[][..], |figures| &figures.claims);
-    let Some(baseline) = runs.first().filter(|_| !claims.is_empty()) else { return Ok(None) };
     let known = Published::load()?;
+    let claims = single_claims(document, machine, runs, &known)?;
+    let Some(baseline) = runs.first().filter(|_| !claims.is_empty()) else { return Ok(None) };
     let mut table = Table::new(
         format!("Beside what was published of {}", baseline.label),
         &["figure"],
@@ -116,11 +197,7 @@ pub fn claims(
         Layout::Fitted,
     );
     let (mut nr_judged, mut nr_right) = (0, 0);
-    for wanted in claims {
-        let claim = known.claim(&wanted.study, wanted.line, &wanted.unit)?;
-        let values = baseline.values(&wanted.operation);
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let ours = (!values.is_empty()).then_some(mean * wanted.factor);
+    for (claim, ours) in claims {
         let is_right = ours.and_then(|ours| is_as_claimed(claim, ours));
         nr_judged += u32::from(is_right.is_some());
         nr_right += u32::from(is_right == Some(true));
@@ -141,6 +218,24 @@ pub fn claims(
         ));
     }
     Ok(Some(table))
+}
+
+/// Single figures that were published of a machine, each with the baseline's mean.
+fn single_claims<'a>(
+    document: &Document,
+    machine: &str,
+    runs: &[&Run],
+    known: &'a Published,
+) -> Result<Vec<(&'a Claim, Option<f64>)>, PublishedError> {
+    let claims = figures_of(document, machine).map_or(&[][..], |figures| &figures.claims);
+    let Some(baseline) = runs.first() else { return Ok(Vec::new()) };
+    let of = |wanted: &ClaimBeside| {
+        let claim = known.claim(&wanted.study, wanted.line, &wanted.unit)?;
+        let values = baseline.values(&wanted.operation);
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        Ok((claim, (!values.is_empty()).then_some(mean * wanted.factor)))
+    };
+    claims.iter().map(of).collect()
 }
 
 /// Whether a figure is in the range that was published, or about the single figure; none if that is no number.

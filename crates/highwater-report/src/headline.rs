@@ -63,6 +63,38 @@ fn log_ratio((before, after): (f64, f64)) -> Option<f64> {
     (before > 0.0 && after > 0.0).then(|| (after / before).ln())
 }
 
+/// A published figure of one run, with ours.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// Name of the figure.
+    pub label: String,
+    /// Heading of the run.
+    pub run: String,
+    /// Ours, before and after; none: there is no such thing.
+    pub ours: [Option<f64>; 2],
+    /// The published ones.
+    pub theirs: [Option<f64>; 2],
+    /// How they compare; none: one is missing.
+    pub verdict: Option<Verdict>,
+}
+
+/// Judges figures: each of every run but the first, which is the baseline.
+pub fn judge(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Vec<Judged> {
+    let Some((baseline, others)) = pairs.split_first() else { return Vec::new() };
+    let both = |[before, after]: [Option<f64>; 2]| Some((before?, after?));
+    let of = |figure: &Figure<'_>, pair: &Pairing<'_>| {
+        let published = |column: usize| figure.row.values.get(column).copied();
+        let our = |run: &Run| our_value(metric, figure.table, figure.row, run);
+        let theirs = [published(baseline.column), published(pair.column)];
+        let ours = [our(baseline.run), our(pair.run)];
+        let verdict = both(ours).zip(both(theirs));
+        let verdict = verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs));
+        let (label, run) = (label(figure, figures), pair.run.label.clone());
+        Judged { label, run, ours, theirs, verdict }
+    };
+    figures.iter().flat_map(|figure| others.iter().map(move |pair| of(figure, pair))).collect()
+}
+
 /// One row per figure and run other than the first, which is the baseline.
 pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Table {
     let columns =
@@ -72,31 +104,24 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
     // Ours, theirs, and whether they agree.
     let mut table =
         Table::new(title, &["figure", "run"], columns, Layout::Fitted).breaking_at(&[0, 3, 6]);
-    let Some((baseline, others)) = pairs.split_first() else { return table };
+    if pairs.is_empty() {
+        return table;
+    }
     let (mut nr_judged, mut nr_same_way, mut nr_same_size) = (0, 0, 0);
-    for figure in figures {
-        for pair in others {
-            let published = |column: usize| figure.row.values.get(column).copied();
-            let ours = |run: &Run| our_value(metric, figure.table, figure.row, run);
-            let theirs = (published(baseline.column), published(pair.column));
-            let ours = (ours(baseline.run), ours(pair.run));
-            let both = |(before, after): (Option<f64>, Option<f64>)| Some((before?, after?));
-            let verdict = both(ours).zip(both(theirs));
-            let verdict = verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs));
-            let mut cells = half(ours).to_vec();
-            cells.extend(half(theirs));
-            cells.extend(match verdict {
-                None => [Cell::Missing, Cell::Missing],
-                Some(verdict) => {
-                    nr_judged += 1;
-                    nr_same_way += u32::from(verdict.is_same_way);
-                    nr_same_size += u32::from(verdict.is_same_size);
-                    let word = |is_right| Cell::text(if is_right { "yes" } else { "NO" });
-                    [word(verdict.is_same_way), word(verdict.is_same_size)]
-                }
-            });
-            table.push(&[&label(figure, figures), &pair.run.label], cells);
-        }
+    for judged in judge(metric, pairs, figures) {
+        let mut cells = half(judged.ours).to_vec();
+        cells.extend(half(judged.theirs));
+        cells.extend(match judged.verdict {
+            None => [Cell::Missing, Cell::Missing],
+            Some(verdict) => {
+                nr_judged += 1;
+                nr_same_way += u32::from(verdict.is_same_way);
+                nr_same_size += u32::from(verdict.is_same_size);
+                let word = |is_right| Cell::text(if is_right { "yes" } else { "NO" });
+                [word(verdict.is_same_way), word(verdict.is_same_size)]
+            }
+        });
+        table.push(&[&judged.label, &judged.run], cells);
     }
     table.notes.push(format!(
         "{nr_same_way} of {nr_judged} directions as published, {nr_same_size} of {nr_judged} sizes within a factor of 2"
@@ -109,7 +134,7 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
 }
 
 /// Before, after and change in percent.
-fn half((before, after): (Option<f64>, Option<f64>)) -> [Cell; 3] {
+fn half([before, after]: [Option<f64>; 2]) -> [Cell; 3] {
     let number =
         |value: Option<f64>| value.map_or(Cell::Missing, |value| Cell::number(value, DECIMALS));
     let both = before.zip(after);

@@ -60,6 +60,7 @@ pub mod significance;
 pub mod stalls;
 pub mod stats;
 pub mod style;
+pub mod summary;
 pub mod table;
 pub mod trace_times;
 pub mod verdict;

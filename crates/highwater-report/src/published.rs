@@ -8,6 +8,7 @@
 use highwater_results::published::{PublishedKind, PublishedRow};
 use highwater_results::{Better, Metric, PublishedTable, Run};
 
+use crate::headline::Verdict;
 use crate::percent::{self, Told};
 use crate::rules::Rules;
 use crate::stats::Sorted;
@@ -40,34 +41,17 @@ pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &Publishe
     let labels: &[&str] =
         if compare { &["statistic", "operation", "run"] } else { &["figure", "run"] };
     let mut table = Table::new(title, labels, columns, Layout::Fitted);
-    let Some((baseline, others)) = pairs.split_first() else {
-        return table;
-    };
     let mut tally = Tally::default();
-    for row in &published.rows {
-        for pair in others {
-            let direction = direction(published, row);
-            let both =
-                |(before, after): (Option<f64>, Option<f64>)| Told::of(direction, before?, after?);
-            let ours = |pair: &Pairing<'_>| our_value(metric, published, row, pair.run);
-            let theirs = |pair: &Pairing<'_>| row.values.get(pair.column).copied();
-            let changes = Changes {
-                told: [both((ours(baseline), ours(pair))), both((theirs(baseline), theirs(pair)))],
-                ours: our_change(metric, published, row, baseline, pair),
-                published: published_change(published, row, baseline.column, pair.column),
-                significant: row
-                    .significant
-                    .get(pair.column)
-                    .copied()
-                    .filter(|_| published.style != "2015"),
-            };
-            tally.count(&changes);
-            if compare {
-                table.push(&[&row.stat, &row.op, &pair.run.label], changes.cells());
-            } else {
-                table.push(&[&row.label, &pair.run.label], changes.cells());
-            }
+    for Compared { row, run, changes } in compared(metric, pairs, published) {
+        tally.count(&changes);
+        if compare {
+            table.push(&[&row.stat, &row.op, &run.label], changes.cells());
+        } else {
+            table.push(&[&row.label, &run.label], changes.cells());
         }
+    }
+    if pairs.is_empty() {
+        return table;
     }
     table.notes = tally.notes();
     for pair in pairs {
@@ -88,6 +72,69 @@ pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &Publishe
     }
     table.notes.extend(published.notes.clone());
     table
+}
+
+/// A published row and a run of ours.
+struct Compared<'a> {
+    row: &'a PublishedRow,
+    run: &'a Run,
+    changes: Changes,
+}
+
+/// Every row, for each pair but the first, which is the baseline.
+fn compared<'a>(
+    metric: &Metric,
+    pairs: &[Pairing<'a>],
+    published: &'a PublishedTable,
+) -> Vec<Compared<'a>> {
+    let mut all = Vec::new();
+    let Some((baseline, others)) = pairs.split_first() else { return all };
+    for row in &published.rows {
+        for pair in others {
+            let direction = direction(published, row);
+            let both =
+                |(before, after): (Option<f64>, Option<f64>)| Told::of(direction, before?, after?);
+            let ours = |pair: &Pairing<'_>| our_value(metric, published, row, pair.run);
+            let theirs = |pair: &Pairing<'_>| row.values.get(pair.column).copied();
+            let changes = Changes {
+                told: [both((ours(baseline), ours(pair))), both((theirs(baseline), theirs(pair)))],
+                ours: our_change(metric, published, row, baseline, pair),
+                published: published_change(published, row, baseline.column, pair.column),
+                significant: row
+                    .significant
+                    .get(pair.column)
+                    .copied()
+                    .filter(|_| published.style != "2015"),
+            };
+            all.push(Compared { row, run: pair.run, changes });
+        }
+    }
+    all
+}
+
+/// What a published table claims: of each row that it marks as significant, or if it marks none of every row, its
+/// name with the run's, and how ours compares; none: we have no such thing.
+///
+/// The size of a change is its percentage here: these changes are small, and none of them counts as none.
+pub fn claimed(
+    metric: &Metric,
+    pairs: &[Pairing<'_>],
+    published: &PublishedTable,
+) -> Vec<(String, Option<Verdict>)> {
+    let all = compared(metric, pairs, published);
+    let is_marked = |compared: &Compared<'_>| compared.changes.significant == Some(true);
+    let marks = all.iter().any(is_marked);
+    let claims = all.iter().filter(|compared| !marks || is_marked(compared));
+    let claim = |compared: &Compared<'_>| {
+        let Compared { row, run, changes } = compared;
+        let name = if row.label.is_empty() {
+            format!("{} {} of {}", row.stat, row.op, run.label)
+        } else {
+            format!("{} of {}", row.label, run.label)
+        };
+        (name, changes.verdict())
+    };
+    claims.map(claim).collect()
 }
 
 /// One row's two changes.
@@ -114,6 +161,14 @@ impl Changes {
     fn agree(&self) -> Option<bool> {
         let sign = |percent: f64| (percent * 100.0).round().partial_cmp(&0.0);
         Some(sign(self.ours?) == sign(self.published?))
+    }
+
+    /// The same, and whether one is between half and twice the other.
+    fn verdict(&self) -> Option<Verdict> {
+        let is_same_way = self.agree()?;
+        let (ours, published) = (self.ours?, self.published?);
+        let is_same_size = published == ours || (0.5..=2.0).contains(&(ours / published));
+        Some(Verdict { is_same_way, is_same_size: is_same_way && is_same_size })
     }
 }
 

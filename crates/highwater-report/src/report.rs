@@ -22,12 +22,58 @@ pub enum Shown {
     All,
 }
 
+/// The verdicts of a document alone: of the whole, and against others than the first run.
+///
+/// # Errors
+/// As [`tables`].
+pub fn verdicts(document: &Document) -> Result<Vec<Table>, PublishedError> {
+    let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
+    for (label, part) in also_against(document) {
+        tables.extend(verdict::verdict(&part)?.map(|table| against(&label, table)));
+    }
+    Ok(tables)
+}
+
 /// All tables of a document; those with nothing in them are left out.
 ///
 /// # Errors
 /// If the document names a published table, histogram or figure that is not known.
 pub fn tables(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
     let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
+    for (label, part) in also_against(document) {
+        let of_part = verdict::verdict(&part)?.into_iter().chain(of_machines(&part, shown)?);
+        tables.extend(of_part.map(|table| against(&label, table)));
+    }
+    tables.extend(of_machines(document, shown)?);
+    Ok(tables)
+}
+
+/// What is judged against others than the first run of a machine: with each heading that the document names, its run and
+/// those behind it.
+fn also_against(document: &Document) -> Vec<(String, Document)> {
+    let part = |label: &String| {
+        let mut part = Document { runs: Vec::new(), ..document.clone() };
+        for (_, runs) in document.by_machine() {
+            let from = runs.iter().skip_while(|run| run.label != *label);
+            part.runs.extend(from.map(|&run| run.clone()));
+        }
+        // What was set and published is told of the whole.
+        (part.settings, part.published) = (Vec::new(), Vec::new());
+        part.sections
+            .retain(|section| matches!(section, Section::Evidence { .. } | Section::Seeds { .. }));
+        (label.clone(), part)
+    };
+    document.also_against.iter().map(part).collect()
+}
+
+fn against(label: &str, mut table: Table) -> Table {
+    table.title = format!("Against {label}: {}", table.title);
+    table
+}
+
+/// What a document's sections show, machine by machine.
+fn of_machines(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
+    let mut tables = Vec::new();
     for (machine, runs) in document.by_machine() {
         let part = Part { document, machine, runs: &runs, style: Style::default() };
         for section in &document.sections {

@@ -61,6 +61,10 @@ pub struct Document {
     pub published_policies: Vec<String>,
     /// What was published, by machine.
     pub published: Vec<MachineFigures>,
+    /// Headings of runs besides the first that those behind them are compared with: of shipped policies, where others
+    /// go beyond.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_against: Vec<String>,
     /// Runs grouped by machine; within a machine the baseline comes first.
     pub runs: Vec<Run>,
 }
@@ -190,6 +194,7 @@ impl Document {
             sections: Vec::new(),
             published_policies: Vec::new(),
             published: Vec::new(),
+            also_against: Vec::new(),
             runs: Vec::new(),
         }
     }

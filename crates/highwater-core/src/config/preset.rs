@@ -57,6 +57,10 @@ presets! {
     "zonelist-cache" = "4.3-zonelist-cache" with {}
     /// 4.3 by another name: no memory of zones that were full (study 000 after)
     "none" = "4.3" with {}
+    /// of our own: as none, but node reclaim that failed is put off (beyond study 000)
+    "node-deferral" = "none" with {
+        zonelist.reclaim_deferral = true,
+    }
     /// 4.3 with high-atomic pageblocks and the free-block watermark test
     "4.5" = "4.3" with {
         watermark.test = WatermarkTest::FreeBlock,

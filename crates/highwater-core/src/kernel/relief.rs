@@ -58,6 +58,17 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         self.node_reclaim_for(cx, node, req)
     }
 
+    fn node_reclaim_ended(
+        &self,
+        _: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        req: &Request<'_>,
+        has_block: bool,
+    ) {
+        Kernel::node_reclaim_ended(self, cx, node, req, has_block);
+    }
+
     fn can_swap(&self) -> bool {
         self.swap.nr_free() > 0
     }

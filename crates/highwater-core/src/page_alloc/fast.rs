@@ -382,7 +382,10 @@ impl<H: Host> PageAllocator<H> {
         // What was reclaimed may be gone again, or in the wrong sizes: the test decides, not the count.
         let rule = self.policy.watermark_rule();
         let mark = zone.mark(flags.mark());
-        if zone.watermark_ok(rule, req.order, mark, req.highest, flags, zone.nr_free_pages()) {
+        let free = zone.nr_free_pages();
+        let has_block = zone.watermark_ok(rule, req.order, mark, req.highest, flags, free);
+        relief.node_reclaim_ended(self, cx, entry.node, req, has_block);
+        if has_block {
             return true;
         }
         if flags.mark() == Mark::Min || result == NodeReclaim::Some {

@@ -91,6 +91,18 @@ pub trait Relief<H: Host> {
         req: &Request<'_>,
     ) -> NodeReclaim;
 
+    /// The node was reclaimed for a request, and its zone was tested again: whether it can serve it now.
+    fn node_reclaim_ended(
+        &self,
+        alloc: &PageAllocator<H>,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        req: &Request<'_>,
+        has_block: bool,
+    ) {
+        let _ = (alloc, cx, node, req, has_block);
+    }
+
     /// True if anonymous pages can be swapped out.
     ///
     /// Without swap, anonymous pages are not reclaimable, however many there are: to count them would

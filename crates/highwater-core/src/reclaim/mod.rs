@@ -53,6 +53,7 @@ mod huge_shrinker;
 mod huge_swap;
 mod inode_shrinker;
 mod kswapd;
+mod node_deferral;
 mod node_pass;
 mod node_reclaim;
 mod oom;

@@ -20,6 +20,8 @@
 //! pass looks at a 16th of each list, so it is over after five passes at most. The caller has another node
 //! to go to; to try for long would cost more than going there.
 //!
+//! What failed may be put off ([`super::node_deferral`]).
+//!
 //! Synchronisation: `is_node_reclaiming` is a lock that nobody waits for (acquire, release).
 //!
 //! From: `page_alloc::fast` through `Relief` · to: [`super::node_pass`].
@@ -51,6 +53,11 @@ impl<H: Devices> Kernel<H> {
         req: &Request<'_>,
     ) -> NodeReclaim {
         let tunables = &self.mem.tunables;
+        // Where it is cheapest: before anything is counted. A zone that has a page never comes here.
+        let deferral = &self.reclaim.node(node).node_deferral;
+        if self.defers_node_reclaim() && deferral.refuses(req.order, cx.host.jiffies()) {
+            return NodeReclaim::NoScan;
+        }
         // Both as a share of the node, so that the last cache of a node is not ground down for each page
         // that somebody wants: what is below 1 % of unmapped cache, or 5 % of slab, stays (the defaults).
         let is_worth_it = || {
@@ -104,6 +111,24 @@ impl<H: Devices> Kernel<H> {
         if nr_reclaimed >= wanted { NodeReclaim::Success } else { NodeReclaim::Some }
     }
 
+    /// A node was reclaimed for a request; whether its zone can serve it now.
+    pub(crate) fn node_reclaim_ended(
+        &self,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        req: &Request<'_>,
+        has_block: bool,
+    ) {
+        if self.defers_node_reclaim() {
+            let deferral = &self.reclaim.node(node).node_deferral;
+            deferral.ended(req.order, cx.host.jiffies(), has_block);
+        }
+    }
+
+    fn defers_node_reclaim(&self) -> bool {
+        self.mem.policy.zonelist.reclaim_deferral
+    }
+
     /// File pages of a node that node reclaim may take as its mode allows.
     fn node_reclaimable(&self, node: NodeId) -> u64 {
         let stats = &self.mem.node(node).stats;
@@ -145,6 +170,7 @@ mod tests {
     use super::super::testing::{NODE, Stage};
     use super::*;
     use crate::block::manual::Manual;
+    use crate::host::Host;
     use crate::page::{MigrateType, Order, PageFlags};
     use crate::vmstat::VmEvent;
     use crate::zone::ZoneType;
@@ -197,6 +223,23 @@ mod tests {
         assert_eq!(refused(&req), NodeReclaim::NoScan);
         lock.store(false, Release);
         assert_eq!(s.event(VmEvent::PgstealDirect), stolen, "none of them did anything");
+    }
+
+    /// rules/node-pass#node-deferral.
+    #[test]
+    fn a_node_that_was_reclaimed_in_vain_is_left_alone_for_a_while() {
+        for is_on in [false, true] {
+            let s = Stage::with(4096, |policy| policy.zonelist.reclaim_deferral = is_on);
+            let cx = s.cx();
+            let (_file, _open) = s.cached_file(600);
+            let req = request(&s.kernel, Gfp::GFP_HIGHUSER_MOVABLE);
+            s.kernel.node_reclaim_ended(&cx, NODE, &req, false);
+            let result = s.kernel.node_reclaim_for(&cx, NODE, &req);
+            assert_eq!(result == NodeReclaim::NoScan, is_on);
+            assert_eq!(s.event(VmEvent::PgscanDirect) == 0, is_on);
+            s.host.sleep_jiffies(1);
+            assert_eq!(s.kernel.node_reclaim_for(&cx, NODE, &req), NodeReclaim::Success);
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@
 use alloc::boxed::Box;
 
 use super::budget::MAX_FAILURES;
+use super::node_deferral::NodeDeferral;
 use super::throttle::WAIT_CLASSES;
 use crate::host::{Cx, Tasks};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -120,6 +121,8 @@ pub struct ReclaimNode<H: Tasks> {
     /// Somebody reclaims the node before allocations leave it (`zone_reclaim_mode`). Others do not wait for
     /// him: they have other nodes to go to.
     pub(crate) is_node_reclaiming: AtomicBool,
+    /// What was reclaimed before allocations left the node, and in vain.
+    pub(crate) node_deferral: NodeDeferral,
 }
 
 impl<H: Tasks> ReclaimNode<H> {
@@ -137,6 +140,7 @@ impl<H: Tasks> ReclaimNode<H> {
             kswapd_failures: AtomicU32::new(0),
             isolated_sleeps: AtomicU64::new(0),
             is_node_reclaiming: AtomicBool::new(false),
+            node_deferral: NodeDeferral::default(),
         }
     }
 

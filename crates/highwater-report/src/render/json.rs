@@ -42,6 +42,16 @@ pub fn against(before: &Document, after: &Document, tables: &[Table]) -> String 
     pretty(&Whole { before, after, tables })
 }
 
+/// Several documents, and what they add up to.
+pub fn several(documents: &[Document], summary: &Table) -> String {
+    #[derive(Serialize)]
+    struct Whole<'a> {
+        experiments: &'a [Document],
+        summary: &'a Table,
+    }
+    pretty(&Whole { experiments: documents, summary })
+}
+
 fn pretty(value: &impl Serialize) -> String {
     // Only a map with keys that are not text can fail, and there is none.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"

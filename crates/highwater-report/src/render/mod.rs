@@ -52,6 +52,11 @@ pub enum Format {
 pub struct UnknownFormat(String);
 
 impl Format {
+    /// Text that somebody reads from top to bottom; otherwise it is one piece of data.
+    pub const fn is_for_reading(self) -> bool {
+        matches!(self, Format::Terminal | Format::Markdown)
+    }
+
     /// Several tables as one text; where the format knows widths, no wider than this if it can be.
     pub fn tables(self, tables: &[Table], width: usize) -> String {
         match self {

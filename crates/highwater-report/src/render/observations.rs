@@ -37,6 +37,11 @@ pub fn observations(document: &Document) -> String {
     of_all([(document, None)])
 }
 
+/// Those of several experiments in one table.
+pub fn of_each(documents: &[Document]) -> String {
+    of_all(documents.iter().map(|document| (document, None)))
+}
+
 /// Those of several documents in one table, with a column more before the others: `side`, what a document is called.
 pub fn of_several(documents: &[(&str, &Document)]) -> String {
     of_all(documents.iter().map(|&(name, document)| (document, Some(name))))

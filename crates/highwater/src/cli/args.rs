@@ -137,6 +137,10 @@ pub struct ShowPolicyArgs {
 /// `highwater compare`.
 #[derive(Debug, Args)]
 pub struct CompareCommand {
+    /// Experiment: a name, its number alone, or a file. Of several the verdicts are printed, and what they add up to;
+    /// their whole reports with --all, or kept with --out
+    #[arg(value_name = "EXPERIMENT", required = true)]
+    pub experiments: Vec<String>,
     #[command(flatten)]
     /// What to run.
     pub plan: CompareArgs,
@@ -164,8 +168,6 @@ pub struct FailArgs {
 /// What `highwater compare` runs.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Experiment: a name, its number alone, or a file
-    pub experiment: String,
     /// A short version, for a first look
     #[arg(long)]
     pub quick: bool,
@@ -190,6 +192,9 @@ pub struct CompareArgs {
     /// Policies instead of the experiment's own; the first is the baseline
     #[arg(long = "policy", value_name = "NAME|FILE")]
     pub policies: Vec<String>,
+    /// Also run the experiment's policies beyond what was shipped, and compare them with before and after
+    #[arg(long, conflicts_with_all = ["policies", "ablate"])]
+    pub beyond: bool,
     /// Take the change apart: the first policy with each switch in which the last one differs (+KEY), and the last one
     /// without each (-KEY), between the two
     #[arg(long)]

@@ -9,6 +9,7 @@ use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{Store, StoreError, write_atomically};
 
 use super::args::{CompareArgs, ExplainArgs, HostArg};
+use super::plan::{default_jobs, experiment_plan};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::{CliError, Outcome, compare, print, remark};
 use crate::experiment::RunPlan;
@@ -36,7 +37,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
                 let place = format!("{operation} under {label} on {machine}");
                 remark(&format!("seed {}: the slowest operation, {place}", slowest.seed));
             }
-            plan.jobs = args.jobs.map_or_else(compare::default_jobs, usize::from);
+            plan.jobs = args.jobs.map_or_else(default_jobs, usize::from);
             measure(plan, args)?
         }
         source::Source::Explained(mut known) => {
@@ -63,8 +64,8 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
 
 /// What to run if an experiment was named: as `compare`.
 fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
+    let name = &args.experiment;
     let args = CompareArgs {
-        experiment: args.experiment.clone(),
         quick: args.quick,
         full: args.full,
         iterations: args.iterations,
@@ -73,6 +74,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         host: args.host.unwrap_or(HostArg::Sim),
         machine: args.machine.clone(),
         policies: args.policies.clone(),
+        beyond: false,
         ablate: false,
         vary: Vec::new(),
         set: args.set.clone(),
@@ -81,7 +83,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         force: false,
         format: args.format,
     };
-    compare::plan(registry, &args, Some(ONCE))
+    experiment_plan(registry, name, &args, Some(ONCE))
 }
 
 /// Runs a plan with its time booked.

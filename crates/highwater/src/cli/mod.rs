@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod explain;
 mod list;
+mod plan;
 mod proc;
 mod progress;
 mod replay;

@@ -121,6 +121,25 @@ pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> 
     })
 }
 
+/// A document's verdicts alone.
+pub(super) fn verdict(document: &Document, look: Look) -> Result<String, CliError> {
+    let tables = report::verdicts(document).map_err(|error| CliError::new(error.to_string()))?;
+    Ok(look.format.tables(&tables, look.width) + "\n")
+}
+
+/// Several documents as data; for whoever reads, what they add up to: the rest was printed as it came.
+pub(super) fn several(
+    documents: &[Document],
+    summary: &Table,
+    look: Look,
+) -> Result<String, CliError> {
+    Ok(match look.format {
+        Format::Json => json::several(documents, summary),
+        Format::Csv => observations::of_each(documents),
+        format => format.tables(std::slice::from_ref(summary), look.width),
+    })
+}
+
 /// What else differs between two documents, then how they compare.
 fn side_by_side(
     before: Named<'_>,

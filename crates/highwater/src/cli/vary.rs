@@ -9,11 +9,12 @@ use std::sync::atomic::Ordering;
 use highwater_report::grid::{Grid, Point};
 use highwater_report::{Format, PAGE_WIDTH};
 use highwater_results::Document;
-use highwater_results::store::{Store, StoreError};
+use highwater_results::store::Store;
 
 use super::args::CompareArgs;
-use super::compare::{self, Out};
-use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::compare::{self, Out, failed};
+use super::plan::experiment_plan;
+use super::progress::{Bar, NEVER};
 use super::report::{self, Look};
 use super::{CliError, Outcome, print, remark};
 use crate::experiment::{self, RunPlan};
@@ -34,6 +35,7 @@ struct Factor {
 /// Runs the grid.
 pub(super) fn run(
     registry: &Registry,
+    experiment: &str,
     args: &CompareArgs,
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
@@ -45,13 +47,10 @@ pub(super) fn run(
         args.vary.iter().map(|text| factor(text)).collect::<Result<_, _>>()?;
     let keys: Vec<String> = factors.iter().map(|factor| factor.key.clone()).collect();
     let points = combinations(&factors)?;
-    let plan_of = |values: &Vec<String>| plan(registry, args, &keys, values);
+    let plan_of = |values: &Vec<String>| plan(registry, experiment, args, &keys, values);
     let plans: Vec<RunPlan> = points.iter().map(plan_of).collect::<Result<_, _>>()?;
 
-    let is_new = |out: &&Out<'_>| !out.dir.exists();
-    let made = out.filter(is_new).map(|out| out.dir.to_owned());
-    let store = out.map(Out::create).transpose()?;
-    let is_keeping = exit_on_interrupt(made)?;
+    let (store, is_keeping) = compare::prepare(out)?;
     let mut documents: Vec<Document> = Vec::new();
     for (at, (plan, values)) in plans.iter().zip(&points).enumerate() {
         remark(&format!("point {} of {}: {}", at + 1, points.len(), said(&keys, values)));
@@ -90,7 +89,6 @@ fn keep(
     grid: &Grid<'_>,
     csv: &str,
 ) -> Result<(), CliError> {
-    let failed = |error: StoreError| CliError::new(error.to_string());
     for (at, point) in grid.points.iter().enumerate() {
         let Some(out) = out else { break };
         let store = Store::create(out.dir.join(format!("point-{:04}", at + 1))).map_err(failed)?;
@@ -109,6 +107,7 @@ fn keep(
 /// What `compare` would run at a point.
 fn plan(
     registry: &Registry,
+    experiment: &str,
     args: &CompareArgs,
     keys: &[String],
     values: &[String],
@@ -116,7 +115,7 @@ fn plan(
     let mut args = args.clone();
     args.vary.clear();
     args.set.set.extend(keys.iter().zip(values).map(|(key, value)| format!("{key}={value}")));
-    compare::plan(registry, &args, None)
+    experiment_plan(registry, experiment, &args, None)
 }
 
 fn said(keys: &[String], values: &[String]) -> String {

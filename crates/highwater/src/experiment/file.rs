@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use highwater_core::config::Policy;
 use highwater_results::{Definition, Document, MachineFigures};
-use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use super::raw::{
+    Beyond, BeyondPolicy, Change, KEYS, KEYS_OF_SIZE, NativeShape, PolicyEntry, Raw, Reader, SIZES,
+    overlaid, take_table,
+};
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::settings::Settings;
-use crate::workload::{Bytes, Entry, Job, JobError, Registry};
+use crate::workload::{Job, JobError, Registry};
 
 /// The experiments that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
@@ -24,9 +27,6 @@ const CATALOGUE: Catalogue = Catalogue {
     folder: "experiments",
     texts: texts::EXPERIMENTS,
 };
-
-/// Versions of an experiment that a file may have besides its own.
-const SIZES: [&str; 2] = ["quick", "full"];
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -47,6 +47,10 @@ pub struct Experiment {
     pub job: Arc<dyn Job>,
     /// Machines on which it has others, by their names in reports.
     variants: Vec<(String, Arc<dyn Job>)>,
+    /// What `--beyond` adds.
+    pub beyond: Option<Beyond>,
+    /// It was added.
+    is_beyond: bool,
     /// As `--quick` and `--full` run it; none: there is no such version.
     sizes: [Option<Size>; SIZES.len()],
     /// Where it was written; none if nobody wrote it.
@@ -69,77 +73,6 @@ struct Size {
     /// Machines in the place of the others, in their order; none: the same.
     machines: Vec<String>,
     job: Arc<dyn Job>,
-}
-
-/// Keys of a file, and of its tables `quick` and `full`; beside them each has a table of the workload's name.
-const KEYS: [&str; 9] =
-    ["name", "title", "workload", "iterations", "native", "policy", "machine", "quick", "full"];
-const KEYS_OF_SIZE: [&str; 2] = ["iterations", "machines"];
-
-/// An experiment: a workload with its parameters, on machines, under policies. Each policy runs on each machine with
-/// the same seeds.
-// The file as it is written, without the tables of parameters.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Experiment")]
-pub(crate) struct Raw {
-    /// The name in reports, and that of the experiment in results.
-    name: String,
-    /// One line about it, for lists and the verdict of a report.
-    title: String,
-    /// Name of the workload that runs. Its parameters are in the table of that name; without one they have their
-    /// defaults.
-    #[serde(rename = "workload")]
-    _workload: String,
-    /// Seeds of each policy on each machine; `--iterations` overrides it.
-    #[schemars(with = "u32", range(min = 1))]
-    iterations: Spanned<u32>,
-    /// Shape of runs with `--host native`; without it the user says `--mem` and `--cpus`.
-    native: Option<NativeShape>,
-    /// Policies, the baseline first.
-    #[serde(rename = "policy", default)]
-    #[schemars(length(min = 1))]
-    policies: Vec<PolicyEntry>,
-    /// Machines, with what was published of each.
-    #[serde(rename = "machine", default)]
-    #[schemars(length(min = 1))]
-    machines: Vec<MachineFigures>,
-    /// What `--quick` changes; without it there is no such version.
-    quick: Option<Change>,
-    /// What `--full` changes; without it there is no such version.
-    full: Option<Change>,
-}
-
-/// What `--quick` or `--full` changes. A table of the workload's name is laid over its parameters, key by key.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Change {
-    /// Seeds of each policy on each machine.
-    #[schemars(with = "u32", range(min = 1))]
-    iterations: Spanned<u32>,
-    /// Machines in the place of the others, in their order, one for each; without it they stay.
-    #[schemars(with = "Option<Vec<String>>")]
-    machines: Option<Spanned<Vec<String>>>,
-}
-
-/// A policy of an experiment.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyEntry {
-    /// Name of the policy, or the path of its file from the directory of this one.
-    pub name: String,
-    /// Heading of its column in reports; no two are the same.
-    pub label: String,
-}
-
-/// Size of native runs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NativeShape {
-    /// Memory that the allocator manages.
-    pub memory: Bytes,
-    /// Logical CPUs.
-    pub cpus: u16,
 }
 
 /// Every embedded experiment whose workload the registry has.
@@ -182,6 +115,8 @@ impl Experiment {
             machines: Vec::new(),
             job,
             variants: Vec::new(),
+            beyond: None,
+            is_beyond: false,
             sizes: [None, None],
             origin: None,
         }
@@ -303,6 +238,8 @@ impl Experiment {
             machines: raw.machines,
             job,
             variants: Vec::new(),
+            beyond: raw.beyond,
+            is_beyond: false,
             sizes,
             origin: Some(Origin {
                 file: file.to_owned(),
@@ -363,16 +300,74 @@ impl Experiment {
         loaded.map_err(|error| self.at_name(&path, "machine", error))
     }
 
-    /// The policy of a number, likewise.
+    /// With what is beyond, if that is wanted; what it sets for all policies, but for keys that were `given`.
+    ///
+    /// # Errors
+    /// If it is wanted and there is nothing.
+    pub(crate) fn go_beyond(
+        &mut self,
+        is_wanted: bool,
+        given: &[String],
+    ) -> Result<Vec<String>, InputError> {
+        if !is_wanted {
+            return Ok(Vec::new());
+        }
+        let Some(beyond) = &self.beyond else {
+            let reason = format!("{} has no policies beyond those that were shipped", self.name);
+            return Err(InputError::whole("--beyond", reason));
+        };
+        self.is_beyond = true;
+        let key = |text: &str| text.split('=').next().map(|key| key.trim().to_owned());
+        let is_given = |text: &str| given.iter().any(|other| key(other) == key(text));
+        Ok(beyond.set.iter().filter(|text| !is_given(text)).cloned().collect())
+    }
+
+    /// Policies that run unless others are named.
+    pub fn nr_policies(&self) -> usize {
+        self.policies.len() + self.added().len()
+    }
+
+    /// Those behind the shipped ones.
+    fn added(&self) -> &[BeyondPolicy] {
+        let added = self.beyond.as_ref().filter(|_| self.is_beyond);
+        added.map_or(&[], |beyond| &beyond.policies)
+    }
+
+    /// Why the policy of a heading is there, if it is one beyond.
+    pub fn why(&self, label: &str) -> Option<&str> {
+        let mut added = self.added().iter();
+        added.find(|policy| policy.label == label).map(|policy| policy.why.as_str())
+    }
+
+    /// The shipped policy that others stand beside, by its heading; none if there are none beyond.
+    pub fn shipped(&self) -> Option<&str> {
+        let shipped = self.policies.last().filter(|_| !self.added().is_empty());
+        shipped.map(|policy| policy.label.as_str())
+    }
+
+    /// Where a key of a policy is written.
+    pub(crate) fn policy_path(&self, at: usize, key: &str) -> String {
+        match at.checked_sub(self.policies.len()) {
+            None => format!("policy.{at}.{key}"),
+            Some(at) => format!("beyond.policy.{at}.{key}"),
+        }
+    }
+
+    /// The policy of a number with its heading, likewise.
     ///
     /// # Errors
     /// As there.
     ///
     /// # Panics
     /// As there.
-    pub fn load_policy(&self, at: usize) -> Result<Policy, InputError> {
-        let loaded = policy_file::load_beside(self.file(), &self.policies[at].name);
-        loaded.map_err(|error| self.at_name(&format!("policy.{at}.name"), "policy", error))
+    pub fn load_policy(&self, at: usize) -> Result<(Policy, String), InputError> {
+        let (name, label) = match at.checked_sub(self.policies.len()) {
+            None => (&self.policies[at].name, &self.policies[at].label),
+            Some(at) => (&self.added()[at].name, &self.added()[at].label),
+        };
+        let loaded = policy_file::load_beside(self.file(), name);
+        let at_name = |error| self.at_name(&self.policy_path(at, "name"), "policy", error);
+        Ok((loaded.map_err(at_name)?, label.clone()))
     }
 
     /// The file it is from; "" if nobody wrote it.
@@ -399,94 +394,6 @@ impl Experiment {
         });
         placed.unwrap_or_else(|| {
             InputError::whole(format!("experiment {}: {what}", self.name), reason)
-        })
-    }
-}
-
-/// Takes a table out of another one; what is no table stays, to be told as what should not be there.
-fn take_table<'a>(from: &mut DeTable<'a>, name: &str) -> Option<Spanned<DeTable<'a>>> {
-    let is_table = from.get(name).is_some_and(|value| value.get_ref().is_table());
-    let value = is_table.then(|| from.remove(name)).flatten()?;
-    let span = value.span();
-    match value.into_inner() {
-        DeValue::Table(table) => Some(Spanned::new(span, table)),
-        _ => None,
-    }
-}
-
-/// A table with the values of another one over its own. Each keeps the place that it was written at.
-fn overlaid<'a>(
-    mut table: Spanned<DeTable<'a>>,
-    overlay: Spanned<DeTable<'a>>,
-) -> Spanned<DeTable<'a>> {
-    for (key, value) in overlay.into_inner() {
-        // The key too: it says where.
-        table.get_mut().remove(key.get_ref().as_ref());
-        table.get_mut().insert(key, value);
-    }
-    table
-}
-
-/// A file as it is read.
-#[derive(Clone, Copy)]
-struct Reader<'a>(Source<'a>);
-
-impl Reader<'_> {
-    /// The workload that an experiment names.
-    fn entry(&self, registry: &Registry, root: &DeTable<'_>) -> Result<Entry, InputError> {
-        let Some(name) = root.get("workload") else {
-            return Err(self.0.at(0..0, "workload", "missing; what is to run"));
-        };
-        let wrong = |reason: String| self.0.at(name.span(), "workload", reason);
-        let text = name.get_ref().as_str().ok_or_else(|| wrong("expected a name".to_owned()))?;
-        registry.find(text).ok_or_else(|| wrong(unknown("workload", text, &registry.names())))
-    }
-
-    /// Refuses keys that a table does not have, `own` being one that it has had.
-    fn check_keys(&self, table: &DeTable<'_>, known: &[&str], own: &str) -> Result<(), InputError> {
-        let is_unknown = |key: &str| key != own && !known.contains(&key);
-        let Some((key, _)) = table.iter().find(|(key, _)| is_unknown(key.get_ref())) else {
-            return Ok(());
-        };
-        let name: &str = key.get_ref();
-        let known: Vec<&str> = known.iter().copied().chain([own]).collect();
-        Err(self.0.at(key.span(), name, unknown("key", name, &known)))
-    }
-
-    /// What of the values cannot be.
-    fn check(&self, raw: &Raw) -> Result<(), InputError> {
-        let changes = [&raw.quick, &raw.full];
-        let of_sizes = changes.iter().copied().flatten().map(|change| &change.iterations);
-        for iterations in [&raw.iterations].into_iter().chain(of_sizes) {
-            if *iterations.get_ref() == 0 {
-                return Err(self.0.at(iterations.span(), "iterations", "must be at least 1"));
-            }
-        }
-        if raw.policies.is_empty() {
-            return Err(self.0.at(0..0, "[[policy]]", "an experiment needs at least one policy"));
-        }
-        if raw.machines.is_empty() {
-            return Err(self.0.at(0..0, "[[machine]]", "an experiment needs at least one machine"));
-        }
-        for machines in changes.iter().filter_map(|change| change.as_ref()?.machines.as_ref()) {
-            if machines.get_ref().len() != raw.machines.len() {
-                let reason = "one for each machine of the experiment";
-                return Err(self.0.at(machines.span(), "machines", reason));
-            }
-        }
-        Ok(())
-    }
-
-    /// The workload with parameters that were written in this file.
-    fn job(&self, entry: Entry, table: Spanned<DeTable<'_>>) -> Result<Arc<dyn Job>, InputError> {
-        let places = table.clone();
-        entry.job(table).map_err(|error| match error {
-            JobError::Toml(error) => self.0.toml(&error),
-            JobError::Value(key, reason) => {
-                let place = places.get_ref().get_key_value(key.as_str());
-                let span = place.map_or_else(|| places.span(), |(key, _)| key.span());
-                self.0.at(span, key.as_str(), reason)
-            }
         })
     }
 }

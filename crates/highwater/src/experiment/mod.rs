@@ -12,12 +12,14 @@
 
 mod ablate;
 mod file;
+mod raw;
 mod runner;
 mod work;
 
 pub use ablate::ablation;
-pub(crate) use file::Raw as RawExperiment;
-pub use file::{Experiment, NativeShape, PolicyEntry, embedded, embedded_text};
+pub use file::{Experiment, embedded, embedded_text};
+pub(crate) use raw::Raw as RawExperiment;
+pub use raw::{Beyond, BeyondPolicy, NativeShape, PolicyEntry};
 pub use runner::{Progress, Ran, RunPlan, run, run_all};
 pub use work::Work;
 

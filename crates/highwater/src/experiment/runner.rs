@@ -217,6 +217,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     document.sections = experiment.job.sections(&document.metrics);
     document.published_policies = experiment.policies.iter().map(|p| p.name.clone()).collect();
     document.published.clone_from(&experiment.machines);
+    document.also_against.extend(experiment.shipped().map(str::to_owned));
     document.machines = plan.machines.iter().map(MachineFile::definition).collect();
     document.policies = plan
         .policies
@@ -233,6 +234,10 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     for machine in &plan.machines {
         let of = |(policy, label): &(Policy, String)| Run::new(&machine.name, &policy.name, label);
         let mut runs: Vec<Run> = plan.policies.iter().map(of).collect();
+        for run in &mut runs {
+            let why = experiment.why(&run.label).map(|why| format!("{}: {why}", run.label));
+            run.notes.extend(why);
+        }
         for (iteration, seed) in (0..).zip(seeds(plan)) {
             for run in &mut runs {
                 run.seeds.push(seed);

@@ -124,6 +124,10 @@ policy! {
         },
         /// `zone_reclaim` stops at distance 30 (4.3); false: that one is included.
         reclaim_distance_exclusive: bool = true,
+        /// `zone_reclaim` of a node that brought nothing is put off, for a tick first and up to a second; no kernel
+        /// does that.
+        // rules/node-pass#node-deferral
+        reclaim_deferral: bool = false,
         /// Another zone of the node is preferred over mixing types in a pageblock (5.0 on).
         nofragment: bool = false,
     }
