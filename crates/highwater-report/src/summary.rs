@@ -59,7 +59,7 @@ pub fn summary(documents: &[Document]) -> Result<Table, PublishedError> {
         columns.map(str::to_owned).to_vec(),
         Layout::Fitted,
     );
-    let (mut all, mut missed) = (Tally::default(), Vec::new());
+    let (mut all, mut missed, mut few) = (Tally::default(), Vec::new(), Vec::new());
     for document in documents {
         for (machine, runs) in document.by_machine() {
             let claims = beside::all_claims(document, machine, &runs)?;
@@ -70,6 +70,10 @@ pub fn summary(documents: &[Document]) -> Result<Table, PublishedError> {
             claims.iter().for_each(|(_, verdict)| tally.count(*verdict));
             table.push(&[&document.experiment, machine], tally.cells());
             all.add(tally);
+            let name = document.experiment.as_str();
+            if (document.iterations as usize) < SEEDS_MIN && !few.contains(&name) {
+                few.push(name);
+            }
             let is_missed = |verdict: &Option<Verdict>| verdict.is_some_and(|v| !v.is_same_way);
             let names = claims.iter().filter(|(_, verdict)| is_missed(verdict));
             let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
@@ -86,8 +90,6 @@ pub fn summary(documents: &[Document]) -> Result<Table, PublishedError> {
             .to_owned(),
     );
     table.notes.extend(missed);
-    let few = documents.iter().filter(|document| (document.iterations as usize) < SEEDS_MIN);
-    let few: Vec<&str> = few.map(|document| document.experiment.as_str()).collect();
     if !few.is_empty() {
         table.notes.push(format!(
             "few seeds, so a claim may have come out or been missed by chance: {}",

@@ -92,7 +92,6 @@ fn several(
         let mut text = String::new();
         for document in &documents {
             text += &report::verdict(document, look.kept())?;
-            text.push('\n');
         }
         let all = [table];
         text += &Format::Terminal.tables(&all, PAGE_WIDTH);

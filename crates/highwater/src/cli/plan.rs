@@ -5,8 +5,8 @@ use std::thread;
 use highwater_core::config::Policy;
 use highwater_results::MachineFigures;
 
-use super::CliError;
 use super::args::{self, CompareArgs, HostArg, MachineArgs, RunArgs};
+use super::{CliError, remark};
 use crate::experiment::{Experiment, HostKind, RunPlan, ablation};
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
@@ -284,13 +284,16 @@ fn taken_apart(policies: &[(Policy, String)]) -> Result<Vec<(Policy, String)>, C
     let (Some(first), Some(last)) = (policies.first(), policies.last()) else {
         return Err(CliError::new("--ablate: there are no policies".to_owned()));
     };
-    ablation(first, last).ok_or_else(|| {
-        let (from, to, points) = (&first.1, &last.1, first.0.differences(&last.0));
-        let only = points.first().map_or("in nothing".to_owned(), |d| format!("in {d} only"));
-        CliError::new(format!(
-            "--ablate: {from} and {to} differ {only}: there is nothing to take apart"
-        ))
-    })
+    if let Some(parts) = ablation(first, last) {
+        return Ok(parts);
+    }
+    let (from, to, points) = (&first.1, &last.1, first.0.differences(&last.0));
+    let Some(only) = points.first() else {
+        return Err(CliError::new(format!("--ablate: {from} and {to} are the same policy")));
+    };
+    // One point is the whole change: it is shown, and nothing else.
+    remark(&format!("--ablate: {from} and {to} differ in {only} only: that is the whole change"));
+    Ok(vec![first.clone(), last.clone()])
 }
 
 /// The user's policies, each headed by its name, else the experiment's.

@@ -1,6 +1,6 @@
 //! `compare --ablate`.
 
-use super::{SMALL, highwater, json};
+use super::{SMALL, highwater, json, stdout};
 
 #[test]
 fn a_change_is_taken_apart() {
@@ -31,11 +31,17 @@ fn a_change_is_taken_apart() {
 }
 
 #[test]
-fn a_change_of_one_point_cannot_be() {
-    let output = highwater(&["compare", "000", "--quick", "--ablate"]);
-    assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8(output.stderr).unwrap();
-    let wanted = "error: --ablate: 4.3-zlc and 4.3-nozlc differ in zonelist.cache: true -> false only: there is nothing \
-                  to take apart\n";
-    assert_eq!(error, wanted);
+fn a_change_of_one_point_is_that_point() {
+    let args = ["compare", "003", "--quick", "--iterations", "1", "--machine", SMALL];
+    let output = highwater(&[&args[..], &["--ablate"]].concat());
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let wanted = "--ablate: 6.1-mark-accessed and 6.1-set-referenced differ in ";
+    assert!(said.contains(wanted) && said.contains(" only: that is the whole change"), "{said}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), stdout(&args));
+    let same =
+        highwater(&[&args[..], &["--ablate", "--policy", "none", "--policy", "4.3"]].concat());
+    assert_eq!(same.status.code(), Some(2));
+    let error = String::from_utf8(same.stderr).unwrap();
+    assert_eq!(error, "error: --ablate: none and 4.3 are the same policy\n");
 }

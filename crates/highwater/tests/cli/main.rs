@@ -12,6 +12,7 @@ mod report;
 mod samples;
 mod schemas;
 mod settings;
+mod several;
 mod show;
 mod stutterp;
 mod tables;
