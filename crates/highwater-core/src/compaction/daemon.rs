@@ -68,6 +68,8 @@ impl<H: Devices> Kernel<H> {
         let state = self.compaction.node(node);
         let usual = self.proactive_interval();
         let mut timeout = usual;
+        // Prompted, and kswapd was in the way.
+        let mut is_late = false;
         while !self.is_stopping() {
             // Before the look: a wake in between ends the sleep.
             let ticket = state.wait.enter(cx);
@@ -76,7 +78,7 @@ impl<H: Devices> Kernel<H> {
             if !self.is_stopping() && !is_asked() && !is_prompted() {
                 cx.event(Event::CompactionKcompactdSleep { nid: node });
                 let why = "kcompactd has nothing to do";
-                match self.is_proactive() {
+                match self.polls() || is_late {
                     true => drop(state.wait.park_jiffies(cx, ticket, why, timeout)),
                     false => state.wait.park(cx, ticket, why),
                 }
@@ -91,7 +93,11 @@ impl<H: Devices> Kernel<H> {
                 timeout = usual;
                 continue;
             }
-            timeout = self.compact_proactively(cx, node);
+            is_late = self.waits_for_kswapd(node, was_prompted || is_late);
+            timeout = match is_late {
+                true => usual,
+                false => self.compact_proactively(cx, node),
+            };
         }
     }
 

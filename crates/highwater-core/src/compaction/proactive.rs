@@ -49,6 +49,29 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// A zone's last free pageblock was split (rules/compaction#prompted): its daemon looks at once, unless it did so a
+    /// moment ago, or in vain.
+    pub(crate) fn prompt_kcompactd(&self, cx: &Cx<'_, H>, node: NodeId) {
+        if !self.is_proactive() || !self.has_kcompactd() {
+            return;
+        }
+        let state = self.compaction.node(node);
+        if cx.host.jiffies() >= state.deaf_until.load(Relaxed) {
+            state.is_prompted.store(true, SeqCst);
+            state.wait.wake_all(cx.host, cx.cpu());
+        }
+    }
+
+    /// Does the daemon look unasked from time to time? Not if it is prompted when there is something to see.
+    pub(super) fn polls(&self) -> bool {
+        self.is_proactive() && !self.mem.policy.compaction.prompted
+    }
+
+    /// It was prompted while kswapd works: it looks when that is done, which is to be expected soon.
+    pub(super) fn waits_for_kswapd(&self, node: NodeId, was_prompted: bool) -> bool {
+        self.mem.policy.compaction.prompted && was_prompted && self.kswapd_is_running(node)
+    }
+
     pub(super) fn is_proactive(&self) -> bool {
         self.mem.policy.compaction.proactive && self.compaction_proactiveness() != 0
     }
@@ -69,8 +92,15 @@ impl<H: Devices> Kernel<H> {
         node_score(present, zones().map(|zone| (zone.present, zone_score(zone))))
     }
 
-    /// One look, and a run if it is worth it; ticks until the next one.
+    /// One look, and a run if it is worth it; ticks until the next one, before which prompts are not heard.
     pub(super) fn compact_proactively(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+        let ticks = self.look_unasked(cx, node);
+        let until = cx.host.jiffies() + ticks;
+        self.compaction.node(node).deaf_until.store(until, Relaxed);
+        ticks
+    }
+
+    fn look_unasked(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
         let before = self.node_fragmentation(node);
         if !self.is_proactive()
             || self.kswapd_is_running(node)

@@ -42,6 +42,8 @@ pub(super) struct NodeState<H: Tasks> {
     pub highest: AtomicU8,
     /// Somebody wants it to look at once whether there is something to do unasked.
     pub is_prompted: AtomicBool,
+    /// Prompts before this tick are not heard.
+    pub deaf_until: AtomicU64,
 }
 
 impl<H: Tasks> CompactionState<H> {
@@ -52,6 +54,7 @@ impl<H: Tasks> CompactionState<H> {
             max_order: AtomicU8::new(0),
             highest: AtomicU8::new(ZoneType::Device as u8),
             is_prompted: AtomicBool::new(false),
+            deaf_until: AtomicU64::new(0),
         });
         CompactionState {
             zones: (0..ZoneId::count(mem.nr_nodes())).map(|_| ZoneState::default()).collect(),
@@ -132,6 +135,7 @@ mod tests {
             max_order: AtomicU8::new(0),
             highest: AtomicU8::new(ZoneType::Device as u8),
             is_prompted: AtomicBool::new(false),
+            deaf_until: AtomicU64::new(0),
         };
         let top = ZoneType::Device;
         node.ask(Order(3), ZoneType::Normal);

@@ -77,6 +77,15 @@ presets! {
         reclaim.kswapd.compacts = false,
         reclaim.kswapd.hand_over = HandOver::AfterNap,
     }
+    /// of our own: as kcompactd, and as later kernels have it the daemon looks for fragmentation twice a second
+    "kcompactd-polls" = "kcompactd" with {
+        compaction.proactive = true,
+    }
+    /// of our own: as kcompactd, and the daemon compacts when a zone's last huge block is split (beyond study 004)
+    "kcompactd-prompted" = "kcompactd" with {
+        compaction.proactive = true,
+        compaction.prompted = true,
+    }
     /// 4.5 with kcompactd and the scale factor
     "4.6" = "kcompactd" with {
         watermark.gaps = HighWatermark::ScaleFactor,

@@ -47,6 +47,10 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         self.compaction_brought(cx, zone, order);
     }
 
+    fn prompt_kcompactd(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, node: NodeId) {
+        Kernel::prompt_kcompactd(self, cx, node);
+    }
+
     fn node_reclaim(
         &self,
         _: &PageAllocator<H>,

@@ -38,8 +38,8 @@ use core::cell::Cell;
 
 use crate::config::{MergeRule, Policy};
 use crate::host::{Cost, Probe, TaskLocal};
-use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
-use crate::zone::{FreeArea, ZoneId, ZoneInfo};
+use crate::page::{BlockFlags, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
+use crate::zone::{FreeArea, ZoneFlags, ZoneId, ZoneInfo};
 
 /// A block that a direct compactor waits for (rules/buddy#capture).
 ///
@@ -175,6 +175,20 @@ impl<P: Probe> Buddy<'_, P> {
         for order in (low.0..high.0).rev() {
             let order = Order(order);
             self.insert(pfn.add(1 << order.0), order, migratetype, false);
+        }
+        if high.0 >= PAGEBLOCK_ORDER && low.0 < PAGEBLOCK_ORDER {
+            self.note_broken_up();
+        }
+    }
+
+    /// A pageblock was split. If it was the zone's last free one, somebody may want to make others before they are
+    /// asked for (rules/compaction#prompted). A note for the next allocation: under the zone lock nobody is woken.
+    #[cold]
+    fn note_broken_up(&self) {
+        let nr_left = |order: usize| self.zone.nr_free_blocks(Order(order as u8));
+        let is_last = (PAGEBLOCK_ORDER as usize..MAX_ORDER).all(|order| nr_left(order) == 0);
+        if self.policy.compaction.prompted && is_last {
+            self.zone.set_flag(ZoneFlags::BROKEN_UP);
         }
     }
 

@@ -456,12 +456,22 @@ impl<H: Host> PageAllocator<H> {
         Some(pfn)
     }
 
-    /// The first allocation after a boost wakes kswapd: the boost is made under the zone lock, where
-    /// nobody is woken.
+    /// The first allocation after a boost wakes kswapd, and that after a zone's last large block was split kcompactd:
+    /// both are noted under the zone lock, where nobody is woken.
     #[inline(always)]
     pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
-        if zone.has(ZoneFlags::BOOSTED_WATERMARK) && zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
+        if zone.has(ZoneFlags::BOOSTED_WATERMARK | ZoneFlags::BROKEN_UP) {
+            self.tell_daemons(cx, relief, zone);
+        }
+    }
+
+    #[cold]
+    fn tell_daemons<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
+        if zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
             relief.wake_kswapd(self, cx, zone.node, Gfp::empty(), Order::ZERO, zone.zone);
+        }
+        if zone.clear_flag(ZoneFlags::BROKEN_UP) {
+            relief.prompt_kcompactd(self, cx, zone.node);
         }
     }
 

@@ -82,6 +82,11 @@ pub trait Relief<H: Host> {
         order: Order,
     );
 
+    /// A zone of the node has no free block of a pageblock any more: its last one was split.
+    fn prompt_kcompactd(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, node: NodeId) {
+        let _ = (alloc, cx, node);
+    }
+
     /// Reclaims from one node before leaving it (zone_reclaim_mode).
     fn node_reclaim(
         &self,

@@ -24,6 +24,8 @@ bitflags! {
         const RECLAIM_ACTIVE = 2;
         /// 4.3: this round's fair share is used up (rules/allocation#fair-zones).
         const FAIR_DEPLETED = 4;
+        /// The last free block of a pageblock or more was split; the next allocation prompts kcompactd.
+        const BROKEN_UP = 8;
     }
 }
 

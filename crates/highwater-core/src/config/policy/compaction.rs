@@ -169,5 +169,8 @@ policy! {
         /// kcompactd works before anybody asks for it, where free memory is in pieces (as 5.9 and later).
         // rules/compaction#proactive
         proactive: bool = false,
+        /// It looks when a zone's last free pageblock is split, not twice a second; no kernel does that. Needs `proactive`.
+        // rules/compaction#prompted
+        prompted: bool = false,
     }
 }
