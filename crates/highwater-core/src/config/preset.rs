@@ -197,6 +197,10 @@ presets! {
     "set-referenced" = "6.1" with {
         reclaim.unmap_young_file = UnmapYoung::SetReferenced,
     }
+    /// of our own: as set-referenced, and a second use is noted for reclaim, which activates the page (beyond study 003)
+    "handed-over" = "set-referenced" with {
+        reclaim.unmap_young_file = UnmapYoung::HandedOver,
+    }
     /// 5.16 with 5.15's congestion waits (study 001 before)
     "congestion-wait-5.15" = "5.4" with {
         pcp.lists = PcpLists::HighOrder15,

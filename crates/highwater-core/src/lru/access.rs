@@ -30,6 +30,20 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// As [`Self::mark_accessed`], but an inactive page that was used before is only noted: reclaim makes it active when it
+    /// comes to it, with its batch, under the lock that it holds anyway (rules/unmap#handed-over). Nothing is locked,
+    /// counted or moved here.
+    pub fn note_used(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
+        let flags = page.flags();
+        cx.charge(Cost::MarkReferenced, 1);
+        if !flags.contains(PageFlags::REFERENCED) {
+            page.flag_set::<H>(PageFlags::REFERENCED);
+        } else if !flags.intersects(PageFlags::UNEVICTABLE | PageFlags::ACTIVE | PageFlags::NOTED) {
+            page.flag_set::<H>(PageFlags::NOTED);
+        }
+    }
+
     /// An inactive page was used for the second time. One that waits to be added becomes active at
     /// once if it waits here; if it waits on another CPU or is isolated, only its flag is lost.
     #[inline(never)]
@@ -41,9 +55,14 @@ impl<H: Devices> Kernel<H> {
             cx.charge(Cost::MarkReferenced, 1);
             self.activate_in_add_batch(cx, folio);
         }
-        page.flag_clear::<H>(PageFlags::REFERENCED);
+        page.flag_clear::<H>(PageFlags::USED);
         // Before 5.9 the clock counts file pages only.
-        if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
+        self.tick_by_use(folio);
+    }
+
+    /// A page became active by being used: the working set's clock goes on.
+    pub(crate) fn tick_by_use(&self, folio: Folio) {
+        if self.mem.policy.reclaim.anon_workingset || self.mem.map.page(folio).is_file_lru() {
             self.age_nonresident(folio);
         }
     }

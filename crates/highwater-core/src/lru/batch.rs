@@ -433,7 +433,7 @@ fn deactivate_file<H: Devices>(
         return false;
     }
     lru.unlink(folio);
-    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
+    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::USED);
     if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
         // Writeback's end moves it on to the tail.
         page.flag_set::<H>(PageFlags::RECLAIM);
@@ -451,7 +451,7 @@ fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mu
         return false;
     }
     lru.unlink(folio);
-    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED);
+    page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::USED);
     lru.link_head(folio);
     n.deactivated += folio.nr_pages();
     true

@@ -74,7 +74,7 @@ enum Moved {
 }
 
 /// Flags that a page keeps in another frame. Not: its lock, its list, and what is said of the frame.
-const KEPT: PageFlags = PageFlags::REFERENCED
+const KEPT: PageFlags = PageFlags::USED
     .union(PageFlags::UPTODATE)
     .union(PageFlags::DIRTY)
     .union(PageFlags::ACTIVE)

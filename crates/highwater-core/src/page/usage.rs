@@ -5,7 +5,7 @@
 //! | LRU, ACTIVE, UNEVICTABLE | lists and their batches | lru_lock while LRU is set, else whoever cleared LRU |
 //! | LOCKED | anyone | atomically; the setter owns `owner` and `index` of a cached page |
 //! | DIRTY, WRITEBACK, UPTODATE, SWAPCACHE | holder of LOCKED (writeback's end: the interrupt) | atomically |
-//! | REFERENCED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
+//! | REFERENCED, NOTED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
 //! | mapcount | who changes a page table entry | the table's lock |
 //!
 //! On a host whose tasks share one thread ([`Host::THREADED`] is false) an atomic change is a load
@@ -72,10 +72,14 @@ bitflags! {
         const STACK = 1 << 21;
         /// Its filesystem keeps a buffer head with it, which goes where it goes.
         const BUFFERS = 1 << 22;
+        /// Used again since REFERENCED was set, and left to reclaim to be made active (policy `handed-over`).
+        const NOTED = 1 << 23;
     }
 }
 
 impl PageFlags {
+    /// What is remembered of a page's uses until somebody looks.
+    pub const USED: PageFlags = PageFlags::REFERENCED.union(PageFlags::NOTED);
     /// Reading the page starts readahead; shares its bit with [`PageFlags::RECLAIM`].
     pub const READAHEAD: PageFlags = PageFlags::RECLAIM;
 }

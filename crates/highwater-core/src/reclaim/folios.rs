@@ -135,6 +135,8 @@ pub(super) struct Uses {
     pub flags: AreaFlags,
     /// Its referenced flag, cleared by now.
     pub was_referenced: bool,
+    /// It was used more than once, and noted as such; cleared likewise.
+    pub was_noted: bool,
     /// Page cache, or lazily freed memory.
     pub is_file: bool,
 }
@@ -452,11 +454,19 @@ impl<H: Devices> Kernel<H> {
             Referenced::By(users, flags) => (Some(users), flags),
             Referenced::Contended => (None, AreaFlags::empty()),
         };
-        let was_referenced = page.flag_test_clear::<H>(PageFlags::REFERENCED);
+        let used = match page.flags().intersects(PageFlags::USED) {
+            true => page.flag_clear::<H>(PageFlags::USED),
+            false => PageFlags::empty(),
+        };
+        let was_referenced = used.contains(PageFlags::REFERENCED);
+        let was_noted = used.contains(PageFlags::NOTED);
         let is_file = page.is_file_lru();
-        let (verdict, set_again) = rule(&Uses { users, flags, was_referenced, is_file });
+        let (verdict, set_again) = rule(&Uses { users, flags, was_referenced, was_noted, is_file });
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
+        }
+        if was_noted && matches!(verdict, References::Activate) {
+            self.tick_by_use(folio);
         }
         verdict
     }

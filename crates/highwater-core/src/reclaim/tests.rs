@@ -109,6 +109,27 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
     assert_eq!(s.stat(NodeStat::Dirty), 32);
 }
 
+/// rules/unmap#handed-over: pages that unmapping noted are activated by the pass that comes to them.
+#[test]
+fn noted_pages_are_activated_where_they_would_go() {
+    let host = Solo::default();
+    let s = Lists::new(&host);
+    let pages = s.listed_many(FILE | PageFlags::USED, 32);
+    let others = s.listed_many(FILE | PageFlags::REFERENCED, 32);
+    let event = |item| s.kernel.mem.events.read(item);
+    let mut sc = control(true);
+    sc.priority = 0;
+    s.kernel.shrink_node(&s.cx, NODE, &mut sc);
+    assert_eq!(event(VmEvent::Pgactivate), 32);
+    for (pages, is_active) in [(&pages, true), (&others, false)] {
+        for &folio in pages {
+            let flags = s.kernel.mem.map.page(folio).flags();
+            assert_eq!(flags.contains(PageFlags::ACTIVE), is_active);
+            assert!(!flags.intersects(PageFlags::USED), "looked at, so forgotten");
+        }
+    }
+}
+
 /// Who waits for pages under writeback (rules/page-decisions#under-writeback). The flags are set by
 /// hand: no device is involved.
 #[test]

@@ -243,7 +243,7 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::ClearPte, 1);
                 gather.cleared(vpn);
             }
-            page.flag_test_clear::<H>(PageFlags::REFERENCED);
+            page.flag_test_clear::<H>(PageFlags::USED);
             match &mut pageout {
                 Some(isolated) => {
                     if self.isolate_page(cx, folio) {

@@ -288,6 +288,7 @@ impl<H: Devices> Kernel<H> {
         match self.mem.policy.reclaim.unmap_young_file {
             UnmapYoung::MarkAccessed => self.mark_accessed(cx, folio),
             UnmapYoung::SetReferenced => self.set_referenced(cx, folio),
+            UnmapYoung::HandedOver => self.note_used(cx, folio),
         }
     }
 

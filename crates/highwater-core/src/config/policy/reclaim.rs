@@ -21,6 +21,8 @@ policy! {
             MarkAccessed,
             /// Only the referenced bit.
             SetReferenced,
+            /// The referenced bit, then a note by which reclaim activates the page when it comes to it; no kernel does that.
+            HandedOver,
         },
         /// What weighs anonymous against file lists.
         // rules/scan-budget#rotated, rules/scan-budget#fract

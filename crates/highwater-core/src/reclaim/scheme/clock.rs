@@ -149,7 +149,13 @@ mod tests {
     #[test]
     fn any_use_is_a_second_chance_and_is_forgotten() {
         let none = AreaFlags::empty();
-        let unused = Uses { users: Some(0), flags: none, was_referenced: false, is_file: true };
+        let unused = Uses {
+            users: Some(0),
+            flags: none,
+            was_referenced: false,
+            was_noted: false,
+            is_file: true,
+        };
         for is_file in [false, true] {
             let unused = Uses { is_file, ..unused };
             assert_eq!(second_chance(&unused), (References::Reclaim, false));

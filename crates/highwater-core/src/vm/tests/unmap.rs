@@ -29,6 +29,8 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
     for (rule, more, want, activated) in [
         (UnmapYoung::MarkAccessed, AreaFlags::empty(), ["Ir", "Au", "Ar"], 1),
         (UnmapYoung::SetReferenced, AreaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
+        (UnmapYoung::HandedOver, AreaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
+        (UnmapYoung::HandedOver, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
         (UnmapYoung::MarkAccessed, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
         (UnmapYoung::SetReferenced, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
     ] {
@@ -45,6 +47,8 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
         assert_eq!(got, want, "{rule:?} {more:?}");
         assert_eq!(stage.events(VmEvent::Pgactivate), activated);
         assert_eq!(stage.page(folio).refcount(), 1, "the page cache's");
+        let is_noted = rule == UnmapYoung::HandedOver && more.is_empty();
+        assert_eq!(stage.page(folio).is(PageFlags::NOTED), is_noted, "{rule:?} {more:?}");
     }
 }
 
@@ -66,6 +70,7 @@ fn activation_takes_the_lru_lock_once_a_batch() {
         (UnmapYoung::MarkAccessed, 15, 34 + 1, 512),
         (UnmapYoung::MarkAccessed, 14, 36 + 1, 512),
         (UnmapYoung::SetReferenced, 15, 0, 0),
+        (UnmapYoung::HandedOver, 15, 0, 0),
     ] {
         let host = Solo::default();
         let mut policy = policy(rule);

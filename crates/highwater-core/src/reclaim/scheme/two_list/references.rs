@@ -12,6 +12,7 @@
 //! | one | no | once more round; text: active | once more round |
 //! | one | yes | active | active |
 //! | more | | active | active |
+//! | any, and noted (policy `handed-over`) | | active | active |
 //!
 //! The first use counts for little because every page has had one: it was young when its fault brought it
 //! in. A file that is mapped and read through once would otherwise fill the active list, and push out what
@@ -41,6 +42,10 @@ pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decisi
 /// The table above. The second value sets the mark that the walk took off.
 fn decide(uses: &Uses) -> Decision {
     if uses.flags.contains(AreaFlags::LOCKED) {
+        return (References::Activate, false);
+    }
+    // Its unmapper would have activated it, and left that to whoever comes here.
+    if uses.was_noted {
         return (References::Activate, false);
     }
     // Somebody changes the mappings just now. It costs a round; to wait would cost the others theirs.
@@ -85,14 +90,21 @@ mod tests {
             (None, true, none, true, Keep, false),
         ];
         for (users, was_referenced, flags, is_file, verdict, set_again) in table {
-            let uses = Uses { users, flags, was_referenced, is_file };
+            let uses = Uses { users, flags, was_referenced, was_noted: false, is_file };
             assert_eq!(decide(&uses), (verdict, set_again), "{uses:?}");
+            let noted = Uses { was_noted: true, ..uses };
+            assert_eq!(decide(&noted), (Activate, false), "{noted:?}");
         }
-        let locked =
-            Uses { users: Some(0), flags: AreaFlags::LOCKED, was_referenced: false, is_file: true };
+        let once = Uses {
+            users: Some(1),
+            flags: none,
+            was_referenced: false,
+            was_noted: false,
+            is_file: false,
+        };
+        let locked = Uses { users: Some(0), flags: AreaFlags::LOCKED, is_file: true, ..once };
         assert_eq!(decide(&locked), (Activate, false));
         let before = |uses: Uses| up_to_5_8(&uses, decide(&uses));
-        let once = Uses { users: Some(1), flags: none, was_referenced: false, is_file: false };
         assert_eq!(before(once), (Activate, true));
         assert_eq!(before(Uses { is_file: true, ..once }), (Keep, true));
         assert_eq!(before(Uses { users: None, ..once }), (Keep, false));
