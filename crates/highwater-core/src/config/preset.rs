@@ -168,6 +168,10 @@ presets! {
         pcp.drain_order = DrainOrder::FreedListFirst,
         merge = MergeRule::Mergeable,
     }
+    /// of our own: as 5.18, but high orders have a limit that each CPU learns (beyond study 002)
+    "pcp-adaptive" = "5.18" with {
+        pcp.high_order_free = HighOrderFree::Adaptive,
+    }
     /// late 6.1: as released, high orders limited when mostly freeing
     "6.1" = "5.18" with {
         pcp.lists = PcpLists::HighOrder14,

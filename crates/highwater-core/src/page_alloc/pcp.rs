@@ -32,6 +32,9 @@
 //! orders (rules/per-cpu-lists#free-high): a CPU that frees more than it allocates, told by its factor,
 //! keeps none.
 //!
+//! `free_factor` says which way pages go, not how many of them come back. A policy of ours learns that from what the slow
+//! paths see anyway ([`Pcp::to_give_back`], [`Pcp::wants_back`]; rules/per-cpu-lists#adaptive).
+//!
 //! # What is true while nobody holds the lock
 //!
 //! * Every block on a list says PCP, its order, and the type it will be freed to, has no references,
@@ -89,6 +92,38 @@ impl Pcp {
         }
         // The kernel's clamp: the upper bound wins where the bounds cross.
         n.max(u64::from(lo)).min(u64::from(hi)) as u32
+    }
+}
+
+impl Pcp {
+    /// Pages to give back after a high order was freed: none below the limit of high orders, else so many that half of it
+    /// stays. A CPU that gives back again before it wanted anything back has no use for as much: the limit falls by
+    /// half, to a batch at least.
+    fn to_give_back(&mut self, most: u32, batch: u32) -> u32 {
+        if self.high_limit == 0 {
+            self.high_limit = most;
+        }
+        let limit = self.high_limit.min(most).max(batch);
+        if self.count < limit {
+            return 0;
+        }
+        if self.given > 0 {
+            self.high_limit = (limit / 2).max(batch);
+        }
+        let n = (self.count - limit / 2).max(batch).min(self.count);
+        // More than it could have kept it cannot regret.
+        self.given = (self.given + n).min(most);
+        // As other drains do: the next free asks again, an allocation first makes it forget.
+        self.free_factor = self.free_factor.max(1);
+        n
+    }
+
+    /// A high order had to be refilled. What was given back lately was given back too early: the limit rises by as
+    /// much of it as is wanted.
+    fn wants_back(&mut self, pages: u32, high: u32) {
+        let back = pages.min(self.given);
+        self.high_limit = self.high_limit.saturating_add(back).min(high);
+        self.given -= back;
     }
 }
 
@@ -243,9 +278,21 @@ impl<H: Host> PageAllocator<H> {
     fn pcp_limit(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, order: Order, index: usize) {
         let policy = &self.policy.pcp;
         let high = zone.pcp_high();
+        let is_high_order = (1..=Order::COSTLY.0).contains(&order.0);
+        if policy.high_order_free == HighOrderFree::Adaptive && is_high_order && high != 0 {
+            let most = match policy.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
+                true => high.min(zone.pcp_batch() * 4),
+                false => high,
+            };
+            let n = pcp.to_give_back(most, zone.pcp_batch());
+            if n > 0 {
+                self.bulk_drain(cx, zone, pcp, n, Some(index));
+            }
+            return;
+        }
         let free_high = policy.high_order_free == HighOrderFree::Limited
             && pcp.free_factor > 0
-            && (1..=Order::COSTLY.0).contains(&order.0);
+            && is_high_order;
         let limit = if high == 0 || free_high {
             0
         } else if policy.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
@@ -294,6 +341,9 @@ impl<H: Host> PageAllocator<H> {
         }
         let pages = got << order.0;
         pcp.count += pages;
+        if self.policy.pcp.high_order_free == HighOrderFree::Adaptive && order > Order::ZERO {
+            pcp.wants_back(pages, zone.pcp_high());
+        }
         zone.add_free(cx.cpu(), -i64::from(pages));
     }
 }

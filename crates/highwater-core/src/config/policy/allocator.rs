@@ -21,6 +21,10 @@ policy! {
             Cached,
             /// Once this CPU mostly frees, everything on its lists goes back (`free_high`).
             Limited,
+            /// They have a limit of their own, which falls while this CPU only gives back and rises when it wants back what
+            /// it gave; no kernel does that.
+            // rules/per-cpu-lists#adaptive
+            Adaptive,
         },
         /// How `free_factor`, the batch doubling of repeated drains, is bounded.
         free_factor: FreeFactor = None {
