@@ -28,6 +28,10 @@
 //! Cost: two counts in the task for each page's life, and, when a task is about to be throttled, a
 //! handful of shared words ([`Cost::DemandPage`], [`Cost::DemandSettle`]).
 //!
+//! A short sleep is a favour only if there is something to be had after it. Where everything waits for the disk it is one
+//! more scan in vain. So each sleep for progress that nobody ends is followed by one of twice the length, up to the
+//! longest; the order in which progress wakes stays that of the shares.
+//!
 //! Synchronisation: a task's own account in its [`Cx`]; the sums in single words that may be a few
 //! updates apart from each other. They fade, so errors do too.
 
@@ -58,6 +62,8 @@ pub(super) const fn wait_class(timeout: u64, longest: u64) -> usize {
 pub struct DemandAccount {
     /// None: never settled.
     settled: Cell<Option<Settled>>,
+    /// Sleeps for progress in a row that ended because time was up.
+    nr_in_vain: Cell<u32>,
 }
 
 impl TaskLocal for DemandAccount {}
@@ -192,6 +198,32 @@ impl<H: Devices> Kernel<H> {
         let (sum, squares) = (self.demand.sum.load(Relaxed), self.demand.squares.load(Relaxed));
         share(longest, weight, sum, squares)
     }
+
+    /// A sleep for progress ended: in vain if nobody woke the caller; or the caller made progress itself.
+    pub(super) fn note_sleep(&self, cx: &Cx<'_, H>, in_vain: bool) {
+        if self.counts_takings() {
+            let nr_in_vain = &cx.local::<DemandAccount>().nr_in_vain;
+            nr_in_vain.set(if in_vain { nr_in_vain.get().saturating_add(1) } else { 0 });
+        }
+    }
+
+    /// A share of a sleep, doubled for each sleep in a row that was in vain. Who may sleep for a tick only would look
+    /// at every page again each tick, and where nothing can go before the disk has written it, find what it found.
+    pub(super) fn after_vain_sleeps(&self, cx: &Cx<'_, H>, share: u64, longest: u64) -> u64 {
+        match self.counts_takings() {
+            true => doubled(share, cx.local::<DemandAccount>().nr_in_vain.get(), longest),
+            false => share,
+        }
+    }
+}
+
+/// A number of ticks doubled so many times, up to the longest.
+fn doubled(ticks: u64, times: u32, longest: u64) -> u64 {
+    let most = if longest > ticks { longest } else { ticks };
+    ticks
+        .checked_shl(times)
+        .filter(|more| more >> times == ticks)
+        .map_or(most, |more| more.min(most))
 }
 
 #[cfg(test)]
@@ -215,6 +247,16 @@ mod tests {
 
     fn ticks(domain: &DemandDomain, weight: i64) -> u64 {
         share(125, weight, domain.sum.load(Relaxed), domain.squares.load(Relaxed))
+    }
+
+    #[test]
+    fn sleeps_in_vain_double() {
+        assert_eq!(
+            [0, 1, 3, 6, 7, 63, 64, 200].map(|times| doubled(1, times, 125)),
+            [1, 2, 8, 64, 125, 125, 125, 125]
+        );
+        assert_eq!(doubled(125, 5, 125), 125);
+        assert_eq!(doubled(3, 0, 1), 3, "never shorter");
     }
 
     #[test]

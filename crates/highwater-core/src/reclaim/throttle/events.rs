@@ -91,7 +91,7 @@ impl<H: Devices> Kernel<H> {
             cx.host.yield_now();
             return;
         }
-        let timeout = self.throttle_timeout(cx, reason);
+        let (share, timeout) = self.throttle_timeout(cx, reason);
         // First, as it may sleep for a tag: who is counted below is about to wait.
         self.plug_flush(cx);
         // The group's start is noted after it is counted. A write that ends in between is compared with the
@@ -102,8 +102,11 @@ impl<H: Devices> Kernel<H> {
             let written = self.mem.node(node).stats.read(NodeStat::ThrottledWritten as usize);
             state.nr_reclaim_start.store(written, Relaxed);
         }
-        let queue = self.throttle_queue(node, reason, timeout);
+        let queue = self.throttle_queue(node, reason, share);
         let left = queue.sleep_jiffies(cx, reason.why(), timeout);
+        if reason == ThrottleReason::NoProgress {
+            self.note_sleep(cx, left == 0);
+        }
         if is_writeback {
             state.nr_writeback_throttled.fetch_sub(1, AcqRel);
         }
@@ -115,14 +118,14 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Where who may sleep for `timeout` ticks does. Waits for progress have a queue for each length where
+    /// Where who is to sleep for `share` ticks does. Waits for progress have a queue for each length where
     /// they are shared out: the shortest are woken first.
-    fn throttle_queue(&self, node: NodeId, reason: ThrottleReason, timeout: u64) -> &WaitQueue<H> {
+    fn throttle_queue(&self, node: NodeId, reason: ThrottleReason, share: u64) -> &WaitQueue<H> {
         let state = self.reclaim.node(node);
         let policy = self.throttle_policy();
         if reason == ThrottleReason::NoProgress && policy.progress_wakes == WakeCount::PerBatch {
             let longest = policy.no_progress_jiffies.into();
-            return &state.progress_wait[wait_class(timeout, longest)];
+            return &state.progress_wait[wait_class(share, longest)];
         }
         &state.reclaim_wait[reason as usize]
     }
@@ -131,6 +134,7 @@ impl<H: Devices> Kernel<H> {
     /// that wait for that go on. All of them, or, where waits have an order, as many as there are
     /// batches, who may wait shortest first.
     pub(super) fn wake_for_progress(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
+        self.note_sleep(cx, false);
         if self.throttle_policy().progress_wakes == WakeCount::All {
             return self.wake_throttled(cx, node, ThrottleReason::NoProgress);
         }
@@ -143,8 +147,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// How long the caller sleeps for a reason at most, ticks.
-    fn throttle_timeout(&self, cx: &Cx<'_, H>, reason: ThrottleReason) -> u64 {
+    /// How long the caller is to sleep for a reason, and how long it sleeps at most, ticks. They differ for who waited for
+    /// progress in vain.
+    fn throttle_timeout(&self, cx: &Cx<'_, H>, reason: ThrottleReason) -> (u64, u64) {
         let policy = self.throttle_policy();
         let longest = match reason {
             ThrottleReason::Writeback => policy.node_pass_jiffies,
@@ -152,7 +157,13 @@ impl<H: Devices> Kernel<H> {
             ThrottleReason::NoProgress => policy.no_progress_jiffies,
             ThrottleReason::Congested => policy.congested_jiffies,
         };
-        self.shared_timeout(cx, longest.into())
+        let longest = longest.into();
+        let share = self.shared_timeout(cx, longest);
+        let timeout = match reason {
+            ThrottleReason::NoProgress => self.after_vain_sleeps(cx, share, longest),
+            _ => share,
+        };
+        (share, timeout)
     }
 
     /// True if a sleep for progress is not worth it: the node is hopeless, or little of what it
