@@ -123,7 +123,7 @@ fn beyond_what_is_not_there_is_refused() {
 /// What the five studies go beyond with can be run: policies, headings and settings resolve.
 #[test]
 fn every_study_has_something_beyond() {
-    for study in ["000"] {
+    for study in ["000", "001", "002", "003", "004"] {
         let text = stdout(&["show", "experiment", study]);
         let file = std::fs::read_dir(root().join("experiments")).unwrap();
         let mut names = file.map(|entry| entry.unwrap().file_name().into_string().unwrap());
