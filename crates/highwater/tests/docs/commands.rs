@@ -23,6 +23,9 @@ const NOT_RUN: &[(&str, &str)] = &[
         "highwater compare 000 001 002 003 004 --quick",
         "the five one after the other: CI runs it with the released program",
     ),
+    ("highwater compare 000 --beyond", "CI runs its quick form with the released program"),
+    ("highwater compare 001 --beyond", "likewise"),
+    ("highwater compare 004 --beyond", "likewise"),
     (
         "highwater compare 001 --quick --policy 6.1 --policy lottery.toml",
         "the scheme is one that the reader adds",
