@@ -236,23 +236,20 @@ fn positions_go_on_where_the_last_run_was() {
 #[test]
 fn splitting_the_last_huge_block_prompts_the_daemon() {
     let block = START..START + 512;
-    let prompted = |policy: &str, free: &[Range<u32>], deaf_until: u64| {
+    let prompted = |policy: &str, free: &Range<u32>, deaf_until: u64| {
         let host = Solo::default();
-        let toy = Toy::with(&host, free, &preset(policy).unwrap());
+        let toy = Toy::with(&host, std::slice::from_ref(free), &preset(policy).unwrap());
         let state = toy.kernel.compaction.node(NodeId(0));
         state.is_prompted.store(false, Relaxed);
         state.deaf_until.store(deaf_until, Relaxed);
         toy.kernel.mem.alloc(&toy.cx, &toy.kernel, MOVABLE, Order(3), NodeId(0), None).unwrap();
         state.is_prompted.load(Relaxed)
     };
-    assert!(prompted("kcompactd-prompted", std::slice::from_ref(&block), 0));
-    assert!(
-        !prompted("kcompactd-prompted", std::slice::from_ref(&block), 10),
-        "after a run in vain"
-    );
-    assert!(!prompted("kcompactd-polls", std::slice::from_ref(&block), 0));
-    assert!(!prompted("kcompactd", std::slice::from_ref(&block), 0));
+    assert!(prompted("kcompactd-prompted", &block, 0));
+    assert!(!prompted("kcompactd-prompted", &block, 10), "after a run in vain");
+    assert!(!prompted("kcompactd-polls", &block, 0));
+    assert!(!prompted("kcompactd", &block, 0));
     // Another one is left; and what was split before is not split again.
-    assert!(!prompted("kcompactd-prompted", &[START..START + 1024], 0));
-    assert!(!prompted("kcompactd-prompted", &[START + 8..START + 512], 0));
+    assert!(!prompted("kcompactd-prompted", &(START..START + 1024), 0));
+    assert!(!prompted("kcompactd-prompted", &(START + 8..START + 512), 0));
 }

@@ -33,7 +33,7 @@
 //! keeps none.
 //!
 //! `free_factor` says which way pages go, not how many of them come back. A policy of ours learns that from what the slow
-//! paths see anyway ([`Pcp::to_give_back`], [`Pcp::wants_back`]; rules/per-cpu-lists#adaptive).
+//! paths see anyway ([`Pcp::give_back`], [`Pcp::wants_back`]; rules/per-cpu-lists#adaptive).
 //!
 //! # What is true while nobody holds the lock
 //!
@@ -99,7 +99,7 @@ impl Pcp {
     /// Pages to give back after a high order was freed: none below the limit of high orders, else so many that half of it
     /// stays. A CPU that gives back again before it wanted anything back has no use for as much: the limit falls by
     /// half, to a batch at least.
-    fn to_give_back(&mut self, most: u32, batch: u32) -> u32 {
+    fn give_back(&mut self, most: u32, batch: u32) -> u32 {
         if self.high_limit == 0 {
             self.high_limit = most;
         }
@@ -284,7 +284,7 @@ impl<H: Host> PageAllocator<H> {
                 true => high.min(zone.pcp_batch() * 4),
                 false => high,
             };
-            let n = pcp.to_give_back(most, zone.pcp_batch());
+            let n = pcp.give_back(most, zone.pcp_batch());
             if n > 0 {
                 self.bulk_drain(cx, zone, pcp, n, Some(index));
             }

@@ -304,7 +304,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If it is wanted and there is nothing.
-    pub(crate) fn go_beyond(
+    pub fn go_beyond(
         &mut self,
         is_wanted: bool,
         given: &[String],
