@@ -479,6 +479,49 @@ mod tests {
     }
 
     #[test]
+    fn what_is_beyond_stands_behind_what_was_shipped() {
+        for mut experiment in embedded(&Registry::default()).unwrap() {
+            let shipped = experiment.policies.len();
+            if experiment.beyond.is_none() {
+                assert!(experiment.go_beyond(true, &[]).is_err(), "{}", experiment.name);
+                continue;
+            }
+            assert_eq!(experiment.go_beyond(false, &[]).unwrap(), Vec::<String>::new());
+            assert_eq!((experiment.nr_policies(), experiment.shipped()), (shipped, None));
+            let set = experiment.go_beyond(true, &[]).unwrap();
+            Settings::parse(&set, experiment.job.entry().name).unwrap();
+            assert!(experiment.nr_policies() > shipped);
+            assert_eq!(experiment.shipped(), Some(experiment.policies[shipped - 1].label.as_str()));
+            let loaded =
+                (0..experiment.nr_policies()).map(|at| experiment.load_policy(at).unwrap());
+            let labels: Vec<String> = loaded.map(|(_, label)| label).collect();
+            for (at, label) in labels.iter().enumerate() {
+                assert!(!labels[..at].contains(label), "{label} twice");
+                assert_eq!(experiment.why(label).is_some(), at >= shipped, "{label}");
+            }
+            assert_eq!(experiment.policy_path(shipped, "name"), "beyond.policy.0.name");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_what_is_beyond_have_their_own_lines() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"unmap\"\niterations = 1\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\n\
+                    [beyond]\nset = [\"vm.swappiness=7\", \"vm.page_cluster=0\"]\n\
+                    [[beyond.policy]]\nname = \"no-such\"\nlabel = \"mine\"\nwhy = \"w\"\n";
+        let mut experiment = parse(text).unwrap();
+        // What the user says goes before it.
+        let given = ["vm.swappiness=60".to_owned()];
+        assert_eq!(experiment.go_beyond(true, &given).unwrap(), ["vm.page_cluster=0"]);
+        let error = experiment.load_policy(1).unwrap_err().to_string();
+        assert!(error.starts_with("e.toml:13: name: unknown policy \"no-such\""), "{error}");
+        let wrong = |from: &str, to: &str| parse(&text.replace(from, to)).unwrap_err().to_string();
+        assert!(wrong("why =", "because =").starts_with("e.toml:15: because: unknown field"));
+        let (nothing, _) = text.split_once("[[beyond.policy]]").unwrap();
+        assert!(parse(nothing).unwrap_err().to_string().contains("at least one policy"));
+    }
+
+    #[test]
     fn variants_have_parameters_of_their_own() {
         let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"unmap\"\niterations = 1\n\
                     [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n\
