@@ -215,10 +215,18 @@ impl<'h, H: Host> Cx<'h, H> {
         self.mems_allowed.get()
     }
 
-    /// Replaces the allowed nodes. The task's memory policy goes with them (rules/memory-policies#rebind).
+    /// Replaces the allowed nodes. The task's memory policy goes with them (rules/memory-policies#rebind), as if each
+    /// node that it had were there and had memory; [`Kernel::set_mems_allowed`] knows which have.
+    ///
+    /// [`Kernel::set_mems_allowed`]: crate::Kernel::set_mems_allowed
     pub fn set_mems_allowed(&self, nodes: NodeMask) {
-        let old = self.mems_allowed.replace(nodes);
-        self.set_memory_policy(self.memory_policy.get().rebound(old, nodes));
+        self.move_cpuset(self.mems_allowed.get(), nodes);
+    }
+
+    /// The same, of a task that could use the nodes `old`.
+    pub(crate) fn move_cpuset(&self, old: NodeMask, new: NodeMask) {
+        self.mems_allowed.set(new);
+        self.set_memory_policy(self.memory_policy.get().rebound(old, new));
     }
 
     /// The task's memory policy.

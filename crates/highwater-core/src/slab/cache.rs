@@ -87,7 +87,7 @@ pub struct SlabCache {
     next_free: Vec<u32>,
     free_slots: Vec<u32>,
     partial: Vec<Partial>,
-    /// The node of the slab that was added last.
+    /// The node of the newest slab.
     last: NodeId,
 }
 
@@ -142,7 +142,7 @@ impl SlabCache {
         Some(ObjectId(id))
     }
 
-    /// The same of the node that the last slab came from.
+    /// The same of the node that the newest slab lies on (rules/slab#nodes).
     pub(super) fn take_from_last(&mut self) -> Option<ObjectId> {
         self.take(self.last)
     }

@@ -14,12 +14,12 @@ impl<H: Devices> Kernel<H> {
         &self.slabs[kind as usize]
     }
 
-    /// An object of a cache, on the CPU's node if that has memory; none if there is none. May reclaim as far as
-    /// `gfp` allows. No lock is held.
+    /// An object of a cache, on the CPU's node if a slab there has one; none if there is no memory. May reclaim as far
+    /// as `gfp` allows. No lock is held.
     pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
         loop {
             let node = self.mem.cpu_node(cx.cpu());
-            // Then what the last slab has left, wherever that lies: a CPU goes on with a slab until it is full.
+            // Then what the newest slab has left, wherever that lies (rules/slab#nodes).
             let taken = {
                 let mut cache = self.slab(kind).lock(cx.cpu());
                 cache.take(node).or_else(|| cache.take_from_last())
@@ -42,9 +42,9 @@ impl<H: Devices> Kernel<H> {
         order.pages()
     }
 
-    /// Adds a slab; the node it lies on. First as the kernel tries for a block that is worth while, without
+    /// Adds a slab; none if there is no memory. First as the kernel tries for a block that is worth while, without
     /// reclaim; then with all that `gfp` allows, for the smallest (rules/slab#growing).
-    fn grow_slab(&self, cx: &Cx<'_, H>, kind: CacheKind, node: NodeId, gfp: Gfp) -> Option<NodeId> {
+    fn grow_slab(&self, cx: &Cx<'_, H>, kind: CacheKind, node: NodeId, gfp: Gfp) -> Option<()> {
         let (shape, smallest) = {
             let cache = self.slab(kind).lock(cx.cpu());
             (cache.shape, cache.smallest)
@@ -65,7 +65,7 @@ impl<H: Devices> Kernel<H> {
                 self.account_slab(cx, kind, pfn, shape.order, 1);
                 let on = self.mem.zone_of(pfn).map_or(node, |zone| zone.node);
                 self.slab(kind).lock(cx.cpu()).add_slab(pfn, shape, on);
-                return Some(on);
+                return Some(());
             }
         }
         None

@@ -58,8 +58,9 @@ impl<H: Devices> Kernel<H> {
         if new.is_empty() {
             return Err(Error::Invalid);
         }
-        let old = cx.mems_allowed();
-        cx.set_mems_allowed(new);
+        // Who was in no cpuset had the nodes with memory. Ranks count those only.
+        let old = cx.mems_allowed().and(self.mem.nodes_with_memory());
+        cx.move_cpuset(old, new);
         if let Some(space) = space {
             self.enter_space(cx, space);
             let _guard = space.mmap_lock.write(cx);
@@ -83,7 +84,10 @@ mod tests {
 
     use super::*;
     use crate::block::manual::{Manual, kernel_of};
-    use crate::host::CpuId;
+    use crate::config::{Machine, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::kernel::KernelSpec;
+    use crate::page_alloc::boot;
     use crate::vm::{AreaFlags, Backing};
     use crate::zone::NodeId;
 
@@ -127,5 +131,31 @@ mod tests {
         assert_eq!(kernel.set_mems_allowed(&cx, None, nowhere), Err(Error::Invalid));
         kernel.set_mems_allowed(&cx, None, NodeMask::ALL).unwrap();
         assert_eq!(cx.mems_allowed(), NodeMask::of(NodeId(0)));
+    }
+
+    /// Nodes 0 and 2 have memory, node 1 has none: node 2 is the second of them (rules/memory-policies#rebind).
+    #[test]
+    fn nodes_without_memory_have_no_rank() {
+        let host = Solo::default();
+        let sizes = [(64 << 20, alloc::vec![0]), (0, alloc::vec![1]), (64 << 20, alloc::vec![2])];
+        let machine = Machine::from_sizes("gap", &sizes).unwrap();
+        let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+        let cx = Cx::new(&host, CpuId(0));
+        let spec = KernelSpec { devices: Vec::new(), swap: Vec::new() };
+        let kernel = Kernel::new(&cx, mem, &spec).unwrap();
+        let space = kernel.create_space(&cx).unwrap();
+        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let start = kernel.mmap(&cx, &space, 10, 1, flags, Backing::Anon).unwrap();
+        let (first, last) = (NodeMask::of(NodeId(0)), NodeMask::of(NodeId(2)));
+        kernel.set_memory_policy(&cx, MemoryPolicy::Bind(last)).unwrap();
+        kernel.mbind(&cx, &space, start, 10, MemoryPolicy::Interleave(last)).unwrap();
+        let seen = || (cx.memory_policy(), space.area_of(cx.cpu(), start).unwrap().policy);
+        let both = |nodes| (MemoryPolicy::Bind(nodes), MemoryPolicy::Interleave(nodes));
+        // From no cpuset to one of all nodes, to one of the first, and back.
+        for (nodes, expected) in [(NodeMask::ALL, last), (first, first), (NodeMask::ALL, first)] {
+            kernel.set_mems_allowed(&cx, Some(&space), nodes).unwrap();
+            assert_eq!(seen(), both(expected), "{nodes:?}");
+        }
+        kernel.exit_space(&cx, &space);
     }
 }

@@ -95,7 +95,7 @@ impl<H: Devices> Kernel<H> {
 
     /// A huge page where the task's or area's policy says (rules/huge-pages#nodes). What of several nodes comes first is
     /// the kernel version's to say.
-    pub(super) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
+    fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
         let node = match self.mem.policy_of(cx, wish) {
             MemoryPolicy::Interleave(_) | MemoryPolicy::PreferredMany(_) => None,
             MemoryPolicy::Preferred(node) => Some(node),
