@@ -159,6 +159,14 @@ presets! {
         pcp.drain_order = DrainOrder::FreedListFirst,
         merge = MergeRule::Mergeable,
     }
+    /// of our own: as 5.18, but CPUs own whole pageblocks (beyond study 002)
+    "pcp-blocks" = "5.18" with {
+        pcp.own_blocks = true,
+    }
+    /// of our own: as 5.18, but high orders stay as far as a CPU's use of them is even (beyond study 002)
+    "pcp-adaptive" = "5.18" with {
+        pcp.high_order_free = HighOrderFree::Balanced,
+    }
     /// late 6.1: as released, high orders limited when mostly freeing
     "6.1" = "5.18" with {
         pcp.lists = PcpLists::HighOrder14,

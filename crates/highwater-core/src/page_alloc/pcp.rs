@@ -46,6 +46,7 @@
 //!
 //! From: [`super::hot`], [`super::fast`], [`super::free`] · to: [`super::buddy`], [`super::bulk_free`].
 
+use super::bulk_free::free_drained;
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
@@ -59,7 +60,41 @@ const HUGE_LIST: usize = 12;
 /// lock.
 const FREE_FACTOR_MAX: u8 = 5;
 
+/// Which way pages go.
+#[derive(Clone, Copy)]
+enum Flow {
+    Allocated,
+    Freed,
+}
+
 impl Pcp {
+    /// Counts a block of order 1 to 3 that was allocated or freed here. Four batches are remembered: less
+    /// would take a refill's worth of allocations for a habit.
+    #[inline(never)]
+    fn note_flow(&mut self, flow: Flow, order: Order, batch: u32) {
+        if order > Order::COSTLY {
+            return;
+        }
+        self.flow[flow as usize] += order.pages() as u32;
+        if self.flow[0] + self.flow[1] > 4 * batch {
+            self.flow = self.flow.map(|pages| pages / 2);
+        }
+    }
+
+    /// The share of `high` that this CPU may use for high orders: all of it if it allocates as many as it
+    /// frees, nothing if it does one of the two only.
+    fn even_share(&self, high: u32) -> u32 {
+        let [allocated, freed] = self.flow.map(u64::from);
+        let sum = (allocated + freed).max(1);
+        (u64::from(high) * 2 * allocated.min(freed) / sum) as u32
+    }
+
+    /// Pages in blocks of orders 1 to 3.
+    fn high_order_pages(&self) -> u32 {
+        let lists = &self.lists[3..HUGE_LIST];
+        lists.iter().zip(3..).map(|(list, index)| list.len() << (index / 3)).sum()
+    }
+
     /// Pages to drain when the lists hold `count` and the limit is `limit`
     /// (rules/per-cpu-lists#nr-to-free). Grows the factor as a side effect: repeated drains double.
     pub(super) fn nr_to_free(
@@ -97,6 +132,8 @@ impl Pcp {
 pub struct PcpShape {
     lists: PcpLists,
     orders: u16,
+    /// Orders for which a CPU's lists are asked.
+    served: u16,
     /// Number of lists.
     pub nr_lists: usize,
 }
@@ -108,7 +145,10 @@ impl PcpShape {
             PcpLists::HighOrder15 => (0b10_0000_1111, 15),
             PcpLists::HighOrder14 => (0b10_0000_1111, 14),
         };
-        PcpShape { lists: policy.lists, orders, nr_lists }
+        // What a CPU owns, it can split.
+        let all = (1 << (PAGEBLOCK_ORDER + 1)) - 1;
+        let served = if policy.own_blocks { all } else { orders };
+        PcpShape { lists: policy.lists, orders, served, nr_lists }
     }
 
     /// Does this order have lists?
@@ -118,6 +158,13 @@ impl PcpShape {
     #[inline(always)]
     pub fn holds(self, order: Order) -> bool {
         self.orders >> order.0 & 1 != 0
+    }
+
+    /// Are a CPU's lists asked for this order? Those that have lists; every order up to a pageblock
+    /// where CPUs own pageblocks.
+    #[inline(always)]
+    pub(super) fn serves(self, order: Order) -> bool {
+        self.served >> order.0 & 1 != 0
     }
 
     /// Does taking a block of this order from the buddy lists show up as a refill in traces
@@ -168,6 +215,12 @@ impl<H: Host> PageAllocator<H> {
         let Some(mut pcp) = mine.pcp.try_lock(cx.cpu()) else {
             return Err(PcpBusy);
         };
+        if order > Order::ZERO && self.policy.pcp.high_order_free == HighOrderFree::Balanced {
+            pcp.note_flow(Flow::Allocated, order, zone.pcp_batch());
+        }
+        if self.policy.pcp.own_blocks {
+            return self.pcp_alloc_owned(cx, zone, &mut pcp, order, migratetype, flags());
+        }
         cx.host.charge(Cost::PcpAlloc, 1);
         // This CPU allocates: it may want back what it frees.
         pcp.free_factor >>= 1;
@@ -226,6 +279,9 @@ impl<H: Host> PageAllocator<H> {
         pcp.lists[index].push_head(pages, pfn);
         pcp.count += order.pages() as u32;
 
+        if order > Order::ZERO && policy.high_order_free == HighOrderFree::Balanced {
+            self.pcp_balance(cx, zone, pcp, order, index);
+        }
         // Not below every limit that could apply? One comparison for nearly all frees; which limit it
         // is depends on kswapd, the order and the factor, and is asked only then.
         if pcp.count >= zone.pcp_high().min(zone.pcp_batch() * 4) || pcp.free_factor != 0 {
@@ -259,6 +315,40 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// After a free to the list `index`: gives high orders back if there are more of them than this CPU's use of them
+    /// is even (rules/per-cpu-lists#balanced).
+    #[inline(never)]
+    fn pcp_balance(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        order: Order,
+        index: usize,
+    ) {
+        if order > Order::COSTLY {
+            return;
+        }
+        let batch = zone.pcp_batch();
+        pcp.note_flow(Flow::Freed, order, batch);
+        let limit = pcp.even_share(zone.pcp_high());
+        let mut held = pcp.high_order_pages();
+        if held <= limit {
+            return;
+        }
+        // A batch under the lock, where there is as much to keep.
+        let keep = limit.saturating_sub(batch);
+        let mut area = zone.free.lock(cx.cpu());
+        let mut buddy = self.buddy(cx, zone, &mut area);
+        while held > keep
+            && let Some(pfn) = pcp.lists[index].pop_tail(&self.map)
+        {
+            held -= order.pages() as u32;
+            pcp.count -= order.pages() as u32;
+            free_drained(&mut buddy, pfn);
+        }
+    }
+
     /// Moves one batch of blocks from the buddy lists to the tail of a list, under one zone lock.
     ///
     /// Blocks of higher order get fewer to a batch, since a batch is pages; but two at least, or a list
@@ -267,7 +357,7 @@ impl<H: Host> PageAllocator<H> {
     /// until they are handed out no CPU but this one has them.
     #[cold]
     #[allow(clippy::too_many_arguments, reason = "the refill's key is the request's, spelled out")]
-    fn pcp_refill(
+    pub(super) fn pcp_refill(
         &self,
         cx: &Cx<'_, H>,
         zone: &Zone<H>,

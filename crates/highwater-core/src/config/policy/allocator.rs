@@ -21,6 +21,10 @@ policy! {
             Cached,
             /// Once this CPU mostly frees, everything on its lists goes back (`free_high`).
             Limited,
+            /// What this CPU keeps of them follows how even its allocations and frees are (beyond study
+            /// 002).
+            // rules/per-cpu-lists#balanced
+            Balanced,
         },
         /// How `free_factor`, the batch doubling of repeated drains, is bounded.
         free_factor: FreeFactor = None {
@@ -63,6 +67,10 @@ policy! {
         /// `drain_all` empties a list in chunks of `batch << 5` per zone-lock hold (late 6.1);
         /// false: whole.
         chunked_drain_all: bool = false,
+        /// CPUs take whole pageblocks and own them: what is freed of one goes back to its owner (beyond
+        /// study 002).
+        // rules/per-cpu-lists#owned-blocks
+        own_blocks: bool = false,
     }
 }
 
