@@ -430,5 +430,10 @@ mod tests {
                 "merge: not-isolated -> mergeable",
             ]
         );
+        assert_eq!(changes("5.18", "pcp-blocks"), ["pcp.own-blocks: false -> true"]);
+        assert_eq!(
+            changes("5.18", "pcp-adaptive"),
+            ["pcp.high-order-free: limited -> balanced"]
+        );
     }
 }
