@@ -124,9 +124,7 @@ impl<H: Host> Audit<'_, H> {
                     return self.broken(zone, pfn, Rule::Owner, found);
                 }
                 let buddy = map.page(Pfn(pfn.0 ^ (1 << order.0))).block();
-                if order.0 < PAGEBLOCK_ORDER
-                    && buddy.has(BlockFlags::PCP)
-                    && buddy.order() == order
+                if order.0 < PAGEBLOCK_ORDER && buddy.has(BlockFlags::PCP) && buddy.order() == order
                 {
                     let found = format!("and its buddy are both free with their owner, {order:?}");
                     return self.broken(zone, pfn, Rule::Merged, found);

@@ -431,9 +431,6 @@ mod tests {
             ]
         );
         assert_eq!(changes("5.18", "pcp-blocks"), ["pcp.own-blocks: false -> true"]);
-        assert_eq!(
-            changes("5.18", "pcp-adaptive"),
-            ["pcp.high-order-free: limited -> balanced"]
-        );
+        assert_eq!(changes("5.18", "pcp-adaptive"), ["pcp.high-order-free: limited -> balanced"]);
     }
 }

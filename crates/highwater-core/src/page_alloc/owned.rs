@@ -220,8 +220,7 @@ impl<H: Host> PageAllocator<H> {
     /// that lay longest; if there is none, a batch at least, by dissolving the block that it came to.
     fn owned_limit(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, freed: Pfn) {
         let (high, batch) = (zone.pcp_high(), zone.pcp_batch());
-        let is_short =
-            self.policy.pcp.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE);
+        let is_short = self.policy.pcp.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE);
         let limit = if is_short { high.min(batch * 4) } else { high };
         if pcp.count + pcp.owned.pages < limit {
             return;

@@ -11,7 +11,9 @@ use super::{AllocFlags, NodeId, ZoneId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
-use crate::sync::atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{
+    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+};
 use crate::vmstat::{StatSet, ZoneStat};
 
 bitflags! {

@@ -126,7 +126,8 @@ fn kept(both: bool) -> (u32, u64) {
     stage!("pcp-adaptive", 6928, host, alloc, a, b);
     let one = get(&alloc, &b, Gfp::GFP_KERNEL, 0);
     alloc.free(&b, one, Order(0)).unwrap();
-    let (singles, zone) = (alloc.pcp_count(only_zone(&alloc), CpuId(1), CpuId(1)), zone_locks(&host));
+    let (singles, zone) =
+        (alloc.pcp_count(only_zone(&alloc), CpuId(1), CpuId(1)), zone_locks(&host));
     let from = if both { &b } else { &a };
     for _ in 0..20 {
         let pages = (0..16).map(|_| get(&alloc, from, Gfp::GFP_KERNEL, 3)).collect();
