@@ -46,6 +46,7 @@ impl<H: Host> Audit<'_, H> {
                 for pfn in self.walk(zone, list)? {
                     self.label(zone, pfn, BlockFlags::BUDDY, order, migratetype)?;
                     self.claim_block(zone, pfn, order, Place::Free)?;
+                    self.unowned(zone, pfn)?;
                     heads.push((pfn, order));
                     count.blocks[o] += 1;
                     count.types[o] |= 1 << migratetype as u8;
@@ -86,12 +87,54 @@ impl<H: Host> Audit<'_, H> {
                 }
                 self.label(zone, pfn, BlockFlags::PCP, order, migratetype)?;
                 self.claim_block(zone, pfn, order, Place::Pcp)?;
+                self.unowned(zone, pfn)?;
                 pages += order.pages();
             }
         }
         if u64::from(pcp.count()) != pages {
             let found =
                 format!("CPU {} counts {} pages, its lists hold {pages}", cpu.0, pcp.count());
+            return self.broken(zone, None, Rule::PcpCount, found);
+        }
+        self.report.pcp += pages;
+        self.owned_lists(zone, cpu, pcp)
+    }
+
+    /// A free block that is not with an owner lies in no owned pageblock.
+    fn unowned(&self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
+        match zone.owner(pfn) {
+            Some(cpu) => {
+                let found = format!("free elsewhere, its pageblock is CPU {}'s", cpu.0);
+                self.broken(zone, pfn, Rule::Owner, found)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Walks what is free of the pageblocks that a CPU owns (rules/per-cpu-lists#owned-blocks).
+    fn owned_lists(&mut self, zone: &Zone<H>, cpu: CpuId, pcp: &Pcp) -> Result<(), AuditError> {
+        let map = &self.alloc.map;
+        let mut pages = 0;
+        for (order, migratetype, list) in pcp.owned().lists() {
+            for pfn in self.walk(zone, list)? {
+                self.label(zone, pfn, BlockFlags::PCP, order, migratetype)?;
+                self.claim_block(zone, pfn, order, Place::Pcp)?;
+                if zone.owner(pfn) != Some(cpu) {
+                    let found = format!("on CPU {}'s, owned by {:?}", cpu.0, zone.owner(pfn));
+                    return self.broken(zone, pfn, Rule::Owner, found);
+                }
+                let buddy = map.page(Pfn(pfn.0 ^ (1 << order.0))).block();
+                if order.0 < PAGEBLOCK_ORDER && buddy.has(BlockFlags::PCP) && buddy.order() == order
+                {
+                    let found = format!("and its buddy are both free with their owner, {order:?}");
+                    return self.broken(zone, pfn, Rule::Merged, found);
+                }
+                pages += order.pages();
+            }
+        }
+        if u64::from(pcp.owned().pages()) != pages {
+            let counts = pcp.owned().pages();
+            let found = format!("CPU {} counts {counts} owned pages, it has {pages}", cpu.0);
             return self.broken(zone, None, Rule::PcpCount, found);
         }
         self.report.pcp += pages;

@@ -82,6 +82,8 @@ pub enum Rule {
     FreePages,
     /// A per-CPU count is the number of pages on the lists.
     PcpCount,
+    /// What is free of an owned pageblock is with its owner, and nothing else is.
+    Owner,
     /// Blocks on a per-CPU list have that list's order and type.
     PcpList,
     /// Pageblocks have types that exist and that grouping allows.

@@ -357,3 +357,18 @@ fn lost_and_reserved_frames() {
     );
     assert_eq!(broken_by(|s| s.zone().add_managed(1)), Rule::Managed);
 }
+
+#[test]
+fn an_owned_pageblock_with_pages_elsewhere() {
+    let rule = broken_by(|s| {
+        let pfn = s.zone().free.lock(CPU).lists[10][MigrateType::Movable.idx()].head().unwrap();
+        s.zone().set_owner(pfn, Some(CPU));
+    });
+    assert_eq!(rule, Rule::Owner);
+    let rule = broken_by(|s| {
+        let pfn = s.pcp_page();
+        s.zone().set_owner(pfn, Some(CPU));
+    });
+    assert_eq!(rule, Rule::Owner);
+    assert_eq!(broken_by(|s| s.zone().cpus[0].pcp.lock(CPU).owned.pages += 1), Rule::PcpCount);
+}

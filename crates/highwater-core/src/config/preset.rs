@@ -168,6 +168,10 @@ presets! {
         pcp.drain_order = DrainOrder::FreedListFirst,
         merge = MergeRule::Mergeable,
     }
+    /// of our own: as 5.18, but CPUs own whole pageblocks (beyond study 002)
+    "pcp-blocks" = "5.18" with {
+        pcp.own_blocks = true,
+    }
     /// of our own: as 5.18, but high orders have a limit that each CPU learns (beyond study 002)
     "pcp-adaptive" = "5.18" with {
         pcp.high_order_free = HighOrderFree::Adaptive,
@@ -439,5 +443,7 @@ mod tests {
                 "merge: not-isolated -> mergeable",
             ]
         );
+        assert_eq!(changes("5.18", "pcp-blocks"), ["pcp.own-blocks: false -> true"]);
+        assert_eq!(changes("5.18", "pcp-adaptive"), ["pcp.high-order-free: limited -> adaptive"]);
     }
 }

@@ -147,6 +147,7 @@ impl<H: Host> PageAllocator<H> {
             let n = pcp.count.min(chunk);
             // From list 0 on: all of it goes, so where it begins does not matter.
             self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
+            self.dissolve_all(cx, zone, &mut pcp);
             if pcp.count == 0 {
                 return;
             }
@@ -184,6 +185,7 @@ impl<H: Host> PageAllocator<H> {
                 let mut pcp = mine.pcp.lock(cpu);
                 let n = pcp.count.min(zone.pcp_batch());
                 self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
+                self.dissolve_all(cx, zone, &mut pcp);
             }
         }
         for node in self.nodes() {
@@ -192,9 +194,10 @@ impl<H: Host> PageAllocator<H> {
         changed
     }
 
-    /// Pages on a CPU's lists of a zone.
+    /// Pages on a CPU's lists of a zone, and free ones of pageblocks that it owns.
     pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
-        zone.cpus[cpu.idx()].pcp.lock(on).count
+        let pcp = zone.cpus[cpu.idx()].pcp.lock(on);
+        pcp.count + pcp.owned.pages
     }
 }
 
@@ -243,7 +246,7 @@ fn drain_freed_list_first<P: Probe>(
 }
 
 /// Frees a block that came off a per-CPU list, to the type it was cached with.
-fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pfn: Pfn) {
+pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pfn: Pfn) {
     let page = buddy.map.page(pfn);
     let (order, cached): (Order, _) = (page.order(), page.migratetype());
     // Types may have changed meanwhile; only an isolated pageblock makes that matter: its pages must

@@ -415,7 +415,7 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> Option<Pfn> {
-        let taken = match self.pcp_shape.holds(req.order) {
+        let taken = match self.pcp_shape.serves(req.order) {
             true => {
                 let mine = &zone.cpus[cx.cpu().idx()];
                 self.pcp_alloc(cx, zone, mine, req.order, req.migratetype, || flags)

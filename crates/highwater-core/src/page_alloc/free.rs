@@ -114,6 +114,7 @@ impl<H: Host> PageAllocator<H> {
             return Err(FreeError::Shared);
         }
         page.set_refcount(0);
+        self.disown(cx, zone, pfn);
         self.free_to_buddy(cx, zone, pfn, order, zone.pageblock_type(pfn));
         Ok(())
     }
@@ -151,6 +152,9 @@ impl<H: Host> PageAllocator<H> {
         let Some(Some(zone)) = self.zones.get(state.zone_id().idx()) else {
             return;
         };
+        if self.free_to_owner(cx, zone, pfn, order) {
+            return;
+        }
         let migratetype = zone.pageblock_type(pfn);
         if self.pcp_shape.holds(order)
             && migratetype != MigrateType::Isolate
@@ -233,12 +237,23 @@ impl<H: Host> PageAllocator<H> {
         let mut rest = pfns;
         while let Some(zone) = rest.first().and_then(|&pfn| self.zone_of(pfn)) {
             let most = rest.len().min(LIST_FREE_CHUNK);
+            let owner = self.owner_of(zone, rest[0]);
             let run = rest[..most]
                 .iter()
-                .position(|&pfn| self.map.page(pfn).place() != self.map.page(rest[0]).place())
+                .position(|&pfn| {
+                    self.map.page(pfn).place() != self.map.page(rest[0]).place()
+                        || self.owner_of(zone, pfn) != owner
+                })
                 .unwrap_or(most);
-            let (now, later) = rest.split_at(run);
+            let (mut now, later) = rest.split_at(run);
             rest = later;
+            if let Some(owner) = owner {
+                now = &now[self.free_run_to_owner(cx, zone, owner, now)..];
+                // All; or those whose owner has lost them meanwhile.
+                if now.is_empty() {
+                    continue;
+                }
+            }
             match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
                 Some(mut pcp) => {
                     for &pfn in now {

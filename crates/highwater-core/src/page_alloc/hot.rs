@@ -79,7 +79,7 @@ impl<H: Host> PageAllocator<H> {
         // An order without lists goes to the zone lock, which is slow enough for the general way. A
         // zone below its low mark means other zones, other rights, a wake: not what nearly every
         // allocation does.
-        if !self.pcp_shape.holds(order)
+        if !self.pcp_shape.serves(order)
             || !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW)
         {
             return Err(None);

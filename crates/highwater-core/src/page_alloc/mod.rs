@@ -81,6 +81,7 @@ mod free;
 mod gfp;
 mod highatomic;
 mod hot;
+mod owned;
 mod pcp;
 mod relief;
 mod request;

@@ -132,6 +132,8 @@ impl Pcp {
 pub struct PcpShape {
     lists: PcpLists,
     orders: u16,
+    /// Orders for which a CPU's lists are asked.
+    served: u16,
     /// Number of lists.
     pub nr_lists: usize,
 }
@@ -143,7 +145,10 @@ impl PcpShape {
             PcpLists::HighOrder15 => (0b10_0000_1111, 15),
             PcpLists::HighOrder14 => (0b10_0000_1111, 14),
         };
-        PcpShape { lists: policy.lists, orders, nr_lists }
+        // What a CPU owns, it can split.
+        let all = (1 << (PAGEBLOCK_ORDER + 1)) - 1;
+        let served = if policy.own_blocks { all } else { orders };
+        PcpShape { lists: policy.lists, orders, served, nr_lists }
     }
 
     /// Does this order have lists?
@@ -153,6 +158,13 @@ impl PcpShape {
     #[inline(always)]
     pub fn holds(self, order: Order) -> bool {
         self.orders >> order.0 & 1 != 0
+    }
+
+    /// Are a CPU's lists asked for this order? Those that have lists; every order up to a pageblock
+    /// where CPUs own pageblocks.
+    #[inline(always)]
+    pub(super) fn serves(self, order: Order) -> bool {
+        self.served >> order.0 & 1 != 0
     }
 
     /// Does taking a block of this order from the buddy lists show up as a refill in traces
@@ -203,6 +215,9 @@ impl<H: Host> PageAllocator<H> {
         let Some(mut pcp) = mine.pcp.try_lock(cx.cpu()) else {
             return Err(PcpBusy);
         };
+        if self.policy.pcp.own_blocks {
+            return self.pcp_alloc_owned(cx, zone, &mut pcp, order, migratetype, flags());
+        }
         cx.host.charge(Cost::PcpAlloc, 1);
         // This CPU allocates: it may want back what it frees.
         pcp.free_factor >>= 1;
@@ -314,7 +329,7 @@ impl<H: Host> PageAllocator<H> {
     /// until they are handed out no CPU but this one has them.
     #[cold]
     #[allow(clippy::too_many_arguments, reason = "the refill's key is the request's, spelled out")]
-    fn pcp_refill(
+    pub(super) fn pcp_refill(
         &self,
         cx: &Cx<'_, H>,
         zone: &Zone<H>,

@@ -201,9 +201,13 @@ impl<H: Host> PageAllocator<H> {
                     self.mark_single(pfn, order.pages());
                 }
             }
+            while let Some((pfn, order)) = pcp.owned.pop(&self.map) {
+                self.mark_single(pfn, order.pages());
+            }
             pcp.count = 0;
             pcp.free_factor = 0;
         }
+        zone.disown_all();
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
         for order in 0..=Order::MAX.0 {

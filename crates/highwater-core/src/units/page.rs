@@ -149,6 +149,10 @@ impl MigrateType {
         self as usize
     }
 
+    /// The types whose pages may change hands, and which per-CPU lists hold.
+    pub const MERGEABLE: [MigrateType; 3] =
+        [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+
     /// True for the types whose blocks may merge with each other.
     #[inline(always)]
     pub const fn is_mergeable(self) -> bool {

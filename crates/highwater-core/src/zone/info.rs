@@ -11,7 +11,9 @@ use super::{AllocFlags, NodeId, ZoneId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
-use crate::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{
+    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+};
 use crate::vmstat::{StatSet, ZoneStat};
 
 bitflags! {
@@ -84,6 +86,8 @@ pub struct ZoneInfo {
     pcp_batch: AtomicU32,
     blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
+    /// The CPU that owns a pageblock, plus 1; 0: nobody.
+    owners: Box<[AtomicU16]>,
     first_pageblock: u32,
     boost_factor: AtomicU64,
     /// 4.3 fair allocation: pages left in this round.
@@ -127,6 +131,7 @@ impl ZoneInfo {
             pcp_batch: AtomicU32::new(1),
             blocks: CachePadded::default(),
             pageblocks: blocks.into_boxed_slice(),
+            owners: (0..nr_blocks).map(|_| AtomicU16::new(0)).collect(),
             first_pageblock,
             boost_factor: AtomicU64::new(0),
             alloc_batch: AtomicI64::new(0),
@@ -372,6 +377,30 @@ impl ZoneInfo {
         // The skip hint shares the byte and changes without the lock.
         let set = |byte: u8| Some((byte & !TYPE_MASK) | t as u8);
         let _ = self.pageblock(pfn).fetch_update(Relaxed, Relaxed, set);
+    }
+
+    /// The CPU that owns the pageblock a frame is in (rules/per-cpu-lists#owned-blocks). Certain only
+    /// under that CPU's list lock.
+    #[inline]
+    pub fn owner(&self, pfn: Pfn) -> Option<CpuId> {
+        match self.owner_at(pfn).load(Relaxed) {
+            0 => None,
+            n => Some(CpuId(n - 1)),
+        }
+    }
+
+    /// Sets a pageblock's owner, under the list lock of the one who gets or loses it.
+    pub(crate) fn set_owner(&self, pfn: Pfn, owner: Option<CpuId>) {
+        self.owner_at(pfn).store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
+    }
+
+    /// Nobody owns a pageblock of this zone any longer (lists empty, nobody else at work).
+    pub(crate) fn disown_all(&self) {
+        self.owners.iter().for_each(|owner| owner.store(0, Relaxed));
+    }
+
+    fn owner_at(&self, pfn: Pfn) -> &AtomicU16 {
+        &self.owners[((pfn.0 >> PAGEBLOCK_ORDER) - self.first_pageblock) as usize]
     }
 
     /// The skip hint of compaction for a pageblock.

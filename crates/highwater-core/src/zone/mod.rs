@@ -20,5 +20,5 @@ pub mod zonelist;
 pub use crate::units::{MemoryPolicy, NodeId, NodeMask, ZoneId, ZoneType};
 pub use alloc_flags::AllocFlags;
 pub use info::{Mark, ZoneFlags, ZoneInfo};
-pub use pcp::Pcp;
+pub use pcp::{OwnedLists, Pcp};
 pub use zone::{CpuZone, FreeArea, Node, Zone};

@@ -1,9 +1,12 @@
 //! What one CPU keeps of a zone's pages.
 
-use crate::page::PageList;
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, Pfn};
+use crate::units::CpuId;
 
 /// Most lists any policy has.
 const PCP_LISTS_MAX: usize = 15;
+/// Types that lists hold.
+const TYPES: usize = MigrateType::MERGEABLE.len();
 
 /// One CPU's lists of one zone.
 #[derive(Debug)]
@@ -15,22 +18,24 @@ pub struct Pcp {
     pub(crate) high_limit: u32,
     /// Pages that were given back by that limit and not wanted back since.
     pub(crate) given: u32,
+    /// What is free of the pageblocks that this CPU owns (rules/per-cpu-lists#owned-blocks).
+    pub(crate) owned: OwnedLists,
 }
 
-impl Default for Pcp {
-    fn default() -> Self {
+impl Pcp {
+    /// Empty lists of a CPU.
+    pub(crate) fn new(cpu: CpuId) -> Pcp {
         Pcp {
             lists: [PageList::default(); PCP_LISTS_MAX],
             count: 0,
             free_factor: 0,
             high_limit: 0,
             given: 0,
+            owned: OwnedLists { cpu, pages: 0, lists: Default::default() },
         }
     }
-}
 
-impl Pcp {
-    /// Pages on all lists.
+    /// Pages on all lists, owned pageblocks apart.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -38,5 +43,56 @@ impl Pcp {
     /// Every list, by index.
     pub fn lists(&self) -> &[PageList] {
         &self.lists
+    }
+
+    /// Free blocks of the pageblocks that this CPU owns.
+    pub fn owned(&self) -> &OwnedLists {
+        &self.owned
+    }
+}
+
+/// The free blocks of the pageblocks that a CPU owns, by order and type.
+#[derive(Debug)]
+pub struct OwnedLists {
+    pub(crate) cpu: CpuId,
+    pub(crate) pages: u32,
+    lists: [[PageList; TYPES]; PAGEBLOCK_ORDER as usize + 1],
+}
+
+impl OwnedLists {
+    /// Pages on all of them.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Every list, with its order and type.
+    pub fn lists(&self) -> impl Iterator<Item = (Order, MigrateType, &PageList)> {
+        self.lists.iter().zip(0..).flat_map(|(lists, order)| {
+            lists.iter().zip(MigrateType::MERGEABLE).map(move |(list, t)| (Order(order), t, list))
+        })
+    }
+
+    /// The list of an order up to a pageblock's, and of a mergeable type.
+    #[inline]
+    pub(crate) fn list(&mut self, order: Order, migratetype: MigrateType) -> &mut PageList {
+        &mut self.lists[order.idx()][migratetype.idx()]
+    }
+
+    /// Some block, if there is one.
+    pub(crate) fn any(&self) -> Option<Pfn> {
+        self.lists.iter().flatten().find_map(PageList::tail)
+    }
+
+    /// Takes any block off its list, with its order.
+    pub(crate) fn pop(&mut self, map: &[crate::page::Page]) -> Option<(Pfn, Order)> {
+        for (order, lists) in (0..).zip(&mut self.lists) {
+            for list in lists {
+                if let Some(pfn) = list.pop_head(map) {
+                    self.pages -= 1 << order;
+                    return Some((pfn, Order(order)));
+                }
+            }
+        }
+        None
     }
 }

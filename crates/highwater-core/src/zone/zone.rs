@@ -55,7 +55,11 @@ impl<H: Host> Zone<H> {
         let cpus: Vec<_> = (0..nr_cpus)
             .map(|cpu| {
                 CachePadded::new(CpuZone {
-                    pcp: host.new_cpu_lock(LockClass::Pcp, CpuId(cpu as u16), Pcp::default()),
+                    pcp: host.new_cpu_lock(
+                        LockClass::Pcp,
+                        CpuId(cpu as u16),
+                        Pcp::new(CpuId(cpu as u16)),
+                    ),
                     numa: [const { AtomicU64::new(0) }; NumaStat::COUNT],
                     expire: AtomicU8::new(0),
                 })

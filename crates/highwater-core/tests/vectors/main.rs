@@ -6,6 +6,7 @@ mod common;
 mod buddy; // rules/buddy#lists
 mod memory_policies; // rules/memory-policies#allocation
 mod numa; // rules/zones#node-order
+mod owned_blocks; // rules/per-cpu-lists#owned-blocks
 mod pcp; // rules/per-cpu-lists#shape
 mod reference; // reference/linux-6.1/static
 mod request; // rules/requests#gfp-masks

@@ -67,6 +67,10 @@ policy! {
         /// `drain_all` empties a list in chunks of `batch << 5` per zone-lock hold (late 6.1);
         /// false: whole.
         chunked_drain_all: bool = false,
+        /// CPUs take whole pageblocks and own them: what is freed of one goes back to its owner (beyond
+        /// study 002).
+        // rules/per-cpu-lists#owned-blocks
+        own_blocks: bool = false,
     }
 }
 
