@@ -74,23 +74,34 @@ impl<H: Devices> Kernel<H> {
             // Before the look: a wake in between ends the sleep.
             let ticket = state.wait.enter(cx);
             let is_asked = || state.asked().0 > Order::ZERO;
-            let is_prompted = || state.is_prompted.load(SeqCst);
+            let is_prompted = || state.is_prompted.load(SeqCst) && self.deaf_for(cx, node) == 0;
             if !self.is_stopping() && !is_asked() && !is_prompted() {
                 cx.event(Event::CompactionKcompactdSleep { nid: node });
                 let why = "kcompactd has nothing to do";
-                match self.polls() || is_late {
-                    true => drop(state.wait.park_jiffies(cx, ticket, why, timeout)),
-                    false => state.wait.park(cx, ticket, why),
+                // Prompted, and not to look yet.
+                let deaf_for = match state.is_prompted.load(SeqCst) {
+                    true => self.deaf_for(cx, node),
+                    false => 0,
+                };
+                match (self.polls() || is_late, deaf_for) {
+                    (true, _) => drop(state.wait.park_jiffies(cx, ticket, why, timeout)),
+                    (false, 0) => state.wait.park(cx, ticket, why),
+                    (false, ticks) => drop(state.wait.park_jiffies(cx, ticket, why, ticks)),
                 }
             }
             state.wait.leave(cx, ticket);
             if self.is_stopping() {
                 break;
             }
-            let was_prompted = state.is_prompted.swap(false, SeqCst);
+            let was_prompted = is_prompted() && state.is_prompted.swap(false, SeqCst);
             if is_asked() && !was_prompted {
                 self.kcompactd_work(cx, node);
                 timeout = usual;
+                self.listen_soon(cx, node);
+                continue;
+            }
+            // Woken by a prompt that has to wait.
+            if !self.polls() && !was_prompted && !is_late {
                 continue;
             }
             is_late = self.waits_for_kswapd(node, was_prompted || is_late);

@@ -44,22 +44,39 @@ impl<H: Devices> Kernel<H> {
         }
         for node in self.mem.nodes() {
             let state = self.compaction.node(node.id);
+            state.deaf_until.store(0, Relaxed);
             state.is_prompted.store(true, SeqCst);
             state.wait.wake_all(cx.host, cx.cpu());
         }
     }
 
-    /// A zone's last free pageblock was split (rules/compaction#prompted): its daemon looks at once, unless it did so a
-    /// moment ago, or in vain.
+    /// A zone's last free pageblock was split (rules/compaction#prompted): its daemon looks at once, or if it did so a
+    /// moment ago or in vain, when that time is over.
     pub(crate) fn prompt_kcompactd(&self, cx: &Cx<'_, H>, node: NodeId) {
         if !self.is_proactive() || !self.has_kcompactd() {
             return;
         }
         let state = self.compaction.node(node);
-        if cx.host.jiffies() >= state.deaf_until.load(Relaxed) {
-            state.is_prompted.store(true, SeqCst);
+        if !state.is_prompted.swap(true, SeqCst) {
             state.wait.wake_all(cx.host, cx.cpu());
         }
+    }
+
+    /// Ticks for which a daemon that is prompted does not look.
+    pub(super) fn deaf_for(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+        match self.mem.policy.compaction.prompted {
+            true => {
+                let until = self.compaction.node(node).deaf_until.load(Relaxed);
+                until.saturating_sub(cx.host.jiffies())
+            }
+            false => 0,
+        }
+    }
+
+    /// The daemon did what it was asked for: it looks soon, however long it was to wait.
+    pub(super) fn listen_soon(&self, cx: &Cx<'_, H>, node: NodeId) {
+        let soon = cx.host.jiffies() + INTERVAL;
+        self.compaction.node(node).deaf_until.fetch_min(soon, Relaxed);
     }
 
     /// Does the daemon look unasked from time to time? Not if it is prompted when there is something to see.
@@ -92,7 +109,7 @@ impl<H: Devices> Kernel<H> {
         node_score(present, zones().map(|zone| (zone.present, zone_score(zone))))
     }
 
-    /// One look, and a run if it is worth it; ticks until the next one, before which prompts are not heard.
+    /// One look, and a run if it is worth it; ticks until the next one, for which prompts wait.
     pub(super) fn compact_proactively(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
         let ticks = self.look_unasked(cx, node);
         let until = cx.host.jiffies() + ticks;

@@ -12,7 +12,7 @@ use super::run::Goal;
 use crate::audit::check_kernel;
 use crate::block::DeviceSpec;
 use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
-use crate::host::{CpuId, Cx, Solo};
+use crate::host::{CpuId, Cx, Host, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::migrate::Mode;
 use crate::page::{Folio, Order, PageFlags, PageOwner, Pfn};
@@ -246,10 +246,26 @@ fn splitting_the_last_huge_block_prompts_the_daemon() {
         state.is_prompted.load(Relaxed)
     };
     assert!(prompted("kcompactd-prompted", &block, 0));
-    assert!(!prompted("kcompactd-prompted", &block, 10), "after a run in vain");
+    assert!(prompted("kcompactd-prompted", &block, 10), "it waits for its time");
     assert!(!prompted("kcompactd-polls", &block, 0));
     assert!(!prompted("kcompactd", &block, 0));
     // Another one is left; and what was split before is not split again.
     assert!(!prompted("kcompactd-prompted", &(START..START + 1024), 0));
     assert!(!prompted("kcompactd-prompted", &(START + 8..START + 512), 0));
+}
+
+/// A look puts off what prompts ask for; a request in between brings it near again.
+#[test]
+fn a_prompt_waits_and_a_request_shortens_that() {
+    let host = Solo::default();
+    let free = START..START + 512;
+    let toy = Toy::with(&host, std::slice::from_ref(&free), &preset("kcompactd-prompted").unwrap());
+    let (node, kernel) = (NodeId(0), &toy.kernel);
+    assert_eq!(kernel.deaf_for(&toy.cx, node), 0);
+    kernel.compaction.node(node).deaf_until.store(toy.cx.host.jiffies() + 8000, Relaxed);
+    assert_eq!(kernel.deaf_for(&toy.cx, node), 8000);
+    kernel.listen_soon(&toy.cx, node);
+    assert_eq!(kernel.deaf_for(&toy.cx, node), 125);
+    kernel.set_compaction_proactiveness(&toy.cx, 50);
+    assert_eq!(kernel.deaf_for(&toy.cx, node), 0, "told to look at once");
 }

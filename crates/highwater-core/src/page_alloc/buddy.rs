@@ -176,7 +176,8 @@ impl<P: Probe> Buddy<'_, P> {
             let order = Order(order);
             self.insert(pfn.add(1 << order.0), order, migratetype, false);
         }
-        if high.0 >= PAGEBLOCK_ORDER && low.0 < PAGEBLOCK_ORDER {
+        let splits_block = high.0 >= PAGEBLOCK_ORDER && low.0 < PAGEBLOCK_ORDER;
+        if splits_block && self.policy.compaction.prompted {
             self.note_broken_up();
         }
     }
@@ -187,7 +188,7 @@ impl<P: Probe> Buddy<'_, P> {
     fn note_broken_up(&self) {
         let nr_left = |order: usize| self.zone.nr_free_blocks(Order(order as u8));
         let is_last = (PAGEBLOCK_ORDER as usize..MAX_ORDER).all(|order| nr_left(order) == 0);
-        if self.policy.compaction.prompted && is_last {
+        if is_last {
             self.zone.set_flag(ZoneFlags::BROKEN_UP);
         }
     }

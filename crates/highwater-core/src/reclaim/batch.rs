@@ -195,7 +195,7 @@ impl<H: Devices> Kernel<H> {
             }
             // It was active once: should it come back soon after it was evicted, it belonged to those
             // in use (rules/workingset#flag).
-            page.flag_clear::<H>(PageFlags::ACTIVE);
+            page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::NOTED);
             page.flag_set::<H>(PageFlags::WORKINGSET);
             inactive[nr_inactive] = folio;
             nr_inactive += 1;

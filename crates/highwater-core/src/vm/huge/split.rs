@@ -30,7 +30,7 @@ use crate::zone::NodeId;
 /// What every page of a huge page has of its flags.
 const INHERITED: PageFlags = PageFlags::DIRTY
     .union(PageFlags::UPTODATE)
-    .union(PageFlags::REFERENCED)
+    .union(PageFlags::USED)
     .union(PageFlags::ACTIVE)
     .union(PageFlags::SWAPBACKED)
     .union(PageFlags::SWAPCACHE)
