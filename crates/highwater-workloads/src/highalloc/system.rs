@@ -56,9 +56,11 @@ impl SystemSize {
     pub fn new(memory_pages: u64, scale: f64) -> SystemSize {
         let part = scale * memory_pages as f64 / OF_PAGES as f64;
         let pages = |kib: u64| (part * (kib * 1024 / PAGE_SIZE as u64) as f64) as u64;
+        let daemons = (part * DAEMONS as f64).ceil() as u32;
         SystemSize {
-            daemons: (part * DAEMONS as f64).ceil() as u32,
-            text_pages: pages(MAPPED_KIB) as u32,
+            daemons,
+            // Who runs has a page of text at least.
+            text_pages: (pages(MAPPED_KIB) as u32).max(daemons.min(1)),
             anon_pages: pages(ANON_KIB),
             shmem_pages: pages(SHMEM_KIB),
             kernel_pages: pages(KERNEL_KIB),
@@ -205,6 +207,7 @@ mod tests {
         assert!(all <= anon_pages && all + u64::from(daemons) > anon_pages, "{all}");
         assert_eq!((shares[0], shares[9]), (69, 2154), "270 KiB to 8 MiB");
         assert_eq!(SystemSize::new(252_500, 1.0).anon_pages, 27_795 / 4);
-        assert_eq!(SystemSize::new(1_010_000, 0.0).daemons, 0);
+        let small = [0.0, 0.00001].map(|scale| SystemSize::new(1_010_000, scale));
+        assert_eq!(small.map(|size| (size.daemons, size.text_pages)), [(0, 0), (1, 1)]);
     }
 }
