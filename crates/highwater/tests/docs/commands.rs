@@ -223,7 +223,7 @@ fn commands_in_other_folders_are_run_by_ci() {
         });
         let (in_ci, program) =
             (in_ci.collect::<Vec<_>>().join(" "), dir.rsplit('/').next().unwrap_or_default());
-        let line = format!("target/debug/{program} {in_ci}\n");
+        let line = format!("target/release/{program} {in_ci}\n");
         assert!(ci.contains(&line), "{}: .ci/run does not run it: {line}", command.place);
         nr_found += 1;
     }
