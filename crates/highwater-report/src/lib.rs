@@ -62,6 +62,7 @@ pub mod stats;
 pub mod style;
 pub mod summary;
 pub mod table;
+pub mod trace;
 pub mod trace_times;
 pub mod verdict;
 pub mod vmstat;

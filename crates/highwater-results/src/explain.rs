@@ -18,6 +18,8 @@ use crate::Definition;
 pub const EXPLAIN_SCHEMA: &str = "highwater.explain/1";
 /// File name of an explanation in a result directory.
 pub const EXPLAIN_FILE: &str = "explain.json";
+/// File name of the explanation of the first seed's slowest operations that is kept beside results.
+pub const STALLS_FILE: &str = "stalls.json";
 
 /// Where the time of an experiment's operations went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -13,7 +13,7 @@
 //! * [`section`]: what a report shows of it, and what was published to set beside it.
 //! * [`sample`]: one measured value, and what a set of them means.
 //! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of histograms of stalls.
-//! * [`explain`]: where the time of operations went.
+//! * [`explain`]: where the time of operations went; [`recording`]: what happened when.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files that somebody else wrote, within bounds.
 //! * [`store`]: a directory of results, written atomically.
@@ -27,6 +27,7 @@ pub mod histogram;
 pub mod import;
 pub mod input;
 pub mod published;
+pub mod recording;
 pub mod run;
 pub mod sample;
 pub mod section;
@@ -40,6 +41,6 @@ pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Largest, Metric, Sample, TableKind};
 pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside, TRACE_TIMES};
-pub use series::{RunSeries, SERIES_FILE, Sampled, Series};
+pub use series::{RunSeries, SERIES_FILE, Sampled, Series, TIMELINE_FILE};
 pub use stall::Stall;
 pub use store::{Store, StoreError};

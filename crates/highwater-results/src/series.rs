@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// File name of the series in a result directory.
 pub const SERIES_FILE: &str = "samples.csv";
+/// File name of those of the first seed alone, in a few hundred rows: what its charts are drawn from.
+pub const TIMELINE_FILE: &str = "timeline.csv";
 
 /// What was counted at each of several times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +48,23 @@ impl Series {
         }
     }
 
+    /// Leaves out every other row, from the second on.
+    pub fn thin(&mut self) {
+        let width = self.columns.len();
+        let kept = self.times_ns.len().div_ceil(2);
+        for at in 1..kept {
+            self.times_ns[at] = self.times_ns[2 * at];
+            self.values.copy_within(2 * at * width..(2 * at + 1) * width, at * width);
+        }
+        self.times_ns.truncate(kept);
+        self.values.truncate(kept * width);
+    }
+
+    /// The place of a column.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.times_ns.len()
@@ -82,6 +101,16 @@ pub struct RunSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_other_row_is_left_out() {
+        let mut series = Series::new(vec!["a".to_owned(), "b".to_owned()]);
+        (0..5).for_each(|at| series.push(at, [10 * at, 10 * at + 1]));
+        series.thin();
+        let rows: Vec<_> = series.rows().map(|(at, row)| (at, row.to_vec())).collect();
+        assert_eq!(rows, [(0, vec![0, 1]), (2, vec![20, 21]), (4, vec![40, 41])]);
+        assert_eq!((series.column("b"), series.column("c")), (Some(1), None));
+    }
 
     #[test]
     fn rows_come_back_with_their_times() {

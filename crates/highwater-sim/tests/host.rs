@@ -29,7 +29,7 @@ fn costs() -> CostModel {
 
 /// Tasks on every CPU that allocate and free random orders.
 fn churn(seed: u64) -> (Digest, Vec<LockStats>, u64) {
-    churn_traced(seed, Tracing { digest: true, sink: None })
+    churn_traced(seed, Tracing { digest: true, ..Tracing::default() })
 }
 
 fn churn_traced(seed: u64, tracing: Tracing) -> (Digest, Vec<LockStats>, u64) {

@@ -40,7 +40,7 @@ fn config(shape: Shape) -> MachineConfig {
     let machine = Machine::from_sizes("test", &nodes).expect("machine");
     let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
-    config.tracing = Tracing { digest: true, sink: None };
+    config.tracing = Tracing { digest: true, ..Tracing::default() };
     config.disks = vec![DiskSpec::nvme("data", 4 << 18), DiskSpec::nvme("swap", 4 << 18)];
     if shape.swap > 0 {
         config.swap = vec![SwapSpec { device: SWAP, pages: shape.swap << 8, priority: -2 }];

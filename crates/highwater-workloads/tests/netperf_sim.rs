@@ -25,7 +25,7 @@ fn run(policy: &str, plan: Plan) -> Outcome {
     let costs = CostModel::new(&CostTable::server_3ghz());
     let mut engine = Engine::new(&engine_config(&machine, &costs));
     let sim = engine.sim().clone();
-    let tracing = Tracing { digest: true, sink: None };
+    let tracing = Tracing { digest: true, ..Tracing::default() };
     let host = Rc::new(SimHost::new(&sim, &machine, costs, tracing));
     let memory = Rc::new(boot(&*host, &machine, &preset(policy).unwrap()).unwrap());
     let free_before = memory.nr_free_pages();

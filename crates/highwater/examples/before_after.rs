@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
-use highwater::experiment::{self, Experiment, HostKind, Progress, RunPlan};
+use highwater::experiment::{self, Experiment, Progress, RunPlan};
 use highwater::machine_file::MachineFile;
 use highwater::policy_file;
 use highwater::workload::Registry;
@@ -27,18 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .into_iter()
         .map(|(name, label)| Ok((policy_file::load(name)?, label.to_owned())))
         .collect::<Result<_, highwater::InputError>>()?;
-    let plan = RunPlan {
-        experiment,
-        host: HostKind::Sim,
-        // A small cache: on "netperf-2-socket" the two differ by less than a percent.
-        machines: vec![MachineFile::load("netperf-1-socket")?],
-        policies,
-        seed: 1,
-        jobs: 2,
-        explain: None,
-        sample_every_ms: None,
-        settings: Vec::new(),
-    };
+    // A small cache: on "netperf-2-socket" the two differ by less than a percent.
+    let machines = vec![MachineFile::load("netperf-1-socket")?];
+    let plan = RunPlan { jobs: 2, ..RunPlan::new(experiment, machines, policies) };
 
     // Results are plain rows; reports are made of rows only. The same plan gives the same bytes.
     let document = experiment::run(&plan, &Dots, &AtomicBool::new(false))?;

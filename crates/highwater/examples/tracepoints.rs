@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (s, us) = (ns / 1_000_000_000, ns / 1000 % 1_000_000);
         println!("  task-0       [{:03}] ..... {s:>5}.{us:06}: {event}", cpu.0);
     };
-    config.tracing = Tracing { digest: false, sink: Some(Box::new(sink)) };
+    config.tracing = Tracing { sink: Some(Box::new(sink)), ..Tracing::default() };
 
     let mut machine = SimMachine::boot(config)?;
     let reader = machine.spawn_task("reader", Placement::Anywhere, |cx, kernel| {

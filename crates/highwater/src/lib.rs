@@ -11,6 +11,7 @@ pub mod explain;
 pub mod input;
 pub mod machine_file;
 pub mod policy_file;
+pub mod recording;
 pub mod replay;
 pub mod schema;
 pub mod settings;

@@ -44,8 +44,9 @@ impl Sim {
         state.queue.reserve_ids(id.index.idx() + 1);
         inner.set_coroutine(id.index, coroutine);
         let now_ns = inner.local_ns.get();
+        let role = state.role(id.index);
         if let Some(book) = &mut state.book {
-            book.begin(id.index, &spawn.name, now_ns, Pause::Queued);
+            book.begin(id.index, &spawn.name, role, now_ns, Pause::Queued);
         }
         state.wake(id, now_ns, inner.running.get());
         self.after_wake(state);

@@ -33,6 +33,7 @@ use crate::cpu::Topology;
 use crate::cpu::cache_warmth::{CacheWarmth, Touch};
 use crate::digest::DigestPlan;
 use crate::engine::{EngineConfig, Sim, TaskId};
+use crate::ledger::KindSet;
 use crate::lock::{LockClass, LockGuard, LockKind, SimLock};
 use devices::Disk;
 
@@ -52,6 +53,8 @@ pub struct Tracing {
     pub digest: bool,
     /// Who else gets them.
     pub sink: Option<TraceSink>,
+    /// Which of them go to the ledger's journal, if it has one.
+    pub journal: KindSet,
 }
 
 /// The machine that the core runs on.
@@ -134,7 +137,7 @@ impl SimHost {
             descriptors: (0..nr_frames).map(|_| Cell::new(0)).collect(),
             line_ns,
             node_ranges,
-            has_tracing: tracing.digest || tracing.sink.is_some(),
+            has_tracing: tracing.digest || tracing.sink.is_some() || !tracing.journal.is_empty(),
             tracing,
         }
     }
@@ -335,6 +338,9 @@ impl SimHost {
             for word in event.words() {
                 self.sim.fold(word);
             }
+        }
+        if self.tracing.journal.has(event.kind()) && self.sim.is_booking() {
+            self.sim.note_event(cpu, event);
         }
         if let Some(sink) = &self.tracing.sink {
             sink(self.sim.now_ns(), cpu, &event);

@@ -5,10 +5,12 @@
 use std::rc::Rc;
 
 use super::chain::{Links, Wait};
+use super::journal::{Role, What, Window, Writer};
 use super::life::Life;
 use super::ops::{Ops, OpsEnd};
 use super::tree::NodeKey;
 use super::{BlockedBy, Blocker, Ledger, TaskRecord};
+use crate::cpu::CpuId;
 use crate::engine::task::TaskIndex;
 
 /// Everything that is booked while a ledger is open.
@@ -21,6 +23,8 @@ pub(crate) struct Book {
     ops: Ops,
     /// The engine's counts of the running task when its time was booked last.
     counts: Counts,
+    /// Writes down each change, if that is wanted.
+    journal: Option<Writer>,
 }
 
 /// The engine's clock and counts.
@@ -43,8 +47,10 @@ pub(crate) enum Pause {
     Queued,
     /// It waits: [`NodeKey::Wait`] or [`NodeKey::Sleep`].
     Wait(NodeKey),
-    /// It waits for the lock whose node it is at.
+    /// It waits, without its CPU, for the lock whose node it is at.
     Lock,
+    /// It keeps its CPU busy until it has the lock whose node it is at.
+    Spin,
 }
 
 /// No task here.
@@ -52,13 +58,23 @@ const NOBODY: u32 = u32::MAX;
 
 /// Tasks come and go.
 impl Book {
-    /// A book that keeps the `nr_kept` slowest operations whole.
-    pub(crate) fn new(nr_kept: usize) -> Self {
-        Book { ops: Ops::new(nr_kept), ..Book::default() }
+    /// A book that keeps the `nr_kept` slowest operations whole, and of a window each change.
+    pub(crate) fn new(nr_kept: usize, journal: Option<Window>) -> Self {
+        Book { ops: Ops::new(nr_kept), journal: journal.map(Writer::new), ..Book::default() }
     }
 
     /// A task exists from now on; it is at rest for `pause`.
-    pub(crate) fn begin(&mut self, task: TaskIndex, name: &Rc<str>, now_ns: u64, pause: Pause) {
+    pub(crate) fn begin(
+        &mut self,
+        task: TaskIndex,
+        name: &Rc<str>,
+        role: Role,
+        now_ns: u64,
+        pause: Pause,
+    ) {
+        if let Some(journal) = &mut self.journal {
+            journal.add_task(role);
+        }
         if self.of.len() <= task.idx() {
             self.of.resize(task.idx() + 1, NOBODY);
         }
@@ -68,15 +84,18 @@ impl Book {
 
     /// The running task has ended; its time is booked.
     pub(crate) fn end(&mut self, task: TaskIndex) {
+        self.note(task, What::Ends);
         if let Some(life) = self.life(task) {
             life.pause = None;
             life.op = None;
+            life.is_over = true;
             debug_assert!(life.adds_up(), "the life of {} has gaps", life.name);
         }
     }
 
     /// Ends the booking at `now_ns`; tasks that are ahead of that are booked up to where they are.
     pub(crate) fn close(mut self, now_ns: u64) -> Ledger {
+        let journal = self.close_journal(now_ns);
         for life in &mut self.lives {
             life.finish_pause(now_ns.max(life.booked_ns));
             debug_assert!(life.adds_up(), "the life of {} has gaps", life.name);
@@ -89,7 +108,7 @@ impl Book {
         };
         let tasks = self.lives.into_iter().map(record).collect();
         let OpsEnd { slowest, latencies, gap } = self.ops.close();
-        Ledger { ops: slowest, latencies, tasks, gap }
+        Ledger { ops: slowest, latencies, tasks, journal, gap }
     }
 
     fn number(&self, task: TaskIndex) -> Option<u32> {
@@ -137,6 +156,7 @@ impl Book {
 
     /// The running task, whose time is booked, begins something inside what it does.
     pub(crate) fn descend(&mut self, task: TaskIndex, key: NodeKey) {
+        self.note(task, What::Enters(key));
         if let Some(life) = self.life(task) {
             let child = life.tree.child(life.at, key);
             life.add(child, 0, 1);
@@ -146,9 +166,12 @@ impl Book {
 
     /// It ends that. What began before the ledger was opened is not known and does not end.
     pub(crate) fn ascend(&mut self, task: TaskIndex, key: NodeKey) {
-        if let Some(life) = self.life(task) {
-            let node = *life.tree.node(life.at);
-            if node.key == key {
+        let Some(node) = self.life(task).map(|life| *life.tree.node(life.at)) else {
+            return;
+        };
+        if node.key == key {
+            self.note(task, What::Leaves(key));
+            if let Some(life) = self.life(task) {
                 life.go_to(node.parent);
             }
         }
@@ -156,6 +179,7 @@ impl Book {
 
     /// The running task, whose time is booked, begins an operation.
     pub(crate) fn begin_op(&mut self, task: TaskIndex) {
+        self.note(task, What::BeginsOp);
         if let Some(life) = self.life(task) {
             life.begin_op(life.booked_ns);
         }
@@ -170,10 +194,8 @@ impl Book {
 
     /// The sleep is over; if it was none, the operation begins now.
     pub(crate) fn sleep_is_over(&mut self, task: TaskIndex) {
-        if let Some(life) = self.life(task)
-            && life.is_op_due
-        {
-            life.begin_op(life.booked_ns);
+        if self.life(task).is_some_and(|life| life.is_op_due) {
+            self.begin_op(task);
         }
     }
 
@@ -182,6 +204,9 @@ impl Book {
         let Some(number) = self.number(task) else {
             return;
         };
+        if self.journal.is_some() && self.lives[number as usize].op.is_some() {
+            self.note(task, What::EndsOp(name.into()));
+        }
         let life = &mut self.lives[number as usize];
         if let Some(op) = life.end_op() {
             debug_assert_eq!(op.booked_ns(), op.ns(), "{name} of {} has gaps", life.name);
@@ -202,7 +227,19 @@ impl Book {
 impl Book {
     /// The running task, whose time is booked, stops.
     pub(crate) fn pause(&mut self, task: TaskIndex, pause: Pause) {
+        match pause {
+            Pause::GaveWay | Pause::Spin => {}
+            Pause::Queued => self.note(task, What::Stops(None)),
+            Pause::Wait(what) => self.note(task, What::Stops(Some(what))),
+            Pause::Lock => {
+                let at = self.life(task).map(|life| life.tree.node(life.at).key);
+                self.note(task, What::Stops(at));
+            }
+        }
         if let Some(life) = self.life(task) {
+            if !matches!(pause, Pause::GaveWay | Pause::Spin) {
+                life.cpu = None;
+            }
             life.pause = Some(pause);
             life.runnable_ns = None;
             life.timed_out = false;
@@ -223,6 +260,10 @@ impl Book {
         let Some(since_ns) = self.life(task).map(|life| life.booked_ns) else {
             return;
         };
+        if self.journal.is_some() {
+            let by = by.and_then(|(how, who)| Some((how, self.number(who)?)));
+            self.note_at(task, now_ns, What::Wakes(by));
+        }
         let links = by.map_or(Links::NONE, |(how, who)| self.links(how, who, since_ns, now_ns));
         if let Some(life) = self.life(task) {
             life.runnable_ns = Some(now_ns);
@@ -248,13 +289,24 @@ impl Book {
         }
     }
 
-    /// A task goes on.
-    pub(crate) fn resume(&mut self, task: TaskIndex, counts: Counts) {
+    /// A task goes on, on this CPU.
+    pub(crate) fn resume(&mut self, task: TaskIndex, cpu: CpuId, counts: Counts) {
         self.counts = counts;
         let now_ns = counts.now_ns;
-        if let Some(life) = self.life(task) {
-            debug_assert!(now_ns >= life.booked_ns, "{} goes back in time", life.name);
-            life.finish_pause(now_ns.max(life.booked_ns));
+        if self.journal.is_some() && self.life(task).is_some_and(|life| life.cpu != Some(cpu)) {
+            self.note_at(task, now_ns, What::Runs(cpu));
+        }
+        let Some(life) = self.life(task) else {
+            return;
+        };
+        debug_assert!(now_ns >= life.booked_ns, "{} goes back in time", life.name);
+        life.cpu = Some(cpu);
+        let had_op = life.op.is_some();
+        life.finish_pause(now_ns.max(life.booked_ns));
+        // One that was due when the sleep was over.
+        if let (false, Some(start_ns)) = (had_op, life.op_start_ns()) {
+            let from_ns = self.journal.as_ref().map_or(0, |journal| journal.window().from_ns);
+            self.note_at(task, start_ns.max(from_ns), What::BeginsOp);
         }
     }
 
@@ -297,7 +349,7 @@ impl Book {
                 let doing = life.paused_at();
                 links.push(Blocker { how, task: number, doing });
                 let (pause, holder) = (life.pause, life.lock_holder);
-                if pause == Some(Pause::Lock)
+                if matches!(pause, Some(Pause::Lock | Pause::Spin))
                     && let Some(holder) = self.number(holder)
                 {
                     let doing = self.lives[holder as usize].at;
@@ -313,6 +365,75 @@ impl Book {
     }
 }
 
+/// The journal.
+impl Book {
+    /// Of a task whose time is booked up to now, what is about to change.
+    fn note(&mut self, task: TaskIndex, what: What) {
+        if self.journal.is_some()
+            && let Some(at_ns) = self.life(task).map(|life| life.booked_ns)
+        {
+            self.note_at(task, at_ns, what);
+        }
+    }
+
+    /// The same, of a change at another time than the task's.
+    pub(crate) fn note_at(&mut self, task: TaskIndex, at_ns: u64, what: What) {
+        let Some(number) = self.number(task) else {
+            return;
+        };
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if journal.window().has(at_ns) {
+            let life = &mut self.lives[number as usize];
+            Self::open_life(journal, number, life);
+            journal.push(at_ns, number, what);
+        }
+    }
+
+    /// What a task is at when the window begins, or itself if that is later: once, before its first change.
+    fn open_life(journal: &mut Writer, number: u32, life: &mut Life) {
+        if std::mem::replace(&mut life.is_journalled, true) {
+            return;
+        }
+        let at_ns = journal.window().from_ns.max(life.since_ns);
+        let path = life.tree.path(life.at);
+        let depth_of_op = life.op_root().map(|root| life.tree.path(root).len());
+        for (depth, &key) in path.iter().enumerate() {
+            if depth_of_op == Some(depth) {
+                journal.push(at_ns, number, What::BeginsOp);
+            }
+            journal.push(at_ns, number, What::Enters(key));
+        }
+        if depth_of_op == Some(path.len()) {
+            journal.push(at_ns, number, What::BeginsOp);
+        }
+        match (life.cpu, life.pause) {
+            (Some(cpu), _) => journal.push(at_ns, number, What::Runs(cpu)),
+            (None, Some(Pause::Wait(what))) => {
+                journal.push(at_ns, number, What::Stops(Some(what)));
+            }
+            (None, Some(Pause::Lock)) => {
+                journal.push(at_ns, number, What::Stops(path.last().copied()));
+            }
+            (None, _) => journal.push(at_ns, number, What::Stops(None)),
+        }
+    }
+
+    /// Those that did nothing in the window were at something all the same.
+    fn close_journal(&mut self, now_ns: u64) -> Option<super::Journal> {
+        let mut journal = self.journal.take()?;
+        let Window { from_ns, to_ns } = journal.window();
+        for (number, life) in (0..).zip(&mut self.lives) {
+            let is_over = life.is_over && life.booked_ns < from_ns;
+            if !is_over && life.since_ns < to_ns && from_ns <= now_ns {
+                Self::open_life(&mut journal, number, life);
+            }
+        }
+        Some(journal.close())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use highwater_core::host::Phase;
@@ -322,16 +443,17 @@ mod tests {
 
     const A: TaskIndex = TaskIndex(0);
     const B: TaskIndex = TaskIndex(1);
+    const CPU: CpuId = CpuId(0);
 
     fn counts(now_ns: u64, user_ns: u64, tick_ns: u64) -> Counts {
         Counts { now_ns, user_ns, tick_ns }
     }
 
     fn two_tasks() -> Book {
-        let mut book = Book::new(usize::MAX);
+        let mut book = Book::new(usize::MAX, None);
         for (task, name) in [(A, "a"), (B, "b")] {
-            book.begin(task, &name.into(), 0, Pause::Queued);
-            book.resume(task, counts(10, 0, 0));
+            book.begin(task, &name.into(), Role::default(), 0, Pause::Queued);
+            book.resume(task, CPU, counts(10, 0, 0));
             book.pause(task, Pause::GaveWay);
         }
         book
@@ -345,7 +467,7 @@ mod tests {
     #[test]
     fn running_time_is_split_by_kind_and_a_wait_by_when_it_ended() {
         let mut book = two_tasks();
-        book.resume(A, counts(10, 0, 0));
+        book.resume(A, CPU, counts(10, 0, 0));
         book.settle(A, counts(20, 10, 0));
         book.begin_op(A);
         book.descend(A, NodeKey::Phase(Phase::Fault));
@@ -354,14 +476,14 @@ mod tests {
         book.reset_user();
         // C wakes it; its CPU is taken, then interrupts come.
         let c = TaskIndex(2);
-        book.begin(c, &"c".into(), 150, Pause::GaveWay);
-        book.resume(c, counts(150, 0, 7));
+        book.begin(c, &"c".into(), Role::default(), 150, Pause::GaveWay);
+        book.resume(c, CPU, counts(150, 0, 7));
         book.descend(c, NodeKey::Phase(Phase::Pageout));
         book.settle(c, counts(160, 0, 7));
         book.ready(A, 160, Some((BlockedBy::Woke, c)));
         book.queue(A, Some(c), 160);
         book.steal(A, 5);
-        book.resume(A, counts(200, 0, 7));
+        book.resume(A, CPU, counts(200, 0, 7));
         book.settle(A, counts(210, 0, 7));
         book.ascend(A, NodeKey::Phase(Phase::Fault));
         book.end_op(A, "touch");
@@ -393,22 +515,22 @@ mod tests {
     fn a_chain_goes_on_with_who_held_up_the_blocker() {
         let mut book = two_tasks();
         let c = TaskIndex(2);
-        book.begin(c, &"c".into(), 0, Pause::GaveWay);
+        book.begin(c, &"c".into(), Role::default(), 0, Pause::GaveWay);
         // A has the lock and waits for c; B waits for the lock.
-        book.resume(A, counts(10, 0, 0));
+        book.resume(A, CPU, counts(10, 0, 0));
         book.descend(A, NodeKey::Phase(Phase::Write));
         book.pause(A, Pause::Wait(NodeKey::Wait("a request tag")));
-        book.resume(B, counts(20, 0, 0));
+        book.resume(B, CPU, counts(20, 0, 0));
         book.begin_op(B);
         book.want_lock(B, A);
         book.descend(B, NodeKey::Lock("drain"));
         book.pause(B, Pause::Lock);
-        book.resume(c, counts(90, 0, 0));
+        book.resume(c, CPU, counts(90, 0, 0));
         book.ready(A, 90, Some((BlockedBy::Woke, c)));
-        book.resume(A, counts(90, 0, 0));
+        book.resume(A, CPU, counts(90, 0, 0));
         book.settle(A, counts(100, 0, 0));
         book.ready(B, 100, Some((BlockedBy::HeldLock, A)));
-        book.resume(B, counts(100, 0, 0));
+        book.resume(B, CPU, counts(100, 0, 0));
         book.settle(B, counts(103, 0, 0));
         book.ascend(B, NodeKey::Lock("drain"));
         book.end_op(B, "x");
@@ -427,7 +549,7 @@ mod tests {
     #[test]
     fn what_began_before_the_ledger_does_not_end_in_it() {
         let mut book = two_tasks();
-        book.resume(A, counts(10, 0, 0));
+        book.resume(A, CPU, counts(10, 0, 0));
         book.ascend(A, NodeKey::Phase(Phase::Fault));
         book.descend(A, NodeKey::Phase(Phase::Read));
         book.ascend(A, NodeKey::Phase(Phase::Read));

@@ -6,13 +6,16 @@
 use std::rc::Rc;
 
 use highwater_core::host::Phase;
+use highwater_core::trace::Event;
 
 use super::book::Counts;
+use super::journal::{Role, What, Window};
 use super::{BlockedBy, Book, Ledger, NodeKey, Pause};
+use crate::cpu::CpuId;
 use crate::engine::Sim;
 use crate::engine::executor::Inner;
 use crate::engine::state::State;
-use crate::engine::task::{TaskIndex, TaskState, WaitOn};
+use crate::engine::task::{Placement, TaskIndex, TaskState, WaitOn};
 
 /// The ledger.
 impl Sim {
@@ -25,16 +28,22 @@ impl Sim {
     /// As [`Sim::open_ledger`]; only the `nr_kept` slowest operations are kept whole, so that a long run's ledger
     /// takes no more room than a short one's.
     pub fn open_ledger_of(&self, nr_kept: usize) {
+        self.open_ledger_with(nr_kept, None);
+    }
+
+    /// As [`Sim::open_ledger_of`]; of a window of time, each change is kept in the ledger's
+    /// [journal](Ledger::journal).
+    pub fn open_ledger_with(&self, nr_kept: usize, journal: Option<Window>) {
         self.sync();
         let inner = &*self.inner;
         let state = &mut *inner.state.borrow_mut();
         let now_ns = inner.local_ns.get().max(state.now_ns);
-        let mut book = Book::new(nr_kept);
+        let mut book = Book::new(nr_kept, journal);
         for task in state.tasks.live() {
             state.begin_life(&mut book, task, now_ns);
         }
         if let Some(me) = inner.current() {
-            book.resume(me, inner.counts());
+            book.resume(me, inner.cpu.get(), inner.counts());
         }
         state.book = Some(Box::new(book));
         inner.booking.set(true);
@@ -150,6 +159,11 @@ impl Sim {
         }
     }
 
+    /// The running task passes a tracepoint: for the journal, if there is one.
+    pub(crate) fn note_event(&self, cpu: CpuId, event: Event) {
+        self.book(|book, me, counts| book.note_at(me, counts.now_ns, What::Passes(cpu, event)));
+    }
+
     /// The running task's name and, if that is known, what it is doing.
     pub(crate) fn who_and_what(&self) -> Option<(Rc<str>, Vec<NodeKey>)> {
         let me = self.inner.current()?;
@@ -183,7 +197,8 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn book_resume(&self, state: &mut State, me: TaskIndex) {
         if self.booking.get() {
-            state.tell(|book| book.resume(me, self.counts()));
+            let cpu = self.cpu.get();
+            state.tell(|book| book.resume(me, cpu, self.counts()));
         }
     }
 }
@@ -236,6 +251,12 @@ impl State {
         }
     }
 
+    /// What kind of task it is.
+    pub(crate) fn role(&self, task: TaskIndex) -> Role {
+        let is_interrupt = matches!(self.tasks[task].placement, Placement::Interrupt(_));
+        Role { is_interrupt, is_kernel: self.tasks.info(task).kernel_thread }
+    }
+
     /// A task that exists when the ledger is opened.
     fn begin_life(&self, book: &mut Book, task: TaskIndex, now_ns: u64) {
         let info = self.tasks.info(task);
@@ -255,7 +276,8 @@ impl State {
             TaskState::Ready => self.queue.time_of(task.0),
             _ => None,
         };
-        book.begin(task, &info.name, pending_ns.map_or(now_ns, |at_ns| at_ns.max(now_ns)), pause);
+        let since_ns = pending_ns.map_or(now_ns, |at_ns| at_ns.max(now_ns));
+        book.begin(task, &info.name, self.role(task), since_ns, pause);
     }
 }
 

@@ -9,6 +9,7 @@ use super::WaitRecord;
 use super::book::Pause;
 use super::chain::{History, Links, Longest, Recent, Wait};
 use super::tree::{NodeKey, ROOT, Tree};
+use crate::cpu::CpuId;
 use crate::engine::task::TaskIndex;
 
 /// A task.
@@ -21,6 +22,8 @@ pub(super) struct Life {
     /// Where it is.
     pub(super) at: u32,
     pub(super) history: History,
+    /// The CPU that it has; of an interrupt, whose time it takes.
+    pub(super) cpu: Option<CpuId>,
     /// `None` while it runs.
     pub(super) pause: Option<Pause>,
     /// When a waiting task was made runnable.
@@ -38,6 +41,10 @@ pub(super) struct Life {
     pub(super) op: Option<Op>,
     /// An operation begins when the task's sleep is over.
     pub(super) is_op_due: bool,
+    /// It has ended.
+    pub(super) is_over: bool,
+    /// The journal knows where it was when the window began.
+    pub(super) is_journalled: bool,
     /// By node: what of it belongs to the running operation.
     shares: Vec<Share>,
     nr_ops: u32,
@@ -115,6 +122,7 @@ impl Life {
             tree: Tree::default(),
             at: ROOT,
             history: History::default(),
+            cpu: None,
             pause: Some(pause),
             runnable_ns: None,
             timed_out: false,
@@ -125,6 +133,8 @@ impl Life {
             recent: Recent::default(),
             op: None,
             is_op_due: false,
+            is_over: false,
+            is_journalled: false,
             shares: Vec::new(),
             nr_ops: 0,
         }
@@ -148,6 +158,16 @@ impl Life {
         let costs = op.nodes.iter().map(cost).collect();
         let Op { start_ns, root, longest, .. } = op;
         Some(OpEnd { start_ns, end_ns: self.booked_ns, root, costs, longest })
+    }
+
+    /// When its operation began.
+    pub(super) fn op_start_ns(&self) -> Option<u64> {
+        self.op.as_ref().map(|op| op.start_ns)
+    }
+
+    /// The node in which its operation began.
+    pub(super) fn op_root(&self) -> Option<u32> {
+        self.op.as_ref().map(|op| op.root)
     }
 
     pub(super) fn adds_up(&self) -> bool {
@@ -211,7 +231,7 @@ impl Life {
         self.booked_ns = now_ns;
         let runnable_ns = match pause {
             Pause::GaveWay | Pause::Queued => start_ns,
-            Pause::Wait(_) | Pause::Lock => {
+            Pause::Wait(_) | Pause::Lock | Pause::Spin => {
                 self.runnable_ns.unwrap_or(now_ns).clamp(start_ns, now_ns)
             }
         };
@@ -226,7 +246,7 @@ impl Life {
                     self.begin_op(runnable_ns);
                 }
             }
-            Pause::Lock => {
+            Pause::Lock | Pause::Spin => {
                 let what = self.at;
                 self.add(what, runnable_ns - start_ns, 0);
                 self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out: false, links });

@@ -21,11 +21,13 @@
 //! | `life` | one task's time |
 //! | [`Latencies`], `ops` | operations that are over |
 //! | `chain` | waits, and who held up whom |
+//! | [`journal`] | what happened when, of a part of the run |
 //! | `hooks` | what the engine, locks and the host call |
 
 mod book;
 mod chain;
 mod hooks;
+pub mod journal;
 mod life;
 mod ops;
 pub mod tree;
@@ -35,6 +37,7 @@ use std::rc::Rc;
 
 pub(crate) use book::{Book, Pause};
 pub(crate) use hooks::END_OF_TASK;
+pub use journal::{Journal, KindSet, Window};
 pub use ops::Latencies;
 pub use tree::{Node, NodeKey, Tree};
 
@@ -118,6 +121,8 @@ pub struct Ledger {
     pub latencies: BTreeMap<Rc<str>, Latencies>,
     /// Every task, by start.
     pub tasks: Vec<TaskRecord>,
+    /// What happened when, if that was asked for.
+    pub journal: Option<Journal>,
     /// The first operation whose times did not add up.
     gap: Option<String>,
 }

@@ -128,7 +128,7 @@ fn run_with(
         disks: options.disks.clone(),
         swap: options.swap.clone(),
         seed: options.seed,
-        tracing: Tracing { digest: true, sink },
+        tracing: Tracing { digest: true, sink, ..Tracing::default() },
         digest,
         ..MachineConfig::new(
             options.machine.clone(),

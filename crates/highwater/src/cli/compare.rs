@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_report::worse::WorseError;
 use highwater_report::{Format, PAGE_WIDTH, summary};
+use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
-use highwater_results::{Document, RunSeries, SERIES_FILE, Section};
+use highwater_results::{Document, SERIES_FILE, Section, TIMELINE_FILE};
 
 use super::args::{CompareArgs, CompareCommand, FailArgs, RunArgs};
 use super::plan::{experiment_plan, workload_plan};
@@ -16,10 +17,13 @@ use super::report::{self, Look};
 use super::vary::GRID_FILE;
 use super::{CliError, Outcome, print, remark, vary};
 use crate::experiment::{self, Ran, RunPlan};
+use crate::explain;
 use crate::workload::Registry;
 
 /// What several experiments add up to, in the directory of their results.
 const SUMMARY_FILE: &str = "summary.csv";
+/// Slowest operations of each policy on each machine that are kept with results.
+const STORY_OPERATIONS: usize = 5;
 
 /// Runs an experiment, or several one after the other.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
@@ -41,7 +45,13 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
         return vary::run(registry, experiment, args, out.as_ref());
     }
     let wanted = Wanted { histograms: *histograms, fail, all: *all };
-    finish(&experiment_plan(registry, experiment, args, None)?, &wanted, args.format, out.as_ref())
+    let plan = with_story(experiment_plan(registry, experiment, args, None)?, out.as_ref());
+    finish(&plan, &wanted, args.format, out.as_ref())
+}
+
+/// What is kept has the story of its first seed, from which charts are drawn.
+fn with_story(plan: RunPlan, out: Option<&Out<'_>>) -> RunPlan {
+    RunPlan { story: out.map(|_| STORY_OPERATIONS), ..plan }
 }
 
 /// Runs several experiments: of each its verdict, at the end what they add up to.
@@ -55,7 +65,7 @@ fn several(
     // Before the first one runs.
     let mut plans: Vec<RunPlan> = Vec::new();
     for experiment in experiments {
-        let plan = experiment_plan(registry, experiment, args, None)?;
+        let plan = with_story(experiment_plan(registry, experiment, args, None)?, out);
         wanted.check(&plan)?;
         let name = &plan.experiment.name;
         if plans.iter().any(|other| other.experiment.name == *name) {
@@ -68,22 +78,23 @@ fn several(
     let (mut documents, mut worse): (Vec<Document>, Vec<String>) = (Vec::new(), Vec::new());
     for (at, plan) in plans.iter().enumerate() {
         remark(&format!("experiment {} of {}", at + 1, plans.len()));
-        let (document, series) = measure(plan, wanted)?;
+        let ran = measure(plan, wanted)?;
+        let document = &ran.document;
         if args.format.is_for_reading() {
             print(&match wanted.all {
-                true => report::text(&document, look)?,
-                false => report::verdict(&document, look)?,
+                true => report::text(document, look)?,
+                false => report::verdict(document, look)?,
             })?;
         }
         if let Some(out) = out {
             is_keeping.store(true, Ordering::Relaxed);
             let dir = out.dir.join(&document.experiment);
-            keep(&Store::create(dir).map_err(failed)?, &document, &series, look)?;
+            keep(&Store::create(dir).map_err(failed)?, &ran, look)?;
             is_keeping.store(false, Ordering::Relaxed);
         }
-        let of_this = report::judge(&document, wanted.fail)?.into_iter();
+        let of_this = report::judge(document, wanted.fail)?.into_iter();
         worse.extend(of_this.map(|line| format!("{}: {line}", document.experiment)));
-        documents.push(document);
+        documents.push(ran.document);
     }
     let table = summary::summary(&documents).map_err(|error| CliError::new(error.to_string()))?;
     print(&report::several(&documents, &table, look)?)?;
@@ -105,8 +116,8 @@ fn several(
 
 /// Runs one workload under one policy.
 pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, CliError> {
-    let plan = workload_plan(registry, args)?;
     let out = Out::new(args.out.as_deref(), args.force);
+    let plan = with_story(workload_plan(registry, args)?, out.as_ref());
     let fail = FailArgs::default();
     let wanted = Wanted { histograms: args.histograms, fail: &fail, all: args.all };
     finish(&plan, &wanted, args.format, out.as_ref())
@@ -148,15 +159,15 @@ fn finish(
 ) -> Result<Outcome, CliError> {
     wanted.check(plan)?;
     let (store, is_keeping) = prepare(out)?;
-    let (document, series) = measure(plan, wanted)?;
+    let ran = measure(plan, wanted)?;
     let look = Look::new(format, wanted.all);
     // First to the reader: a disk that is full takes the files, not the table.
-    print(&report::text(&document, look)?)?;
+    print(&report::text(&ran.document, look)?)?;
     if let Some(store) = store {
         is_keeping.store(true, Ordering::Relaxed);
-        keep(&store, &document, &series, look)?;
+        keep(&store, &ran, look)?;
     }
-    report::judge(&document, wanted.fail).map(report::tell)
+    report::judge(&ran.document, wanted.fail).map(report::tell)
 }
 
 /// The place of results, and whether they are being kept: until then Ctrl-C ends everything at once.
@@ -168,10 +179,11 @@ pub(super) fn prepare(out: Option<&Out<'_>>) -> Result<(Option<Store>, Arc<Atomi
 }
 
 /// Runs a plan.
-fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<(Document, Vec<RunSeries>), CliError> {
+fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<Ran, CliError> {
     let bar = Bar::start(plan);
-    let Ran { mut document, series, .. } = experiment::run_all(plan, &bar, &NEVER)?;
+    let mut ran = experiment::run_all(plan, &bar, &NEVER)?;
     bar.finish();
+    let document = &mut ran.document;
     document.command_line = command_line();
     if wanted.histograms {
         // Before what the study is about, which is read last.
@@ -179,25 +191,33 @@ fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<(Document, Vec<RunSeri
         document.sections.insert(at, Section::Histograms);
     }
     document.validate().map_err(|error| CliError::new(error.to_string()))?;
-    Ok((document, series))
+    Ok(ran)
 }
 
 /// Keeps what a plan left.
-fn keep(
-    store: &Store,
-    document: &Document,
-    series: &[RunSeries],
-    look: Look,
-) -> Result<(), CliError> {
+fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
+    let Ran { document, explained, series } = ran;
     store.write_document(document).map_err(failed)?;
     let text = report::text(document, look.kept())?;
     store.write_text("report.txt", &text).map_err(failed)?;
-    if document.sampled.is_some() {
-        let text = highwater_report::render::series::series(series);
-        store.write_text(SERIES_FILE, &text).map_err(failed)?;
-    } else {
-        // What another run left there is not this one's.
-        store.remove(SERIES_FILE).map_err(failed)?;
+    // What another run left there is not this one's.
+    let table = || highwater_report::render::series::series(series);
+    let (samples, timeline) = match document.sampled {
+        Some(_) => (Some(table()), None),
+        None => (None, Some(table()).filter(|_| !series.is_empty())),
+    };
+    let command_line = document.command_line.clone();
+    let stalls = match explained.is_empty() {
+        true => None,
+        false => Some(explain::explanation(document, explained.clone(), command_line)?),
+    };
+    let stalls = stalls.as_ref().map(highwater_report::explain::json);
+    for (name, text) in [(SERIES_FILE, samples), (TIMELINE_FILE, timeline), (STALLS_FILE, stalls)] {
+        match text {
+            Some(text) => store.write_text(name, &text).map(drop),
+            None => store.remove(name),
+        }
+        .map_err(failed)?;
     }
     Ok(())
 }

@@ -40,18 +40,9 @@ pub(super) fn experiment_plan(
     let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
-    let (explain, sample_every_ms) = (None, sampling(args.sample_every, host)?);
-    Ok(RunPlan {
-        experiment,
-        host,
-        machines,
-        policies,
-        seed,
-        jobs,
-        explain,
-        sample_every_ms,
-        settings,
-    })
+    let sample_every_ms = sampling(args.sample_every, host)?;
+    let plan = RunPlan::new(experiment, machines, policies);
+    Ok(RunPlan { host, seed, jobs, sample_every_ms, settings, ..plan })
 }
 
 /// The experiment that `compare` was asked for.
@@ -82,19 +73,9 @@ pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPl
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     let policies = policies(&experiment, std::slice::from_ref(&args.policy), &set)?;
     let (seed, settings) = (args.seed.unwrap_or(DEFAULT_SEED), set.texts());
-    let (jobs, explain) = (1, None);
     let sample_every_ms = sampling(args.sample_every, host)?;
-    Ok(RunPlan {
-        experiment,
-        host,
-        machines,
-        policies,
-        seed,
-        jobs,
-        explain,
-        sample_every_ms,
-        settings,
-    })
+    let plan = RunPlan::new(experiment, machines, policies);
+    Ok(RunPlan { host, seed, sample_every_ms, settings, ..plan })
 }
 
 /// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.

@@ -34,9 +34,37 @@ pub struct RunPlan {
     pub explain: Option<usize>,
     /// Take samples of counters, so many milliseconds of virtual time apart.
     pub sample_every_ms: Option<u64>,
+    /// Of the first seed book the time of operations and take samples, for its charts; how many of the slowest to keep.
+    /// Results are the same with it and without.
+    pub story: Option<usize>,
     /// What the user set of all that, as it was written: for the results.
     pub settings: Vec<String>,
 }
+
+impl RunPlan {
+    /// What runs in virtual time, on one thread, with seed 1; nothing is booked and no samples are taken.
+    pub fn new(
+        experiment: Experiment,
+        machines: Vec<MachineFile>,
+        policies: Vec<(Policy, String)>,
+    ) -> RunPlan {
+        RunPlan {
+            experiment,
+            host: HostKind::Sim,
+            machines,
+            policies,
+            seed: 1,
+            jobs: 1,
+            explain: None,
+            sample_every_ms: None,
+            story: None,
+            settings: Vec::new(),
+        }
+    }
+}
+
+/// Samples of a story: as many points as a chart shows.
+const STORY_ROWS: usize = 384;
 
 /// One policy on one machine with one seed: the first of its units.
 type Cell<'a> = Unit<'a>;
@@ -72,9 +100,10 @@ pub fn run(
 pub struct Ran {
     /// The results.
     pub document: Document,
-    /// Where the time went, if [`RunPlan::explain`] asks for that.
+    /// Where the time went, if [`RunPlan::explain`] asks for that; of the first seed, if [`RunPlan::story`] does.
     pub explained: Vec<ExplainedRun>,
-    /// Counters over time, if [`RunPlan::sample_every_ms`] asks for them; unit by unit.
+    /// Counters over time, if [`RunPlan::sample_every_ms`] asks for them, unit by unit; else of the first seed, if
+    /// [`RunPlan::story`] does.
     pub series: Vec<RunSeries>,
 }
 
@@ -100,7 +129,7 @@ pub fn run_all(
         }
         if let Some(mut run) = outcome.explained.take() {
             // Units of work have so many each.
-            run.worst.truncate(plan.explain.unwrap_or(0));
+            run.worst.truncate(plan.explain.or(plan.story).unwrap_or(0));
             let (machine, policy) = (cell.machine.name.clone(), cell.policy.name.clone());
             let label = label.clone();
             explained.push(ExplainedRun { machine, policy, label, seed: cell.seed, ..run });
@@ -193,8 +222,11 @@ fn run_cells(
 /// Runs one unit, with samples if there are to be some.
 fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
-    let sampling = plan.sample_every_ms.map(Sampling::new);
-    let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), ..unit })?;
+    let story = plan.story.filter(|_| unit.seed == plan.seed && plan.host == HostKind::Sim);
+    let timeline = story.map(|_| Sampling::timeline(STORY_ROWS));
+    let sampling = plan.sample_every_ms.map(Sampling::every).or(timeline);
+    let explain = plan.explain.or(story);
+    let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit })?;
     let series = sampling.map(|sampling| {
         let (series, note) = sampling.finish(job.part_name(unit.machine, unit.part));
         outcome.notes.extend(note);
@@ -305,17 +337,11 @@ mod tests {
                     [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\n\
                     [netperf-tcp]\nsizes = [4096]\nms-per-size = 5\nwarmup = \"1M\"\n";
         let machine = "[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
-        let plan = RunPlan {
-            experiment: Experiment::parse(&Registry::default(), "x.toml", text).unwrap(),
-            host: HostKind::Sim,
-            machines: vec![MachineFile::parse("m.toml", machine).unwrap()],
-            policies: vec![(highwater_core::config::preset("6.1").unwrap(), "6.1".to_owned())],
-            seed: 1,
-            jobs: 1,
-            explain: None,
-            sample_every_ms: None,
-            settings: Vec::new(),
-        };
+        let plan = RunPlan::new(
+            Experiment::parse(&Registry::default(), "x.toml", text).unwrap(),
+            vec![MachineFile::parse("m.toml", machine).unwrap()],
+            vec![(highwater_core::config::preset("6.1").unwrap(), "6.1".to_owned())],
+        );
         let watcher = Watcher::default();
         let watched = run(&plan, &watcher, &AtomicBool::new(false)).unwrap();
         let seen = watcher.seen.into_inner().unwrap();
@@ -328,5 +354,13 @@ mod tests {
         }
         let unwatched = run(&plan, &Nobody, &AtomicBool::new(false)).unwrap();
         assert_eq!(watched, unwatched);
+
+        // Nor does the story of its first seed change anything.
+        let plan = RunPlan { story: Some(3), ..plan };
+        let told = run_all(&plan, &Nobody, &AtomicBool::new(false)).unwrap();
+        assert_eq!(told.document, watched);
+        let seeds: Vec<u64> = told.series.iter().map(|series| series.seed).collect();
+        assert_eq!((seeds, told.explained.len()), (vec![1], 1));
+        assert!((2..=STORY_ROWS).contains(&told.series[0].series.len()));
     }
 }

@@ -17,7 +17,8 @@ use highwater_sim::engine::Sim;
 use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
 use highwater_sim::lock::LockStats;
 
-use crate::workload::RunError;
+use crate::recording::Recorder;
+use crate::workload::{RunError, Unit};
 
 /// Percentiles between which operations are added up; all of them come first.
 const BANDS: [(f64, f64); 5] =
@@ -35,10 +36,11 @@ fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
     }
 }
 
-/// Begins to book a simulated run if it is to be explained; so many of its slowest operations.
-pub(crate) fn open(sim: &Sim, explain: Option<usize>) {
-    if let Some(worst) = explain {
-        sim.open_ledger_of(worst);
+/// Begins to book a simulated run if it is to be explained, so many of its slowest operations, or recorded.
+pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
+    if unit.explain.is_some() || unit.recorder.is_some() {
+        let window = unit.recorder.map(Recorder::window);
+        sim.open_ledger_with(unit.explain.unwrap_or(0), window);
     }
 }
 
@@ -46,13 +48,17 @@ pub(crate) fn open(sim: &Sim, explain: Option<usize>) {
 ///
 /// # Errors
 /// If the time of some operation, shown or not, or of some task has no cause.
-pub(crate) fn close(sim: &Sim, explain: Option<usize>) -> Result<Option<ExplainedRun>, RunError> {
-    if explain.is_none() {
+pub(crate) fn close(sim: &Sim, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
+    if unit.explain.is_none() && unit.recorder.is_none() {
         return Ok(None);
     }
-    let ledger = sim.close_ledger();
+    let mut ledger = sim.close_ledger();
+    if let Some(recorder) = unit.recorder {
+        recorder.take(sim, &mut ledger);
+    }
     match ledger.first_gap() {
         Some(gap) => Err(RunError::Ledger(gap)),
+        None if unit.explain.is_none() => Ok(None),
         None => Ok(Some(explained(&ledger, lock_rows(&sim.lock_stats())))),
     }
 }
@@ -215,7 +221,7 @@ const fn is_leaf(key: NodeKey) -> bool {
 }
 
 /// What the last of a path of nodes is called there.
-fn name(path: &[NodeKey]) -> String {
+pub(crate) fn name(path: &[NodeKey]) -> String {
     let Some((&last, before)) = path.split_last() else {
         return String::new();
     };

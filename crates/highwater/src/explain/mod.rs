@@ -13,7 +13,8 @@ pub mod source;
 
 use std::sync::atomic::AtomicBool;
 
-use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
+use highwater_results::Document;
+use highwater_results::explain::{EXPLAIN_SCHEMA, ExplainedRun, Explanation};
 
 use crate::experiment::{Progress, Ran, RunPlan, run_all};
 use crate::workload::RunError;
@@ -29,6 +30,18 @@ pub fn explain(
     stop: &AtomicBool,
 ) -> Result<Explanation, RunError> {
     let Ran { document, explained: runs, .. } = run_all(plan, progress, stop)?;
+    explanation(&document, runs, command_line)
+}
+
+/// What was booked of the runs of a document; every sum in it is exact.
+///
+/// # Errors
+/// If there is nothing, or it does not add up.
+pub fn explanation(
+    document: &Document,
+    runs: Vec<ExplainedRun>,
+    command_line: Vec<String>,
+) -> Result<Explanation, RunError> {
     if runs.is_empty() {
         let (name, host) = (&document.experiment, &document.host);
         let reason = format!("{name}: on host {host} no time is booked by cause");
@@ -36,14 +49,14 @@ pub fn explain(
     }
     let explanation = Explanation {
         schema: EXPLAIN_SCHEMA.to_owned(),
-        version: document.version,
-        experiment: document.experiment,
+        version: document.version.clone(),
+        experiment: document.experiment.clone(),
         command_line,
-        host: document.host,
+        host: document.host.clone(),
         seed: document.seed,
-        settings: document.settings,
-        machines: document.machines,
-        policies: document.policies,
+        settings: document.settings.clone(),
+        machines: document.machines.clone(),
+        policies: document.policies.clone(),
         runs,
     };
     explanation.validate().map_err(|error| RunError::Ledger(error.to_string()))?;

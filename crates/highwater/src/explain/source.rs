@@ -110,18 +110,6 @@ pub fn repeat(
     if machines.is_empty() || policies.is_empty() {
         return Err(wrong("machines, policies", "none to run".to_owned()));
     }
-    let seed = document.seed;
-    let settings = document.settings.clone();
-    let (jobs, explain, sample_every_ms) = (1, None, None);
-    Ok(RunPlan {
-        experiment,
-        host,
-        machines,
-        policies,
-        seed,
-        jobs,
-        explain,
-        sample_every_ms,
-        settings,
-    })
+    let (seed, settings) = (document.seed, document.settings.clone());
+    Ok(RunPlan { host, seed, settings, ..RunPlan::new(experiment, machines, policies) })
 }

@@ -18,11 +18,12 @@ use highwater_core::page_alloc::PageAllocator;
 use highwater_results::Times;
 use highwater_results::explain::ExplainedRun;
 use highwater_sim::engine::{JoinHandle, Placement, Sim, TaskTimes};
-use highwater_sim::host::SimHost;
+use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 use super::{RunError, Unit};
 use crate::explain::ledger;
+use crate::recording::Recorder;
 
 /// Ten seconds: flushers and kswapd end what they are doing.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
@@ -54,6 +55,8 @@ pub fn managed_pages(unit: &Unit<'_>) -> u64 {
 /// # Errors
 /// If it cannot exist.
 pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunError> {
+    let tracing = recorded(unit, config.tracing);
+    let config = MachineConfig { tracing, ..config };
     let name = &unit.machine.name;
     let machine = SimMachine::boot(config)
         .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
@@ -74,14 +77,23 @@ pub fn sample(
     unit: &Unit<'_>,
     look: impl Fn(&mut dyn FnMut(&PageAllocator<SimHost>)) + 'static,
 ) {
-    if let Some(sampling) = unit.sampling {
+    // The engine calls one of them; who records does not sample besides.
+    if let Some(sampling) = unit.recorder.map(Recorder::sampling).or(unit.sampling) {
         sampling.start(sim, look);
+    }
+}
+
+/// What happens to trace events, with what a recording of the unit wants of them.
+pub fn recorded(unit: &Unit<'_>, tracing: Tracing) -> Tracing {
+    match unit.recorder {
+        Some(recorder) => Tracing { journal: recorder.kinds(), ..tracing },
+        None => tracing,
     }
 }
 
 /// Opens the ledger if time is to be booked, and tells virtual time to whoever looks.
 pub fn watch(sim: &Sim, unit: &Unit<'_>) {
-    ledger::open(sim, unit.explain);
+    ledger::open(sim, unit);
     if let Some(clock) = unit.clock {
         sim.tell_time(Arc::clone(clock));
     }
@@ -101,7 +113,7 @@ pub fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
 /// # Errors
 /// If time has no cause.
 pub fn explained(machine: &SimMachine, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
-    ledger::close(machine.sim(), unit.explain)
+    ledger::close(machine.sim(), unit)
 }
 
 /// Runs a body and says what time its task has used.

@@ -54,6 +54,7 @@ pub use sampling::Sampling;
 pub use {schemars, serde};
 
 use crate::machine_file::MachineFile;
+use crate::recording::Recorder;
 
 /// The workloads that come with the program.
 pub const STANDARD: &[Entry] = &[
@@ -103,14 +104,16 @@ pub struct Unit<'a> {
     pub clock: Option<&'a Arc<AtomicU64>>,
     /// What takes samples of counters over virtual time.
     pub sampling: Option<&'a Sampling>,
+    /// What takes down what happens.
+    pub recorder: Option<&'a Recorder>,
 }
 
 impl<'a> Unit<'a> {
     /// The first unit of a cell in virtual time, no time booked.
     pub const fn of(machine: &'a MachineFile, policy: &'a Policy, seed: u64) -> Unit<'a> {
         let host = HostKind::Sim;
-        let (explain, clock, sampling) = (None, None, None);
-        Unit { machine, policy, seed, host, part: 0, explain, clock, sampling }
+        let (explain, clock, sampling, recorder) = (None, None, None, None);
+        Unit { machine, policy, seed, host, part: 0, explain, clock, sampling, recorder }
     }
 }
 

@@ -1,42 +1,94 @@
-//! Counters and free blocks of a simulated machine over virtual time (`--sample-every`).
+//! Counters and free blocks of a simulated machine over virtual time (`--sample-every`, timelines, recordings).
 //!
 //! Nothing that is simulated takes part: the engine calls [`Sampling`] at its times, which reads what
-//! `/proc/vmstat` and `/proc/buddyinfo` would show and notes it. So a run has the same bytes with it and without.
+//! `/proc/vmstat`, `/proc/buddyinfo` and `/proc/zoneinfo` would show and notes it. So a run has the same bytes with it
+//! and without.
+//!
+//! | made by | takes a sample | keeps |
+//! |---|---|---|
+//! | [`Sampling::every`] | at each multiple of a time | the first [`ROWS_MAX`], and says so |
+//! | [`Sampling::timeline`] | each millisecond | so many at most: when there are more, every other one |
+//! | [`Sampling::window`] | some thousand times in a part of the run | all, and the texts of `/proc` at its beginning |
 //!
 //! From: [`super::harness`] · to: [`highwater_results::series`].
 
 use std::sync::{Arc, Mutex};
 
-use highwater_core::host::Host;
+use highwater_core::host::{CpuId, Host};
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
+use highwater_core::proc;
+use highwater_core::zone::Mark;
 use highwater_results::Series;
 use highwater_sim::engine::Sim;
 use highwater_sim::host::SimHost;
+use highwater_sim::ledger::Window;
 
 use super::outcome::counters_of;
 
 /// Most rows of one unit: some hundred MB.
 const ROWS_MAX: usize = 1 << 18;
 const NS_PER_MS: u64 = 1_000_000;
+/// Samples of a part of a run, and how near each other they may be.
+const ROWS_OF_WINDOW: u64 = 2000;
+const WINDOW_EVERY_NS_MIN: u64 = 50_000;
 
 /// What takes the samples of one unit of work.
 #[derive(Clone, Debug)]
 pub struct Sampling {
-    every_ms: u64,
+    every_ns: u64,
+    window: Window,
+    keep: Keep,
+    has_texts: bool,
     taken: Arc<Mutex<Taken>>,
+}
+
+/// Which samples stay if there are many.
+#[derive(Clone, Copy, Debug)]
+enum Keep {
+    /// The first.
+    First(usize),
+    /// Every other one, again and again.
+    Thinned(usize),
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     series: Series,
+    /// Samples so far, and how many of them there are for one that is kept; 0: each.
+    nr_seen: u64,
+    stride_bits: u32,
     nr_left_out: u64,
+    texts: Vec<(String, String)>,
 }
 
 impl Sampling {
     /// One sample each time so many milliseconds have passed.
-    pub fn new(every_ms: u64) -> Sampling {
-        Sampling { every_ms, taken: Arc::default() }
+    pub fn every(every_ms: u64) -> Sampling {
+        let every_ns = every_ms.saturating_mul(NS_PER_MS);
+        Sampling::new(every_ns, Window::ALL, Keep::First(ROWS_MAX))
+    }
+
+    /// As many samples as fit, evenly over a run of unknown length.
+    pub fn timeline(rows: usize) -> Sampling {
+        Sampling::new(NS_PER_MS, Window::ALL, Keep::Thinned(rows.max(2)))
+    }
+
+    /// Samples of a part of a run; the texts of `/proc` as they were at its beginning.
+    pub fn window(window: Window) -> Sampling {
+        let (every_ns, keep) = match window.to_ns {
+            // Of unknown length.
+            u64::MAX => (NS_PER_MS, Keep::Thinned(ROWS_OF_WINDOW as usize)),
+            to_ns => {
+                let len_ns = to_ns.saturating_sub(window.from_ns);
+                ((len_ns / ROWS_OF_WINDOW).max(WINDOW_EVERY_NS_MIN), Keep::First(ROWS_MAX))
+            }
+        };
+        Sampling { has_texts: true, ..Sampling::new(every_ns, window, keep) }
+    }
+
+    fn new(every_ns: u64, window: Window, keep: Keep) -> Sampling {
+        Sampling { every_ns, window, keep, has_texts: false, taken: Arc::default() }
     }
 
     /// Takes the first sample now and the others as time passes. `look` shows the memory, if it is there still.
@@ -45,22 +97,29 @@ impl Sampling {
         sim: &Sim,
         look: impl Fn(&mut dyn FnMut(&PageAllocator<SimHost>)) + 'static,
     ) {
-        let taken = Arc::clone(&self.taken);
+        let me = self.clone();
         let sample = move |at_ns| {
+            // Once more than the window is long: what was so when it ended.
+            if at_ns < me.window.from_ns || at_ns >= me.window.to_ns.saturating_add(me.every_ns) {
+                return;
+            }
             look(&mut |memory| {
-                if let Ok(mut taken) = taken.lock() {
-                    taken.add(at_ns, memory);
+                if let Ok(mut taken) = me.taken.lock() {
+                    if me.has_texts && taken.nr_seen == 0 {
+                        taken.texts = texts(memory);
+                    }
+                    taken.add(at_ns, memory, me.keep);
                 }
             });
         };
         sample(sim.now_ns());
-        sim.sample_every(self.every_ms.saturating_mul(NS_PER_MS), sample);
+        sim.sample_every(self.every_ns, sample);
     }
 
     /// What was taken, and a note if some of it was not kept.
-    pub fn finish(self, part: String) -> (Series, Option<String>) {
+    pub fn finish(&self, part: String) -> (Series, Option<String>) {
         let Ok(mut taken) = self.taken.lock() else { return Default::default() };
-        let Taken { mut series, nr_left_out } = std::mem::take(&mut *taken);
+        let Taken { mut series, nr_left_out, .. } = std::mem::take(&mut *taken);
         let note = (nr_left_out > 0).then(|| {
             format!(
                 "samples: {part}: the first {ROWS_MAX} are kept, {nr_left_out} after them are not"
@@ -69,36 +128,75 @@ impl Sampling {
         series.part = part;
         (series, note)
     }
+
+    /// Files of `/proc` as they were at the first sample, by name.
+    pub(crate) fn texts(&self) -> Vec<(String, String)> {
+        self.taken.lock().map(|taken| taken.texts.clone()).unwrap_or_default()
+    }
 }
 
 impl Taken {
-    fn add(&mut self, at_ns: u64, memory: &PageAllocator<SimHost>) {
+    fn add(&mut self, at_ns: u64, memory: &PageAllocator<SimHost>, keep: Keep) {
         if self.series.is_empty() {
             let mut columns = Vec::new();
             counters_of(memory, |name, _| columns.push(name.to_owned()));
-            blocks_of(memory, |place, _| columns.push(place()));
+            zones_of(memory, |place, _| columns.push(place()));
             self.series = Series::new(columns);
         }
-        if self.series.len() == ROWS_MAX {
-            self.nr_left_out += 1;
-            return;
+        let seen = self.nr_seen;
+        self.nr_seen += 1;
+        match keep {
+            Keep::First(most) if self.series.len() == most => {
+                self.nr_left_out += 1;
+                return;
+            }
+            Keep::First(_) => {}
+            Keep::Thinned(most) => {
+                if self.series.len() == most {
+                    self.series.thin();
+                    self.stride_bits += 1;
+                }
+                if seen & ((1 << self.stride_bits) - 1) != 0 {
+                    return;
+                }
+            }
         }
         let mut row = Vec::with_capacity(self.series.columns.len());
         counters_of(memory, |_, value| row.push(value));
-        blocks_of(memory, |_, value| row.push(value));
+        zones_of(memory, |_, value| row.push(value));
         self.series.push(at_ns, row);
     }
 }
 
-/// Free blocks of each zone with memory and each order, as `/proc/buddyinfo` has them.
-fn blocks_of<H: Host>(memory: &PageAllocator<H>, mut each: impl FnMut(&dyn Fn() -> String, u64)) {
+/// Of each zone with memory its free pages and watermarks, as `/proc/zoneinfo` has them, and its free blocks of each
+/// order, as `/proc/buddyinfo`.
+fn zones_of<H: Host>(memory: &PageAllocator<H>, mut each: impl FnMut(&dyn Fn() -> String, u64)) {
     for zone in memory.populated_zones() {
+        let name = |what: &str| format!("node{}/{}/{what}", zone.node.0, zone.zone.name());
+        each(&|| name("free"), zone.nr_free_pages_exact());
+        for (what, mark) in [("min", Mark::Min), ("low", Mark::Low), ("high", Mark::High)] {
+            each(&|| name(what), zone.mark(mark));
+        }
         for order in (0..MAX_ORDER as u8).map(Order) {
-            let name = || {
-                let (node, zone) = (zone.node.0, zone.zone.name());
-                format!("node{node}/{zone}/order{}", order.0)
-            };
-            each(&name, zone.nr_free_blocks(order) as u64);
+            each(&|| name(&format!("order{}", order.0)), zone.nr_free_blocks(order) as u64);
         }
     }
+}
+
+/// What a replay of the allocator's events starts from.
+fn texts<H: Host>(memory: &PageAllocator<H>) -> Vec<(String, String)> {
+    let on = CpuId(0);
+    let text = |name: &str, write: &dyn Fn(&mut String) -> std::fmt::Result| {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        write(&mut text).ok().map(|()| (name.to_owned(), text))
+    };
+    [
+        text("zoneinfo", &|to| proc::zoneinfo(to, memory, on, |_| false)),
+        text("pagetypeinfo", &|to| proc::pagetypeinfo(to, memory, on)),
+        text("buddyinfo", &|to| proc::buddyinfo(to, memory)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -64,7 +64,7 @@ fn run(
     let watch = Watch::new(&seen);
     let mut config = machine::config(system, policy)?;
     config.seed = seed;
-    config.tracing = Tracing { digest: false, sink: Some(watch.sink()) };
+    config.tracing = Tracing { sink: Some(watch.sink()), ..Tracing::default() };
     let mut machine = SimMachine::boot(config).map_err(|error| failed(error.to_string()))?;
     watch.sim.set(machine.sim().clone()).ok();
     machine::adopt_sizes(&machine.kernel, system.zones);

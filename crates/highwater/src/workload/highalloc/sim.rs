@@ -82,7 +82,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     let watch = Watch::default();
-    config.tracing = Tracing { digest: false, sink: Some(watch.sink()) };
+    config.tracing = Tracing { sink: Some(watch.sink()), ..Tracing::default() };
     let mut machine = harness::boot(unit, config)?;
     watch.of(machine.sim());
 

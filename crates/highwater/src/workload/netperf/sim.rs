@@ -12,7 +12,7 @@ use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::rng::Stream;
 use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 
-use super::super::harness::{audit, sample, watch};
+use super::super::harness::{audit, recorded, sample, watch};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::{Netperf, NetperfParams, hottest, throughput};
@@ -30,7 +30,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
     let costs = unit.machine.costs().map_err(RunError::Costs)?;
     let mut engine = Engine::new(&engine_config(machine, &costs));
     let sim = engine.sim().clone();
-    let tracing = Tracing { digest: true, sink: None };
+    let tracing = recorded(unit, Tracing { digest: true, ..Tracing::default() });
     let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
     let memory = boot(&*host, machine, unit.policy)
         .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
@@ -59,7 +59,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
             Receiver { memory, flow, plan }.run(cx)
         });
     engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
-    let explained = ledger::close(&sim, unit.explain)?;
+    let explained = ledger::close(&sim, unit)?;
 
     let lost = || RunError::Stuck("a task left no result".to_owned());
     let (sent, sender_times) = sender.take().ok_or_else(lost)?;

@@ -9,7 +9,7 @@ use highwater_sim::engine::{Engine, Spawn};
 use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_workloads::pagealloc::Batches;
 
-use super::super::harness::{audit, lost, sample, timed, watch};
+use super::super::harness::{audit, lost, recorded, sample, timed, watch};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::{PageAlloc, PageAllocParams, samples};
@@ -21,7 +21,8 @@ pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, 
     let costs = unit.machine.costs().map_err(RunError::Costs)?;
     let mut engine = Engine::new(&engine_config(machine, &costs));
     let sim = engine.sim().clone();
-    let host = Rc::new(SimHost::new(&sim, machine, costs, Tracing { digest: true, sink: None }));
+    let tracing = recorded(unit, Tracing { digest: true, ..Tracing::default() });
+    let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
     let memory = boot(&*host, machine, unit.policy)
         .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
     let memory = Rc::new(memory);
@@ -46,7 +47,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, 
         })
     });
     engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
-    let explained = ledger::close(&sim, unit.explain)?;
+    let explained = ledger::close(&sim, unit)?;
     let (samples, used) = task.take().ok_or_else(|| lost("task"))?;
     let times =
         Times { user_ns: used.user_ns, system_ns: used.system_ns, elapsed_ns: sim.now_ns() };

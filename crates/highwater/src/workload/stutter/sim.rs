@@ -56,7 +56,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &StutterParams) -> Result<Outcome, Ru
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     let places = Places::default();
-    config.tracing = Tracing { digest: false, sink: Some(places.sink()) };
+    config.tracing = Tracing { sink: Some(places.sink()), ..Tracing::default() };
     let mut machine = harness::boot(unit, config)?;
     places.watch(&machine.kernel);
 

@@ -78,7 +78,7 @@ fn run_on(
     config.seed = unit.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seed = config.seed;
     let stalls = Stalls::default();
-    config.tracing = Tracing { digest: false, sink: Some(stalls.sink()) };
+    config.tracing = Tracing { sink: Some(stalls.sink()), ..Tracing::default() };
     let mut machine = harness::boot(unit, config)?;
     stalls.watch(machine.sim());
 

@@ -33,7 +33,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let notes = storage.note.clone().into_iter().collect();
     let mut next_page = storage.first_page;
     storage.attach(&mut config);
-    config.tracing = Tracing { digest: true, sink: None };
+    config.tracing = Tracing { digest: true, ..Tracing::default() };
     let mut machine = harness::boot(unit, config)?;
     let before = snapshot(&machine.kernel.mem);
 

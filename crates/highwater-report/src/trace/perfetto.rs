@@ -1,0 +1,518 @@
+//! A recording as Perfetto's protobuf: opens in ui.perfetto.dev.
+//!
+//! | shown | from |
+//! |---|---|
+//! | CPUs with their tasks | `sched_switch`, as ftrace's bundles |
+//! | a thread for each task; what it is in, what it waits for, its operations | slices |
+//! | who woke whom | flows from an instant of the waker to one of the woken |
+//! | tracepoints, under their Linux names | instants on the thread, with ftrace's text |
+//! | free pages and watermarks of each zone, LRU sizes, dirty pages, events | counters, those that change |
+//!
+//! Packets are made in order and encoded one by one: a recording is large, its trace smaller. Times are virtual, since
+//! boot.
+
+use highwater_results::recording::{Happening, NameId, Recording, Row};
+use prost::Message;
+
+use super::ftrace::{PRIO, who};
+use super::pid;
+use super::proto::{
+    CounterDescriptor, DebugAnnotation, FtraceEvent, FtraceEventBundle, Interned, InternedData,
+    Packets, ProcessDescriptor, SchedSwitch, SchedWaking, ThreadDescriptor, TracePacket,
+    TrackDescriptor, TrackEvent, Type,
+};
+use super::sched::{Cpus, Switch};
+
+/// All packets are of one writer.
+const SEQUENCE: u32 = 1;
+const STATE_CLEARED: u32 = 1;
+const NEEDS_STATE: u32 = 2;
+/// The process that all tasks are threads of.
+const PROCESS_PID: i32 = 1;
+const PROCESS_TRACK: u64 = 1;
+const FIRST_TASK_TRACK: u64 = 1 << 16;
+const FIRST_COUNTER_TRACK: u64 = 1 << 40;
+
+/// Names that are not the recording's, behind its own.
+#[derive(Clone, Copy)]
+enum Own {
+    WaitsForCpu,
+    Interrupt,
+    Wakes,
+    WokenByTime,
+    Operation,
+    Text,
+}
+
+impl Own {
+    const ALL: [(Own, &'static str); 6] = [
+        (Own::WaitsForCpu, "waiting for a CPU"),
+        (Own::Interrupt, "interrupt"),
+        (Own::Wakes, "wakes"),
+        (Own::WokenByTime, "woken"),
+        (Own::Operation, "operation"),
+        (Own::Text, "text"),
+    ];
+}
+
+/// Kinds of slices and instants, to filter by.
+#[derive(Clone, Copy)]
+enum Category {
+    Phase = 1,
+    Wait,
+    Operation,
+    Wake,
+    Tracepoint,
+    Interrupt,
+}
+
+const CATEGORIES: [(Category, &str); 6] = [
+    (Category::Phase, "phase"),
+    (Category::Wait, "wait"),
+    (Category::Operation, "operation"),
+    (Category::Wake, "wake"),
+    (Category::Tracepoint, "tracepoint"),
+    (Category::Interrupt, "interrupt"),
+];
+
+/// The bytes of a trace.
+pub fn bytes(recording: &Recording) -> Vec<u8> {
+    let mut writer = Writer {
+        recording,
+        out: Vec::new(),
+        operations: operations(recording),
+        tasks: vec![Task::default(); recording.tasks.len()],
+        nr_flows: 0,
+    };
+    writer.describe();
+    writer.counters();
+    let mut cpus = Cpus::new(recording);
+    let targets = Cpus::targets(recording);
+    for (at, (row, &target)) in recording.rows.iter().zip(&targets).enumerate() {
+        if let Some(switch) = cpus.step(row) {
+            writer.switch(row.at_ns, switch);
+        }
+        if let Happening::Woken { by: Some(by) } = row.what {
+            let on = cpus.cpu_of(by);
+            writer.waking(row, by, on, target);
+        }
+        writer.row(at, row);
+    }
+    writer.close();
+    writer.out
+}
+
+/// By row that begins an operation: what it turns out to be, if it ends in the recording.
+fn operations(recording: &Recording) -> Vec<(usize, NameId)> {
+    let mut begun: Vec<Option<usize>> = vec![None; recording.tasks.len()];
+    let mut named = Vec::new();
+    for (at, row) in recording.rows.iter().enumerate() {
+        match row.what {
+            Happening::BeginsOperation => begun[row.task as usize] = Some(at),
+            Happening::EndsOperation { name } => {
+                named.extend(begun[row.task as usize].take().map(|begun| (begun, name)));
+            }
+            _ => {}
+        }
+    }
+    named.sort_unstable();
+    named
+}
+
+struct Writer<'a> {
+    recording: &'a Recording,
+    out: Vec<u8>,
+    operations: Vec<(usize, NameId)>,
+    tasks: Vec<Task>,
+    nr_flows: u64,
+}
+
+/// What is open on a task's track.
+#[derive(Clone, Debug, Default)]
+struct Task {
+    /// Slices that have begun, from the outside in.
+    open: Vec<Open>,
+    /// Since when it would like a CPU.
+    wants_cpu_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Phase,
+    Operation,
+    Wait,
+    Interrupt,
+}
+
+impl Writer<'_> {
+    fn packet(&mut self, at_ns: u64, packet: TracePacket) {
+        let packet = TracePacket {
+            timestamp: Some(at_ns),
+            trusted_packet_sequence_id: Some(SEQUENCE),
+            sequence_flags: Some(packet.sequence_flags.unwrap_or(NEEDS_STATE)),
+            ..packet
+        };
+        // A vector takes all bytes.
+        let _ = Packets { packet: vec![packet] }.encode(&mut self.out);
+    }
+
+    fn event(&mut self, at_ns: u64, event: TrackEvent) {
+        self.packet(at_ns, TracePacket { track_event: Some(event), ..TracePacket::default() });
+    }
+
+    fn own(&self, own: Own) -> u64 {
+        name_iid(self.recording.names.len() as u32) + own as u64
+    }
+
+    /// Names and tracks.
+    fn describe(&mut self) {
+        let recording = self.recording;
+        let interned =
+            |iid: u64, name: &str| Interned { iid: Some(iid), name: Some(name.to_owned()) };
+        let names = (0..).zip(&recording.names).map(|(at, name)| interned(name_iid(at), name));
+        let own = Own::ALL.iter().map(|&(own, name)| interned(self.own(own), name));
+        let interned_data = InternedData {
+            event_categories: CATEGORIES.map(|(c, name)| interned(c as u64, name)).to_vec(),
+            event_names: names.chain(own).collect(),
+            debug_annotation_names: vec![interned(self.own(Own::Text), "text")],
+        };
+        self.packet(
+            recording.from_ns,
+            TracePacket {
+                sequence_flags: Some(STATE_CLEARED),
+                interned_data: Some(interned_data),
+                ..TracePacket::default()
+            },
+        );
+        let Recording { experiment, label, machine, seed, part, .. } = recording;
+        let step = if part.is_empty() { String::new() } else { format!(", {part}") };
+        let name = format!("{experiment}: {label} on {machine}, seed {seed}{step}");
+        let process = ProcessDescriptor { pid: Some(PROCESS_PID), process_name: Some(name) };
+        self.track(TrackDescriptor {
+            uuid: Some(PROCESS_TRACK),
+            process: Some(process),
+            ..TrackDescriptor::default()
+        });
+        for (at, task) in (0..).zip(&recording.tasks) {
+            let thread = ThreadDescriptor {
+                pid: Some(PROCESS_PID),
+                tid: Some(pid(at)),
+                thread_name: Some(task.name.clone()),
+            };
+            self.track(TrackDescriptor {
+                uuid: Some(task_track(at)),
+                parent_uuid: Some(PROCESS_TRACK),
+                thread: Some(thread),
+                ..TrackDescriptor::default()
+            });
+        }
+    }
+
+    fn track(&mut self, track: TrackDescriptor) {
+        let at_ns = self.recording.from_ns;
+        self.packet(at_ns, TracePacket { track_descriptor: Some(track), ..TracePacket::default() });
+    }
+
+    /// The counters that change, at the times at which they do; of watermarks all.
+    fn counters(&mut self) {
+        let series = &self.recording.counters;
+        for (column, name) in series.columns.iter().enumerate() {
+            let Some((_, first)) = series.rows().next() else { return };
+            let changes = series.rows().any(|(_, row)| row[column] != first[column]);
+            let is_mark = ["/min", "/low", "/high"].iter().any(|mark| name.ends_with(mark));
+            if !changes && !is_mark {
+                continue;
+            }
+            let uuid = FIRST_COUNTER_TRACK + column as u64;
+            let is_level = name.starts_with("nr_") || name.contains('/');
+            let unit = if name.contains("/order") { "blocks" } else { "pages" };
+            let unit_name = is_level.then(|| unit.to_owned());
+            self.track(TrackDescriptor {
+                uuid: Some(uuid),
+                name: Some(name.clone()),
+                counter: Some(CounterDescriptor { unit_name }),
+                ..TrackDescriptor::default()
+            });
+            let mut last = None;
+            for (at_ns, row) in series.rows() {
+                if last.replace(row[column]) != Some(row[column]) {
+                    self.event(
+                        at_ns,
+                        TrackEvent {
+                            r#type: Some(Type::Counter as i32),
+                            track_uuid: Some(uuid),
+                            counter_value: Some(i64::try_from(row[column]).unwrap_or(i64::MAX)),
+                            ..TrackEvent::default()
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    /// A CPU goes to another task.
+    fn switch(&mut self, at_ns: u64, switch: Switch) {
+        let Switch { cpu, prev, state, next } = switch;
+        let (prev_comm, prev_pid) = who(self.recording, cpu, prev);
+        let (next_comm, next_pid) = who(self.recording, cpu, next);
+        let sched_switch = SchedSwitch {
+            prev_comm: Some(prev_comm),
+            prev_pid: Some(prev_pid),
+            prev_prio: Some(PRIO),
+            prev_state: Some(state.bits()),
+            next_comm: Some(next_comm),
+            next_pid: Some(next_pid),
+            next_prio: Some(PRIO),
+        };
+        self.ftrace(at_ns, cpu, prev_pid, |event| event.sched_switch = Some(sched_switch));
+    }
+
+    /// A task is woken by another.
+    fn waking(&mut self, row: &Row, by: u32, on: u16, target: u16) {
+        let (comm, pid) = who(self.recording, target, Some(row.task));
+        let sched_waking = SchedWaking {
+            comm: Some(comm),
+            pid: Some(pid),
+            prio: Some(PRIO),
+            success: Some(1),
+            target_cpu: Some(target.into()),
+        };
+        self.ftrace(row.at_ns, on, super::pid(by), |event| {
+            event.sched_waking = Some(sched_waking);
+        });
+    }
+
+    fn ftrace(&mut self, at_ns: u64, cpu: u16, pid: i32, what: impl FnOnce(&mut FtraceEvent)) {
+        let mut event = FtraceEvent {
+            timestamp: Some(at_ns),
+            pid: Some(pid.unsigned_abs()),
+            ..FtraceEvent::default()
+        };
+        what(&mut event);
+        let bundle = FtraceEventBundle { cpu: Some(cpu.into()), event: vec![event] };
+        let packet = TracePacket { ftrace_events: Some(bundle), ..TracePacket::default() };
+        self.packet(at_ns, packet);
+    }
+
+    /// What a row is on its task's track.
+    fn row(&mut self, at: usize, row: &Row) {
+        let (at_ns, task) = (row.at_ns, row.task);
+        match &row.what {
+            Happening::Runs { .. } => {
+                if let Some(since_ns) = self.tasks[task as usize].wants_cpu_ns.take()
+                    && since_ns < at_ns
+                {
+                    self.slice(since_ns, task, self.own(Own::WaitsForCpu), Category::Wait);
+                    self.end(at_ns, task);
+                }
+                self.end_if(at_ns, task, Open::Wait);
+                if self.recording.tasks[task as usize].is_interrupt {
+                    self.begin(at_ns, task, Open::Interrupt, self.own(Own::Interrupt));
+                }
+            }
+            Happening::Preempted => self.tasks[task as usize].wants_cpu_ns = Some(at_ns),
+            Happening::Waits { why, .. } => {
+                self.end_if(at_ns, task, Open::Interrupt);
+                self.begin(at_ns, task, Open::Wait, name_iid(*why));
+            }
+            Happening::Woken { by } => self.woken(row, *by),
+            Happening::Enters { what } => self.begin(at_ns, task, Open::Phase, name_iid(*what)),
+            Happening::Leaves => self.end_if(at_ns, task, Open::Phase),
+            Happening::BeginsOperation => {
+                let known = self.operations.binary_search_by_key(&at, |&(begun, _)| begun);
+                let name = known.map(|known| name_iid(self.operations[known].1));
+                let name = name.unwrap_or(self.own(Own::Operation));
+                self.begin(at_ns, task, Open::Operation, name);
+            }
+            Happening::EndsOperation { .. } => self.end_if(at_ns, task, Open::Operation),
+            Happening::Passes { name, text, .. } => {
+                let annotation = DebugAnnotation {
+                    name_iid: Some(self.own(Own::Text)),
+                    string_value: Some(text.to_string()),
+                };
+                let event = TrackEvent {
+                    debug_annotations: vec![annotation],
+                    ..instant(task, name_iid(*name), Category::Tracepoint)
+                };
+                self.event(at_ns, event);
+            }
+            Happening::Ends => self.end_all(at_ns, task),
+        }
+    }
+
+    /// A wait is over: the waker and the woken are told apart by an arrow.
+    fn woken(&mut self, row: &Row, by: Option<u32>) {
+        let (at_ns, task) = (row.at_ns, row.task);
+        self.end_if(at_ns, task, Open::Wait);
+        self.tasks[task as usize].wants_cpu_ns = Some(at_ns);
+        let Some(by) = by.filter(|&by| by != task) else { return };
+        self.nr_flows += 1;
+        let flow = vec![self.nr_flows];
+        let wakes = instant(by, self.own(Own::Wakes), Category::Wake);
+        self.event(at_ns, TrackEvent { flow_ids: flow.clone(), ..wakes });
+        let woken = instant(task, self.own(Own::WokenByTime), Category::Wake);
+        self.event(at_ns, TrackEvent { terminating_flow_ids: flow, ..woken });
+    }
+
+    fn begin(&mut self, at_ns: u64, task: u32, open: Open, name: u64) {
+        let category = match open {
+            Open::Phase => Category::Phase,
+            Open::Operation => Category::Operation,
+            Open::Wait => Category::Wait,
+            Open::Interrupt => Category::Interrupt,
+        };
+        self.tasks[task as usize].open.push(open);
+        self.slice(at_ns, task, name, category);
+    }
+
+    fn slice(&mut self, at_ns: u64, task: u32, name: u64, category: Category) {
+        let slice = instant(task, name, category);
+        self.event(at_ns, TrackEvent { r#type: Some(Type::SliceBegin as i32), ..slice });
+    }
+
+    /// Ends the innermost slice, if it is one of this kind.
+    fn end_if(&mut self, at_ns: u64, task: u32, open: Open) {
+        let slices = &mut self.tasks[task as usize].open;
+        if slices.pop_if(|last| *last == open).is_some() {
+            self.end(at_ns, task);
+        }
+    }
+
+    fn end_all(&mut self, at_ns: u64, task: u32) {
+        while self.tasks[task as usize].open.pop().is_some() {
+            self.end(at_ns, task);
+        }
+    }
+
+    fn end(&mut self, at_ns: u64, task: u32) {
+        let end = TrackEvent {
+            r#type: Some(Type::SliceEnd as i32),
+            track_uuid: Some(task_track(task)),
+            ..TrackEvent::default()
+        };
+        self.event(at_ns, end);
+    }
+
+    /// What goes on when the recording ends ends with it.
+    fn close(&mut self) {
+        let end_ns = self.recording.to_ns;
+        for task in 0..self.tasks.len() as u32 {
+            if let Some(since_ns) = self.tasks[task as usize].wants_cpu_ns.take()
+                && since_ns < end_ns
+            {
+                self.slice(since_ns, task, self.own(Own::WaitsForCpu), Category::Wait);
+                self.end(end_ns, task);
+            }
+            self.end_all(end_ns, task);
+        }
+    }
+}
+
+fn instant(task: u32, name: u64, category: Category) -> TrackEvent {
+    TrackEvent {
+        category_iids: vec![category as u64],
+        r#type: Some(Type::Instant as i32),
+        name_iid: Some(name),
+        track_uuid: Some(task_track(task)),
+        ..TrackEvent::default()
+    }
+}
+
+/// 0 stands for no name.
+const fn name_iid(name: NameId) -> u64 {
+    name as u64 + 1
+}
+
+const fn task_track(task: u32) -> u64 {
+    FIRST_TASK_TRACK + task as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_results::Series;
+    use highwater_results::recording::RecordedTask;
+
+    use super::*;
+
+    fn rows(of: impl IntoIterator<Item = (u64, u32, Happening)>) -> Vec<Row> {
+        of.into_iter().map(|(at_ns, task, what)| Row { at_ns, task, what }).collect()
+    }
+
+    fn recording() -> Recording {
+        let task = |name: &str| RecordedTask { name: name.to_owned(), ..RecordedTask::default() };
+        let mut counters =
+            Series::new(["nr_dirty", "still", "node0/Normal/min"].map(str::to_owned).to_vec());
+        for (at, dirty) in [(0, 5), (10, 5), (20, 7)] {
+            counters.push(at, [dirty, 1, 9]);
+        }
+        Recording {
+            nr_cpus: 1,
+            to_ns: 100,
+            tasks: vec![task("a"), task("b")],
+            names: ["fault", "a page lock", "vmscan", "mm_x", "mmap-4"].map(str::to_owned).to_vec(),
+            rows: rows([
+                (0, 0, Happening::Runs { cpu: 0 }),
+                (5, 0, Happening::BeginsOperation),
+                (6, 0, Happening::Enters { what: 0 }),
+                (7, 0, Happening::Passes { cpu: 0, system: 2, name: 3, text: "nid=0".into() }),
+                (8, 0, Happening::Waits { why: 1, is_sleep: false }),
+                (20, 1, Happening::Runs { cpu: 0 }),
+                (30, 0, Happening::Woken { by: Some(1) }),
+                (40, 1, Happening::Preempted),
+                (45, 0, Happening::Runs { cpu: 0 }),
+                (50, 0, Happening::Leaves),
+                (51, 0, Happening::EndsOperation { name: 4 }),
+            ]),
+            counters,
+            ..Recording::default()
+        }
+    }
+
+    /// Events of a type, as time, track and name.
+    fn events(packets: &Packets, of: Type) -> Vec<(u64, u64, Option<u64>)> {
+        let events = packets.packet.iter().filter_map(|packet| {
+            let event = packet.track_event.as_ref()?;
+            let is_wanted = event.r#type == Some(of as i32);
+            is_wanted.then_some((packet.timestamp?, event.track_uuid?, event.name_iid))
+        });
+        events.collect()
+    }
+
+    #[test]
+    fn a_trace_is_read_back_slice_by_slice() {
+        let recording = recording();
+        let bytes = super::bytes(&recording);
+        assert_eq!(bytes, super::bytes(&recording));
+        let packets = Packets::decode(bytes.as_slice()).unwrap();
+        let waits = name_iid(5);
+        let [a, b] = [task_track(0), task_track(1)];
+        let begun = [
+            (5, a, Some(name_iid(4))),
+            (6, a, Some(name_iid(0))),
+            (8, a, Some(name_iid(1))),
+            (30, a, Some(waits)),
+            (40, b, Some(waits)),
+        ];
+        assert_eq!(events(&packets, Type::SliceBegin), begun);
+        let ended: Vec<_> =
+            events(&packets, Type::SliceEnd).iter().map(|&(at, track, _)| (at, track)).collect();
+        assert_eq!(ended, [(30, a), (45, a), (50, a), (51, a), (100, b)]);
+        let instants: Vec<_> =
+            events(&packets, Type::Instant).iter().map(|&(at, track, _)| (at, track)).collect();
+        assert_eq!(instants, [(7, a), (30, b), (30, a)]);
+        // What stands still is left out, but for watermarks.
+        assert_eq!(events(&packets, Type::Counter).len(), 3);
+        let switches = packets.packet.iter().filter(|packet| {
+            let bundle = packet.ftrace_events.iter().flat_map(|bundle| &bundle.event);
+            bundle.filter(|event| event.sched_switch.is_some()).count() > 0
+        });
+        assert_eq!(switches.count(), 5);
+    }
+
+    #[test]
+    fn every_name_has_a_number_of_its_own() {
+        for (at, (own, _)) in Own::ALL.iter().enumerate() {
+            assert_eq!(*own as usize, at);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `highwater trace`: what one run did, moment by moment.
+//!
+//! ```text
+//! plan (one policy, machine, seed, step) -> which part of it: times given, or around its slowest operations
+//!     -> Recorder rides on the unit -> the ledger's journal -> rows -> Recording -> highwater-report writes it
+//! ```
+//!
+//! Key types: [`Wanted`] (what to record), [`When`], [`Recorder`] (goes with a unit of work and takes what it leaves).
+//!
+//! A recording changes nothing: engine and core tell what they do anyway. One around the slowest operations runs the
+//! unit twice, first to find them.
+
+mod journal;
+pub mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Mutex;
+
+use highwater_results::recording::Recording;
+use highwater_sim::engine::Sim;
+use highwater_sim::ledger::{KindSet, Ledger, Window};
+
+pub use plan::{Chosen, record};
+
+use crate::workload::Sampling;
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Which part of the run.
+    pub when: When,
+    /// Which tracepoints.
+    pub kinds: KindSet,
+    /// Which step of the run, by name; none: the one with the slowest operation.
+    pub part: Option<String>,
+}
+
+/// Which part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// All of it, or what lies between these times.
+    Window(Window),
+    /// Around the operation that is so many-th by latency, the slowest first, and so much before and after it.
+    Worst {
+        /// From 1.
+        nth: usize,
+        /// Nanoseconds on either side.
+        margin_ns: u64,
+    },
+}
+
+/// Goes with a unit of work and takes what it leaves.
+#[derive(Debug)]
+pub struct Recorder {
+    window: Window,
+    kinds: KindSet,
+    sampling: Sampling,
+    got: Mutex<Option<Recording>>,
+}
+
+impl Recorder {
+    /// Records a part of the unit's time, and these tracepoints.
+    pub fn new(window: Window, kinds: KindSet) -> Recorder {
+        let sampling = Sampling::window(window);
+        Recorder { window, kinds, sampling, got: Mutex::new(None) }
+    }
+
+    /// The part of time.
+    pub const fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The tracepoints.
+    pub const fn kinds(&self) -> KindSet {
+        self.kinds
+    }
+
+    /// What takes the counters.
+    pub(crate) const fn sampling(&self) -> &Sampling {
+        &self.sampling
+    }
+
+    /// Takes what happened out of a ledger that has just been closed.
+    pub(crate) fn take(&self, sim: &Sim, ledger: &mut Ledger) {
+        let Some(journal) = ledger.journal.take() else { return };
+        let (from_ns, now_ns) = (self.window.from_ns, sim.now_ns());
+        let mut recording = journal::recording(ledger, journal, self.window);
+        recording.from_ns = from_ns.min(now_ns);
+        recording.to_ns = self.window.to_ns.min(now_ns);
+        recording.nr_cpus = sim.nr_cpus() as u16;
+        if let Ok(mut got) = self.got.lock() {
+            *got = Some(recording);
+        }
+    }
+
+    /// What the unit left, if it has run.
+    pub fn finish(self, part: &str) -> Option<Recording> {
+        let mut recording = self.got.into_inner().ok().flatten()?;
+        recording.proc_files = self.sampling.texts();
+        let (counters, note) = self.sampling.finish(part.to_owned());
+        recording.counters = counters;
+        recording.notes.extend(note);
+        part.clone_into(&mut recording.part);
+        Some(recording)
+    }
+}

@@ -1,0 +1,111 @@
+//! Which run to record, and which part of it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use highwater_results::recording::Recording;
+use highwater_sim::ledger::Window;
+
+use super::{Recorder, Wanted, When};
+use crate::experiment::{Progress, RunPlan};
+use crate::workload::{HostKind, RunError, Unit};
+
+/// What was recorded, of all that could have been.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// The slowest operation in the recording, if one was looked for: name, beginning and length in nanoseconds.
+    pub operation: Option<(String, u64, u64)>,
+}
+
+/// Runs the first policy of a plan on its first machine with its first seed, and records a part of that.
+///
+/// # Errors
+/// If there is no such part, the unit cannot be run, or `stop` is set.
+pub fn record(
+    plan: &RunPlan,
+    wanted: &Wanted,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<(Recording, Chosen), RunError> {
+    let refuse = |reason: String| Err(RunError::Unexplained(reason));
+    if plan.host != HostKind::Sim {
+        return refuse("--host native: only virtual time can be recorded".to_owned());
+    }
+    let (Some(machine), Some((policy, label))) = (plan.machines.first(), plan.policies.first())
+    else {
+        return refuse("nothing to record: no machine, or no policy".to_owned());
+    };
+    let job = plan.experiment.job_on(&machine.name);
+    let nr_parts = job.units(machine);
+    let names: Vec<String> = (0..nr_parts).map(|part| job.part_name(machine, part)).collect();
+    let part = match &wanted.part {
+        None => None,
+        Some(wanted) => match names.iter().position(|name| name == wanted) {
+            Some(part) => Some(part),
+            None => {
+                let names = names.join(", ");
+                return refuse(format!("--step {wanted}: no such step; there are {names}"));
+            }
+        },
+    };
+    let unit =
+        |part| Unit { part, clock: progress.clock(), ..Unit::of(machine, policy, plan.seed) };
+    // Without its slowest operation, nobody knows which step is worth a look.
+    let looks = match (wanted.when, part) {
+        (When::Worst { .. }, Some(part)) => part..part + 1,
+        (When::Worst { .. }, None) => 0..nr_parts,
+        (When::Window(_), None) if nr_parts > 1 => 0..nr_parts,
+        (When::Window(_), _) => 0..0,
+    };
+    let (total, done) = (looks.len() + 1, AtomicUsize::new(0));
+    let step_done = || progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+    let nth = match wanted.when {
+        When::Worst { nth, .. } => nth,
+        When::Window(_) => 1,
+    };
+    let mut operations = Vec::new();
+    for part in looks {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let outcome = job.run(&Unit { explain: Some(nth), ..unit(part) })?;
+        let worst = outcome.explained.map(|run| run.worst).unwrap_or_default();
+        operations.extend(worst.into_iter().map(|operation| (part, operation)));
+        step_done();
+    }
+    // Stable: of equals, the earlier step's.
+    operations.sort_by_key(|(_, operation)| std::cmp::Reverse(operation.ns));
+    let operation = operations.get(nth - 1);
+    let window = match (wanted.when, operation) {
+        (When::Window(window), _) => window,
+        (When::Worst { margin_ns, .. }, Some((_, operation))) => Window {
+            from_ns: operation.start_ns.saturating_sub(margin_ns),
+            to_ns: (operation.start_ns + operation.ns).saturating_add(margin_ns),
+        },
+        (When::Worst { .. }, None) => {
+            let (name, found) = (&plan.experiment.name, operations.len());
+            return refuse(format!("--around-worst {nth}: {name} has {found} operations"));
+        }
+    };
+    let part = operation.map(|(part, _)| *part).or(part).unwrap_or(0);
+    let recorder = Recorder::new(window, wanted.kinds);
+    job.run(&Unit { recorder: Some(&recorder), ..unit(part) })?;
+    step_done();
+    let part_name = if nr_parts > 1 { names[part].as_str() } else { "" };
+    let Some(mut recording) = recorder.finish(part_name) else {
+        let name = job.entry().name;
+        return refuse(format!("{name} cannot be recorded: it keeps no ledger"));
+    };
+    recording.experiment.clone_from(&plan.experiment.name);
+    recording.machine.clone_from(&machine.name);
+    recording.policy.clone_from(&policy.name);
+    recording.label.clone_from(label);
+    recording.seed = plan.seed;
+    if recording.rows.is_empty() {
+        let (from, end) = (window.from_ns as f64 / 1e9, recording.to_ns as f64 / 1e9);
+        return refuse(format!(
+            "--from {from}: nothing happens after that; the run ends at {end} s"
+        ));
+    }
+    let operation = operation.map(|(_, op)| (op.name.clone(), op.start_ns, op.ns));
+    Ok((recording, Chosen { operation }))
+}
