@@ -37,7 +37,7 @@ pub struct Recording {
     pub rows: Vec<Row>,
     /// Counters over time, as `--sample-every` has them.
     pub counters: Series,
-    /// Files of `/proc` at the beginning: `zoneinfo` and its text.
+    /// If it begins with the boot, files of `/proc` as they were then: `zoneinfo` and its text.
     pub proc_files: Vec<(String, String)>,
     /// Remarks for the reader: what was left out.
     pub notes: Vec<String>,

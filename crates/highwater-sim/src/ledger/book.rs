@@ -306,7 +306,9 @@ impl Book {
         // One that was due when the sleep was over.
         if let (false, Some(start_ns)) = (had_op, life.op_start_ns()) {
             let from_ns = self.journal.as_ref().map_or(0, |journal| journal.window().from_ns);
-            self.note_at(task, start_ns.max(from_ns), What::BeginsOp);
+            // When the window began it had begun.
+            let start_ns = if now_ns < from_ns { start_ns } else { start_ns.max(from_ns) };
+            self.note_at(task, start_ns, What::BeginsOp);
         }
     }
 
@@ -384,9 +386,11 @@ impl Book {
         let Some(journal) = &mut self.journal else {
             return;
         };
+        // One that did nothing in the window was at the same all the time, up to its first change after it.
+        if at_ns >= journal.window().from_ns {
+            Self::open_life(journal, number, &mut self.lives[number as usize]);
+        }
         if journal.window().has(at_ns) {
-            let life = &mut self.lives[number as usize];
-            Self::open_life(journal, number, life);
             journal.push(at_ns, number, what);
         }
     }
@@ -397,6 +401,9 @@ impl Book {
             return;
         }
         let at_ns = journal.window().from_ns.max(life.since_ns);
+        if !journal.window().has(at_ns) {
+            return;
+        }
         let path = life.tree.path(life.at);
         let depth_of_op = life.op_root().map(|root| life.tree.path(root).len());
         for (depth, &key) in path.iter().enumerate() {

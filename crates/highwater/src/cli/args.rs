@@ -9,6 +9,7 @@ use highwater_report::render::Format;
 
 use super::CliError;
 use crate::input::size::CPUS_MAX;
+use crate::input::time::parse_time;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
 use crate::schema::Kind;
@@ -35,6 +36,8 @@ pub enum Command {
     Run(RunArgs),
     /// Run an experiment and print where the time of its slowest operations went
     Explain(ExplainArgs),
+    /// Record what one run did, moment by moment: a file for ui.perfetto.dev, or ftrace's text
+    Trace(TraceArgs),
     /// Print the report of results that `compare --out` or `run --out` wrote
     Report(ReportArgs),
     /// Replay a trace of a real kernel's page allocator under policies of your choice
@@ -337,6 +340,68 @@ pub struct ExplainArgs {
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
+}
+
+/// `highwater trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Experiment (a name, its number alone, or a file), or a directory that `compare --out` or `run --out` wrote: then the
+    /// run with the slowest operation
+    #[arg(value_name = "EXPERIMENT|DIR")]
+    pub what: String,
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Perfetto's protobuf, or ftrace's text
+    #[arg(long, value_enum, default_value = "perfetto")]
+    pub format: TraceFormat,
+    /// Which policy, by name, heading or file; default: the first
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    #[command(flatten)]
+    /// Which machine.
+    pub machine: MachineArgs,
+    /// Which step of the run, as reports call it (mmap-4); default: the one with the slowest operation
+    #[arg(long, value_name = "NAME")]
+    pub step: Option<String>,
+    /// Only the time around the N-th slowest operation
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"],
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub around_worst: Option<usize>,
+    /// How much before and after it; default: 5ms
+    #[arg(long, value_name = "TIME", requires = "around_worst", value_parser = parse_time)]
+    pub margin: Option<u64>,
+    /// Only from this virtual time on: 1.5s, 200ms, 300us
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub from: Option<u64>,
+    /// Only up to this virtual time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub to: Option<u64>,
+    /// Tracepoints of these systems (kmem, vmscan, writeback, compaction), all, or none; default: all in ftrace's text,
+    /// all but kmem in Perfetto's
+    #[arg(long, value_name = "SYSTEMS", value_delimiter = ',')]
+    pub events: Vec<String>,
+    /// A short version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// The study's own sizes and times, where the experiment is smaller otherwise
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+    /// Seed: a number, or hexadecimal digits such as a commit hash
+    #[arg(long, value_name = "S", value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    /// Single keys.
+    pub set: SetArgs,
+}
+
+/// What a recording is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TraceFormat {
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// ftrace's text.
+    Ftrace,
 }
 
 /// `highwater replay`.

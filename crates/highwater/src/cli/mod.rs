@@ -14,6 +14,7 @@ mod progress;
 mod replay;
 mod report;
 mod show;
+mod trace;
 mod vary;
 
 use std::io::{self, Write};
@@ -96,6 +97,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Compare(args) => compare::run(registry, &args),
         Command::Run(args) => compare::run_one(registry, &args),
         Command::Explain(args) => explain::run(registry, &args),
+        Command::Trace(args) => trace::run(registry, &args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Zoneinfo(args) => proc::run(proc::File::Zoneinfo, &args),

@@ -6,7 +6,7 @@
 //! | [`source`] | the text of a TOML file and the places in it |
 //! | [`error`] | one line about what is wrong: file, line, field, reason |
 //! | [`names`] | which name was meant |
-//! | [`size`] | `8G`, `0-3,8` |
+//! | [`size`], [`time`] | `8G`, `0-3,8`; `20ms` |
 //!
 //! The formats themselves are elsewhere: experiments in [`experiment`](crate::experiment), machines in
 //! [`machine_file`](crate::machine_file), policies in [`policy_file`](crate::policy_file). Files are opened by
@@ -17,6 +17,7 @@ pub mod error;
 pub(crate) mod names;
 pub mod size;
 pub(crate) mod source;
+pub mod time;
 
 pub(crate) use catalogue::Catalogue;
 pub use error::InputError;

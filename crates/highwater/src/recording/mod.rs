@@ -97,7 +97,6 @@ impl Recorder {
     /// What the unit left, if it has run.
     pub fn finish(self, part: &str) -> Option<Recording> {
         let mut recording = self.got.into_inner().ok().flatten()?;
-        recording.proc_files = self.sampling.texts();
         let (counters, note) = self.sampling.finish(part.to_owned());
         recording.counters = counters;
         recording.notes.extend(note);

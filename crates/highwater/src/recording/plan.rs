@@ -2,11 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use highwater_core::config::Policy;
+use highwater_core::host::{CpuId, Solo};
+use highwater_core::page_alloc::boot;
+use highwater_core::proc;
+use highwater_results::Series;
 use highwater_results::recording::Recording;
 use highwater_sim::ledger::Window;
 
 use super::{Recorder, Wanted, When};
 use crate::experiment::{Progress, RunPlan};
+use crate::machine_file::MachineFile;
 use crate::workload::{HostKind, RunError, Unit};
 
 /// What was recorded, of all that could have been.
@@ -100,6 +106,10 @@ pub fn record(
     recording.policy.clone_from(&policy.name);
     recording.label.clone_from(label);
     recording.seed = plan.seed;
+    recording.proc_files = match window.from_ns {
+        0 => proc_files(machine, policy, &recording.counters),
+        _ => Vec::new(),
+    };
     if recording.rows.is_empty() {
         let (from, end) = (window.from_ns as f64 / 1e9, recording.to_ns as f64 / 1e9);
         return refuse(format!(
@@ -108,4 +118,28 @@ pub fn record(
     }
     let operation = operation.map(|(_, op)| (op.name.clone(), op.start_ns, op.ns));
     Ok((recording, Chosen { operation }))
+}
+
+/// Files of `/proc` after the boot: of another boot of the same machine, since making these texts takes locks. None if
+/// the recorded one had other memory free by then.
+fn proc_files(machine: &MachineFile, policy: &Policy, counters: &Series) -> Vec<(String, String)> {
+    let host = Solo::default();
+    let Ok(memory) = boot(&host, &machine.machine, policy) else { return Vec::new() };
+    let column = counters.column("nr_free_pages");
+    let first = counters.rows().next().zip(column).map(|((_, row), column)| row[column]);
+    if first != Some(memory.nr_free_pages()) {
+        return Vec::new();
+    }
+    let on = CpuId(0);
+    let text = |name: &str, write: &dyn Fn(&mut String) -> std::fmt::Result| {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        write(&mut text).ok().map(|()| (name.to_owned(), text))
+    };
+    let files = [
+        text("zoneinfo", &|to| proc::zoneinfo(to, &memory, on, |_| false)),
+        text("pagetypeinfo", &|to| proc::pagetypeinfo(to, &memory, on)),
+        text("buddyinfo", &|to| proc::buddyinfo(to, &memory)),
+    ];
+    files.into_iter().flatten().collect()
 }

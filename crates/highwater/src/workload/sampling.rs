@@ -8,16 +8,15 @@
 //! |---|---|---|
 //! | [`Sampling::every`] | at each multiple of a time | the first [`ROWS_MAX`], and says so |
 //! | [`Sampling::timeline`] | each millisecond | so many at most: when there are more, every other one |
-//! | [`Sampling::window`] | some thousand times in a part of the run | all, and the texts of `/proc` at its beginning |
+//! | [`Sampling::window`] | some thousand times in a part of the run | all |
 //!
 //! From: [`super::harness`] · to: [`highwater_results::series`].
 
 use std::sync::{Arc, Mutex};
 
-use highwater_core::host::{CpuId, Host};
+use highwater_core::host::Host;
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
-use highwater_core::proc;
 use highwater_core::zone::Mark;
 use highwater_results::Series;
 use highwater_sim::engine::Sim;
@@ -39,7 +38,6 @@ pub struct Sampling {
     every_ns: u64,
     window: Window,
     keep: Keep,
-    has_texts: bool,
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -59,7 +57,6 @@ struct Taken {
     nr_seen: u64,
     stride_bits: u32,
     nr_left_out: u64,
-    texts: Vec<(String, String)>,
 }
 
 impl Sampling {
@@ -74,7 +71,7 @@ impl Sampling {
         Sampling::new(NS_PER_MS, Window::ALL, Keep::Thinned(rows.max(2)))
     }
 
-    /// Samples of a part of a run; the texts of `/proc` as they were at its beginning.
+    /// Samples of a part of a run.
     pub fn window(window: Window) -> Sampling {
         let (every_ns, keep) = match window.to_ns {
             // Of unknown length.
@@ -84,11 +81,11 @@ impl Sampling {
                 ((len_ns / ROWS_OF_WINDOW).max(WINDOW_EVERY_NS_MIN), Keep::First(ROWS_MAX))
             }
         };
-        Sampling { has_texts: true, ..Sampling::new(every_ns, window, keep) }
+        Sampling::new(every_ns, window, keep)
     }
 
     fn new(every_ns: u64, window: Window, keep: Keep) -> Sampling {
-        Sampling { every_ns, window, keep, has_texts: false, taken: Arc::default() }
+        Sampling { every_ns, window, keep, taken: Arc::default() }
     }
 
     /// Takes the first sample now and the others as time passes. `look` shows the memory, if it is there still.
@@ -105,9 +102,6 @@ impl Sampling {
             }
             look(&mut |memory| {
                 if let Ok(mut taken) = me.taken.lock() {
-                    if me.has_texts && taken.nr_seen == 0 {
-                        taken.texts = texts(memory);
-                    }
                     taken.add(at_ns, memory, me.keep);
                 }
             });
@@ -127,11 +121,6 @@ impl Sampling {
         });
         series.part = part;
         (series, note)
-    }
-
-    /// Files of `/proc` as they were at the first sample, by name.
-    pub(crate) fn texts(&self) -> Vec<(String, String)> {
-        self.taken.lock().map(|taken| taken.texts.clone()).unwrap_or_default()
     }
 }
 
@@ -181,22 +170,4 @@ fn zones_of<H: Host>(memory: &PageAllocator<H>, mut each: impl FnMut(&dyn Fn() -
             each(&|| name(&format!("order{}", order.0)), zone.nr_free_blocks(order) as u64);
         }
     }
-}
-
-/// What a replay of the allocator's events starts from.
-fn texts<H: Host>(memory: &PageAllocator<H>) -> Vec<(String, String)> {
-    let on = CpuId(0);
-    let text = |name: &str, write: &dyn Fn(&mut String) -> std::fmt::Result| {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        write(&mut text).ok().map(|()| (name.to_owned(), text))
-    };
-    [
-        text("zoneinfo", &|to| proc::zoneinfo(to, memory, on, |_| false)),
-        text("pagetypeinfo", &|to| proc::pagetypeinfo(to, memory, on)),
-        text("buddyinfo", &|to| proc::buddyinfo(to, memory)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
