@@ -15,6 +15,7 @@
 //!          --published--> the studies' published figures beside ours                 /
 //! two Documents --against-> one of the runs that they have in common
 //! Explanation --explain-> why operations were slow: trees, tables, folded stacks
+//! all of them --html----> one page to look at        Recording --trace--> Perfetto's and ftrace's formats
 //! ```
 //!
 //! ```
@@ -48,6 +49,7 @@ pub mod grid;
 pub mod header;
 pub mod headline;
 pub mod histogram;
+pub mod html;
 pub mod largest;
 pub mod orders;
 pub mod percent;

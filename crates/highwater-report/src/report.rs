@@ -73,27 +73,48 @@ fn against(label: &str, mut table: Table) -> Table {
 
 /// What a document's sections show, machine by machine.
 fn of_machines(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
-    let mut tables = Vec::new();
+    Ok(parts(document, shown)?.into_iter().flat_map(|part| part.tables).collect())
+}
+
+/// The tables of one section of a document, of one machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The machine.
+    pub machine: String,
+    /// The section.
+    pub section: Section,
+    /// Its tables.
+    pub tables: Vec<Table>,
+}
+
+/// What each section of a document shows, machine by machine; verdicts are not among it.
+///
+/// # Errors
+/// As [`tables`].
+pub fn parts(document: &Document, shown: Shown) -> Result<Vec<Part>, PublishedError> {
+    let mut parts = Vec::new();
     for (machine, runs) in document.by_machine() {
-        let part = Part { document, machine, runs: &runs, style: Style::default() };
+        let of_machine = OfMachine { document, machine, runs: &runs, style: Style::default() };
         for section in &document.sections {
-            let of_section = part.tables(section)?;
+            let of_section = of_machine.tables(section)?;
             let is_judged = matches!(
                 section,
                 Section::Evidence { .. } | Section::Seeds { .. } | Section::Totals
             );
             let of_section = of_section.into_iter().filter(|table| !table.rows.is_empty());
-            tables.extend(of_section.map(|table| match (shown, is_judged) {
+            let tables = of_section.map(|table| match (shown, is_judged) {
                 (Shown::Changes, true) => evidence::changed_only(table),
                 _ => table,
-            }));
+            });
+            let (machine, section) = (machine.to_owned(), section.clone());
+            parts.push(Part { machine, section, tables: tables.collect() });
         }
     }
-    Ok(tables)
+    Ok(parts)
 }
 
 /// What of a document is about one machine.
-struct Part<'a> {
+struct OfMachine<'a> {
     document: &'a Document,
     machine: &'a str,
     /// The baseline first.
@@ -101,9 +122,9 @@ struct Part<'a> {
     style: Style,
 }
 
-impl Part<'_> {
+impl OfMachine<'_> {
     fn tables(&self, section: &Section) -> Result<Vec<Table>, PublishedError> {
-        let &Part { document, machine, runs, style } = self;
+        let &OfMachine { document, machine, runs, style } = self;
         let metric = |name: &str| document.metrics.iter().find(|metric| metric.name == name);
         let of = |name: &str, table: &dyn Fn(&Metric) -> Table| metric(name).map(table);
         let is_compared = runs.len() > 1;

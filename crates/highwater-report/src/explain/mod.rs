@@ -5,11 +5,11 @@
 //! graphs). Times are exact wherever nanoseconds are printed; rounded ones are rounded so that they add up.
 
 pub mod bands;
-mod figures;
+pub(crate) mod figures;
 pub mod folded;
 pub mod glossary;
 pub mod locks;
-mod reasons;
+pub(crate) mod reasons;
 pub mod tree;
 
 use std::borrow::Cow;

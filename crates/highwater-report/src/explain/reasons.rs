@@ -15,15 +15,15 @@ const LOCK: &str = "lock ";
 
 /// A reason and how much of the time it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reason {
+pub(crate) struct Reason {
     /// `throttled: no progress`, `running in page fault`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// All of its time.
-    pub(super) ns: u64,
+    pub(crate) ns: u64,
 }
 
 /// Reasons, the largest first; ties by name. Their times add up to the root's.
-pub(super) fn reasons(root: &Cause) -> Vec<Reason> {
+pub(crate) fn reasons(root: &Cause) -> Vec<Reason> {
     let mut sums = BTreeMap::new();
     collect(root, None, &mut sums);
     let mut reasons: Vec<Reason> =

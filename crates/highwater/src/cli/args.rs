@@ -282,6 +282,9 @@ pub struct ReportArgs {
     pub dir: PathBuf,
     /// Another one, to set beside it: the same runs after a change
     pub against: Option<PathBuf>,
+    /// Write it as one page of HTML to this file: charts, tables, nothing else needed
+    #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
+    pub output: Option<PathBuf>,
     /// Show all evidence, also of what did not change
     #[arg(long)]
     pub all: bool,

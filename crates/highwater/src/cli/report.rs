@@ -1,17 +1,21 @@
 //! `highwater report`: the tables of results that are there, as `compare` printed them; or two of them side by side.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use highwater_report::against::{Named, against, differences};
-use highwater_report::render::{Format, json, observations};
+use highwater_report::html::{self, PageError};
+use highwater_report::render::{Format, json, observations, series};
 use highwater_report::report::{self, Shown};
 use highwater_report::worse::{self, WorseError};
 use highwater_report::{PAGE_WIDTH, Table};
-use highwater_results::Document;
-use highwater_results::store::{DOCUMENT_FILE, read_document};
+use highwater_results::explain::STALLS_FILE;
+use highwater_results::store::{DOCUMENT_FILE, read_document, write_atomically};
+use highwater_results::{Document, SERIES_FILE, TIMELINE_FILE, input};
 
 use super::args::{FailArgs, ReportArgs};
 use super::{CliError, Outcome, print, remark};
+use crate::explain::source;
 use crate::settings::in_full;
 
 /// Prints the report of a directory of results, or of two.
@@ -20,7 +24,10 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
     let look = Look::new(args.format, args.all);
     let Some(other) = &args.against else {
         let worse = judge(&document, &args.fail)?;
-        print(&text(&document, look)?)?;
+        match &args.output {
+            Some(file) => write_page(file, &page_of(&args.dir, &document)?)?,
+            None => print(&text(&document, look)?)?,
+        }
         return Ok(tell(worse));
     };
     let after = read(other)?;
@@ -29,8 +36,61 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
     let after = Named { name: &names[1], document: &after };
     let both = against(before, after).map_err(|error| CliError::new(error.to_string()))?;
     let worse = judge(&both, &args.fail)?;
-    print(&side_by_side(before, after, &both, look)?)?;
+    match &args.output {
+        Some(file) => {
+            let differences = what_differs(before, after, look.shown());
+            let page = html::side_by_side(&both, &differences).map_err(cannot_show)?;
+            write_page(file, &page)?;
+        }
+        None => print(&side_by_side(before, after, &both, look)?)?,
+    }
     Ok(tell(worse))
+}
+
+/// The page of results, with what lies beside them.
+fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
+    let beside = |name: &str| -> Result<Option<(String, String)>, CliError> {
+        let path = dir.join(name);
+        let said = path.display().to_string();
+        match input::read_text(&path, input::DOCUMENT_BYTES_MAX) {
+            Ok(text) => Ok(Some((said, text))),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(CliError::new(format!("{said}: {error}"))),
+        }
+    };
+    // Of samples that were asked for there are more.
+    let table = match beside(TIMELINE_FILE)? {
+        None => beside(SERIES_FILE)?,
+        timeline => timeline,
+    };
+    let series = match table {
+        None => Vec::new(),
+        Some((file, text)) => {
+            series::read(&text).map_err(|error| CliError::new(format!("{file}: {error}")))?
+        }
+    };
+    let explanation = match beside(STALLS_FILE)? {
+        None => None,
+        Some((file, text)) => Some(source::parse(&file, &text)?),
+    };
+    let story = html::Story { series: &series, explanation: explanation.as_ref() };
+    html::page(document, story).map_err(cannot_show)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn cannot_show(error: PageError) -> CliError {
+    CliError::new(error.to_string())
+}
+
+/// Whole or not at all, and says where it is.
+fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
+    write_atomically(file, page.as_bytes()).map_err(|error| CliError::new(error.to_string()))?;
+    let kib = page.len().div_ceil(1024);
+    print(&format!("{}: {kib} KiB; open it in a browser\n", file.display()))
 }
 
 /// The results of a directory, or of a file.
@@ -147,15 +207,7 @@ fn side_by_side(
     both: &Document,
     look: Look,
 ) -> Result<String, CliError> {
-    let in_full = [before, after].map(|named| {
-        let mut document = named.document.clone();
-        document.machines.iter_mut().for_each(in_full);
-        document
-    });
-    let [first, second] = &in_full;
-    let first = Named { document: first, ..before };
-    let mut tables = vec![differences(first, Named { document: second, ..after }, look.shown())];
-    tables.retain(|table| !table.rows.is_empty() || !table.notes.is_empty());
+    let mut tables = what_differs(before, after, look.shown());
     tables.extend(look.tables(both)?);
     Ok(match look.format {
         Format::Json => json::against(before.document, after.document, &tables),
@@ -165,4 +217,19 @@ fn side_by_side(
         }
         format => format.tables(&tables, look.width),
     })
+}
+
+/// What differs between two documents besides their results.
+fn what_differs(before: Named<'_>, after: Named<'_>, shown: Shown) -> Vec<Table> {
+    let in_full = [before, after].map(|named| {
+        let mut document = named.document.clone();
+        document.machines.iter_mut().for_each(in_full);
+        document
+    });
+    let [first, second] = &in_full;
+    let first = Named { document: first, ..before };
+    let after = Named { document: second, ..after };
+    let mut tables = vec![differences(first, after, shown)];
+    tables.retain(|table| !table.rows.is_empty() || !table.notes.is_empty());
+    tables
 }

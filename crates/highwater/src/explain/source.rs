@@ -63,7 +63,7 @@ pub fn of(registry: &Registry, name: &str) -> Result<Source, InputError> {
 }
 
 /// An explanation that adds up.
-fn parse(file: &str, text: &str) -> Result<Explanation, InputError> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Explanation, InputError> {
     let explanation: Explanation = serde_json::from_str(text).map_err(|error| InputError {
         file: file.to_owned(),
         line: Some(error.line()),

@@ -1,0 +1,96 @@
+// What a browser makes of pages that `highwater report -o` wrote: see .ci/browser.
+import assert from "node:assert";
+import { readFile, stat } from "node:fs/promises";
+import { basename } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const axe = await readFile("node_modules/axe-core/axe.min.js", "utf8");
+const views = {
+  light: { colorScheme: "light", viewport: { width: 1280, height: 900 } },
+  dark: { colorScheme: "dark", viewport: { width: 1280, height: 900 } },
+  phone: { colorScheme: "light", viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
+};
+const browser = await chromium.launch({ executablePath: process.env.BROWSER, args: ["--no-sandbox"] });
+
+for (const file of process.argv.slice(2)) {
+  const url = pathToFileURL(file).href;
+  const kib = Math.ceil((await stat(file)).size / 1024);
+  for (const [name, view] of Object.entries(views)) {
+    const context = await browser.newContext({ ...view, acceptDownloads: true, bypassCSP: true });
+    const page = await context.newPage();
+    const wrong = [];
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && wrong.push(message.text()));
+    page.on("pageerror", (error) => wrong.push(String(error)));
+    page.on("request", (request) => request.url() !== url && !/^(data|blob):/.test(request.url()) && wrong.push(`asks for ${request.url()}`));
+    const began = Date.now();
+    await page.goto(url, { waitUntil: "load" });
+    const ms = Date.now() - began;
+    assert(ms < 3000, `${file}: ${ms} ms until it is there`);
+
+    // The verdict is on the first screen, and nothing is wider than it.
+    const heading = await page.locator("#verdict h2").boundingBox();
+    assert(heading && heading.y < view.viewport.height, "the verdict is not on the first screen");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert(wide <= 0, `${name}: the page is ${wide} px wider than the window`);
+
+    // Every drawing and chart has something in it, and its numbers beside it.
+    const figures = await page.locator("figure").evaluateAll((all) => all.map((figure) => ({
+      drawn: figure.querySelectorAll("svg path, svg rect").length, rows: figure.querySelectorAll("tbody tr").length,
+    })));
+    assert(figures.every((it) => it.drawn > 0 && it.rows > 0), JSON.stringify(figures));
+    const blank = await page.locator("canvas").evaluateAll((all) => all.filter((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return !data.some((value, at) => at % 4 === 3 && value > 0);
+    }).length);
+    assert.equal(blank, 0, `${blank} empty charts`);
+    const charts = await page.locator("canvas").count();
+    for (const timeline of await page.locator(".timeline").all()) {
+      assert(await timeline.locator("canvas").count() > 3 && await timeline.locator("details tbody tr").count() > 3);
+    }
+
+    // Accessible as the page opens, and with everything unfolded.
+    await page.addScriptTag({ content: axe });
+    const check = () => page.evaluate(() => axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] }));
+    const said = (result) => result.violations.map((it) => `${it.id}: ${it.nodes.slice(0, 3).map((node) => node.html).join(" | ")}`);
+    assert.deepEqual(said(await check()), []);
+    await page.screenshot({ path: `${process.env.PICTURES}/${basename(file, ".html")}-${name}-first.png` });
+    await page.screenshot({ path: `${process.env.PICTURES}/${basename(file, ".html")}-${name}.png`, fullPage: true });
+
+    // The theme changes, and charts with it; the other one is as readable.
+    const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.locator("#theme").click();
+    const after = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    assert.notEqual(before, after, "the theme does not change");
+    assert.deepEqual(said(await check()), []);
+    await page.evaluate(() => document.querySelectorAll("details").forEach((it) => { it.open = true; }));
+    assert.deepEqual(said(await check()), []);
+    await page.evaluate(() => document.querySelectorAll("details").forEach((it) => { it.open = false; }));
+
+    // By keyboard: the first key leads past the heading, buttons answer.
+    await page.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0); });
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    const csv = page.locator("#verdict .csv").first();
+    if (await csv.count()) {
+      const [download] = await Promise.all([page.waitForEvent("download"), csv.press("Enter")]);
+      const lines = (await readFile(await download.path(), "utf8")).trimEnd().split("\n");
+      const rows = await page.locator("#verdict .table").first().locator("tr").count();
+      assert(download.suggestedFilename().endsWith(".csv") && lines.length === rows, `${lines.length} lines of ${rows} rows`);
+    }
+    for (const select of await page.locator(".timeline select").all()) {
+      const steps = await select.locator("option").count();
+      const shown = () => page.locator(".timeline .chart h4").first().textContent();
+      await select.selectOption({ index: 0 });
+      assert(steps > 1 && await shown());
+    }
+    // On paper everything is unfolded.
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    assert.equal(await page.locator("details:not([open])").count(), 0);
+    await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    assert.deepEqual(wrong, []);
+    console.log(`${basename(file)} ${name}: ${kib} KiB, ${ms} ms, ${figures.length} drawings, ${charts} charts`);
+    await context.close();
+  }
+}
+await browser.close();

@@ -1,0 +1,323 @@
+//! Results as one page of HTML: a file that needs nothing else, to look at, to print, to send.
+//!
+//! ```text
+//! Document --report::parts--> tables ---\
+//!          --samples--> distribution ----> Page --minijinja--> HTML with style, script and uPlot inside
+//! timeline.csv --> timeline -------------/
+//! stalls.json  --> causes --------------/
+//! ```
+//!
+//! | module | makes |
+//! |---|---|
+//! | `table` | tables that can be copied and downloaded |
+//! | `figure`, `svg` | drawings, each with its table |
+//! | `distribution` | curves with their bands, boxes |
+//! | `causes` | the slowest operations' time, by cause |
+//! | `timeline` | what the chart library draws |
+//!
+//! Key types: [`Story`] (what lies beside a document), [`page`]. The same results give the same bytes.
+
+mod causes;
+mod distribution;
+mod figure;
+mod svg;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use highwater_results::explain::{ExplainedRun, Explanation};
+use highwater_results::published::PublishedError;
+use highwater_results::{Definition, Document, RunSeries, Section};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::Table;
+use crate::report::{self, Shown};
+use causes::Bars;
+use figure::Figure;
+use table::View;
+use timeline::Charts;
+
+/// The template and what goes into it as it is.
+const TEMPLATE: &str = include_str!("assets/report.html");
+const STYLE: &str = include_str!("assets/report.css");
+const SCRIPT: &str = include_str!("assets/report.js");
+const CHART_STYLE: &str = include_str!("assets/uplot/uPlot.min.css");
+const CHART_SCRIPT: &str = include_str!("assets/uplot/uPlot.iife.min.js");
+
+/// What lies beside a document.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Story<'a> {
+    /// Counters over time; none: there are none.
+    pub series: &'a [RunSeries],
+    /// Where the time of the slowest operations went.
+    pub explanation: Option<&'a Explanation>,
+}
+
+/// Why there is no page.
+#[derive(Debug, Error)]
+pub enum PageError {
+    /// The document names what was not published.
+    #[error(transparent)]
+    Published(#[from] PublishedError),
+    /// The template and what it is given do not fit: a mistake of this crate.
+    #[error("the page cannot be made: {0}")]
+    Template(#[from] minijinja::Error),
+}
+
+/// The page of a document.
+///
+/// # Errors
+/// If the document names a published table, histogram or figure that is not known.
+pub fn page(document: &Document, story: Story<'_>) -> Result<String, PageError> {
+    let verdicts = report::verdicts(document)?;
+    render(&Page::of(document, &verdicts, Vec::new(), story)?)
+}
+
+/// The page of two documents side by side: `both` compares the runs that they have in common, `differences` are what else
+/// differs.
+///
+/// # Errors
+/// As [`page`].
+pub fn side_by_side(both: &Document, differences: &[Table]) -> Result<String, PageError> {
+    let verdicts = report::verdicts(both)?;
+    let differences = differences.iter().map(View::of).collect();
+    render(&Page::of(both, &verdicts, differences, Story::default())?)
+}
+
+/// Everything that the template shows.
+#[derive(Debug, Serialize)]
+struct Page {
+    title: String,
+    experiment: String,
+    version: String,
+    /// Machines, policies, seeds: in a line.
+    what: String,
+    verdicts: Vec<View>,
+    differences: Vec<View>,
+    warnings: Vec<String>,
+    /// Headings of runs, by colour.
+    policies: Vec<String>,
+    machines: Vec<MachinePart>,
+    /// Why there are no charts of time and no causes.
+    missing: Vec<String>,
+    command: String,
+    definitions: Vec<Defined>,
+}
+
+/// What is shown of a machine.
+#[derive(Debug, Serialize)]
+struct MachinePart {
+    name: String,
+    id: String,
+    groups: Vec<Group>,
+    boxes: Option<Figure>,
+    curves: Vec<Figure>,
+    bars: Option<Bars>,
+    icicles: Vec<Figure>,
+    timeline: Vec<Charts>,
+    /// The same for the script, as JSON.
+    charts: String,
+}
+
+/// Tables of one kind.
+#[derive(Debug, Serialize)]
+struct Group {
+    title: &'static str,
+    /// Shown at once; others unfold.
+    is_open: bool,
+    tables: Vec<View>,
+}
+
+/// The text that defines a machine, a policy or the workload.
+#[derive(Debug, Serialize)]
+struct Defined {
+    kind: &'static str,
+    name: String,
+    summary: String,
+    text: String,
+}
+
+impl Page {
+    fn of(
+        document: &Document,
+        verdicts: &[Table],
+        differences: Vec<View>,
+        story: Story<'_>,
+    ) -> Result<Page, PageError> {
+        let parts = report::parts(document, Shown::All)?;
+        let mut policies: Vec<String> = Vec::new();
+        for run in &document.runs {
+            if !policies.contains(&run.label) {
+                policies.push(run.label.clone());
+            }
+        }
+        let explained = story.explanation.map_or(&[][..], |explanation| &explanation.runs);
+        let machines = (0..).zip(document.by_machine()).map(|(at, (machine, runs))| {
+            let of_machine = parts.iter().filter(|part| part.machine == machine);
+            let metric = document.metrics.first();
+            let explained: Vec<&ExplainedRun> =
+                explained.iter().filter(|run| run.machine == machine).collect();
+            let timeline = timeline::charts(machine, story.series);
+            MachinePart {
+                name: machine.to_owned(),
+                id: format!("machine-{at}"),
+                groups: groups(of_machine),
+                boxes: metric.and_then(|metric| distribution::boxes(metric, machine, &runs)),
+                curves: metric
+                    .map_or_else(Vec::new, |metric| distribution::curves(metric, machine, &runs)),
+                bars: causes::bars(machine, &explained),
+                icicles: explained.iter().filter_map(|run| causes::icicle(run)).collect(),
+                charts: json(&timeline),
+                timeline,
+            }
+        });
+        let machines: Vec<MachinePart> = machines.collect();
+        let mut missing = Vec::new();
+        if machines.iter().all(|machine| machine.timeline.is_empty()) && differences.is_empty() {
+            missing.push(
+                "No counters over time lie beside these results: `compare --out DIR` and `run --out DIR` keep them for \
+                 what runs in virtual time."
+                    .to_owned(),
+            );
+        }
+        if story.explanation.is_none() && differences.is_empty() {
+            missing.push(format!(
+                "No causes of slow operations lie beside these results: `highwater explain {}` finds them.",
+                document.experiment
+            ));
+        }
+        Ok(Page {
+            title: match document.title.as_str() {
+                "" => document.experiment.clone(),
+                title => title.to_owned(),
+            },
+            experiment: document.experiment.clone(),
+            version: document.version.clone(),
+            what: what(document),
+            verdicts: verdicts.iter().map(View::of).collect(),
+            differences,
+            warnings: warnings(document),
+            policies,
+            machines,
+            missing,
+            command: document.command_line.join(" "),
+            definitions: definitions(document),
+        })
+    }
+}
+
+/// What was run, in a line.
+fn what(document: &Document) -> String {
+    let count = |n: usize, one: &str, more: &str| match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {more}"),
+    };
+    let time = if document.host == "native" { "on this computer" } else { "in virtual time" };
+    format!(
+        "{}: {}, {}, {}, {time}",
+        document.workload.name,
+        count(document.by_machine().len(), "machine", "machines"),
+        count(document.policies.len(), "policy", "policies"),
+        count(document.iterations as usize, "seed", "seeds"),
+    )
+}
+
+/// Tables by what they are for, in order of reading.
+fn groups<'a>(parts: impl Iterator<Item = &'a report::Part>) -> Vec<Group> {
+    let mut groups = [
+        ("What was published, and what came out", true),
+        ("Measured", true),
+        ("How sure it is, seed by seed", false),
+        ("Counters, delays and times", false),
+    ]
+    .map(|(title, is_open)| Group { title, is_open, tables: Vec::new() });
+    for part in parts {
+        let at = match part.section {
+            Section::Headline { .. } | Section::Published { .. } | Section::Claims => 0,
+            Section::Comparison { .. } | Section::Hottest { .. } => 1,
+            Section::Evidence { .. }
+            | Section::Seeds { .. }
+            | Section::Largest { .. }
+            | Section::Totals => 2,
+            Section::Duration
+            | Section::Vmstat
+            | Section::VmstatBrief
+            | Section::Stalls
+            | Section::Histograms
+            | Section::TraceTimes
+            | Section::Orders { .. } => 3,
+        };
+        let views: Vec<View> = part.tables.iter().map(View::of).collect();
+        match part.section {
+            // What the study is about comes first.
+            Section::Headline { .. } => drop(groups[at].tables.splice(0..0, views)),
+            _ => groups[at].tables.extend(views),
+        }
+    }
+    groups.into_iter().filter(|group| !group.tables.is_empty()).collect()
+}
+
+/// What makes results weaker than they look, and what to do about it.
+fn warnings(document: &Document) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if document.runs.len() > 1 && document.iterations == 1 {
+        warnings.push(
+            "One seed: no intervals, and any of this may be chance. Run it with --iterations 6 or more.".to_owned(),
+        );
+    } else if document.runs.len() > 1 && document.iterations < 6 {
+        let n = document.iterations;
+        warnings.push(format!(
+            "{n} seeds: intervals of so few are too narrow. Run it with --iterations 6 or more."
+        ));
+    }
+    let hidden = document.by_machine().iter().map(|(_, runs)| runs.len()).max().unwrap_or(0);
+    if hidden > distribution::POLICIES_MAX {
+        let most = distribution::POLICIES_MAX;
+        warnings.push(format!("Figures show the first {most} policies; tables have all {hidden}."));
+    }
+    for note in document.runs.iter().flat_map(|run| &run.notes) {
+        let is_digest = note.starts_with("seed ") && note.contains(": digest ");
+        if !is_digest && !warnings.contains(note) {
+            warnings.push(note.clone());
+        }
+    }
+    warnings
+}
+
+fn definitions(document: &Document) -> Vec<Defined> {
+    let defined = |kind, of: &Definition| Defined {
+        kind,
+        name: of.name.clone(),
+        summary: of.summary.clone(),
+        text: of.definition.clone(),
+    };
+    let machines = document.machines.iter().map(|machine| defined("machine", machine));
+    let policies = document.policies.iter().map(|policy| defined("policy", policy));
+    std::iter::once(defined("workload", &document.workload))
+        .chain(machines)
+        .chain(policies)
+        .collect()
+}
+
+/// For the script; nothing in it ends the element that it stands in.
+fn json(value: &impl Serialize) -> String {
+    // Plain data: all of it has a form in JSON.
+    serde_json::to_string(value).unwrap_or_default().replace('<', "\\u003c")
+}
+
+fn render(page: &Page) -> Result<String, PageError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.add_global("style", STYLE);
+    environment.add_global("script", SCRIPT);
+    environment.add_global("chart_style", CHART_STYLE);
+    environment.add_global("chart_script", CHART_SCRIPT);
+    let template = environment.template_from_named_str("report.html", TEMPLATE)?;
+    Ok(template.render(Value::from(Serde(page)))?)
+}

@@ -1,0 +1,117 @@
+//! A table as the template wants it: words, and for the download numbers in full.
+
+use serde::Serialize;
+
+use crate::table::{Cell, Table};
+
+/// A table of the page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct View {
+    pub(super) title: String,
+    /// Headings of all columns, labels first.
+    heads: Vec<String>,
+    rows: Vec<Line>,
+    pub(super) notes: Vec<String>,
+    /// What a download of it is called.
+    file: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Line {
+    labels: Vec<String>,
+    cells: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Value {
+    text: String,
+    /// The number in full; empty if it has none.
+    full: String,
+    /// `good`, `bad` or nothing: a marked change.
+    class: &'static str,
+}
+
+impl View {
+    pub(super) fn of(table: &Table) -> View {
+        let nr_labels = table.labels.len();
+        // A label column without any label says nothing.
+        let used: Vec<usize> = (0..nr_labels)
+            .filter(|&at| table.rows.iter().any(|row| !row.labels[at].is_empty()))
+            .collect();
+        let heads = used.iter().map(|&at| table.labels[at].clone());
+        let rows = table.rows.iter().map(|row| Line {
+            labels: used.iter().map(|&at| row.labels[at].clone()).collect(),
+            cells: row.cells.iter().map(value).collect(),
+        });
+        View {
+            title: table.title.clone(),
+            heads: heads.chain(table.columns.iter().cloned()).collect(),
+            rows: rows.collect(),
+            notes: table.notes.clone(),
+            file: file_name(&table.title),
+        }
+    }
+}
+
+fn value(cell: &Cell) -> Value {
+    let full = match cell {
+        Cell::Number { value, .. }
+        | Cell::Change { value, .. }
+        | Cell::Ratio { value, .. }
+        | Cell::Probability { value }
+        | Cell::Percent { value, .. }
+            if value.is_finite() =>
+        {
+            value.to_string()
+        }
+        Cell::WholePercent { value } => value.to_string(),
+        _ => String::new(),
+    };
+    let class = match cell {
+        Cell::Change { significant: true, percent: Some(percent), .. } if *percent > 0.0 => "good",
+        Cell::Change { significant: true, percent: Some(percent), .. } if *percent < 0.0 => "bad",
+        _ => "",
+    };
+    Value { text: cell.full_text(), full, class }
+}
+
+/// Letters, digits and dashes of a title.
+fn file_name(title: &str) -> String {
+    let mut name = String::new();
+    for letter in title.chars().map(|c| c.to_ascii_lowercase()) {
+        match letter {
+            'a'..='z' | '0'..='9' => name.push(letter),
+            _ if name.ends_with('-') || name.is_empty() => {}
+            _ => name.push('-'),
+        }
+        if name.len() >= 60 {
+            break;
+        }
+    }
+    format!("{}.csv", name.trim_end_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Layout;
+
+    #[test]
+    fn labels_without_words_are_left_out() {
+        let mut table = Table::new("A, \"B\" (c)", &["x", "y"], vec!["v".into()], Layout::Fitted);
+        let change = |percent| Cell::Change {
+            value: 1.5,
+            decimals: 1,
+            percent: Some(percent),
+            significant: true,
+            told: None,
+        };
+        table.push(&["a", ""], vec![change(10.0)]);
+        table.push(&["b", ""], vec![change(-10.0)]);
+        let view = View::of(&table);
+        assert_eq!((view.heads, view.file.as_str()), (vec!["x".into(), "v".into()], "a-b-c.csv"));
+        let classes: Vec<&str> = view.rows.iter().map(|row| row.cells[0].class).collect();
+        assert_eq!(classes, ["good", "bad"]);
+        assert_eq!(view.rows[0].cells[0].full, "1.5");
+    }
+}
