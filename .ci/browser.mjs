@@ -49,6 +49,10 @@ for (const file of process.argv.slice(2)) {
       assert(await timeline.locator("canvas").count() > 3 && await timeline.locator("details tbody tr").count() > 3);
     }
 
+    // By keyboard: the first key leads past the heading.
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+
     // Accessible as the page opens, and with everything unfolded.
     await page.addScriptTag({ content: axe });
     const check = () => page.evaluate(() => axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] }));
@@ -67,10 +71,7 @@ for (const file of process.argv.slice(2)) {
     assert.deepEqual(said(await check()), []);
     await page.evaluate(() => document.querySelectorAll("details").forEach((it) => { it.open = false; }));
 
-    // By keyboard: the first key leads past the heading, buttons answer.
-    await page.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0); });
-    await page.keyboard.press("Tab");
-    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    // A table comes as a file.
     const csv = page.locator("#verdict .csv").first();
     if (await csv.count()) {
       const [download] = await Promise.all([page.waitForEvent("download"), csv.press("Enter")]);
