@@ -37,6 +37,7 @@ use thiserror::Error;
 
 use crate::Table;
 use crate::report::{self, Shown};
+use crate::table::Cell;
 use causes::Bars;
 use figure::Figure;
 use table::View;
@@ -97,6 +98,7 @@ struct Page {
     version: String,
     /// Machines, policies, seeds: in a line.
     what: String,
+    headlines: Vec<Headline>,
     verdicts: Vec<View>,
     differences: Vec<View>,
     warnings: Vec<String>,
@@ -107,6 +109,14 @@ struct Page {
     missing: Vec<String>,
     command: String,
     definitions: Vec<Defined>,
+}
+
+/// A change in words: what the verdict's table says in a row.
+#[derive(Debug, Serialize)]
+struct Headline {
+    text: String,
+    /// `good`, `bad` or nothing.
+    class: &'static str,
 }
 
 /// What is shown of a machine.
@@ -199,6 +209,7 @@ impl Page {
             experiment: document.experiment.clone(),
             version: document.version.clone(),
             what: what(document),
+            headlines: verdicts.first().map_or_else(Vec::new, headlines),
             verdicts: verdicts.iter().map(View::of).collect(),
             differences,
             warnings: warnings(document),
@@ -209,6 +220,32 @@ impl Page {
             definitions: definitions(document),
         })
     }
+}
+
+/// The verdict's rows as sentences, and what was published of it.
+fn headlines(verdict: &Table) -> Vec<Headline> {
+    let rows = verdict.rows.iter().map(|row| {
+        let cells: Vec<String> = row.cells.iter().map(Cell::value_text).collect();
+        let (label, cell) = (
+            |at: usize| row.labels.get(at).map_or("", String::as_str),
+            |at: usize| cells.get(at).map_or("-", String::as_str),
+        );
+        let interval = match cell(2) {
+            "-" => String::new(),
+            interval => format!(", 95 % interval {interval}"),
+        };
+        let class = match cell(1) {
+            change if change.starts_with("better") => "good",
+            change if change.starts_with("worse") => "bad",
+            _ => "",
+        };
+        let (metric, machine, run) = (label(0), label(1), label(2));
+        let text = format!("{run} on {machine}, {metric}: {} {}{interval}", cell(0), cell(1));
+        Headline { text, class }
+    });
+    let published = verdict.notes.iter().filter(|note| note.starts_with("published"));
+    let published = published.map(|note| Headline { text: note.clone(), class: "" });
+    rows.chain(published).collect()
 }
 
 /// What was run, in a line.

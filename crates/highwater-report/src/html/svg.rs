@@ -205,7 +205,7 @@ mod tests {
     fn axes_hold_what_they_are_of() {
         let linear = Axis::of([10.0, 20.0].into_iter(), [0.0, 100.0]);
         assert!(linear.at(10.0) > 0.0 && linear.at(20.0) < 100.0);
-        assert_eq!(linear.ticks(5), [10.0, 12.0, 14.0, 16.0, 18.0, 20.0]);
+        assert_eq!(linear.ticks(5), [10.0, 15.0, 20.0]);
         let log = Axis::of([0.1, 1000.0].into_iter(), [100.0, 0.0]);
         assert_eq!(log.ticks(5), [0.1, 1.0, 10.0, 100.0, 1000.0]);
         assert!((log.at(10.0) - 50.0).abs() < 1e-9);

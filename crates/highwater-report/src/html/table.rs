@@ -8,7 +8,8 @@ use crate::table::{Cell, Table};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct View {
     pub(super) title: String,
-    /// Headings of all columns, labels first.
+    /// Headings of label columns, and of those with values.
+    labels: Vec<String>,
     heads: Vec<String>,
     rows: Vec<Line>,
     pub(super) notes: Vec<String>,
@@ -38,14 +39,15 @@ impl View {
         let used: Vec<usize> = (0..nr_labels)
             .filter(|&at| table.rows.iter().any(|row| !row.labels[at].is_empty()))
             .collect();
-        let heads = used.iter().map(|&at| table.labels[at].clone());
+        let labels = used.iter().map(|&at| table.labels[at].clone());
         let rows = table.rows.iter().map(|row| Line {
             labels: used.iter().map(|&at| row.labels[at].clone()).collect(),
             cells: row.cells.iter().map(value).collect(),
         });
         View {
             title: table.title.clone(),
-            heads: heads.chain(table.columns.iter().cloned()).collect(),
+            labels: labels.collect(),
+            heads: table.columns.clone(),
             rows: rows.collect(),
             notes: table.notes.clone(),
             file: file_name(&table.title),
@@ -109,7 +111,8 @@ mod tests {
         table.push(&["a", ""], vec![change(10.0)]);
         table.push(&["b", ""], vec![change(-10.0)]);
         let view = View::of(&table);
-        assert_eq!((view.heads, view.file.as_str()), (vec!["x".into(), "v".into()], "a-b-c.csv"));
+        assert_eq!((view.labels, view.heads), (vec!["x".into()], vec!["v".into()]));
+        assert_eq!(view.file, "a-b-c.csv");
         let classes: Vec<&str> = view.rows.iter().map(|row| row.cells[0].class).collect();
         assert_eq!(classes, ["good", "bad"]);
         assert_eq!(view.rows[0].cells[0].full, "1.5");

@@ -6,6 +6,7 @@ mod bad_input;
 mod check;
 mod determinism;
 mod explain;
+mod page;
 mod proc;
 mod replay;
 mod report;
@@ -16,6 +17,7 @@ mod several;
 mod show;
 mod stutterp;
 mod tables;
+mod trace;
 mod trace_quality;
 mod vary;
 
