@@ -1,7 +1,7 @@
 """Reads a trace with Perfetto's own package and holds it to the run that it is of.
 
-trace.py TRACE.pftrace RESULTS.json STEP FTRACE.txt: TRACE is of the run of RESULTS with that seed whose operations are
-called STEP; FTRACE.txt is the same run as ftrace's text. What is counted twice has to come out equal.
+trace.py TRACE.pftrace RESULTS.json FTRACE.txt: TRACE is of a step of a run of RESULTS, FTRACE.txt is the same run as ftrace's
+text. What is counted twice has to come out equal.
 """
 
 import collections
@@ -12,7 +12,7 @@ import sys
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 
-def main(trace_file, results_file, step, ftrace_file):
+def main(trace_file, results_file, ftrace_file):
     trace = Trace()
     with open(trace_file, "rb") as file:
         trace.ParseFromString(file.read())
@@ -65,7 +65,7 @@ def main(trace_file, results_file, step, ftrace_file):
         document = json.load(file)
     process = next(p.track_descriptor.process.process_name for p in trace.packet
                    if p.track_descriptor.HasField("process"))
-    label, machine, seed = re.search(r": (\S+) on (\S+), seed (\d+)", process).groups()
+    label, machine, seed, step = re.search(r": (\S+) on (\S+), seed (\d+), (\S+)", process).groups()
     run = next(r for r in document["runs"] if (r["label"], r["machine"]) == (label, machine))
     values = [value for series in run["samples"] for value in series["values"]
               if series["operation"] == step and series["seed"] == int(seed)]

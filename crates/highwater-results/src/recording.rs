@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn tracepoints_are_counted_by_name() {
-        let mut recording = Recording::default();
-        recording.names = ["kmem", "b", "a"].map(str::to_owned).to_vec();
+        let names = ["kmem", "b", "a"].map(str::to_owned).to_vec();
+        let mut recording = Recording { names, ..Recording::default() };
         for name in [1, 2, 1] {
             let what = Happening::Passes { cpu: 0, system: 0, name, text: "".into() };
             recording.rows.push(Row { at_ns: 0, task: 0, what });

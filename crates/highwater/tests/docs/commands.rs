@@ -2,6 +2,7 @@
 //!
 //! * `highwater ...`, also written `cargo run --release -- ...`, runs in its short form ([`short`]): what a reader
 //!   waits minutes for has to be had in seconds here. Its exit status is 0; 1 for a `check` that may disagree.
+//! * What a command writes (`-o FILE`, `--out DIR`) is written elsewhere, and other commands of its page read it there.
 //! * A file that a page shows is made from the page; one that stands for the reader's own is replaced
 //!   ([`STAND_INS`]).
 //! * What other commands name (a package, an example, a script, a folder) must be there.
@@ -54,8 +55,11 @@ pub(crate) fn arguments(line: &str) -> Option<Vec<String>> {
 pub(crate) fn short(args: &[String]) -> Vec<String> {
     let mut short = without(full(args), "--iterations");
     short.retain(|word| word != "--full");
-    let is_long = matches!(short[0].as_str(), "compare" | "explain" | "bench");
-    if is_long && !short.iter().any(|word| word == "--quick") {
+    // A directory of results says itself what was run.
+    let is_dir = |word: &String| word.contains('/') && !word.ends_with(".toml");
+    let is_again = short.get(1).is_some_and(is_dir);
+    let is_long = matches!(short[0].as_str(), "compare" | "explain" | "trace" | "bench");
+    if is_long && !is_again && !short.iter().any(|word| word == "--quick") {
         short.push("--quick".to_owned());
     }
     if matches!(short[0].as_str(), "compare" | "explain") {
@@ -101,6 +105,21 @@ fn file(word: &str, blocks: &[Block]) -> Option<String> {
     Some(runs::file(word, &block.lines.join("\n")).to_string_lossy().into_owned())
 }
 
+/// What stands behind `-o` is written where tests may write, and found again by who reads it.
+fn written(words: &mut [String], page: &str, blocks: &[Block]) {
+    let to = |file: &str| runs::place(page, file).to_string_lossy().into_owned();
+    if let Some(at) = words.iter().position(|word| word == "-o") {
+        words[at + 1] = to(&words[at + 1]);
+    }
+    let commands = || blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
+    for word in words {
+        let writes = |command: Command| command.line.ends_with(&format!(" -o {word}"));
+        if !word.starts_with('-') && commands().any(writes) {
+            *word = to(word);
+        }
+    }
+}
+
 /// Where the results are that a command of the same page kept by this name.
 fn kept(name: &str, page: &str, blocks: &[Block]) -> Option<String> {
     let keeps = |command: &Command| command.line.contains(&format!(" --out {name}"));
@@ -115,12 +134,26 @@ pub(crate) fn run(command: &Command, blocks: &[Block]) -> Arc<Done> {
     let page = command.place.split(':').next().unwrap_or_default();
     let mut filled: Vec<String> =
         args.iter().map(|word| file(word, blocks).unwrap_or_else(|| word.clone())).collect();
-    if args[0] == "report" {
-        // One directory or two.
-        for at in (1..args.len()).take_while(|&at| !args[at].starts_with('-')) {
-            filled[at] = kept(&args[at], page, blocks).expect("a command of the page keeps it");
+    // One directory or two.
+    let is_of_results = |name: &str| matches!(name, "report" | "explain" | "trace");
+    for at in
+        (1..args.len()).take_while(|&at| is_of_results(&args[0]) && !args[at].starts_with('-'))
+    {
+        match kept(&args[at], page, blocks) {
+            Some(dir) => filled[at] = dir,
+            None => assert_ne!(args[0], "report", "{}: no command keeps it", command.place),
         }
     }
+    // What a command of the page wrote is there before another reads it.
+    let commands = blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
+    let mut writers = commands.filter(|other| {
+        let file = other.line.rsplit_once(" -o ").map_or("", |(_, file)| file);
+        other.line != command.line && args.iter().any(|word| word == file)
+    });
+    if let Some(writer) = writers.next() {
+        run(&writer, blocks);
+    }
+    written(&mut filled, page, blocks);
     let done = highwater(&short(&filled));
     let may_disagree = args[0] == "check" && !args.iter().any(|word| word == "--min-agreement");
     let is_good = done.status == Some(0) || (may_disagree && done.status == Some(1));

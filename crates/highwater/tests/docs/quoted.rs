@@ -7,7 +7,7 @@
 //!
 //! What takes longer than its command's short form is compared by the tests that CI runs with the released program.
 
-use crate::commands::{arguments, full, short};
+use crate::commands::{arguments, full, run, short};
 use crate::pages::{Block, Command, all_blocks};
 use crate::runs::highwater;
 
@@ -111,8 +111,10 @@ fn compare(quotes: &[Quote], output: impl Fn(&Quote) -> String) {
 fn quoted_output_is_printed() {
     let is_quick = |quote: &Quote| arguments(&quote.command).is_some_and(|args| is_short(&args));
     let quotes: Vec<Quote> = quotes().into_iter().filter(is_quick).collect();
+    let blocks = all_blocks();
     compare(&quotes, |quote| {
-        highwater(&short(&arguments(&quote.command).unwrap_or_default())).stdout.clone()
+        let (place, line) = (quote.place.clone(), quote.command.clone());
+        run(&Command { place, line, dir: None, output: Vec::new() }, &blocks).stdout.clone()
     });
 }
 

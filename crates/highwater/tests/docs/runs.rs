@@ -35,6 +35,11 @@ pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
+/// Where a file is that a command of a page writes.
+pub(crate) fn place(page: &str, name: &str) -> PathBuf {
+    FILES.path().join(format!("{page}-{name}").replace('/', "-"))
+}
+
 /// Options that only say what is shown of a simulation; a word follows each.
 const SHOWN: [&str; 3] = ["--worst", "--folded", "--format"];
 /// Operations of an explanation that are kept: as many as any page shows, and more.
