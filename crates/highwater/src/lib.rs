@@ -15,6 +15,7 @@ pub mod recording;
 pub mod replay;
 pub mod schema;
 pub mod settings;
+pub mod watching;
 pub mod workload;
 
 pub use input::InputError;

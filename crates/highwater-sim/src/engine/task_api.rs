@@ -11,6 +11,7 @@ use super::clock::{jiffies_of, next_tick_ns, pay_ticks, wheel_expiry_ns};
 use super::executor::{Inner, Sim};
 use super::state::State;
 use super::task::{Placement, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
+use super::watch::Look;
 use crate::cpu::{CpuId, CpuTimes};
 use crate::ledger::{BlockedBy, NodeKey, Pause};
 
@@ -31,12 +32,12 @@ impl Sim {
 
     /// Calls somebody with the time at each multiple of `every_ns`, before what happens then; with 0, nobody any
     /// more. Tasks run ahead of the queue of events by what they do without being interrupted, so
-    /// what is seen is of that time to within some microseconds. The caller may look at what is simulated and do
-    /// nothing to it: nothing that is simulated knows of it.
+    /// what is seen is of that time to within some microseconds. Who is called may look at what is simulated, its
+    /// tasks among it, and do nothing to it: nothing that is simulated knows of it.
     ///
     /// # Panics
     /// What is called must not call a simulation's functions.
-    pub fn sample_every(&self, every_ns: u64, call: impl FnMut(u64) + 'static) {
+    pub fn sample_every(&self, every_ns: u64, call: impl FnMut(u64, &Look<'_>) + 'static) {
         let now_ns = self.now_ns();
         self.inner.state.borrow_mut().watch.sample(every_ns, now_ns, Box::new(call));
     }

@@ -6,12 +6,15 @@
 //! and whoever takes samples is called at their times.
 
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::StuckTask;
 use super::state::State;
-use super::task::{Role, TaskState, WaitOn};
+use super::task::{Placement, Role, TaskIndex, TaskState, WaitOn};
+use crate::cpu::CpuId;
+use crate::ledger::NodeKey;
 
 /// Virtual time for which no program may get further while none of them waits for a time: several
 /// times what the kernel allows one task (`hung_task_timeout_secs`, 120 s).
@@ -31,11 +34,56 @@ pub(crate) enum Finding {
     Livelock { nr_events: u64 },
 }
 
+/// What a sampler does at a time.
+pub(crate) type SamplerCall = Box<dyn FnMut(u64, &Look<'_>)>;
+
+/// What whoever takes samples may look at: tasks.
+pub struct Look<'a> {
+    state: &'a State,
+}
+
+/// What a task is at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskView {
+    /// Its name.
+    pub name: Rc<str>,
+    /// A kernel thread or a device: it lives as long as the run.
+    pub is_daemon: bool,
+    /// The CPU that it has; none: it waits, or takes the time of interrupts.
+    pub cpu: Option<CpuId>,
+    /// What it is in, outermost first, what it waits for at the end; empty if no ledger is open.
+    pub doing: Vec<NodeKey>,
+    /// What it waits for, in words.
+    pub waits_on: String,
+}
+
+impl Look<'_> {
+    /// Every task that has not ended.
+    pub fn tasks(&self) -> Vec<TaskView> {
+        let state = self.state;
+        let live = state.tasks.live();
+        let view = |(index, stuck): (TaskIndex, StuckTask)| {
+            let task = &state.tasks[index];
+            let has_cpu =
+                matches!(task.state, TaskState::Running | TaskState::Ready | TaskState::Spinning)
+                    && !matches!(task.placement, Placement::Interrupt(_));
+            TaskView {
+                name: Rc::clone(&state.tasks.info(index).name),
+                is_daemon: stuck.daemon,
+                cpu: has_cpu.then_some(task.cpu),
+                doing: state.book.as_ref().map_or_else(Vec::new, |book| book.doing_now(index)),
+                waits_on: stuck.waits_on,
+            }
+        };
+        live.zip(state.stuck_tasks()).map(view).collect()
+    }
+}
+
 /// Somebody who is called whenever virtual time has got a step further.
 pub(crate) struct Sampler {
     every_ns: u64,
     next_ns: u64,
-    call: Box<dyn FnMut(u64)>,
+    call: SamplerCall,
 }
 
 impl fmt::Debug for Sampler {
@@ -103,7 +151,7 @@ impl Watch {
     }
 
     /// From now on calls somebody at each multiple of `every_ns` after now; nobody if that is 0.
-    pub(super) fn sample(&mut self, every_ns: u64, now_ns: u64, call: Box<dyn FnMut(u64)>) {
+    pub(super) fn sample(&mut self, every_ns: u64, now_ns: u64, call: SamplerCall) {
         let next_ns = (now_ns / every_ns.max(1) + 1).saturating_mul(every_ns);
         self.sampler = (every_ns != 0).then_some(Sampler { every_ns, next_ns, call });
         self.set_due();
@@ -113,23 +161,24 @@ impl Watch {
         let sample_at_ns = self.sampler.as_ref().map_or(u64::MAX, |sampler| sampler.next_ns);
         self.due_at_ns = self.look_at_ns.min(sample_at_ns);
     }
-
-    /// Samples of all times up to that of the next event, which has not happened yet.
-    fn take_samples(&mut self, now_ns: u64) {
-        let Some(sampler) = &mut self.sampler else { return };
-        while sampler.next_ns <= now_ns {
-            (sampler.call)(sampler.next_ns);
-            sampler.next_ns = sampler.next_ns.saturating_add(sampler.every_ns);
-        }
-    }
 }
 
 impl State {
+    /// Samples of all times up to that of the next event, which has not happened yet.
+    fn take_samples(&mut self, now_ns: u64) {
+        let Some(mut sampler) = self.watch.sampler.take() else { return };
+        while sampler.next_ns <= now_ns {
+            (sampler.call)(sampler.next_ns, &Look { state: self });
+            sampler.next_ns = sampler.next_ns.saturating_add(sampler.every_ns);
+        }
+        self.watch.sampler = Some(sampler);
+    }
+
     /// Looks; true if the run is to stop.
     #[cold]
     #[inline(never)]
     pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
-        self.watch.take_samples(now_ns);
+        self.take_samples(now_ns);
         if self.nr_events >= self.watch.tell_at_event {
             if let Some((sum, told_ns)) = &mut self.watch.told {
                 sum.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);

@@ -221,6 +221,18 @@ impl Book {
             life.tree.path(life.at)
         })
     }
+
+    /// The same, with what it waits for.
+    pub(crate) fn doing_now(&self, task: TaskIndex) -> Vec<NodeKey> {
+        let mut path = self.doing(task);
+        let pause = self.number(task).and_then(|number| self.lives[number as usize].pause);
+        match pause {
+            Some(Pause::Wait(what)) => path.push(what),
+            Some(Pause::Queued) => path.push(NodeKey::Cpu),
+            _ => {}
+        }
+        path
+    }
 }
 
 /// Stopping and going on.

@@ -18,6 +18,12 @@ use crate::schema::Kind;
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, arg_required_else_help = true)]
 pub struct Cli {
+    /// No remarks and no progress on standard error; errors only
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Colours where they help: on a terminal, unless NO_COLOR is set; always; or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: clap::ColorChoice,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -38,6 +44,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Record what one run did, moment by moment: a file for ui.perfetto.dev, or ftrace's text
     Trace(TraceArgs),
+    /// Watch a run in the terminal while it goes on: zones, lists, who waits for what
+    Watch(WatchArgs),
     /// Print the report of results that `compare --out` or `run --out` wrote
     Report(ReportArgs),
     /// Replay a trace of a real kernel's page allocator under policies of your choice
@@ -56,6 +64,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Measure the allocator on this computer's processors
     Bench(BenchArgs),
+    /// Print the manual page, or write those of all subcommands
+    Man(ManArgs),
+    /// Print what a shell completes the command line with
+    Completions(CompletionsArgs),
 }
 
 /// `highwater list`.
@@ -345,28 +357,48 @@ pub struct ExplainArgs {
     pub format: Format,
 }
 
-/// `highwater trace`.
-#[derive(Debug, Args)]
-pub struct TraceArgs {
+/// One run of an experiment.
+#[derive(Clone, Debug, Args)]
+pub struct OneRunArgs {
     /// Experiment (a name, its number alone, or a file), or a directory that `compare --out` or `run --out` wrote: then the
     /// run with the slowest operation
     #[arg(value_name = "EXPERIMENT|DIR")]
     pub what: String,
-    /// The file to write
-    #[arg(long, short, value_name = "FILE")]
-    pub output: PathBuf,
-    /// Perfetto's protobuf, or ftrace's text
-    #[arg(long, value_enum, default_value = "perfetto")]
-    pub format: TraceFormat,
     /// Which policy, by name, heading or file; default: the first
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
     #[command(flatten)]
     /// Which machine.
     pub machine: MachineArgs,
-    /// Which step of the run, as reports call it (mmap-4); default: the one with the slowest operation
+    /// Which step of the run, as reports call it (mmap-4); default: the one with the slowest operation, to watch the last
     #[arg(long, value_name = "NAME")]
     pub step: Option<String>,
+    /// A short version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// The study's own sizes and times, where the experiment is smaller otherwise
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+    /// Seed: a number, or hexadecimal digits such as a commit hash
+    #[arg(long, value_name = "S", value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    /// Single keys.
+    pub set: SetArgs,
+}
+
+/// `highwater trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    /// Which run.
+    pub run: OneRunArgs,
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Perfetto's protobuf, or ftrace's text
+    #[arg(long, value_enum, default_value = "perfetto")]
+    pub format: TraceFormat,
     /// Only the time around the N-th slowest operation
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
@@ -384,18 +416,23 @@ pub struct TraceArgs {
     /// all but kmem in Perfetto's
     #[arg(long, value_name = "SYSTEMS", value_delimiter = ',')]
     pub events: Vec<String>,
-    /// A short version, for a first look
-    #[arg(long)]
-    pub quick: bool,
-    /// The study's own sizes and times, where the experiment is smaller otherwise
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-    /// Seed: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
+}
+
+/// `highwater watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
     #[command(flatten)]
-    /// Single keys.
-    pub set: SetArgs,
+    /// Which run.
+    pub run: OneRunArgs,
+    /// Virtual time from one look to the next
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_time)]
+    pub every: u64,
+    /// Seconds of virtual time for one of real time; as fast as it can unless told
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub speed: Option<f64>,
+    /// Print what it looks like at this virtual time, and end
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub at: Option<u64>,
 }
 
 /// What a recording is written as.
@@ -476,6 +513,22 @@ pub struct BenchArgs {
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
+}
+
+/// `highwater man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write highwater.1 and a page for each subcommand to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// `highwater completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// Which shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }
 
 /// Single keys of what runs.
@@ -604,6 +657,13 @@ fn parse_seed(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     u64::from_str_radix(&digits[..digits.len().min(16)], 16).map_err(|_| wrong())
+}
+
+/// Times as fast.
+fn speed(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let is_one = value.is_finite() && value > 0.0;
+    is_one.then_some(value).ok_or_else(|| "must be above 0".to_owned())
 }
 
 /// A change in percent, with or without the sign.

@@ -15,7 +15,7 @@ use super::plan::{experiment_plan, workload_plan};
 use super::progress::{Bar, NEVER, exit_on_interrupt};
 use super::report::{self, Look};
 use super::vary::GRID_FILE;
-use super::{CliError, Outcome, print, remark, vary};
+use super::{CliError, Outcome, remark, vary};
 use crate::experiment::{self, Ran, RunPlan};
 use crate::explain;
 use crate::workload::Registry;
@@ -81,10 +81,11 @@ fn several(
         let ran = measure(plan, wanted)?;
         let document = &ran.document;
         if args.format.is_for_reading() {
-            print(&match wanted.all {
+            let text = match wanted.all {
                 true => report::text(document, look)?,
                 false => report::verdict(document, look)?,
-            })?;
+            };
+            super::show(args.format, &text)?;
         }
         if let Some(out) = out {
             is_keeping.store(true, Ordering::Relaxed);
@@ -97,7 +98,7 @@ fn several(
         documents.push(ran.document);
     }
     let table = summary::summary(&documents).map_err(|error| CliError::new(error.to_string()))?;
-    print(&report::several(&documents, &table, look)?)?;
+    super::show(args.format, &report::several(&documents, &table, look)?)?;
     if let Some(store) = store {
         is_keeping.store(true, Ordering::Relaxed);
         let mut text = String::new();
@@ -162,7 +163,7 @@ fn finish(
     let ran = measure(plan, wanted)?;
     let look = Look::new(format, wanted.all);
     // First to the reader: a disk that is full takes the files, not the table.
-    print(&report::text(&ran.document, look)?)?;
+    super::show(format, &report::text(&ran.document, look)?)?;
     if let Some(store) = store {
         is_keeping.store(true, Ordering::Relaxed);
         keep(&store, &ran, look)?;
@@ -252,7 +253,8 @@ impl<'a> Out<'a> {
 }
 
 /// Options with a value that change no results.
-const OF_OUTPUT: [&str; 5] = ["--jobs", "--out", "--folded", "--format", "--fail-if-worse"];
+const OF_OUTPUT: [&str; 6] =
+    ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color"];
 
 /// The command without what does not change its results.
 pub(super) fn command_line() -> Vec<String> {
@@ -260,7 +262,7 @@ pub(super) fn command_line() -> Vec<String> {
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {
-            "--force" | "--all" => {}
+            "--force" | "--all" | "--quiet" | "-q" => {}
             option if OF_OUTPUT.contains(&option) => {
                 args.next();
             }

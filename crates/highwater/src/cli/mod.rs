@@ -5,9 +5,12 @@
 mod args;
 mod bench;
 mod check;
+mod colour;
 mod compare;
 mod explain;
 mod list;
+mod manual;
+mod one_run;
 mod plan;
 mod proc;
 mod progress;
@@ -16,9 +19,11 @@ mod report;
 mod show;
 mod trace;
 mod vary;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -78,6 +83,8 @@ pub fn main_with(workloads: &[Entry]) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    IS_QUIET.store(cli.quiet, Ordering::Relaxed);
+    colour::choose(cli.color);
     match run(&registry, cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Disagrees) => ExitCode::from(1),
@@ -98,6 +105,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Run(args) => compare::run_one(registry, &args),
         Command::Explain(args) => explain::run(registry, &args),
         Command::Trace(args) => trace::run(registry, &args),
+        Command::Watch(args) => watch::run(registry, &args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Zoneinfo(args) => proc::run(proc::File::Zoneinfo, &args),
@@ -107,6 +115,8 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Numastat(args) => proc::run(proc::File::Numastat, &args),
         Command::Check(args) => check::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Man(args) => manual::man(&args),
+        Command::Completions(args) => manual::completions(&args),
     }
 }
 
@@ -132,15 +142,26 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Whether the user wants errors only on stderr.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
 /// One line on stderr about what went wrong.
 fn complain(message: &str) {
-    remark(&format!("error: {message}"));
+    // Nothing is left to do if even this cannot be printed.
+    let _ = writeln!(io::stderr(), "{}{}", colour::error("error: "), one_line(message));
 }
 
-/// One line on stderr.
+/// One line on stderr, unless the user wants quiet.
 pub(crate) fn remark(message: &str) {
-    // Nothing is left to do if even this cannot be printed.
-    let _ = writeln!(io::stderr(), "{}", one_line(message));
+    if !is_quiet() {
+        // Nothing is left to do if even this cannot be printed.
+        let _ = writeln!(io::stderr(), "{}", one_line(message));
+    }
+}
+
+/// Whether the user wants errors only on stderr.
+pub(crate) fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
 }
 
 /// Tables as text, as wide as a page, or as a terminal that is wider.
@@ -152,6 +173,14 @@ fn width() -> usize {
     // None if standard output is no terminal.
     let terminal = terminal_size::terminal_size_of(io::stdout());
     terminal.map_or(PAGE_WIDTH, |(width, _)| PAGE_WIDTH.max(usize::from(width.0)))
+}
+
+/// Prints what somebody reads, with colours where that is wanted; data as they are.
+pub(crate) fn show(format: Format, text: &str) -> Result<(), CliError> {
+    match format.is_for_reading() && colour::is_wanted() {
+        true => print(&colour::painted(text)),
+        false => print(text),
+    }
 }
 
 /// Prints a result on stdout.

@@ -45,7 +45,10 @@ impl Bar {
         let work = plan.work();
         remark(&format!("{}: {work}", plan.experiment.name));
         let clock = Arc::new(AtomicU64::new(0));
-        let bar = ProgressBar::new(work.nr_units as u64);
+        let bar = match super::is_quiet() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new(work.nr_units as u64),
+        };
         let simulated = match plan.host {
             HostKind::Sim => ", {simulated} simulated",
             HostKind::Native => "",

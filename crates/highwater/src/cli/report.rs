@@ -26,7 +26,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
         let worse = judge(&document, &args.fail)?;
         match &args.output {
             Some(file) => write_page(file, &page_of(&args.dir, &document)?)?,
-            None => print(&text(&document, look)?)?,
+            None => super::show(args.format, &text(&document, look)?)?,
         }
         return Ok(tell(worse));
     };
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
             let page = html::side_by_side(&both, &differences).map_err(cannot_show)?;
             write_page(file, &page)?;
         }
-        None => print(&side_by_side(before, after, &both, look)?)?,
+        None => super::show(args.format, &side_by_side(before, after, &both, look)?)?,
     }
     Ok(tell(worse))
 }

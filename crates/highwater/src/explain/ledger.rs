@@ -36,9 +36,10 @@ fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
     }
 }
 
-/// Begins to book a simulated run if it is to be explained, so many of its slowest operations, or recorded.
+/// Begins to book a simulated run if it is to be explained, so many of its slowest operations, recorded or
+/// watched.
 pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
-    if unit.explain.is_some() || unit.recorder.is_some() {
+    if unit.explain.is_some() || unit.recorder.is_some() || unit.watcher.is_some() {
         let window = unit.recorder.map(Recorder::window);
         sim.open_ledger_with(unit.explain.unwrap_or(0), window);
     }
@@ -49,7 +50,7 @@ pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
 /// # Errors
 /// If the time of some operation, shown or not, or of some task has no cause.
 pub(crate) fn close(sim: &Sim, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
-    if unit.explain.is_none() && unit.recorder.is_none() {
+    if unit.explain.is_none() && unit.recorder.is_none() && unit.watcher.is_none() {
         return Ok(None);
     }
     let mut ledger = sim.close_ledger();
@@ -250,7 +251,7 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
 }
 
 /// `balance node > inactive list`.
-fn place(path: &[NodeKey]) -> String {
+pub(crate) fn place(path: &[NodeKey]) -> String {
     let names: Vec<String> = (1..=path.len()).map(|end| name(&path[..end])).collect();
     names.join(" > ")
 }

@@ -25,6 +25,9 @@ use super::{RunError, Unit};
 use crate::explain::ledger;
 use crate::recording::Recorder;
 
+/// Who looks at the memory of a machine.
+pub(crate) type See<'a> = dyn FnMut(&PageAllocator<SimHost>) + 'a;
+
 /// Ten seconds: flushers and kswapd end what they are doing.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
 /// Most seconds more that slow disks get to end what they have.
@@ -72,12 +75,11 @@ pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunErr
 
 /// Begins to take samples of a unit's memory, if it is to have some. `look` shows it, as long as it is there; it must
 /// not own it, since the simulation that it is part of owns `look`.
-pub fn sample(
-    sim: &Sim,
-    unit: &Unit<'_>,
-    look: impl Fn(&mut dyn FnMut(&PageAllocator<SimHost>)) + 'static,
-) {
-    // The engine calls one of them; who records does not sample besides.
+pub fn sample(sim: &Sim, unit: &Unit<'_>, look: impl Fn(&mut See<'_>) + 'static) {
+    // The engine calls one of them: who records or watches does not sample besides.
+    if let Some(watcher) = unit.watcher {
+        return watcher.start(sim, look);
+    }
     if let Some(sampling) = unit.recorder.map(Recorder::sampling).or(unit.sampling) {
         sampling.start(sim, look);
     }
@@ -152,7 +154,7 @@ pub fn settle_and_audit(
     before: impl FnOnce(&Cx<'_, SimHost>, &Kernel<SimHost>) + 'static,
 ) -> Result<(), RunError> {
     // What comes now is not the workload's.
-    machine.sim().sample_every(0, |_| {});
+    machine.sim().sample_every(0, |_, _| {});
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {
         before(cx, kernel);
         cx.host.sleep_jiffies(SETTLE_JIFFIES);

@@ -55,6 +55,7 @@ pub use {schemars, serde};
 
 use crate::machine_file::MachineFile;
 use crate::recording::Recorder;
+use crate::watching::Watcher;
 
 /// The workloads that come with the program.
 pub const STANDARD: &[Entry] = &[
@@ -106,14 +107,25 @@ pub struct Unit<'a> {
     pub sampling: Option<&'a Sampling>,
     /// What takes down what happens.
     pub recorder: Option<&'a Recorder>,
+    /// Who watches while it runs.
+    pub watcher: Option<&'a Watcher>,
 }
 
 impl<'a> Unit<'a> {
     /// The first unit of a cell in virtual time, no time booked.
     pub const fn of(machine: &'a MachineFile, policy: &'a Policy, seed: u64) -> Unit<'a> {
-        let host = HostKind::Sim;
-        let (explain, clock, sampling, recorder) = (None, None, None, None);
-        Unit { machine, policy, seed, host, part: 0, explain, clock, sampling, recorder }
+        Unit {
+            machine,
+            policy,
+            seed,
+            host: HostKind::Sim,
+            part: 0,
+            explain: None,
+            clock: None,
+            sampling: None,
+            recorder: None,
+            watcher: None,
+        }
     }
 }
 

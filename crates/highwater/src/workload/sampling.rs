@@ -23,6 +23,7 @@ use highwater_sim::engine::Sim;
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::Window;
 
+use super::harness::See;
 use super::outcome::counters_of;
 
 /// Most rows of one unit: some hundred MB.
@@ -89,11 +90,7 @@ impl Sampling {
     }
 
     /// Takes the first sample now and the others as time passes. `look` shows the memory, if it is there still.
-    pub(super) fn start(
-        &self,
-        sim: &Sim,
-        look: impl Fn(&mut dyn FnMut(&PageAllocator<SimHost>)) + 'static,
-    ) {
+    pub(super) fn start(&self, sim: &Sim, look: impl Fn(&mut See<'_>) + 'static) {
         let me = self.clone();
         let sample = move |at_ns| {
             // Once more than the window is long: what was so when it ended.
@@ -107,7 +104,7 @@ impl Sampling {
             });
         };
         sample(sim.now_ns());
-        sim.sample_every(self.every_ns, sample);
+        sim.sample_every(self.every_ns, move |at_ns, _| sample(at_ns));
     }
 
     /// What was taken, and a note if some of it was not kept.

@@ -6,6 +6,7 @@ mod bad_input;
 mod check;
 mod determinism;
 mod explain;
+mod manual;
 mod page;
 mod proc;
 mod replay;
@@ -20,6 +21,7 @@ mod tables;
 mod trace;
 mod trace_quality;
 mod vary;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

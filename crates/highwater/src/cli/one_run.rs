@@ -1,0 +1,150 @@
+//! One run of all that an experiment or its results are: a policy on a machine with a seed. What `trace` and `watch` look
+//! at.
+
+use std::path::Path;
+
+use highwater_core::config::Policy;
+use highwater_report::Format;
+
+use super::args::{CompareArgs, HostArg, MachineArgs, OneRunArgs};
+use super::plan::experiment_plan;
+use super::{CliError, remark};
+use crate::experiment::RunPlan;
+use crate::explain::source;
+use crate::machine_file::MachineFile;
+use crate::workload::Registry;
+
+/// The run that was asked for: its plan has one policy, one machine, one seed. Says on stderr which.
+pub(super) fn plan(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliError> {
+    let path = Path::new(&args.what);
+    let plan = match source::of(registry, &args.what)? {
+        source::Source::Experiment => of_experiment(registry, args)?,
+        source::Source::Explained(_) => {
+            let reason = "holds an explanation; this needs an experiment, or results";
+            return Err(CliError::new(format!("{}: {reason}", args.what)));
+        }
+        source::Source::Results(document) => {
+            refuse_options(args)?;
+            let mut plan = source::repeat(registry, &document, path)?;
+            // The one with something to see.
+            if let Some((run, slowest)) = document.slowest() {
+                if args.policy.is_none() {
+                    plan.policies.retain(|(_, label)| *label == run.label);
+                }
+                if args.machine.machine.is_none() {
+                    plan.machines.retain(|machine| machine.name == run.machine);
+                }
+                plan.seed = slowest.seed;
+            }
+            of_results(&mut plan, args)?;
+            plan
+        }
+    };
+    let (machines, policies) = (plan.machines[..1].to_vec(), plan.policies[..1].to_vec());
+    let (machine, label) = (&machines[0].name, &policies[0].1);
+    remark(&format!("{}: {label} on {machine}, seed {}", plan.experiment.name, plan.seed));
+    Ok(RunPlan { machines, policies, jobs: 1, ..plan })
+}
+
+/// Keeps what was asked for of results.
+fn of_results(plan: &mut RunPlan, args: &OneRunArgs) -> Result<(), CliError> {
+    let refused = |option: &str, name: &str, names: Vec<&str>| {
+        let (dir, names) = (&args.what, names.join(", "));
+        let what = option.trim_start_matches("--");
+        CliError::new(format!("{option} {name}: {dir} has no such {what}; it has {names}"))
+    };
+    if let Some(name) = &args.policy {
+        let known = plan.policies.clone();
+        plan.policies.retain(|policy| is_called(policy, name));
+        if plan.policies.is_empty() {
+            let labels = known.iter().map(|(_, label)| label.as_str()).collect();
+            return Err(refused("--policy", name, labels));
+        }
+    }
+    if let Some(name) = &args.machine.machine {
+        let is_it = |machine: &MachineFile| machine.name == *name;
+        if !plan.machines.iter().any(is_it) {
+            let names = plan.machines.iter().map(|machine| machine.name.as_str()).collect();
+            return Err(refused("--machine", name, names));
+        }
+        plan.machines.retain(is_it);
+    }
+    plan.seed = args.seed.unwrap_or(plan.seed);
+    Ok(())
+}
+
+fn is_called((policy, label): &(Policy, String), name: &str) -> bool {
+    policy.name == name || label == name
+}
+
+/// As `compare` would run it; a policy goes by its heading or name there, or is any other one by name or file.
+fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliError> {
+    let plan = |compare: &CompareArgs| experiment_plan(registry, &args.what, compare, None);
+    let mut compare = CompareArgs {
+        quick: args.quick,
+        full: args.full,
+        iterations: None,
+        seed: args.seed,
+        jobs: None,
+        host: HostArg::Sim,
+        machine: args.machine.clone(),
+        policies: Vec::new(),
+        beyond: false,
+        ablate: false,
+        vary: Vec::new(),
+        set: args.set.clone(),
+        out: None,
+        sample_every: None,
+        force: false,
+        format: Format::Terminal,
+    };
+    // A machine of the experiment may be a variant of another, which no file has.
+    let mut machine = args.machine.machine.as_deref();
+    if let Some(name) = machine {
+        let own = CompareArgs { machine: MachineArgs::default(), ..compare.clone() };
+        match plan(&own) {
+            Ok(plan) if plan.machines.iter().any(|own| own.name == name) => compare = own,
+            _ => machine = None,
+        }
+    }
+    let choose = |mut plan: RunPlan| {
+        plan.machines.retain(|own| machine.is_none_or(|name| own.name == name));
+        plan
+    };
+    let Some(name) = &args.policy else { return plan(&compare).map(choose) };
+    for beyond in [false, true] {
+        match plan(&CompareArgs { beyond, ..compare.clone() }) {
+            Ok(mut own) => {
+                own.policies.retain(|policy| is_called(policy, name));
+                if !own.policies.is_empty() {
+                    return Ok(choose(own));
+                }
+            }
+            // Not every experiment has policies beyond those of its study.
+            Err(_) if beyond => {}
+            Err(error) => return Err(error),
+        }
+    }
+    plan(&CompareArgs { policies: vec![name.clone()], ..compare }).map(choose)
+}
+
+/// A directory says itself what was run.
+fn refuse_options(args: &OneRunArgs) -> Result<(), CliError> {
+    let machine = &args.machine;
+    let given = [
+        ("--quick", args.quick),
+        ("--full", args.full),
+        ("--set", !args.set.set.is_empty()),
+        ("--mem", machine.mem.is_some()),
+        ("--cpus", machine.cpus.is_some()),
+        ("--numa", !machine.numa.is_empty()),
+        ("--numa-distance", !machine.numa_distance.is_empty()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let dir = &args.what;
+            Err(CliError::new(format!("{option}: not with a directory; {dir} says what was run")))
+        }
+    }
+}

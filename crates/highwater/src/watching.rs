@@ -1,0 +1,332 @@
+//! Looking at a simulated run while it goes on: what the memory and the tasks are at, time after time.
+//!
+//! ```text
+//! thread of the simulation                        thread of who looks
+//! engine: every so much virtual time ──▶ Watcher ──▶ frame()
+//!         waits as long as it is told to ◀── pace ◀── set_pace(), step()
+//! ```
+//!
+//! Key types: [`Watcher`] (goes with a unit of work), [`Frame`] (one look), [`Pace`]. Virtual time does not know of any
+//! of it: a run that is watched, slowed down or stopped for a while comes out the same.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use highwater_core::page::{MAX_ORDER, Order};
+use highwater_core::page_alloc::PageAllocator;
+use highwater_core::zone::Mark;
+use highwater_sim::engine::{Look, Sim};
+use highwater_sim::host::SimHost;
+use highwater_sim::ledger::NodeKey;
+
+use crate::explain::ledger::place;
+use crate::workload::harness::See;
+use crate::workload::outcome::counters_of;
+
+/// One look at a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Virtual time since boot.
+    pub at_ns: u64,
+    /// Zones with memory.
+    pub zones: Vec<ZoneView>,
+    /// Counters, by the names of `/proc/vmstat`.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Tasks that have not ended.
+    pub tasks: Vec<TaskLine>,
+}
+
+/// A zone's memory, in pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneView {
+    /// `node 0 Normal`.
+    pub name: String,
+    /// Pages that the allocator has.
+    pub managed: u64,
+    /// Pages that are free.
+    pub free: u64,
+    /// Watermarks: min, low, high.
+    pub marks: [u64; 3],
+    /// Free blocks, by order.
+    pub blocks: Vec<u64>,
+}
+
+/// A task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskLine {
+    /// Its name.
+    pub name: String,
+    /// A kernel thread or a device.
+    pub is_daemon: bool,
+    /// The CPU that it has.
+    pub cpu: Option<u16>,
+    /// What it is in, as `explain` calls it; what it waits for is at the end.
+    pub doing: String,
+    /// It waits for something to do: a daemon at rest.
+    pub is_idle: bool,
+}
+
+/// How fast virtual time may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as it can.
+    #[default]
+    Free,
+    /// So long at least from one look to the next.
+    Every(Duration),
+    /// Not at all, but for steps.
+    Paused,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    frame: Option<Arc<Frame>>,
+    nr_frames: u64,
+    pace: Pace,
+    nr_steps: u64,
+    /// The run stops for good once it has got here.
+    hold_at_ns: Option<u64>,
+}
+
+/// Goes with a unit of work and shows what it is at.
+#[derive(Clone, Debug)]
+pub struct Watcher {
+    every_ns: u64,
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+}
+
+impl Watcher {
+    /// One look each time so much virtual time has passed.
+    pub fn new(every_ns: u64) -> Watcher {
+        Watcher { every_ns: every_ns.max(1), shared: Arc::default() }
+    }
+
+    /// Virtual time from one look to the next.
+    pub const fn every_ns(&self) -> u64 {
+        self.every_ns
+    }
+
+    /// The latest look, and how many there were.
+    pub fn frame(&self) -> (Option<Arc<Frame>>, u64) {
+        let shared = self.lock();
+        (shared.frame.clone(), shared.nr_frames)
+    }
+
+    /// Waits for the first look at this time or later; none if the run has gone by then.
+    pub fn frame_at(&self, at_ns: u64, is_over: impl Fn() -> bool) -> Option<Arc<Frame>> {
+        let mut shared = self.lock();
+        shared.hold_at_ns = Some(at_ns);
+        // It may be held by an earlier time.
+        self.shared.1.notify_all();
+        loop {
+            if let Some(frame) = shared.frame.as_ref().filter(|frame| frame.at_ns >= at_ns) {
+                return Some(Arc::clone(frame));
+            }
+            if is_over() {
+                return None;
+            }
+            let wait = self.shared.1.wait_timeout(shared, Duration::from_millis(20));
+            shared = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// How fast it goes.
+    pub fn pace(&self) -> Pace {
+        self.lock().pace
+    }
+
+    /// From now on it goes that fast.
+    pub fn set_pace(&self, pace: Pace) {
+        self.lock().pace = pace;
+        self.shared.1.notify_all();
+    }
+
+    /// Goes on to the next look, and stops there.
+    pub fn step(&self) {
+        let mut shared = self.lock();
+        shared.pace = Pace::Paused;
+        shared.nr_steps += 1;
+        drop(shared);
+        self.shared.1.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A frame is replaced whole: whoever panicked left a good one.
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to look.
+    pub(crate) fn start(&self, sim: &Sim, look: impl Fn(&mut See<'_>) + 'static) {
+        let me = self.clone();
+        let mut seen_at = Instant::now();
+        sim.sample_every(self.every_ns, move |at_ns, tasks| {
+            let mut frame = None;
+            look(&mut |memory| frame = Some(Frame::of(at_ns, memory, tasks)));
+            if let Some(frame) = frame {
+                me.show(frame, seen_at);
+                seen_at = Instant::now();
+            }
+        });
+    }
+
+    /// Shows a frame and waits for as long as the pace says.
+    fn show(&self, frame: Frame, before: Instant) {
+        let mut shared = self.lock();
+        let at_ns = frame.at_ns;
+        shared.frame = Some(Arc::new(frame));
+        shared.nr_frames += 1;
+        self.shared.1.notify_all();
+        loop {
+            let is_held = shared.hold_at_ns.is_some_and(|hold_ns| at_ns >= hold_ns);
+            let left = match shared.pace {
+                _ if is_held => None,
+                Pace::Free => return,
+                Pace::Every(least) => match least.checked_sub(before.elapsed()) {
+                    None | Some(Duration::ZERO) => return,
+                    left => left,
+                },
+                Pace::Paused if shared.nr_steps > 0 => {
+                    shared.nr_steps -= 1;
+                    return;
+                }
+                Pace::Paused => None,
+            };
+            let changed = &self.shared.1;
+            shared = match left {
+                Some(left) => {
+                    changed.wait_timeout(shared, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => changed.wait(shared).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+impl Frame {
+    fn of(at_ns: u64, memory: &PageAllocator<SimHost>, look: &Look<'_>) -> Frame {
+        let mut counters = BTreeMap::new();
+        counters_of(memory, |name, value| {
+            counters.insert(name, value);
+        });
+        let zones = memory.populated_zones().map(|zone| ZoneView {
+            name: format!("node {} {}", zone.node.0, zone.zone.name()),
+            managed: zone.managed(),
+            free: zone.nr_free_pages_exact(),
+            marks: [Mark::Min, Mark::Low, Mark::High].map(|mark| zone.mark(mark)),
+            blocks: (0..MAX_ORDER as u8)
+                .map(|order| zone.nr_free_blocks(Order(order)) as u64)
+                .collect(),
+        });
+        let tasks = look.tasks().into_iter().map(|task| {
+            let waits = task.doing.last().filter(|_| task.cpu.is_none());
+            let is_rest = matches!(waits, Some(NodeKey::Wait(_) | NodeKey::Sleep));
+            TaskLine {
+                name: task.name.to_string(),
+                is_daemon: task.is_daemon,
+                cpu: task.cpu.map(|cpu| cpu.0),
+                is_idle: task.is_daemon && is_rest && task.doing.len() == 1,
+                doing: match task.doing.is_empty() {
+                    true if task.cpu.is_some() => "user".to_owned(),
+                    true => task.waits_on,
+                    false => place(&task.doing),
+                },
+            }
+        });
+        Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect() }
+    }
+
+    /// A counter; 0 if there is no such.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Counters whose names begin like this, together.
+    pub fn sum(&self, beginning: &str) -> u64 {
+        let all = self.counters.iter().filter(|(name, _)| name.starts_with(beginning));
+        all.map(|(_, value)| value).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use highwater_core::config::preset;
+
+    use super::*;
+    use crate::experiment::{Experiment, RunPlan};
+    use crate::machine_file::MachineFile;
+    use crate::workload::{Registry, Unit};
+
+    fn plan() -> RunPlan {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"stutterp\"\niterations = 1\n[[policy]]\nname = \
+                    \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\n[stutterp]\nladder = [4]\nseconds = \
+                    0.2\nwarm-up = 0.5\n";
+        let experiment = Experiment::parse(&Registry::default(), "x.toml", text).unwrap();
+        let machine = include_str!("../tests/cli/small.toml");
+        let machines = vec![MachineFile::parse("m.toml", machine).unwrap()];
+        RunPlan::new(experiment, machines, vec![(preset("6.1").unwrap(), "6.1".to_owned())])
+    }
+
+    #[test]
+    fn a_run_that_is_watched_and_stopped_comes_out_the_same() {
+        let plan = plan();
+        let unit = Unit::of(&plan.machines[0], &plan.policies[0].0, 1);
+        let alone = plan.experiment.job.run(&unit).unwrap();
+        let watcher = Watcher::new(50_000_000);
+        watcher.set_pace(Pace::Paused);
+        let (job, shown) = (&plan.experiment.job, &watcher);
+        let watched = thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                let unit = Unit::of(&plan.machines[0], &plan.policies[0].0, 1);
+                job.run(&Unit { watcher: Some(shown), ..unit }).unwrap()
+            });
+            let wait_for = |nr: u64| {
+                while shown.frame().1 < nr {
+                    thread::yield_now();
+                }
+                shown.frame().0.unwrap()
+            };
+            for nr in 1..=12 {
+                let frame = wait_for(nr);
+                assert_eq!(frame.at_ns, nr * 50_000_000);
+                let free: u64 = frame.zones.iter().map(|zone| zone.free).sum();
+                assert_eq!(free, frame.counter("nr_free_pages"));
+                assert!(frame.zones.iter().all(|zone| zone.marks.is_sorted()));
+                let cpus: Vec<u16> = frame.tasks.iter().filter_map(|task| task.cpu).collect();
+                let distinct: std::collections::BTreeSet<u16> = cpus.iter().copied().collect();
+                assert_eq!(cpus.len(), distinct.len(), "{:?}", frame.tasks);
+                if nr == 12 {
+                    let who: Vec<&str> =
+                        frame.tasks.iter().map(|task| task.name.as_str()).collect();
+                    assert!(who.iter().any(|name| name.starts_with("writer/")), "{who:?}");
+                    let is_at_rest = |task: &TaskLine| task.name == "kcompactd0" && task.is_idle;
+                    assert!(frame.tasks.iter().any(is_at_rest), "{:?}", frame.tasks);
+                    shown.set_pace(Pace::Free);
+                } else {
+                    shown.step();
+                }
+            }
+            run.join().unwrap()
+        });
+        assert_eq!((alone.digest, alone.counters), (watched.digest, watched.counters));
+        assert_eq!(alone.samples, watched.samples);
+    }
+
+    #[test]
+    fn a_look_at_a_time_is_that_of_the_time() {
+        let plan = plan();
+        let watcher = Watcher::new(10_000_000);
+        let shown = watcher.clone();
+        thread::spawn(move || {
+            let unit = Unit::of(&plan.machines[0], &plan.policies[0].0, 1);
+            plan.experiment.job.run(&Unit { watcher: Some(&shown), ..unit })
+        });
+        for at_ns in [0, 95_000_000, 100_000_000, 400_000_000] {
+            let frame = watcher.frame_at(at_ns, || false).unwrap();
+            assert_eq!(frame.at_ns, at_ns.div_ceil(10_000_000).max(1) * 10_000_000);
+        }
+        assert_eq!(watcher.frame_at(u64::MAX, || true), None);
+    }
+}
