@@ -63,6 +63,23 @@ pub struct Grid<'a> {
     pub points: Vec<Point<'a>>,
 }
 
+/// What came out of an operation of a run at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen<'a> {
+    /// Number of the point.
+    pub point: usize,
+    /// The machine.
+    pub machine: &'a str,
+    /// Heading of the run.
+    pub label: &'a str,
+    /// The operation.
+    pub operation: String,
+    /// Its mean.
+    pub mean: f64,
+    /// Against the baseline of the point and machine, in percent, positive is better.
+    pub change: Option<f64>,
+}
+
 /// One operation of a run.
 struct Observed<'a> {
     point: usize,
@@ -108,6 +125,22 @@ impl<'a> Grid<'a> {
             records.push(fields);
         }
         records.into_text()
+    }
+
+    /// Operations of the first metric at each point, in the order of the points.
+    pub fn seen(&self) -> Vec<Seen<'a>> {
+        let first = self.points.first().and_then(|point| point.document.metrics.first());
+        let Some(metric) = first else { return Vec::new() };
+        let of_metric = self.observed().into_iter().filter(|seen| seen.metric.name == metric.name);
+        let seen = of_metric.map(|seen| Seen {
+            point: seen.point,
+            machine: &seen.run.machine,
+            label: &seen.run.label,
+            mean: seen.mean,
+            change: seen.change.as_ref().and_then(percent),
+            operation: seen.operation,
+        });
+        seen.collect()
     }
 
     /// For the eye: of each metric's operations the means and changes at each point, and what matters how much.

@@ -1,10 +1,10 @@
 //! Runs that do not end by themselves end with an error that says who waits for what.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use highwater_sim::cpu::CpuId;
-use highwater_sim::engine::{Engine, EngineConfig, RunError, Spawn};
+use highwater_sim::engine::{Engine, EngineConfig, Passed, RunError, Spawn};
 
 fn engine_with_ticker() -> Engine {
     let engine = Engine::new(&EngineConfig::new(2));
@@ -73,12 +73,12 @@ fn a_time_limit_names_the_tasks() {
 }
 
 #[test]
-fn time_is_told_while_it_passes_and_changes_nothing() {
-    let run = |sum: Option<Arc<AtomicU64>>| {
+fn time_and_events_are_told_while_they_pass_and_changes_nothing() {
+    let run = |sums: Option<Arc<Passed>>| {
         let mut engine = Engine::new(&EngineConfig::new(2));
         engine.spawn(Spawn::new("sleeper"), move |sim| {
-            if let Some(sum) = sum {
-                sim.tell_time(sum);
+            if let Some(sums) = sums {
+                sim.tell_passed(sums);
             }
             for _ in 0..200_000 {
                 sim.sleep_ns(1_000);
@@ -88,8 +88,10 @@ fn time_is_told_while_it_passes_and_changes_nothing() {
         engine.digest().value()
     };
     // What others had added is theirs.
-    let sum = Arc::new(AtomicU64::new(7));
-    assert_eq!(run(Some(Arc::clone(&sum))), run(None));
-    let told = sum.load(Ordering::Relaxed) - 7;
+    let sums = Arc::new(Passed { ns: 7.into(), events: 3.into() });
+    assert_eq!(run(Some(Arc::clone(&sums))), run(None));
+    let told = sums.ns.load(Ordering::Relaxed) - 7;
     assert!((160_000_000..=200_000_000).contains(&told), "{told}");
+    let told = sums.events.load(Ordering::Relaxed) - 3;
+    assert!((160_000..=200_001).contains(&told), "{told}");
 }

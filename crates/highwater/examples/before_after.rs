@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicBool;
 use highwater::experiment::{self, Experiment, Progress, RunPlan};
 use highwater::machine_file::MachineFile;
 use highwater::policy_file;
+use highwater::report::{Format, Options, RowSet, comparison};
 use highwater::workload::Registry;
-use highwater_report::{Format, Options, RowSet, comparison};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Study 002: netperf over loopback, blocks allocated on one CPU and freed on another.

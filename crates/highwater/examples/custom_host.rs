@@ -5,20 +5,20 @@
 //! ```
 //!
 //! This one adds up what operations cost, at prices of its own, and keeps no bytes behind frames.
-//! `highwater_core::host::Solo` is nearly the same with counts of lock takings; the simulator and
+//! `highwater::core::host::Solo` is nearly the same with counts of lock takings; the simulator and
 //! the native host are larger ones.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::error::Error;
 
-use highwater_core::config::{Machine, preset};
-use highwater_core::host::{Cost, CpuId, Host, Lock, NS_PER_JIFFY};
-use highwater_core::page::{Order, Pfn};
-use highwater_core::page_alloc::boot;
-use highwater_core::page_alloc::{Gfp, NoRelief};
-use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
-use highwater_core::zone::NodeId;
+use highwater::core::config::{Machine, preset};
+use highwater::core::host::{Cost, CpuId, Host, Lock, NS_PER_JIFFY};
+use highwater::core::page::{Order, Pfn};
+use highwater::core::page_alloc::boot;
+use highwater::core::page_alloc::{Gfp, NoRelief};
+use highwater::core::sync::order::LockClass;
+use highwater::core::trace::Event;
+use highwater::core::zone::NodeId;
 
 /// Counts charges; time is what they cost.
 struct Counting {

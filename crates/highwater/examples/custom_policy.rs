@@ -10,8 +10,8 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use highwater::core::config::{HighOrderFree, PcpLists, preset};
 use highwater::replay::{self, EventKind, UseSidecars};
-use highwater_core::config::{HighOrderFree, PcpLists, preset};
 
 const TRACE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

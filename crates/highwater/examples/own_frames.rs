@@ -7,13 +7,13 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::error::Error;
 
-use highwater_core::config::{Machine, preset};
-use highwater_core::host::{Cost, CpuId, Cx, Host, Lock, NS_PER_JIFFY};
-use highwater_core::page::{Order, PAGE_SIZE, Pfn};
-use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator, boot};
-use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
-use highwater_core::zone::NodeId;
+use highwater::core::config::{Machine, preset};
+use highwater::core::host::{Cost, CpuId, Cx, Host, Lock, NS_PER_JIFFY};
+use highwater::core::page::{Order, PAGE_SIZE, Pfn};
+use highwater::core::page_alloc::{Gfp, NoRelief, PageAllocator, boot};
+use highwater::core::sync::order::LockClass;
+use highwater::core::trace::Event;
+use highwater::core::zone::NodeId;
 
 /// Frame `n` is the `n`-th page of `bytes`. For one thread.
 struct Slab {

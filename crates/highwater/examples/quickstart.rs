@@ -7,13 +7,13 @@
 use std::error::Error;
 use std::thread;
 
-use highwater_core::config::{Machine, preset};
-use highwater_core::host::{CpuId, Host};
-use highwater_core::page::{Order, PAGE_SIZE};
-use highwater_core::page_alloc::Gfp;
-use highwater_core::proc;
-use highwater_core::vmstat::VmEvent;
-use highwater_native::{NativeMachine, NativeOptions};
+use highwater::core::config::{Machine, preset};
+use highwater::core::host::{CpuId, Host};
+use highwater::core::page::{Order, PAGE_SIZE};
+use highwater::core::page_alloc::Gfp;
+use highwater::core::proc;
+use highwater::core::vmstat::VmEvent;
+use highwater::native::{NativeMachine, NativeOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // One node of 256 MiB with two CPUs, under the rules of Linux 6.1. `preset` knows other kernels.

@@ -13,21 +13,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use highwater_core::Kernel;
-use highwater_core::audit::check_kernel;
-use highwater_core::block::{DeviceId, DeviceSpec};
-use highwater_core::config::{Machine, preset};
-use highwater_core::host::{
+use highwater::core::Kernel;
+use highwater::core::audit::check_kernel;
+use highwater::core::block::{DeviceId, DeviceSpec};
+use highwater::core::config::{Machine, preset};
+use highwater::core::host::{
     Cost, CpuId, Devices, Host, IoError, IoRequest, Lock, NS_PER_JIFFY, Tasks,
 };
-use highwater_core::kernel::KernelSpec;
-use highwater_core::page::{Order, Pfn};
-use highwater_core::page_alloc::boot;
-use highwater_core::swap::SwapSpec;
-use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
-use highwater_core::vm::{Access, AreaFlags, Backing};
-use highwater_core::vmstat::VmEvent;
+use highwater::core::kernel::KernelSpec;
+use highwater::core::page::{Order, Pfn};
+use highwater::core::page_alloc::boot;
+use highwater::core::swap::SwapSpec;
+use highwater::core::sync::order::LockClass;
+use highwater::core::trace::Event;
+use highwater::core::vm::{Access, AreaFlags, Backing};
+use highwater::core::vmstat::VmEvent;
 
 /// Threads and the clock. Frames hold no bytes here (the example `own_frames` has some that do).
 struct Threads {
@@ -130,7 +130,7 @@ const PAGES_EACH: u32 = 12_000;
 /// Maps memory, writes to all of it, twice, and leaves.
 fn program(kernel: &Kernel<Threads>, host: &Threads, cpu: CpuId) -> Result<(), String> {
     let task = kernel.task(host, cpu).map_err(|error| error.to_string())?;
-    let failed = |error: highwater_core::kernel::Error| error.to_string();
+    let failed = |error: highwater::core::kernel::Error| error.to_string();
     let space = kernel.create_space(&task).map_err(failed)?;
     let flags = AreaFlags::READ | AreaFlags::WRITE;
     let start = kernel.mmap(&task, &space, PAGES_EACH, 1, flags, Backing::Anon).map_err(failed)?;

@@ -8,17 +8,17 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::rc::Rc;
 
-use highwater_core::block::DeviceId;
-use highwater_core::config::{Machine, preset};
-use highwater_core::host::CpuId;
-use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{FileSpec, Filesystem};
-use highwater_core::trace::{Counts, Event, TRACEPOINTS};
-use highwater_sim::cost::{CostModel, CostTable};
-use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
-use highwater_sim::engine::Placement;
-use highwater_sim::host::Tracing;
-use highwater_sim::machine::{MachineConfig, SimMachine};
+use highwater::core::block::DeviceId;
+use highwater::core::config::{Machine, preset};
+use highwater::core::host::CpuId;
+use highwater::core::page::PAGE_SIZE;
+use highwater::core::page_cache::{FileSpec, Filesystem};
+use highwater::core::trace::{Counts, Event, TRACEPOINTS};
+use highwater::sim::cost::{CostModel, CostTable};
+use highwater::sim::disk::{DiskKind, DiskSpec, HddSpec};
+use highwater::sim::engine::Placement;
+use highwater::sim::host::Tracing;
+use highwater::sim::machine::{MachineConfig, SimMachine};
 
 const MIB: u64 = 1 << 20;
 /// Read from end to end: more than there is memory.

@@ -19,3 +19,9 @@ pub mod watching;
 pub mod workload;
 
 pub use input::InputError;
+
+// The crates below, so that a program needs this one alone.
+pub use {
+    highwater_core as core, highwater_native as native, highwater_report as report,
+    highwater_results as results, highwater_sim as sim, highwater_workloads as workloads,
+};

@@ -11,18 +11,18 @@
 
 use std::process::ExitCode;
 
+use highwater::core::Kernel;
+use highwater::core::host::{Cx, Host};
+use highwater::core::kernel::Error;
+use highwater::core::vm::{Access, AreaFlags, Backing};
 use highwater::machine_file::MachineFile;
 use highwater::params;
+use highwater::results::{Better, Counters, Metric, TableKind, Times};
+use highwater::sim::engine::{JoinHandle, Placement};
+use highwater::sim::host::SimHost;
 use highwater::workload::harness::{self, Timed};
 use highwater::workload::outcome::snapshot;
 use highwater::workload::{Entry, Outcome, RunError, Unit, Workload};
-use highwater_core::Kernel;
-use highwater_core::host::{Cx, Host};
-use highwater_core::kernel::Error;
-use highwater_core::vm::{Access, AreaFlags, Backing};
-use highwater_results::{Better, Counters, Metric, TableKind, Times};
-use highwater_sim::engine::{JoinHandle, Placement};
-use highwater_sim::host::SimHost;
 
 params! {
     /// Parameters of the naps.

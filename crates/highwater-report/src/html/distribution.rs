@@ -3,6 +3,7 @@
 //! | figure | shows | for |
 //! |---|---|---|
 //! | ECDF | which share of the samples is below a value; the band that holds the true curve with 95 % (Dvoretzky-Kiefer-Wolfowitz) | operations with many samples |
+//! | bars | how often the most used keys of a histogram were used | studies of single page frames |
 //! | boxes | quartiles, the 95th percentile, the extremes | all operations of a machine |
 //!
 //! A value of zero has no place on a logarithmic axis: it stands at its left end.
@@ -20,6 +21,8 @@ const CURVE_SAMPLES_MIN: usize = 8;
 const CURVES_MAX: usize = 8;
 /// Points of a curve.
 const POINTS_MAX: usize = 160;
+/// Keys of a histogram that are shown.
+const HOTTEST_MAX: usize = 30;
 /// Colours that there are: of more policies, the others are in the tables.
 pub(super) const POLICIES_MAX: usize = 6;
 
@@ -161,6 +164,50 @@ pub(super) fn boxes(metric: &Metric, machine: &str, runs: &[&Run]) -> Option<Fig
     }
     svg.words((LEFT - 30.0, HEIGHT as f64 + 20.0), "start", &metric.unit);
     let mut figure = Figure::drawn(&format!("All operations on {machine}"), svg.finish(), &table);
+    figure.is_wide = true;
+    Some(figure)
+}
+
+/// Bars of the most used keys of a histogram, policy beside policy: how uneven the use is.
+pub(super) fn hottest(histogram: &str, machine: &str, runs: &[&Run]) -> Option<Figure> {
+    let runs = &runs[..runs.len().min(POLICIES_MAX)];
+    let of_run = |run: &&Run| -> Vec<(String, u64)> {
+        let found = run.histograms.iter().find(|known| known.name == histogram);
+        let rows = found.map(|histogram| histogram.by_count()).unwrap_or_default();
+        rows.into_iter().rev().take(HOTTEST_MAX).map(|(key, n)| (key.to_owned(), n)).collect()
+    };
+    let all: Vec<Vec<(String, u64)>> = runs.iter().map(of_run).collect();
+    let nr_ranks = all.iter().map(Vec::len).max().filter(|&nr| nr > 0)?;
+    let counts = all.iter().flatten().map(|(_, count)| *count as f64).chain([1.0]);
+    let y = Axis::of(counts, [BOTTOM, TOP]);
+    let group = 6.0 * runs.len() as f64 + 6.0;
+    let right = LEFT + 8.0 + group * nr_ranks as f64;
+    let what = format!("{histogram} on {machine}: the {nr_ranks} most used, by rank");
+    let mut svg = Svg::new(right as u32 + 10, HEIGHT, &what);
+    svg.up(&y, LEFT, right, false);
+    let heads = runs.iter().map(|run| run.label.clone()).collect();
+    let mut table = Table::new(what.clone(), &["rank"], heads, Layout::Fitted);
+    for rank in 0..nr_ranks {
+        let left = LEFT + 8.0 + group * rank as f64;
+        if rank % 5 == 4 || rank == 0 {
+            svg.words((left + group / 2.0, BOTTOM + 14.0), "middle", &(rank + 1).to_string());
+        }
+        let mut cells = Vec::new();
+        for (at, (run, rows)) in runs.iter().zip(&all).enumerate() {
+            let Some((key, count)) = rows.get(rank) else {
+                cells.push(Cell::Missing);
+                continue;
+            };
+            let top = y.at(*count as f64);
+            let title = format!("{}: {key}, {count} times", run.label);
+            let x = left + 6.0 * at as f64;
+            svg.rect(&format!("bar-of f{at}"), (x, top), (5.0, BOTTOM - top), &title);
+            cells.push(Cell::number(*count as f64, 0));
+        }
+        table.push(&[&(rank + 1).to_string()], cells);
+    }
+    svg.words((right, BOTTOM + 30.0), "end", "rank");
+    let mut figure = Figure::drawn(&format!("{histogram}, uses by rank"), svg.finish(), &table);
     figure.is_wide = true;
     Some(figure)
 }

@@ -12,6 +12,7 @@
 //! | `table` | tables that can be copied and downloaded |
 //! | `figure`, `svg` | drawings, each with its table |
 //! | `distribution` | curves with their bands, boxes |
+//! | `heat` | maps of grids |
 //! | `causes` | the slowest operations' time, by cause |
 //! | `timeline` | what the chart library draws |
 //!
@@ -20,6 +21,7 @@
 mod causes;
 mod distribution;
 mod figure;
+mod heat;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -36,6 +38,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::Table;
+use crate::grid::Grid;
 use crate::report::{self, Shown};
 use crate::table::Cell;
 use causes::Bars;
@@ -90,6 +93,59 @@ pub fn side_by_side(both: &Document, differences: &[Table]) -> Result<String, Pa
     render(&Page::of(both, &verdicts, differences, Story::default())?)
 }
 
+/// The page of a grid: what matters how much, each point's means, and maps of them.
+///
+/// # Errors
+/// As [`page`].
+pub fn grid(grid: &Grid<'_>) -> Result<String, PageError> {
+    let Some(first) = grid.points.first() else { return Ok(String::new()) };
+    // What matters comes first, every single mean last.
+    let verdicts: Vec<Table> = grid.tables().into_iter().rev().collect();
+    let mut page = Page::of(
+        &Document { runs: Vec::new(), ..first.document.clone() },
+        &[],
+        Vec::new(),
+        Story::default(),
+    )?;
+    page.verdicts = verdicts.iter().map(View::of).collect();
+    page.what = format!(
+        "{}: {} points of {}",
+        first.document.workload.name,
+        grid.points.len(),
+        grid.keys.join(", ")
+    );
+    page.maps = heat::maps(grid);
+    page.missing.clear();
+    render(&page)
+}
+
+/// The page of several experiments: what they add up to, then each one's verdict.
+///
+/// # Errors
+/// As [`page`].
+pub fn several(documents: &[Document]) -> Result<String, PageError> {
+    let Some(first) = documents.first() else { return Ok(String::new()) };
+    let mut verdicts = vec![crate::summary::summary(documents)?];
+    for document in documents {
+        verdicts.extend(report::verdicts(document)?);
+    }
+    let mut page = Page::of(
+        &Document { runs: Vec::new(), ..first.clone() },
+        &[],
+        Vec::new(),
+        Story::default(),
+    )?;
+    page.verdicts = verdicts.iter().map(View::of).collect();
+    page.title = "What several studies add up to".to_owned();
+    let names: Vec<&str> = documents.iter().map(|document| document.experiment.as_str()).collect();
+    page.experiment = names.join(", ");
+    page.what = format!("{} experiments; each one's directory has a page of its own", names.len());
+    page.missing.clear();
+    page.warnings.clear();
+    page.definitions.clear();
+    render(&page)
+}
+
 /// Everything that the template shows.
 #[derive(Debug, Serialize)]
 struct Page {
@@ -102,6 +158,8 @@ struct Page {
     verdicts: Vec<View>,
     differences: Vec<View>,
     warnings: Vec<String>,
+    /// Of a grid, its maps.
+    maps: Vec<Figure>,
     /// Headings of runs, by colour.
     policies: Vec<String>,
     machines: Vec<MachinePart>,
@@ -125,6 +183,7 @@ struct MachinePart {
     name: String,
     id: String,
     groups: Vec<Group>,
+    hottest: Vec<Figure>,
     boxes: Option<Figure>,
     curves: Vec<Figure>,
     bars: Option<Bars>,
@@ -177,6 +236,7 @@ impl Page {
                 name: machine.to_owned(),
                 id: format!("machine-{at}"),
                 groups: groups(of_machine),
+                hottest: hottest(document, machine, &runs),
                 boxes: metric.and_then(|metric| distribution::boxes(metric, machine, &runs)),
                 curves: metric
                     .map_or_else(Vec::new, |metric| distribution::curves(metric, machine, &runs)),
@@ -213,6 +273,7 @@ impl Page {
             verdicts: verdicts.iter().map(View::of).collect(),
             differences,
             warnings: warnings(document),
+            maps: Vec::new(),
             policies,
             machines,
             missing,
@@ -246,6 +307,15 @@ fn headlines(verdict: &Table) -> Vec<Headline> {
     let published = verdict.notes.iter().filter(|note| note.starts_with("published"));
     let published = published.map(|note| Headline { text: note.clone(), class: "" });
     rows.chain(published).collect()
+}
+
+/// Bars of what sections name as the most used.
+fn hottest(document: &Document, machine: &str, runs: &[&highwater_results::Run]) -> Vec<Figure> {
+    let names = document.sections.iter().filter_map(|section| match section {
+        Section::Hottest { histogram } => Some(histogram),
+        _ => None,
+    });
+    names.filter_map(|name| distribution::hottest(name, machine, runs)).collect()
 }
 
 /// What was run, in a line.

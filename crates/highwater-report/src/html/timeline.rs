@@ -30,9 +30,11 @@ enum Kind {
     Rate,
     /// The share of free memory in blocks too small for a huge page, percent.
     Unusable,
+    /// Free memory in blocks of these orders, shown in MiB.
+    Blocks(u32, u32),
 }
 
-const LINES: [Line; 14] = [
+const LINES: [Line; 17] = [
     Line { title: "Free memory", unit: "MiB", kind: Kind::Level, of: &["nr_free_pages"] },
     Line {
         title: "Scanned by kswapd",
@@ -80,6 +82,24 @@ const LINES: [Line; 14] = [
         unit: "thousand pages/s",
         kind: Kind::Rate,
         of: &["compact_migrate_scanned", "compact_free_scanned"],
+    },
+    Line {
+        title: "Free in blocks of order 0 to 2",
+        unit: "MiB",
+        kind: Kind::Blocks(0, 2),
+        of: &[],
+    },
+    Line {
+        title: "Free in blocks of order 3 to 8",
+        unit: "MiB",
+        kind: Kind::Blocks(3, 8),
+        of: &[],
+    },
+    Line {
+        title: "Free in blocks of order 9 and more",
+        unit: "MiB",
+        kind: Kind::Blocks(9, u32::MAX),
+        of: &[],
     },
     Line {
         title: "Free memory in blocks below a huge page",
@@ -192,18 +212,32 @@ fn points(line: &Line, series: &Series) -> Option<(Vec<f64>, Vec<f64>)> {
                 .collect()
         }
         Kind::Unusable => unusable(series)?,
+        Kind::Blocks(from, to) => free_blocks(series, from, to)?,
     };
     let every = values.len().div_ceil(POINTS_MAX).max(1);
     let (t, v) = values.into_iter().step_by(every).map(|(t, v)| (rounded(t), rounded(v))).unzip();
     Some((t, v))
 }
 
+/// Free memory in blocks of some orders.
+fn free_blocks(series: &Series, from: u32, to: u32) -> Option<Vec<(f64, f64)>> {
+    let blocks: Vec<(usize, u32)> =
+        orders(series).into_iter().filter(|(_, order)| (from..=to).contains(order)).collect();
+    let pages = |row: &[u64]| blocks.iter().map(|&(at, order)| row[at] << order).sum::<u64>();
+    let mib = |row: &[u64]| pages(row) as f64 / MIB_PAGES;
+    (!blocks.is_empty()).then(|| series.rows().map(|(at, row)| (ms(at), mib(row))).collect())
+}
+
+/// Columns of free blocks, with their orders.
+fn orders(series: &Series) -> Vec<(usize, u32)> {
+    let order =
+        |(at, name): (usize, &String)| Some((at, name.split_once("/order")?.1.parse().ok()?));
+    (0..).zip(&series.columns).filter_map(order).collect()
+}
+
 /// Free memory in blocks below a huge page, of all that is free (rules/compaction#fragmentation-index).
 fn unusable(series: &Series) -> Option<Vec<(f64, f64)>> {
-    let blocks: Vec<(usize, u32)> = (0..)
-        .zip(&series.columns)
-        .filter_map(|(at, name)| Some((at, name.split_once("/order")?.1.parse().ok()?)))
-        .collect();
+    let blocks = orders(series);
     if blocks.is_empty() {
         return None;
     }

@@ -24,4 +24,4 @@ pub use executor::{Engine, EngineConfig, Outcome, Sim};
 pub use spawn::JoinHandle;
 pub use stack::StackClass;
 pub use task::{Placement, Role, Spawn, TaskId, TaskTimes, Wake};
-pub use watch::{Look, TaskView};
+pub use watch::{Look, Passed, TaskView};

@@ -5,13 +5,12 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use super::clock::{jiffies_of, next_tick_ns, pay_ticks, wheel_expiry_ns};
 use super::executor::{Inner, Sim};
 use super::state::State;
 use super::task::{Placement, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
-use super::watch::Look;
+use super::watch::{Look, Passed};
 use crate::cpu::{CpuId, CpuTimes};
 use crate::ledger::{BlockedBy, NodeKey, Pause};
 
@@ -23,11 +22,12 @@ impl Sim {
         self.inner.local_ns.get()
     }
 
-    /// Adds virtual time as it passes to a sum that others may look at meanwhile, from any thread: once in some
-    /// thousand events. Nothing that is simulated knows of it.
-    pub fn tell_time(&self, sum: Arc<AtomicU64>) {
+    /// Adds virtual time and events as they pass to sums that others may look at meanwhile, from any thread: once in
+    /// some thousand events. Nothing that is simulated knows of it.
+    pub fn tell_passed(&self, sums: Arc<Passed>) {
         let now_ns = self.now_ns();
-        self.inner.state.borrow_mut().watch.tell(sum, now_ns);
+        let state = &mut *self.inner.state.borrow_mut();
+        state.watch.tell(sums, now_ns, state.nr_events);
     }
 
     /// Calls somebody with the time at each multiple of `every_ns`, before what happens then; with 0, nobody any

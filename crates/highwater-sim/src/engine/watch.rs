@@ -34,6 +34,15 @@ pub(crate) enum Finding {
     Livelock { nr_events: u64 },
 }
 
+/// What has passed so far, of one simulation or of several: told once in some thousand events.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// Virtual time.
+    pub ns: AtomicU64,
+    /// Events.
+    pub events: AtomicU64,
+}
+
 /// What a sampler does at a time.
 pub(crate) type SamplerCall = Box<dyn FnMut(u64, &Look<'_>)>;
 
@@ -103,8 +112,8 @@ pub(crate) struct Watch {
     due_at_event: u64,
     look_at_event: u64,
     tell_at_event: u64,
-    /// Who adds up virtual time, and what it was told.
-    told: Option<(Arc<AtomicU64>, u64)>,
+    /// Who adds up what passed, and the time and events that it was told.
+    told: Option<(Arc<Passed>, [u64; 2])>,
     looked_ns: u64,
     /// Time and programs at the last look at programs.
     looked_at_programs_ns: u64,
@@ -143,9 +152,9 @@ impl Watch {
         now_ns >= self.due_at_ns || nr_events >= self.due_at_event
     }
 
-    /// From now on, adds virtual time that passes to a sum.
-    pub(super) fn tell(&mut self, sum: Arc<AtomicU64>, now_ns: u64) {
-        self.told = Some((sum, now_ns));
+    /// From now on, adds what passes to sums.
+    pub(super) fn tell(&mut self, sums: Arc<Passed>, now_ns: u64, nr_events: u64) {
+        self.told = Some((sums, [now_ns, nr_events]));
         self.tell_at_event = 0;
         self.due_at_event = 0;
     }
@@ -180,9 +189,10 @@ impl State {
     pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
         self.take_samples(now_ns);
         if self.nr_events >= self.watch.tell_at_event {
-            if let Some((sum, told_ns)) = &mut self.watch.told {
-                sum.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);
-                *told_ns = now_ns;
+            if let Some((sums, [told_ns, told_events])) = &mut self.watch.told {
+                sums.ns.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);
+                sums.events.fetch_add(self.nr_events - *told_events, Ordering::Relaxed);
+                (*told_ns, *told_events) = (now_ns, self.nr_events);
             }
             self.watch.tell_at_event = self.nr_events + EVENTS_TO_TELL;
         }

@@ -21,7 +21,7 @@ use crate::explain;
 use crate::workload::Registry;
 
 /// What several experiments add up to, in the directory of their results.
-const SUMMARY_FILE: &str = "summary.csv";
+pub(super) const SUMMARY_FILE: &str = "summary.csv";
 /// Slowest operations of each policy on each machine that are kept with results.
 const STORY_OPERATIONS: usize = 5;
 

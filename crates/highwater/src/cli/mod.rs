@@ -10,6 +10,7 @@ mod compare;
 mod explain;
 mod list;
 mod manual;
+mod many;
 mod one_run;
 mod plan;
 mod proc;

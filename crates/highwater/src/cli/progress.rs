@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{FormattedDuration, ProgressBar, ProgressState, ProgressStyle};
+
+use highwater_sim::engine::Passed;
 
 use super::{CliError, complain, remark};
 use crate::experiment::{Progress, RunPlan};
@@ -36,7 +38,7 @@ pub(super) fn exit_on_interrupt(made: Option<PathBuf>) -> Result<Arc<AtomicBool>
 /// How far a plan is, on stderr, if that is a terminal: runs, and from the first second on virtual time.
 pub(super) struct Bar {
     bar: ProgressBar,
-    clock: Arc<AtomicU64>,
+    clock: Arc<Passed>,
 }
 
 impl Bar {
@@ -44,22 +46,24 @@ impl Bar {
     pub(super) fn start(plan: &RunPlan) -> Bar {
         let work = plan.work();
         remark(&format!("{}: {work}", plan.experiment.name));
-        let clock = Arc::new(AtomicU64::new(0));
+        let clock = Arc::new(Passed::default());
         let bar = match super::is_quiet() {
             true => ProgressBar::hidden(),
             false => ProgressBar::new(work.nr_units as u64),
         };
         let simulated = match plan.host {
-            HostKind::Sim => ", {simulated} simulated",
+            HostKind::Sim => ", {simulated}",
             HostKind::Native => "",
         };
         let template = format!("{{bar:30}} {{pos}}/{{len}} runs{simulated}, {{left}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             let shown = Arc::clone(&clock);
-            let simulated = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
-                let seconds = shown.load(Ordering::Relaxed) as f64 / 1e9;
+            let simulated = move |state: &ProgressState, to: &mut dyn std::fmt::Write| {
+                let seconds = shown.ns.load(Ordering::Relaxed) as f64 / 1e9;
+                let events = shown.events.load(Ordering::Relaxed) as f64;
+                let rate = events / state.elapsed().as_secs_f64().max(0.1) / 1e6;
                 // Nothing is left to do if even this cannot be shown.
-                let _ = write!(to, "{seconds:.1} s");
+                let _ = write!(to, "{seconds:.1} s simulated, {rate:.1} M events/s");
             };
             let left = |state: &ProgressState, to: &mut dyn std::fmt::Write| {
                 let _ = match state.pos() {
@@ -85,7 +89,7 @@ impl Progress for Bar {
         self.bar.set_position(done as u64);
     }
 
-    fn clock(&self) -> Option<&Arc<AtomicU64>> {
+    fn clock(&self) -> Option<&Arc<Passed>> {
         Some(&self.clock)
     }
 }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use highwater_report::against::{Named, against, differences};
+use highwater_report::grid::Grid;
 use highwater_report::html::{self, PageError};
 use highwater_report::render::{Format, json, observations, series};
 use highwater_report::report::{self, Shown};
@@ -14,14 +15,24 @@ use highwater_results::store::{DOCUMENT_FILE, read_document, write_atomically};
 use highwater_results::{Document, SERIES_FILE, TIMELINE_FILE, input};
 
 use super::args::{FailArgs, ReportArgs};
-use super::{CliError, Outcome, print, remark};
+use super::{CliError, Outcome, many, print, remark};
 use crate::explain::source;
 use crate::settings::in_full;
 
 /// Prints the report of a directory of results, or of two.
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
-    let document = read(&args.dir)?;
     let look = Look::new(args.format, args.all);
+    if args.against.is_none()
+        && let Some(many) = many::read(&args.dir)?
+    {
+        refuse_judging(args)?;
+        match &args.output {
+            Some(file) => write_page(file, &many.page()?)?,
+            None => super::show(args.format, &many.text(look)?)?,
+        }
+        return Ok(Outcome::Done);
+    }
+    let document = read(&args.dir)?;
     let Some(other) = &args.against else {
         let worse = judge(&document, &args.fail)?;
         match &args.output {
@@ -45,6 +56,17 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
         None => super::show(args.format, &side_by_side(before, after, &both, look)?)?,
     }
     Ok(tell(worse))
+}
+
+/// Of a grid or several experiments nothing is judged as a whole.
+fn refuse_judging(args: &ReportArgs) -> Result<(), CliError> {
+    match args.fail.fail_if_worse {
+        None => Ok(()),
+        Some(_) => {
+            let reason = "is of one comparison; this directory has several";
+            Err(CliError::new(format!("--fail-if-worse: {reason}")))
+        }
+    }
 }
 
 /// The page of results, with what lies beside them.
@@ -82,7 +104,7 @@ fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn cannot_show(error: PageError) -> CliError {
+pub(super) fn cannot_show(error: PageError) -> CliError {
     CliError::new(error.to_string())
 }
 
@@ -94,7 +116,7 @@ fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
 }
 
 /// The results of a directory, or of a file.
-fn read(place: &Path) -> Result<Document, CliError> {
+pub(super) fn read(place: &Path) -> Result<Document, CliError> {
     if place.is_dir() && !place.join(DOCUMENT_FILE).exists() {
         let (dir, reason) =
             (place.display(), "a run that --out DIR was given to writes it when it ends");
@@ -198,6 +220,14 @@ pub(super) fn several(
         Format::Csv => observations::of_each(documents),
         format => format.tables(std::slice::from_ref(summary), look.width),
     })
+}
+
+/// A grid as `compare --vary` prints it.
+pub(super) fn of_grid(grid: &Grid<'_>, look: Look) -> String {
+    match look.format {
+        Format::Csv => grid.csv(),
+        format => format.tables(&grid.tables(), look.width),
+    }
 }
 
 /// What else differs between two documents, then how they compare.

@@ -16,7 +16,7 @@ use super::compare::{self, Out, failed};
 use super::plan::experiment_plan;
 use super::progress::{Bar, NEVER};
 use super::report::{self, Look};
-use super::{CliError, Outcome, print, remark};
+use super::{CliError, Outcome, remark};
 use crate::experiment::{self, RunPlan};
 use crate::workload::Registry;
 
@@ -70,10 +70,7 @@ pub(super) fn run(
             .collect(),
     };
     let csv = grid.csv();
-    match args.format {
-        Format::Csv => print(&csv)?,
-        format => print(&format.tables(&grid.tables(), super::width()))?,
-    }
+    super::show(args.format, &report::of_grid(&grid, Look::new(args.format, false)))?;
     if let Some(store) = store {
         is_keeping.store(true, Ordering::Relaxed);
         keep(&store, out, args, &grid, &csv)?;

@@ -1,6 +1,6 @@
 //! Runs the cells of an experiment on host threads and puts the results together in plan order.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -9,6 +9,8 @@ use highwater_results::explain::ExplainedRun;
 use highwater_results::{
     Definition, Document, Largest, Run, RunSeries, SERIES_FILE, Sampled, SeedTotals, Series,
 };
+
+use highwater_sim::engine::Passed;
 
 use super::file::Experiment;
 use crate::machine_file::MachineFile;
@@ -77,8 +79,8 @@ pub trait Progress: Sync {
     /// `done` of `total` units are finished.
     fn cell_done(&self, done: usize, total: usize);
 
-    /// Where simulations add virtual time as it passes; none: nobody watches.
-    fn clock(&self) -> Option<&Arc<AtomicU64>> {
+    /// Where simulations add virtual time and events as they pass; none: nobody looks.
+    fn clock(&self) -> Option<&Arc<Passed>> {
         None
     }
 }
@@ -316,17 +318,19 @@ mod tests {
     /// Looks at virtual time whenever a run is done.
     #[derive(Default)]
     struct Watcher {
-        clock: Arc<AtomicU64>,
-        seen: Mutex<Vec<(usize, u64)>>,
+        clock: Arc<Passed>,
+        seen: Mutex<Vec<(usize, [u64; 2])>>,
     }
 
     impl Progress for Watcher {
         fn cell_done(&self, done: usize, total: usize) {
             assert!(done <= total);
-            self.seen.lock().unwrap().push((done, self.clock.load(Ordering::Relaxed)));
+            let passed =
+                [&self.clock.ns, &self.clock.events].map(|sum| sum.load(Ordering::Relaxed));
+            self.seen.lock().unwrap().push((done, passed));
         }
 
-        fn clock(&self) -> Option<&Arc<AtomicU64>> {
+        fn clock(&self) -> Option<&Arc<Passed>> {
             Some(&self.clock)
         }
     }
@@ -346,7 +350,9 @@ mod tests {
         let watched = run(&plan, &watcher, &AtomicBool::new(false)).unwrap();
         let seen = watcher.seen.into_inner().unwrap();
         assert_eq!(seen.iter().map(|(done, _)| *done).collect::<Vec<_>>(), [1, 2]);
-        assert!(seen[0].1 > 0 && seen[1].1 > seen[0].1, "{seen:?}");
+        for of in [0, 1] {
+            assert!(seen[0].1[of] > 0 && seen[1].1[of] > seen[0].1[of], "{seen:?}");
+        }
 
         struct Nobody;
         impl Progress for Nobody {

@@ -97,7 +97,7 @@ pub fn recorded(unit: &Unit<'_>, tracing: Tracing) -> Tracing {
 pub fn watch(sim: &Sim, unit: &Unit<'_>) {
     ledger::open(sim, unit);
     if let Some(clock) = unit.clock {
-        sim.tell_time(Arc::clone(clock));
+        sim.tell_passed(Arc::clone(clock));
     }
 }
 

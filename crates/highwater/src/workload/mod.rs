@@ -41,10 +41,10 @@ pub mod unmap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use highwater_core::config::Policy;
 use highwater_results::{Definition, Metric, Section};
+use highwater_sim::engine::Passed;
 use toml::de::{DeTable, ValueDeserializer};
 
 pub use outcome::{Outcome, RunError};
@@ -101,8 +101,8 @@ pub struct Unit<'a> {
     pub part: usize,
     /// Book the time of operations by cause; how many of the slowest to keep.
     pub explain: Option<usize>,
-    /// Where to add virtual time as it passes, for whoever watches.
-    pub clock: Option<&'a Arc<AtomicU64>>,
+    /// Where to add virtual time and events as they pass, for whoever waits.
+    pub clock: Option<&'a Arc<Passed>>,
     /// What takes samples of counters over virtual time.
     pub sampling: Option<&'a Sampling>,
     /// What takes down what happens.
