@@ -46,7 +46,7 @@ for (const file of process.argv.slice(2)) {
     assert.equal(blank, 0, `${blank} empty charts`);
     const charts = await page.locator("canvas").count();
     for (const timeline of await page.locator(".timeline").all()) {
-      assert(await timeline.locator("canvas").count() > 3 && await timeline.locator("details tbody tr").count() > 3);
+      assert(await timeline.locator("canvas").count() > 0 && await timeline.locator("details tbody tr").count() > 0);
     }
 
     // By keyboard: the first key leads past the heading.

@@ -81,3 +81,41 @@ fn what_is_no_page_is_one_line() {
     refused(&["report", &dir, "-o", &file], &["stalls.json:2"]);
     assert!(!fs::exists(&file).unwrap());
 }
+
+#[test]
+fn grids_and_several_experiments_are_pages_too() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
+    let (dir, file) = (path("grid"), path("grid.html"));
+    let of = ["compare", "003", "--quick", "--machine", "little-core", "--iterations", "1"];
+    let grid = ["--vary", "vm.swappiness=0,60", "--vary", "unmap.rounds=1,2", "--out", &dir];
+    let printed = stdout(&[&of[..], &grid].concat());
+    assert_eq!(stdout(&["report", &dir]), printed);
+    let csv = fs::read_to_string(format!("{dir}/grid.csv")).unwrap();
+    assert_eq!(stdout(&["report", &dir, "--format", "csv"]), csv);
+    stdout(&["report", &dir, "-o", &file]);
+    let page = fs::read_to_string(&file).unwrap();
+    for word in [
+        "4 points of vm.swappiness, unmap.rounds",
+        "The grid",
+        "class=\"heat h",
+        "What matters how much",
+    ] {
+        assert!(page.contains(word), "{word}");
+    }
+    fs::remove_file(format!("{dir}/point-0003/results.json")).unwrap();
+    fs::write(format!("{dir}/point-0004/results.json"), "{}").unwrap();
+    let output = highwater(&["report", &dir]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && errors.contains("point-0004"), "{errors}");
+
+    let (dir, file) = (path("several"), path("several.html"));
+    let machine = ["--machine", "little-core", "--iterations", "1", "--out", &dir];
+    stdout(&[&["compare", "002", "003", "--quick"], &machine[..]].concat());
+    assert!(stdout(&["report", &dir]).starts_with("Summary: "));
+    stdout(&["report", &dir, "-o", &file]);
+    let page = fs::read_to_string(&file).unwrap();
+    for word in ["What several studies add up to", "Summary: what was published", "2 experiments"] {
+        assert!(page.contains(word), "{word}");
+    }
+}

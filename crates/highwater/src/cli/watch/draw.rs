@@ -66,7 +66,10 @@ impl Seen {
     /// Lines of a look, of so many columns.
     pub(super) fn lines(&self, frame: &Frame, width: usize) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
-        heading(&mut lines, "Zones: free memory; | are the watermarks min, low and high");
+        heading(
+            &mut lines,
+            "Zones: free memory up to four times the high watermark; | are min, low and high",
+        );
         for zone in &frame.zones {
             zone_lines(&mut lines, zone, width);
         }
