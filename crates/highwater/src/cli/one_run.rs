@@ -40,9 +40,13 @@ pub(super) fn plan(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, Cl
             plan
         }
     };
-    let (machines, policies) = (plan.machines[..1].to_vec(), plan.policies[..1].to_vec());
-    let (machine, label) = (&machines[0].name, &policies[0].1);
-    remark(&format!("{}: {label} on {machine}, seed {}", plan.experiment.name, plan.seed));
+    let (Some(machine), Some(policy)) = (plan.machines.first(), plan.policies.first()) else {
+        let (what, reason) = (&args.what, "nothing is left to run: no machine, or no policy");
+        return Err(CliError::new(format!("{what}: {reason}")));
+    };
+    let (name, label) = (&machine.name, &policy.1);
+    remark(&format!("{}: {label} on {name}, seed {}", plan.experiment.name, plan.seed));
+    let (machines, policies) = (vec![machine.clone()], vec![policy.clone()]);
     Ok(RunPlan { machines, policies, jobs: 1, ..plan })
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use highwater_report::trace::{ftrace, perfetto};
 use highwater_results::recording::{Happening, Recording};
@@ -25,7 +26,7 @@ const VIEWER: &str = "https://ui.perfetto.dev";
 pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliError> {
     let wanted = wanted(args)?;
     let plan = one_run::plan(registry, &args.run)?;
-    exit_on_interrupt(None)?;
+    let is_keeping = exit_on_interrupt(None)?;
     let bar = Bar::start(&plan);
     let (recording, chosen) = recording::record(&plan, &wanted, &bar, &NEVER)?;
     bar.finish();
@@ -34,6 +35,7 @@ pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliE
         TraceFormat::Perfetto => (perfetto::bytes(&recording), Vec::new()),
         TraceFormat::Ftrace => (ftrace::text(&recording).into_bytes(), sidecars(args, &recording)),
     };
+    is_keeping.store(true, Ordering::Relaxed);
     for (path, text) in &besides {
         write(path, text.as_bytes())?;
     }

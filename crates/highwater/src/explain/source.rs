@@ -99,8 +99,13 @@ pub fn repeat(
     let machines = document
         .machines
         .iter()
-        .map(|machine| MachineFile::parse(&machine.name, &machine.definition))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|known| {
+            let mut machine = MachineFile::parse(&known.name, &known.definition)?;
+            // That of a variant is not what the machine's file says.
+            machine.name.clone_from(&known.name);
+            Ok(machine)
+        })
+        .collect::<Result<Vec<_>, InputError>>()?;
     let mut policies = Vec::new();
     for policy in &document.policies {
         let label = document.runs.iter().find(|run| run.policy == policy.name);
@@ -112,4 +117,40 @@ pub fn repeat(
     }
     let (seed, settings) = (document.seed, document.settings.clone());
     Ok(RunPlan { host, seed, settings, ..RunPlan::new(experiment, machines, policies) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::experiment::{Progress, run};
+
+    struct Nobody;
+
+    impl Progress for Nobody {
+        fn cell_done(&self, _: usize, _: usize) {}
+    }
+
+    #[test]
+    fn what_results_are_of_is_run_again_also_of_a_variant() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"netperf-tcp\"\niterations = 1\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\nvariant = \"long\"\n\
+                    set = [\"ms-per-size=2\"]\n\
+                    [netperf-tcp]\nsizes = [4096]\nms-per-size = 1\nwarmup = \"1M\"\n";
+        let registry = Registry::default();
+        let mut experiment = Experiment::parse(&registry, "x.toml", text).unwrap();
+        "m-long".clone_into(&mut experiment.machines[0].name);
+        experiment.set_variants().unwrap();
+        let definition = "name = \"m\"\n[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
+        let mut machine = MachineFile::parse("m.toml", definition).unwrap();
+        "m-long".clone_into(&mut machine.name);
+        let policy = (highwater_core::config::preset("6.1").unwrap(), "6.1".to_owned());
+        let plan = RunPlan::new(experiment, vec![machine], vec![policy]);
+        let document = run(&plan, &Nobody, &AtomicBool::new(false)).unwrap();
+        let again = repeat(&registry, &document, Path::new(".")).unwrap();
+        assert_eq!(again.machines[0].name, "m-long");
+        let second = run(&again, &Nobody, &AtomicBool::new(false)).unwrap();
+        assert_eq!(second.runs, document.runs);
+    }
 }

@@ -38,6 +38,15 @@ struct Running {
     ended: Receiver<Result<(), RunError>>,
 }
 
+/// Says that the run is over, however it ended.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Watches a run.
 pub(super) fn run(registry: &Registry, args: &WatchArgs) -> Result<Outcome, CliError> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
@@ -79,11 +88,11 @@ fn start(plan: RunPlan, step: Option<&str>, watcher: Watcher) -> Result<Running,
     let (shown, over) = (watcher.clone(), Arc::clone(&is_over));
     // Whoever leaves before it ends ends the process, and the thread with it.
     thread::spawn(move || {
+        let _over = Over(over);
         let (machine, policy) = (&plan.machines[0], &plan.policies[0].0);
         let unit = Unit::of(machine, policy, plan.seed);
         let unit = Unit { part, watcher: Some(&shown), ..unit };
         let result = plan.experiment.job_on(&machine.name).run(&unit).map(drop);
-        over.store(true, Ordering::Relaxed);
         // Nobody may be waiting for it any more.
         let _ = send.send(result);
     });
