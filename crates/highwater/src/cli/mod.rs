@@ -139,7 +139,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     let about = about.split("\n\nFor more information").next().unwrap_or(about);
     // Nobody means an option's name as a value.
     let about = about.split("\n\n  tip: to pass").next().unwrap_or(about);
-    complain(one_line(about).trim_start_matches("error: "));
+    // What was meant instead is of the same sentence.
+    let about = about.replace("\n\n  tip: ", "; ");
+    complain(one_line(&about).trim_start_matches("error: "));
     ExitCode::from(2)
 }
 

@@ -361,7 +361,9 @@ fn complaints_are_about_what_was_typed() {
     complaint(&["show", "schema"], &["which schema? Say one of results, explanation, "]);
     complaint(&["compare", "003", "--fail-if-worse", "-5"], &["must be a number of percent, 0"]);
     let errors = String::from_utf8(highwater(&["run", "unmap", "--quick"]).stderr).unwrap();
-    assert_eq!(errors, "error: unexpected argument '--quick' found\n");
+    let meant =
+        "error: unexpected argument '--quick' found; a similar argument exists: '--quiet'\n";
+    assert_eq!(errors, meant);
     complaint(&["zoneinfo", "--mem", "1G", "--cpus", "1025"], &["--cpus", "1025", "1..=1024"]);
     complaint(
         &["zoneinfo", "--numa", "1G,cpus=0-1024"],
