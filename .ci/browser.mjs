@@ -85,6 +85,25 @@ for (const file of process.argv.slice(2)) {
       await select.selectOption({ index: 0 });
       assert(steps > 1 && await shown());
     }
+    // Maps of memory: the slider goes through time by keyboard, and what is drawn is what is said.
+    for (const memory of await page.locator(".memory").all()) {
+      const seen = () => memory.locator(".blocks canvas").evaluateAll((all) => all.map((canvas) => [canvas.getAttribute("aria-label"), canvas.toDataURL()]));
+      const end = await seen();
+      await memory.locator("input[type=range]").focus();
+      await page.keyboard.press("Home");
+      const start = await seen();
+      assert.equal(await memory.locator("output").textContent(), "0.00 s");
+      assert(start.some(([said], at) => said !== end[at][0]) && start.some(([, drawn], at) => drawn !== end[at][1]), "memory does not change");
+      assert(start.every(([said]) => / at 0[.0-9]* s: \d+ /.test(said)), start[0][0]);
+      await page.keyboard.press("End");
+      assert.deepEqual((await seen()).map(([said]) => said), end.map(([said]) => said));
+      assert(await memory.locator(".numbers:visible tbody tr").count() >= end.length);
+      for (const select of await memory.locator("select").all()) {
+        await select.selectOption({ index: 0 });
+        assert(JSON.stringify(await seen()) !== JSON.stringify(end), "another step shows the same memory");
+      }
+      await memory.screenshot({ path: `${process.env.PICTURES}/${basename(file, ".html")}-${name}-memory.png` });
+    }
     // On paper everything is unfolded.
     await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
     assert.equal(await page.locator("details:not([open])").count(), 0);

@@ -13,6 +13,7 @@
 //! * [`section`]: what a report shows of it, and what was published to set beside it.
 //! * [`sample`]: one measured value, and what a set of them means.
 //! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of histograms of stalls.
+//! * [`pageblocks`]: what lay where in memory at some moments.
 //! * [`explain`]: where the time of operations went; [`recording`]: what happened when.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files that somebody else wrote, within bounds.
@@ -26,6 +27,7 @@ pub mod explain;
 pub mod histogram;
 pub mod import;
 pub mod input;
+pub mod pageblocks;
 pub mod published;
 pub mod recording;
 pub mod run;
@@ -37,6 +39,7 @@ pub mod store;
 
 pub use counter::Counters;
 pub use histogram::Histogram;
+pub use pageblocks::{AGES_FILE, BlockMaps, PAGEBLOCKS_FILE, RunMaps};
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Largest, Metric, Sample, TableKind};

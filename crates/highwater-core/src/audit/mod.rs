@@ -10,6 +10,7 @@
 
 mod files;
 mod frames;
+mod inventory;
 mod kernel;
 #[cfg(test)]
 mod kernel_tests;
@@ -22,6 +23,7 @@ mod tests;
 mod users;
 mod zones;
 
+pub use inventory::{Content, Piece, inventory};
 pub use kernel::{KernelReport, check_kernel, check_kernel_besides};
 
 use alloc::string::String;

@@ -5,10 +5,10 @@ extern crate std;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::{AuditReport, Rule, check};
+use super::{AuditReport, Content, Rule, check, inventory};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
-use crate::page::{BlockFlags, MigrateType, Order, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PageFlags, Pfn};
 use crate::page_alloc::boot;
 use crate::page_alloc::{Gfp, NoRelief, PageAllocator};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -89,6 +89,30 @@ fn a_healthy_machine_adds_up() {
     s.alloc.drain_all(&s.cx, None);
     let r = s.report();
     assert_eq!((r.free, r.pcp, r.used), (managed, 0, 0));
+}
+
+#[test]
+fn an_inventory_has_every_frame_once() {
+    let host = Solo::default();
+    let s = stage(&host);
+    let lru = s.used[1];
+    s.alloc.map.page(lru).flag_set::<Solo>(PageFlags::LRU);
+    let mut pages = [0; 6];
+    for zone in s.alloc.populated_zones() {
+        let mut next = zone.start;
+        for piece in inventory(&s.alloc, zone) {
+            assert_eq!(piece.first, next);
+            next = next.add(piece.pages);
+            pages[piece.content as usize] += u64::from(piece.pages);
+            let is_lru = piece.first == lru;
+            assert_eq!(is_lru, piece.content == Content::Movable);
+        }
+        assert_eq!(next, zone.end);
+    }
+    let report = s.report();
+    let [free, per_cpu, movable, unmovable, reserved, moving] = pages;
+    assert_eq!((free, per_cpu, moving), (report.free, report.pcp, 0));
+    assert_eq!((movable, unmovable, reserved), (2, 1 + 16, report.reserved));
 }
 
 #[test]

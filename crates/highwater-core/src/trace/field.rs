@@ -109,13 +109,7 @@ index! {
     CompactPriority: |priority| Value::Number(priority as u64);
     CompactResult: |result| Value::Name(result.name());
     ThrottleReason: |reason| Value::Name(reason.name());
-    LruKind: |lru| Value::Name(match lru {
-        LruKind::InactiveAnon => "inactive_anon",
-        LruKind::ActiveAnon => "active_anon",
-        LruKind::InactiveFile => "inactive_file",
-        LruKind::ActiveFile => "active_file",
-        LruKind::Unevictable => "unevictable",
-    });
+    LruKind: |lru| Value::Name(lru.name());
     // The kernel tells the type of pages by flags of what is done with them.
     PageType: |page_type| Value::Name(match page_type {
         PageType::Anon => "RECLAIM_WB_ANON|RECLAIM_WB_ASYNC",

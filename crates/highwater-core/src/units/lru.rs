@@ -49,6 +49,17 @@ impl LruKind {
         Self::ALL[page_type as usize * 2 + active as usize]
     }
 
+    /// As trace events name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LruKind::InactiveAnon => "inactive_anon",
+            LruKind::ActiveAnon => "active_anon",
+            LruKind::InactiveFile => "inactive_file",
+            LruKind::ActiveFile => "active_file",
+            LruKind::Unevictable => "unevictable",
+        }
+    }
+
     /// The type whose pages it holds; none of the unevictable list, which holds both.
     pub const fn page_type(self) -> Option<PageType> {
         match self {

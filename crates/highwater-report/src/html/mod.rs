@@ -4,6 +4,7 @@
 //! Document --report::parts--> tables ---\
 //!          --samples--> distribution ----> Page --minijinja--> HTML with style, script and uPlot inside
 //! timeline.csv --> timeline -------------/
+//! pageblocks.csv, ages.csv --> memory --/
 //! stalls.json  --> causes --------------/
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! | `heat` | maps of grids |
 //! | `causes` | the slowest operations' time, by cause |
 //! | `timeline` | what the chart library draws |
+//! | `memory` | maps of pageblocks, LRU lists by age |
 //!
 //! Key types: [`Story`] (what lies beside a document), [`page`]. The same results give the same bytes.
 
@@ -22,6 +24,7 @@ mod causes;
 mod distribution;
 mod figure;
 mod heat;
+mod memory;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -30,7 +33,7 @@ mod timeline;
 
 use highwater_results::explain::{ExplainedRun, Explanation};
 use highwater_results::published::PublishedError;
-use highwater_results::{Definition, Document, RunSeries, Section};
+use highwater_results::{Definition, Document, RunMaps, RunSeries, Section};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment};
@@ -43,6 +46,7 @@ use crate::report::{self, Shown};
 use crate::table::Cell;
 use causes::Bars;
 use figure::Figure;
+use memory::Memory;
 use table::View;
 use timeline::Charts;
 
@@ -60,6 +64,10 @@ pub struct Story<'a> {
     pub series: &'a [RunSeries],
     /// Where the time of the slowest operations went.
     pub explanation: Option<&'a Explanation>,
+    /// What lay where in memory; none: there are no maps.
+    pub maps: &'a [RunMaps],
+    /// How old pages on LRU lists were.
+    pub ages: &'a [RunSeries],
 }
 
 /// Why there is no page.
@@ -167,6 +175,8 @@ struct Page {
     missing: Vec<String>,
     command: String,
     definitions: Vec<Defined>,
+    /// Letters of maps of memory.
+    states: Vec<memory::State>,
 }
 
 /// A change in words: what the verdict's table says in a row.
@@ -191,6 +201,16 @@ struct MachinePart {
     timeline: Vec<Charts>,
     /// The same for the script, as JSON.
     charts: String,
+    memory: Vec<MemoryPart>,
+    /// The same for the script, as JSON.
+    maps: String,
+}
+
+/// What is told of a part's memory without the script.
+#[derive(Debug, Serialize)]
+struct MemoryPart {
+    part: String,
+    tables: Vec<View>,
 }
 
 /// Tables of one kind.
@@ -232,6 +252,8 @@ impl Page {
             let explained: Vec<&ExplainedRun> =
                 explained.iter().filter(|run| run.machine == machine).collect();
             let timeline = timeline::charts(machine, story.series);
+            let memory =
+                memory::parts(machine, story.maps, story.ages, document.by_machine().len());
             MachinePart {
                 name: machine.to_owned(),
                 id: format!("machine-{at}"),
@@ -244,6 +266,11 @@ impl Page {
                 icicles: explained.iter().filter_map(|run| causes::icicle(run)).collect(),
                 charts: json(&timeline),
                 timeline,
+                maps: json(&memory),
+                memory: memory
+                    .into_iter()
+                    .map(|Memory { part, tables, .. }| MemoryPart { part, tables })
+                    .collect(),
             }
         });
         let machines: Vec<MachinePart> = machines.collect();
@@ -279,6 +306,7 @@ impl Page {
             missing,
             command: document.command_line.join(" "),
             definitions: definitions(document),
+            states: memory::states().to_vec(),
         })
     }
 }

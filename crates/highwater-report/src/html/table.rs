@@ -33,6 +33,10 @@ struct Value {
 }
 
 impl View {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(super) fn of(table: &Table) -> View {
         let nr_labels = table.labels.len();
         // A label column without any label says nothing.

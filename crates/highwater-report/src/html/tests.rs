@@ -1,6 +1,7 @@
 //! A page is whole, says what its document says, and lets nothing of a name become markup.
 
 use highwater_results::explain::{Cause, EXPLAIN_SCHEMA, ExplainedRun, Explanation, Operation};
+use highwater_results::pageblocks::{BlockMaps, MappedZone};
 use highwater_results::{Better, Document, Metric, Run, RunSeries, Section, Series, TableKind};
 
 use super::*;
@@ -42,6 +43,21 @@ fn series(label: &str, part: &str) -> RunSeries {
     (0..10).for_each(|at| series.push(at * 1_000_000_000, [1024, 1000 * at, 256, 512, 1]));
     let [machine, label, policy] = ["m", label, label].map(str::to_owned);
     RunSeries { machine, policy, label, seed: 1, series }
+}
+
+fn maps() -> Vec<RunMaps> {
+    let zone = MappedZone { name: EVIL.into(), first_pfn: 0, blocks_per_cell: 1 };
+    let moments = (0..4).map(|at| (at * 1_000_000_000, vec!["fMMxU-".to_owned()])).collect();
+    let maps = BlockMaps { part: "mmap-4".into(), zones: vec![zone], moments };
+    let [machine, label, policy] = ["m", EVIL, "before"].map(str::to_owned);
+    vec![RunMaps { machine, policy, label, seed: 1, maps }]
+}
+
+fn ages() -> Vec<RunSeries> {
+    let mut series = Series::new(vec!["node0/inactive_anon/from_0ms".to_owned()]);
+    "mmap-4".clone_into(&mut series.part);
+    series.push(0, [512]);
+    vec![RunSeries { series, ..self::series(EVIL, "mmap-4") }]
 }
 
 fn explanation() -> Explanation {
@@ -86,7 +102,7 @@ fn a_page_has_everything_and_asks_for_nothing() {
     let (document, explanation) = (document(), explanation());
     let series =
         [series("before", "mmap-4"), series("after", "mmap-4"), series("before", "mmap-5")];
-    let story = Story { series: &series, explanation: Some(&explanation) };
+    let story = Story { series: &series, explanation: Some(&explanation), maps: &maps(), ages: &ages() };
     let page = super::page(&document, story).unwrap();
     assert_eq!(page, super::page(&document, story).unwrap());
     let outside =
@@ -102,6 +118,8 @@ fn a_page_has_everything_and_asks_for_nothing() {
         "<option value=\"1\">mmap-5</option>",
         "Free memory in blocks below a huge page",
         "low watermark",
+        "class=\"memory\"",
+        "Pageblocks by what is in them",
         "data-file=\"latency-on-m-ms-lower-is-better.csv\"",
     ];
     for text in texts {
@@ -120,7 +138,7 @@ fn names_are_words_and_never_markup() {
     let mut evil = series("before", "");
     EVIL.clone_into(&mut evil.machine);
     EVIL.clone_into(&mut evil.label);
-    let page = super::page(&document, Story { series: &[evil], explanation: None }).unwrap();
+    let page = super::page(&document, Story { series: &[evil], ..Story::default() }).unwrap();
     assert!(!page.contains(EVIL) && page.contains("&lt;script&gt;alert(1)"));
     assert!(page.contains("\\u003cscript>alert(1)"), "in the charts' data");
 }

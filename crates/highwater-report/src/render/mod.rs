@@ -4,6 +4,7 @@
 //! * [`csv`](mod@csv): one tidy table, a cell a line, numbers in full.
 //! * [`observations`](mod@observations): what a document measured as CSV, an observation a line.
 //! * [`series`](mod@series): counters over time as CSV, a time a line.
+//! * [`pageblocks`](mod@pageblocks): maps of memory as CSV, a moment and zone a line.
 //! * [`markdown`](mod@markdown): tables for a changelog or an issue.
 //! * [`json`](mod@json): tables as data, or a whole document with its derived tables.
 
@@ -12,12 +13,15 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::table::Table;
+pub use lines::LineError;
 
 pub mod csv;
 mod fit;
 pub mod json;
+mod lines;
 pub mod markdown;
 pub mod observations;
+pub mod pageblocks;
 pub mod series;
 pub mod terminal;
 

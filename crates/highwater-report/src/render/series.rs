@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use highwater_results::{RunSeries, Series};
 
 use super::csv::Records;
+use super::lines::{LineError, Lines};
 
 /// Names of the first columns.
 const COLUMNS: [&str; 6] = ["machine", "policy", "label", "seed", "part", "ms"];
@@ -53,70 +54,35 @@ pub fn series(all: &[RunSeries]) -> String {
     records.into_text()
 }
 
-/// Why a table of series cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}{}: {reason}", if field.is_empty() { String::new() } else { format!(", field `{field}`") })]
-pub struct SeriesError {
-    /// Which, from 1.
-    pub line: u64,
-    /// The column; empty if it is none.
-    pub field: String,
-    /// What is wrong.
-    pub reason: String,
-}
-
 /// The series of a table as [`series`] writes it.
 ///
 /// # Errors
 /// The first line that is none of such a table.
-pub fn read(text: &str) -> Result<Vec<RunSeries>, SeriesError> {
-    let wrong = |line: u64, field: &str, reason: &str| SeriesError {
-        line,
-        field: field.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let header = match reader.headers() {
-        Ok(header) => header.clone(),
-        Err(error) => return Err(wrong(1, "", &error.to_string())),
-    };
-    if !header.iter().take(COLUMNS.len()).eq(COLUMNS) {
-        let reason = format!("a table of series begins with {}", COLUMNS.join(","));
-        return Err(wrong(1, "", &reason));
-    }
+pub fn read(text: &str) -> Result<Vec<RunSeries>, LineError> {
+    let mut lines = Lines::of(text, "series", &COLUMNS)?;
     let mut all: Vec<RunSeries> = Vec::new();
     // Columns that the series at hand has.
     let mut columns: Vec<usize> = Vec::new();
-    for record in reader.records() {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) => {
-                let line = error.position().map_or(0, csv::Position::line);
-                return Err(wrong(line, "", "not as many fields as the first line has"));
-            }
-        };
-        let line = record.position().map_or(0, csv::Position::line);
-        let number = |at: usize| {
-            record[at].parse().map_err(|_| wrong(line, &header[at], "not a whole number"))
-        };
-        let (seed, ms): (u64, f64) =
-            (number(3)?, record[5].parse().map_err(|_| wrong(line, &header[5], "not a number"))?);
+    while let Some(line) = lines.next()? {
+        let (seed, at_ns) = (lines.number(&line, 3)?, lines.time_ns(&line, 5)?);
         let is_same = |run: &RunSeries| {
-            let known = [&run.machine, &run.policy, &run.label];
-            known.into_iter().eq(record.iter().take(3))
-                && (run.seed, run.series.part.as_str()) == (seed, &record[4])
+            let known = [&run.machine, &run.policy, &run.label, &run.series.part];
+            known.into_iter().eq([0, 1, 2, 4].map(|at| line.get(at))) && run.seed == seed
         };
         if !all.last().is_some_and(is_same) {
-            columns = (COLUMNS.len()..header.len()).filter(|&at| !record[at].is_empty()).collect();
+            let header = lines.header();
+            let has = |&at: &usize| !line.get(at).is_empty();
+            columns = (COLUMNS.len()..header.len()).filter(has).collect();
             let names = columns.iter().map(|&at| header[at].to_owned()).collect();
             let mut series = Series::new(names);
-            record[4].clone_into(&mut series.part);
-            let [machine, policy, label] = [0, 1, 2].map(|at| record[at].to_owned());
+            let [machine, policy, label, part] = [0, 1, 2, 4].map(|at| line.get(at).to_owned());
+            series.part = part;
             all.push(RunSeries { machine, policy, label, seed, series });
         }
-        let row = columns.iter().map(|&at| number(at)).collect::<Result<Vec<_>, _>>()?;
+        let row = columns.iter().map(|&at| lines.number(&line, at));
+        let row = row.collect::<Result<Vec<_>, _>>()?;
         if let Some(run) = all.last_mut() {
-            run.series.push((ms * 1e6).round() as u64, row);
+            run.series.push(at_ns, row);
         }
     }
     Ok(all)

@@ -8,7 +8,9 @@ use highwater_report::worse::WorseError;
 use highwater_report::{Format, PAGE_WIDTH, summary};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
-use highwater_results::{Document, SERIES_FILE, Section, TIMELINE_FILE};
+use highwater_results::{
+    AGES_FILE, Document, PAGEBLOCKS_FILE, SERIES_FILE, Section, TIMELINE_FILE,
+};
 
 use super::args::{CompareArgs, CompareCommand, FailArgs, RunArgs};
 use super::plan::{experiment_plan, workload_plan};
@@ -197,7 +199,7 @@ fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<Ran, CliError> {
 
 /// Keeps what a plan left.
 fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
-    let Ran { document, explained, series } = ran;
+    let Ran { document, explained, series, maps, ages } = ran;
     store.write_document(document).map_err(failed)?;
     let text = report::text(document, look.kept())?;
     store.write_text("report.txt", &text).map_err(failed)?;
@@ -213,7 +215,16 @@ fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
         false => Some(explain::explanation(document, explained.clone(), command_line)?),
     };
     let stalls = stalls.as_ref().map(highwater_report::explain::json);
-    for (name, text) in [(SERIES_FILE, samples), (TIMELINE_FILE, timeline), (STALLS_FILE, stalls)] {
+    let ages = (!ages.is_empty()).then(|| highwater_report::render::series::series(ages));
+    let maps = (!maps.is_empty()).then(|| highwater_report::render::pageblocks::maps(maps));
+    let beside = [
+        (SERIES_FILE, samples),
+        (TIMELINE_FILE, timeline),
+        (STALLS_FILE, stalls),
+        (PAGEBLOCKS_FILE, maps),
+        (AGES_FILE, ages),
+    ];
+    for (name, text) in beside {
         match text {
             Some(text) => store.write_text(name, &text).map(drop),
             None => store.remove(name),

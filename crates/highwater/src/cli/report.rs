@@ -6,13 +6,13 @@ use std::path::Path;
 use highwater_report::against::{Named, against, differences};
 use highwater_report::grid::Grid;
 use highwater_report::html::{self, PageError};
-use highwater_report::render::{Format, json, observations, series};
+use highwater_report::render::{Format, json, observations, pageblocks, series};
 use highwater_report::report::{self, Shown};
 use highwater_report::worse::{self, WorseError};
 use highwater_report::{PAGE_WIDTH, Table};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{DOCUMENT_FILE, read_document, write_atomically};
-use highwater_results::{Document, SERIES_FILE, TIMELINE_FILE, input};
+use highwater_results::{AGES_FILE, Document, PAGEBLOCKS_FILE, SERIES_FILE, TIMELINE_FILE, input};
 
 use super::args::{FailArgs, ReportArgs};
 use super::{CliError, Outcome, many, print, remark};
@@ -99,7 +99,21 @@ fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
         None => None,
         Some((file, text)) => Some(source::parse(&file, &text)?),
     };
-    let story = html::Story { series: &series, explanation: explanation.as_ref() };
+    let wrong = |file: String| move |error| CliError::new(format!("{file}: {error}"));
+    let ages = match beside(AGES_FILE)? {
+        None => Vec::new(),
+        Some((file, text)) => series::read(&text).map_err(wrong(file))?,
+    };
+    let maps = match beside(PAGEBLOCKS_FILE)? {
+        None => Vec::new(),
+        Some((file, text)) => pageblocks::read(&text).map_err(wrong(file))?,
+    };
+    let story = html::Story {
+        series: &series,
+        explanation: explanation.as_ref(),
+        maps: &maps,
+        ages: &ages,
+    };
     html::page(document, story).map_err(cannot_show)
 }
 

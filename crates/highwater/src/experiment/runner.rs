@@ -7,7 +7,8 @@ use std::thread;
 use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{
-    Definition, Document, Largest, Run, RunSeries, SERIES_FILE, Sampled, SeedTotals, Series,
+    BlockMaps, Definition, Document, Largest, Run, RunMaps, RunSeries, SERIES_FILE, Sampled,
+    SeedTotals, Series,
 };
 
 use highwater_sim::engine::Passed;
@@ -71,8 +72,15 @@ const STORY_ROWS: usize = 384;
 /// One policy on one machine with one seed: the first of its units.
 type Cell<'a> = Unit<'a>;
 
-/// What a unit left, with its counters over time if they were taken.
-type UnitRan = (Outcome, Option<Series>);
+/// What a unit left.
+type UnitRan = (Outcome, Option<Told>);
+
+/// What was seen of a unit over time.
+struct Told {
+    series: Series,
+    /// What lay where, and how old pages on LRU lists were.
+    moments: Option<(BlockMaps, Series)>,
+}
 
 /// Told about every finished unit of work: a cell, or a part of one.
 pub trait Progress: Sync {
@@ -107,6 +115,10 @@ pub struct Ran {
     /// Counters over time, if [`RunPlan::sample_every_ms`] asks for them, unit by unit; else of the first seed, if
     /// [`RunPlan::story`] does.
     pub series: Vec<RunSeries>,
+    /// What lay where in memory, if [`RunPlan::story`] asks for that: of the first seed, unit by unit.
+    pub maps: Vec<RunMaps>,
+    /// How old pages on LRU lists were at the same moments.
+    pub ages: Vec<RunSeries>,
 }
 
 /// As [`run`], with what else was asked for.
@@ -120,14 +132,23 @@ pub fn run_all(
 ) -> Result<Ran, RunError> {
     let cells = cells(plan);
     let mut outcomes = run_cells(plan, &cells, progress, stop)?;
-    let (mut explained, mut all_series) = (Vec::new(), Vec::new());
+    let (mut explained, mut series) = (Vec::new(), Vec::new());
+    let (mut maps, mut ages) = (Vec::new(), Vec::new());
     // Policies are innermost in the plan.
     let labels = plan.policies.iter().map(|(_, label)| label).cycle();
-    for (((outcome, series), cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
-        for series in series.drain(..) {
+    for (((outcome, told), cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
+        let of_cell = |series| {
             let (machine, policy) = (cell.machine.name.clone(), cell.policy.name.clone());
-            let label = label.clone();
-            all_series.push(RunSeries { machine, policy, label, seed: cell.seed, series });
+            RunSeries { machine, policy, label: label.clone(), seed: cell.seed, series }
+        };
+        for told in told.drain(..) {
+            if let Some((of_unit, ages_of_unit)) = told.moments {
+                let run = of_cell(ages_of_unit);
+                let RunSeries { machine, policy, label, seed, .. } = run.clone();
+                maps.push(RunMaps { machine, policy, label, seed, maps: of_unit });
+                ages.push(run);
+            }
+            series.push(of_cell(told.series));
         }
         if let Some(mut run) = outcome.explained.take() {
             // Units of work have so many each.
@@ -138,7 +159,7 @@ pub fn run_all(
         }
     }
     let outcomes = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
-    Ok(Ran { document: document(plan, outcomes), explained, series: all_series })
+    Ok(Ran { document: document(plan, outcomes), explained, series, maps, ages })
 }
 
 fn seeds(plan: &RunPlan) -> Vec<u64> {
@@ -174,7 +195,7 @@ fn run_cells(
     cells: &[Cell<'_>],
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> Result<Vec<(Outcome, Vec<Series>)>, RunError> {
+) -> Result<Vec<(Outcome, Vec<Told>)>, RunError> {
     let units = units(plan, cells);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
@@ -205,14 +226,14 @@ fn run_cells(
         work();
     });
     // In plan order, so that the error reported does not depend on timing more than it must.
-    let mut outcomes: Vec<(Outcome, Vec<Series>)> =
+    let mut outcomes: Vec<(Outcome, Vec<Told>)> =
         cells.iter().map(|_| Default::default()).collect();
     for (slot, (cell, _)) in slots.into_iter().zip(units) {
         match slot.into_inner().ok().flatten() {
             Some(result) => {
-                let (outcome, series) = result?;
+                let (outcome, told) = result?;
                 outcomes[cell].0.append(outcome);
-                outcomes[cell].1.extend(series);
+                outcomes[cell].1.extend(told);
             }
             None if stop.load(Ordering::Relaxed) => return Err(RunError::Interrupted),
             None => continue,
@@ -227,14 +248,20 @@ fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let story = plan.story.filter(|_| unit.seed == plan.seed && plan.host == HostKind::Sim);
     let timeline = story.map(|_| Sampling::timeline(STORY_ROWS));
     let sampling = plan.sample_every_ms.map(Sampling::every).or(timeline);
+    let sampling = match story {
+        Some(_) => sampling.map(Sampling::with_moments),
+        None => sampling,
+    };
     let explain = plan.explain.or(story);
     let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit })?;
-    let series = sampling.map(|sampling| {
-        let (series, note) = sampling.finish(job.part_name(unit.machine, unit.part));
+    let told = sampling.map(|sampling| {
+        let part = job.part_name(unit.machine, unit.part);
+        let moments = sampling.moments(part.clone());
+        let (series, note) = sampling.finish(part);
         outcome.notes.extend(note);
-        series
+        Told { series, moments }
     });
-    Ok((outcome, series))
+    Ok((outcome, told))
 }
 
 fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
@@ -368,5 +395,12 @@ mod tests {
         let seeds: Vec<u64> = told.series.iter().map(|series| series.seed).collect();
         assert_eq!((seeds, told.explained.len()), (vec![1], 1));
         assert!((2..=STORY_ROWS).contains(&told.series[0].series.len()));
+        let (maps, ages) = (&told.maps[0].maps, &told.ages[0].series);
+        assert_eq!(maps.moments.len(), ages.len());
+        let cells = |at: usize| maps.moments[at].1.iter().map(String::len);
+        assert_eq!(maps.zones.len(), cells(0).len());
+        assert!((0..maps.moments.len()).all(|at| cells(at).eq(cells(0))));
+        // 64 MiB are 32 pageblocks.
+        assert_eq!(cells(0).sum::<usize>(), 32);
     }
 }

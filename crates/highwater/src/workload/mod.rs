@@ -28,6 +28,7 @@
 pub mod ends;
 pub mod harness;
 pub mod highalloc;
+mod moments;
 pub mod netperf;
 pub mod outcome;
 pub mod pagealloc;

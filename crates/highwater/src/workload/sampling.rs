@@ -18,12 +18,13 @@ use highwater_core::host::Host;
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::zone::Mark;
-use highwater_results::Series;
+use highwater_results::{BlockMaps, Series};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::Window;
 
 use super::harness::See;
+use super::moments::Moments;
 use super::outcome::counters_of;
 
 /// Most rows of one unit: some hundred MB.
@@ -58,6 +59,8 @@ struct Taken {
     nr_seen: u64,
     stride_bits: u32,
     nr_left_out: u64,
+    /// What lay where, now and then; none: nobody asks.
+    moments: Option<Moments>,
 }
 
 impl Sampling {
@@ -70,6 +73,15 @@ impl Sampling {
     /// As many samples as fit, evenly over a run of unknown length.
     pub fn timeline(rows: usize) -> Sampling {
         Sampling::new(NS_PER_MS, Window::ALL, Keep::Thinned(rows.max(2)))
+    }
+
+    /// With some of the samples what lay where in memory, too.
+    #[must_use]
+    pub fn with_moments(self) -> Sampling {
+        if let Ok(mut taken) = self.taken.lock() {
+            taken.moments = Some(Moments::new(self.every_ns / NS_PER_MS));
+        }
+        self
     }
 
     /// Samples of a part of a run.
@@ -100,11 +112,20 @@ impl Sampling {
             look(&mut |memory| {
                 if let Ok(mut taken) = me.taken.lock() {
                     taken.add(at_ns, memory, me.keep);
+                    if let Some(moments) = &mut taken.moments {
+                        moments.pass(at_ns, memory);
+                    }
                 }
             });
         };
         sample(sim.now_ns());
         sim.sample_every(self.every_ns, move |at_ns, _| sample(at_ns));
+    }
+
+    /// With [`Sampling::with_moments`] the maps of memory, and how old pages on LRU lists were.
+    pub fn moments(&self, part: String) -> Option<(BlockMaps, Series)> {
+        let mut taken = self.taken.lock().ok()?;
+        taken.moments.take().map(|moments| moments.finish(part))
     }
 
     /// What was taken, and a note if some of it was not kept.

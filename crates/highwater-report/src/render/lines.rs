@@ -1,0 +1,92 @@
+//! Reading back what was written as CSV: each line with its number, and what is wrong with it.
+
+use csv::StringRecord;
+
+/// Why a table cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}{}: {reason}", if field.is_empty() { String::new() } else { format!(", field `{field}`") })]
+pub struct LineError {
+    /// Which, from 1.
+    pub line: u64,
+    /// The column; empty if it is none.
+    pub field: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// The lines of a table behind its first.
+pub(super) struct Lines<'a> {
+    header: StringRecord,
+    records: csv::StringRecordsIntoIter<&'a [u8]>,
+}
+
+/// A line.
+pub(super) struct Line {
+    number: u64,
+    record: StringRecord,
+}
+
+impl<'a> Lines<'a> {
+    /// A table that begins with these columns; `what` it is a table of.
+    pub(super) fn of(text: &'a str, what: &str, columns: &[&str]) -> Result<Lines<'a>, LineError> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let header = match reader.headers() {
+            Ok(header) => header.clone(),
+            Err(error) => return Err(wrong(1, "", error.to_string())),
+        };
+        if !header.iter().take(columns.len()).eq(columns.iter().copied()) {
+            let reason = format!("a table of {what} begins with {}", columns.join(","));
+            return Err(wrong(1, "", reason));
+        }
+        Ok(Lines { header, records: reader.into_records() })
+    }
+
+    pub(super) fn header(&self) -> &StringRecord {
+        &self.header
+    }
+
+    /// The next line, if there is one.
+    pub(super) fn next(&mut self) -> Result<Option<Line>, LineError> {
+        let record = match self.records.next() {
+            None => return Ok(None),
+            Some(Ok(record)) => record,
+            Some(Err(error)) => {
+                let line = error.position().map_or(0, csv::Position::line);
+                return Err(wrong(line, "", "not as many fields as the first line has".to_owned()));
+            }
+        };
+        let number = record.position().map_or(0, csv::Position::line);
+        Ok(Some(Line { number, record }))
+    }
+
+    /// A whole number of a line.
+    pub(super) fn number<T: std::str::FromStr>(
+        &self,
+        line: &Line,
+        at: usize,
+    ) -> Result<T, LineError> {
+        line.get(at).parse().map_err(|_| self.wrong(line, at, "not a whole number"))
+    }
+
+    /// A time of a line: milliseconds there, nanoseconds here.
+    pub(super) fn time_ns(&self, line: &Line, at: usize) -> Result<u64, LineError> {
+        let ms: f64 = line.get(at).parse().map_err(|_| self.wrong(line, at, "not a number"))?;
+        Ok((ms * 1e6).round() as u64)
+    }
+
+    /// What is wrong with a field of a line.
+    pub(super) fn wrong(&self, line: &Line, at: usize, reason: &str) -> LineError {
+        wrong(line.number, self.header.get(at).unwrap_or_default(), reason.to_owned())
+    }
+}
+
+impl Line {
+    /// A field: there are as many as columns.
+    pub(super) fn get(&self, at: usize) -> &str {
+        self.record.get(at).unwrap_or_default()
+    }
+}
+
+fn wrong(line: u64, field: &str, reason: String) -> LineError {
+    LineError { line, field: field.to_owned(), reason }
+}
