@@ -13,13 +13,83 @@
 //! not mention follows that, so a before/after pair differs in nothing else.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
-use highwater_core::config::{PRESETS, Policy, PolicyError, Value as Setting, preset};
+use highwater_core::config::{
+    Answers, Own, OwnAnswers, PRESETS, Policy, PolicyError, Value as Setting, preset,
+};
 use toml::{Table, Value};
 
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source};
+
+/// A policy that a program defines in code ([`crate::cli::Program`]): a known one, what it sets otherwise, and rules of its own.
+#[derive(Clone, Copy)]
+pub struct OwnPolicy {
+    /// Its name, and that of its rules.
+    pub name: &'static str,
+    /// A line about it.
+    pub about: &'static str,
+    /// The policy that it stands on.
+    pub base: &'static str,
+    /// What it sets otherwise.
+    pub set: fn(&mut Policy),
+    /// Its rules; none: switches say all.
+    pub answers: Option<fn() -> Box<dyn Answers>>,
+}
+
+/// Policies of the program that this is part of.
+static OWN: OnceLock<Vec<OwnPolicy>> = OnceLock::new();
+
+/// Makes policies known by their names, everywhere that takes one. Once, before any is asked for.
+///
+/// # Errors
+/// If this was done before, or a base is not known: what it says.
+pub fn bring(policies: &[OwnPolicy]) -> Result<(), InputError> {
+    for own in policies {
+        let base = base_of(own);
+        if preset(own.name).is_some() || CATALOGUE.find(own.name).is_some() {
+            let reason = "a policy of this name comes with Highwater";
+            return Err(InputError::whole(own.name, reason));
+        }
+        base?;
+    }
+    OWN.set(policies.to_vec())
+        .map_err(|_| InputError::whole("policies", "a program brings its own once, not again"))
+}
+
+fn base_of(own: &OwnPolicy) -> Result<Policy, InputError> {
+    let known = preset(own.base).map(Ok);
+    known
+        .or_else(|| CATALOGUE.find(own.base).map(|found| parse(&found.file, &found.text)))
+        .unwrap_or_else(|| {
+            let all = all();
+            let known: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+            Err(InputError::whole(
+                own.name,
+                format!("base: {}", unknown("policy", own.base, &known)),
+            ))
+        })
+}
+
+fn brought() -> &'static [OwnPolicy] {
+    OWN.get().map_or(&[], Vec::as_slice)
+}
+
+/// A preset, or a policy of the program's own.
+fn known(name: &str) -> Option<Policy> {
+    preset(name).or_else(|| {
+        let own = brought().iter().find(|own| own.name == name)?;
+        let mut policy = base_of(own).ok()?;
+        (own.set)(&mut policy);
+        own.name.clone_into(&mut policy.name);
+        if let Some(make) = own.answers {
+            policy.own = Own::new(OwnAnswers { name: own.name, make });
+        }
+        Some(policy)
+    })
+}
 
 /// Policies that come with the program, beside the presets.
 const CATALOGUE: Catalogue =
@@ -30,11 +100,12 @@ const CATALOGUE: Catalogue =
 /// # Errors
 /// If there is none, or the file is not one.
 pub fn load(name: &str) -> Result<Policy, InputError> {
-    if let Some(policy) = preset(name) {
+    if let Some(policy) = known(name) {
         return Ok(policy);
     }
-    let presets: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-    let found = CATALOGUE.open(name, &presets)?;
+    let own = brought().iter().map(|own| own.name);
+    let others: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).chain(own).collect();
+    let found = CATALOGUE.open(name, &others)?;
     parse(&found.file, &found.text)
 }
 
@@ -43,20 +114,24 @@ pub fn load(name: &str) -> Result<Policy, InputError> {
 /// # Errors
 /// As [`load`].
 pub fn load_beside(file: &str, name: &str) -> Result<Policy, InputError> {
-    load(&CATALOGUE.beside(file, name, preset(name).is_some()))
+    load(&CATALOGUE.beside(file, name, known(name).is_some()))
 }
 
-/// Names of all policies with a line about each, presets first.
+/// Names of all policies with a line about each, presets first, those of the program's own last.
 pub fn all() -> Vec<(String, String)> {
     let presets = PRESETS.iter().map(|(name, about)| ((*name).to_owned(), (*about).to_owned()));
     let files = CATALOGUE.names().map(|name| (name.to_owned(), summary(name).to_owned()));
-    presets.chain(files).collect()
+    let own = brought().iter().map(|own| (own.name.to_owned(), own.about.to_owned()));
+    presets.chain(files).chain(own).collect()
 }
 
 /// The line about a policy that comes with the program; empty for others.
 pub fn summary(name: &str) -> &'static str {
     if let Some((_, about)) = PRESETS.iter().find(|(known, _)| *known == name) {
         return about;
+    }
+    if let Some(own) = brought().iter().find(|own| own.name == name) {
+        return own.about;
     }
     let embedded = CATALOGUE.texts.iter().find(|(known, _)| *known == name);
     let line = embedded.and_then(|(_, text)| text.lines().find(|l| l.starts_with("summary")));
@@ -97,7 +172,7 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
     let mut raw: Table = toml::from_str(text).map_err(|error| source.toml(&error))?;
     let at = |path: &str, reason: String| source.at_path(path, reason);
     let base = match raw.remove("base") {
-        Some(Value::String(name)) => match (preset(&name), CATALOGUE.find(&name)) {
+        Some(Value::String(name)) => match (known(&name), CATALOGUE.find(&name)) {
             (Some(base), _) => base,
             (None, Some(found)) => parse(&found.file, &found.text)?,
             (None, None) => {
@@ -118,7 +193,19 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
         Some(Value::String(name)) => name,
         Some(_) => return Err(at("name", "must be text".to_owned())),
     };
-    let mut policy = Policy { name, ..base };
+    // A text can name code; it cannot bring it.
+    let own = match raw.remove("own") {
+        None => base.own,
+        Some(Value::String(own)) => match known(&own).map(|policy| policy.own) {
+            Some(answers) if answers.name() == Some(&*own) => answers,
+            _ => {
+                let reason = "code of another program: run this with the program that has it";
+                return Err(at("own", format!("{own}: {reason}")));
+            }
+        },
+        Some(_) => return Err(at("own", "must be the name of a policy with code".to_owned())),
+    };
+    let mut policy = Policy { name, own, ..base };
     let paths: Vec<String> = Policy::describe().into_iter().map(|field| field.path).collect();
     overlay(&mut policy, &paths, "", &raw, &at)?;
     Ok(policy)

@@ -67,7 +67,7 @@ fn what_a_pc_withholds_is_said_in_pages() {
 /// What is copied out of the repository has to build there.
 #[test]
 fn examples_inherit_nothing_from_the_workspace() {
-    for name in ["bare-metal", "own-workload"] {
+    for name in ["bare-metal", "own-program"] {
         let manifest = read(&format!("examples/{name}/Cargo.toml"));
         let lines = manifest.lines().filter(|line| !line.starts_with('#'));
         for line in lines {

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::io::Cursor;
 use std::path::Path;
 
-use highwater::policy_file;
+use highwater::policy_file::{self, OwnPolicy};
 use highwater::replay::{self, EventKind, UseSidecars};
-use highwater_core::config::{Machine, Policy};
+use highwater_core::config::{Answers, Machine, Policy};
 use highwater_core::host::{CpuId, Cx, EventSink, Solo};
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::boot;
@@ -214,4 +214,43 @@ fn the_allocators_events_are_read_back_from_their_text() {
     let read: Vec<Event> =
         lines.map(|line| event_of(line.expect("every line is understood").kind)).collect();
     assert_eq!(read, events);
+}
+
+/// Policies of a program are known by name, files stand on them, and results name their code.
+#[test]
+fn a_program_brings_policies() {
+    struct Usual;
+    impl Answers for Usual {}
+    const CALM: OwnPolicy = OwnPolicy {
+        name: "calm",
+        about: "6.1 without boosts, with code that changes nothing",
+        base: "6.1",
+        set: |policy| policy.watermark.boost = false,
+        answers: Some(|| Box::new(Usual)),
+    };
+    let error = |own: OwnPolicy| policy_file::bring(&[own]).unwrap_err().to_string();
+    assert_eq!(
+        error(OwnPolicy { name: "6.1", ..CALM }),
+        "6.1: a policy of this name comes with Highwater"
+    );
+    let nobase = error(OwnPolicy { base: "6.11", ..CALM });
+    assert!(
+        nobase.starts_with("calm: base: unknown policy \"6.11\"; did you mean 6.1?"),
+        "{nobase}"
+    );
+    policy_file::bring(&[CALM]).unwrap();
+    assert!(error(CALM).contains("brings its own once"));
+
+    let calm = policy_file::load("calm").unwrap();
+    assert!(policy_file::all().iter().any(|(name, about)| name == "calm" && about == CALM.about));
+    assert_eq!((calm.own.name(), calm.watermark.boost), (Some("calm"), false));
+    let text = policy_file::to_toml(&calm);
+    assert!(text.contains("own = \"calm\""), "{text}");
+    assert_eq!(policy_file::parse("calm", &text).unwrap(), calm);
+    let upon =
+        policy_file::parse("x.toml", "base = \"calm\"\n[watermark]\nboost = true\n").unwrap();
+    assert_eq!((upon.own.name(), upon.watermark.boost), (Some("calm"), true));
+    let unknown = policy_file::parse("x.toml", "base = \"6.1\"\nown = \"clam\"\n").unwrap_err();
+    let reason = "code of another program: run this with the program that has it";
+    assert_eq!(unknown.to_string(), format!("x.toml:2: own: clam: {reason}"));
 }

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
 use crate::compaction::CompactionState;
+use crate::config::Answers;
 use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::page::Pfn;
@@ -62,6 +63,8 @@ pub struct Kernel<H: Devices> {
     pub compaction: CompactionState<H>,
     /// What reclaim keeps.
     pub reclaim: ReclaimState<H>,
+    /// Answers in code, if the policy has some.
+    pub(crate) own: Option<Box<dyn Answers>>,
     /// Who takes how much memory.
     pub(crate) demand: DemandDomain,
     /// Caches that can shrink.
@@ -135,6 +138,7 @@ impl<H: Devices> Kernel<H> {
             dirty: DirtyDomain::new(mem.nr_cpus()),
             compaction: CompactionState::new(host, &mem),
             reclaim,
+            own: mem.policy.own.make(),
             demand: DemandDomain::default(),
             shrinkers: Shrinkers::default(),
             oom: OomState::new(host),

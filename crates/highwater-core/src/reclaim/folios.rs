@@ -47,7 +47,8 @@ use alloc::vec::Vec;
 
 use super::Control;
 use crate::block::Pool;
-use crate::config::DirtyAtTail;
+pub(super) use crate::config::References;
+use crate::config::{DirtyAtTail, PageUses};
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -111,19 +112,6 @@ enum Verdict {
     KeepUnlocked,
     /// To the active list.
     Activate,
-}
-
-/// What a page's uses mean for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum References {
-    /// It is in use: to the active list, if there is one.
-    Activate,
-    /// It stays where it is.
-    Keep,
-    /// It goes.
-    Reclaim,
-    /// It goes, but is not worth a write: it was used, if only once and not through a mapping.
-    ReclaimClean,
 }
 
 /// What a walk of a page's mappings found, and its flags.
@@ -461,7 +449,11 @@ impl<H: Devices> Kernel<H> {
         let was_referenced = used.contains(PageFlags::REFERENCED);
         let was_noted = used.contains(PageFlags::NOTED);
         let is_file = page.is_file_lru();
-        let (verdict, set_again) = rule(&Uses { users, flags, was_referenced, was_noted, is_file });
+        let uses = Uses { users, flags, was_referenced, was_noted, is_file };
+        let (mut verdict, set_again) = rule(&uses);
+        if self.own.is_some() {
+            verdict = self.own_verdict(&uses, folio, verdict);
+        }
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
         }
@@ -469,6 +461,26 @@ impl<H: Devices> Kernel<H> {
             self.tick_by_use(folio);
         }
         verdict
+    }
+
+    /// What the program's own answer is; a page of a locked area is not asked about.
+    #[cold]
+    fn own_verdict(&self, uses: &Uses, folio: Folio, usual: References) -> References {
+        match &self.own {
+            Some(own) if !uses.flags.contains(AreaFlags::LOCKED) => {
+                let flags = self.mem.map.page(folio).flags();
+                let page = PageUses {
+                    users: uses.users,
+                    was_referenced: uses.was_referenced,
+                    is_file: uses.is_file,
+                    is_dirty: flags.contains(PageFlags::DIRTY),
+                    is_workingset: flags.contains(PageFlags::WORKINGSET),
+                    pages: folio.nr_pages(),
+                };
+                own.page(&page, usual)
+            }
+            _ => usual,
+        }
     }
 
     /// Step 13: a verdict, or none if the page is clean now and still locked.

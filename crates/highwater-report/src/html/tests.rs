@@ -102,7 +102,8 @@ fn a_page_has_everything_and_asks_for_nothing() {
     let (document, explanation) = (document(), explanation());
     let series =
         [series("before", "mmap-4"), series("after", "mmap-4"), series("before", "mmap-5")];
-    let story = Story { series: &series, explanation: Some(&explanation), maps: &maps(), ages: &ages() };
+    let story =
+        Story { series: &series, explanation: Some(&explanation), maps: &maps(), ages: &ages() };
     let page = super::page(&document, story).unwrap();
     assert_eq!(page, super::page(&document, story).unwrap());
     let outside =

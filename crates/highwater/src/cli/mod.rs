@@ -34,6 +34,7 @@ pub use args::Cli;
 use args::Command;
 
 use crate::input::{InputError, one_line};
+use crate::policy_file::{self, OwnPolicy};
 use crate::workload::{Entry, Registry, RunError};
 
 /// How a command ended that did what it was asked to.
@@ -74,19 +75,65 @@ impl From<RunError> for CliError {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    main_with(&[])
+    Program::default().main()
 }
 
-/// The same with more workloads than come with the program: what a program of its own calls.
-pub fn main_with(workloads: &[Entry]) -> ExitCode {
-    let registry = Registry::with(workloads);
+/// The same command with more in it: what a program of its own makes.
+///
+/// ```no_run
+/// use highwater::cli::Program;
+/// use highwater::policy_file::OwnPolicy;
+///
+/// # fn main() -> std::process::ExitCode {
+/// let calm = OwnPolicy {
+///     name: "calm",
+///     about: "6.1 that does not boost watermarks",
+///     base: "6.1",
+///     set: |policy| policy.watermark.boost = false,
+///     answers: None,
+/// };
+/// Program::default().policy(calm).main()
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct Program {
+    workloads: Vec<Entry>,
+    policies: Vec<OwnPolicy>,
+}
+
+impl Program {
+    /// With a workload. Of two with one name the later one counts.
+    #[must_use]
+    pub fn workload(mut self, workload: Entry) -> Program {
+        self.workloads.push(workload);
+        self
+    }
+
+    /// With a policy.
+    #[must_use]
+    pub fn policy(mut self, policy: OwnPolicy) -> Program {
+        self.policies.push(policy);
+        self
+    }
+
+    /// Runs the command line of this process.
+    pub fn main(self) -> ExitCode {
+        if let Err(error) = policy_file::bring(&self.policies) {
+            complain(&error.to_string());
+            return ExitCode::from(2);
+        }
+        run_command_line(&Registry::with(&self.workloads))
+    }
+}
+
+fn run_command_line(registry: &Registry) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
     IS_QUIET.store(cli.quiet, Ordering::Relaxed);
     colour::choose(cli.color);
-    match run(&registry, cli.command) {
+    match run(registry, cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Disagrees) => ExitCode::from(1),
         // Whoever read our output has seen enough.

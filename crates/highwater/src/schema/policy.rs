@@ -28,6 +28,10 @@ pub(super) fn schema() -> Schema {
         "description": "The name in reports; without it the file's.",
         "type": "string",
     });
+    own["own"] = json!({
+        "description": "The policy whose code this one has, in a program that brings it.",
+        "type": "string",
+    });
     own["summary"] = json!({ "description": "One line about it, for lists.", "type": "string" });
     let (without_section, within): (Vec<_>, Vec<_>) =
         Policy::describe().into_iter().partition(|field| !field.path.contains('.'));

@@ -10,7 +10,7 @@
 //! units of work a cell is, how one is run on a host, what its samples mean, and which tables they are worth.
 //! Registered ([`Entry::of`]) it is known to `compare`, `run`, `explain`, `list` and `show`; nothing else names it.
 //! Those that come with the program are in [`STANDARD`]; a program of its own adds others
-//! ([`crate::cli::main_with`]).
+//! ([`crate::cli::Program`]).
 //!
 //! | room | holds |
 //! |---|---|

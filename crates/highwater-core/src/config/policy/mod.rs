@@ -11,6 +11,7 @@
 
 mod allocator;
 mod compaction;
+mod own;
 mod reclaim;
 mod scheme;
 mod table;
@@ -23,6 +24,7 @@ use core::fmt;
 
 pub use allocator::*;
 pub use compaction::*;
+pub use own::*;
 pub use reclaim::*;
 pub use scheme::Scheme;
 pub(crate) use scheme::schemes;
@@ -74,6 +76,8 @@ policy! {
         reclaim: ReclaimPolicy,
         /// Transparent huge pages.
         thp: ThpPolicy,
+        /// Answers in code.
+        own: Own,
     }
 }
 
@@ -143,13 +147,18 @@ impl Policy {
         result
     }
 
-    /// The switches that another policy sets differently; names do not count.
+    /// The switches that another policy sets differently, and whose code they have; names do not count.
     pub fn differences(&self, to: &Policy) -> Vec<Difference> {
         let pairs = self.values().into_iter().zip(to.values());
-        pairs
+        let mut differences: Vec<Difference> = pairs
             .filter(|((_, from), (_, to))| from != to)
             .map(|((path, from), (_, to))| Difference { path, from, to })
-            .collect()
+            .collect();
+        if self.own != to.own {
+            let [from, to] = [self, to].map(|p| Value::Choice(p.own.name().unwrap_or("none")));
+            differences.push(Difference { path: "own".into(), from, to });
+        }
+        differences
     }
 }
 

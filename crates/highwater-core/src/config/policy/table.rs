@@ -372,6 +372,7 @@ macro_rules! policy {
 
     // A name is no section.
     (@section ($path:expr, $show:expr, $field:ident, $doc:expr) String) => {};
+    (@section ($path:expr, $show:expr, $field:ident, $doc:expr) Own) => {};
     (@section ($path:expr, $show:expr, $field:ident, $doc:expr) $section:ident) => {{
         use $crate::config::policy::table::{self, Section};
         let path = table::join($path, table::kebab!($field));

@@ -34,24 +34,14 @@
 mod contract;
 
 use super::{LruKind, PageType};
-use crate::config::BalanceRule;
+pub use crate::config::Weights;
+use crate::config::{BalanceRule, ListSizes};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::units::LruVecId;
 
 /// Largest `vm.swappiness`: anonymous memory only.
 const SWAPPINESS_MAX: u64 = 200;
-
-/// How the types share what is to be scanned: `anon` and `file` parts of `over`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weights {
-    /// Of the anonymous lists.
-    pub anon: u64,
-    /// Of the file lists.
-    pub file: u64,
-    /// What the weights are divided by.
-    pub over: u64,
-}
 
 /// An answer: what it keeps of what it is told, and the weights.
 trait Weigh: Default {
@@ -176,8 +166,15 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn balance_weights(&self, cx: &Cx<'_, H>, vec: LruVecId) -> Weights {
         let lists = self.lru.vec(vec);
         let swappiness = self.mem.tunables.swappiness;
-        lists.lists.lock(cx.cpu()).balance.weights(swappiness, |page_type| {
+        let size = |page_type| {
             lists.size(LruKind::new(page_type, false)) + lists.size(LruKind::new(page_type, true))
-        })
+        };
+        let usual = lists.lists.lock(cx.cpu()).balance.weights(swappiness, size);
+        let Some(own) = &self.own else { return usual };
+        let [anon, file] = [PageType::Anon, PageType::File].map(size);
+        match own.weights(&ListSizes { anon, file, swappiness }, usual) {
+            Weights { over: 0, .. } => Weights { anon: 1, file: 1, over: 2 },
+            weights => weights,
+        }
     }
 }

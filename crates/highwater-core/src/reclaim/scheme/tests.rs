@@ -1,15 +1,18 @@
 //! The contract of a scheme, as scenes that each of them is put through; and what CLOCK and FIFO make of
 //! a page.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::block::manual::Manual;
-use crate::config::Scheme;
+use crate::config::{
+    AfterPass, Answers, ListSizes, Own, OwnAnswers, PageUses, Progress, References, Scheme, Weights,
+};
 use crate::lru::{BatchKind, LruKind, PageType};
 use crate::page::{Folio, PageFlags};
 use crate::page_cache::{File, OpenFile};
-use crate::reclaim::testing::{AT, NODE, Stage, control};
+use crate::reclaim::testing::{AT, NODE, Stage, VEC, control};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vm::Access;
 use crate::vmstat::{NodeStat, VmEvent};
@@ -342,4 +345,64 @@ fn pages_in_use_stay_with_the_hand() {
     assert_eq!((batch.len(), s.size(LruKind::ActiveAnon)), (64, 0));
     assert!(PageType::of(s.kernel.mem.map.page(batch[0])) == PageType::Anon);
     s.check_counters();
+}
+
+/// What a program brings along is asked, under every scheme that looks at uses: pages of files stay, whatever their uses say.
+#[test]
+fn a_programs_own_answers_count() {
+    struct SparesFiles;
+    impl Answers for SparesFiles {
+        fn page(&self, page: &PageUses, usual: References) -> References {
+            assert_eq!(page.pages, 1);
+            if page.is_file { References::Keep } else { usual }
+        }
+    }
+    const OWN: OwnAnswers = OwnAnswers { name: "spares-files", make: || Box::new(SparesFiles) };
+    for &scheme in Scheme::ALL {
+        let of = |own| {
+            let s = Stage::with(4096, |policy| {
+                policy.reclaim.scheme = scheme;
+                policy.own = own;
+            });
+            let _files = s.cached_file(400);
+            let _space = s.touched_space(&s.cx(), 300);
+            s.passes(4);
+            s.check_counters();
+            [VmEvent::PgstealFile, VmEvent::PgstealAnon].map(|event| s.event(event))
+        };
+        let [usual, own] = [Own::default(), Own::new(OWN)].map(of);
+        if scheme == Scheme::Fifo {
+            assert_eq!(usual, own, "nobody asks what a page was used for");
+            continue;
+        }
+        assert!(usual[0] > 100 && own[0] == 0, "{scheme:?}: {usual:?}, {own:?}");
+        assert!(own[1] > 0, "{scheme:?}: {own:?}");
+    }
+}
+
+#[test]
+fn a_programs_own_weights_and_waits_count() {
+    struct FilesOnly;
+    impl Answers for FilesOnly {
+        fn weights(&self, lists: &ListSizes, usual: Weights) -> Weights {
+            assert!(usual.over > 0 && lists.swappiness == 60, "{lists:?}");
+            Weights { anon: 0, file: 1, over: 1 }
+        }
+
+        fn after_pass(&self, progress: &Progress, usual: AfterPass) -> AfterPass {
+            assert_eq!((progress.priority, usual), (1, AfterPass::Wait));
+            AfterPass::GoOn
+        }
+    }
+    const OWN: OwnAnswers = OwnAnswers { name: "files-only", make: || Box::new(FilesOnly) };
+    let s = Stage::with(4096, |policy| policy.own = Own::new(OWN));
+    let _files = s.cached_file(400);
+    let _space = s.touched_space(&s.cx(), 300);
+    let weights = s.kernel.balance_weights(&s.cx(), VEC);
+    assert_eq!(weights, Weights { anon: 0, file: 1, over: 1 });
+    // On a host where nobody would wake it, it would wait for good.
+    let mut sc = control(false);
+    (sc.priority, sc.nr_scanned) = (1, 100);
+    s.kernel.consider_after_nodes(&s.cx(), NODE, &mut sc);
+    assert_eq!(s.kernel.mem.policy.differences(&crate::config::preset("6.1").unwrap()).len(), 1);
 }

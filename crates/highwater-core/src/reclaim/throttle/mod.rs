@@ -51,7 +51,8 @@ pub use demand::{DemandAccount, DemandDomain};
 use super::budget::DEF_PRIORITY;
 use super::{Control, PassSums};
 use crate::config::{
-    IsolatedWait, NoProgressWait, NodePassWait, ProgressWake, RetryWait, ThrottlePolicy,
+    AfterPass as Outcome, IsolatedWait, NoProgressWait, NodePassWait, Progress, ProgressWake,
+    RetryWait, ThrottlePolicy,
 };
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
@@ -62,17 +63,6 @@ use crate::zone::{NodeId, Zone};
 /// Reclaim is not considered stuck before this priority: gentle passes over short lists look at few pages or
 /// none (rules/scan-budget#targets), and to get nothing says little then.
 const STUCK_BELOW: u8 = DEF_PRIORITY - 2;
-
-/// What a direct reclaimer's result calls for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// Others that wait for progress may go on.
-    Wake,
-    /// It waits for others' progress.
-    Wait,
-    /// Neither.
-    GoOn,
-}
 
 /// What a direct reclaimer calls for that has reclaimed `reclaimed` pages so far and scanned
 /// `scanned` at this priority (rules/throttling#progress).
@@ -208,7 +198,13 @@ impl<H: Devices> Kernel<H> {
     /// After a direct reclaimer's pass over a node: if it does well the others go on, if it gets
     /// nowhere it waits (`consider_reclaim_throttle`). kswapd never comes here.
     fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
-        match outcome(self.throttle_policy(), sc.priority, sc.nr_scanned, sc.nr_reclaimed) {
+        let (priority, scanned, reclaimed) = (sc.priority, sc.nr_scanned, sc.nr_reclaimed);
+        let usual = outcome(self.throttle_policy(), priority, scanned, reclaimed);
+        let outcome = match &self.own {
+            None => usual,
+            Some(own) => own.after_pass(&Progress { priority, scanned, reclaimed }, usual),
+        };
+        match outcome {
             // Only what is new: the sum runs on, and would wake for the same pages at each priority.
             Outcome::Wake => {
                 let news = sc.nr_reclaimed - sc.nr_announced;

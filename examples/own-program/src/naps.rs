@@ -1,4 +1,4 @@
-//! A workload of one's own, run by Highwater's command.
+//! A workload of one's own.
 //!
 //! ```text
 //! cargo run --release -- compare naps.toml
@@ -8,8 +8,6 @@
 //! ```
 //!
 //! Tasks take memory, use all of it, give it back, and sleep. How long does that take while others do the same?
-
-use std::process::ExitCode;
 
 use highwater::core::Kernel;
 use highwater::core::host::{Cx, Host};
@@ -22,7 +20,7 @@ use highwater::sim::engine::{JoinHandle, Placement};
 use highwater::sim::host::SimHost;
 use highwater::workload::harness::{self, Timed};
 use highwater::workload::outcome::snapshot;
-use highwater::workload::{Entry, Outcome, RunError, Unit, Workload};
+use highwater::workload::{Outcome, RunError, Unit, Workload};
 
 params! {
     /// Parameters of the naps.
@@ -38,7 +36,8 @@ params! {
     }
 }
 
-struct Naps;
+/// The workload.
+pub struct Naps;
 
 impl Workload for Naps {
     type Params = Params;
@@ -105,8 +104,4 @@ fn rounds(
     kernel.exit_space(cx, &space);
     space.remove_task(cx);
     Ok(rounds)
-}
-
-fn main() -> ExitCode {
-    highwater::cli::main_with(&[Entry::of::<Naps>()])
 }

@@ -1,0 +1,190 @@
+//! Answers that a program brings along as code: what no switch says.
+//!
+//! A policy is a value: a preset with some switches set otherwise. Who wants another *rule* and does not want to change
+//! this crate gives the value an [`Own`]: at three places the kernel tells it what the policy would do, and does what it
+//! says instead.
+//!
+//! | question | asked | for |
+//! |---|---|---|
+//! | [`Answers::page`] | for each page that reclaim looks at, once its uses are known (`fifo` never looks) | does it go? |
+//! | [`Answers::weights`] | when a pass over a set of lists begins | anonymous memory or page cache? |
+//! | [`Answers::after_pass`] | when a direct reclaimer has gone over a node, or over all, where the policy has it consider waiting | does it? |
+//!
+//! An answer is asked under no lock that it could want, from several tasks at once, and must come of what it was told and
+//! of what it keeps itself: with a clock or a source of chance of its own a simulation would not repeat. It may not
+//! allocate from the machine that asks.
+//!
+//! Each machine that boots gets answers of its own ([`OwnAnswers::make`]), so what they keep is of one run.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use super::table::{Section, Switch};
+
+/// What a page's uses mean for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum References {
+    /// It is in use: to the active list, if there is one.
+    Activate,
+    /// It stays where it is.
+    Keep,
+    /// It goes.
+    Reclaim,
+    /// It goes, but is not worth a write: it was used, if only once and not through a mapping.
+    ReclaimClean,
+}
+
+/// A page that reclaim looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageUses {
+    /// Areas in which its mapping was young; none: a lock was contended.
+    pub users: Option<u32>,
+    /// Its referenced flag was set: it was read, or found in use before.
+    pub was_referenced: bool,
+    /// Page cache, or lazily freed memory.
+    pub is_file: bool,
+    /// It is newer than its copy on the device.
+    pub is_dirty: bool,
+    /// It came back soon after it had been reclaimed.
+    pub is_workingset: bool,
+    /// The pages that it stands for: more than one if it is huge.
+    pub pages: u64,
+}
+
+/// How anonymous memory and page cache share what is to be scanned: `anon` and `file` parts of `over`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Of the anonymous lists.
+    pub anon: u64,
+    /// Of the file lists.
+    pub file: u64,
+    /// What the weights are divided by.
+    pub over: u64,
+}
+
+/// The lists that a pass begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListSizes {
+    /// Pages on the anonymous lists.
+    pub anon: u64,
+    /// Pages on those of the page cache.
+    pub file: u64,
+    /// `vm.swappiness`.
+    pub swappiness: u64,
+}
+
+/// How a direct reclaimer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// From 12, a gentle pass, down to 0, everything.
+    pub priority: u8,
+    /// Pages that it looked at, at this priority.
+    pub scanned: u64,
+    /// Pages that it got, at all priorities.
+    pub reclaimed: u64,
+}
+
+/// What a direct reclaimer's result calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterPass {
+    /// Others that wait for progress may go on.
+    Wake,
+    /// It waits for others' progress.
+    Wait,
+    /// Neither.
+    GoOn,
+}
+
+/// Rules of a program's own. Each is told what the policy says, `usual`, and by default leaves it at that.
+pub trait Answers: Send + Sync {
+    /// Does a page go? Whatever is said, one that is locked in memory, or that cannot be unmapped or written, stays.
+    fn page(&self, _page: &PageUses, usual: References) -> References {
+        usual
+    }
+
+    /// How does a pass share its scanning? Parts of nothing (`over` 0) count as equal ones.
+    fn weights(&self, _lists: &ListSizes, usual: Weights) -> Weights {
+        usual
+    }
+
+    /// What does a direct reclaimer do next?
+    fn after_pass(&self, _progress: &Progress, usual: AfterPass) -> AfterPass {
+        usual
+    }
+}
+
+/// Answers by name.
+#[derive(Clone, Copy)]
+pub struct OwnAnswers {
+    /// Name, for reports; of two policies that are otherwise alike, what tells them apart.
+    pub name: &'static str,
+    /// Makes them, for one machine.
+    pub make: fn() -> Box<dyn Answers>,
+}
+
+/// What a policy has of [`OwnAnswers`]: usually nothing. No switch: a file cannot say it, it can only stand on a policy
+/// that has it.
+#[derive(Clone, Copy, Default)]
+pub struct Own(Option<OwnAnswers>);
+
+impl Own {
+    /// These answers.
+    pub const fn new(answers: OwnAnswers) -> Own {
+        Own(Some(answers))
+    }
+
+    /// Their name; none: there are none.
+    pub fn name(&self) -> Option<&'static str> {
+        self.0.map(|answers| answers.name)
+    }
+
+    /// For a machine that boots.
+    pub(crate) fn make(&self) -> Option<Box<dyn Answers>> {
+        self.0.map(|answers| (answers.make)())
+    }
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Own").field(&self.name()).finish()
+    }
+}
+
+impl PartialEq for Own {
+    fn eq(&self, other: &Own) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Own {}
+
+/// No switch.
+impl Section for Own {
+    fn visit(&mut self, _: &str, _: &mut dyn FnMut(Switch<'_>)) {}
+    fn sections(_: &str, _: &mut dyn FnMut(String, &'static str)) {}
+}
+
+/// Its name, so that a text of the policy says that there is code, too.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Own {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.name() {
+            None => serializer.serialize_none(),
+            Some(name) => serializer.serialize_str(name),
+        }
+    }
+}
+
+/// Nothing: code does not come out of a text.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Own {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Own, D::Error> {
+        match Option::<String>::deserialize(deserializer)? {
+            None => Ok(Own::default()),
+            Some(name) => Err(serde::de::Error::custom(alloc::format!(
+                "{name}: code of a program, which a text does not bring"
+            ))),
+        }
+    }
+}
