@@ -14,6 +14,7 @@
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
 //! two Documents --against-> one of the runs that they have in common
+//! Series --sparklines-> counters over time, small
 //! Explanation --explain-> why operations were slow: trees, tables, folded stacks
 //! all of them --html----> one page to look at        Recording --trace--> Perfetto's and ftrace's formats
 //! ```
@@ -52,6 +53,7 @@ pub mod histogram;
 pub mod html;
 pub mod largest;
 pub mod orders;
+pub mod over_time;
 pub mod percent;
 pub mod published;
 pub mod ratio;

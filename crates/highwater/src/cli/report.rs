@@ -6,13 +6,16 @@ use std::path::Path;
 use highwater_report::against::{Named, against, differences};
 use highwater_report::grid::Grid;
 use highwater_report::html::{self, PageError};
+use highwater_report::over_time::sparklines;
 use highwater_report::render::{Format, json, observations, pageblocks, series};
 use highwater_report::report::{self, Shown};
 use highwater_report::worse::{self, WorseError};
 use highwater_report::{PAGE_WIDTH, Table};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{DOCUMENT_FILE, read_document, write_atomically};
-use highwater_results::{AGES_FILE, Document, PAGEBLOCKS_FILE, SERIES_FILE, TIMELINE_FILE, input};
+use highwater_results::{
+    AGES_FILE, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE, TIMELINE_FILE, input,
+};
 
 use super::args::{FailArgs, ReportArgs};
 use super::{CliError, Outcome, many, print, remark};
@@ -37,7 +40,13 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
         let worse = judge(&document, &args.fail)?;
         match &args.output {
             Some(file) => write_page(file, &page_of(&args.dir, &document)?)?,
-            None => super::show(args.format, &text(&document, look)?)?,
+            None => {
+                super::show(args.format, &text(&document, look)?)?;
+                let small = sparklines(&series_beside(&args.dir)?);
+                if args.format.is_for_reading() && !small.is_empty() {
+                    print(&format!("\n{}", super::tables(args.format, &small)))?;
+                }
+            }
         }
         return Ok(tell(worse));
     };
@@ -69,32 +78,38 @@ fn refuse_judging(args: &ReportArgs) -> Result<(), CliError> {
     }
 }
 
-/// The page of results, with what lies beside them.
-fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
-    let beside = |name: &str| -> Result<Option<(String, String)>, CliError> {
-        let path = dir.join(name);
-        let said = path.display().to_string();
-        match input::read_text(&path, input::DOCUMENT_BYTES_MAX) {
-            Ok(text) => Ok(Some((said, text))),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(CliError::new(format!("{said}: {error}"))),
+/// A file that lies beside results, and what to call it; none if it does not.
+fn beside(dir: &Path, name: &str) -> Result<Option<(String, String)>, CliError> {
+    let path = dir.join(name);
+    let said = path.display().to_string();
+    match input::read_text(&path, input::DOCUMENT_BYTES_MAX) {
+        Ok(text) => Ok(Some((said, text))),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
         }
-    };
+        Err(error) => Err(CliError::new(format!("{said}: {error}"))),
+    }
+}
+
+/// Counters over time that lie beside results.
+fn series_beside(dir: &Path) -> Result<Vec<RunSeries>, CliError> {
     // Of samples that were asked for there are more.
-    let table = match beside(TIMELINE_FILE)? {
-        None => beside(SERIES_FILE)?,
+    let table = match beside(dir, TIMELINE_FILE)? {
+        None => beside(dir, SERIES_FILE)?,
         timeline => timeline,
     };
-    let series = match table {
-        None => Vec::new(),
-        Some((file, text)) => {
-            series::read(&text).map_err(|error| CliError::new(format!("{file}: {error}")))?
-        }
-    };
+    table.map_or_else(
+        || Ok(Vec::new()),
+        |(file, text)| {
+            series::read(&text).map_err(|error| CliError::new(format!("{file}: {error}")))
+        },
+    )
+}
+
+/// The page of results, with what lies beside them.
+fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
+    let beside = |name: &str| beside(dir, name);
+    let series = series_beside(dir)?;
     let explanation = match beside(STALLS_FILE)? {
         None => None,
         Some((file, text)) => Some(source::parse(&file, &text)?),

@@ -1,0 +1,341 @@
+//! Counters over virtual time: what is shown of them, in charts of a page and, small, in the terminal.
+//!
+//! What only grows is shown as how fast it does, what goes up and down as it is.
+
+use highwater_results::{RunSeries, Series};
+
+use crate::table::{Cell, Layout, Table};
+
+const MIB_PAGES: f64 = 256.0;
+/// Points of a line; of more, every n-th is taken.
+const POINTS_MAX: usize = 240;
+
+/// A counter of a chart, or several added up.
+pub(crate) struct Line {
+    pub(crate) title: &'static str,
+    pub(crate) unit: &'static str,
+    kind: Kind,
+    /// Beginnings of the names of columns; of zones what stands behind the last slash.
+    of: &'static [&'static str],
+}
+
+enum Kind {
+    /// Pages, shown in MiB.
+    Level,
+    /// Events, shown as so many thousand a second.
+    Rate,
+    /// The share of free memory in blocks too small for a huge page, percent.
+    Unusable,
+    /// Free memory in blocks of these orders, shown in MiB.
+    Blocks(u32, u32),
+}
+
+pub(crate) const LINES: [Line; 17] = [
+    Line { title: "Free memory", unit: "MiB", kind: Kind::Level, of: &["nr_free_pages"] },
+    Line {
+        title: "Scanned by kswapd",
+        unit: "thousand pages/s",
+        kind: Kind::Rate,
+        of: &["pgscan_kswapd"],
+    },
+    Line {
+        title: "Scanned by those who allocate",
+        unit: "thousand pages/s",
+        kind: Kind::Rate,
+        of: &["pgscan_direct"],
+    },
+    Line {
+        title: "Reclaimed",
+        unit: "thousand pages/s",
+        kind: Kind::Rate,
+        of: &["pgsteal_kswapd", "pgsteal_direct"],
+    },
+    Line { title: "Dirty pages of files", unit: "MiB", kind: Kind::Level, of: &["nr_dirty"] },
+    Line { title: "Under writeback", unit: "MiB", kind: Kind::Level, of: &["nr_writeback"] },
+    Line { title: "Inactive, of files", unit: "MiB", kind: Kind::Level, of: &["nr_inactive_file"] },
+    Line { title: "Active, of files", unit: "MiB", kind: Kind::Level, of: &["nr_active_file"] },
+    Line {
+        title: "Inactive, anonymous",
+        unit: "MiB",
+        kind: Kind::Level,
+        of: &["nr_inactive_anon"],
+    },
+    Line { title: "Active, anonymous", unit: "MiB", kind: Kind::Level, of: &["nr_active_anon"] },
+    Line {
+        title: "Swapped in and out",
+        unit: "thousand pages/s",
+        kind: Kind::Rate,
+        of: &["pswpin", "pswpout"],
+    },
+    Line {
+        title: "Refaults",
+        unit: "thousand pages/s",
+        kind: Kind::Rate,
+        of: &["workingset_refault_anon", "workingset_refault_file"],
+    },
+    Line {
+        title: "Scanned by compaction",
+        unit: "thousand pages/s",
+        kind: Kind::Rate,
+        of: &["compact_migrate_scanned", "compact_free_scanned"],
+    },
+    Line {
+        title: "Free in blocks of order 0 to 2",
+        unit: "MiB",
+        kind: Kind::Blocks(0, 2),
+        of: &[],
+    },
+    Line {
+        title: "Free in blocks of order 3 to 8",
+        unit: "MiB",
+        kind: Kind::Blocks(3, 8),
+        of: &[],
+    },
+    Line {
+        title: "Free in blocks of order 9 and more",
+        unit: "MiB",
+        kind: Kind::Blocks(9, u32::MAX),
+        of: &[],
+    },
+    Line {
+        title: "Free memory in blocks below a huge page",
+        unit: "%",
+        kind: Kind::Unusable,
+        of: &[],
+    },
+];
+
+/// Order of a huge page.
+const HUGE_ORDER: u32 = 9;
+
+impl Line {
+    /// The line beside which watermarks are drawn.
+    pub(crate) fn is_free_memory(&self) -> bool {
+        self.of == ["nr_free_pages"]
+    }
+}
+
+/// Steps of a bar in a small chart.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Letters of a small chart.
+const BARS_WIDE: usize = 28;
+
+/// A table for each machine: a line of bars for each counter and policy, of the last step of the first seed.
+pub fn sparklines(all: &[RunSeries]) -> Vec<Table> {
+    let mut machines: Vec<&str> = Vec::new();
+    for run in all {
+        if !machines.contains(&run.machine.as_str()) {
+            machines.push(&run.machine);
+        }
+    }
+    machines.iter().filter_map(|machine| of_machine(machine, all)).collect()
+}
+
+fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
+    let runs: Vec<&RunSeries> = all.iter().filter(|run| run.machine == machine).collect();
+    let seed = runs.first()?.seed;
+    let part = &runs.iter().rfind(|run| run.seed == seed)?.series.part;
+    let runs: Vec<&&RunSeries> =
+        runs.iter().filter(|run| run.seed == seed && run.series.part == *part).collect();
+    let drawn = |line: &'static Line| -> Vec<(&str, Vec<f64>)> {
+        let drawn = runs.iter().filter_map(|run| Some((&*run.label, points(line, &run.series)?.1)));
+        drawn.collect()
+    };
+    let place = if part.is_empty() { machine.to_owned() } else { format!("{machine}, {part}") };
+    let heads = ["over time", "smallest", "largest"].map(str::to_owned).to_vec();
+    let mut table =
+        Table::new(format!("Over time on {place}"), &["", "run"], heads, Layout::Fitted);
+    for line in &LINES {
+        let drawn = drawn(line);
+        let largest = drawn.iter().flat_map(|(_, v)| v).copied().fold(0.0, f64::max);
+        if largest == 0.0 {
+            continue;
+        }
+        for (label, values) in drawn {
+            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = values.iter().copied().fold(0.0, f64::max);
+            let cells =
+                [bars(&values, largest), number(low), number(high)].map(Cell::text).to_vec();
+            let unit = line.unit.replace("thousand pages", "k");
+            table.push(&[&format!("{}, {unit}", line.title), label], cells);
+        }
+    }
+    let longest = runs.iter().filter_map(|run| run.series.rows().last()).map(|(at, _)| at).max()?;
+    table.notes.push(format!(
+        "seed {seed}, from boot to {:.3} s; a bar is the largest of its time, as high as the row's counter is at \
+         its largest under any of the runs; report -o FILE.html draws all steps",
+        longest as f64 / 1e9
+    ));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// A bar for each span of time, none where nothing is.
+fn bars(values: &[f64], largest: f64) -> String {
+    let wide = BARS_WIDE.min(values.len()).max(1);
+    let bar = |at: usize| {
+        let span = &values[at * values.len() / wide..((at + 1) * values.len() / wide)];
+        let high = span.iter().copied().fold(0.0, f64::max);
+        let step = (high / largest * BARS.len() as f64).ceil() as usize;
+        if step == 0 { ' ' } else { BARS[step.min(BARS.len()) - 1] }
+    };
+    (0..wide).map(bar).collect()
+}
+
+fn number(value: f64) -> String {
+    match value {
+        ..0.005 => "0".to_owned(),
+        ..10.0 => format!("{value:.2}"),
+        ..100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+/// Times and values of a line; none if the series has no such counter.
+pub(crate) fn points(line: &Line, series: &Series) -> Option<(Vec<f64>, Vec<f64>)> {
+    let columns: Vec<usize> = line.of.iter().filter_map(|name| series.column(name)).collect();
+    let sum = |row: &[u64]| columns.iter().map(|&at| row[at]).sum::<u64>() as f64;
+    let values: Vec<(f64, f64)> = match line.kind {
+        Kind::Level if columns.is_empty() => return None,
+        Kind::Rate if columns.is_empty() => return None,
+        Kind::Level => series.rows().map(|(at, row)| (ms(at), sum(row) / MIB_PAGES)).collect(),
+        Kind::Rate => {
+            let rows: Vec<(f64, f64)> = series.rows().map(|(at, row)| (ms(at), sum(row))).collect();
+            let every = rows.len().div_ceil(POINTS_MAX).max(1);
+            // Of what is between two points, nothing is lost.
+            let kept: Vec<(f64, f64)> = rows.into_iter().step_by(every).collect();
+            let pairs = kept.windows(2);
+            let rates = pairs.filter(|pair| pair[1].0 > pair[0].0);
+            rates
+                .map(|pair| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)))
+                .collect()
+        }
+        Kind::Unusable => unusable(series)?,
+        Kind::Blocks(from, to) => free_blocks(series, from, to)?,
+    };
+    let every = values.len().div_ceil(POINTS_MAX).max(1);
+    let (t, v) = values.into_iter().step_by(every).map(|(t, v)| (rounded(t), rounded(v))).unzip();
+    Some((t, v))
+}
+
+/// Free memory in blocks of some orders.
+fn free_blocks(series: &Series, from: u32, to: u32) -> Option<Vec<(f64, f64)>> {
+    let blocks: Vec<(usize, u32)> =
+        orders(series).into_iter().filter(|(_, order)| (from..=to).contains(order)).collect();
+    let pages = |row: &[u64]| blocks.iter().map(|&(at, order)| row[at] << order).sum::<u64>();
+    let mib = |row: &[u64]| pages(row) as f64 / MIB_PAGES;
+    (!blocks.is_empty()).then(|| series.rows().map(|(at, row)| (ms(at), mib(row))).collect())
+}
+
+/// Columns of free blocks, with their orders.
+fn orders(series: &Series) -> Vec<(usize, u32)> {
+    let order =
+        |(at, name): (usize, &String)| Some((at, name.split_once("/order")?.1.parse().ok()?));
+    (0..).zip(&series.columns).filter_map(order).collect()
+}
+
+/// Free memory in blocks below a huge page, of all that is free (rules/compaction#fragmentation-index).
+fn unusable(series: &Series) -> Option<Vec<(f64, f64)>> {
+    let blocks = orders(series);
+    if blocks.is_empty() {
+        return None;
+    }
+    let share = |row: &[u64]| {
+        let pages = |from: u32| {
+            let counted = blocks.iter().filter(|(_, order)| *order >= from);
+            counted.map(|&(at, order)| row[at] << order).sum::<u64>() as f64
+        };
+        let all = pages(0);
+        if all > 0.0 { 100.0 * (1.0 - pages(HUGE_ORDER) / all) } else { 0.0 }
+    };
+    Some(series.rows().map(|(at, row)| (ms(at), share(row))).collect())
+}
+
+/// Watermarks of all zones together, where the series has them: a name, times and values each.
+pub(crate) fn watermarks(series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
+    let of = |mark: &str| {
+        let columns: Vec<usize> = (0..)
+            .zip(&series.columns)
+            .filter(|(_, name)| name.ends_with(&format!("/{mark}")))
+            .map(|(at, _)| at)
+            .collect();
+        if columns.is_empty() {
+            return None;
+        }
+        let every = series.len().div_ceil(POINTS_MAX).max(1);
+        let points = series.rows().step_by(every).map(|(at, row)| {
+            let pages = columns.iter().map(|&at| row[at]).sum::<u64>() as f64;
+            (rounded(ms(at)), rounded(pages / MIB_PAGES))
+        });
+        let (t, v) = points.unzip();
+        Some((format!("{mark} watermark"), t, v))
+    };
+    ["min", "low", "high"].into_iter().filter_map(of).collect()
+}
+
+fn ms(at_ns: u64) -> f64 {
+    at_ns as f64 / 1e6
+}
+
+/// Four digits say all that a chart shows.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let digits = 4 - value.abs().log10().ceil() as i32;
+    if digits <= 0 {
+        value.round()
+    } else {
+        format!("{value:.*}", digits.min(6) as usize).parse().unwrap_or(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_high_as_the_largest_of_all_runs() {
+        assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0], 8.0), " ▁▄█");
+        assert_eq!(bars(&[0.1, 0.0], 8.0), "▁ ");
+        let long: Vec<f64> = (0..400).map(f64::from).collect();
+        let drawn = bars(&long, 399.0);
+        assert_eq!((drawn.chars().count(), drawn.chars().last()), (BARS_WIDE, Some('█')));
+    }
+
+    #[test]
+    fn the_last_step_of_the_first_seed_is_shown() {
+        let run = |label: &str, seed, part: &str, free: [u64; 3]| {
+            let mut series =
+                Series::new(vec!["nr_free_pages".to_owned(), "pgscan_direct".to_owned()]);
+            part.clone_into(&mut series.part);
+            (0..3).for_each(|at| series.push(at as u64 * 1_000_000_000, [free[at], 0]));
+            let [machine, label, policy] = ["m", label, label].map(str::to_owned);
+            RunSeries { machine, policy, label, seed, series }
+        };
+        let all = [
+            run("before", 1, "mmap-4", [1, 1, 1]),
+            run("before", 1, "mmap-12", [2048, 1024, 256]),
+            run("after", 1, "mmap-12", [512, 0, 512]),
+            run("after", 2, "mmap-12", [9, 9, 9]),
+        ];
+        let tables = sparklines(&all);
+        let text = crate::render::terminal(&tables[0]);
+        assert_eq!((tables.len(), tables[0].rows.len()), (1, 2), "{text}");
+        for line in [
+            "Over time on m, mmap-12",
+            "before █▄▁",
+            "after  ▂ ▂",
+            "1.00  8.00",
+            "from boot to 2.000 s",
+        ] {
+            assert!(
+                text.split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .contains(&line.split_whitespace().collect::<Vec<_>>().join(" ")),
+                "{line}: {text}"
+            );
+        }
+        assert_eq!(sparklines(&[]), Vec::new());
+    }
+}
