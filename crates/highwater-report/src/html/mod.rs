@@ -17,6 +17,7 @@
 //! | `causes` | the slowest operations' time, by cause |
 //! | `timeline` | what the chart library draws |
 //! | `memory` | maps of pageblocks, LRU lists by age |
+//! | `warnings` | what makes results weaker than they look |
 //!
 //! Key types: [`Story`] (what lies beside a document), [`page`]. The same results give the same bytes.
 
@@ -30,6 +31,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod warnings;
 
 use highwater_results::explain::{ExplainedRun, Explanation};
 use highwater_results::published::PublishedError;
@@ -299,7 +301,7 @@ impl Page {
             headlines: verdicts.first().map_or_else(Vec::new, headlines),
             verdicts: verdicts.iter().map(View::of).collect(),
             differences,
-            warnings: warnings(document),
+            warnings: warnings::of(document),
             maps: Vec::new(),
             policies,
             machines,
@@ -395,33 +397,6 @@ fn groups<'a>(parts: impl Iterator<Item = &'a report::Part>) -> Vec<Group> {
         }
     }
     groups.into_iter().filter(|group| !group.tables.is_empty()).collect()
-}
-
-/// What makes results weaker than they look, and what to do about it.
-fn warnings(document: &Document) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if document.runs.len() > 1 && document.iterations == 1 {
-        warnings.push(
-            "One seed: no intervals, and any of this may be chance. Run it with --iterations 6 or more.".to_owned(),
-        );
-    } else if document.runs.len() > 1 && document.iterations < 6 {
-        let n = document.iterations;
-        warnings.push(format!(
-            "{n} seeds: intervals of so few are too narrow. Run it with --iterations 6 or more."
-        ));
-    }
-    let hidden = document.by_machine().iter().map(|(_, runs)| runs.len()).max().unwrap_or(0);
-    if hidden > distribution::POLICIES_MAX {
-        let most = distribution::POLICIES_MAX;
-        warnings.push(format!("Figures show the first {most} policies; tables have all {hidden}."));
-    }
-    for note in document.runs.iter().flat_map(|run| &run.notes) {
-        let is_digest = note.starts_with("seed ") && note.contains(": digest ");
-        if !is_digest && !warnings.contains(note) {
-            warnings.push(note.clone());
-        }
-    }
-    warnings
 }
 
 fn definitions(document: &Document) -> Vec<Defined> {
