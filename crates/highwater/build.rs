@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The lists that are made, and the folders whose TOML files they hold.
-const LISTS: [(&str, &str); 4] = [
+const LISTS: [(&str, &str); 5] = [
     ("EXPERIMENTS", "experiments"),
     ("MACHINES", "machines"),
     ("POLICIES", "policies"),
     ("COSTS", "machines/costs"),
+    ("WORKLOADS", "workloads"),
 ];
 
 fn main() -> io::Result<()> {

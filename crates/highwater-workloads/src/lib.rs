@@ -7,6 +7,7 @@
 //! | module | benchmark |
 //! |---|---|
 //! | [`highalloc`] | stress-highalloc: huge blocks while kernels are built |
+//! | [`jobs`] | tasks of one's own: phases, patterns, arrivals |
 //! | [`netperf`] | netperf TCP_STREAM over loopback: blocks allocated on one CPU, freed on another |
 //! | [`pagealloc`] | the page allocator alone: what a block costs |
 //! | [`scenario`] | small programs that a captured Linux 6.1 ran too |
@@ -16,6 +17,7 @@
 #![deny(unsafe_code)]
 
 pub mod highalloc;
+pub mod jobs;
 pub mod netperf;
 pub mod pagealloc;
 mod process;

@@ -13,6 +13,8 @@ pub enum Chooser {
     Build = 3,
     /// A program of the system.
     Daemon = 4,
+    /// A task of a job.
+    Job = 5,
 }
 
 /// The seed of a run's worker number `number` of a kind. Neighbouring seeds of runs, kinds and numbers
@@ -20,6 +22,11 @@ pub enum Chooser {
 /// draws, and runs that statistics takes for independent would be the same but for one worker.
 pub const fn worker_seed(run_seed: u64, kind: Chooser, number: u32) -> u64 {
     mix(mix(mix(run_seed) ^ kind as u64) ^ number as u64)
+}
+
+/// The seed of a copy of a task of a job.
+pub(crate) const fn job_seed(run_seed: u64, task: u32, copy: u32) -> u64 {
+    mix(worker_seed(run_seed, Chooser::Job, task) ^ copy as u64)
 }
 
 /// One step of SplitMix64: each number has another one, and all bits of it matter.
@@ -43,6 +50,12 @@ impl Random {
     /// Below `n`, which is not 0.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0.below(n)
+    }
+
+    /// From 0 up to 1, which it never is.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        const STEPS: u64 = 1 << 53;
+        self.below(STEPS) as f64 / STEPS as f64
     }
 
     /// Puts a list into random order (Fisher and Yates).

@@ -23,7 +23,7 @@ fn table(registry: &Registry, kind: ListKind) -> Result<Table, CliError> {
         ListKind::Experiments => ("experiments", experiments(registry)?),
         ListKind::Machines => ("machines", machines()?),
         ListKind::Policies => ("policies", policy_file::all()),
-        ListKind::Workloads => ("workloads", workloads(registry)),
+        ListKind::Workloads => ("workloads", workloads(registry)?),
     };
     let mut table = Table::new(title, &["name", "about"], Vec::new(), Layout::Fitted);
     for (name, about) in &rows {
@@ -36,9 +36,10 @@ fn experiments(registry: &Registry) -> Result<Vec<(String, String)>, CliError> {
     Ok(experiment::embedded(registry)?.into_iter().map(|e| (e.name, e.title)).collect())
 }
 
-fn workloads(registry: &Registry) -> Vec<(String, String)> {
+fn workloads(registry: &Registry) -> Result<Vec<(String, String)>, CliError> {
     let about = |entry: &crate::workload::Entry| (entry.name.to_owned(), entry.about.to_owned());
-    registry.entries().iter().map(about).collect()
+    let jobs = experiment::jobs(registry)?.into_iter().map(|job| (job.name, job.title));
+    Ok(registry.entries().iter().map(about).chain(jobs).collect())
 }
 
 fn machines() -> Result<Vec<(String, String)>, CliError> {

@@ -12,7 +12,8 @@ use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
 use crate::settings::Settings;
-use crate::workload::Registry;
+use crate::workload::job::Job;
+use crate::workload::{Registry, Workload};
 
 /// Seed unless one is given.
 const DEFAULT_SEED: u64 = 1;
@@ -66,7 +67,8 @@ fn experiment_of(
 pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPlan, CliError> {
     let mut experiment = experiment_of_workload(registry, &args.workload)?;
     let host = host_kind(args.host);
-    if host == HostKind::Sim {
+    // A job's file says on which machine; of a study's workload the user does.
+    if host == HostKind::Sim && experiment.job.entry().name != Job::NAME {
         args.machine.require()?;
     }
     let set = settings(&mut experiment, &args.set.set, host)?;
@@ -81,7 +83,11 @@ pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPl
 /// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
 fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment, CliError> {
     let Some(entry) = registry.find(name) else {
-        return Err(CliError::new(unknown("workload", name, &registry.names())));
+        let Some(mut job) = Experiment::load_job(registry, name)? else {
+            return Err(CliError::new(unknown("workload", name, &registry.names())));
+        };
+        job.iterations = 1;
+        return Ok(job);
     };
     let Some(study) = entry.study else { return Ok(Experiment::of_job(entry.defaults())) };
     let mut experiment = Experiment::load(registry, study)?;

@@ -42,8 +42,8 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
             Some(file) => write_page(file, &page_of(&args.dir, &document)?)?,
             None => {
                 super::show(args.format, &text(&document, look)?)?;
-                let small = sparklines(&series_beside(&args.dir)?);
-                if args.format.is_for_reading() && !small.is_empty() {
+                if args.over_time {
+                    let small = over_time(&args.dir)?;
                     print(&format!("\n{}", super::tables(args.format, &small)))?;
                 }
             }
@@ -74,6 +74,18 @@ fn refuse_judging(args: &ReportArgs) -> Result<(), CliError> {
         Some(_) => {
             let reason = "is of one comparison; this directory has several";
             Err(CliError::new(format!("--fail-if-worse: {reason}")))
+        }
+    }
+}
+
+/// Counters over time, small.
+fn over_time(dir: &Path) -> Result<Vec<Table>, CliError> {
+    let small = sparklines(&series_beside(dir)?);
+    match small.is_empty() {
+        false => Ok(small),
+        true => {
+            let (dir, reason) = (dir.display(), "a run in virtual time with --out keeps them");
+            Err(CliError::new(format!("--over-time: {dir}: no counters over time: {reason}")))
         }
     }
 }

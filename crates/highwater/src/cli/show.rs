@@ -23,7 +23,11 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
         ShowWhat::Workload(named) => {
             let name = &named.name;
             let unknown = || CliError::new(unknown("workload", name, &registry.names()));
-            registry.find(name).ok_or_else(unknown)?.template()
+            match (registry.find(name), crate::experiment::job_text(name)) {
+                (Some(entry), _) => entry.template(),
+                (None, Some(text)) => text,
+                (None, None) => return Err(unknown()),
+            }
         }
         ShowWhat::Schema(schema) => {
             let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();

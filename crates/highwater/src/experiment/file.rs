@@ -1,5 +1,6 @@
 //! Experiment files: TOML, embedded or given by path.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use highwater_core::config::Policy;
@@ -10,7 +11,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::raw::{
     Beyond, BeyondPolicy, Change, KEYS, KEYS_OF_SIZE, NativeShape, PolicyEntry, Raw, Reader, SIZES,
-    overlaid, take_table,
+    job_of, overlaid, take_table,
 };
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
@@ -18,7 +19,7 @@ use crate::input::{Catalogue, InputError, Source, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::settings::Settings;
-use crate::workload::{Job, JobError, Registry};
+use crate::workload::{Job, JobError, Problem, Registry};
 
 /// The experiments that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
@@ -75,6 +76,23 @@ struct Size {
     job: Arc<dyn Job>,
 }
 
+/// The jobs that come with the program.
+const JOBS: Catalogue =
+    Catalogue { what: "job", option: "job", folder: "workloads", texts: texts::WORKLOADS };
+
+/// Every job that comes with the program.
+///
+/// # Errors
+/// Never for the program as released: a test parses them all.
+pub fn jobs(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
+    JOBS.all().map(|found| Experiment::parse(registry, &found.file, &found.text)).collect()
+}
+
+/// The text of a job that comes with the program; none if there is none of this name.
+pub fn job_text(name: &str) -> Option<String> {
+    JOBS.find(name).map(|found| found.text.into_owned())
+}
+
 /// Every embedded experiment whose workload the registry has.
 ///
 /// # Errors
@@ -94,13 +112,26 @@ pub fn embedded_text(name: &str) -> Result<String, InputError> {
 }
 
 impl Experiment {
-    /// The experiment of a name, of its number alone, or of a file.
+    /// The experiment of a name, of its number alone, or of a file; or the job of a name.
     ///
     /// # Errors
     /// If there is none, or it is not valid.
     pub fn load(registry: &Registry, name: &str) -> Result<Experiment, InputError> {
-        let found = CATALOGUE.open(name, &[])?;
+        let jobs: Vec<&str> = JOBS.names().collect();
+        let found = JOBS.find(name).map_or_else(|| CATALOGUE.open(name, &jobs), Ok)?;
         Experiment::parse(registry, &found.file, &found.text)
+    }
+
+    /// The job of a name or of a file; none if it is neither.
+    ///
+    /// # Errors
+    /// If it is not valid.
+    pub fn load_job(registry: &Registry, name: &str) -> Result<Option<Experiment>, InputError> {
+        let is_file = Path::new(name).extension().is_some_and(|e| e == "toml");
+        match is_file || JOBS.find(name).is_some() {
+            true => Experiment::load(registry, name).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// An experiment of one workload alone, as it is.
@@ -131,7 +162,7 @@ impl Experiment {
         let table = DeTable::parse(text).map_err(message)?;
         self.job = self.job.entry().job(table).map_err(|error| match error {
             JobError::Toml(error) => message(error),
-            JobError::Value(key, reason) => format!("{key}: {reason}"),
+            JobError::Value(Problem { path, reason }) => format!("{path}: {reason}"),
         })?;
         Ok(())
     }
@@ -197,9 +228,10 @@ impl Experiment {
         let parsed = DeTable::parse(text).map_err(|error| source.toml(&error))?;
         let span = parsed.span();
         let mut root = parsed.into_inner();
+        let params = job_of(&mut root, file);
         let entry = reader.entry(registry, &root)?;
         // Parameters are the workload's to read: each size has its own over those of the experiment.
-        let params = take_table(&mut root, entry.name);
+        let params = params.or_else(|| take_table(&mut root, entry.name));
         let overlays = SIZES.map(|size| match root.get_mut(size).map(Spanned::get_mut) {
             Some(DeValue::Table(change)) => take_table(change, entry.name),
             _ => None,
@@ -401,6 +433,8 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workload;
+    use crate::workload::job::Job;
 
     fn parse(text: &str) -> Result<Experiment, InputError> {
         Experiment::parse(&Registry::default(), "e.toml", text)
@@ -419,10 +453,9 @@ mod tests {
         assert_eq!(load("002").unwrap().name, "002-pcp-high-order");
         assert_eq!(load("002-pcp-high-order").unwrap().policies.len(), 3);
         let unknown = load("999").unwrap_err().to_string();
-        assert!(
-            unknown.starts_with("experiment: unknown experiment \"999\"; there are 000-"),
-            "{unknown}"
-        );
+        let (jobs, studies) = ("there are backup-scan, ", ", 000-zonelist-cache, ");
+        assert!(unknown.starts_with("experiment: unknown experiment \"999\"; "), "{unknown}");
+        assert!(unknown.contains(jobs) && unknown.contains(studies), "{unknown}");
     }
 
     #[test]
@@ -580,7 +613,11 @@ mod tests {
     fn defaults_are_the_studies() {
         let registry = Registry::default();
         for entry in registry.entries() {
-            let study = Experiment::load(&registry, entry.study.unwrap()).unwrap();
+            let Some(study) = entry.study else {
+                assert_eq!(entry.name, Job::NAME, "what users write has no study");
+                continue;
+            };
+            let study = Experiment::load(&registry, study).unwrap();
             assert_eq!(study.job.definition(), entry.defaults().definition());
         }
     }

@@ -17,7 +17,7 @@ mod runner;
 mod work;
 
 pub use ablate::ablation;
-pub use file::{Experiment, embedded, embedded_text};
+pub use file::{Experiment, embedded, embedded_text, job_text, jobs};
 pub(crate) use raw::Raw as RawExperiment;
 pub use raw::{Beyond, BeyondPolicy, NativeShape, PolicyEntry};
 pub use runner::{Progress, Ran, RunPlan, run, run_all};

@@ -2,6 +2,7 @@
 //!
 //! [`file`](super::file) makes an experiment of it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -13,8 +14,10 @@ use toml::de::DeValue;
 use highwater_results::MachineFigures;
 
 use crate::input::names::unknown;
+use crate::input::source::place_in;
 use crate::input::{InputError, Source};
-use crate::workload::{Bytes, Entry, Job, JobError, Registry};
+use crate::workload::job::Job as JobFile;
+use crate::workload::{Bytes, Entry, Job, JobError, Problem, Registry, Workload};
 
 /// Versions of an experiment that a file may have besides its own.
 pub(super) const SIZES: [&str; 2] = ["quick", "full"];
@@ -152,6 +155,37 @@ pub(super) fn overlaid<'a>(
     table
 }
 
+/// Keys of a job file that are the job's own; the others are those of any experiment.
+const JOB_KEYS: [&str; 3] = ["seconds", "file", "task"];
+/// What a job file need not say.
+const JOB_DEFAULTS: &str = "iterations = 1\n[[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"small-vm\"\n";
+
+/// A file with tasks and without a workload is a job: its own keys become the workload's parameters, and what it does
+/// not say is filled in.
+pub(super) fn job_of<'a>(root: &mut DeTable<'a>, file: &str) -> Option<Spanned<DeTable<'a>>> {
+    if root.contains_key("workload") || !root.contains_key("task") {
+        return None;
+    }
+    let mut params = DeTable::new();
+    for name in JOB_KEYS {
+        if let Some((key, value)) = root.remove_entry(name) {
+            params.insert(key, value);
+        }
+    }
+    let stem = Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem = stem.unwrap_or_default();
+    let texts = [("workload", JobFile::NAME.to_owned()), ("name", stem), ("title", String::new())];
+    for (key, text) in texts {
+        let value = Spanned::new(0..0, DeValue::String(text.into()));
+        root.entry(Spanned::new(0..0, key.into())).or_insert(value);
+    }
+    // Ours: it can be read.
+    for (key, value) in DeTable::parse(JOB_DEFAULTS).into_iter().flat_map(Spanned::into_inner) {
+        root.entry(key).or_insert(value);
+    }
+    Some(Spanned::new(0..0, params))
+}
+
 /// A file as it is read.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(pub(super) Source<'a>);
@@ -224,10 +258,14 @@ impl Reader<'_> {
         let places = table.clone();
         entry.job(table).map_err(|error| match error {
             JobError::Toml(error) => self.0.toml(&error),
-            JobError::Value(key, reason) => {
-                let place = places.get_ref().get_key_value(key.as_str());
-                let span = place.map_or_else(|| places.span(), |(key, _)| key.span());
-                self.0.at(span, key.as_str(), reason)
+            JobError::Value(Problem { path, reason }) => {
+                let key = places.get_ref().get_key_value(path.as_str());
+                let value = || place_in(places.get_ref(), &path);
+                let span = key.map(|(key, _)| key.span()).or_else(value);
+                // Elements of lists go by number, which says less than their line.
+                let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+                let field = path.rsplit('.').find(|part| !is_number(part)).unwrap_or(&path);
+                self.0.at(span.unwrap_or_else(|| places.span()), field, reason)
             }
         })
     }

@@ -44,21 +44,25 @@ impl Source<'_> {
     /// Where the value of a dotted path stands, or the last part of the path that there is; elements of lists go by
     /// number. None if there is not even the first part.
     pub(crate) fn place_of(&self, path: &str) -> Option<Range<usize>> {
-        let table = DeTable::parse(self.text).ok()?;
-        let mut parts = path.split('.');
-        let first = table.get_ref().get(parts.next()?)?;
-        let (mut span, mut value) = (first.span(), first.get_ref());
-        for part in parts {
-            let next = match value {
-                DeValue::Table(table) => table.get(part),
-                DeValue::Array(list) => part.parse().ok().and_then(|at: usize| list.get(at)),
-                _ => None,
-            };
-            let Some(next) = next else { break };
-            (span, value) = (next.span(), next.get_ref());
-        }
-        Some(span)
+        place_in(DeTable::parse(self.text).ok()?.get_ref(), path)
     }
+}
+
+/// The same in a table that was read.
+pub(crate) fn place_in(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
+    let mut parts = path.split('.');
+    let first = table.get(parts.next()?)?;
+    let (mut span, mut value) = (first.span(), first.get_ref());
+    for part in parts {
+        let next = match value {
+            DeValue::Table(table) => table.get(part),
+            DeValue::Array(list) => part.parse().ok().and_then(|at: usize| list.get(at)),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        (span, value) = (next.span(), next.get_ref());
+    }
+    Some(span)
 }
 
 #[cfg(test)]

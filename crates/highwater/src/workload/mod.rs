@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `highalloc`, `netperf`, `stutter`, `stutterp`, `unmap` | the workloads of the studies |
 //! | `pagealloc` | the allocator alone |
+//! | [`job`] | what users write as job files |
 //! | [`params`](mod@params) | parameters, declared once |
 //! | [`ends`] | what its tasks tell at their ends |
 //! | [`harness`] | a simulated machine from boot to audit |
@@ -28,6 +29,7 @@
 pub mod ends;
 pub mod harness;
 pub mod highalloc;
+pub mod job;
 mod moments;
 pub mod netperf;
 pub mod outcome;
@@ -49,7 +51,7 @@ use highwater_sim::engine::Passed;
 use toml::de::{DeTable, ValueDeserializer};
 
 pub use outcome::{Outcome, RunError};
-pub use params::{Bytes, Param, Params};
+pub use params::{Bytes, Param, Params, Problem};
 pub use sampling::Sampling;
 #[doc(hidden)]
 pub use {schemars, serde};
@@ -66,6 +68,7 @@ pub const STANDARD: &[Entry] = &[
     Entry::of::<stutter::Stutter>(),
     Entry::of::<stutterp::Stutterp>(),
     Entry::of::<unmap::Unmap>(),
+    Entry::of::<job::Job>(),
 ];
 
 /// Where a unit of work runs.
@@ -296,8 +299,8 @@ impl fmt::Debug for Entry {
 pub(crate) enum JobError {
     /// They cannot be read.
     Toml(toml::de::Error),
-    /// A value cannot be: parameter and reason.
-    Value(String, String),
+    /// A value cannot be.
+    Value(Problem),
 }
 
 impl Entry {
@@ -310,9 +313,7 @@ impl Entry {
             let params: W::Params =
                 serde::Deserialize::deserialize(table).map_err(JobError::Toml)?;
             match params.problem() {
-                Some((field, reason)) => {
-                    Err(JobError::Value(params::key(field), reason.to_owned()))
-                }
+                Some(problem) => Err(JobError::Value(problem)),
                 None => Ok(bind::<W>(params)),
             }
         }
@@ -421,7 +422,7 @@ mod tests {
         let registry = Registry::with(&[Entry::of::<unmap::Unmap>()]);
         assert_eq!(registry.entries().len(), STANDARD.len());
         let names =
-            ["netperf-tcp", "stress-highalloc", "pagealloc", "stutter", "stutterp", "unmap"];
+            ["netperf-tcp", "stress-highalloc", "pagealloc", "stutter", "stutterp", "job", "unmap"];
         assert_eq!(registry.names(), names);
         assert!(registry.find("nothing").is_none());
     }

@@ -42,8 +42,17 @@ pub trait Params:
     /// All, in the order of their declarations.
     const PARAMS: &'static [Param];
 
-    /// The first that cannot be: its field, and why.
-    fn problem(&self) -> Option<(&'static str, &'static str)>;
+    /// The first that cannot be.
+    fn problem(&self) -> Option<Problem>;
+}
+
+/// What cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The keys that lead to it, with dots between them; elements of lists go by number.
+    pub path: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// Declares the parameters of a workload: a struct with public fields, each with its docs, its default and, if not
@@ -62,7 +71,8 @@ pub trait Params:
 /// }
 /// use highwater::workload::Params;
 /// assert_eq!(Naps::default().nap_ms, 10);
-/// assert_eq!(Naps { naps: 0, ..Naps::default() }.problem(), Some(("naps", "must be at least 1")));
+/// let problem = Naps { naps: 0, ..Naps::default() }.problem().unwrap();
+/// assert_eq!((&*problem.path, &*problem.reason), ("naps", "must be at least 1"));
 /// ```
 #[macro_export]
 macro_rules! params {
@@ -97,11 +107,12 @@ macro_rules! params {
                 },)*
             ];
 
-            fn problem(&self) -> Option<(&'static str, &'static str)> {
+            fn problem(&self) -> Option<$crate::workload::Problem> {
                 $($({
                     let is_ok: fn(&$name) -> bool = $is_ok;
                     if !is_ok(self) {
-                        return Some((stringify!($field), $reason));
+                        let path = stringify!($field).replace('_', "-");
+                        return Some($crate::workload::Problem { path, reason: $reason.to_owned() });
                     }
                 })*)*
                 None

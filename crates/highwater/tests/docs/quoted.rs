@@ -14,6 +14,9 @@ use crate::runs::highwater;
 /// Blocks that no command prints, by page and first line, and why.
 const NOT_PRINTED: &[(&str, &str, &str)] = &[
     ("docs/src/reclaim.md", "budget ", "a drawing of a pass"),
+    ("docs/src/compaction.md", " first frame", "a drawing of the scanners"),
+    ("docs/src/page-cache.md", " 0 ", "a drawing of the limits"),
+    ("docs/src/swap-and-disks.md", " mapped", "a drawing of a page's way"),
     (
         "docs/src/how-to/add-a-tracepoint.md",
         "$ cargo run --release --example tracepoints",

@@ -300,6 +300,9 @@ pub struct ReportArgs {
     /// Write it as one page of HTML to this file: charts, tables, nothing else needed
     #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
     pub output: Option<PathBuf>,
+    /// Below the tables print counters over time, of the first seed, as lines of bars
+    #[arg(long, conflicts_with_all = ["output", "against"])]
+    pub over_time: bool,
     /// Show all evidence, also of what did not change
     #[arg(long)]
     pub all: bool,

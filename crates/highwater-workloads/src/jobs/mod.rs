@@ -1,0 +1,201 @@
+//! Jobs: tasks of one's own, each a list of phases that do one thing to memory or files, so often, at such a rate, in
+//! such a pattern.
+//!
+//! ```text
+//! task: phase, phase, phase ... again, as many rounds as it has
+//!         |
+//!         +-- wait for the arrival (open loop) --> action --> recorded: latency from the arrival, faults
+//! ```
+//!
+//! Everything here is plain: sizes are pages and bytes, names are numbers. Who reads a file and gives names numbers is
+//! the caller, as is who starts tasks.
+//!
+//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave).
+
+mod pick;
+mod record;
+mod run;
+
+pub use pick::Pattern;
+pub use record::Recorded;
+pub use run::{Area, Ground, Inherited, run};
+
+use highwater_core::syscall::{FileAdvice, MemoryAdvice};
+use highwater_core::vm::Access;
+
+use crate::random::job_seed;
+
+/// The seed of a copy of a task, both by number, in a run with this seed.
+pub const fn seed(run_seed: u64, task: u32, copy: u32) -> u64 {
+    job_seed(run_seed, task, copy)
+}
+
+/// A kind of task; copies of it differ in their random numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// What it does, in order.
+    pub phases: Vec<Phase>,
+    /// How many times over; none: until the job ends.
+    pub rounds: Option<u64>,
+    /// How many areas it has.
+    pub nr_areas: usize,
+}
+
+/// One thing, done again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// What.
+    pub action: Action,
+    /// How often.
+    pub often: Often,
+    /// When each begins; none: when the one before has ended.
+    pub arrivals: Option<Arrivals>,
+    /// The number of its records, and what its operations are called; none: nobody wants to know.
+    pub operation: Option<(usize, String)>,
+}
+
+/// How often a phase does its thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Often {
+    /// So many times.
+    Times(u64),
+    /// For so long, and at least once.
+    Nanoseconds(u64),
+    /// As many times as its file or area has blocks or pages; once, if it has none.
+    Pass,
+    /// Until the job ends.
+    Forever,
+}
+
+/// When operations of an open loop begin, whether or not the one before has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Operations a second, on average.
+    pub rate: f64,
+    /// How they come.
+    pub spacing: Spacing,
+}
+
+/// How operations of an open loop follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Evenly.
+    Steady,
+    /// Independently of each other: a Poisson process.
+    Poisson,
+    /// So many at once, the bursts evenly.
+    Bursts(u32),
+}
+
+/// What a phase does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Maps an area: so many pages of its own, or the whole of a file.
+    Map {
+        /// The area's number; one that is there is unmapped first.
+        area: usize,
+        /// What it is of.
+        of: Mapped,
+        /// Writes go to the file; or what a fork shares.
+        is_shared: bool,
+    },
+    /// Unmaps an area.
+    Unmap {
+        /// The area.
+        area: usize,
+    },
+    /// Touches pages of an area, one each time.
+    Touch {
+        /// The area.
+        area: usize,
+        /// To read or to write.
+        access: Access,
+        /// Which.
+        pattern: Pattern,
+    },
+    /// Reads blocks of a file.
+    Read {
+        /// The file.
+        file: usize,
+        /// Bytes of a block.
+        bytes: u64,
+        /// Which.
+        pattern: Pattern,
+    },
+    /// Writes blocks of a file.
+    Write {
+        /// The file.
+        file: usize,
+        /// Bytes of a block.
+        bytes: u64,
+        /// Which.
+        pattern: Pattern,
+    },
+    /// Writes blocks one behind the other, from the file's start again when it is full: a log.
+    Append {
+        /// The file.
+        file: usize,
+        /// Bytes of a block.
+        bytes: u64,
+    },
+    /// Has a file written to its disk.
+    Fsync {
+        /// The file.
+        file: usize,
+    },
+    /// Says what a file will be used for.
+    AdviseFile {
+        /// The file.
+        file: usize,
+        /// What for.
+        advice: FileAdvice,
+    },
+    /// Says what an area will be used for.
+    Advise {
+        /// The area.
+        area: usize,
+        /// What for.
+        advice: MemoryAdvice,
+    },
+    /// Locks an area into memory.
+    Lock {
+        /// The area.
+        area: usize,
+    },
+    /// Takes that back.
+    Unlock {
+        /// The area.
+        area: usize,
+    },
+    /// Starts another program: all areas are gone.
+    Exec,
+    /// Starts a task with a copy of this one's memory, and goes on.
+    Fork {
+        /// The task's number.
+        task: usize,
+    },
+    /// Has the CPU for so long, and uses no memory.
+    Compute {
+        /// How long.
+        ns: u64,
+    },
+    /// Sleeps.
+    Sleep {
+        /// How long.
+        ns: u64,
+    },
+    /// Waits until all copies of another task have ended.
+    Wait {
+        /// The task's number.
+        task: usize,
+    },
+}
+
+/// What an area is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// Memory of its own, so many pages.
+    Memory(u32),
+    /// A file.
+    File(usize),
+}

@@ -1,0 +1,94 @@
+//! What operations left: latencies, faults.
+
+use hdrhistogram::Histogram;
+
+/// An hour: what is longer counts as that.
+const LONGEST_NS: u64 = 3600 * 1_000_000_000;
+/// Digits of a latency that are kept.
+const DIGITS: u8 = 3;
+
+/// All operations of one name.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// How long each took, nanoseconds, to three digits.
+    pub latencies: Histogram<u64>,
+    /// Of the longest, how long it took and when it ended.
+    pub longest: Option<(u64, u64)>,
+    /// From the first one's beginning to the last one's end.
+    pub span_ns: Option<(u64, u64)>,
+    /// Faults that did without a device.
+    pub minor: u64,
+    /// Faults that waited for one.
+    pub major: u64,
+}
+
+impl Default for Recorded {
+    fn default() -> Recorded {
+        // These bounds are ones that the crate takes.
+        let latencies = Histogram::new_with_max(LONGEST_NS, DIGITS)
+            .unwrap_or_else(|_| unreachable!("bounds that hold"));
+        Recorded { latencies, longest: None, span_ns: None, minor: 0, major: 0 }
+    }
+}
+
+impl Recorded {
+    /// One that was to begin at a time has ended.
+    pub(super) fn add(&mut self, from_ns: u64, to_ns: u64) {
+        let ns = to_ns.saturating_sub(from_ns);
+        self.latencies.saturating_record(ns.max(1));
+        if self.longest.is_none_or(|(known, _)| ns > known) {
+            self.longest = Some((ns, to_ns));
+        }
+        self.span_ns = match self.span_ns {
+            None => Some((from_ns, to_ns)),
+            Some((first, last)) => Some((first.min(from_ns), last.max(to_ns))),
+        };
+    }
+
+    /// Adds what another task left.
+    pub fn merge(&mut self, other: &Recorded) {
+        // Of the same bounds: there is nothing that would not fit.
+        let _ = self.latencies.add(&other.latencies);
+        self.longest = self.longest.into_iter().chain(other.longest).max_by_key(|(ns, _)| *ns);
+        self.span_ns = match (self.span_ns, other.span_ns) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+        self.minor += other.minor;
+        self.major += other.major;
+    }
+
+    /// Operations.
+    pub fn count(&self) -> u64 {
+        self.latencies.len()
+    }
+
+    /// Operations a second, from the first one's beginning to the last one's end.
+    pub fn rate(&self) -> f64 {
+        match self.span_ns {
+            Some((from, to)) if to > from => self.count() as f64 * 1e9 / (to - from) as f64,
+            _ => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tasks_left_adds_up() {
+        let mut one = Recorded::default();
+        one.add(1_000, 2_000);
+        one.add(5_000, 500_000_000);
+        let mut other = Recorded::default();
+        other.add(2_000, 1_000_001_000);
+        other.minor = 3;
+        one.merge(&other);
+        assert_eq!((one.count(), one.minor), (3, 3));
+        assert_eq!(one.longest, Some((999_999_000, 1_000_001_000)));
+        assert_eq!(one.span_ns, Some((1_000, 1_000_001_000)));
+        assert!((one.rate() - 3.0).abs() < 1e-6);
+        assert_eq!(one.latencies.value_at_quantile(0.3), 1_000);
+    }
+}

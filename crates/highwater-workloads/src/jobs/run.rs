@@ -1,0 +1,346 @@
+//! A task at work.
+
+use std::sync::Arc;
+
+use highwater_core::host::{Cx, Devices};
+use highwater_core::kernel::{Error, Kernel};
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::page_cache::{File, OpenFile};
+use highwater_core::vm::{AreaFlags, Backing, Fault, Space};
+
+use super::pick::Picker;
+use super::record::Recorded;
+use super::{Action, Arrivals, Mapped, Often, Pattern, Phase, Spacing, Task};
+use crate::process;
+use crate::random::Random;
+
+const NS_PER_SECOND: f64 = 1e9;
+
+/// An area that a task mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Area {
+    start: u32,
+    pages: u32,
+}
+
+/// What a task that was forked begins with.
+pub type Inherited<H> = (Arc<Space<H>>, Vec<Option<Area>>);
+
+/// What the tasks of a job share, and what only a host can do.
+pub struct Ground<'a, H: Devices> {
+    /// The kernel.
+    pub kernel: &'a Kernel<H>,
+    /// Files, by number.
+    pub files: &'a [Arc<File<H>>],
+    /// Has the job ended?
+    pub is_over: &'a dyn Fn() -> bool,
+    /// Uses the CPU for so many nanoseconds.
+    pub compute: &'a dyn Fn(&Cx<'_, H>, u64),
+    /// Waits until all copies of a task have ended.
+    pub wait: &'a dyn Fn(&Cx<'_, H>, usize),
+    /// Starts a task with such memory.
+    pub fork: &'a dyn Fn(usize, Inherited<H>),
+}
+
+/// Runs a copy of a task to its end, in the calling one. What its operations leave is added to `records`.
+///
+/// # Errors
+/// If a call fails; [`Error::Killed`] if it was chosen to give its memory up.
+pub fn run<H: Devices>(
+    task: &Task,
+    ground: &Ground<'_, H>,
+    cx: &Cx<'_, H>,
+    inherited: Option<Inherited<H>>,
+    seed: u64,
+    records: &mut [Recorded],
+) -> Result<(), Error> {
+    let (space, areas) = match inherited {
+        Some((space, mut areas)) => {
+            space.add_task(cx);
+            areas.resize(task.nr_areas, None);
+            (space, areas)
+        }
+        None => (process::start(ground.kernel, cx)?, vec![None; task.nr_areas]),
+    };
+    let open = ground.files.iter().map(|file| ground.kernel.open(cx, file)).collect();
+    let mut running =
+        Running { ground, cx, space, areas, open, appended: vec![0; ground.files.len()], records };
+    let mut random = Random::new(seed);
+    let ended = running.rounds(task, &mut random);
+    process::end(ground.kernel, cx, &running.space);
+    ended
+}
+
+struct Running<'a, 'h, H: Devices> {
+    ground: &'a Ground<'a, H>,
+    cx: &'a Cx<'h, H>,
+    space: Arc<Space<H>>,
+    areas: Vec<Option<Area>>,
+    open: Vec<Arc<OpenFile<H>>>,
+    /// Where the next block of a log goes.
+    appended: Vec<u64>,
+    records: &'a mut [Recorded],
+}
+
+/// What faults an operation took.
+#[derive(Clone, Copy, Default)]
+struct Faults {
+    minor: u64,
+    major: u64,
+}
+
+impl<H: Devices> Running<'_, '_, H> {
+    fn rounds(&mut self, task: &Task, random: &mut Random) -> Result<(), Error> {
+        let mut round = 0;
+        while task.rounds.is_none_or(|rounds| round < rounds) {
+            for phase in &task.phases {
+                if (self.ground.is_over)() {
+                    return Ok(());
+                }
+                self.phase(phase, random)?;
+            }
+            round += 1;
+            // A task without anything that takes time must not keep its CPU for ever.
+            self.cx.host.user_point();
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, phase: &Phase, random: &mut Random) -> Result<(), Error> {
+        let host = self.cx.host;
+        let nr_units = self.units(&phase.action);
+        let (pattern, one) = (pattern(&phase.action), nr_units.max(1));
+        let mut picker = Picker::new(pattern, one, random.below(u64::MAX));
+        let begin_ns = host.now_ns();
+        let mut arrivals = phase.arrivals.map(|arrivals| Clock::new(arrivals, begin_ns));
+        let mut count = 0;
+        loop {
+            let is_done = match phase.often {
+                Often::Times(times) => count >= times,
+                Often::Nanoseconds(ns) => count > 0 && host.now_ns() >= begin_ns + ns,
+                Often::Pass => count >= one,
+                Often::Forever => false,
+            };
+            if is_done || (self.ground.is_over)() {
+                return Ok(());
+            }
+            let measured = phase.operation.is_some();
+            let from_ns = match &mut arrivals {
+                None => {
+                    if measured {
+                        host.op_begin();
+                    }
+                    host.now_ns()
+                }
+                Some(clock) => {
+                    let due_ns = clock.next(random);
+                    if let Often::Nanoseconds(ns) = phase.often
+                        && due_ns >= begin_ns + ns
+                    {
+                        return Ok(());
+                    }
+                    let wait_ns = due_ns.saturating_sub(host.now_ns());
+                    match (wait_ns, measured) {
+                        (0, true) => host.op_begin(),
+                        (0, false) => {}
+                        (_, true) => host.sleep_and_op_begin(wait_ns),
+                        (_, false) => host.sleep_ns(wait_ns),
+                    }
+                    due_ns
+                }
+            };
+            let faults = self.act(&phase.action, picker.next())?;
+            if let Some((record, name)) = &phase.operation {
+                let to_ns = host.now_ns();
+                host.op_end(name);
+                let record = &mut self.records[*record];
+                record.add(from_ns, to_ns);
+                record.minor += faults.minor;
+                record.major += faults.major;
+            }
+            if self.cx.is_dying() {
+                return Err(Error::Killed);
+            }
+            host.user_point();
+            count += 1;
+        }
+    }
+
+    /// Pages or blocks of what a phase is about; 0 if it is about neither.
+    fn units(&self, action: &Action) -> u64 {
+        match *action {
+            Action::Touch { area, .. } => self.areas[area].map_or(0, |area| area.pages.into()),
+            Action::Read { file, bytes, .. }
+            | Action::Write { file, bytes, .. }
+            | Action::Append { file, bytes } => self.blocks(file, bytes),
+            _ => 0,
+        }
+    }
+
+    fn blocks(&self, file: usize, bytes: u64) -> u64 {
+        let size = u64::from(self.open[file].file.spec.max_pages) * PAGE_SIZE as u64;
+        (size / bytes.max(1)).max(1)
+    }
+
+    fn act(&mut self, action: &Action, at: u64) -> Result<Faults, Error> {
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let none = Faults::default();
+        match *action {
+            Action::Map { area, of, is_shared } => self.map(area, of, is_shared)?,
+            Action::Unmap { area } => self.unmap(area)?,
+            Action::Touch { area, access, .. } => {
+                let Some(Area { start, .. }) = self.areas[area] else { return Ok(none) };
+                return Ok(match kernel.touch(cx, &self.space, start + at as u32, access)? {
+                    Fault::None => none,
+                    Fault::Minor => Faults { minor: 1, ..none },
+                    Fault::Major => Faults { major: 1, ..none },
+                });
+            }
+            Action::Read { file, bytes, .. } => {
+                kernel.file_read(cx, &self.open[file], at * bytes, bytes)?;
+            }
+            Action::Write { file, bytes, .. } => self.write(file, at * bytes, bytes)?,
+            Action::Append { file, bytes } => {
+                let at = self.appended[file] % self.blocks(file, bytes);
+                self.appended[file] = at + 1;
+                self.write(file, at * bytes, bytes)?;
+            }
+            Action::Fsync { file } => kernel.fsync(cx, &self.open[file])?,
+            Action::AdviseFile { file, advice } => {
+                kernel.fadvise(cx, &self.open[file], 0, 0, advice);
+            }
+            Action::Advise { area, advice } => {
+                if let Some(Area { start, pages }) = self.areas[area] {
+                    kernel.madvise(cx, &self.space, start, pages, advice)?;
+                }
+            }
+            Action::Lock { area } => {
+                if let Some(Area { start, pages }) = self.areas[area] {
+                    kernel.mlock(cx, &self.space, start, pages)?;
+                }
+            }
+            Action::Unlock { area } => {
+                if let Some(Area { start, pages }) = self.areas[area] {
+                    kernel.munlock(cx, &self.space, start, pages)?;
+                }
+            }
+            Action::Exec => {
+                self.space = kernel.exec(cx, &self.space)?;
+                self.areas.fill(None);
+            }
+            Action::Fork { task } => {
+                let child = kernel.fork(cx, &self.space)?;
+                (self.ground.fork)(task, (child, self.areas.clone()));
+            }
+            Action::Compute { ns } => (self.ground.compute)(cx, ns),
+            Action::Sleep { ns } => cx.host.sleep_ns(ns),
+            Action::Wait { task } => (self.ground.wait)(cx, task),
+        }
+        Ok(none)
+    }
+
+    fn map(&mut self, area: usize, of: Mapped, is_shared: bool) -> Result<(), Error> {
+        self.unmap(area)?;
+        let (kernel, cx) = (self.ground.kernel, self.cx);
+        let mut flags = AreaFlags::READ | AreaFlags::WRITE;
+        flags.set(AreaFlags::SHARED, is_shared);
+        let (pages, backing) = match of {
+            Mapped::Memory(pages) => (pages, Backing::Anon),
+            Mapped::File(file) => {
+                let open = kernel.open(cx, &self.open[file].file);
+                (open.file.spec.max_pages, Backing::File { open, page: 0 })
+            }
+        };
+        let start = kernel.mmap(cx, &self.space, pages, 1, flags, backing)?;
+        self.areas[area] = Some(Area { start, pages });
+        Ok(())
+    }
+
+    fn unmap(&mut self, area: usize) -> Result<(), Error> {
+        let Some(Area { start, pages }) = self.areas[area].take() else { return Ok(()) };
+        self.ground.kernel.munmap(self.cx, &self.space, start, pages)
+    }
+
+    fn write(&self, file: usize, at: u64, bytes: u64) -> Result<(), Error> {
+        let mut done = 0;
+        while done < bytes {
+            let n = self.ground.kernel.file_write(
+                self.cx,
+                &self.open[file],
+                at + done,
+                bytes - done,
+            )?;
+            if n == 0 {
+                break;
+            }
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+fn pattern(action: &Action) -> Pattern {
+    match *action {
+        Action::Touch { pattern, .. }
+        | Action::Read { pattern, .. }
+        | Action::Write { pattern, .. } => pattern,
+        _ => Pattern::Sequential,
+    }
+}
+
+/// When operations are due.
+struct Clock {
+    arrivals: Arrivals,
+    begin_ns: u64,
+    /// Since the beginning.
+    passed_ns: f64,
+    count: u64,
+}
+
+impl Clock {
+    fn new(arrivals: Arrivals, begin_ns: u64) -> Clock {
+        Clock { arrivals, begin_ns, passed_ns: 0.0, count: 0 }
+    }
+
+    fn next(&mut self, random: &mut Random) -> u64 {
+        let mean_ns = NS_PER_SECOND / self.arrivals.rate;
+        let gap_ns = match self.arrivals.spacing {
+            Spacing::Steady => mean_ns,
+            Spacing::Poisson => -libm::log(1.0 - random.fraction()) * mean_ns,
+            Spacing::Bursts(n) if self.count.is_multiple_of(n.max(1).into()) => {
+                mean_ns * f64::from(n.max(1))
+            }
+            Spacing::Bursts(_) => 0.0,
+        };
+        // Of evenly spaced ones the first is due at once.
+        if self.count > 0 || self.arrivals.spacing == Spacing::Poisson {
+            self.passed_ns += gap_ns;
+        }
+        self.count += 1;
+        self.begin_ns + self.passed_ns as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(spacing: Spacing, count: usize) -> Vec<u64> {
+        let mut clock = Clock::new(Arrivals { rate: 1000.0, spacing }, 5);
+        let mut random = Random::new(1);
+        (0..count).map(|_| clock.next(&mut random)).collect()
+    }
+
+    #[test]
+    fn arrivals_have_their_rate() {
+        let ms = 1_000_000;
+        assert_eq!(due(Spacing::Steady, 3), [5, 5 + ms, 5 + 2 * ms]);
+        assert_eq!(due(Spacing::Bursts(2), 4), [5, 5, 5 + 2 * ms, 5 + 2 * ms]);
+        let poisson = due(Spacing::Poisson, 10_000);
+        assert!(poisson.windows(2).all(|pair| pair[0] <= pair[1]));
+        let seconds = *poisson.last().unwrap() as f64 / 1e9;
+        assert!((9.7..10.3).contains(&seconds), "{seconds}");
+        let short = poisson.windows(2).filter(|pair| pair[1] - pair[0] < ms).count();
+        assert!((6_100..6_550).contains(&short), "1 - 1/e of the gaps: {short}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Jobs from their text to what they leave.
+
+use std::sync::atomic::AtomicBool;
+
+use highwater_core::config::preset;
+use highwater_results::Document;
+
+use crate::experiment::{Experiment, Progress, RunPlan, run};
+use crate::machine_file::MachineFile;
+use crate::workload::Registry;
+
+struct Nobody;
+
+impl Progress for Nobody {
+    fn cell_done(&self, _: usize, _: usize) {}
+}
+
+const MACHINE: &str = "name = \"m\"\n[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
+
+fn experiment(text: &str) -> Result<Experiment, String> {
+    Experiment::parse(&Registry::default(), "x.toml", text).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn ran(text: &str) -> Document {
+    let machine = MachineFile::parse("m.toml", MACHINE).unwrap();
+    let mut experiment = experiment(text).unwrap();
+    experiment.iterations = 1;
+    let policies = vec![(preset("6.1").unwrap(), "6.1".to_owned())];
+    run(&RunPlan::new(experiment, vec![machine], policies), &Nobody, &AtomicBool::new(false))
+        .unwrap()
+}
+
+fn value(document: &Document, operation: &str) -> f64 {
+    let values = document.runs[0].values(operation);
+    assert_eq!(values.len(), 1, "{operation}: {:?}", document.runs[0].operations());
+    values[0]
+}
+
+#[test]
+fn a_file_is_read_once_from_the_disk_and_then_from_memory() {
+    let text = "[[file]]\nname = \"data\"\nsize = \"8M\"\n\
+                [[task]]\nname = \"reader\"\nrounds = 3\n\
+                [[task.phase]]\ndo = \"read\"\nof = \"data\"\nop = \"get\"\n";
+    let document = ran(text);
+    // Three times 128 blocks of 64 KiB.
+    let per_second = value(&document, "reader.get rate");
+    let seconds = document.runs[0].times.elapsed_ns as f64 / 1e9;
+    assert!((per_second * seconds - 384.0).abs() < 8.0, "{per_second} {seconds}");
+    assert_eq!(document.runs[0].counters.get("pgpgin"), 8 << 10);
+    let (median, longest) =
+        (value(&document, "reader.get p50"), value(&document, "reader.get max"));
+    assert!(longest > 4.0 * median, "{median} {longest}");
+}
+
+#[test]
+fn touches_fault_once() {
+    let text = "[[task]]\nname = \"worker\"\ncount = 2\n\
+                [[task.phase]]\ndo = \"map\"\nof = \"heap\"\nsize = \"4M\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\nwrite = true\nop = \"first\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\npattern = \"chase\"\nop = \"again\"\n\
+                [[task.phase]]\ndo = \"unmap\"\nof = \"heap\"\n";
+    let document = ran(text);
+    assert_eq!(value(&document, "worker.first minor"), 2048.0);
+    assert_eq!(value(&document, "worker.again minor"), 0.0);
+}
+
+#[test]
+fn latency_counts_from_the_arrival() {
+    // Each takes 2 ms, one comes each millisecond: the tenth has waited for nine.
+    let job = |rate: &str| {
+        format!(
+            "[[task]]\nname = \"slow\"\n[[task.phase]]\ndo = \"sleep\"\nus = 2000\ntimes = 10\nop = \"it\"\n{rate}"
+        )
+    };
+    let open = ran(&job("rate = 1000\narrivals = \"steady\"\n"));
+    let closed = ran(&job(""));
+    let (open, closed) = (value(&open, "slow.it max"), value(&closed, "slow.it max"));
+    assert!((10_900.0..11_600.0).contains(&open), "{open}");
+    assert!((2_000.0..2_200.0).contains(&closed), "{closed}");
+}
+
+#[test]
+fn tasks_wait_for_each_other_fork_and_end_with_the_job() {
+    let text = "seconds = 5\n[[file]]\nname = \"dump\"\nsize = \"8M\"\n\
+                [[task]]\nname = \"server\"\n\
+                [[task.phase]]\ndo = \"map\"\nof = \"heap\"\nsize = \"8M\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\nwrite = true\n\
+                [[task.phase]]\ndo = \"fork\"\nof = \"saver\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\nwrite = true\nop = \"set\"\n\
+                [[task.phase]]\ndo = \"wait\"\nof = \"saver\"\nop = \"saved\"\n\
+                [[task]]\nname = \"saver\"\nforked = true\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\n\
+                [[task.phase]]\ndo = \"append\"\nof = \"dump\"\n\
+                [[task.phase]]\ndo = \"fsync\"\nof = \"dump\"\n\
+                [[task]]\nname = \"idler\"\nbackground = true\nrounds = 0\n\
+                [[task.phase]]\ndo = \"sleep\"\nus = 1000\nop = \"nap\"\n";
+    let document = ran(text);
+    // Every page that the saver may still read is copied by the first write.
+    assert_eq!(value(&document, "server.set minor"), 2048.0);
+    assert!(value(&document, "server.saved max") > 1000.0);
+    assert!(document.runs[0].counters.get("nr_written") >= 2048);
+    let seconds = document.runs[0].times.elapsed_ns as f64 / 1e9;
+    assert!(seconds < 4.0 && value(&document, "idler.nap rate") > 500.0, "{seconds}");
+}
+
+#[test]
+fn a_job_ends_with_its_time_and_is_the_same_again() {
+    let text = "seconds = 0.5\n[[file]]\nname = \"data\"\nsize = \"200%\"\n\
+                [[task]]\nname = \"reader\"\ncount = 3\n\
+                [[task.phase]]\ndo = \"read\"\nof = \"data\"\nbytes = \"4K\"\npattern = \"zipf 0.9\"\nforever = true\nop = \"get\"\n\
+                [[task]]\nname = \"hog\"\nbackground = true\n\
+                [[task.phase]]\ndo = \"map\"\nof = \"heap\"\nsize = \"50%\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\nwrite = true\npattern = \"uniform\"\nforever = true\n";
+    let (one, two) = (ran(text), ran(text));
+    assert_eq!(one, two);
+    let seconds = one.runs[0].times.elapsed_ns as f64 / 1e9;
+    assert!((0.5..0.7).contains(&seconds), "{seconds}");
+    assert!(one.runs[0].counters.get("pgsteal_kswapd") > 0);
+}
+
+#[test]
+fn who_takes_too_much_is_killed_and_that_is_told() {
+    let text = "[[task]]\nname = \"leak\"\ncount = 4\n[[task.phase]]\ndo = \"map\"\nof = \"heap\"\nsize = \"100%\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\nwrite = true\n";
+    let document = ran(text);
+    let notes = &document.runs[0].notes;
+    let killed = |note: &String| {
+        note.starts_with("leak: ") && note.ends_with(" of 4 were killed for their memory")
+    };
+    assert!(notes.iter().any(killed), "{notes:?}");
+    assert!(document.runs[0].counters.get("oom_kill") > 0);
+}
+
+#[test]
+fn what_cannot_be_is_told_with_its_line() {
+    let task = "[[task]]\nname = \"t\"\n[[task.phase]]\n";
+    let said = |phase: &str| experiment(&format!("{task}{phase}\n")).unwrap_err();
+    let file = "x.toml";
+    assert_eq!(
+        experiment("[[file]]\nname = \"db\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"read\"\nof = \"bd\"\n").unwrap_err(),
+        format!("{file}:8: of: unknown file \"bd\"; there is db")
+    );
+    assert!(said("do = \"raed\"").starts_with("x.toml:4: "), "{}", said("do = \"raed\""));
+    assert_eq!(said("do = \"sleep\""), "x.toml:3: us: how many microseconds?");
+    assert_eq!(
+        said("do = \"compute\"\nus = 1\npattern = \"uniform\""),
+        "x.toml:6: pattern: this action does not have it"
+    );
+    assert!(said("do = \"touch\"\nof = \"heap\"").contains("x.toml:5: of: unknown area \"heap\""));
+    assert!(said("do = \"sleep\"\nus = 1\nrate = -1").contains("x.toml:6: rate: must be above 0"));
+    assert!(said("do = \"sleep\"\nus = 1\ntimes = 2\nforever = true").contains("only one of"));
+    let twice = "[[file]]\nname = \"t\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\nphase = []\n";
+    assert!(
+        experiment(twice)
+            .unwrap_err()
+            .starts_with("x.toml:5: name: \"t\" is empty, or there twice")
+    );
+    let never = "[[task]]\nname = \"t\"\nrounds = 0\n[[task.phase]]\ndo = \"wait\"\nof = \"t\"\n";
+    assert!(experiment(never).unwrap_err().contains("x.toml:3: rounds: rounds that never end"));
+    assert!(experiment("seconds = 1\n").unwrap_err().contains("workload"));
+}
