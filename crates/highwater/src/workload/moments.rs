@@ -27,6 +27,9 @@ const BINS: usize = 32;
 /// Bounds of ages that are told, in distances of the moments that are kept.
 const AGE_STEPS: [u64; 4] = [1, 4, 16, 64];
 
+/// A page on a list: which list, whose page, and which of them.
+type Listed = (LruKind, PageOwner, u32);
+
 /// Pages of each list of a node, by age.
 type Ages = [[u64; BINS]; LruKind::COUNT];
 
@@ -39,7 +42,7 @@ pub(super) struct Moments {
     /// For each moment that is kept and each node.
     ages: Vec<Vec<Ages>>,
     /// Of each frame what was there last on which list, and since when in milliseconds.
-    seen: Vec<Option<((LruKind, PageOwner, u32), u32)>>,
+    seen: Vec<Option<(Listed, u32)>>,
 }
 
 impl Moments {
@@ -169,7 +172,7 @@ fn add(cell: &mut BlockUse, content: Content, pages: u32) {
 }
 
 /// Whose page it is and which list it is on; none if it is on none.
-fn seen_on_a_list(page: &Page) -> Option<(LruKind, PageOwner, u32)> {
+fn seen_on_a_list(page: &Page) -> Option<Listed> {
     let flags = page.flags();
     flags.contains(PageFlags::LRU).then(|| (LruKind::of(flags), page.owner(), page.index()))
 }
