@@ -8,6 +8,7 @@ pub mod check;
 pub mod cli;
 pub mod experiment;
 pub mod explain;
+pub mod fit;
 pub mod input;
 pub mod machine_file;
 pub mod policy_file;

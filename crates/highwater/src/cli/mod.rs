@@ -8,6 +8,7 @@ mod check;
 mod colour;
 mod compare;
 mod explain;
+mod fit;
 mod list;
 mod manual;
 mod many;
@@ -151,6 +152,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Show(args) => show::run(registry, &args),
         Command::Compare(args) => compare::run(registry, &args),
         Command::Run(args) => compare::run_one(registry, &args),
+        Command::Fit(args) => fit::run(registry, &args),
         Command::Explain(args) => explain::run(registry, &args),
         Command::Trace(args) => trace::run(registry, &args),
         Command::Watch(args) => watch::run(registry, &args),

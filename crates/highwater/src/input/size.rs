@@ -27,6 +27,16 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("\"{text}\" is more than 64 bits can count"))
 }
 
+/// A size as [`parse_size`] reads it: in the largest unit that says it exactly.
+pub fn size_text(bytes: u64) -> String {
+    let suffixes = [(30, "G"), (20, "M"), (10, "K")];
+    let fits = |&&(shift, _): &&(u32, &str)| bytes != 0 && bytes.is_multiple_of(1 << shift);
+    match suffixes.iter().find(fits) {
+        Some((shift, suffix)) => format!("{}{suffix}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 /// Numbers of a list of ranges, in its order: `0-3,8`; the empty text is the empty list.
 ///
 /// # Errors

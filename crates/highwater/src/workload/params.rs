@@ -148,12 +148,7 @@ impl JsonSchema for Bytes {
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let suffixes = [(30, "G"), (20, "M"), (10, "K")];
-        let fits = |&&(shift, _): &&(u32, &str)| self.0 != 0 && self.0.is_multiple_of(1 << shift);
-        serializer.collect_str(&match suffixes.iter().find(fits) {
-            Some((shift, suffix)) => format!("{}{suffix}", self.0 >> shift),
-            None => self.0.to_string(),
-        })
+        serializer.collect_str(&crate::input::size::size_text(self.0))
     }
 }
 

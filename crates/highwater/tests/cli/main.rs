@@ -6,6 +6,7 @@ mod bad_input;
 mod check;
 mod determinism;
 mod explain;
+mod jobs;
 mod manual;
 mod page;
 mod proc;

@@ -47,7 +47,8 @@ const STAND_INS: &[(&str, &str)] = &[
 pub(crate) fn arguments(line: &str) -> Option<Vec<String>> {
     let line = line.split(['|', '>']).next().unwrap_or_default();
     let words = line.strip_prefix("highwater ").or(line.strip_prefix("cargo run --release -- "))?;
-    Some(words.split_whitespace().map(str::to_owned).collect())
+    // Of a word that a shell must not read the quotes are the shell's.
+    Some(words.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect())
 }
 
 /// The form in which a command runs here: studies, explanations and the benchmark in their quick form, one
@@ -58,7 +59,7 @@ pub(crate) fn short(args: &[String]) -> Vec<String> {
     // A directory of results says itself what was run.
     let is_dir = |word: &String| word.contains('/') && !word.ends_with(".toml");
     let is_again = short.get(1).is_some_and(is_dir);
-    let is_long = matches!(short[0].as_str(), "compare" | "explain" | "trace" | "bench");
+    let is_long = matches!(short[0].as_str(), "compare" | "explain" | "trace" | "fit" | "bench");
     if is_long && !is_again && !short.iter().any(|word| word == "--quick") {
         short.push("--quick".to_owned());
     }
@@ -276,5 +277,6 @@ fn short_forms_are_short() {
     assert_eq!(short("highwater compare 1 --iterations 3"), "compare 1 --quick --jobs 1");
     assert_eq!(short("highwater bench"), "bench --quick");
     assert_eq!(short("highwater check a b"), "check a b --format json");
+    assert_eq!(short("highwater fit x --slo \"a.p90<1ms\""), "fit x --slo a.p90<1ms --quick");
     assert_eq!(arguments("cargo test"), None);
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use highwater_report::render::Format;
 
-use super::{MachineArgs, SetArgs, parse_seed};
+use super::{CompareArgs, HostArg, MachineArgs, SetArgs, formats, parse_seed};
 use crate::input::time::parse_time;
 
 /// One run of an experiment.
@@ -115,4 +116,80 @@ fn speed(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let is_one = value.is_finite() && value > 0.0;
     is_one.then_some(value).ok_or_else(|| "must be above 0".to_owned())
+}
+
+/// `highwater fit`.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Job: a name that `list workloads` shows, or a file
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// What has to hold: an operation's figure (rate, p50, p90, p99, p99.9, max, minor, major) and a bound, as reader.get.p99<5ms
+    #[arg(long, value_name = "TASK.OP.FIGURE<BOUND")]
+    pub slo: String,
+    /// The key of --set of which the least is searched
+    #[arg(long, value_name = "KEY", default_value = "machine.memory")]
+    pub min: String,
+    /// Where the search begins; of memory a sixteenth of the machine's, if nothing is said
+    #[arg(long, value_name = "VALUE")]
+    pub from: Option<String>,
+    /// Where it ends; of memory four times the machine's
+    #[arg(long, value_name = "VALUE")]
+    pub to: Option<String>,
+    /// How near, percent of the answer
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub within: f64,
+    /// Policy instead of the job's own
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A short version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// The job's own sizes and times, where it is smaller otherwise
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+    /// Seeds of each point
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub iterations: Option<u32>,
+    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
+    #[arg(long, value_name = "S", value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    /// Simulations at a time; default: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    #[command(flatten)]
+    /// The machine instead of the job's own.
+    pub machine: MachineArgs,
+    #[command(flatten)]
+    /// Single keys.
+    pub set: SetArgs,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = formats())]
+    pub format: Format,
+}
+
+impl FitArgs {
+    /// As `compare` would have it, with one setting more.
+    pub fn compare(&self, setting: Option<String>) -> CompareArgs {
+        let mut set = self.set.clone();
+        set.set.extend(setting);
+        CompareArgs {
+            quick: self.quick,
+            full: self.full,
+            iterations: self.iterations,
+            seed: self.seed,
+            jobs: self.jobs,
+            host: HostArg::Sim,
+            machine: self.machine.clone(),
+            policies: self.policy.iter().cloned().collect(),
+            beyond: false,
+            ablate: false,
+            vary: Vec::new(),
+            set,
+            out: None,
+            sample_every: None,
+            force: false,
+            format: self.format,
+        }
+    }
 }

@@ -9,7 +9,9 @@ use clap::{Args, Parser, Subcommand};
 use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
-pub(super) use look::{CompletionsArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs};
+pub(super) use look::{
+    CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
+};
 
 use super::CliError;
 use crate::input::size::CPUS_MAX;
@@ -43,6 +45,8 @@ pub enum Command {
     Compare(CompareCommand),
     /// Run one workload on one machine under one policy
     Run(RunArgs),
+    /// Search the least of a setting, such as memory, that keeps an objective of a job
+    Fit(FitArgs),
     /// Run an experiment and print where the time of its slowest operations went
     Explain(ExplainArgs),
     /// Record what one run did, moment by moment: a file for ui.perfetto.dev, or ftrace's text

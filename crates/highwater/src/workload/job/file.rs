@@ -254,7 +254,7 @@ impl FromStr for Amount {
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Amount::Bytes(bytes) => write!(f, "{bytes}"),
+            Amount::Bytes(bytes) => f.write_str(&crate::input::size::size_text(*bytes)),
             Amount::Share(share) => write!(f, "{}%", share * 100.0),
         }
     }
@@ -417,7 +417,9 @@ mod tests {
             assert_eq!(text.parse::<SpacingText>().unwrap().to_string(), text);
         }
         assert_eq!("25%".parse(), Ok(Amount::Share(0.25)));
-        assert_eq!("64M".parse(), Ok(Amount::Bytes(64 << 20)));
+        for (text, amount) in [("64M", Amount::Bytes(64 << 20)), ("150%", Amount::Share(1.5))] {
+            assert_eq!((text.parse(), amount.to_string()), (Ok(amount), text.to_owned()));
+        }
     }
 
     #[test]

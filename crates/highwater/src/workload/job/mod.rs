@@ -31,8 +31,24 @@ pub struct Job;
 const PERCENTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 /// The table of faults.
 const FAULTS: &str = "faults";
+/// Operations a second.
+const RATE: &str = "rate";
 /// The longest.
 const LONGEST: &str = "max";
+/// Faults without a device, and those that waited for one.
+const FAULT_KINDS: [&str; 2] = ["minor", "major"];
+
+/// What is told of an operation.
+pub const FIGURES: [&str; 8] = [
+    RATE,
+    PERCENTILES[0].1,
+    PERCENTILES[1].1,
+    PERCENTILES[2].1,
+    PERCENTILES[3].1,
+    LONGEST,
+    FAULT_KINDS[0],
+    FAULT_KINDS[1],
+];
 
 impl Workload for Job {
     type Params = JobParams;
@@ -57,9 +73,9 @@ impl Workload for Job {
         let latencies: Vec<&str> =
             PERCENTILES.iter().map(|(_, name)| *name).chain([LONGEST]).collect();
         let mut metrics = vec![
-            of("throughput", "operations/s", Better::Higher, &["rate"]),
+            of("throughput", "operations/s", Better::Higher, &[RATE]),
             of("latency", "microseconds", Better::Lower, &latencies),
-            of(FAULTS, "faults", Better::Lower, &["minor", "major"]),
+            of(FAULTS, "faults", Better::Lower, &FAULT_KINDS),
         ];
         // Without operations of its own a table would be of all.
         metrics.retain(|metric| !metric.operations.is_empty());

@@ -20,7 +20,7 @@ use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::file::{JobParams, JobTask};
 use super::plan::{self, Operation};
-use super::{Job, LONGEST, PERCENTILES, named};
+use super::{FAULT_KINDS, Job, LONGEST, PERCENTILES, RATE, named};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
@@ -123,15 +123,15 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
     let mut push = |figure: &str, value: f64| {
         outcome.samples.push((named(operation, figure), value));
     };
-    push("rate", record.rate());
+    push(RATE, record.rate());
     for (quantile, name) in PERCENTILES {
         // Known to three digits; the longest is known exactly.
         push(name, us(record.latencies.value_at_quantile(quantile).min(longest_ns)));
     }
     push(LONGEST, us(longest_ns));
     if *has_faults {
-        push("minor", record.minor as f64);
-        push("major", record.major as f64);
+        let faults = [record.minor, record.major];
+        FAULT_KINDS.iter().zip(faults).for_each(|(kind, faults)| push(kind, faults as f64));
     }
     let (operation, value) = (named(operation, LONGEST), us(longest_ns));
     Largest::keep(&mut outcome.largest, Largest { operation, seed, value, at_ns });

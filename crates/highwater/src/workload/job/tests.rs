@@ -37,6 +37,21 @@ fn value(document: &Document, operation: &str) -> f64 {
     values[0]
 }
 
+/// What results keep of a job is the job.
+#[test]
+fn jobs_that_come_with_the_program_survive_their_text() {
+    let registry = Registry::default();
+    let jobs = crate::experiment::jobs(&registry).unwrap();
+    assert!(jobs.len() >= 9);
+    for job in jobs {
+        let definition = job.job.definition();
+        let mut again = job.clone();
+        again.set_params(&definition.definition).unwrap();
+        assert_eq!(again.job.definition(), definition, "{}", job.name);
+        assert!(!job.title.is_empty() && job.clone().quick().is_some(), "{}", job.name);
+    }
+}
+
 #[test]
 fn a_file_is_read_once_from_the_disk_and_then_from_memory() {
     let text = "[[file]]\nname = \"data\"\nsize = \"8M\"\n\
