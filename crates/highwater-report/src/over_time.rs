@@ -8,7 +8,7 @@ use crate::table::{Cell, Layout, Table};
 
 const MIB_PAGES: f64 = 256.0;
 /// Points of a line; of more, every n-th is taken.
-const POINTS_MAX: usize = 240;
+pub(crate) const POINTS_MAX: usize = 240;
 
 /// A counter of a chart, or several added up.
 pub(crate) struct Line {
@@ -137,8 +137,12 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
     let part = &runs.iter().rfind(|run| run.seed == seed)?.series.part;
     let runs: Vec<&&RunSeries> =
         runs.iter().filter(|run| run.seed == seed && run.series.part == *part).collect();
-    let drawn = |line: &'static Line| -> Vec<(&str, Vec<f64>)> {
-        let drawn = runs.iter().filter_map(|run| Some((&*run.label, points(line, &run.series)?.1)));
+    let longest = runs.iter().filter_map(|run| run.series.rows().last()).map(|(at, _)| at).max()?;
+    let drawn = |line: &'static Line| -> Vec<(&str, Vec<f64>, Vec<f64>)> {
+        let drawn = runs.iter().filter_map(|run| {
+            let (t, v) = points(line, &run.series, usize::MAX)?;
+            Some((&*run.label, t, v))
+        });
         drawn.collect()
     };
     let place = if part.is_empty() { machine.to_owned() } else { format!("{machine}, {part}") };
@@ -147,20 +151,21 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
         Table::new(format!("Over time on {place}"), &["", "run"], heads, Layout::Fitted);
     for line in &LINES {
         let drawn = drawn(line);
-        let largest = drawn.iter().flat_map(|(_, v)| v).copied().fold(0.0, f64::max);
+        let largest = drawn.iter().flat_map(|(_, _, v)| v).copied().fold(0.0, f64::max);
         if largest == 0.0 {
             continue;
         }
-        for (label, values) in drawn {
+        for (label, times, values) in drawn {
             let low = values.iter().copied().fold(f64::INFINITY, f64::min);
             let high = values.iter().copied().fold(0.0, f64::max);
             let cells =
-                [bars(&values, largest), number(low), number(high)].map(Cell::text).to_vec();
+                [bars(&times, &values, longest as f64 / 1e6, largest), number(low), number(high)]
+                    .map(Cell::text)
+                    .to_vec();
             let unit = line.unit.replace("thousand pages", "k");
             table.push(&[&format!("{}, {unit}", line.title), label], cells);
         }
     }
-    let longest = runs.iter().filter_map(|run| run.series.rows().last()).map(|(at, _)| at).max()?;
     table.notes.push(format!(
         "seed {seed}, from boot to {:.3} s; a bar is the largest of its time, as high as the row's counter is at \
          its largest under any of the runs; report -o FILE.html draws all steps",
@@ -169,16 +174,30 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// A bar for each span of time, none where nothing is.
-fn bars(values: &[f64], largest: f64) -> String {
-    let wide = BARS_WIDE.min(values.len()).max(1);
+/// A bar for each span of time up to the end of the longest run, none where nothing is. A span without a point of its own
+/// has what was so before.
+fn bars(times: &[f64], values: &[f64], end_ms: f64, largest: f64) -> String {
+    let own_end_ms = times.last().copied().unwrap_or(0.0);
+    let (mut next, mut last) = (0, 0.0);
     let bar = |at: usize| {
-        let span = &values[at * values.len() / wide..((at + 1) * values.len() / wide)];
-        let high = span.iter().copied().fold(0.0, f64::max);
-        let step = (high / largest * BARS.len() as f64).ceil() as usize;
+        let from_ms = end_ms * at as f64 / BARS_WIDE as f64;
+        let to_ms = end_ms * (at + 1) as f64 / BARS_WIDE as f64;
+        let is_last = at + 1 == BARS_WIDE;
+        let mut high: Option<f64> = None;
+        while next < times.len() && (times[next] < to_ms || is_last) {
+            last = values[next];
+            high = Some(high.map_or(last, |high| high.max(last)));
+            next += 1;
+        }
+        let value = match high {
+            Some(high) => high,
+            None if from_ms <= own_end_ms => last,
+            None => 0.0,
+        };
+        let step = (value / largest * BARS.len() as f64).ceil() as usize;
         if step == 0 { ' ' } else { BARS[step.min(BARS.len()) - 1] }
     };
-    (0..wide).map(bar).collect()
+    (0..BARS_WIDE).map(bar).collect()
 }
 
 fn number(value: f64) -> String {
@@ -190,8 +209,9 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Times and values of a line; none if the series has no such counter.
-pub(crate) fn points(line: &Line, series: &Series) -> Option<(Vec<f64>, Vec<f64>)> {
+/// Times in milliseconds and values of a line, every n-th if there are more than `most`; none if the series has no such
+/// counter.
+pub(crate) fn points(line: &Line, series: &Series, most: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     let columns: Vec<usize> = line.of.iter().filter_map(|name| series.column(name)).collect();
     let sum = |row: &[u64]| columns.iter().map(|&at| row[at]).sum::<u64>() as f64;
     let values: Vec<(f64, f64)> = match line.kind {
@@ -200,7 +220,7 @@ pub(crate) fn points(line: &Line, series: &Series) -> Option<(Vec<f64>, Vec<f64>
         Kind::Level => series.rows().map(|(at, row)| (ms(at), sum(row) / MIB_PAGES)).collect(),
         Kind::Rate => {
             let rows: Vec<(f64, f64)> = series.rows().map(|(at, row)| (ms(at), sum(row))).collect();
-            let every = rows.len().div_ceil(POINTS_MAX).max(1);
+            let every = rows.len().div_ceil(most).max(1);
             // Of what is between two points, nothing is lost.
             let kept: Vec<(f64, f64)> = rows.into_iter().step_by(every).collect();
             let pairs = kept.windows(2);
@@ -212,7 +232,7 @@ pub(crate) fn points(line: &Line, series: &Series) -> Option<(Vec<f64>, Vec<f64>
         Kind::Unusable => unusable(series)?,
         Kind::Blocks(from, to) => free_blocks(series, from, to)?,
     };
-    let every = values.len().div_ceil(POINTS_MAX).max(1);
+    let every = values.len().div_ceil(most).max(1);
     let (t, v) = values.into_iter().step_by(every).map(|(t, v)| (rounded(t), rounded(v))).unzip();
     Some((t, v))
 }
@@ -294,12 +314,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_are_as_high_as_the_largest_of_all_runs() {
-        assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0], 8.0), " ▁▄█");
-        assert_eq!(bars(&[0.1, 0.0], 8.0), "▁ ");
-        let long: Vec<f64> = (0..400).map(f64::from).collect();
-        let drawn = bars(&long, 399.0);
-        assert_eq!((drawn.chars().count(), drawn.chars().last()), (BARS_WIDE, Some('█')));
+    fn bars_stand_where_their_time_is() {
+        let wide = BARS_WIDE as f64;
+        let times: Vec<f64> = (0..BARS_WIDE).map(|at| at as f64).collect();
+        let rising = bars(&times, &times, wide, wide - 1.0);
+        assert_eq!((rising.chars().count(), rising.chars().last()), (BARS_WIDE, Some('█')));
+        assert!(rising.starts_with(" ▁▁▁"), "{rising}");
+        // A run of half the time has half the bars; one point says what is so until its run ends.
+        let half = bars(&[0.0, wide / 2.0 - 0.5], &[8.0, 1.0], wide, 8.0);
+        let expected = format!("{}▁{}", "█".repeat(BARS_WIDE / 2 - 1), " ".repeat(BARS_WIDE / 2));
+        assert_eq!(half, expected);
     }
 
     #[test]

@@ -8,6 +8,9 @@ pub const PAGEBLOCKS_FILE: &str = "pageblocks.csv";
 /// File name of the ages of its pages on LRU lists.
 pub const AGES_FILE: &str = "ages.csv";
 
+/// Frames of a pageblock.
+pub const PAGEBLOCK_PAGES: u32 = 512;
+
 /// What a cell of a map may say: its letter, and what it means.
 pub const BLOCK_STATES: [(char, &str); 8] = [
     ('f', "free"),

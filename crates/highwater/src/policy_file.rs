@@ -47,7 +47,10 @@ static OWN: OnceLock<Vec<OwnPolicy>> = OnceLock::new();
 /// # Errors
 /// If this was done before, or a base is not known: what it says.
 pub fn bring(policies: &[OwnPolicy]) -> Result<(), InputError> {
-    for own in policies {
+    for (at, own) in policies.iter().enumerate() {
+        if policies[..at].iter().any(|other| other.name == own.name) {
+            return Err(InputError::whole(own.name, "two policies have this name"));
+        }
         let base = base_of(own);
         if preset(own.name).is_some() || CATALOGUE.find(own.name).is_some() {
             let reason = "a policy of this name comes with Highwater";

@@ -6,9 +6,9 @@
 //! cargo run --release -- show policy second-chance --against 6.1
 //! ```
 //!
-//! Linux 6.1 reclaims a page that was reclaimed before and came back like any other: its refault made it active once, and
-//! that is all. Here such a page is spared once more whenever reclaim meets it, three times of four; and a reclaimer that
-//! got anything at all never waits for the others.
+//! Linux 6.1 reclaims a page that was active once, or was reclaimed and came back, like any other that nobody used lately.
+//! Here such a page is spared whenever reclaim meets it, three times of four; and a reclaimer that got anything at all
+//! never waits for the others.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ use highwater::policy_file::OwnPolicy;
 /// What one machine keeps.
 #[derive(Default)]
 struct SecondChance {
-    /// Pages met that had come back.
+    /// Pages met that had been active, or had come back.
     met: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Answers for SecondChance {
 /// The policy: 6.1, and these answers.
 pub const SECOND_CHANCE: OwnPolicy = OwnPolicy {
     name: "second-chance",
-    about: "6.1 that spares pages which came back",
+    about: "6.1 that spares pages which were active once or came back",
     base: "6.1",
     // No switch besides: what differs is the code.
     set: |_| {},

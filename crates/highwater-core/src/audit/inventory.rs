@@ -28,7 +28,7 @@ pub enum Content {
     Free,
     /// Free, on a list of a CPU.
     PerCpu,
-    /// In use by what compaction can move: pages of programs and files.
+    /// In use by programs and files: what compaction can move, and huge pages, which it leaves alone.
     Movable,
     /// In use by what stays where it is: the kernel's own, and what something outside holds.
     Unmovable,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_results::pageblocks::{BLOCK_STATES, shortened};
+use highwater_results::pageblocks::{BLOCK_STATES, PAGEBLOCK_PAGES, shortened};
 use highwater_results::{RunMaps, RunSeries};
 use serde::Serialize;
 
@@ -43,7 +43,9 @@ struct Map {
 struct Zone {
     name: String,
     first: u32,
+    /// Pageblocks of a cell, and frames.
     per: u32,
+    pages: u32,
 }
 
 /// A list of pages.
@@ -131,6 +133,7 @@ fn map(run: &RunMaps, every: usize) -> Map {
         name: zone.name.clone(),
         first: zone.first_pfn,
         per: zone.blocks_per_cell,
+        pages: zone.blocks_per_cell.saturating_mul(PAGEBLOCK_PAGES),
     });
     let moments = run.maps.moments.iter().step_by(every).map(|(at_ns, cells)| {
         (seconds(*at_ns), cells.iter().map(|cells| shortened(cells)).collect())

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::distribution::POLICIES_MAX;
 use super::svg::short;
 use super::table::View;
-use crate::over_time::{LINES, points, watermarks};
+use crate::over_time::{LINES, POINTS_MAX, points, watermarks};
 use crate::table::{Cell, Layout, Table};
 
 /// The charts of one part of the runs on one machine.
@@ -68,7 +68,7 @@ fn part_charts(machine: &str, part: &str, runs: &[&RunSeries]) -> Charts {
     let mut charts = Vec::new();
     for line in &LINES {
         let drawn = runs.iter().enumerate().filter_map(|(at, run)| {
-            let (t, v) = points(line, &run.series)?;
+            let (t, v) = points(line, &run.series, POINTS_MAX)?;
             Some(Drawn { label: run.label.clone(), policy: Some(at), t, v })
         });
         let mut lines: Vec<Drawn> = drawn.collect();

@@ -29,8 +29,8 @@ const COLUMNS: [&str; 10] = [
     "blocks_per_cell",
     "cells",
 ];
-/// Most cells of a zone that are believed: a terabyte.
-const CELLS_MAX: usize = 1 << 19;
+/// Most cells of a file that are believed, all moments together: few letters can stand for many.
+const CELLS_MAX: usize = 1 << 26;
 
 /// The maps of all runs in one table.
 pub fn maps(all: &[RunMaps]) -> String {
@@ -63,6 +63,7 @@ pub fn maps(all: &[RunMaps]) -> String {
 pub fn read(text: &str) -> Result<Vec<RunMaps>, LineError> {
     let mut lines = Lines::of(text, "pageblocks", &COLUMNS)?;
     let mut all: Vec<RunMaps> = Vec::new();
+    let mut left = CELLS_MAX;
     while let Some(line) = lines.next()? {
         let (seed, at_ns) = (lines.number(&line, 3)?, lines.time_ns(&line, 5)?);
         let is_same = |run: &RunMaps| {
@@ -90,8 +91,12 @@ pub fn read(text: &str) -> Result<Vec<RunMaps>, LineError> {
             Some(known) if *known == zone => {}
             _ => return Err(lines.wrong(&line, 6, "not the zone that stands here at other times")),
         }
-        let cells = lengthened(line.get(9), CELLS_MAX);
-        letters.push(cells.ok_or_else(|| lines.wrong(&line, 9, "not letters of cells"))?);
+        let cells = lengthened(line.get(9), left);
+        let cells = cells.ok_or_else(|| {
+            lines.wrong(&line, 9, "not letters of cells, or more than a file may have")
+        })?;
+        left -= cells.len();
+        letters.push(cells);
     }
     Ok(all)
 }
@@ -122,7 +127,15 @@ mod tests {
         assert!(
             said("zone,first", "zone,last").starts_with("line 1: a table of pageblocks begins")
         );
-        assert_eq!(said("f2M", "q2M"), "line 3, field `cells`: not letters of cells");
+        assert_eq!(
+            said("f2M", "q2M"),
+            "line 3, field `cells`: not letters of cells, or more than a file may have"
+        );
+        let far = said("f2M", "f67108864");
+        assert!(
+            far.starts_with("line 3, field `cells`: "),
+            "with those before it is too many: {far}"
+        );
         assert_eq!(said("0,1,-Uf6", "x,1,-Uf6"), "line 2, field `first_pfn`: not a whole number");
         let last = "16.5,node0/DMA32";
         let said = said(last, "16.5,node0/Normal");

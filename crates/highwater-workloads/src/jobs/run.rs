@@ -93,6 +93,7 @@ impl<H: Devices> Running<'_, '_, H> {
     fn rounds(&mut self, task: &Task, random: &mut Random) -> Result<(), Error> {
         let mut round = 0;
         while task.rounds.is_none_or(|rounds| round < rounds) {
+            let begin_ns = self.cx.host.now_ns();
             for phase in &task.phases {
                 if (self.ground.is_over)() {
                     return Ok(());
@@ -100,8 +101,10 @@ impl<H: Devices> Running<'_, '_, H> {
                 self.phase(phase, random)?;
             }
             round += 1;
-            // A task without anything that takes time must not keep its CPU for ever.
-            self.cx.host.user_point();
+            // Rounds without end in which no time passes would never end the job either.
+            if task.rounds.is_none() && self.cx.host.now_ns() == begin_ns {
+                return Err(Error::Invalid);
+            }
         }
         Ok(())
     }
@@ -177,6 +180,11 @@ impl<H: Devices> Running<'_, '_, H> {
         }
     }
 
+    /// An area that is mapped: who uses another one gets what a program gets that does.
+    fn area(&self, area: usize) -> Result<Area, Error> {
+        self.areas[area].ok_or(Error::Fault)
+    }
+
     fn blocks(&self, file: usize, bytes: u64) -> u64 {
         let size = u64::from(self.open[file].file.spec.max_pages) * PAGE_SIZE as u64;
         (size / bytes.max(1)).max(1)
@@ -189,7 +197,7 @@ impl<H: Devices> Running<'_, '_, H> {
             Action::Map { area, of, is_shared } => self.map(area, of, is_shared)?,
             Action::Unmap { area } => self.unmap(area)?,
             Action::Touch { area, access, .. } => {
-                let Some(Area { start, .. }) = self.areas[area] else { return Ok(none) };
+                let Area { start, .. } = self.area(area)?;
                 return Ok(match kernel.touch(cx, &self.space, start + at as u32, access)? {
                     Fault::None => none,
                     Fault::Minor => Faults { minor: 1, ..none },
@@ -210,19 +218,16 @@ impl<H: Devices> Running<'_, '_, H> {
                 kernel.fadvise(cx, &self.open[file], 0, 0, advice);
             }
             Action::Advise { area, advice } => {
-                if let Some(Area { start, pages }) = self.areas[area] {
-                    kernel.madvise(cx, &self.space, start, pages, advice)?;
-                }
+                let Area { start, pages } = self.area(area)?;
+                kernel.madvise(cx, &self.space, start, pages, advice)?;
             }
             Action::Lock { area } => {
-                if let Some(Area { start, pages }) = self.areas[area] {
-                    kernel.mlock(cx, &self.space, start, pages)?;
-                }
+                let Area { start, pages } = self.area(area)?;
+                kernel.mlock(cx, &self.space, start, pages)?;
             }
             Action::Unlock { area } => {
-                if let Some(Area { start, pages }) = self.areas[area] {
-                    kernel.munlock(cx, &self.space, start, pages)?;
-                }
+                let Area { start, pages } = self.area(area)?;
+                kernel.munlock(cx, &self.space, start, pages)?;
             }
             Action::Exec => {
                 self.space = kernel.exec(cx, &self.space)?;

@@ -3,7 +3,8 @@
 //!
 //! As [`super::sampling`], whose times these are taken at: nothing simulated takes part. How long a page has been on its
 //! list no descriptor says, and so this module remembers which page it saw on which list when; a page that is somebody
-//! else's by then is another one. An age is thus as coarse as the moments are far apart.
+//! else's by then, or was on no list in between, is another one, and so is one that compaction moved to another frame. An age is thus
+//! as coarse as the moments are far apart.
 
 use highwater_core::audit::{Content, inventory};
 use highwater_core::host::Host;
@@ -30,6 +31,16 @@ const AGE_STEPS: [u64; 4] = [1, 4, 16, 64];
 /// A page on a list: which list, whose page, and which of them.
 type Listed = (LruKind, PageOwner, u32);
 
+/// When a page was seen on a list.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    page: Listed,
+    /// For the first time, in milliseconds.
+    since_ms: u32,
+    /// The last look that found it there: one that missed it ends its stay.
+    look: u32,
+}
+
 /// Pages of each list of a node, by age.
 type Ages = [[u64; BINS]; LruKind::COUNT];
 
@@ -41,8 +52,10 @@ pub(super) struct Moments {
     maps: BlockMaps,
     /// For each moment that is kept and each node.
     ages: Vec<Vec<Ages>>,
-    /// Of each frame what was there last on which list, and since when in milliseconds.
-    seen: Vec<Option<(Listed, u32)>>,
+    /// Of each frame what was on a list there last.
+    seen: Vec<Option<Seen>>,
+    /// Moments that were looked at so far, kept or not.
+    nr_looks: u32,
 }
 
 impl Moments {
@@ -50,7 +63,7 @@ impl Moments {
     pub(super) fn new(sampled_every_ms: u64) -> Moments {
         let every_ms = sampled_every_ms.next_power_of_two().max(FIRST_EVERY_MS);
         let (maps, ages, seen) = Default::default();
-        Moments { every_ms, next_ms: 0, maps, ages, seen }
+        Moments { every_ms, next_ms: 0, maps, ages, seen, nr_looks: 0 }
     }
 
     /// Looks, if it is time to.
@@ -74,6 +87,8 @@ impl Moments {
 
     fn take<H: Host>(&mut self, at_ns: u64, memory: &PageAllocator<H>) {
         self.seen.resize(memory.map.len(), None);
+        self.nr_looks += 1;
+        let look = self.nr_looks;
         let mut ages = vec![[[0; BINS]; LruKind::COUNT]; memory.nr_nodes()];
         let at_ms = (at_ns / NS_PER_MS) as u32;
         let is_first = self.maps.zones.is_empty();
@@ -88,10 +103,12 @@ impl Moments {
                 {
                     let seen = &mut self.seen[piece.first.idx()];
                     let since_ms = match *seen {
-                        Some((known, since_ms)) if known == page => since_ms,
+                        Some(known) if known.page == page && known.look + 1 == look => {
+                            known.since_ms
+                        }
                         _ => at_ms,
                     };
-                    *seen = Some((page, since_ms));
+                    *seen = Some(Seen { page, since_ms, look });
                     let bin = (u32::BITS - (at_ms - since_ms).leading_zeros()) as usize;
                     let of_node = &mut ages[piece.page.node().idx()];
                     of_node[page.0 as usize][bin.min(BINS - 1)] += u64::from(piece.pages);

@@ -6,9 +6,9 @@
 //!
 //! | question | asked | for |
 //! |---|---|---|
-//! | [`Answers::page`] | for each page that reclaim looks at, once its uses are known (`fifo` never looks) | does it go? |
-//! | [`Answers::weights`] | when a pass over a set of lists begins | anonymous memory or page cache? |
-//! | [`Answers::after_pass`] | when a direct reclaimer has gone over a node, or over all, where the policy has it consider waiting | does it? |
+//! | [`Answers::page`] | for each page at an inactive tail, once its uses are known (`fifo` never looks; MADV_PAGEOUT and the ageing of active lists do not ask) | does it go? |
+//! | [`Answers::weights`] | when a pass over a set of lists begins; what is impossible or urgent comes first (no swap, priority 0, hardly any cache: rules/scan-budget#mode) | anonymous memory or page cache? |
+//! | [`Answers::after_pass`] | when a direct reclaimer has gone over a node, or over all, where the policy has it consider waiting (5.16 and later) | does it? |
 //!
 //! An answer is asked under no lock that it could want, from several tasks at once, and must come of what it was told and
 //! of what it keeps itself: with a clock or a source of chance of its own a simulation would not repeat. It may not
@@ -46,7 +46,7 @@ pub struct PageUses {
     pub is_file: bool,
     /// It is newer than its copy on the device.
     pub is_dirty: bool,
-    /// It came back soon after it had been reclaimed.
+    /// It was active once and was deactivated, or it came back soon after it had been reclaimed.
     pub is_workingset: bool,
     /// The pages that it stands for: more than one if it is huge.
     pub pages: u64,
@@ -103,7 +103,7 @@ pub trait Answers: Send + Sync {
         usual
     }
 
-    /// How does a pass share its scanning? Parts of nothing (`over` 0) count as equal ones.
+    /// How does a pass share its scanning? Parts of nothing (`over` 0) count as equal ones, parts above `over` as all.
     fn weights(&self, _lists: &ListSizes, usual: Weights) -> Weights {
         usual
     }

@@ -174,7 +174,9 @@ impl<H: Devices> Kernel<H> {
         let [anon, file] = [PageType::Anon, PageType::File].map(size);
         match own.weights(&ListSizes { anon, file, swappiness }, usual) {
             Weights { over: 0, .. } => Weights { anon: 1, file: 1, over: 2 },
-            weights => weights,
+            Weights { anon, file, over } => {
+                Weights { anon: anon.min(over), file: file.min(over), over }
+            }
         }
     }
 }

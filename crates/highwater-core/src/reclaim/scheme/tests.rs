@@ -386,7 +386,7 @@ fn a_programs_own_weights_and_waits_count() {
     impl Answers for FilesOnly {
         fn weights(&self, lists: &ListSizes, usual: Weights) -> Weights {
             assert!(usual.over > 0 && lists.swappiness == 60, "{lists:?}");
-            Weights { anon: 0, file: 1, over: 1 }
+            Weights { anon: 0, file: 9, over: 1 }
         }
 
         fn after_pass(&self, progress: &Progress, usual: AfterPass) -> AfterPass {

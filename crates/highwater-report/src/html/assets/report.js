@@ -112,8 +112,9 @@
   }
 
   // Memory: letters of cells and how many of each follow one another.
-  const states = "fmMuUxX-";
-  const names = [...(document.querySelector(".memory .legend")?.children ?? [])].map((li) => li.textContent.trim());
+  const legend = [...(document.querySelector(".memory .legend")?.children ?? [])];
+  const states = legend.map((li) => li.dataset.letter).join("");
+  const names = legend.map((li) => li.textContent.trim());
   function cellsOf(text) {
     const cells = [];
     for (const [, letter, count] of text.matchAll(/(.)(\d*)/g)) {
@@ -160,7 +161,7 @@
     for (const view of views) {
       view.canvas.addEventListener("mousemove", (event) => {
         const at = Math.floor(event.offsetY / view.size) * view.across + Math.floor(event.offsetX / view.size);
-        const pfn = view.zone.first + at * view.zone.per * 512;
+        const pfn = view.zone.first + at * view.zone.pages;
         view.canvas.title = at < view.cells.length ? `pfn ${pfn}: ${names[view.cells[at]]}` : "";
       });
     }

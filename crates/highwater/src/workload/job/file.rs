@@ -76,7 +76,7 @@ pub struct JobTask {
     /// It does not begin with the job: a phase of another task forks it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub forked: bool,
-    /// The CPU that it runs on; its copies run on those after that. Without it any.
+    /// The CPU that it runs on; its copies run on those after that, and from CPU 0 on again. Without it any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u16>,
     /// The node whose CPUs it runs on.

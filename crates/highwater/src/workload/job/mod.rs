@@ -57,6 +57,11 @@ impl Workload for Job {
     const ABOUT: &'static str = "tasks of your own, as a job file describes them";
     const NOT_NATIVE: Option<&'static str> = Some("jobs run in virtual time only");
 
+    fn cpus_needed(params: &JobParams) -> usize {
+        let cpus = params.task.iter().filter_map(|task| task.cpu);
+        cpus.max().map_or(1, |cpu| usize::from(cpu) + 1)
+    }
+
     fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunError> {
         sim::run(params, unit)
     }

@@ -39,6 +39,14 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
             let reason = format!("must be at least 1, and at most {COPIES_MAX} in all");
             return wrong(format!("{path}.count"), reason);
         }
+        if task.forked && task.count > 1 {
+            let reason = "each fork starts one; the task that forks says how often";
+            return wrong(format!("{path}.count"), reason.to_owned());
+        }
+        if task.forked && !params.task.iter().any(|other| forks(other, task)) {
+            let reason = "no phase forks it: it would never run".to_owned();
+            return wrong(format!("{path}.forked"), reason);
+        }
         if task.cpu.is_some() && task.node.is_some() {
             return wrong(format!("{path}.node"), "there is a CPU, too".to_owned());
         }
@@ -50,18 +58,34 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
             if let Err((key, reason)) = names.phase(phase, 1) {
                 return wrong(format!("{path}.phase.{at}.{key}"), reason);
             }
+            let is_timed = phase.forever || phase.seconds.is_some();
+            if is_timed && phase.rate.is_none() && !takes_time(phase) {
+                let reason = "what takes no time cannot go on for a time; give it a rate";
+                return wrong(format!("{path}.phase.{at}.do"), reason.to_owned());
+            }
         }
-        let takes_time = |phase: &JobPhase| match phase.action {
-            Do::Sleep | Do::Compute => phase.us.is_some_and(|us| us > 0.0),
-            Do::Unmap | Do::Wait | Do::Unlock | Do::Advise => false,
-            _ => true,
-        };
         if task.rounds == 0 && !task.phase.iter().any(takes_time) {
             let reason = "rounds that never end need a phase that takes time";
             return wrong(format!("{path}.rounds"), reason.to_owned());
         }
     }
     None
+}
+
+/// Time passes while it is done.
+fn takes_time(phase: &JobPhase) -> bool {
+    match phase.action {
+        Do::Sleep | Do::Compute => phase.us.is_some_and(|us| us > 0.0),
+        Do::Unmap | Do::Wait | Do::Lock | Do::Unlock | Do::Advise => false,
+        _ => true,
+    }
+}
+
+/// A phase of the one task starts the other.
+fn forks(task: &JobTask, other: &JobTask) -> bool {
+    let is_it =
+        |phase: &JobPhase| phase.action == Do::Fork && phase.of.as_ref() == Some(&other.name);
+    task.phase.iter().any(is_it)
 }
 
 /// An operation that is recorded.
@@ -122,12 +146,7 @@ impl Names<'_> {
     /// Areas that the task maps, and those of tasks that fork it, which it has then.
     fn areas(&self) -> Vec<&str> {
         let mut areas: Vec<&str> = Vec::new();
-        let is_parent = |task: &&JobTask| {
-            let forks = |phase: &JobPhase| {
-                phase.action == Do::Fork && phase.of.as_ref() == Some(&self.task.name)
-            };
-            task.phase.iter().any(forks)
-        };
+        let is_parent = |task: &&JobTask| forks(task, self.task);
         let parents = self.params.task.iter().filter(is_parent).take(1);
         for task in parents.chain([self.task]) {
             for phase in task.phase.iter().filter(|phase| phase.action == Do::Map) {
@@ -162,6 +181,9 @@ impl Names<'_> {
             return Err(("do", "only one of times, seconds and forever says how often".to_owned()));
         }
         let is_above_0 = |value: f64| value.is_finite() && value > 0.0;
+        if phase.times == Some(0) {
+            return Err(("times", "must be at least 1".to_owned()));
+        }
         if phase.seconds.is_some_and(|seconds| !is_above_0(seconds)) {
             return Err(("seconds", "must be above 0".to_owned()));
         }

@@ -55,6 +55,14 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     if params.task.is_empty() {
         return Err(RunError::of(Job::NAME, "there is no task in it"));
     }
+    let nr_nodes = unit.machine.machine.nodes.len();
+    for task in &params.task {
+        if let Some(node) = task.node.filter(|&node| usize::from(node) >= nr_nodes) {
+            let (name, machine) = (&task.name, &unit.machine.name);
+            let reason = format!("{name}: node {node}: machine {machine} has {nr_nodes}");
+            return Err(RunError::of(Job::NAME, reason));
+        }
+    }
     let memory_pages = harness::managed_pages(unit);
     let (tasks, operations) = plan::tasks(params, memory_pages);
     let sizes: Vec<u64> =

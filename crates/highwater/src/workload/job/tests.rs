@@ -148,6 +148,27 @@ fn who_takes_too_much_is_killed_and_that_is_told() {
 }
 
 #[test]
+fn what_a_machine_does_not_have_ends_the_run() {
+    let failed = |text: &str| {
+        let machine = MachineFile::parse("m.toml", MACHINE).unwrap();
+        let policies = vec![(preset("6.1").unwrap(), "6.1".to_owned())];
+        let plan = RunPlan::new(experiment(text).unwrap(), vec![machine], policies);
+        run(&plan, &Nobody, &AtomicBool::new(false)).unwrap_err().to_string()
+    };
+    let task = "[[task]]\nname = \"t\"\n";
+    let node = format!("{task}node = 3\n[[task.phase]]\ndo = \"sleep\"\nus = 1\n");
+    assert_eq!(failed(&node), "job: t: node 3: machine m has 1");
+    // As a program that does it.
+    let unmapped = format!(
+        "{task}[[task.phase]]\ndo = \"map\"\nof = \"a\"\nsize = \"1M\"\n[[task.phase]]\ndo = \"unmap\"\nof = \"a\"\n\
+         [[task.phase]]\ndo = \"touch\"\nof = \"a\"\n"
+    );
+    assert!(failed(&unmapped).starts_with("job: "), "{}", failed(&unmapped));
+    let job = experiment(&format!("{task}cpu = 5\n[[task.phase]]\ndo = \"sleep\"\nus = 1\n"));
+    assert_eq!(job.unwrap().job.cpus_needed(), 6);
+}
+
+#[test]
 fn what_cannot_be_is_told_with_its_line() {
     let task = "[[task]]\nname = \"t\"\n[[task.phase]]\n";
     let said = |phase: &str| experiment(&format!("{task}{phase}\n")).unwrap_err();
@@ -173,5 +194,12 @@ fn what_cannot_be_is_told_with_its_line() {
     );
     let never = "[[task]]\nname = \"t\"\nrounds = 0\n[[task.phase]]\ndo = \"wait\"\nof = \"t\"\n";
     assert!(experiment(never).unwrap_err().contains("x.toml:3: rounds: rounds that never end"));
+    let spin = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"sleep\"\nus = 0\nforever = true\n";
+    assert!(experiment(spin).unwrap_err().contains("x.toml:4: do: what takes no time"));
+    let alone = "[[task]]\nname = \"t\"\nforked = true\n[[task.phase]]\ndo = \"sleep\"\nus = 1\n";
+    assert!(experiment(alone).unwrap_err().contains("x.toml:3: forked: no phase forks it"));
+    assert!(
+        said("do = \"sleep\"\nus = 1\ntimes = 0").contains("x.toml:6: times: must be at least 1")
+    );
     assert!(experiment("seconds = 1\n").unwrap_err().contains("workload"));
 }
