@@ -347,8 +347,8 @@ mod tests {
         assert_eq!((tables.len(), tables[0].rows.len()), (1, 2), "{text}");
         for line in [
             "Over time on m, mmap-12",
-            "before █▄▁",
-            "after  ▂ ▂",
+            "before ██████████████▄▄▄▄▄▄▄▄▄▄▄▄▄▁",
+            "after  ▂▂▂▂▂▂▂▂▂▂▂▂▂▂ ▂",
             "1.00  8.00",
             "from boot to 2.000 s",
         ] {
