@@ -172,6 +172,13 @@ pub fn settle_and_audit(
     auditor.take().ok_or_else(|| lost("auditor"))?
 }
 
+/// What a benchmark does at its end that deletes its files: for [`settle_and_audit`].
+pub fn delete_files(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>) {
+    for file in kernel.all_files(cx) {
+        kernel.delete_file(cx, &file);
+    }
+}
+
 /// Proves the same of a whole kernel in which nothing is under way: frames, lists, page tables, files, swap,
 /// counters.
 ///

@@ -132,11 +132,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
-    harness::settle_and_audit(&mut machine, |cx, kernel| {
-        for file in kernel.all_files(cx) {
-            kernel.delete_file(cx, &file);
-        }
-    })?;
+    harness::settle_and_audit(&mut machine, harness::delete_files)?;
     Ok(Outcome {
         samples: ended.samples,
         counters: ended.counters,

@@ -43,9 +43,13 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
             let reason = "each fork starts one; the task that forks says how often";
             return wrong(format!("{path}.count"), reason.to_owned());
         }
-        if task.forked && !params.task.iter().any(|other| forks(other, task)) {
-            let reason = "no phase forks it: it would never run".to_owned();
+        if task.forked && params.task.iter().filter(|other| forks(other, task)).count() > 1 {
+            let reason = "several tasks fork it: which one's areas does it have?".to_owned();
             return wrong(format!("{path}.forked"), reason);
+        }
+        if task.forked && lineage(params, task)[0].forked {
+            let reason = "no task that begins with the job forks it: it would never run";
+            return wrong(format!("{path}.forked"), reason.to_owned());
         }
         if task.cpu.is_some() && task.node.is_some() {
             return wrong(format!("{path}.node"), "there is a CPU, too".to_owned());
@@ -86,6 +90,21 @@ fn forks(task: &JobTask, other: &JobTask) -> bool {
     let is_it =
         |phase: &JobPhase| phase.action == Do::Fork && phase.of.as_ref() == Some(&other.name);
     task.phase.iter().any(is_it)
+}
+
+/// The tasks by whose forks a task comes about, the first of them first, and itself.
+fn lineage<'a>(params: &'a JobParams, task: &'a JobTask) -> Vec<&'a JobTask> {
+    let mut line = vec![task];
+    let mut youngest = task;
+    // Tasks that fork each other in a circle have no first.
+    while let Some(parent) = params.task.iter().find(|other| forks(other, youngest))
+        && !line.iter().any(|known| known.name == parent.name)
+    {
+        line.push(parent);
+        youngest = parent;
+    }
+    line.reverse();
+    line
 }
 
 /// An operation that is recorded.
@@ -143,12 +162,10 @@ struct Names<'a> {
 type Wrong = (&'static str, String);
 
 impl Names<'_> {
-    /// Areas that the task maps, and those of tasks that fork it, which it has then.
+    /// Areas that the task maps, behind those that it has from who forked it, whose numbers they keep.
     fn areas(&self) -> Vec<&str> {
         let mut areas: Vec<&str> = Vec::new();
-        let is_parent = |task: &&JobTask| forks(task, self.task);
-        let parents = self.params.task.iter().filter(is_parent).take(1);
-        for task in parents.chain([self.task]) {
+        for task in lineage(self.params, self.task) {
             for phase in task.phase.iter().filter(|phase| phase.action == Do::Map) {
                 let name = phase.of.as_deref().unwrap_or_default();
                 if !areas.contains(&name) {

@@ -104,14 +104,12 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let ((records, killed, times), counters) = driver.take().ok_or_else(|| lost("driver"))??;
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
-    harness::settle_and_audit(&mut machine, |cx, kernel| {
-        for file in kernel.all_files(cx) {
-            kernel.delete_file(cx, &file);
+    harness::settle_and_audit(&mut machine, harness::delete_files)?;
+    for (task, (killed, started)) in params.task.iter().zip(killed) {
+        if killed > 0 {
+            let name = &task.name;
+            notes.push(format!("{name}: {killed} of {started} were killed for their memory"));
         }
-    })?;
-    for (task, killed) in params.task.iter().zip(killed).filter(|(_, killed)| *killed > 0) {
-        let (name, copies) = (&task.name, task.count);
-        notes.push(format!("{name}: {killed} of {copies} were killed for their memory"));
     }
     let mut outcome = Outcome { counters, times, explained, digest, notes, ..Outcome::default() };
     for (operation, record) in operations.iter().zip(&records) {
@@ -145,7 +143,8 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
     Largest::keep(&mut outcome.largest, Largest { operation, seed, value, at_ns });
 }
 
-type Ended = (Vec<Recorded>, Vec<u32>, Times);
+/// Records; of each task how many copies were killed, and how many there were; times.
+type Ended = (Vec<Recorded>, Vec<(u32, u32)>, Times);
 
 /// Starts the tasks and waits for those in the foreground; the others are told.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<Ended, RunError> {
@@ -178,6 +177,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     }
     let mut times = ends.times()?;
     times.elapsed_ns = cx.host.now_ns();
+    let killed = killed.into_iter().zip(plan.nr_started.take()).collect();
     Ok((records, killed, times))
 }
 

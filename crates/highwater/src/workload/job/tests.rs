@@ -119,6 +119,29 @@ fn tasks_wait_for_each_other_fork_and_end_with_the_job() {
     assert!(seconds < 4.0 && value(&document, "idler.nap rate") > 500.0, "{seconds}");
 }
 
+/// Areas of who forked a task's parent are there, under their own names.
+#[test]
+fn memory_comes_down_through_forks() {
+    let task = |name: &str, rest: &str| format!("[[task]]\nname = \"{name}\"\n{rest}");
+    let map = |area: &str, size: &str| {
+        format!("[[task.phase]]\ndo = \"map\"\nof = \"{area}\"\nsize = \"{size}\"\n")
+    };
+    let touch = |area: &str| {
+        format!("[[task.phase]]\ndo = \"touch\"\nof = \"{area}\"\nwrite = true\nop = \"{area}\"\n")
+    };
+    let fork = |other: &str| format!("[[task.phase]]\ndo = \"fork\"\nof = \"{other}\"\n");
+    let first = task("first", &(map("old", "1M") + &touch("old") + &fork("second")));
+    let second =
+        task("second", &("forked = true\n".to_owned() + &map("new", "2M") + &fork("third")));
+    let third = task("third", &("forked = true\n".to_owned() + &touch("old") + &touch("new")));
+    let document = ran(&(first.clone() + &second + &third));
+    assert_eq!(value(&document, "third.old minor"), 256.0);
+    assert_eq!(value(&document, "third.new minor"), 512.0);
+    let twice = task("other", &fork("third"));
+    let error = experiment(&(first.clone() + &second + &third + &twice)).unwrap_err();
+    assert!(error.contains("forked: several tasks fork it"), "{error}");
+}
+
 #[test]
 fn a_job_ends_with_its_time_and_is_the_same_again() {
     let text = "seconds = 0.5\n[[file]]\nname = \"data\"\nsize = \"200%\"\n\
@@ -197,7 +220,7 @@ fn what_cannot_be_is_told_with_its_line() {
     let spin = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"sleep\"\nus = 0\nforever = true\n";
     assert!(experiment(spin).unwrap_err().contains("x.toml:4: do: what takes no time"));
     let alone = "[[task]]\nname = \"t\"\nforked = true\n[[task.phase]]\ndo = \"sleep\"\nus = 1\n";
-    assert!(experiment(alone).unwrap_err().contains("x.toml:3: forked: no phase forks it"));
+    assert!(experiment(alone).unwrap_err().contains("x.toml:3: forked: no task that begins"));
     assert!(
         said("do = \"sleep\"\nus = 1\ntimes = 0").contains("x.toml:6: times: must be at least 1")
     );

@@ -82,11 +82,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &StutterParams) -> Result<Outcome, Ru
     let placed: Vec<(String, f64)> = places.samples().collect();
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
-    harness::settle_and_audit(&mut machine, |cx, kernel| {
-        for file in kernel.all_files(cx) {
-            kernel.delete_file(cx, &file);
-        }
-    })?;
+    harness::settle_and_audit(&mut machine, harness::delete_files)?;
 
     if ended.restarts > 0 {
         notes.push(format!("the memory hog died and was started again {} times", ended.restarts));

@@ -102,11 +102,7 @@ fn run_on(
     let digest = machine.digest().value();
     let rest_ns = other_cpu_time(&machine, ended.times);
     // The benchmark deletes its files.
-    harness::settle_and_audit(&mut machine, |cx, kernel| {
-        for file in kernel.all_files(cx) {
-            kernel.delete_file(cx, &file);
-        }
-    })?;
+    harness::settle_and_audit(&mut machine, harness::delete_files)?;
 
     let mut samples: Vec<(String, f64)> = Vec::with_capacity(ended.laps.len() + 3);
     let mmap = operation(step.workers);
