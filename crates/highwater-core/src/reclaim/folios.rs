@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 use super::Control;
 use crate::block::Pool;
 pub(super) use crate::config::References;
-use crate::config::{DirtyAtTail, PageUses};
+use crate::config::{Answers, DirtyAtTail, PageUses};
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -153,6 +153,27 @@ pub(super) struct Rules<F = fn(&Uses) -> Decision> {
 
 /// MADV_PAGEOUT: whoever asks for it knows better than any young bit.
 const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate };
+
+/// What the program's own answer is. A page of a locked area is not asked about.
+#[cold]
+#[inline(never)]
+fn own_verdict(
+    own: &dyn Answers,
+    page: &Page,
+    (users, was_referenced, is_file): (Option<u32>, bool, bool),
+    usual: References,
+) -> References {
+    let flags = page.flags();
+    let uses = PageUses {
+        users,
+        was_referenced,
+        is_file,
+        is_dirty: flags.contains(PageFlags::DIRTY),
+        is_workingset: flags.contains(PageFlags::WORKINGSET),
+        pages: page.order().pages(),
+    };
+    own.page(&uses, usual)
+}
 
 /// One batch under way.
 struct Batch<'a, H: Devices> {
@@ -449,10 +470,13 @@ impl<H: Devices> Kernel<H> {
         let was_referenced = used.contains(PageFlags::REFERENCED);
         let was_noted = used.contains(PageFlags::NOTED);
         let is_file = page.is_file_lru();
-        let uses = Uses { users, flags, was_referenced, was_noted, is_file };
-        let (mut verdict, set_again) = rule(&uses);
-        if self.own.is_some() {
-            verdict = self.own_verdict(&uses, folio, verdict);
+        let (mut verdict, set_again) =
+            rule(&Uses { users, flags, was_referenced, was_noted, is_file });
+        // Plain values, copied where somebody asks: nothing of the usual way has to lie in memory for it.
+        if let Some(own) = &self.own
+            && !flags.contains(AreaFlags::LOCKED)
+        {
+            verdict = own_verdict(&**own, page, (users, was_referenced, is_file), verdict);
         }
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
@@ -461,26 +485,6 @@ impl<H: Devices> Kernel<H> {
             self.tick_by_use(folio);
         }
         verdict
-    }
-
-    /// What the program's own answer is; a page of a locked area is not asked about.
-    #[cold]
-    fn own_verdict(&self, uses: &Uses, folio: Folio, usual: References) -> References {
-        match &self.own {
-            Some(own) if !uses.flags.contains(AreaFlags::LOCKED) => {
-                let flags = self.mem.map.page(folio).flags();
-                let page = PageUses {
-                    users: uses.users,
-                    was_referenced: uses.was_referenced,
-                    is_file: uses.is_file,
-                    is_dirty: flags.contains(PageFlags::DIRTY),
-                    is_workingset: flags.contains(PageFlags::WORKINGSET),
-                    pages: folio.nr_pages(),
-                };
-                own.page(&page, usual)
-            }
-            _ => usual,
-        }
     }
 
     /// Step 13: a verdict, or none if the page is clean now and still locked.
