@@ -2,6 +2,8 @@
 //!
 //! What only grows is shown as how fast it does, what goes up and down as it is.
 
+use std::borrow::Cow;
+
 use highwater_results::{RunSeries, Series};
 
 use crate::table::{Cell, Layout, Table};
@@ -11,99 +13,105 @@ const MIB_PAGES: f64 = 256.0;
 pub(crate) const POINTS_MAX: usize = 240;
 
 /// A counter of a chart, or several added up.
+#[derive(Clone, Debug)]
 pub(crate) struct Line {
-    pub(crate) title: &'static str,
+    pub(crate) title: Cow<'static, str>,
     pub(crate) unit: &'static str,
     kind: Kind,
-    /// Beginnings of the names of columns; of zones what stands behind the last slash.
-    of: &'static [&'static str],
+    /// Names of columns.
+    of: Cow<'static, [Cow<'static, str>]>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Pages, shown in MiB.
     Level,
     /// Events, shown as so many thousand a second.
     Rate,
+    /// Microseconds, shown as a share of the time that passes, percent.
+    Share,
     /// The share of free memory in blocks too small for a huge page, percent.
     Unusable,
     /// Free memory in blocks of these orders, shown in MiB.
     Blocks(u32, u32),
 }
 
-pub(crate) const LINES: [Line; 17] = [
-    Line { title: "Free memory", unit: "MiB", kind: Kind::Level, of: &["nr_free_pages"] },
-    Line {
-        title: "Scanned by kswapd",
-        unit: "thousand pages/s",
-        kind: Kind::Rate,
-        of: &["pgscan_kswapd"],
-    },
-    Line {
-        title: "Scanned by those who allocate",
-        unit: "thousand pages/s",
-        kind: Kind::Rate,
-        of: &["pgscan_direct"],
-    },
-    Line {
-        title: "Reclaimed",
-        unit: "thousand pages/s",
-        kind: Kind::Rate,
-        of: &["pgsteal_kswapd", "pgsteal_direct"],
-    },
-    Line { title: "Dirty pages of files", unit: "MiB", kind: Kind::Level, of: &["nr_dirty"] },
-    Line { title: "Under writeback", unit: "MiB", kind: Kind::Level, of: &["nr_writeback"] },
-    Line { title: "Inactive, of files", unit: "MiB", kind: Kind::Level, of: &["nr_inactive_file"] },
-    Line { title: "Active, of files", unit: "MiB", kind: Kind::Level, of: &["nr_active_file"] },
-    Line {
-        title: "Inactive, anonymous",
-        unit: "MiB",
-        kind: Kind::Level,
-        of: &["nr_inactive_anon"],
-    },
-    Line { title: "Active, anonymous", unit: "MiB", kind: Kind::Level, of: &["nr_active_anon"] },
-    Line {
-        title: "Swapped in and out",
-        unit: "thousand pages/s",
-        kind: Kind::Rate,
-        of: &["pswpin", "pswpout"],
-    },
-    Line {
-        title: "Refaults",
-        unit: "thousand pages/s",
-        kind: Kind::Rate,
-        of: &["workingset_refault_anon", "workingset_refault_file"],
-    },
-    Line {
-        title: "Scanned by compaction",
-        unit: "thousand pages/s",
-        kind: Kind::Rate,
-        of: &["compact_migrate_scanned", "compact_free_scanned"],
-    },
-    Line {
-        title: "Free in blocks of order 0 to 2",
-        unit: "MiB",
-        kind: Kind::Blocks(0, 2),
-        of: &[],
-    },
-    Line {
-        title: "Free in blocks of order 3 to 8",
-        unit: "MiB",
-        kind: Kind::Blocks(3, 8),
-        of: &[],
-    },
-    Line {
-        title: "Free in blocks of order 9 and more",
-        unit: "MiB",
-        kind: Kind::Blocks(9, u32::MAX),
-        of: &[],
-    },
-    Line {
-        title: "Free memory in blocks below a huge page",
-        unit: "%",
-        kind: Kind::Unusable,
-        of: &[],
-    },
+/// A line whose columns and names are known here.
+const fn fixed(
+    title: &'static str,
+    unit: &'static str,
+    kind: Kind,
+    of: &'static [Cow<'static, str>],
+) -> Line {
+    Line { title: Cow::Borrowed(title), unit, kind, of: Cow::Borrowed(of) }
+}
+
+/// Names of columns.
+macro_rules! of {
+    ($($name:literal),*) => { &[$(Cow::Borrowed($name)),*] };
+}
+
+const MIB: &str = "MiB";
+const K_PAGES: &str = "thousand pages/s";
+
+const LINES: [Line; 20] = [
+    fixed("Free memory", MIB, Kind::Level, of!["nr_free_pages"]),
+    fixed("Time in which somebody waits for memory", "%", Kind::Share, of!["pressure/memory/some"]),
+    fixed(
+        "Time in which everybody waits for memory",
+        "%",
+        Kind::Share,
+        of!["pressure/memory/full"],
+    ),
+    fixed("Time in which somebody waits for a device", "%", Kind::Share, of!["pressure/io/some"]),
+    fixed("Scanned by kswapd", K_PAGES, Kind::Rate, of!["pgscan_kswapd"]),
+    fixed("Scanned by those who allocate", K_PAGES, Kind::Rate, of!["pgscan_direct"]),
+    fixed("Reclaimed", K_PAGES, Kind::Rate, of!["pgsteal_kswapd", "pgsteal_direct"]),
+    fixed("Dirty pages of files", MIB, Kind::Level, of!["nr_dirty"]),
+    fixed("Under writeback", MIB, Kind::Level, of!["nr_writeback"]),
+    fixed("Inactive, of files", MIB, Kind::Level, of!["nr_inactive_file"]),
+    fixed("Active, of files", MIB, Kind::Level, of!["nr_active_file"]),
+    fixed("Inactive, anonymous", MIB, Kind::Level, of!["nr_inactive_anon"]),
+    fixed("Active, anonymous", MIB, Kind::Level, of!["nr_active_anon"]),
+    fixed("Swapped in and out", K_PAGES, Kind::Rate, of!["pswpin", "pswpout"]),
+    fixed(
+        "Refaults",
+        K_PAGES,
+        Kind::Rate,
+        of!["workingset_refault_anon", "workingset_refault_file"],
+    ),
+    fixed(
+        "Scanned by compaction",
+        K_PAGES,
+        Kind::Rate,
+        of!["compact_migrate_scanned", "compact_free_scanned"],
+    ),
+    fixed("Free in blocks of order 0 to 2", MIB, Kind::Blocks(0, 2), &[]),
+    fixed("Free in blocks of order 3 to 8", MIB, Kind::Blocks(3, 8), &[]),
+    fixed("Free in blocks of order 9 and more", MIB, Kind::Blocks(9, u32::MAX), &[]),
+    fixed("Free memory in blocks below a huge page", "%", Kind::Unusable, &[]),
 ];
+
+/// What is shown of some series: the same of all machines, and of each task of a job its memory.
+pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series>) -> Vec<Line> {
+    let mut lines = LINES.to_vec();
+    let mut tasks: Vec<&str> = Vec::new();
+    for column in all.flat_map(|series| &series.columns) {
+        let task = column.strip_prefix("task/").and_then(|rest| rest.strip_suffix("/anon"));
+        if let Some(task) = task.filter(|task| !tasks.contains(task)) {
+            tasks.push(task);
+        }
+    }
+    for task in tasks {
+        let column = |part: &str| Cow::Owned(format!("task/{task}/{part}"));
+        let mut push = |title: String, of: Vec<Cow<'static, str>>| {
+            lines.push(Line { title: title.into(), unit: MIB, kind: Kind::Level, of: of.into() });
+        };
+        push(format!("{task}: resident memory"), vec![column("anon"), column("file")]);
+        push(format!("{task}: swapped memory"), vec![column("swap")]);
+    }
+    lines
+}
 
 /// Order of a huge page.
 const HUGE_ORDER: u32 = 9;
@@ -111,7 +119,7 @@ const HUGE_ORDER: u32 = 9;
 impl Line {
     /// The line beside which watermarks are drawn.
     pub(crate) fn is_free_memory(&self) -> bool {
-        self.of == ["nr_free_pages"]
+        *self.of == ["nr_free_pages"]
     }
 }
 
@@ -138,7 +146,7 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
     let runs: Vec<&&RunSeries> =
         runs.iter().filter(|run| run.seed == seed && run.series.part == *part).collect();
     let longest = runs.iter().filter_map(|run| run.series.rows().last()).map(|(at, _)| at).max()?;
-    let drawn = |line: &'static Line| -> Vec<(&str, Vec<f64>, Vec<f64>)> {
+    let drawn = |line: &Line| -> Vec<(&str, Vec<f64>, Vec<f64>)> {
         let drawn = runs.iter().filter_map(|run| {
             let (t, v) = points(line, &run.series, usize::MAX)?;
             Some((&*run.label, t, v))
@@ -149,7 +157,7 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
     let heads = ["over time", "smallest", "largest"].map(str::to_owned).to_vec();
     let mut table =
         Table::new(format!("Over time on {place}"), &["", "run"], heads, Layout::Fitted);
-    for line in &LINES {
+    for line in &lines(runs.iter().map(|run| &run.series)) {
         let drawn = drawn(line);
         let largest = drawn.iter().flat_map(|(_, _, v)| v).copied().fold(0.0, f64::max);
         if largest == 0.0 {
@@ -212,13 +220,16 @@ fn number(value: f64) -> String {
 /// Times in milliseconds and values of a line, every n-th if there are more than `most`; none if the series has no such
 /// counter.
 pub(crate) fn points(line: &Line, series: &Series, most: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-    let columns: Vec<usize> = line.of.iter().filter_map(|name| series.column(name)).collect();
+    let columns: Vec<usize> =
+        line.of.iter().filter_map(|name| series.column(name.as_ref())).collect();
     let sum = |row: &[u64]| columns.iter().map(|&at| row[at]).sum::<u64>() as f64;
     let values: Vec<(f64, f64)> = match line.kind {
         Kind::Level if columns.is_empty() => return None,
-        Kind::Rate if columns.is_empty() => return None,
+        Kind::Rate | Kind::Share if columns.is_empty() => return None,
         Kind::Level => series.rows().map(|(at, row)| (ms(at), sum(row) / MIB_PAGES)).collect(),
-        Kind::Rate => {
+        Kind::Rate | Kind::Share => {
+            // Of microseconds in a millisecond a tenth is percent.
+            let unit = if line.kind == Kind::Share { 10.0 } else { 1.0 };
             let rows: Vec<(f64, f64)> = series.rows().map(|(at, row)| (ms(at), sum(row))).collect();
             let every = rows.len().div_ceil(most).max(1);
             // Of what is between two points, nothing is lost.
@@ -226,7 +237,7 @@ pub(crate) fn points(line: &Line, series: &Series, most: usize) -> Option<(Vec<f
             let pairs = kept.windows(2);
             let rates = pairs.filter(|pair| pair[1].0 > pair[0].0);
             rates
-                .map(|pair| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)))
+                .map(|pair| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0) / unit))
                 .collect()
         }
         Kind::Unusable => unusable(series)?,

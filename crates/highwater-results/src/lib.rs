@@ -14,6 +14,7 @@
 //! * [`sample`]: one measured value, and what a set of them means.
 //! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of histograms of stalls.
 //! * [`pageblocks`]: what lay where in memory at some moments.
+//! * [`texts`]: what the kernel itself would say.
 //! * [`explain`]: where the time of operations went; [`recording`]: what happened when.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files that somebody else wrote, within bounds.
@@ -36,6 +37,7 @@ pub mod section;
 pub mod series;
 pub mod stall;
 pub mod store;
+pub mod texts;
 
 pub use counter::Counters;
 pub use histogram::Histogram;
@@ -47,3 +49,4 @@ pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside,
 pub use series::{RunSeries, SERIES_FILE, Sampled, Series, TIMELINE_FILE};
 pub use stall::Stall;
 pub use store::{Store, StoreError};
+pub use texts::{KERNEL_LOG_FILE, PRESSURE_FILE, RunText};

@@ -14,6 +14,7 @@
 //! | [`disk`] | disks: how long transfers take, in which order they are served |
 //! | [`host`] | all of it as the core's `Host` |
 //! | [`machine`] | a whole machine: bring-up of the kernel, its daemons, programs |
+//! | [`pressure`] | how long tasks wait for CPUs, memory and devices, as `/proc/pressure` tells it |
 //! | [`rng`] | named random streams and distributions |
 //! | [`digest`] | rolling digest of a run; the first event in which two runs differ |
 //! | [`swarm`] | random machines under random load, audited and run twice |
@@ -50,5 +51,6 @@ pub mod host;
 pub mod ledger;
 pub mod lock;
 pub mod machine;
+pub mod pressure;
 pub mod rng;
 pub mod swarm;

@@ -19,13 +19,14 @@ use highwater_core::zone::Mark;
 use highwater_sim::engine::{Look, Sim};
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::NodeKey;
+use highwater_sim::pressure::Reading;
 
 use crate::explain::ledger::place;
 use crate::workload::harness::See;
 use crate::workload::outcome::counters_of;
 
 /// One look at a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// Virtual time since boot.
     pub at_ns: u64,
@@ -35,6 +36,8 @@ pub struct Frame {
     pub counters: BTreeMap<&'static str, u64>,
     /// Tasks that have not ended.
     pub tasks: Vec<TaskLine>,
+    /// What `/proc/pressure` says.
+    pub pressure: Reading,
 }
 
 /// A zone's memory, in pages.
@@ -233,7 +236,8 @@ impl Frame {
                 },
             }
         });
-        Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect() }
+        let pressure = look.pressure(at_ns);
+        Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect(), pressure }
     }
 
     /// A counter; 0 if there is no such.

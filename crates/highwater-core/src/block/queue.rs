@@ -19,9 +19,9 @@ use super::congestion::{self, Congestion, Flags, LEGACY_REQUESTS, Pool};
 use super::wbt::WriteThrottle;
 use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec, Plug, WriteClass};
 use crate::config::DeviceCongestion;
-use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe};
+use crate::host::{Cost, Cx, Devices, IoDirection, IoError, IoRequest, Probe, Stall};
 use crate::kernel::Kernel;
-use crate::page::PAGE_SIZE;
+use crate::page::{PAGE_SIZE, PageFlags, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::vmstat::VmEvent;
 use crate::wait::WaitQueue;
@@ -150,8 +150,10 @@ impl<H: Devices> BlockDevice<H> {
 
     /// Takes a tag if one is free, even where others wait; else joins them, looks again, and sleeps.
     fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
-        let queue = &self.tag_wait[lane as usize];
-        queue.wait(cx, "a request tag", || self.try_tag(lane));
+        if !self.try_tag(lane) {
+            let _stall = cx.stall(Stall::Io);
+            self.tag_wait[lane as usize].wait(cx, "a request tag", || self.try_tag(lane));
+        }
     }
 
     /// Gives a tag back: to a reader if one waits, else to a writer. A writer that finds the
@@ -196,6 +198,10 @@ impl<H: Devices> Kernel<H> {
     /// Submits a bio, or adds it to the open plug. May sleep for a tag.
     pub fn submit_bio(&self, cx: &Cx<'_, H>, mut bio: Bio) {
         self.count_bio(cx, &bio);
+        let is_read = matches!(bio.kind, BioKind::FileRead | BioKind::SwapRead);
+        let is_back = |&pfn: &Pfn| self.mem.map.page(pfn).is(PageFlags::WORKINGSET);
+        // Pages that were reclaimed too early come back.
+        let _stall = (is_read && bio.pages.iter().any(is_back)).then(|| cx.stall(Stall::Memory));
         self.trim_bio_vectors(cx);
         let device = self.block.device(bio.device);
         let max_pages = device.spec.max_request_pages.max(1);

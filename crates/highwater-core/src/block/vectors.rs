@@ -25,7 +25,7 @@
 use alloc::vec::Vec;
 
 use super::BioVector;
-use crate::host::{Cx, Devices, Lock};
+use crate::host::{Cx, Devices, Lock, Stall};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
@@ -111,6 +111,7 @@ impl<H: Devices> Kernel<H> {
         }
         // They come back when their I/O is done: it must be under way.
         self.plug_flush(cx);
+        let _stall = cx.stall(Stall::Io);
         let mut vector = BioVector::Inline;
         self.block.vectors.wait[writer as usize].wait(cx, "memory for a bio", || {
             let found = self.awaited_vector(cx, writer);

@@ -6,7 +6,7 @@
 use super::Suitability;
 use super::run::{Ended, Goal};
 use crate::config::{FinishTest, Kcompactd, KcompactdGfp, KcompactdSkip};
-use crate::host::{Cx, Devices, Probe};
+use crate::host::{Cx, Devices, Probe, Stall};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
 use crate::page::Order;
@@ -107,13 +107,17 @@ impl<H: Devices> Kernel<H> {
             is_late = self.waits_for_kswapd(node, was_prompted || is_late);
             timeout = match is_late {
                 true => usual,
-                false => self.compact_proactively(cx, node),
+                false => {
+                    let _stall = cx.stall(Stall::Memory);
+                    self.compact_proactively(cx, node)
+                }
             };
         }
     }
 
     /// Makes blocks of the order that is asked for in each zone of the node.
     pub(super) fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
+        let _stall = cx.stall(Stall::Memory);
         let state = self.compaction.node(node);
         let (order, highest) = state.asked();
         cx.event(Event::CompactionKcompactdWake { nid: node, order, highest });

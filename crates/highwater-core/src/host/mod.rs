@@ -13,6 +13,7 @@ mod io;
 mod local;
 mod phase;
 mod solo;
+mod stall;
 mod task;
 
 pub use cost::Cost;
@@ -21,6 +22,7 @@ pub use io::{Bio, BioKind, BioVector, Devices, IoRequest, WriteClass};
 pub use local::TaskLocal;
 pub use phase::{Phase, PhaseScope};
 pub use solo::{EventSink, Solo, SoloLock};
+pub use stall::{Stall, StallScope};
 pub use task::Tasks;
 
 use core::ops::DerefMut;
@@ -152,6 +154,18 @@ pub trait Host: Sized {
     #[inline(always)]
     fn phase_end(&self, phase: Phase) {
         let _ = phase;
+    }
+
+    /// The running task is stalled ([`Cx::stall`]); stalls nest.
+    #[inline(always)]
+    fn stall_begin(&self, stall: Stall) {
+        let _ = stall;
+    }
+
+    /// The stall that began last is over.
+    #[inline(always)]
+    fn stall_end(&self, stall: Stall) {
+        let _ = stall;
     }
 
     /// A program begins an operation whose time somebody may want explained. They do not nest.

@@ -1,7 +1,7 @@
 //! The kernel as the page allocator's [`Relief`].
 
 use super::Kernel;
-use crate::host::{Cx, Devices, Phase};
+use crate::host::{Cx, Devices, Phase, Stall};
 use crate::page::{Order, Pfn};
 use crate::page_alloc::{
     AllocFlags, CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
@@ -23,6 +23,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
 
     fn reclaim(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64 {
         let _phase = cx.phase(Phase::DirectReclaim);
+        let _stall = cx.stall(Stall::Memory);
         self.try_to_free_pages(cx, req)
     }
 
@@ -34,6 +35,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         flags: AllocFlags,
         priority: CompactPriority,
     ) -> (CompactResult, Option<Pfn>) {
+        let _stall = cx.stall(Stall::Memory);
         self.compact_for(cx, req, flags, priority)
     }
 
@@ -59,6 +61,7 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         req: &Request<'_>,
     ) -> NodeReclaim {
         let _phase = cx.phase(Phase::NodeReclaim);
+        let _stall = cx.stall(Stall::Memory);
         self.node_reclaim_for(cx, node, req)
     }
 

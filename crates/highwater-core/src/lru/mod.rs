@@ -34,5 +34,5 @@ pub use isolate::{IsolateMode, Isolated};
 pub use list::{Lru, LruLists, LruVec};
 pub(crate) use locked::LockedLru;
 pub use takings::Takings;
-pub use workingset::Shadow;
 use workingset::age as age_clock;
+pub use workingset::{Refaults, Shadow};

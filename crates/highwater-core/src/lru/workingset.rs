@@ -9,8 +9,10 @@
 //!
 //! From: `page_cache`, `swap` · to: [`super::balance`] (what a page cost that came back).
 
+use core::cell::Cell;
+
 use super::{LruKind, LruVec, PageType};
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, TaskLocal};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Relief;
@@ -19,6 +21,12 @@ use crate::sync::bump;
 use crate::units::LruVecId;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
+
+/// Pages that came back at the running task's demand, or were read ahead with those: how many so far.
+#[derive(Debug, Default)]
+pub struct Refaults(pub Cell<u64>);
+
+impl TaskLocal for Refaults {}
 
 /// What stays of an evicted page: when it was evicted, from which lists, and whether it was
 /// workingset.
@@ -95,6 +103,8 @@ impl<H: Devices> Kernel<H> {
         let count =
             |item: NodeStat| stats.add(cx.cpu(), item as usize + page_type as usize, nr as i64);
         count(NodeStat::WorkingsetRefaultAnon);
+        let refaults = &cx.local::<Refaults>().0;
+        refaults.set(refaults.get() + nr);
 
         let distance = shadow.distance(vec.nonresident_age.load(Relaxed));
         let has_swap = counts_anon && self.can_swap();

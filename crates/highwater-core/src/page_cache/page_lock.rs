@@ -3,9 +3,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::host::{Cx, Devices, Tasks};
+use crate::host::{Cx, Devices, Stall, StallScope, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, Pfn};
+use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::wait::WaitQueue;
 
 /// Wait queues shared by all pages, by hash of the frame.
@@ -35,6 +35,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         self.plug_flush(cx);
+        let _stalls = lock_stalls(cx, page);
         self.page_waits.queue(folio).wait(cx, "a page lock", || page.try_lock::<H>());
     }
 
@@ -46,6 +47,7 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         self.plug_flush(cx);
+        let _stalls = lock_stalls(cx, page);
         self.page_waits.queue(folio).wait_killable(cx, "a page lock", || page.try_lock::<H>())
     }
 
@@ -69,6 +71,7 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::LOCKED) {
             self.plug_flush(cx);
             let done = || !page.is(PageFlags::LOCKED);
+            let _stalls = lock_stalls(cx, page);
             self.page_waits.queue(folio).wait(cx, "a page's input", done);
         }
     }
@@ -83,6 +86,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.plug_flush(cx);
         let done = || !page.is(PageFlags::LOCKED);
+        let _stalls = lock_stalls(cx, page);
         self.page_waits.queue(folio).wait_killable(cx, "a page's input", done)
     }
 
@@ -92,6 +96,7 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::WRITEBACK) {
             self.plug_flush(cx);
             let done = || !page.is(PageFlags::WRITEBACK);
+            let _stall = cx.stall(Stall::Io);
             self.page_waits.queue(folio).wait(cx, "a page's writeback", done);
         }
     }
@@ -100,6 +105,7 @@ impl<H: Devices> Kernel<H> {
     /// page in that frame until the entries are stored.
     pub(crate) fn wait_for_move(&self, cx: &Cx<'_, H>, from: Pfn, is_over: impl FnMut() -> bool) {
         self.plug_flush(cx);
+        let _stall = cx.stall(Stall::Io);
         self.page_waits.queue(Folio::page(from)).wait(cx, "a page's move", is_over);
     }
 
@@ -108,4 +114,14 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn wake_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.page_waits.queue(folio).wake_all(cx.host, cx.cpu());
     }
+}
+
+/// What a task is stalled on that waits for a page lock: a device, and memory too if the page is read that was reclaimed
+/// from a working set (rules/pressure#memory).
+fn lock_stalls<'a, H: Devices>(
+    cx: &Cx<'a, H>,
+    page: &Page,
+) -> (StallScope<'a, H>, Option<StallScope<'a, H>>) {
+    let is_back = !page.is(PageFlags::UPTODATE) && page.is(PageFlags::WORKINGSET);
+    (cx.stall(Stall::Io), is_back.then(|| cx.stall(Stall::Memory)))
 }

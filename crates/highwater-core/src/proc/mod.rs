@@ -1,4 +1,5 @@
-//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, and of a node's `numastat` and `vmstat`, byte for byte in the layout
+//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, of a node's `numastat` and `vmstat`, and of what the kernel's log
+//! has of memory that ran out, byte for byte in the layout
 //! of Linux 6.1 (rules/zone-counters#buddyinfo to rules/zone-counters#vmstat), so that tools which
 //! read a real machine read a model as well.
 //!
@@ -7,12 +8,14 @@
 //! zone locks and `zoneinfo` the per-CPU locks, one at a time.
 
 mod buddyinfo;
+mod mem_info;
 mod node;
 mod pagetypeinfo;
 mod vmstat;
 mod zoneinfo;
 
 pub use buddyinfo::buddyinfo;
+pub use mem_info::{SwapSpace, mem_info};
 pub use node::{node_vmstat, numastat, numastat_of};
 pub use pagetypeinfo::pagetypeinfo;
 pub use vmstat::{DirtyThresholds, vmstat};

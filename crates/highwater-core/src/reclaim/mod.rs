@@ -71,7 +71,7 @@ pub use crate::units::ThrottleReason;
 pub use control::{Control, PassSums};
 pub(crate) use huge_shrinker::{DeferredSplitShrinker, HugeZeroShrinker};
 pub use inode_shrinker::InodeShrinker;
-pub use oom::OomState;
+pub use oom::{OomReport, OomState};
 pub use shadow_shrinker::ShadowShrinker;
 pub use shrinker::{Shrinker, Shrinkers, Shrunk};
 pub use state::{ReclaimNode, ReclaimState};

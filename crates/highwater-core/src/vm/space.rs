@@ -81,6 +81,8 @@ pub struct Space<H: Tasks> {
     pub(crate) ancestors: Vec<SpaceId>,
     /// Its anonymous memory was taken by the reaper.
     pub(crate) is_reaped: AtomicBool,
+    /// What reports call it; `Table` class.
+    pub(crate) name: H::Lock<Option<Arc<str>>>,
 }
 
 /// Which level a table belongs to.
@@ -126,6 +128,7 @@ impl<H: Tasks> Space<H> {
             oom_score_adj: core::sync::atomic::AtomicI32::new(0),
             is_victim: AtomicBool::new(false),
             is_reaped: AtomicBool::new(false),
+            name: host.new_lock(LockClass::Table, None),
         }
     }
 
@@ -133,6 +136,11 @@ impl<H: Tasks> Space<H> {
     #[inline]
     pub fn table_of(&self, cpu: CpuId, vpn: u32) -> Option<Arc<PageTable<H>>> {
         self.tables.lock(cpu).table(vpn).cloned()
+    }
+
+    /// Pages of all areas.
+    pub fn total_pages(&self, cpu: CpuId) -> u64 {
+        self.tables.lock(cpu).all_areas().map(|area| u64::from(area.end - area.start)).sum()
     }
 
     /// The area around a virtual page.

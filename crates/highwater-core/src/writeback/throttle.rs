@@ -19,7 +19,7 @@ use super::position::Position;
 use super::rate::{self, Rates, Sample};
 use super::share::{self, RecentCount};
 use super::{DirtiedPages, Writeback};
-use crate::host::{CpuId, Cx, Devices, HZ, Lock, Phase, TaskFlags};
+use crate::host::{CpuId, Cx, Devices, HZ, Lock, Phase, Stall, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page_cache::File;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -221,7 +221,10 @@ impl<H: Devices> Kernel<H> {
             let Some(length) = pause_due(task, &mut now, task_rate, &pauses) else { return };
             self.plug_flush(cx);
             self.block.device(wb.device).note_held_up(cx.host.jiffies());
-            cx.host.sleep_jiffies(length);
+            {
+                let _stall = cx.stall(Stall::Io);
+                cx.host.sleep_jiffies(length);
+            }
             task.paused_when.set(Some(now + length));
             task.nr.set(0);
             task.pause.set(pauses.pages);

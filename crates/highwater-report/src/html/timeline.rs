@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::distribution::POLICIES_MAX;
 use super::svg::short;
 use super::table::View;
-use crate::over_time::{LINES, POINTS_MAX, points, watermarks};
+use crate::over_time::{POINTS_MAX, lines, points, watermarks};
 use crate::table::{Cell, Layout, Table};
 
 /// The charts of one part of the runs on one machine.
@@ -23,7 +23,7 @@ pub(super) struct Charts {
 /// A chart: what it is of, and a line for each policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
-    title: &'static str,
+    title: String,
     unit: &'static str,
     lines: Vec<Drawn>,
 }
@@ -66,7 +66,7 @@ fn part_charts(machine: &str, part: &str, runs: &[&RunSeries]) -> Charts {
     let heads = ["smallest", "mean", "largest", "at the end"].map(str::to_owned).to_vec();
     let mut table = Table::new(title, &["of", "policy"], heads, Layout::Fitted);
     let mut charts = Vec::new();
-    for line in &LINES {
+    for line in &lines(runs.iter().map(|run| &run.series)) {
         let drawn = runs.iter().enumerate().filter_map(|(at, run)| {
             let (t, v) = points(line, &run.series, POINTS_MAX)?;
             Some(Drawn { label: run.label.clone(), policy: Some(at), t, v })
@@ -87,7 +87,7 @@ fn part_charts(machine: &str, part: &str, runs: &[&RunSeries]) -> Charts {
             let marks = runs.first().into_iter().flat_map(|run| watermarks(&run.series));
             lines.extend(marks.map(|(label, t, v)| Drawn { label, policy: None, t, v }));
         }
-        charts.push(Chart { title: line.title, unit: line.unit, lines });
+        charts.push(Chart { title: line.title.to_string(), unit: line.unit, lines });
     }
     Charts { part: part.to_owned(), charts, table: View::of(&table) }
 }

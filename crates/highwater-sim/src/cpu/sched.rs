@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use super::CpuId;
 use crate::engine::clock::{NS_PER_JIFFY, next_tick_ns};
 use crate::engine::task::{Placement, TaskIndex};
+use crate::pressure::account::Load;
 
 /// The CPUs of a machine: the node of each.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -283,6 +284,13 @@ impl Sched {
     /// True if somebody waits for `cpu`.
     pub(crate) fn has_waiters(&self, cpu: CpuId) -> bool {
         !self.cpus[cpu.idx()].runqueue.is_empty()
+    }
+
+    /// Who runs on `cpu` or waits for it.
+    pub(crate) fn load(&self, cpu: CpuId) -> Load {
+        let slot = &self.cpus[cpu.idx()];
+        let runnable = slot.runqueue.len() as u32 + u32::from(slot.current.is_some());
+        Load { runnable, current: slot.current }
     }
 
     /// True if no task has `cpu`.

@@ -102,6 +102,8 @@ pub(crate) struct Inner {
     pub(crate) ticks_ns: Cell<u64>,
     /// A ledger is open: `State::book` is there.
     pub(crate) booking: Cell<bool>,
+    /// Pressure is measured: `State::pressure` is there.
+    pub(crate) pressing: Cell<bool>,
     /// Local clock when the task was resumed.
     resumed_at_ns: Cell<u64>,
     /// Spinlocks that the running task holds.
@@ -132,6 +134,7 @@ impl Engine {
             nr_events: 0,
             watch: Watch::new(),
             book: None,
+            pressure: None,
         };
         let inner = Inner {
             local_ns: Cell::new(0),
@@ -141,6 +144,7 @@ impl Engine {
             user_ns: Cell::new(0),
             ticks_ns: Cell::new(0),
             booking: Cell::new(false),
+            pressing: Cell::new(false),
             resumed_at_ns: Cell::new(0),
             atomic_depth: Cell::new(0),
             running: Cell::new(TaskIndex::NONE),
@@ -433,8 +437,13 @@ impl Inner {
             return;
         }
         let cpu = task.cpu;
+        let left_at_ns = state.sched.cpus[cpu.idx()].local_ns;
         if !state.sched.idle_on(cpu) {
             Self::start_next(state, cpu);
+        }
+        if state.pressure.is_some() {
+            let doing = state.tasks[index].state;
+            state.press(index, doing != TaskState::Free, doing.is_awake(), left_at_ns);
         }
     }
 
@@ -446,6 +455,8 @@ impl Inner {
             task.cpu = cpu;
             task.state = TaskState::Ready;
             state.queue.insert(next.0, at_ns);
+            // It may have waited for another CPU.
+            state.press(next, true, true, at_ns);
         }
     }
 

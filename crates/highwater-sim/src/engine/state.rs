@@ -6,6 +6,7 @@ use super::watch::Watch;
 use crate::cpu::sched::{Candidate, Placed, Sched};
 use crate::digest::Digest;
 use crate::ledger::{BlockedBy, Book};
+use crate::pressure::Pressure;
 
 /// What only slow paths touch.
 pub(crate) struct State {
@@ -20,6 +21,8 @@ pub(crate) struct State {
     pub(crate) watch: Watch,
     /// Where everybody's time goes, if somebody wants to know.
     pub(crate) book: Option<Box<Book>>,
+    /// Who waits for want of what, if somebody wants to know.
+    pub(crate) pressure: Option<Box<Pressure>>,
 }
 
 impl State {
@@ -39,12 +42,14 @@ impl State {
         match self.sched.place(candidate, now_ns) {
             Placed::Starts { cpu, at_ns } => {
                 task.cpu = cpu;
+                self.press(index, true, true, now_ns);
                 Some(at_ns)
             }
             Placed::Queued { cpu } => {
                 task.cpu = cpu;
                 task.state = TaskState::Queued;
                 self.book_queued(index, now_ns);
+                self.press(index, true, true, now_ns);
                 None
             }
         }

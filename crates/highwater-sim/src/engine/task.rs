@@ -140,6 +140,20 @@ pub(crate) enum TaskState {
     Spinning,
 }
 
+impl TaskState {
+    /// It has a CPU, or waits for one.
+    pub(crate) const fn is_awake(self) -> bool {
+        match self {
+            TaskState::Running | TaskState::Ready | TaskState::Queued | TaskState::Spinning => true,
+            TaskState::Free
+            | TaskState::Parked
+            | TaskState::Timed
+            | TaskState::Sleeping
+            | TaskState::LockWait => false,
+        }
+    }
+}
+
 /// What a blocked task waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum WaitOn {

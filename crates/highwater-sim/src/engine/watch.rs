@@ -15,6 +15,7 @@ use super::state::State;
 use super::task::{Placement, Role, TaskIndex, TaskState, WaitOn};
 use crate::cpu::CpuId;
 use crate::ledger::NodeKey;
+use crate::pressure::Reading;
 
 /// Virtual time for which no program may get further while none of them waits for a time: several
 /// times what the kernel allows one task (`hung_task_timeout_secs`, 120 s).
@@ -67,6 +68,11 @@ pub struct TaskView {
 }
 
 impl Look<'_> {
+    /// What `/proc/pressure` says at a time.
+    pub fn pressure(&self, at_ns: u64) -> Reading {
+        self.state.pressure_at(at_ns)
+    }
+
     /// Every task that has not ended.
     pub fn tasks(&self) -> Vec<TaskView> {
         let state = self.state;
@@ -104,9 +110,10 @@ impl fmt::Debug for Sampler {
 /// When to look, and what was seen last.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The earlier of the next two.
+    /// The earliest of the next three.
     due_at_ns: u64,
     look_at_ns: u64,
+    collect_at_ns: u64,
     sampler: Option<Sampler>,
     /// The earlier of the two below.
     due_at_event: u64,
@@ -135,6 +142,7 @@ impl Watch {
         Watch {
             due_at_ns: HUNG_AFTER_NS,
             look_at_ns: HUNG_AFTER_NS,
+            collect_at_ns: u64::MAX,
             sampler: None,
             due_at_event: EVENTS_AT_ONCE_MAX,
             look_at_event: EVENTS_AT_ONCE_MAX,
@@ -166,9 +174,15 @@ impl Watch {
         self.set_due();
     }
 
+    /// From now on has pressure collected, the first time then.
+    pub(crate) fn collect_pressure_at(&mut self, at_ns: u64) {
+        self.collect_at_ns = at_ns;
+        self.set_due();
+    }
+
     fn set_due(&mut self) {
         let sample_at_ns = self.sampler.as_ref().map_or(u64::MAX, |sampler| sampler.next_ns);
-        self.due_at_ns = self.look_at_ns.min(sample_at_ns);
+        self.due_at_ns = self.look_at_ns.min(sample_at_ns).min(self.collect_at_ns);
     }
 }
 
@@ -188,6 +202,9 @@ impl State {
     #[inline(never)]
     pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
         self.take_samples(now_ns);
+        if now_ns >= self.watch.collect_at_ns {
+            self.watch.collect_at_ns = self.collect_pressure(now_ns);
+        }
         if self.nr_events >= self.watch.tell_at_event {
             if let Some((sums, [told_ns, told_events])) = &mut self.watch.told {
                 sums.ns.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);

@@ -23,7 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use highwater_core::config::Machine;
-use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Tasks};
+use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Stall, Tasks};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::trace::Event;
@@ -278,6 +278,20 @@ impl Host for SimHost {
     fn phase_end(&self, phase: Phase) {
         if self.sim.is_booking() {
             self.sim.end_phase(phase);
+        }
+    }
+
+    #[inline(always)]
+    fn stall_begin(&self, stall: Stall) {
+        if self.sim.is_pressing() {
+            self.sim.stall(stall, true);
+        }
+    }
+
+    #[inline(always)]
+    fn stall_end(&self, stall: Stall) {
+        if self.sim.is_pressing() {
+            self.sim.stall(stall, false);
         }
     }
 

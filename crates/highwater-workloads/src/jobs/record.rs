@@ -1,4 +1,4 @@
-//! What operations left: latencies, faults.
+//! What operations left: latencies, faults, refaults.
 
 use hdrhistogram::Histogram;
 
@@ -20,6 +20,8 @@ pub struct Recorded {
     pub minor: u64,
     /// Faults that waited for one.
     pub major: u64,
+    /// Pages that came back on their account.
+    pub refaults: u64,
 }
 
 impl Default for Recorded {
@@ -27,7 +29,7 @@ impl Default for Recorded {
         // These bounds are ones that the crate takes.
         let latencies = Histogram::new_with_max(LONGEST_NS, DIGITS)
             .unwrap_or_else(|_| unreachable!("bounds that hold"));
-        Recorded { latencies, longest: None, span_ns: None, minor: 0, major: 0 }
+        Recorded { latencies, longest: None, span_ns: None, minor: 0, major: 0, refaults: 0 }
     }
 }
 
@@ -56,6 +58,7 @@ impl Recorded {
         };
         self.minor += other.minor;
         self.major += other.major;
+        self.refaults += other.refaults;
     }
 
     /// Operations.
@@ -84,8 +87,9 @@ mod tests {
         let mut other = Recorded::default();
         other.add(2_000, 1_000_001_000);
         other.minor = 3;
+        other.refaults = 4;
         one.merge(&other);
-        assert_eq!((one.count(), one.minor), (3, 3));
+        assert_eq!((one.count(), one.minor, one.refaults), (3, 3, 4));
         assert_eq!(one.longest, Some((999_999_000, 1_000_001_000)));
         assert_eq!(one.span_ns, Some((1_000, 1_000_001_000)));
         assert!((one.rate() - 3.0).abs() < 1e-6);

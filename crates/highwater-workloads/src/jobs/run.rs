@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
+use highwater_core::lru::Refaults;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, OpenFile};
 use highwater_core::vm::{AreaFlags, Backing, Fault, Space};
@@ -40,6 +41,8 @@ pub struct Ground<'a, H: Devices> {
     pub wait: &'a dyn Fn(&Cx<'_, H>, usize),
     /// Starts a task with such memory.
     pub fork: &'a dyn Fn(usize, Inherited<H>),
+    /// The task has this address space from now on.
+    pub entered: &'a dyn Fn(&Arc<Space<H>>),
 }
 
 /// Runs a copy of a task to its end, in the calling one. What its operations leave is added to `records`.
@@ -62,6 +65,7 @@ pub fn run<H: Devices>(
         }
         None => (process::start(ground.kernel, cx)?, vec![None; task.nr_areas]),
     };
+    (ground.entered)(&space);
     let open = ground.files.iter().map(|file| ground.kernel.open(cx, file)).collect();
     let mut running =
         Running { ground, cx, space, areas, open, appended: vec![0; ground.files.len()], records };
@@ -152,14 +156,19 @@ impl<H: Devices> Running<'_, '_, H> {
                     due_ns
                 }
             };
+            let cx = self.cx;
+            let refaulted = || cx.local::<Refaults>().0.get();
+            let before = if measured { refaulted() } else { 0 };
             let faults = self.act(&phase.action, picker.next())?;
             if let Some((record, name)) = &phase.operation {
+                let refaults = refaulted() - before;
                 let to_ns = host.now_ns();
                 host.op_end(name);
                 let record = &mut self.records[*record];
                 record.add(from_ns, to_ns);
                 record.minor += faults.minor;
                 record.major += faults.major;
+                record.refaults += refaults;
             }
             if self.cx.is_dying() {
                 return Err(Error::Killed);
@@ -232,6 +241,7 @@ impl<H: Devices> Running<'_, '_, H> {
             Action::Exec => {
                 self.space = kernel.exec(cx, &self.space)?;
                 self.areas.fill(None);
+                (self.ground.entered)(&self.space);
             }
             Action::Fork { task } => {
                 let child = kernel.fork(cx, &self.space)?;

@@ -8,6 +8,7 @@ use highwater_report::worse::WorseError;
 use highwater_report::{Format, PAGE_WIDTH, summary};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
+use highwater_results::texts::{TEXT_FILES, file_of};
 use highwater_results::{
     AGES_FILE, Document, PAGEBLOCKS_FILE, SERIES_FILE, Section, TIMELINE_FILE,
 };
@@ -199,7 +200,7 @@ fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<Ran, CliError> {
 
 /// Keeps what a plan left.
 fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
-    let Ran { document, explained, series, maps, ages } = ran;
+    let Ran { document, explained, series, maps, ages, texts } = ran;
     store.write_document(document).map_err(failed)?;
     let text = report::text(document, look.kept())?;
     store.write_text("report.txt", &text).map_err(failed)?;
@@ -224,7 +225,8 @@ fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
         (PAGEBLOCKS_FILE, maps),
         (AGES_FILE, ages),
     ];
-    for (name, text) in beside {
+    let texts = TEXT_FILES.map(|file| (file, file_of(texts, file)));
+    for (name, text) in beside.into_iter().chain(texts) {
         match text {
             Some(text) => store.write_text(name, &text).map(drop),
             None => store.remove(name),

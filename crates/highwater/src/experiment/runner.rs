@@ -7,8 +7,8 @@ use std::thread;
 use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{
-    BlockMaps, Definition, Document, Largest, Run, RunMaps, RunSeries, SERIES_FILE, Sampled,
-    SeedTotals, Series,
+    BlockMaps, Definition, Document, Largest, Run, RunMaps, RunSeries, RunText, SERIES_FILE,
+    Sampled, SeedTotals, Series,
 };
 
 use highwater_sim::engine::Passed;
@@ -119,6 +119,8 @@ pub struct Ran {
     pub maps: Vec<RunMaps>,
     /// How old pages on LRU lists were at the same moments.
     pub ages: Vec<RunSeries>,
+    /// What kernels themselves would say at the ends of the first seed's runs.
+    pub texts: Vec<RunText>,
 }
 
 /// As [`run`], with what else was asked for.
@@ -133,7 +135,7 @@ pub fn run_all(
     let cells = cells(plan);
     let mut outcomes = run_cells(plan, &cells, progress, stop)?;
     let (mut explained, mut series) = (Vec::new(), Vec::new());
-    let (mut maps, mut ages) = (Vec::new(), Vec::new());
+    let (mut maps, mut ages, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     // Policies are innermost in the plan.
     let labels = plan.policies.iter().map(|(_, label)| label).cycle();
     for (((outcome, told), cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
@@ -150,6 +152,12 @@ pub fn run_all(
             }
             series.push(of_cell(told.series));
         }
+        if cell.seed == plan.seed {
+            texts.extend(outcome.texts.drain(..).map(|(file, text)| {
+                let (machine, label) = (cell.machine.name.clone(), label.clone());
+                RunText { machine, label, seed: cell.seed, file, text }
+            }));
+        }
         if let Some(mut run) = outcome.explained.take() {
             // Units of work have so many each.
             run.worst.truncate(plan.explain.or(plan.story).unwrap_or(0));
@@ -159,7 +167,7 @@ pub fn run_all(
         }
     }
     let outcomes = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
-    Ok(Ran { document: document(plan, outcomes), explained, series, maps, ages })
+    Ok(Ran { document: document(plan, outcomes), explained, series, maps, ages, texts })
 }
 
 fn seeds(plan: &RunPlan) -> Vec<u64> {

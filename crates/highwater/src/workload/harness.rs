@@ -3,7 +3,7 @@
 //! | step | here |
 //! |---|---|
 //! | the unit's machine, policy, seed and costs | [`config`] |
-//! | boot, and the ledger opened if time is to be booked | [`boot`] |
+//! | boot, pressure measured, and the ledger opened if time is to be booked | [`boot`] |
 //! | tasks: what each returns, and the CPU time that it used | [`timed`], [`finished`] |
 //! | samples of counters, if they are to be taken | [`sample`] |
 //! | until nothing is left to run | [`run_to_end`] |
@@ -21,6 +21,7 @@ use highwater_sim::engine::{JoinHandle, Placement, Sim, TaskTimes};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
+use super::sampling::More;
 use super::{RunError, Unit};
 use crate::explain::ledger;
 use crate::recording::Recorder;
@@ -58,6 +59,18 @@ pub fn managed_pages(unit: &Unit<'_>) -> u64 {
 /// # Errors
 /// If it cannot exist.
 pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunError> {
+    boot_and_tell(unit, config, None)
+}
+
+/// The same; a workload adds columns to samples.
+///
+/// # Errors
+/// As [`boot`].
+pub fn boot_and_tell(
+    unit: &Unit<'_>,
+    config: MachineConfig,
+    more: Option<More>,
+) -> Result<SimMachine, RunError> {
     let tracing = recorded(unit, config.tracing);
     let config = MachineConfig { tracing, ..config };
     let name = &unit.machine.name;
@@ -65,7 +78,7 @@ pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunErr
         .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
     watch(machine.sim(), unit);
     let kernel = Rc::downgrade(&machine.kernel);
-    sample(machine.sim(), unit, move |see| {
+    sample(machine.sim(), unit, more, move |see| {
         if let Some(kernel) = kernel.upgrade() {
             see(&kernel.mem);
         }
@@ -75,13 +88,18 @@ pub fn boot(unit: &Unit<'_>, config: MachineConfig) -> Result<SimMachine, RunErr
 
 /// Begins to take samples of a unit's memory, if it is to have some. `look` shows it, as long as it is there; it must
 /// not own it, since the simulation that it is part of owns `look`.
-pub fn sample(sim: &Sim, unit: &Unit<'_>, look: impl Fn(&mut See<'_>) + 'static) {
+pub fn sample(
+    sim: &Sim,
+    unit: &Unit<'_>,
+    more: Option<More>,
+    look: impl Fn(&mut See<'_>) + 'static,
+) {
     // The engine calls one of them: who records or watches does not sample besides.
     if let Some(watcher) = unit.watcher {
         return watcher.start(sim, look);
     }
     if let Some(sampling) = unit.recorder.map(Recorder::sampling).or(unit.sampling) {
-        sampling.start(sim, look);
+        sampling.start(sim, more, look);
     }
 }
 
@@ -93,8 +111,9 @@ pub fn recorded(unit: &Unit<'_>, tracing: Tracing) -> Tracing {
     }
 }
 
-/// Opens the ledger if time is to be booked, and tells virtual time to whoever looks.
+/// Measures pressure, opens the ledger if time is to be booked, and tells virtual time to whoever looks.
 pub fn watch(sim: &Sim, unit: &Unit<'_>) {
+    sim.measure_pressure();
     ledger::open(sim, unit);
     if let Some(clock) = unit.clock {
         sim.tell_passed(Arc::clone(clock));

@@ -76,6 +76,9 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Digest of every event; 0 on hosts without one.
     pub digest: u64,
+    /// What the kernel itself would say at the end: the name of a file of results that has it, and its text. Those of the
+    /// first seed are kept.
+    pub texts: Vec<(&'static str, String)>,
     /// Where the time went, if that was asked for.
     pub explained: Option<ExplainedRun>,
 }
@@ -95,6 +98,7 @@ impl Outcome {
         let news = other.notes.into_iter().filter(|note| !self.notes.contains(note));
         let news: Vec<String> = news.collect();
         self.notes.extend(news);
+        self.texts.extend(other.texts);
         self.digest = self.digest.rotate_left(1) ^ other.digest;
         self.explained = match (self.explained.take(), other.explained) {
             (Some(mut mine), Some(theirs)) => {

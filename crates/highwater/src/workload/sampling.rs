@@ -1,4 +1,5 @@
-//! Counters and free blocks of a simulated machine over virtual time (`--sample-every`, timelines, recordings).
+//! Counters, free blocks and pressure of a simulated machine over virtual time (`--sample-every`, timelines, recordings), and what a
+//! workload tells besides ([`More`]).
 //!
 //! Nothing that is simulated takes part: the engine calls [`Sampling`] at its times, which reads what
 //! `/proc/vmstat`, `/proc/buddyinfo` and `/proc/zoneinfo` would show and notes it. So a run has the same bytes with it
@@ -12,6 +13,7 @@
 //!
 //! From: [`super::harness`] · to: [`highwater_results::series`].
 
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use highwater_core::host::Host;
@@ -22,6 +24,7 @@ use highwater_results::{BlockMaps, Series};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::Window;
+use highwater_sim::pressure::{Reading, Resource};
 
 use super::harness::See;
 use super::moments::Moments;
@@ -33,6 +36,9 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Samples of a part of a run, and how near each other they may be.
 const ROWS_OF_WINDOW: u64 = 2000;
 const WINDOW_EVERY_NS_MIN: u64 = 50_000;
+
+/// Columns that a workload adds, each time in the same order: what tells each of them.
+pub type More = Rc<dyn Fn(&mut dyn FnMut(&str, u64))>;
 
 /// What takes the samples of one unit of work.
 #[derive(Clone, Debug)]
@@ -102,24 +108,29 @@ impl Sampling {
     }
 
     /// Takes the first sample now and the others as time passes. `look` shows the memory, if it is there still.
-    pub(super) fn start(&self, sim: &Sim, look: impl Fn(&mut See<'_>) + 'static) {
+    pub(super) fn start(
+        &self,
+        sim: &Sim,
+        more: Option<More>,
+        look: impl Fn(&mut See<'_>) + 'static,
+    ) {
         let me = self.clone();
-        let sample = move |at_ns| {
+        let sample = move |at_ns, pressure: Reading| {
             // Once more than the window is long: what was so when it ended.
             if at_ns < me.window.from_ns || at_ns >= me.window.to_ns.saturating_add(me.every_ns) {
                 return;
             }
             look(&mut |memory| {
                 if let Ok(mut taken) = me.taken.lock() {
-                    taken.add(at_ns, memory, me.keep);
+                    taken.add(at_ns, memory, pressure, more.as_ref(), me.keep);
                     if let Some(moments) = &mut taken.moments {
                         moments.pass(at_ns, memory);
                     }
                 }
             });
         };
-        sample(sim.now_ns());
-        sim.sample_every(self.every_ns, move |at_ns, _| sample(at_ns));
+        sample(sim.now_ns(), sim.pressure());
+        sim.sample_every(self.every_ns, move |at_ns, look| sample(at_ns, look.pressure(at_ns)));
     }
 
     /// With [`Sampling::with_moments`] the maps of memory, and how old pages on LRU lists were.
@@ -143,11 +154,25 @@ impl Sampling {
 }
 
 impl Taken {
-    fn add(&mut self, at_ns: u64, memory: &PageAllocator<SimHost>, keep: Keep) {
+    fn add(
+        &mut self,
+        at_ns: u64,
+        memory: &PageAllocator<SimHost>,
+        pressure: Reading,
+        more: Option<&More>,
+        keep: Keep,
+    ) {
+        let more = |each: &mut dyn FnMut(&str, u64)| {
+            pressure_of(pressure, each);
+            if let Some(more) = more {
+                more(each);
+            }
+        };
         if self.series.is_empty() {
             let mut columns = Vec::new();
             counters_of(memory, |name, _| columns.push(name.to_owned()));
             zones_of(memory, |place, _| columns.push(place()));
+            more(&mut |name, _| columns.push(name.to_owned()));
             self.series = Series::new(columns);
         }
         let seen = self.nr_seen;
@@ -171,7 +196,19 @@ impl Taken {
         let mut row = Vec::with_capacity(self.series.columns.len());
         counters_of(memory, |_, value| row.push(value));
         zones_of(memory, |_, value| row.push(value));
+        more(&mut |_, value| row.push(value));
         self.series.push(at_ns, row);
+    }
+}
+
+/// Microseconds since boot, as the lines of `/proc/pressure` have them; of CPUs there is no "full".
+fn pressure_of(pressure: Reading, each: &mut dyn FnMut(&str, u64)) {
+    for resource in Resource::ALL {
+        let lines = pressure.of(resource);
+        each(&format!("pressure/{}/some", resource.name()), lines.some.total_us);
+        if resource != Resource::Cpu {
+            each(&format!("pressure/{}/full", resource.name()), lines.full.total_us);
+        }
     }
 }
 

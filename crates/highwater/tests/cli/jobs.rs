@@ -69,7 +69,8 @@ fn a_job_goes_through_every_command() {
     {
         assert!(compared.contains(line), "{line}: {compared}");
     }
-    assert!(!compared.contains("faults on"), "nothing touches memory");
+    assert!(compared.contains("Ops reader.get refaults"), "{compared}");
+    assert!(!compared.contains("reader.get minor"), "nothing touches memory");
     // The job is named by its file, and kept with the results.
     let explained = stdout(&["explain", dir, "--worst", "1"]);
     assert!(explained.contains("reader.get by reader/"), "{explained}");
@@ -145,4 +146,119 @@ fn what_fit_cannot_do_is_told() {
     assert_eq!(never.status.code(), Some(1));
     let said = String::from_utf8_lossy(&never.stdout).into_owned();
     assert!(said.contains("not even 120M keeps it in every seed"), "{said}");
+}
+
+/// Two that take all memory, and nowhere to swap it.
+const LEAK: &str = r#"
+title = "Leaks"
+seconds = 20
+
+[[task]]
+name = "leaker"
+count = 2
+
+[[task.phase]]
+do = "map"
+of = "heap"
+size = "200%"
+
+[[task.phase]]
+do = "touch"
+of = "heap"
+write = true
+op = "page"
+"#;
+
+#[test]
+fn a_kill_is_told_as_the_kernel_tells_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let job = file(temporary.path(), LEAK);
+    let dir = temporary.path().join("out");
+    let told = stdout(&["run", &job, "--machine", SMALL, "--out", dir.to_str().unwrap()]);
+    assert!(told.contains("leaker: 1 of 2 were killed for their memory"), "{told}");
+    assert!(told.contains("Out of memory: Killed process"), "{told}");
+    let log = fs::read_to_string(dir.join("kernel.log")).unwrap();
+    let line = |what: &str| {
+        let line = log.lines().find(|line| line.contains(what));
+        line.unwrap_or_else(|| panic!("{what}: {log}"))
+    };
+    /// The number behind a name: `free:12kB`.
+    fn number(line: &str, name: &str) -> u64 {
+        let rest =
+            &line[line.find(name).unwrap_or_else(|| panic!("{name}: {line}")) + name.len()..];
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().unwrap()
+    }
+    assert!(line("invoked oom-killer: gfp_mask=").contains("order=0, oom_score_adj=0"));
+    // The machine's pages are its node's kilobytes, and the zones' together.
+    let machine = number(line("] active_anon:"), " inactive_anon:");
+    assert_eq!(4 * machine, number(line("Node 0 active_anon:"), " inactive_anon:"));
+    let zones = log.lines().filter(|line| line.contains(" present:"));
+    let of_zones: u64 = zones.clone().map(|line| number(line, " inactive_anon:")).sum();
+    assert_eq!(4 * machine, of_zones);
+    // What was free is what the blocks add up to, but for what other CPUs have not told yet.
+    let blocks = log.lines().filter(|line| line.contains("*4096kB"));
+    let of_blocks: u64 = blocks.map(|line| number(line, " = ")).sum();
+    let free: u64 = zones.map(|line| number(line, " free:")).sum();
+    assert!(of_blocks.abs_diff(free) <= 2 * 125 * 4 * 2, "{of_blocks} and {free}");
+    // Who was killed has the line of the table: pages there, kilobytes here.
+    let killed = line("Out of memory: Killed process");
+    let id = number(killed, "Killed process ");
+    let row = line(&format!("[{id:>7}] "));
+    let cells: Vec<&str> =
+        row.split_whitespace().skip_while(|cell| !cell.ends_with(&format!("{id}]"))).collect();
+    let cell = |at: usize| cells[at].parse::<u64>().unwrap();
+    let rss = number(killed, "anon-rss:") + number(killed, "file-rss:");
+    assert_eq!((4 * cell(3), 4 * cell(4)), (number(killed, "total-vm:"), rss), "{row}");
+    assert!(killed.contains(&format!("({})", cells[8])), "{killed}");
+    // The other one is smaller, or came earlier.
+    let rows = log.lines().filter(|line| line.ends_with("leaker/0") || line.ends_with("leaker/1"));
+    assert_eq!(rows.count(), 2);
+}
+
+#[test]
+fn pressure_is_told_as_linux_tells_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let job = file(temporary.path(), &READERS.replace("96M", "256M"));
+    let dir = temporary.path().join("out");
+    let out = dir.to_str().unwrap();
+    let told = stdout(&["run", &job, "--machine", SMALL, "--out", out]);
+    let share = |line: &str| -> f64 {
+        let row = told.lines().find(|row| row.starts_with(&format!("Ops {line} ")));
+        let row = row.unwrap_or_else(|| panic!("{line}: {told}"));
+        row[4 + line.len()..].split_whitespace().next().unwrap().parse().unwrap()
+    };
+    // What does not fit into memory is waited for at the disk, and because it was reclaimed.
+    assert!(share("io some") > share("memory some") && share("memory some") > 1.0, "{told}");
+    assert!(share("io some") >= share("io full") && share("memory some") >= share("memory full"));
+    let text = fs::read_to_string(dir.join("pressure.txt")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 10, "{text}");
+    assert!(lines[0].starts_with("== 6.1 on small, seed "), "{text}");
+    for (at, name) in [(1, "cpu"), (4, "io"), (7, "memory")] {
+        assert_eq!(lines[at], format!("/proc/pressure/{name}"));
+        for (line, kind) in lines[at + 1..].iter().zip(["some", "full"]) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(words[0], kind);
+            let keys = words[1..].iter().map(|word| word.split_once('=').unwrap());
+            for ((key, value), wanted) in keys.zip(["avg10", "avg60", "avg300", "total"]) {
+                assert_eq!(key, wanted);
+                let value: f64 = value.parse().unwrap();
+                assert!(value >= 0.0 && (key == "total" || value <= 100.0), "{line}");
+            }
+        }
+    }
+    // Over time too: what only grows, and memory of tasks.
+    let over_time = stdout(&["report", out, "--over-time"]);
+    assert!(over_time.contains("Time in which somebody waits for a device, %"), "{over_time}");
+    let csv = fs::read_to_string(dir.join("timeline.csv")).unwrap();
+    for column in
+        ["pressure/cpu/some", "pressure/memory/full", "task/reader/anon", "task/reader/swap"]
+    {
+        assert!(csv.lines().next().unwrap().split(',').any(|name| name == column), "{column}");
+    }
+    // An objective of pressure.
+    let range = ["--slo", "memory.some<1", "--from", "96M", "--to", "1G", "--within", "50"];
+    let fit = stdout(&[&["fit", &job, "--set", "job.seconds=1"][..], &range].concat());
+    assert!(fit.contains("# 328M keeps it in every seed, 212M does not"), "{fit}");
 }

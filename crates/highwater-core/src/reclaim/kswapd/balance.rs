@@ -39,7 +39,7 @@
 //! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::scheme`.
 
 use crate::compaction::compact_gap;
-use crate::host::{Cx, Devices, Phase};
+use crate::host::{Cx, Devices, Phase, Stall};
 use crate::kernel::Kernel;
 use crate::page::{Order, PAGEBLOCK_ORDER};
 use crate::page_alloc::Gfp;
@@ -101,6 +101,7 @@ impl<H: Devices> Kernel<H> {
         highest: ZoneType,
     ) -> u8 {
         let _phase = cx.phase(Phase::BalanceNode);
+        let _stall = cx.stall(Stall::Memory);
         self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
         let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, highest);
         sc.is_kswapd = true;

@@ -18,7 +18,7 @@
 use super::zones45::Task;
 use crate::compaction::{Suitability, compact_gap};
 use crate::config::KswapdGoal;
-use crate::host::{Cx, Devices, Phase};
+use crate::host::{Cx, Devices, Phase, Stall};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp};
@@ -118,6 +118,7 @@ impl<H: Devices> Kernel<H> {
     /// the highest zone that was short in the end.
     pub(super) fn balance_zones(&self, cx: &Cx<'_, H>, node: NodeId, task: Task) -> Task {
         let _phase = cx.phase(Phase::BalanceNode);
+        let _stall = cx.stall(Stall::Memory);
         self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
         let policy = &self.mem.policy.reclaim.kswapd;
         let order = task.order.min(Order::MAX.0);

@@ -24,7 +24,7 @@
 
 use super::events::usec;
 use crate::block::Pool;
-use crate::host::{Cx, Devices, Phase, Probe};
+use crate::host::{Cx, Devices, Phase, Probe, Stall};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
@@ -64,6 +64,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn congestion_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {
+        let _stall = cx.stall(Stall::Io);
         let queue = self.block.congestion.queue(Pool::Async);
         queue.sleep_jiffies(cx, "congestion of devices to clear", timeout);
     }

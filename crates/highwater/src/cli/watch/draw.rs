@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use highwater_sim::pressure::Resource;
+
 use crate::watching::{Frame, ZoneView};
 
 const MIB_PAGES: f64 = 256.0;
@@ -93,6 +95,8 @@ impl Seen {
                 Span::styled(sparkline(history), Style::new().fg(Color::Yellow)),
             ]));
         }
+        heading(&mut lines, "Waited for since boot, percent of the time");
+        lines.push(Line::raw(pressure_line(frame)));
         heading(&mut lines, "Who does what");
         self.task_lines(&mut lines, frame, width);
         lines
@@ -128,6 +132,20 @@ impl Seen {
             ]));
         }
     }
+}
+
+/// How much of the time somebody waited for what, and everybody.
+fn pressure_line(frame: &Frame) -> String {
+    let share = |total_us: u64| 100.0 * total_us as f64 * 1e3 / frame.at_ns.max(1) as f64;
+    let of = |resource: Resource| {
+        let lines = frame.pressure.of(resource);
+        let some = format!("{} some {:.1}", resource.name(), share(lines.some.total_us));
+        match resource {
+            Resource::Cpu => some,
+            _ => format!("{some} full {:.1}", share(lines.full.total_us)),
+        }
+    };
+    format!("  {}", Resource::ALL.map(of).join(", "))
 }
 
 fn heading(lines: &mut Vec<Line<'static>>, text: &str) {
@@ -239,6 +257,7 @@ mod tests {
                 task("hog/3", None, "page fault > throttle > throttled: no progress", false),
                 task("kcompactd0", None, "waiting: kcompactd has nothing to do", true),
             ],
+            ..Frame::default()
         }
     }
 

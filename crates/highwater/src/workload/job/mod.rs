@@ -6,15 +6,20 @@
 //! |---|---|
 //! | operations a second | from the first one's beginning to the last one's end |
 //! | latency | percentiles in microseconds, and the longest; of an open loop from the moment of arrival |
-//! | faults | those that did without a device, those that waited for one |
+//! | faults | those that did without a device, those that waited for one; pages that had been reclaimed and came back |
+//!
+//! Of the machine: for which share of the time tasks waited for CPUs, memory and devices, as `/proc/pressure` counts it.
+//! Over time: memory of each task (`memory`).
 
 mod file;
+mod memory;
 mod plan;
 mod sim;
 #[cfg(test)]
 mod tests;
 
 use highwater_results::{Better, Metric, TableKind};
+use highwater_sim::pressure::Resource;
 
 pub use file::{
     AdviceName, Amount, Do, JobFile, JobParams, JobPhase, JobTask, PatternText, SpacingText,
@@ -37,9 +42,15 @@ const RATE: &str = "rate";
 const LONGEST: &str = "max";
 /// Faults without a device, and those that waited for one.
 const FAULT_KINDS: [&str; 2] = ["minor", "major"];
+/// Pages that came back.
+const REFAULTS: &str = "refaults";
+/// The table of pressure.
+const PRESSURE: &str = "pressure";
+/// Somebody waited; everybody did who had something to do.
+const PRESSURE_LINES: [&str; 2] = ["some", "full"];
 
-/// What is told of an operation.
-pub const FIGURES: [&str; 8] = [
+/// What is told of an operation, or of a resource.
+pub const FIGURES: [&str; 11] = [
     RATE,
     PERCENTILES[0].1,
     PERCENTILES[1].1,
@@ -48,6 +59,9 @@ pub const FIGURES: [&str; 8] = [
     LONGEST,
     FAULT_KINDS[0],
     FAULT_KINDS[1],
+    REFAULTS,
+    PRESSURE_LINES[0],
+    PRESSURE_LINES[1],
 ];
 
 impl Workload for Job {
@@ -70,8 +84,13 @@ impl Workload for Job {
         let (_, operations) = plan::tasks(params, 1);
         let of = |name: &str, unit: &str, better, ends: &[&str]| {
             let mut metric = Metric::new(name, unit, better, TableKind::Single);
-            let told = operations.iter().filter(|op| name != FAULTS || op.has_faults);
-            let names = told.flat_map(|op| ends.iter().map(|end| named(&op.name, end)));
+            let has = |op: &&plan::Operation, end: &str| match end {
+                REFAULTS => op.has_refaults,
+                _ => name != FAULTS || op.has_faults,
+            };
+            let ends_of = |op| ends.iter().filter(move |end| has(&op, end));
+            let names =
+                operations.iter().flat_map(|op| ends_of(op).map(|end| named(&op.name, end)));
             metric.operations = names.collect();
             metric
         };
@@ -80,12 +99,25 @@ impl Workload for Job {
         let mut metrics = vec![
             of("throughput", "operations/s", Better::Higher, &[RATE]),
             of("latency", "microseconds", Better::Lower, &latencies),
-            of(FAULTS, "faults", Better::Lower, &FAULT_KINDS),
+            of(FAULTS, "pages", Better::Lower, &[FAULT_KINDS[0], FAULT_KINDS[1], REFAULTS]),
+            pressure(),
         ];
         // Without operations of its own a table would be of all.
         metrics.retain(|metric| !metric.operations.is_empty());
         metrics
     }
+}
+
+/// Shares of the time of a run.
+fn pressure() -> Metric {
+    let mut metric = Metric::new(PRESSURE, "percent of the time", Better::Lower, TableKind::Single);
+    let lines = Resource::ALL.into_iter().flat_map(|resource| {
+        // Of CPUs a machine's "full" is not defined.
+        let lines = &PRESSURE_LINES[..if resource == Resource::Cpu { 1 } else { 2 }];
+        lines.iter().map(move |line| named(resource.name(), line))
+    });
+    metric.operations = lines.collect();
+    metric
 }
 
 /// An operation's figure: `reader.get p99`.

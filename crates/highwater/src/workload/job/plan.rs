@@ -114,6 +114,8 @@ pub(super) struct Operation {
     pub(super) name: String,
     /// It touches memory, and so has faults.
     pub(super) has_faults: bool,
+    /// Pages may come back on its account: it touches memory or reads or writes a file.
+    pub(super) has_refaults: bool,
 }
 
 /// The tasks on a machine with so many pages, and the operations that they record.
@@ -130,10 +132,13 @@ pub(super) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Op
                 let name = format!("{}.{op}", task.name);
                 let at = operations.iter().position(|known| known.name == name);
                 let at = at.unwrap_or_else(|| {
-                    operations.push(Operation { name: name.clone(), has_faults: false });
+                    let (name, has_faults, has_refaults) = (name.clone(), false, false);
+                    operations.push(Operation { name, has_faults, has_refaults });
                     operations.len() - 1
                 });
                 operations[at].has_faults |= phase.action == Do::Touch;
+                let refaults = [Do::Touch, Do::Read, Do::Write, Do::Append];
+                operations[at].has_refaults |= refaults.contains(&phase.action);
                 resolved.operation = Some((at, name));
             }
             phases.push(resolved);

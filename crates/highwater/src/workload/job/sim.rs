@@ -7,10 +7,13 @@ use std::sync::Arc;
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
-use highwater_results::{Counters, Largest, Times};
+use highwater_core::reclaim::OomReport;
+use highwater_core::vm::Space;
+use highwater_results::{Counters, KERNEL_LOG_FILE, Largest, PRESSURE_FILE, Times};
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
+use highwater_sim::pressure::{Lines, Reading, Resource};
 use highwater_workloads::jobs::{self, Ground, Inherited, Recorded, Task};
 
 use super::super::ends::{Ends, Worker};
@@ -19,12 +22,15 @@ use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::file::{JobParams, JobTask};
+use super::memory::Memory;
 use super::plan::{self, Operation};
-use super::{FAULT_KINDS, Job, LONGEST, PERCENTILES, RATE, named};
+use super::{FAULT_KINDS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
 const NS_PER_US: f64 = 1e3;
+/// Kills of which the kernel's own line is told.
+const KILLS_TOLD: usize = 2;
 
 /// What a copy of a task leaves: its records, and whether it was killed for its memory.
 #[derive(Default)]
@@ -46,8 +52,18 @@ struct Plan {
     nr_left: RefCell<Vec<u32>>,
     /// Copies that were started, with the number of their task.
     started: RefCell<Vec<(usize, Worker<Left>)>>,
+    /// Address spaces.
+    memory: Rc<Memory>,
     /// Of each task, copies so far: each has another seed.
     nr_started: RefCell<Vec<u32>>,
+}
+
+impl Plan {
+    /// What a copy of a task is called.
+    fn copy_name(&self, number: usize, copy: u32) -> String {
+        let task = &self.told[number];
+        if task.count > 1 { format!("{}/{copy}", task.name) } else { task.name.clone() }
+    }
 }
 
 /// Runs a job.
@@ -73,7 +89,9 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     let seed = config.seed;
-    let mut machine = harness::boot(unit, config)?;
+    let memory = Rc::new(Memory::default());
+    let columns = memory.columns(params.task.iter().map(|task| task.name.clone()));
+    let mut machine = harness::boot_and_tell(unit, config, Some(columns))?;
     let files = sizes.iter().map(|&pages| {
         let max_pages = u32::try_from(pages).unwrap_or(u32::MAX);
         let spec = FileSpec::new(Filesystem::EXT4, DATA, next_page, max_pages);
@@ -92,6 +110,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         is_over: Cell::new(false),
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
+        memory,
         nr_started: RefCell::new(vec![0; nr_tasks]),
     };
     let (parts, before) = (SimKernel::clone(&machine), snapshot(&machine.kernel.mem));
@@ -102,25 +121,36 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     });
     run_to_end(&mut machine)?;
     let ((records, killed, times), counters) = driver.take().ok_or_else(|| lost("driver"))??;
+    let pressure = machine.sim().pressure();
+    let said = machine.kernel.oom_reports(CpuId(0));
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, harness::delete_files)?;
+    let last_line = |kill: &OomReport| kill.text.lines().last().map(str::to_owned);
+    notes.extend(said.iter().take(KILLS_TOLD).filter_map(last_line));
+    if said.len() > KILLS_TOLD {
+        let (more, file) = (said.len() - KILLS_TOLD, KERNEL_LOG_FILE);
+        notes.push(format!("{more} more were killed; with --out, {file} has them"));
+    }
     for (task, (killed, started)) in params.task.iter().zip(killed) {
         if killed > 0 {
             let name = &task.name;
             notes.push(format!("{name}: {killed} of {started} were killed for their memory"));
         }
     }
-    let mut outcome = Outcome { counters, times, explained, digest, notes, ..Outcome::default() };
+    let texts = texts(pressure, &said);
+    let mut outcome =
+        Outcome { counters, times, explained, digest, notes, texts, ..Outcome::default() };
     for (operation, record) in operations.iter().zip(&records) {
         tell(operation, record, unit.seed, &mut outcome);
     }
+    tell_pressure(pressure, times.elapsed_ns, &mut outcome);
     Ok(outcome)
 }
 
 /// The figures of an operation; one that never ended has none.
 fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
-    let Operation { name: operation, has_faults } = operation;
+    let Operation { name: operation, has_faults, has_refaults } = operation;
     let Some((longest_ns, at_ns)) = record.longest else {
         outcome.notes.push(format!("{operation}: none has ended"));
         return;
@@ -139,8 +169,41 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
         let faults = [record.minor, record.major];
         FAULT_KINDS.iter().zip(faults).for_each(|(kind, faults)| push(kind, faults as f64));
     }
+    if *has_refaults {
+        push(REFAULTS, record.refaults as f64);
+    }
     let (operation, value) = (named(operation, LONGEST), us(longest_ns));
     Largest::keep(&mut outcome.largest, Largest { operation, seed, value, at_ns });
+}
+
+/// For which shares of the time somebody, and everybody, waited for what.
+fn tell_pressure(pressure: Reading, elapsed_ns: u64, outcome: &mut Outcome) {
+    for resource in Resource::ALL {
+        let Lines { some, full } = pressure.of(resource);
+        for (line, name) in [some, full].into_iter().zip(PRESSURE_LINES) {
+            if resource == Resource::Cpu && name != PRESSURE_LINES[0] {
+                continue;
+            }
+            let share = 100.0 * line.total_us as f64 * NS_PER_US / elapsed_ns.max(1) as f64;
+            outcome.samples.push((named(resource.name(), name), share));
+        }
+    }
+}
+
+/// What the kernel itself would say at the end.
+fn texts(pressure: Reading, kills: &[OomReport]) -> Vec<(&'static str, String)> {
+    let files = Resource::ALL
+        .map(|resource| format!("/proc/pressure/{}\n{}", resource.name(), pressure.of(resource)));
+    let lines = kills.iter().flat_map(|kill| {
+        let at_s = kill.at_ns as f64 / 1e9;
+        kill.text.lines().map(move |line| format!("[{at_s:12.6}] {line}\n"))
+    });
+    let log: String = lines.collect();
+    let mut texts = vec![(PRESSURE_FILE, files.concat())];
+    if !log.is_empty() {
+        texts.push((KERNEL_LOG_FILE, log));
+    }
+    texts
 }
 
 /// Records; of each task how many copies were killed, and how many there were; times.
@@ -201,7 +264,7 @@ fn start(
         (_, Some(node)) => Placement::Node(node),
         _ => Placement::Anywhere,
     };
-    let name = if told.count > 1 { format!("{}/{copy}", told.name) } else { told.name.clone() };
+    let name = plan.copy_name(number, copy);
     let (parts, mine) = (SimKernel::clone(machine), Rc::clone(plan));
     let worker = machine.spawn_task(name, placement, move |cx, _| {
         timed(cx, || {
@@ -233,6 +296,10 @@ fn work(
             }
         },
         fork: &|task: usize, with| start(machine, plan, task, Some(with)),
+        entered: &|space: &Arc<Space<SimHost>>| {
+            space.set_name(cx.cpu(), &plan.copy_name(number, copy));
+            plan.memory.add(number, space);
+        },
     };
     let mut records = vec![Recorded::default(); plan.nr_operations];
     let seed = jobs::seed(plan.seed, number as u32, copy);

@@ -28,7 +28,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, 
     let memory = Rc::new(memory);
     watch(&sim, unit);
     let pages = Rc::downgrade(&memory);
-    sample(&sim, unit, move |see| {
+    sample(&sim, unit, None, move |see| {
         if let Some(pages) = pages.upgrade() {
             see(&pages);
         }

@@ -127,6 +127,7 @@ fn run_on(
         digest,
         explained,
         notes,
+        ..Outcome::default()
     })
 }
 

@@ -36,9 +36,15 @@
 //!
 //! From: `page_alloc::slow` through `Relief`, the host (reaper) · to: `vm::unmap`.
 
+mod report;
+
+pub use report::OomReport;
+
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+use report::{Kill, Log};
 
 use crate::host::{Cx, Devices, HZ, Lock, Signals, TaskFlags, Tasks};
 use crate::kernel::Kernel;
@@ -71,6 +77,8 @@ pub struct OomState<H: Tasks> {
     pub(crate) reaper_wait: WaitQueue<H>,
     /// Who is to be reaped; `Table` class.
     victims: H::Lock<Victims<H>>,
+    /// What was said of kills; `Table` class.
+    log: H::Lock<Log>,
 }
 
 impl<H: Tasks> OomState<H> {
@@ -79,6 +87,7 @@ impl<H: Tasks> OomState<H> {
         OomState {
             reaper_wait: WaitQueue::new(host),
             victims: host.new_lock(LockClass::Table, VecDeque::new()),
+            log: host.new_lock(LockClass::Table, Log::default()),
         }
     }
 }
@@ -87,6 +96,8 @@ impl<H: Tasks> OomState<H> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     rss: u64,
+    /// Those of it that are anonymous.
+    anon: u64,
     swap: u64,
     tables: u64,
     adj: i32,
@@ -180,6 +191,7 @@ impl<H: Devices> Kernel<H> {
         let zones = self.mem.populated_zones().filter(|zone| limits.nodes.contains(zone.node));
         let ram: u64 = zones.map(|zone| zone.managed()).sum();
         let candidates = spaces.iter().map(|space| Candidate {
+            anon: space.rss.anon.load(Relaxed),
             rss: space.rss.anon.load(Relaxed) + space.rss.file.load(Relaxed),
             swap: space.rss.swap.load(Relaxed),
             tables: space.rss.tables.load(Relaxed),
@@ -188,13 +200,24 @@ impl<H: Devices> Kernel<H> {
             is_exempt: space.is_reaped.load(Relaxed)
                 || !space.any_task(cx, |signals| limits.concern(signals)),
         });
-        match choose(candidates, ram + self.swap.nr_total()) {
+        let candidates: Vec<Candidate> = candidates.collect();
+        match choose(candidates.iter().copied(), ram + self.swap.nr_total()) {
             Choice::Wait => true,
             // All are exempt. The request fails.
             Choice::Nobody => false,
             Choice::Kill(i) => {
                 let victim = &spaces[i];
                 self.mem.events.add(cx.cpu(), VmEvent::OomKill, 1);
+                let is_limited = limits.nodes != NodeMask::ALL.and(self.mem.nodes_with_memory());
+                let kill = Kill {
+                    request: req,
+                    spaces: &spaces,
+                    candidates: &candidates,
+                    victim: i,
+                    nodes: is_limited.then_some(limits.nodes),
+                    by_policy: limits.by_policy,
+                };
+                self.report_kill(cx, &kill);
                 self.reap_later(cx, victim);
                 victim.signal_tasks(cx, TaskFlags::FATAL_SIGNAL | TaskFlags::OOM_VICTIM);
                 true
@@ -256,8 +279,15 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use super::*;
 
-    const PLAIN: Candidate =
-        Candidate { rss: 0, swap: 0, tables: 0, adj: 0, is_dying: false, is_exempt: false };
+    const PLAIN: Candidate = Candidate {
+        rss: 0,
+        anon: 0,
+        swap: 0,
+        tables: 0,
+        adj: 0,
+        is_dying: false,
+        is_exempt: false,
+    };
 
     fn chosen(candidates: &[Candidate]) -> Choice {
         choose(candidates.iter().copied(), 100_000)

@@ -1,0 +1,46 @@
+//! What a task waits for that pressure is about, for hosts that account it as `/proc/pressure` does
+//! (rules/pressure).
+//!
+//! Stalls are scopes: [`Cx::stall`] begins one, dropping the scope ends it. They nest. A host that accounts nothing does
+//! nothing here.
+
+use super::{Cx, Host};
+
+/// For want of what a task gets no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stall {
+    /// Memory: it reclaims or compacts, or waits for a page that was reclaimed not long ago. Counts while the task runs,
+    /// too.
+    Memory,
+    /// A device: counts while the task sleeps (`in_iowait`).
+    Io,
+}
+
+impl Stall {
+    /// Every kind.
+    pub const ALL: [Stall; 2] = [Stall::Memory, Stall::Io];
+}
+
+/// A stall that lasts until this is dropped.
+#[must_use]
+pub struct StallScope<'a, H: Host> {
+    host: &'a H,
+    stall: Stall,
+}
+
+impl<'h, H: Host> Cx<'h, H> {
+    /// The task is stalled from now on, until the scope is dropped.
+    #[inline(always)]
+    pub fn stall(&self, stall: Stall) -> StallScope<'h, H> {
+        self.host.stall_begin(stall);
+        StallScope { host: self.host, stall }
+    }
+}
+
+impl<H: Host> Drop for StallScope<'_, H> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.host.stall_end(self.stall);
+    }
+}

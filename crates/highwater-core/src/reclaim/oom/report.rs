@@ -1,0 +1,165 @@
+//! What the kernel says of a kill, as it stands in a kernel's log (rules/shrinkers-and-oom#oom-report).
+//!
+//! Two things are not said: where in the kernel the task was (there is no stack of a real kernel), and user ids, which are
+//! 0. A process goes by the number and the name of its address space.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+use super::Candidate;
+use crate::host::{CpuId, Cx, Devices, Lock, Tasks};
+use crate::kernel::Kernel;
+use crate::page::PAGE_SIZE;
+use crate::page_alloc::Request;
+use crate::proc::{SwapSpace, mem_info};
+use crate::units::NodeMask;
+use crate::vm::Space;
+
+/// Most kills whose whole reports are kept; of later ones the line is that says who was killed.
+const WHOLE_MAX: usize = 4;
+/// Most kills of which anything is kept.
+const REPORTS_MAX: usize = 256;
+const KB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
+
+/// What was said, kill by kill.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    reports: Vec<OomReport>,
+}
+
+/// A kill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OomReport {
+    /// When, nanoseconds since boot.
+    pub at_ns: u64,
+    /// What the kernel's log says, line by line; each ends.
+    pub text: String,
+}
+
+/// Who asked, who could be killed, who was.
+pub(super) struct Kill<'a, H: Tasks> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) spaces: &'a [Arc<Space<H>>],
+    pub(super) candidates: &'a [Candidate],
+    pub(super) victim: usize,
+    /// Nodes that the request is limited to, if it is.
+    pub(super) nodes: Option<NodeMask>,
+    pub(super) by_policy: bool,
+}
+
+impl<H: Tasks> Space<H> {
+    /// What reports call it; a task that is told nothing is a "task".
+    pub fn name(&self, cpu: CpuId) -> Arc<str> {
+        let name = self.name.lock(cpu).clone();
+        name.unwrap_or_else(|| Arc::from("task"))
+    }
+
+    /// From now on reports call it so.
+    pub fn set_name(&self, cpu: CpuId, name: &str) {
+        *self.name.lock(cpu) = Some(Arc::from(name));
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// What the kernel's log says of kills, in their order: of the first few all, of those after them who was killed.
+    pub fn oom_reports(&self, cpu: CpuId) -> Vec<OomReport> {
+        self.oom.log.lock(cpu).reports.clone()
+    }
+
+    /// Takes a kill down.
+    pub(super) fn report_kill(&self, cx: &Cx<'_, H>, kill: &Kill<'_, H>) {
+        let nr_before = self.oom.log.lock(cx.cpu()).reports.len();
+        if nr_before >= REPORTS_MAX {
+            return;
+        }
+        let mut text = String::new();
+        // A string takes all that is written to it.
+        let _ = match nr_before < WHOLE_MAX {
+            true => self.whole_report(&mut text, cx, kill),
+            false => killed(&mut text, cx.cpu(), kill),
+        };
+        let report = OomReport { at_ns: cx.host.now_ns(), text };
+        self.oom.log.lock(cx.cpu()).reports.push(report);
+    }
+
+    fn whole_report(&self, w: &mut String, cx: &Cx<'_, H>, kill: &Kill<'_, H>) -> fmt::Result {
+        let cpu = cx.cpu();
+        let asking = kill.spaces.iter().position(|space| space.has_task(cx));
+        let adj = asking.map_or(0, |at| kill.candidates[at].adj);
+        let name = asking.map_or_else(|| Arc::from("kthread"), |at| kill.spaces[at].name(cpu));
+        let (gfp, order) = (kill.request.gfp, kill.request.order.0);
+        let bits = gfp.bits();
+        writeln!(
+            w,
+            "{name} invoked oom-killer: gfp_mask={bits:#x}({gfp}), order={order}, oom_score_adj={adj}"
+        )?;
+        writeln!(w, "Mem-Info:")?;
+        let swap = SwapSpace { free: self.swap.nr_free(), total: self.swap.nr_total() };
+        let is_hopeless = |node| self.reclaim.node(node).is_hopeless();
+        mem_info(w, &self.mem, cpu, is_hopeless, swap)?;
+        writeln!(w, "Tasks state (memory values in pages):")?;
+        writeln!(
+            w,
+            "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"
+        )?;
+        for (space, seen) in kill.spaces.iter().zip(kill.candidates) {
+            let (id, name) = (pid(space), space.name(cpu));
+            let (total, tables) = (space.total_pages(cpu), seen.tables * PAGE_SIZE as u64);
+            let Candidate { rss, swap, adj, .. } = *seen;
+            writeln!(
+                w,
+                "[{id:>7}] {:>5} {id:>5} {total:>8} {rss:>8} {tables:>8} {swap:>8}         {adj:>5} {name}",
+                0
+            )?;
+        }
+        let victim = &kill.spaces[kill.victim];
+        let constraint = match (kill.nodes, kill.by_policy) {
+            (None, _) => "CONSTRAINT_NONE",
+            (Some(_), true) => "CONSTRAINT_MEMORY_POLICY",
+            (Some(_), false) => "CONSTRAINT_CPUSET",
+        };
+        write!(w, "oom-kill:constraint={constraint},nodemask=")?;
+        match kill.nodes {
+            None => w.write_str("(null)")?,
+            Some(nodes) => listed(w, nodes)?,
+        }
+        w.write_str(",cpuset=/,mems_allowed=")?;
+        listed(w, cx.mems_allowed().and(self.mem.nodes_with_memory()))?;
+        let (id, name) = (pid(victim), victim.name(cpu));
+        writeln!(w, ",global_oom,task_memcg=/,task={name},pid={id},uid=0")?;
+        killed(w, cpu, kill)
+    }
+}
+
+/// A process's number: that of its space, from 1.
+fn pid<H: Tasks>(space: &Space<H>) -> u32 {
+    space.id.0 + 1
+}
+
+/// Nodes by number.
+fn listed(w: &mut String, nodes: NodeMask) -> fmt::Result {
+    let mut is_first = true;
+    let mut next = nodes.first();
+    while let Some(node) = next {
+        write!(w, "{}{}", if is_first { "" } else { "," }, node.0)?;
+        is_first = false;
+        next = nodes.after(node).filter(|after| after.0 > node.0);
+    }
+    Ok(())
+}
+
+/// The line that says who was killed.
+fn killed<H: Tasks>(w: &mut String, cpu: CpuId, kill: &Kill<'_, H>) -> fmt::Result {
+    let (space, seen) = (&kill.spaces[kill.victim], &kill.candidates[kill.victim]);
+    let kb = |pages: u64| pages * KB_PER_PAGE;
+    let (id, name, total) = (pid(space), space.name(cpu), kb(space.total_pages(cpu)));
+    let (anon, file) = (kb(seen.anon), kb(seen.rss - seen.anon));
+    let (tables, adj) = (kb(seen.tables), seen.adj);
+    writeln!(
+        w,
+        "Out of memory: Killed process {id} ({name}) total-vm:{total}kB, anon-rss:{anon}kB, file-rss:{file}kB, \
+         shmem-rss:0kB, UID:0 pgtables:{tables}kB oom_score_adj:{adj}"
+    )
+}

@@ -1,0 +1,60 @@
+//! What a kernel itself says of a run, as text: pressure at its end, its log.
+//!
+//! Of the first seed. The document does not hold it; it lies beside it, a file of each kind for all runs.
+
+use std::fmt::Write;
+
+/// File name of the texts of `/proc/pressure` at the ends of runs.
+pub const PRESSURE_FILE: &str = "pressure.txt";
+/// File name of what kernels' logs have: whom the OOM killer chose, and what memory was like.
+pub const KERNEL_LOG_FILE: &str = "kernel.log";
+/// All such files.
+pub const TEXT_FILES: [&str; 2] = [PRESSURE_FILE, KERNEL_LOG_FILE];
+
+/// A text of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunText {
+    /// Name of the machine.
+    pub machine: String,
+    /// The heading of the run's column.
+    pub label: String,
+    /// The seed.
+    pub seed: u64,
+    /// The file that has it, one of [`TEXT_FILES`].
+    pub file: &'static str,
+    /// The text; its last line ends.
+    pub text: String,
+}
+
+/// The contents of a file: each text under a line that says of which run it is; none if there is none.
+pub fn file_of(texts: &[RunText], file: &str) -> Option<String> {
+    let mut all = String::new();
+    for run in texts.iter().filter(|run| run.file == file) {
+        let between = if all.is_empty() { "" } else { "\n" };
+        let RunText { machine, label, seed, text, .. } = run;
+        // A string takes all that is written to it.
+        let _ = write!(all, "{between}== {label} on {machine}, seed {seed}\n{text}");
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_texts_of_its_kind() {
+        let run = |label: &str, file, text: &str| {
+            let (machine, label, text) = ("m".to_owned(), label.to_owned(), text.to_owned());
+            RunText { machine, label, seed: 1, file, text }
+        };
+        let texts = [
+            run("a", PRESSURE_FILE, "x\n"),
+            run("a", KERNEL_LOG_FILE, "y\n"),
+            run("b", PRESSURE_FILE, "z\n"),
+        ];
+        let all = "== a on m, seed 1\nx\n\n== b on m, seed 1\nz\n";
+        assert_eq!(file_of(&texts, PRESSURE_FILE).as_deref(), Some(all));
+        assert_eq!(file_of(&texts[..1], KERNEL_LOG_FILE), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! How long a CPU was in which states, and what that is for the machine.
+
+use super::Standing;
+use crate::engine::task::TaskIndex;
+
+/// What is told, in the order of [`Times`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Told {
+    CpuSome,
+    MemorySome,
+    MemoryFull,
+    IoSome,
+    IoFull,
+}
+
+pub(crate) const NR_TOLD: usize = 5;
+
+/// Nanoseconds of each, and last of not being idle.
+pub(crate) type Times = [u64; NR_TOLD + 1];
+const NOT_IDLE: usize = NR_TOLD;
+
+/// Tasks of a CPU that have it or wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// That are runnable, with the one that runs.
+    pub(crate) runnable: u32,
+    /// The one that runs.
+    pub(crate) current: Option<TaskIndex>,
+}
+
+/// The account of one CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    /// Tasks stalled on memory; those of them that are awake; tasks that sleep until a device is done.
+    memory: u32,
+    memory_awake: u32,
+    io: u32,
+    /// Which times run.
+    runs: [bool; NR_TOLD + 1],
+    since_ns: u64,
+    times: Times,
+}
+
+impl Account {
+    pub(super) fn new(now_ns: u64) -> Account {
+        Account {
+            memory: 0,
+            memory_awake: 0,
+            io: 0,
+            runs: Default::default(),
+            since_ns: now_ns,
+            times: Times::default(),
+        }
+    }
+
+    pub(super) fn leave(&mut self, task: Standing) {
+        self.memory -= u32::from(task.memory);
+        self.memory_awake -= u32::from(task.memory_awake);
+        self.io -= u32::from(task.io);
+    }
+
+    pub(super) fn join(&mut self, task: Standing) {
+        self.memory += u32::from(task.memory);
+        self.memory_awake += u32::from(task.memory_awake);
+        self.io += u32::from(task.io);
+    }
+
+    /// What is so from now on (rules/pressure#states); `reclaims`: the task that runs is stalled on memory. A CPU may be ahead of who changes it by the microseconds that tasks
+    /// run ahead: its time does not go back.
+    pub(super) fn change(&mut self, load: Load, reclaims: bool, now_ns: u64) {
+        self.pass(now_ns);
+        let runnable = load.runnable;
+        self.runs = [
+            // CpuSome: somebody waits for the CPU.
+            runnable > u32::from(load.current.is_some()),
+            self.memory > 0,
+            // Nobody does anything but reclaim, or could while the CPU does.
+            self.memory > 0 && (runnable == self.memory_awake || reclaims),
+            self.io > 0,
+            self.io > 0 && runnable == 0,
+            runnable > 0 || self.memory > 0 || self.io > 0,
+        ];
+    }
+
+    fn pass(&mut self, now_ns: u64) {
+        self.times = self.peek(now_ns);
+        self.since_ns = self.since_ns.max(now_ns);
+    }
+
+    /// Times since the last [`Account::take`].
+    pub(super) fn peek(&self, now_ns: u64) -> Times {
+        let passed_ns = now_ns.saturating_sub(self.since_ns);
+        let mut times = self.times;
+        for (time, _) in times.iter_mut().zip(self.runs).filter(|(_, runs)| *runs) {
+            *time += passed_ns;
+        }
+        times
+    }
+
+    /// The same, and begins again.
+    pub(super) fn take(&mut self, now_ns: u64) -> Times {
+        self.pass(now_ns);
+        std::mem::take(&mut self.times)
+    }
+}
+
+/// What the times of all CPUs are for the machine: the mean, each with the weight of the time in which it was not idle
+/// (rules/pressure#machine).
+pub(super) fn weighed(cpus: impl Iterator<Item = Times>) -> [u64; NR_TOLD] {
+    let mut sums = [0_u128; NR_TOLD];
+    let mut weights = 0_u128;
+    for times in cpus {
+        let weight = u128::from(times[NOT_IDLE]);
+        weights += weight;
+        sums.iter_mut().zip(times).for_each(|(sum, time)| *sum += u128::from(time) * weight);
+    }
+    sums.map(|sum| (sum / weights.max(1)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One CPU was stalled half of the time that it was not idle, the other never was idle, and never stalled.
+    #[test]
+    fn idle_cpus_have_no_weight() {
+        let mut half = Times::default();
+        half[Told::MemorySome as usize] = 50;
+        half[NOT_IDLE] = 100;
+        let mut busy = Times::default();
+        busy[NOT_IDLE] = 100;
+        let idle = Times::default();
+        assert_eq!(weighed([half, idle].into_iter())[Told::MemorySome as usize], 50);
+        assert_eq!(weighed([half, busy].into_iter())[Told::MemorySome as usize], 25);
+        assert_eq!(weighed([idle].into_iter()), [0; NR_TOLD]);
+    }
+}
