@@ -70,7 +70,9 @@ impl RowSet {
 /// Compares runs of one machine; the first is the baseline.
 pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     let rules = Rules::of(metric, options.style);
-    let operations = operations(metric, runs);
+    let all = operations(metric, runs);
+    let operations: Vec<String> =
+        all.iter().filter(|name| !metric.skips_zeros || is_any(name, runs)).cloned().collect();
     let samples = SampleSets::collect(metric, runs, &operations);
     let layout = Layout::Mmtests {
         field: options.style.field_width(),
@@ -109,10 +111,19 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
             }
         }
     }
+    if operations.len() < all.len() {
+        let left_out = all.len() - operations.len();
+        table.notes.push(format!("{left_out} rows in which nothing happened left out"));
+    }
     table.notes.extend(samples.size_note(&operations, runs));
     table.notes.extend(policy_notes(runs));
     table.notes.extend(undefined_notes(&rules, &operations, &samples, runs));
     table
+}
+
+/// There was some of an operation in any run.
+fn is_any(operation: &str, runs: &[&Run]) -> bool {
+    runs.iter().any(|run| run.values(operation).iter().any(|&value| value != 0.0))
 }
 
 /// The operations of a table: those the metric names, else all of the runs in order of first appearance.

@@ -98,6 +98,9 @@ pub struct Metric {
     /// What all values are shares of, 100 for percentages; changes are judged by that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<f64>,
+    /// Operations of which there were none anywhere are not shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skips_zeros: bool,
 }
 
 impl Metric {
@@ -114,6 +117,7 @@ impl Metric {
             about: String::new(),
             part_of: BTreeMap::new(),
             whole: None,
+            skips_zeros: false,
         }
     }
 }

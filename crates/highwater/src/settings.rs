@@ -3,6 +3,7 @@
 //! | key | is |
 //! |---|---|
 //! | `WORKLOAD.KEY`, as `stutterp.seconds` | a parameter of the workload |
+//! | `job.var.NAME` | a variable of a job's file |
 //! | `iterations`, `native.memory`, `native.cpus` | keys of the experiment |
 //! | `machine.KEY`, as `machine.disk.data.model` | a key of every machine's file; lists by number or name |
 //! | `machine.memory`, `machine.cpus` | the memory of all nodes together; the CPUs of the one node |
@@ -21,7 +22,7 @@ use highwater_sim::disk::FIGURES;
 use toml::de::DeTable;
 use toml::{Table, Value};
 
-use crate::experiment::{Experiment, NativeShape};
+use crate::experiment::{Experiment, Given, NativeShape};
 use crate::input::catalogue::texts;
 use crate::input::names::{nearest, unknown};
 use crate::input::size::{CPUS_MAX, parse_size};
@@ -30,6 +31,8 @@ use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::{Bytes, HostKind};
 
+/// What the names of a job's variables stand behind.
+const VAR: &str = "var.";
 /// Keys of an experiment that can be set, beside those of its workload.
 const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpus"];
 /// Sections of a machine that only its simulation knows.
@@ -141,7 +144,16 @@ impl Settings {
         for setting in self.of(Scope::Experiment) {
             setting.set_experiment(experiment)?;
         }
-        for setting in self.of(Scope::Workload) {
+        // First: what else is set is set in what they make.
+        let var = |setting: &Setting| setting.path.strip_prefix(VAR).map(str::to_owned);
+        let vars: Vec<Given> = self
+            .of(Scope::Workload)
+            .filter_map(|setting| Some(Given::new(&var(setting)?, &setting.value)))
+            .collect();
+        if !vars.is_empty() {
+            experiment.set_vars(&vars)?;
+        }
+        for setting in self.of(Scope::Workload).filter(|setting| var(setting).is_none()) {
             let definition = experiment.job.definition().definition;
             let wrong = |reason: &str| setting.wrong(one_line(reason));
             let mut params: Table = toml::from_str(&definition).map_err(|e| wrong(&said(&e)))?;

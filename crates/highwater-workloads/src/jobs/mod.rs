@@ -18,10 +18,10 @@ mod run;
 
 pub use pick::Pattern;
 pub use record::Recorded;
-pub use run::{Area, Ground, Inherited, run};
+pub use run::{Area, Ground, Inherited, numbered, run};
 
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::Access;
+use highwater_core::units::MemoryPolicy;
 
 use crate::random::job_seed;
 
@@ -52,17 +52,33 @@ pub struct Phase {
     pub arrivals: Option<Arrivals>,
     /// The number of its records, and what its operations are called; none: nobody wants to know.
     pub operation: Option<(usize, String)>,
+    /// In which rounds.
+    pub when: When,
+}
+
+/// In which rounds of its task a phase is gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum When {
+    /// Each.
+    #[default]
+    Always,
+    /// The first.
+    First,
+    /// The last, of so many.
+    Last,
 }
 
 /// How often a phase does its thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Often {
     /// So many times.
     Times(u64),
     /// For so long, and at least once.
     Nanoseconds(u64),
-    /// As many times as its file or area has blocks or pages; once, if it has none.
+    /// As many times as its file or area has blocks or pages; once, if it is about neither.
     Pass,
+    /// So many times as often as that; whole times of it only.
+    Passes(f64),
     /// Until the job ends.
     Forever,
 }
@@ -96,8 +112,8 @@ pub enum Action {
         area: usize,
         /// What it is of.
         of: Mapped,
-        /// Writes go to the file; or what a fork shares.
-        is_shared: bool,
+        /// How.
+        how: MapHow,
     },
     /// Unmaps an area.
     Unmap {
@@ -108,8 +124,8 @@ pub enum Action {
     Touch {
         /// The area.
         area: usize,
-        /// To read or to write.
-        access: Access,
+        /// How.
+        access: Touch,
         /// Which.
         pattern: Pattern,
     },
@@ -156,6 +172,8 @@ pub enum Action {
         area: usize,
         /// What for.
         advice: MemoryAdvice,
+        /// Page by page, of those; none: the whole of it at once.
+        pattern: Option<Pattern>,
     },
     /// Locks an area into memory.
     Lock {
@@ -189,6 +207,39 @@ pub enum Action {
         /// The task's number.
         task: usize,
     },
+    /// Has all memory compacted, as by hand (`/proc/sys/vm/compact_memory`).
+    Compact,
+    /// Sets `vm.compaction_proactiveness`, percent.
+    Proactiveness(u32),
+    /// Sets the task's memory policy.
+    Policy(MemoryPolicy),
+    /// Says that a step is over, so that counters are read: what it is called, `{n}` being the number of the round, `{2n}` twice
+    /// that; none: that the first one begins.
+    Mark(Option<String>),
+}
+
+/// How memory is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MapHow {
+    /// Writes go to the file; or what a fork shares.
+    pub is_shared: bool,
+    /// It is not written to.
+    pub is_read_only: bool,
+    /// Huge pages are asked for, or refused.
+    pub huge: Option<bool>,
+    /// It begins at a multiple of so many pages; 0: anywhere.
+    pub align: u32,
+}
+
+/// How a page is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// A load and a store: a byte is read, changed and written back.
+    Update,
 }
 
 /// What an area is of.

@@ -35,6 +35,8 @@ pub enum Pattern {
         /// Accesses for a jump.
         every: u64,
     },
+    /// One after the other, but for every n-th, beginning with the first.
+    Except(u64),
     /// Each once in an order without order, then the same again: pointers that are followed.
     Chase,
 }
@@ -57,6 +59,14 @@ impl Picker {
             _ => None,
         };
         Picker { pattern, n, count: 0, window: 0, random: Random::new(seed), zipf }
+    }
+
+    /// Accesses until a pattern has been everywhere that it goes, or as many as there are numbers.
+    pub(super) const fn round(pattern: Pattern, n: u64) -> u64 {
+        match pattern {
+            Pattern::Except(stride) => n - n.div_ceil(if stride == 0 { 1 } else { stride }),
+            _ => n,
+        }
     }
 
     pub(super) fn next(&mut self) -> u64 {
@@ -89,6 +99,12 @@ impl Picker {
                     self.window = self.random.below(n);
                 }
                 (self.window + self.random.below(part(share))) % n
+            }
+            Pattern::Except(stride) => {
+                let at = at % Picker::round(self.pattern, n).max(1);
+                // Between two that are left out lie so many.
+                let between = stride.max(2) - 1;
+                (at / between * stride.max(2) + at % between + 1).min(n - 1)
             }
             Pattern::Chase => scattered(at % n, n),
         }
@@ -189,6 +205,10 @@ mod tests {
     fn orders_without_chance_visit_each_once() {
         assert_eq!(drawn(Pattern::Sequential, 3, 5), [0, 1, 2, 0, 1]);
         assert_eq!(drawn(Pattern::Strided(3), 8, 8), [0, 3, 6, 1, 4, 7, 2, 5]);
+        assert_eq!(drawn(Pattern::Except(3), 8, 6), [1, 2, 4, 5, 7, 1]);
+        assert_eq!(drawn(Pattern::Except(8), 9, 8), [1, 2, 3, 4, 5, 6, 7, 1]);
+        assert_eq!(drawn(Pattern::Except(2), 5, 3), [1, 3, 1]);
+        assert_eq!(Picker::round(Pattern::Except(1), 5), 0, "all are left out");
         for n in [1, 2, 3, 7, 512, 1000] {
             for pattern in [Pattern::Strided(7), Pattern::Chase] {
                 let all: BTreeSet<u64> = drawn(pattern, n, n as usize).into_iter().collect();

@@ -7,11 +7,11 @@ use highwater_core::kernel::{Error, Kernel};
 use highwater_core::lru::Refaults;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, OpenFile};
-use highwater_core::vm::{AreaFlags, Backing, Fault, Space};
+use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
 
 use super::pick::Picker;
 use super::record::Recorded;
-use super::{Action, Arrivals, Mapped, Often, Pattern, Phase, Spacing, Task};
+use super::{Action, Arrivals, MapHow, Mapped, Often, Pattern, Phase, Spacing, Task, Touch, When};
 use crate::process;
 use crate::random::Random;
 
@@ -41,6 +41,8 @@ pub struct Ground<'a, H: Devices> {
     pub wait: &'a dyn Fn(&Cx<'_, H>, usize),
     /// Starts a task with such memory.
     pub fork: &'a dyn Fn(usize, Inherited<H>),
+    /// A step is over, or the first one begins.
+    pub mark: &'a dyn Fn(&Cx<'_, H>, Option<String>),
     /// The task has this address space from now on.
     pub entered: &'a dyn Fn(&Arc<Space<H>>),
 }
@@ -67,8 +69,16 @@ pub fn run<H: Devices>(
     };
     (ground.entered)(&space);
     let open = ground.files.iter().map(|file| ground.kernel.open(cx, file)).collect();
-    let mut running =
-        Running { ground, cx, space, areas, open, appended: vec![0; ground.files.len()], records };
+    let mut running = Running {
+        ground,
+        cx,
+        space,
+        areas,
+        open,
+        appended: vec![0; ground.files.len()],
+        records,
+        round: 0,
+    };
     let mut random = Random::new(seed);
     let ended = running.rounds(task, &mut random);
     process::end(ground.kernel, cx, &running.space);
@@ -84,6 +94,8 @@ struct Running<'a, 'h, H: Devices> {
     /// Where the next block of a log goes.
     appended: Vec<u64>,
     records: &'a mut [Recorded],
+    /// From 1.
+    round: u64,
 }
 
 /// What faults an operation took.
@@ -95,16 +107,22 @@ struct Faults {
 
 impl<H: Devices> Running<'_, '_, H> {
     fn rounds(&mut self, task: &Task, random: &mut Random) -> Result<(), Error> {
-        let mut round = 0;
-        while task.rounds.is_none_or(|rounds| round < rounds) {
+        while task.rounds.is_none_or(|rounds| self.round < rounds) {
+            self.round += 1;
             let begin_ns = self.cx.host.now_ns();
             for phase in &task.phases {
                 if (self.ground.is_over)() {
                     return Ok(());
                 }
-                self.phase(phase, random)?;
+                let is_due = match phase.when {
+                    When::Always => true,
+                    When::First => self.round == 1,
+                    When::Last => task.rounds == Some(self.round),
+                };
+                if is_due {
+                    self.phase(phase, random)?;
+                }
             }
-            round += 1;
             // Rounds without end in which no time passes would never end the job either.
             if task.rounds.is_none() && self.cx.host.now_ns() == begin_ns {
                 return Err(Error::Invalid);
@@ -115,9 +133,14 @@ impl<H: Devices> Running<'_, '_, H> {
 
     fn phase(&mut self, phase: &Phase, random: &mut Random) -> Result<(), Error> {
         let host = self.cx.host;
-        let nr_units = self.units(&phase.action);
-        let (pattern, one) = (pattern(&phase.action), nr_units.max(1));
-        let mut picker = Picker::new(pattern, one, random.below(u64::MAX));
+        let pattern = pattern(&phase.action);
+        let (nr_units, pass) = match self.units(&phase.action) {
+            // Of what has no pages there is nothing to touch, however often.
+            Some(0) => return Ok(()),
+            Some(n) => (n, Picker::round(pattern, n)),
+            None => (1, 1),
+        };
+        let mut picker = Picker::new(pattern, nr_units, random.below(u64::MAX));
         let begin_ns = host.now_ns();
         let mut arrivals = phase.arrivals.map(|arrivals| Clock::new(arrivals, begin_ns));
         let mut count = 0;
@@ -125,7 +148,8 @@ impl<H: Devices> Running<'_, '_, H> {
             let is_done = match phase.often {
                 Often::Times(times) => count >= times,
                 Often::Nanoseconds(ns) => count > 0 && host.now_ns() >= begin_ns + ns,
-                Often::Pass => count >= one,
+                Often::Pass => count >= pass,
+                Often::Passes(passes) => count >= (passes * pass as f64) as u64,
                 Often::Forever => false,
             };
             if is_done || (self.ground.is_over)() {
@@ -178,14 +202,16 @@ impl<H: Devices> Running<'_, '_, H> {
         }
     }
 
-    /// Pages or blocks of what a phase is about; 0 if it is about neither.
-    fn units(&self, action: &Action) -> u64 {
+    /// Pages or blocks of what a phase is about; none if it is about neither, or about an area that is not there.
+    fn units(&self, action: &Action) -> Option<u64> {
         match *action {
-            Action::Touch { area, .. } => self.areas[area].map_or(0, |area| area.pages.into()),
+            Action::Touch { area, .. } | Action::Advise { area, pattern: Some(_), .. } => {
+                self.areas[area].map(|area| area.pages.into())
+            }
             Action::Read { file, bytes, .. }
             | Action::Write { file, bytes, .. }
-            | Action::Append { file, bytes } => self.blocks(file, bytes),
-            _ => 0,
+            | Action::Append { file, bytes } => Some(self.blocks(file, bytes)),
+            _ => None,
         }
     }
 
@@ -196,29 +222,38 @@ impl<H: Devices> Running<'_, '_, H> {
 
     fn blocks(&self, file: usize, bytes: u64) -> u64 {
         let size = u64::from(self.open[file].file.spec.max_pages) * PAGE_SIZE as u64;
-        (size / bytes.max(1)).max(1)
+        if size == 0 { 0 } else { (size / bytes.max(1)).max(1) }
     }
 
     fn act(&mut self, action: &Action, at: u64) -> Result<Faults, Error> {
         let (kernel, cx) = (self.ground.kernel, self.cx);
         let none = Faults::default();
         match *action {
-            Action::Map { area, of, is_shared } => self.map(area, of, is_shared)?,
+            Action::Map { area, of, how } => self.map(area, of, how)?,
             Action::Unmap { area } => self.unmap(area)?,
             Action::Touch { area, access, .. } => {
-                let Area { start, .. } = self.area(area)?;
-                return Ok(match kernel.touch(cx, &self.space, start + at as u32, access)? {
-                    Fault::None => none,
-                    Fault::Minor => Faults { minor: 1, ..none },
-                    Fault::Major => Faults { major: 1, ..none },
-                });
+                let vpn = self.area(area)?.start + at as u32;
+                let accesses: &[Access] = match access {
+                    Touch::Read => &[Access::Read],
+                    Touch::Write => &[Access::Write],
+                    Touch::Update => &[Access::Read, Access::Write],
+                };
+                let mut faults = none;
+                for &access in accesses {
+                    match kernel.touch(cx, &self.space, vpn, access)? {
+                        Fault::None => {}
+                        Fault::Minor => faults.minor += 1,
+                        Fault::Major => faults.major += 1,
+                    }
+                }
+                return Ok(faults);
             }
             Action::Read { file, bytes, .. } => {
                 kernel.file_read(cx, &self.open[file], at * bytes, bytes)?;
             }
             Action::Write { file, bytes, .. } => self.write(file, at * bytes, bytes)?,
             Action::Append { file, bytes } => {
-                let at = self.appended[file] % self.blocks(file, bytes);
+                let at = self.appended[file] % self.blocks(file, bytes).max(1);
                 self.appended[file] = at + 1;
                 self.write(file, at * bytes, bytes)?;
             }
@@ -226,17 +261,27 @@ impl<H: Devices> Running<'_, '_, H> {
             Action::AdviseFile { file, advice } => {
                 kernel.fadvise(cx, &self.open[file], 0, 0, advice);
             }
-            Action::Advise { area, advice } => {
+            Action::Advise { area, advice, pattern } => {
                 let Area { start, pages } = self.area(area)?;
-                kernel.madvise(cx, &self.space, start, pages, advice)?;
+                let (start, pages) = match pattern {
+                    Some(_) => (start + at as u32, 1),
+                    None => (start, pages),
+                };
+                if pages > 0 {
+                    kernel.madvise(cx, &self.space, start, pages, advice)?;
+                }
             }
             Action::Lock { area } => {
                 let Area { start, pages } = self.area(area)?;
-                kernel.mlock(cx, &self.space, start, pages)?;
+                if pages > 0 {
+                    kernel.mlock(cx, &self.space, start, pages)?;
+                }
             }
             Action::Unlock { area } => {
                 let Area { start, pages } = self.area(area)?;
-                kernel.munlock(cx, &self.space, start, pages)?;
+                if pages > 0 {
+                    kernel.munlock(cx, &self.space, start, pages)?;
+                }
             }
             Action::Exec => {
                 self.space = kernel.exec(cx, &self.space)?;
@@ -250,15 +295,27 @@ impl<H: Devices> Running<'_, '_, H> {
             Action::Compute { ns } => (self.ground.compute)(cx, ns),
             Action::Sleep { ns } => cx.host.sleep_ns(ns),
             Action::Wait { task } => (self.ground.wait)(cx, task),
+            Action::Compact => kernel.compact_memory(cx),
+            Action::Proactiveness(percent) => {
+                kernel.set_compaction_proactiveness(cx, percent.into())
+            }
+            Action::Policy(policy) => kernel.set_memory_policy(cx, policy)?,
+            Action::Mark(ref label) => {
+                let label = label.as_deref().map(|label| numbered(label, self.round));
+                (self.ground.mark)(cx, label);
+            }
         }
         Ok(none)
     }
 
-    fn map(&mut self, area: usize, of: Mapped, is_shared: bool) -> Result<(), Error> {
+    fn map(&mut self, area: usize, of: Mapped, how: MapHow) -> Result<(), Error> {
         self.unmap(area)?;
         let (kernel, cx) = (self.ground.kernel, self.cx);
-        let mut flags = AreaFlags::READ | AreaFlags::WRITE;
-        flags.set(AreaFlags::SHARED, is_shared);
+        let mut flags = AreaFlags::READ;
+        flags.set(AreaFlags::WRITE, !how.is_read_only);
+        flags.set(AreaFlags::SHARED, how.is_shared);
+        flags.set(AreaFlags::HUGEPAGE, how.huge == Some(true));
+        flags.set(AreaFlags::NOHUGEPAGE, how.huge == Some(false));
         let (pages, backing) = match of {
             Mapped::Memory(pages) => (pages, Backing::Anon),
             Mapped::File(file) => {
@@ -266,13 +323,19 @@ impl<H: Devices> Running<'_, '_, H> {
                 (open.file.spec.max_pages, Backing::File { open, page: 0 })
             }
         };
-        let start = kernel.mmap(cx, &self.space, pages, 1, flags, backing)?;
+        if pages == 0 {
+            // An area without a page: nobody can touch it.
+            self.areas[area] = Some(Area { start: 0, pages });
+            return Ok(());
+        }
+        let start = kernel.mmap(cx, &self.space, pages, how.align.max(1), flags, backing)?;
         self.areas[area] = Some(Area { start, pages });
         Ok(())
     }
 
     fn unmap(&mut self, area: usize) -> Result<(), Error> {
-        let Some(Area { start, pages }) = self.areas[area].take() else { return Ok(()) };
+        let area = self.areas[area].take().filter(|area| area.pages > 0);
+        let Some(Area { start, pages }) = area else { return Ok(()) };
         self.ground.kernel.munmap(self.cx, &self.space, start, pages)
     }
 
@@ -298,8 +361,23 @@ fn pattern(action: &Action) -> Pattern {
     match *action {
         Action::Touch { pattern, .. }
         | Action::Read { pattern, .. }
-        | Action::Write { pattern, .. } => pattern,
+        | Action::Write { pattern, .. }
+        | Action::Advise { pattern: Some(pattern), .. } => pattern,
         _ => Pattern::Sequential,
+    }
+}
+
+/// The name of a step with the number of its round: `{n}`, or so many times that, `{2n}`.
+pub fn numbered(label: &str, round: u64) -> String {
+    let number = label.find('{').and_then(|open| {
+        let close = open + label[open..].find("n}")?;
+        let factor = &label[open + 1..close];
+        let factor: u64 = if factor.is_empty() { 1 } else { factor.parse().ok()? };
+        Some((open, close + 2, factor.saturating_mul(round)))
+    });
+    match number {
+        Some((from, to, number)) => format!("{}{number}{}", &label[..from], &label[to..]),
+        None => label.to_owned(),
     }
 }
 
@@ -344,6 +422,15 @@ mod tests {
         let mut clock = Clock::new(Arrivals { rate: 1000.0, spacing }, 5);
         let mut random = Random::new(1);
         (0..count).map(|_| clock.next(&mut random)).collect()
+    }
+
+    #[test]
+    fn labels_have_the_number_of_their_round() {
+        assert_eq!(numbered("pass{n}", 3), "pass3");
+        assert_eq!(numbered("t{2n} s", 3), "t6 s");
+        for label in ["pass", "{}", "{x}", "{xn}"] {
+            assert_eq!(numbered(label, 3), label);
+        }
     }
 
     #[test]

@@ -11,15 +11,17 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::raw::{
     Beyond, BeyondPolicy, Change, KEYS, KEYS_OF_SIZE, NativeShape, PolicyEntry, Raw, Reader, SIZES,
-    job_of, overlaid, take_table,
+    is_job, job_of, overlaid, take_table,
 };
+use super::vars::{self, Given};
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::settings::Settings;
-use crate::workload::{Job, JobError, Problem, Registry};
+use crate::workload::job::JobParams;
+use crate::workload::{Job, JobError, Params, Problem, Registry};
 
 /// The experiments that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
@@ -54,6 +56,8 @@ pub struct Experiment {
     is_beyond: bool,
     /// As `--quick` and `--full` run it; none: there is no such version.
     sizes: [Option<Size>; SIZES.len()],
+    /// The size that it has now, if not its own.
+    size: Option<&'static str>,
     /// Where it was written; none if nobody wrote it.
     origin: Option<Origin>,
 }
@@ -92,6 +96,48 @@ pub fn jobs(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
 pub fn job_text(name: &str) -> Option<String> {
     JOBS.find(name).map(|found| found.text.into_owned())
 }
+
+/// The tasks of a job that comes with the program, its variables having these values, in the order in which the file lists
+/// them (`args`); none if there is no such job, or it lists none.
+///
+/// # Errors
+/// If there are not so many, or one cannot be.
+pub(crate) fn job_with(name: &str, values: &[f64]) -> Result<Option<JobParams>, String> {
+    let Some(text) = job_text(name) else { return Ok(None) };
+    let said = |error: toml::de::Error| error.message().to_owned();
+    let mut root = DeTable::parse(&text).map_err(said)?.into_inner();
+    let names = vars::arguments(&root);
+    if names.is_empty() {
+        return Ok(None);
+    }
+    if names.len() != values.len() {
+        let (wanted, found) = (names.len(), values.len());
+        return Err(format!("{name} takes {wanted} parameters, not {found}"));
+    }
+    for (at, value) in values.iter().enumerate() {
+        // A bound on how long a bad file can keep us busy.
+        if !(0.0..=ARGUMENT_MAX).contains(value) {
+            return Err(format!("parameter {at} of {name}: {value} is not between 0 and 10000"));
+        }
+    }
+    let given: Vec<Given> = names
+        .iter()
+        .zip(values)
+        .map(|(name, value)| Given::new(name, &value.to_string()))
+        .collect();
+    let source = Source { file: name, text: &text };
+    vars::resolve(&mut root, &given, source).map_err(|error| error.to_string())?;
+    let params = job_of(&mut root, name).unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
+    let params = Spanned::new(0..0, DeValue::Table(params.into_inner()));
+    let params = JobParams::deserialize(ValueDeserializer::from(params)).map_err(said)?;
+    match params.problem() {
+        Some(Problem { path, reason }) => Err(format!("{name}: {path}: {reason}")),
+        None => Ok(Some(params)),
+    }
+}
+
+/// Most that a captured file may give a variable.
+const ARGUMENT_MAX: f64 = 10_000.0;
 
 /// Every embedded experiment whose workload the registry has.
 ///
@@ -149,8 +195,25 @@ impl Experiment {
             beyond: None,
             is_beyond: false,
             sizes: [None, None],
+            size: None,
             origin: None,
         }
+    }
+
+    /// Other values for variables of a job's file. Parameters that were set apart from them are lost.
+    ///
+    /// # Errors
+    /// If there is no such variable, or it cannot have that value.
+    pub(crate) fn set_vars(&mut self, given: &[Given]) -> Result<(), InputError> {
+        let Some(Origin { file, text, .. }) = &self.origin else {
+            let reason = "variables are those of a job's file";
+            return Err(InputError::whole(&self.name, reason));
+        };
+        let new = Experiment::parse_given(&Registry::default(), file, text, given)?;
+        let of_size = self.size.and_then(|name| SIZES.iter().position(|size| *size == name));
+        let sized = of_size.and_then(|at| new.sizes[at].as_ref().map(|size| Arc::clone(&size.job)));
+        self.job = sized.unwrap_or(new.job);
+        Ok(())
     }
 
     /// Other parameters of the workload, all of them as TOML.
@@ -223,11 +286,24 @@ impl Experiment {
     /// # Errors
     /// Names file, line and field.
     pub fn parse(registry: &Registry, file: &str, text: &str) -> Result<Experiment, InputError> {
+        Experiment::parse_given(registry, file, text, &[])
+    }
+
+    /// The same, with values for variables of the file.
+    fn parse_given(
+        registry: &Registry,
+        file: &str,
+        text: &str,
+        given: &[Given],
+    ) -> Result<Experiment, InputError> {
         let source = Source { file, text };
         let reader = Reader(source);
         let parsed = DeTable::parse(text).map_err(|error| source.toml(&error))?;
         let span = parsed.span();
         let mut root = parsed.into_inner();
+        if is_job(&root) {
+            vars::resolve(&mut root, given, source)?;
+        }
         let params = job_of(&mut root, file);
         let entry = reader.entry(registry, &root)?;
         // Parameters are the workload's to read: each size has its own over those of the experiment.
@@ -273,6 +349,7 @@ impl Experiment {
             beyond: raw.beyond,
             is_beyond: false,
             sizes,
+            size: None,
             origin: Some(Origin {
                 file: file.to_owned(),
                 text: text.to_owned(),
@@ -313,6 +390,7 @@ impl Experiment {
             machine.name = name;
         }
         self.job = size.job;
+        self.size = Some(name);
         self
     }
 
@@ -453,9 +531,44 @@ mod tests {
         assert_eq!(load("002").unwrap().name, "002-pcp-high-order");
         assert_eq!(load("002-pcp-high-order").unwrap().policies.len(), 3);
         let unknown = load("999").unwrap_err().to_string();
-        let (jobs, studies) = ("there are backup-scan, ", ", 000-zonelist-cache, ");
+        let (jobs, studies) = ("there are anon, ", ", 000-zonelist-cache, ");
         assert!(unknown.starts_with("experiment: unknown experiment \"999\"; "), "{unknown}");
         assert!(unknown.contains(jobs) && unknown.contains(studies), "{unknown}");
+    }
+
+    #[test]
+    fn captured_files_give_values_to_jobs() {
+        use crate::workload::job::Amount;
+
+        let job = |name: &str, values: &[f64]| job_with(name, values);
+        let cyclic = job("cyclic", &[0.8, 3.0]).unwrap().unwrap();
+        assert_eq!((cyclic.file[0].size, cyclic.task[0].rounds), (Amount::Share(0.8), 3));
+        // Whole numbers are sizes, too, where the job has sizes.
+        let whole = job("anon", &[1.0, 1.0]).unwrap().unwrap();
+        assert_eq!(whole.task[0].phase[0].size, Some(Amount::Share(1.0)));
+        assert_eq!(job("thb", &[0.3, 0.0, 0.6]), Ok(None));
+        assert_eq!(job("leak", &[]), Ok(None), "no captured program");
+        let wrong = |name: &str, values: &[f64]| job(name, values).unwrap_err();
+        assert_eq!(wrong("mixed", &[0.5]), "mixed takes 3 parameters, not 1");
+        assert_eq!(wrong("zap", &[0.3, 1.5, 1.0]), "maps=1.5: is not a whole number");
+        assert!(wrong("anon", &[-1.0, 1.0]).contains("parameter 0 of anon: -1 is not between"));
+        assert!(wrong("anon", &[65.0, 1.0]).contains("no share of memory"));
+        assert!(wrong("numa-policy", &[0.6, 6.0]).contains("policy: is one of local, "));
+        // Every program that was captured is there.
+        let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reference/linux-6.1");
+        let mut nr = 0;
+        for dir in ["scenarios", "compaction", "numa", "ab"] {
+            for file in std::fs::read_dir(format!("{files}/{dir}")).unwrap() {
+                let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+                let captured: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let Some(name) = captured["scenario"].as_str() else { continue };
+                let params = captured["params"].as_array().unwrap();
+                let params: Vec<f64> = params.iter().map(|p| p.as_f64().unwrap()).collect();
+                assert!(job(name, &params).unwrap().is_some(), "{name} {params:?}");
+                nr += 1;
+            }
+        }
+        assert!(nr > 30, "{nr}");
     }
 
     #[test]

@@ -160,10 +160,15 @@ const JOB_KEYS: [&str; 3] = ["seconds", "file", "task"];
 /// What a job file need not say.
 const JOB_DEFAULTS: &str = "iterations = 1\n[[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"small-vm\"\n";
 
-/// A file with tasks and without a workload is a job: its own keys become the workload's parameters, and what it does
+/// A file with tasks and without a workload is a job.
+pub(super) fn is_job(root: &DeTable<'_>) -> bool {
+    !root.contains_key("workload") && root.contains_key("task")
+}
+
+/// Of a job: its own keys become the workload's parameters, and what it does
 /// not say is filled in.
 pub(super) fn job_of<'a>(root: &mut DeTable<'a>, file: &str) -> Option<Spanned<DeTable<'a>>> {
-    if root.contains_key("workload") || !root.contains_key("task") {
+    if !is_job(root) {
         return None;
     }
     let mut params = DeTable::new();

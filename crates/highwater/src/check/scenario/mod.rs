@@ -7,51 +7,25 @@
 //! of each node, those are judged by the same rule; where each of its runs had a machine of its own (a kernel moves
 //! itself at boot), the model runs on each, and means are compared with means.
 //!
-//! Nothing here knows a file: program, sizes, machine and policy come from its fields.
+//! Nothing here knows a file: program, sizes, machine and policy come from its fields. The program is the job of that name
+//! (`workloads/`), its variables what the file says.
 
 mod simulate;
 
 use highwater_core::config::Policy;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{Scenario as Captured, Step as RealStep};
-use highwater_workloads::scenario::{Scenario, ScenarioError};
 
 use super::{Figure, FileResult, Limit};
+use crate::experiment::job_with;
 use crate::input::InputError;
 use crate::policy_file;
+use crate::workload::job::steps::{self, COUNTERS};
 
 /// The policy of the captured kernels, but for what their files say.
 const POLICY: &str = "6.1";
 
-/// What is compared, step by step; a name with a plus is a sum.
-const KEYS: &[&str] = &[
-    "pgpgin",
-    "pswpin",
-    "pswpout",
-    "pgscan_kswapd+pgscan_direct",
-    "pgsteal_kswapd+pgsteal_direct",
-    "pgscan_anon",
-    "pgscan_file",
-    "pgactivate",
-    "pgdeactivate",
-    "pgrefill",
-    "pgmajfault",
-    "pgfault",
-    "workingset_refault_anon",
-    "workingset_refault_file",
-    "workingset_activate_anon",
-    "workingset_activate_file",
-    "workingset_restore_anon",
-    "workingset_restore_file",
-    "nr_dirtied",
-    "nr_written",
-    "compact_stall",
-    "compact_success",
-    "pgmigrate_success",
-    "thp_fault_alloc",
-    "thp_fault_fallback",
-];
-/// The same of each node, where the file has them: `numastat`, and what its `vmstat` counts of [`KEYS`].
+/// The same of each node, where the file has them: `numastat`, and what its `vmstat` counts of [`COUNTERS`].
 const NODE_KEYS: &[&str] = &[
     "numa_hit",
     "numa_miss",
@@ -94,12 +68,13 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         field: Some(field.to_owned()),
         reason,
     };
-    let program = match Scenario::new(&captured.scenario, &captured.params) {
-        Ok(program) => program,
-        Err(error @ ScenarioError::Unknown(_)) => {
-            return Ok(super::not_checked(file, super::SCENARIO, &error.to_string()));
+    let program = match job_with(&captured.scenario, &captured.params) {
+        Ok(Some(program)) => program,
+        Ok(None) => {
+            let reason = format!("no job \"{}\" that captured files name", captured.scenario);
+            return Ok(super::not_checked(file, super::SCENARIO, &reason));
         }
-        Err(error) => return Err(field("params", error.to_string())),
+        Err(reason) => return Err(field("params", reason)),
     };
     let policy = policy(file, captured)?;
     let runs = simulate::runs(file, captured, &program, &policy)?;
@@ -118,7 +93,9 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
                 format!("step {index} is \"{}\", the program's is \"{}\"", real.label, first.label);
             return Err(field("runs", reason));
         }
-        figures.extend(KEYS.iter().map(|key| compare(captured, index, &step, Place::Machine, key)));
+        figures.extend(
+            COUNTERS.iter().map(|key| compare(captured, index, &step, Place::Machine, key)),
+        );
         for node in &real.nodes {
             let place = Place::Node(node.id);
             figures.extend(NODE_KEYS.iter().map(|key| compare(captured, index, &step, place, key)));
@@ -180,7 +157,7 @@ fn model_values(steps: &[&Step], place: Place, key: &str) -> Vec<f64> {
             Place::Machine => Some(&step.counters),
             Place::Node(id) => step.nodes.get(id as usize),
         };
-        key.split('+').map(|name| counters.map_or(0, |c| c.get(name))).sum()
+        counters.map_or(0, |counters| steps::sum(counters, key))
     };
     steps.iter().map(|step| of_step(step) as f64).collect()
 }

@@ -2,21 +2,27 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 
 use highwater_core::audit::check_kernel;
 use highwater_core::config::Policy;
-use highwater_core::host::{HZ, Host};
+use highwater_core::host::{CpuId, Cx, HZ, Host};
+use highwater_core::kernel::Kernel;
+use highwater_core::vm::Space;
 use highwater_core::zone::NodeId;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, Zone};
 use highwater_sim::engine::Placement;
+use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimMachine;
-use highwater_workloads::scenario::{Ground, Moment, Scenario};
+use highwater_workloads::jobs::{self, Action, Ground, Task};
+use highwater_workloads::scenario::{FileMaker, ScenarioError};
 
 use super::super::machine::{self, System};
 use super::Step;
 use crate::input::InputError;
+use crate::workload::job::{JobParams, plan};
 use crate::workload::outcome::{node_snapshot, snapshot};
 
 /// Seeds of the disks' jitter and the program's random numbers: a step may end while kswapd is at work,
@@ -30,7 +36,7 @@ const SETTLE_JIFFIES: u64 = 10 * HZ;
 pub(super) fn runs(
     file: &str,
     captured: &Captured,
-    program: &Scenario,
+    program: &JobParams,
     policy: &Policy,
 ) -> Result<Vec<Vec<Step>>, InputError> {
     // Where each boot left another machine, each is run; else one stands for all.
@@ -60,7 +66,7 @@ fn run(
     file: &str,
     captured: &Captured,
     (real, zones): (&Run, &[Zone]),
-    program: &Scenario,
+    program: &JobParams,
     policy: &Policy,
     seed: u64,
 ) -> Result<Vec<Step>, InputError> {
@@ -84,41 +90,42 @@ fn run(
     machine::adopt_sizes(&machine.kernel, zones);
     let baseline = machine::baseline(&system);
     let readings: Rc<RefCell<Vec<Reading>>> = Rc::default();
-    let (seen, program, phys_pages) = (Rc::clone(&readings), *program, captured.phys_pages);
+    let seen = Rc::clone(&readings);
+    // The one task of the program, as large as the machine is said to be.
+    let (tasks, _) = plan::tasks(program, captured.phys_pages);
+    let sizes: Vec<u64> =
+        program.file.iter().map(|file| plan::pages(file.size, captured.phys_pages)).collect();
+    let (Some(task), 1) = (tasks.first().cloned(), tasks.len()) else {
+        return Err(failed("a captured program is one task".to_owned()));
+    };
     let nodes: Vec<NodeId> = machine.kernel.mem.nodes().iter().map(|node| node.id).collect();
     let free = |node: &NodeLevels| {
         let free = node.gauges.get("nr_free_pages").copied().unwrap_or(0).max(0);
         (NodeId(node.id as u16), free as u64)
     };
     let start_free: Vec<(NodeId, u64)> = real.start_nodes.iter().map(free).collect();
-    let placement = match machine.kernel.mem.node(NodeId(0)).cpus.first() {
-        Some(&cpu) if program.is_on_first_node() => Placement::Pinned(cpu),
-        _ => Placement::Anywhere,
+    let placement = match program.task.first().and_then(|task| task.cpu) {
+        Some(cpu) => Placement::Pinned(CpuId(cpu)),
+        None => Placement::Anywhere,
     };
     let task = machine.spawn_task("program", placement, move |cx, kernel| {
+        // The program's process was there when the rest of the memory was looked at.
+        let space = kernel.create_space(cx);
+        let doing = "making a process";
+        let space = space.map_err(|error| ScenarioError::Call { doing, error })?;
         let mut held = baseline.apply(kernel, cx)?;
-        let ground = Ground {
-            kernel,
-            phys_pages,
-            data: machine::DATA,
-            next_page: Cell::new(0),
-            // Any number but 0.
-            seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-        };
-        let done = program.run(&ground, cx, &mut |moment| {
-            let label = match moment {
-                Moment::Start => {
-                    for &(node, free) in &start_free {
-                        held.settle(kernel, cx, node, free);
-                    }
-                    String::new()
+        let held = RefCell::new(&mut held);
+        let read = |label: Option<String>| {
+            if label.is_none() {
+                for &(node, free) in &start_free {
+                    held.borrow_mut().settle(kernel, cx, node, free);
                 }
-                Moment::Step(label) => label.to_owned(),
-            };
+            }
             let of_nodes = nodes.iter().map(|&node| node_snapshot(&kernel.mem, node)).collect();
-            seen.borrow_mut().push(Reading { label, counters: snapshot(&kernel.mem), of_nodes });
-        });
-        drop(held);
+            let (label, counters) = (label.unwrap_or_default(), snapshot(&kernel.mem));
+            seen.borrow_mut().push(Reading { label, counters, of_nodes });
+        };
+        let done = play(kernel, cx, (&task, &sizes), space, seed, &read);
         // The audit wants nothing under way: flushers and kswapd end what they are doing.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
         let audited = check_kernel(kernel, cx).map(drop).map_err(|error| error.to_string());
@@ -139,6 +146,40 @@ fn run(
         nodes: pair[0].of_nodes.iter().zip(&pair[1].of_nodes).map(|(a, b)| change(a, b)).collect(),
     });
     Ok(steps.collect())
+}
+
+/// Makes the files of a program and runs its task.
+fn play(
+    kernel: &Kernel<SimHost>,
+    cx: &Cx<'_, SimHost>,
+    (task, sizes): (&Task, &[u64]),
+    space: Arc<Space<SimHost>>,
+    seed: u64,
+    read: &dyn Fn(Option<String>),
+) -> Result<(), ScenarioError> {
+    let is_written = |number: usize| {
+        task.phases.iter().any(|phase| match phase.action {
+            Action::Write { file, .. } | Action::Append { file, .. } => file == number,
+            _ => false,
+        })
+    };
+    let maker = FileMaker { kernel, data: machine::DATA, next_page: Cell::new(0) };
+    let files = (0..).zip(sizes).map(|(number, &pages)| maker.make(cx, pages, is_written(number)));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    let ground = Ground {
+        kernel,
+        files: &files,
+        is_over: &|| false,
+        compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
+        // There is one task.
+        wait: &|_: &Cx<'_, SimHost>, _| {},
+        fork: &|_, _| {},
+        mark: &|_: &Cx<'_, SimHost>, label| read(label),
+        entered: &|_| {},
+    };
+    let inherited = Some((space, Vec::new()));
+    let ran = jobs::run(task, &ground, cx, inherited, jobs::seed(seed, 0, 0), &mut []);
+    ran.map_err(|error| ScenarioError::Call { doing: "running the program", error })
 }
 
 /// The counters at a moment.

@@ -111,25 +111,40 @@ pub struct JobPhase {
     /// `map`: what is written goes to the file.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
+    /// `map`: it is only read.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_only: bool,
+    /// `map`: it begins at a multiple of this many bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<Bytes>,
     /// `touch`: to write, not to read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub write: bool,
+    /// `touch`: to read and to write back, as `x += 1` does.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub update: bool,
     /// `read`, `write`, `append`: bytes of a block; without it 64K.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// `touch`, `read`, `write`: which pages or blocks: `sequential` (the default), `stride N`, `uniform`, `zipf EXPONENT`,
-    /// `hot SHARE ACCESSES`, `drift SHARE EVERY`, `jump SHARE EVERY`, `chase`.
+    /// `touch`, `read`, `write`: which pages or blocks: `sequential` (the default), `stride N`, `except N` (all but every N-th), `uniform`,
+    /// `zipf EXPONENT`, `hot SHARE ACCESSES`, `drift SHARE EVERY`, `jump SHARE EVERY`, `chase`. `advise` with one says it page by page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<PatternText>,
-    /// `advise`: what for.
+    /// `advise`: what for. `map`: `hugepage` or `nohugepage`, from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<AdviceName>,
     /// `compute`, `sleep`: microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<f64>,
-    /// How many times. Without any of `times`, `seconds` and `forever`: as often as there are pages or blocks, else once.
+    /// `set`: the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<u32>,
+    /// How many times. Without any of `times`, `passes`, `seconds` and `forever`: as often as there are pages or blocks, else once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
+    /// So many times as often as there are pages or blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<f64>,
     /// For how many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
@@ -143,6 +158,9 @@ pub struct JobPhase {
     /// How they arrive: `poisson` (the default), `steady`, `bursts N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<SpacingText>,
+    /// Only in the task's `first` round, or in its `last`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Only>,
 }
 
 impl JobPhase {
@@ -151,6 +169,16 @@ impl JobPhase {
         let spacing = self.arrivals.map_or(Spacing::Poisson, |text| text.0);
         self.rate.map(|rate| Arrivals { rate, spacing })
     }
+}
+
+/// A round of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Only {
+    /// The first.
+    First,
+    /// The last; of tasks that go on until the job ends there is none.
+    Last,
 }
 
 const fn one() -> u32 {
@@ -200,6 +228,16 @@ pub enum Do {
     Sleep,
     /// Waits until all copies of the task `of` have ended.
     Wait,
+    /// Has all memory compacted, as writing to `/proc/sys/vm/compact_memory` does.
+    Compact,
+    /// Sets the sysctl `of` to `value`: `vm.compaction_proactiveness`.
+    Set,
+    /// Sets the task's memory policy to `of`: `local`, `bind NODES`, `interleave NODES`, `preferred NODE`, `preferred-many NODES`; nodes
+    /// are `0,2`, or `all`.
+    Policy,
+    /// A step is over that is called `of`: counters are told of each step. `{n}` in it is the number of the round, `{2n}` twice that. Without
+    /// `of` the first step begins; what was before is no step's.
+    Mark,
 }
 
 /// What memory or a file will be used for.
@@ -245,7 +283,9 @@ impl FromStr for Amount {
             return crate::input::size::parse_size(text).map(Amount::Bytes);
         };
         match percent.trim().parse::<f64>() {
-            Ok(percent) if percent > 0.0 && percent <= 6400.0 => Ok(Amount::Share(percent / 100.0)),
+            Ok(percent) if percent >= 0.0 && percent <= 6400.0 => {
+                Ok(Amount::Share(percent / 100.0))
+            }
             _ => Err(format!("\"{text}\" is no share of memory, as \"25%\" is")),
         }
     }
@@ -288,6 +328,7 @@ impl FromStr for PatternText {
             "uniform" => (Pattern::Uniform, 0),
             "chase" => (Pattern::Chase, 0),
             "stride" => (Pattern::Strided(number(0, "how many")? as u64), 1),
+            "except" => (Pattern::Except(number(0, "how many")? as u64), 1),
             "zipf" => (Pattern::Zipf(number(0, "its exponent")?), 1),
             "hot" => {
                 let (share, accesses) = (share(0, "the hot share")?, share(1, "its accesses")?);
@@ -301,8 +342,17 @@ impl FromStr for PatternText {
                 }
             }
             other => {
-                let known =
-                    ["sequential", "stride", "uniform", "zipf", "hot", "drift", "jump", "chase"];
+                let known = [
+                    "sequential",
+                    "stride",
+                    "except",
+                    "uniform",
+                    "zipf",
+                    "hot",
+                    "drift",
+                    "jump",
+                    "chase",
+                ];
                 return Err(crate::input::names::unknown("pattern", other, &known));
             }
         };
@@ -318,6 +368,7 @@ impl fmt::Display for PatternText {
         match self.0 {
             Pattern::Sequential => f.write_str("sequential"),
             Pattern::Strided(n) => write!(f, "stride {n}"),
+            Pattern::Except(n) => write!(f, "except {n}"),
             Pattern::Uniform => f.write_str("uniform"),
             Pattern::Zipf(exponent) => write!(f, "zipf {exponent}"),
             Pattern::Hot { share, accesses } => write!(f, "hot {share} {accesses}"),
@@ -359,6 +410,61 @@ impl fmt::Display for SpacingText {
     }
 }
 
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Amount::Bytes(_) => serializer.collect_str(self),
+            // Whole percents as they are written; others exactly.
+            Amount::Share(share) => match self.to_string().parse() == Ok(*self) {
+                true => serializer.collect_str(self),
+                false => serializer.serialize_f64(*share),
+            },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
+        struct Reader;
+
+        impl de::Visitor<'_> for Reader {
+            type Value = Amount;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes, as \"64M\", or a share of memory, as \"25%\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_f64<E: de::Error>(self, share: f64) -> Result<Amount, E> {
+                match (0.0..=64.0).contains(&share) {
+                    true => Ok(Amount::Share(share)),
+                    false => Err(E::custom(format!("{share} is no share of memory, as 0.25 is"))),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for Amount {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Amount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let about = "Bytes, as `64M`, or a share of the machine's memory, as `25%` or 0.25; shares are whole MiB.";
+        json_schema!({ "anyOf": [{ "type": "string" }, { "type": "number", "minimum": 0, "maximum": 64 }], "description": about })
+    }
+}
+
 /// Reads and writes a type as its text.
 macro_rules! as_text {
     ($($type:ident: $about:literal,)*) => { $(
@@ -391,7 +497,6 @@ macro_rules! as_text {
 }
 
 as_text! {
-    Amount: "Bytes, as `64M`, or a share of the machine's memory, as `25%`.",
     PatternText: "A pattern and its numbers, as `zipf 0.99`.",
     SpacingText: "`poisson`, `steady`, or `bursts N`.",
 }
@@ -405,6 +510,7 @@ mod tests {
         for text in [
             "sequential",
             "stride 8",
+            "except 8",
             "zipf 0.99",
             "hot 0.1 0.9",
             "drift 0.2 100",
@@ -430,6 +536,10 @@ mod tests {
         assert_eq!(pattern("hot 1.5 0.5"), "\"hot 1.5 0.5\": the hot share is at most 1");
         assert_eq!(pattern("uniform 3"), "\"uniform 3\": uniform takes 0 numbers");
         assert!("bursts x".parse::<SpacingText>().unwrap_err().contains("of how many"));
-        assert!("0%".parse::<Amount>().unwrap_err().contains("no share"));
+        assert!("-1%".parse::<Amount>().unwrap_err().contains("no share"));
+        // As a fraction, too: what captured files have.
+        let phase: JobPhase = toml::from_str("do = \"map\"\nsize = 1.3\n").unwrap();
+        assert_eq!(phase.size, Some(Amount::Share(1.3)));
+        assert!(toml::from_str::<JobPhase>("do = \"map\"\nsize = -1.0\n").is_err());
     }
 }

@@ -13,8 +13,9 @@
 
 mod file;
 mod memory;
-mod plan;
+pub(crate) mod plan;
 mod sim;
+pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -101,11 +102,25 @@ impl Workload for Job {
             of("latency", "microseconds", Better::Lower, &latencies),
             of(FAULTS, "pages", Better::Lower, &[FAULT_KINDS[0], FAULT_KINDS[1], REFAULTS]),
             pressure(),
+            counters_of_steps(params),
         ];
         // Without operations of its own a table would be of all.
         metrics.retain(|metric| !metric.operations.is_empty());
         metrics
     }
+}
+
+/// Counters, step by step.
+fn counters_of_steps(params: &JobParams) -> Metric {
+    let mut metric = Metric::new("steps", "events", Better::Lower, TableKind::Single);
+    let counters = |step: &String| {
+        let step = step.clone();
+        steps::COUNTERS.iter().map(move |counter| named(&step, counter))
+    };
+    metric.operations = plan::steps(params).iter().flat_map(counters).collect();
+    metric.decimals = 0;
+    metric.skips_zeros = true;
+    metric
 }
 
 /// Shares of the time of a run.
@@ -117,6 +132,7 @@ fn pressure() -> Metric {
         lines.iter().map(move |line| named(resource.name(), line))
     });
     metric.operations = lines.collect();
+    metric.whole = Some(100.0);
     metric
 }
 

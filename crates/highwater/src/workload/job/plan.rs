@@ -2,10 +2,12 @@
 
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::Access;
-use highwater_workloads::jobs::{Action, Mapped, Often, Pattern, Phase, Task};
+use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
+use highwater_workloads::jobs::{
+    Action, MapHow, Mapped, Often, Pattern, Phase, Task, Touch, When, numbered,
+};
 
-use super::file::{AdviceName, Amount, Do, JobParams, JobPhase, JobTask};
+use super::file::{AdviceName, Amount, Do, JobParams, JobPhase, JobTask, Only};
 use crate::input::names::unknown;
 use crate::workload::params::Problem;
 
@@ -35,6 +37,9 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
     let copies: u64 = params.task.iter().map(|task| u64::from(task.count)).sum();
     for (at, task) in params.task.iter().enumerate() {
         let path = format!("task.{at}");
+        if let Some(problem) = marks(task) {
+            return wrong(format!("{path}.{}", problem.path), problem.reason);
+        }
         if task.count == 0 || copies > COPIES_MAX {
             let reason = format!("must be at least 1, and at most {COPIES_MAX} in all");
             return wrong(format!("{path}.count"), reason);
@@ -76,11 +81,53 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
     None
 }
 
+/// Most steps of a job.
+const STEPS_MAX: u64 = 1000;
+
+/// What of a task's steps cannot be.
+fn marks(task: &JobTask) -> Option<Problem> {
+    let at = task.phase.iter().position(|phase| phase.action == Do::Mark)?;
+    let reason = match () {
+        () if task.count > 1 => "steps are those of one task, not of several copies",
+        () if task.rounds == 0 => "rounds that never end have steps without end",
+        () if task.rounds * task.phase.len() as u64 > STEPS_MAX => "too many steps: at most 1000",
+        () => return None,
+    };
+    Some(Problem { path: format!("phase.{at}.do"), reason: reason.to_owned() })
+}
+
+/// The names of a job's steps, in order: a mark without a name only begins.
+pub(super) fn steps(params: &JobParams) -> Vec<String> {
+    let mut steps: Vec<String> = Vec::new();
+    for task in &params.task {
+        for round in 1..=task.rounds {
+            for phase in task.phase.iter().filter(|phase| phase.action == Do::Mark) {
+                let is_due = match phase.only {
+                    None => true,
+                    Some(Only::First) => round == 1,
+                    Some(Only::Last) => round == task.rounds,
+                };
+                let name = phase.of.as_ref().filter(|_| is_due);
+                let name = name.map(|name| numbered(name, round));
+                steps.extend(name.filter(|name| !steps.contains(name)));
+            }
+        }
+    }
+    steps
+}
+
 /// Time passes while it is done.
 fn takes_time(phase: &JobPhase) -> bool {
     match phase.action {
         Do::Sleep | Do::Compute => phase.us.is_some_and(|us| us > 0.0),
-        Do::Unmap | Do::Wait | Do::Lock | Do::Unlock | Do::Advise => false,
+        Do::Unmap
+        | Do::Wait
+        | Do::Lock
+        | Do::Unlock
+        | Do::Advise
+        | Do::Set
+        | Do::Policy
+        | Do::Mark => false,
         _ => true,
     }
 }
@@ -109,7 +156,7 @@ fn lineage<'a>(params: &'a JobParams, task: &'a JobTask) -> Vec<&'a JobTask> {
 
 /// An operation that is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Operation {
+pub(crate) struct Operation {
     /// What it is called: `reader.get`.
     pub(super) name: String,
     /// It touches memory, and so has faults.
@@ -119,7 +166,7 @@ pub(super) struct Operation {
 }
 
 /// The tasks on a machine with so many pages, and the operations that they record.
-pub(super) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Operation>) {
+pub(crate) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Operation>) {
     let mut operations: Vec<Operation> = Vec::new();
     let mut tasks = Vec::new();
     for task in &params.task {
@@ -149,11 +196,19 @@ pub(super) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Op
     (tasks, operations)
 }
 
-/// Pages of a size on such a machine: at least one.
-pub(super) fn pages(amount: Amount, memory_pages: u64) -> u64 {
+/// Shares of memory are whole MiB, if they are so large.
+const GRAIN_PAGES: u64 = 256;
+
+/// Pages of a size on such a machine: at least one, but of nothing.
+pub(crate) fn pages(amount: Amount, memory_pages: u64) -> u64 {
     match amount {
+        Amount::Bytes(0) => 0,
         Amount::Bytes(bytes) => bytes.div_ceil(PAGE_SIZE as u64).max(1),
-        Amount::Share(share) => ((share * memory_pages as f64) as u64).max(1),
+        Amount::Share(share) if share <= 0.0 => 0,
+        Amount::Share(share) => match (share * memory_pages as f64) as u64 {
+            pages @ ..GRAIN_PAGES => pages.max(1),
+            pages => pages / GRAIN_PAGES * GRAIN_PAGES,
+        },
     }
 }
 
@@ -198,13 +253,18 @@ impl Names<'_> {
 
     fn phase(&self, phase: &JobPhase, memory_pages: u64) -> Result<Phase, Wrong> {
         let action = self.action(phase, memory_pages)?;
-        let times = [phase.times.is_some(), phase.seconds.is_some(), phase.forever];
+        let times =
+            [phase.times.is_some(), phase.passes.is_some(), phase.seconds.is_some(), phase.forever];
         if times.iter().filter(|is| **is).count() > 1 {
-            return Err(("do", "only one of times, seconds and forever says how often".to_owned()));
+            let reason = "only one of times, passes, seconds and forever says how often";
+            return Err(("do", reason.to_owned()));
         }
         let is_above_0 = |value: f64| value.is_finite() && value > 0.0;
         if phase.times == Some(0) {
             return Err(("times", "must be at least 1".to_owned()));
+        }
+        if phase.passes.is_some_and(|passes| !is_above_0(passes)) {
+            return Err(("passes", "must be above 0".to_owned()));
         }
         if phase.seconds.is_some_and(|seconds| !is_above_0(seconds)) {
             return Err(("seconds", "must be above 0".to_owned()));
@@ -215,13 +275,22 @@ impl Names<'_> {
         if phase.arrivals.is_some() && phase.rate.is_none() {
             return Err(("arrivals", "of how many a second? There is no rate".to_owned()));
         }
-        let often = match (phase.times, phase.seconds, phase.forever) {
+        let often = match (phase.times, phase.passes, phase.seconds, phase.forever) {
             (Some(times), ..) => Often::Times(times),
-            (_, Some(seconds), _) => Often::Nanoseconds((seconds * NS_PER_SECOND) as u64),
+            (_, Some(passes), ..) => Often::Passes(passes),
+            (_, _, Some(seconds), _) => Often::Nanoseconds((seconds * NS_PER_SECOND) as u64),
             (.., true) => Often::Forever,
             _ => Often::Pass,
         };
-        Ok(Phase { action, often, arrivals: phase.arrivals(), operation: None })
+        let when = match phase.only {
+            None => When::Always,
+            Some(Only::First) => When::First,
+            Some(Only::Last) if self.task.rounds == 0 => {
+                return Err(("only", "rounds that never end have no last one".to_owned()));
+            }
+            Some(Only::Last) => When::Last,
+        };
+        Ok(Phase { action, often, arrivals: phase.arrivals(), operation: None, when })
     }
 
     fn action(&self, phase: &JobPhase, memory_pages: u64) -> Result<Action, Wrong> {
@@ -246,11 +315,35 @@ impl Names<'_> {
                     (None, Some(file)) => Mapped::File(self.file("file", Some(file))?),
                     _ => return Err(("do", "map wants size or file, one of them".to_owned())),
                 };
-                Action::Map { area: self.area(phase)?, of: mapped, is_shared: phase.shared }
+                let huge = match phase.advice {
+                    None => None,
+                    Some(AdviceName::Hugepage) => Some(true),
+                    Some(AdviceName::Nohugepage) => Some(false),
+                    // As it is without.
+                    Some(AdviceName::Normal) => None,
+                    Some(_) => {
+                        let reason = "of a map it is hugepage, nohugepage or normal";
+                        return Err(("advice", reason.to_owned()));
+                    }
+                };
+                let align = phase.align.map_or(1, |align| align.0.div_ceil(PAGE_SIZE as u64));
+                if !align.is_power_of_two() || align > 1 << 18 {
+                    return Err(("align", "must be a power of two, at most 1G".to_owned()));
+                }
+                let (is_shared, is_read_only) = (phase.shared, phase.read_only);
+                let how = MapHow { is_shared, is_read_only, huge, align: align as u32 };
+                Action::Map { area: self.area(phase)?, of: mapped, how }
             }
             Do::Unmap => Action::Unmap { area: self.area(phase)? },
             Do::Touch => {
-                let access = if phase.write { Access::Write } else { Access::Read };
+                let access = match (phase.write, phase.update) {
+                    (true, true) => {
+                        return Err(("update", "write or update, not both".to_owned()));
+                    }
+                    (true, _) => Touch::Write,
+                    (_, true) => Touch::Update,
+                    _ => Touch::Read,
+                };
                 Action::Touch { area: self.area(phase)?, access, pattern }
             }
             Do::Read => Action::Read { file: self.file("of", of)?, bytes, pattern },
@@ -262,7 +355,13 @@ impl Names<'_> {
                     return Err(("do", "advise wants advice".to_owned()));
                 };
                 match (self.area(phase), self.file("of", of)) {
-                    (Ok(area), _) => Action::Advise { area, advice: of_memory(advice)? },
+                    (Ok(area), _) => {
+                        let pattern = phase.pattern.map(|text| text.0);
+                        Action::Advise { area, advice: of_memory(advice)?, pattern }
+                    }
+                    (_, Ok(_)) if phase.pattern.is_some() => {
+                        return Err(("pattern", "a file is advised as a whole".to_owned()));
+                    }
                     (_, Ok(file)) => Action::AdviseFile { file, advice: of_file(advice)? },
                     (Err(wrong), _) => return Err(wrong),
                 }
@@ -281,23 +380,40 @@ impl Names<'_> {
             Do::Compute => Action::Compute { ns: ns()? },
             Do::Sleep => Action::Sleep { ns: ns()? },
             Do::Wait => Action::Wait { task: self.other(phase)? },
+            Do::Compact => Action::Compact,
+            Do::Set => match (of, phase.value) {
+                (Some(PROACTIVENESS), Some(percent @ ..=100)) => Action::Proactiveness(percent),
+                (Some(PROACTIVENESS), _) => {
+                    return Err(("value", "which percent? From 0 to 100".to_owned()));
+                }
+                (name, _) => {
+                    let name = name.unwrap_or_default();
+                    return Err(("of", unknown("sysctl", name, &[PROACTIVENESS])));
+                }
+            },
+            Do::Policy => Action::Policy(policy(of.unwrap_or_default())?),
+            Do::Mark => Action::Mark(of.map(str::to_owned)),
         })
     }
 
     /// Keys that the action does not know: somebody means something that would not happen.
     fn check_keys(&self, phase: &JobPhase) -> Result<(), Wrong> {
-        use Do::{Advise, Append, Compute, Exec, Map, Read, Sleep, Touch, Write};
+        use Do::{Advise, Append, Compact, Compute, Exec, Map, Read, Set, Sleep, Touch, Write};
         let has = |actions: &[Do]| actions.contains(&phase.action);
-        let keys: [(&'static str, bool, bool); 9] = [
+        let keys: [(&'static str, bool, bool); 13] = [
             ("size", phase.size.is_some(), has(&[Map])),
             ("file", phase.file.is_some(), has(&[Map])),
             ("shared", phase.shared, has(&[Map])),
+            ("read-only", phase.read_only, has(&[Map])),
+            ("align", phase.align.is_some(), has(&[Map])),
             ("write", phase.write, has(&[Touch])),
+            ("update", phase.update, has(&[Touch])),
+            ("value", phase.value.is_some(), has(&[Set])),
             ("bytes", phase.bytes.is_some(), has(&[Read, Write, Append])),
-            ("pattern", phase.pattern.is_some(), has(&[Touch, Read, Write])),
-            ("advice", phase.advice.is_some(), has(&[Advise])),
+            ("pattern", phase.pattern.is_some(), has(&[Touch, Read, Write, Advise])),
+            ("advice", phase.advice.is_some(), has(&[Advise, Map])),
             ("us", phase.us.is_some(), has(&[Compute, Sleep])),
-            ("of", phase.of.is_some(), !has(&[Exec, Compute, Sleep])),
+            ("of", phase.of.is_some(), !has(&[Exec, Compute, Sleep, Compact])),
         ];
         match keys.iter().find(|(_, is_there, is_known)| *is_there && !is_known) {
             Some((key, ..)) => Err((key, "this action does not have it".to_owned())),
@@ -305,6 +421,40 @@ impl Names<'_> {
         }
     }
 }
+
+/// The sysctl that a job can set while it runs.
+const PROACTIVENESS: &str = "vm.compaction_proactiveness";
+
+/// A memory policy, as it is written: `bind 0,1`.
+fn policy(text: &str) -> Result<MemoryPolicy, Wrong> {
+    let (kind, nodes) = text.split_once(' ').map_or((text, ""), |(k, n)| (k, n.trim()));
+    let known = ["local", "bind", "interleave", "preferred", "preferred-many"];
+    if !known.contains(&kind) {
+        return Err(("of", unknown("memory policy", kind, &known)));
+    }
+    let wrong = || ("of", format!("\"{text}\": which nodes? As in \"bind 0,1\", or all"));
+    let node = |text: &str| match text.trim().parse::<u16>() {
+        Ok(node @ ..NODES_MAX) => Ok(NodeId(node)),
+        _ => Err(wrong()),
+    };
+    let mask = || match nodes {
+        "all" => Ok(NodeMask::ALL),
+        nodes => {
+            nodes.split(',').try_fold(NodeMask::EMPTY, |mask, text| Ok(mask.with(node(text)?)))
+        }
+    };
+    Ok(match kind {
+        "bind" => MemoryPolicy::Bind(mask()?),
+        "interleave" => MemoryPolicy::Interleave(mask()?),
+        "preferred" => MemoryPolicy::Preferred(node(nodes)?),
+        "preferred-many" => MemoryPolicy::PreferredMany(mask()?),
+        _ if !nodes.is_empty() => return Err(wrong()),
+        _ => MemoryPolicy::Default,
+    })
+}
+
+/// Nodes are numbered below this.
+const NODES_MAX: u16 = 64;
 
 fn found(
     what: &str,

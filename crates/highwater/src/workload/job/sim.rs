@@ -24,6 +24,7 @@ use super::super::{Unit, Workload};
 use super::file::{JobParams, JobTask};
 use super::memory::Memory;
 use super::plan::{self, Operation};
+use super::steps::Steps;
 use super::{FAULT_KINDS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named};
 
 /// How often a task that waits for another one looks.
@@ -54,6 +55,8 @@ struct Plan {
     started: RefCell<Vec<(usize, Worker<Left>)>>,
     /// Address spaces.
     memory: Rc<Memory>,
+    /// Steps of each task.
+    steps: RefCell<Vec<Steps>>,
     /// Of each task, copies so far: each has another seed.
     nr_started: RefCell<Vec<u32>>,
 }
@@ -111,6 +114,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
         memory,
+        steps: RefCell::new((0..nr_tasks).map(|_| Steps::default()).collect()),
         nr_started: RefCell::new(vec![0; nr_tasks]),
     };
     let (parts, before) = (SimKernel::clone(&machine), snapshot(&machine.kernel.mem));
@@ -120,7 +124,8 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         Ok::<_, RunError>((ended, counters))
     });
     run_to_end(&mut machine)?;
-    let ((records, killed, times), counters) = driver.take().ok_or_else(|| lost("driver"))??;
+    let (ended, counters) = driver.take().ok_or_else(|| lost("driver"))??;
+    let Ended { records, killed, steps, times } = ended;
     let pressure = machine.sim().pressure();
     let said = machine.kernel.oom_reports(CpuId(0));
     let explained = harness::explained(&machine, unit)?;
@@ -145,6 +150,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         tell(operation, record, unit.seed, &mut outcome);
     }
     tell_pressure(pressure, times.elapsed_ns, &mut outcome);
+    outcome.samples.extend(steps);
     Ok(outcome)
 }
 
@@ -206,8 +212,15 @@ fn texts(pressure: Reading, kills: &[OomReport]) -> Vec<(&'static str, String)> 
     texts
 }
 
-/// Records; of each task how many copies were killed, and how many there were; times.
-type Ended = (Vec<Recorded>, Vec<(u32, u32)>, Times);
+/// What is left when all tasks have ended.
+struct Ended {
+    records: Vec<Recorded>,
+    /// Of each task how many copies were killed, and how many there were.
+    killed: Vec<(u32, u32)>,
+    /// Counters of steps.
+    steps: Vec<(String, f64)>,
+    times: Times,
+}
 
 /// Starts the tasks and waits for those in the foreground; the others are told.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<Ended, RunError> {
@@ -241,7 +254,8 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     let mut times = ends.times()?;
     times.elapsed_ns = cx.host.now_ns();
     let killed = killed.into_iter().zip(plan.nr_started.take()).collect();
-    Ok((records, killed, times))
+    let steps = plan.steps.borrow().iter().flat_map(Steps::samples).collect();
+    Ok(Ended { records, killed, steps, times })
 }
 
 /// Starts a copy of a task.
@@ -296,6 +310,9 @@ fn work(
             }
         },
         fork: &|task: usize, with| start(machine, plan, task, Some(with)),
+        mark: &|_: &Cx<'_, SimHost>, name| {
+            plan.steps.borrow_mut()[number].mark(name, snapshot(&machine.kernel.mem));
+        },
         entered: &|space: &Arc<Space<SimHost>>| {
             space.set_name(cx.cpu(), &plan.copy_name(number, copy));
             plan.memory.add(number, space);
