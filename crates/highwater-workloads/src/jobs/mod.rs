@@ -18,7 +18,7 @@ mod run;
 
 pub use pick::Pattern;
 pub use record::Recorded;
-pub use run::{Area, Ground, Inherited, numbered, run};
+pub use run::{Area, Failed, Ground, Inherited, numbered, run};
 
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::units::MemoryPolicy;

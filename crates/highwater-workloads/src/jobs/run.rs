@@ -24,6 +24,15 @@ pub struct Area {
     pages: u32,
 }
 
+/// Where a task ended before its time, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failed {
+    /// The number of the phase.
+    pub phase: usize,
+    /// What its call said.
+    pub error: Error,
+}
+
 /// What a task that was forked begins with.
 pub type Inherited<H> = (Arc<Space<H>>, Vec<Option<Area>>);
 
@@ -50,7 +59,7 @@ pub struct Ground<'a, H: Devices> {
 /// Runs a copy of a task to its end, in the calling one. What its operations leave is added to `records`.
 ///
 /// # Errors
-/// If a call fails; [`Error::Killed`] if it was chosen to give its memory up.
+/// The phase whose call failed; with [`Error::Killed`] if it was chosen to give its memory up.
 pub fn run<H: Devices>(
     task: &Task,
     ground: &Ground<'_, H>,
@@ -58,14 +67,17 @@ pub fn run<H: Devices>(
     inherited: Option<Inherited<H>>,
     seed: u64,
     records: &mut [Recorded],
-) -> Result<(), Error> {
+) -> Result<(), Failed> {
     let (space, areas) = match inherited {
         Some((space, mut areas)) => {
             space.add_task(cx);
             areas.resize(task.nr_areas, None);
             (space, areas)
         }
-        None => (process::start(ground.kernel, cx)?, vec![None; task.nr_areas]),
+        None => {
+            let space = process::start(ground.kernel, cx);
+            (space.map_err(|error| Failed { phase: 0, error })?, vec![None; task.nr_areas])
+        }
     };
     (ground.entered)(&space);
     let open = ground.files.iter().map(|file| ground.kernel.open(cx, file)).collect();
@@ -78,11 +90,12 @@ pub fn run<H: Devices>(
         appended: vec![0; ground.files.len()],
         records,
         round: 0,
+        at: 0,
     };
     let mut random = Random::new(seed);
     let ended = running.rounds(task, &mut random);
     process::end(ground.kernel, cx, &running.space);
-    ended
+    ended.map_err(|error| Failed { phase: running.at, error })
 }
 
 struct Running<'a, 'h, H: Devices> {
@@ -96,6 +109,8 @@ struct Running<'a, 'h, H: Devices> {
     records: &'a mut [Recorded],
     /// From 1.
     round: u64,
+    /// The phase.
+    at: usize,
 }
 
 /// What faults an operation took.
@@ -110,7 +125,8 @@ impl<H: Devices> Running<'_, '_, H> {
         while task.rounds.is_none_or(|rounds| self.round < rounds) {
             self.round += 1;
             let begin_ns = self.cx.host.now_ns();
-            for phase in &task.phases {
+            for (at, phase) in task.phases.iter().enumerate() {
+                self.at = at;
                 if (self.ground.is_over)() {
                     return Ok(());
                 }

@@ -179,7 +179,7 @@ fn play(
     };
     let inherited = Some((space, Vec::new()));
     let ran = jobs::run(task, &ground, cx, inherited, jobs::seed(seed, 0, 0), &mut []);
-    ran.map_err(|error| ScenarioError::Call { doing: "running the program", error })
+    ran.map_err(|failed| ScenarioError::Call { doing: "running the program", error: failed.error })
 }
 
 /// The counters at a moment.

@@ -56,6 +56,9 @@ pub struct JobFile {
     pub name: String,
     /// How large it is: bytes (`64M`), or a share of memory (`25%`).
     pub size: Amount,
+    /// It is in memory, not on a disk, and empty at first: tmpfs, or memory that processes share. It can be swapped.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub memory: bool,
 }
 
 /// A task.
@@ -238,6 +241,17 @@ pub enum Do {
     /// A step is over that is called `of`: counters are told of each step. `{n}` in it is the number of the round, `{2n}` twice that. Without
     /// `of` the first step begins; what was before is no step's.
     Mark,
+}
+
+impl Do {
+    /// As it is written.
+    pub(super) fn name(self) -> String {
+        // A word in kebab case: all of them have that form.
+        toml::Value::try_from(self)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
 }
 
 /// What memory or a file will be used for.

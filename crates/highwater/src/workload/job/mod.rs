@@ -17,6 +17,8 @@ pub(crate) mod plan;
 mod sim;
 pub(crate) mod steps;
 #[cfg(test)]
+mod swarm;
+#[cfg(test)]
 mod tests;
 
 use highwater_results::{Better, Metric, TableKind};

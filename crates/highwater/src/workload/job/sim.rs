@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::Error;
+use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
@@ -14,7 +15,7 @@ use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_sim::pressure::{Lines, Reading, Resource};
-use highwater_workloads::jobs::{self, Ground, Inherited, Recorded, Task};
+use highwater_workloads::jobs::{self, Failed, Ground, Inherited, Recorded, Task};
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
@@ -55,6 +56,8 @@ struct Plan {
     started: RefCell<Vec<(usize, Worker<Left>)>>,
     /// Address spaces.
     memory: Rc<Memory>,
+    /// What the first call that failed was to do.
+    failed: RefCell<Option<String>>,
     /// Steps of each task.
     steps: RefCell<Vec<Steps>>,
     /// Of each task, copies so far: each has another seed.
@@ -86,7 +89,9 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let (tasks, operations) = plan::tasks(params, memory_pages);
     let sizes: Vec<u64> =
         params.file.iter().map(|file| plan::pages(file.size, memory_pages)).collect();
-    let storage = Storage::of(unit, sizes.iter().sum(), 2 * memory_pages, "the files of the job")?;
+    let on_disk = params.file.iter().zip(&sizes).filter(|(file, _)| !file.memory);
+    let on_disk = on_disk.map(|(_, pages)| pages).sum();
+    let storage = Storage::of(unit, on_disk, 2 * memory_pages, "the files of the job")?;
     let mut notes: Vec<String> = storage.note.clone().into_iter().collect();
     let mut next_page = storage.first_page;
     let mut config = harness::config(unit)?;
@@ -95,10 +100,13 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let memory = Rc::new(Memory::default());
     let columns = memory.columns(params.task.iter().map(|task| task.name.clone()));
     let mut machine = harness::boot_and_tell(unit, config, Some(columns))?;
-    let files = sizes.iter().map(|&pages| {
+    let files = params.file.iter().zip(&sizes).map(|(file, &pages)| {
         let max_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let spec = FileSpec::new(Filesystem::EXT4, DATA, next_page, max_pages);
-        next_page += pages;
+        let spec = match file.memory {
+            true => FileSpec::in_memory(max_pages).with_size(pages * PAGE_SIZE as u64),
+            false => FileSpec::new(Filesystem::EXT4, DATA, next_page, max_pages),
+        };
+        next_page += if file.memory { 0 } else { pages };
         machine.kernel.create_file(&machine.outside(), spec)
     });
     let files = files.collect();
@@ -114,6 +122,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
         memory,
+        failed: RefCell::default(),
         steps: RefCell::new((0..nr_tasks).map(|_| Steps::default()).collect()),
         nr_started: RefCell::new(vec![0; nr_tasks]),
     };
@@ -251,7 +260,11 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
         }
         plan.is_over.set(true);
     }
-    let mut times = ends.times()?;
+    let failed = plan.failed.take();
+    let mut times = ends.times().map_err(|error| match failed {
+        Some(failed) => RunError::of(Job::NAME, failed),
+        None => error,
+    })?;
     times.elapsed_ns = cx.host.now_ns();
     let killed = killed.into_iter().zip(plan.nr_started.take()).collect();
     let steps = plan.steps.borrow().iter().flat_map(Steps::samples).collect();
@@ -323,7 +336,14 @@ fn work(
     let task = &plan.tasks[number];
     match jobs::run(task, &ground, cx, inherited, seed, &mut records) {
         Ok(()) => Ok(Left { records, was_killed: false }),
-        Err(Error::Killed) => Ok(Left { records, was_killed: true }),
-        Err(error) => Err(error),
+        Err(Failed { error: Error::Killed, .. }) => Ok(Left { records, was_killed: true }),
+        Err(Failed { phase, error }) => {
+            let told = &plan.told[number];
+            let (name, phase) = (&told.name, &told.phase[phase]);
+            let of = phase.of.as_deref().map(|of| format!(" {of}")).unwrap_or_default();
+            let failed = format!("{name}: {}{of}: {error}", phase.action.name());
+            plan.failed.borrow_mut().get_or_insert(failed);
+            Err(error)
+        }
     }
 }
