@@ -63,6 +63,7 @@ fn zoneinfo_of_a_real_machine() {
         count,
         high: 6928,
         batch: 63,
+        high_min: None,
         stat_threshold: Some(16),
     };
     assert_eq!(dma32.pagesets, [pageset(0, 449), pageset(1, 170)]);
@@ -87,6 +88,19 @@ fn zoneinfo_of_an_old_kernel_lacks_boost_and_has_its_own_lines() {
         (1, 0, Some(0), Some(10))
     );
     assert_eq!(zone.pagesets.len(), 1);
+}
+
+#[test]
+fn zoneinfo_of_a_new_kernel_says_what_lists_tune_themselves_from() {
+    let text = b"Node 0, zone   Normal\n  pages free     10\n        min      1\n        low      2\n        high     3\n\
+        \x20       promo    4\n        spanned  100\n        present  90\n        managed  80\n\
+        \x20       protection: (0, 0)\n  pagesets\n    cpu: 0\n              count:    4\n              high:     186\n\
+        \x20             batch:    63\n              high_min: 41\n              high_max: 400\n  vm stats threshold: 6\n\
+        \x20 node_unreclaimable:  0\n  start_pfn:           4096\n";
+    let info = Zoneinfo::parse("f", text).unwrap();
+    let zone = &info.zones[0];
+    assert_eq!((zone.pagesets[0].high, zone.pagesets[0].high_min), (186, Some(41)));
+    assert_eq!(zone.stat("promo"), Some(4));
 }
 
 #[test]

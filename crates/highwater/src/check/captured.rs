@@ -5,7 +5,7 @@ use highwater_core::zone::ZoneType;
 use highwater_results::import::linux61::{Node, Zone};
 
 /// Nodes, CPUs and zones as captured; without nodes, one with all CPUs.
-pub(super) fn captured_machine(name: &str, cpus: u32, listed: &[Node], zones: &[Zone]) -> Machine {
+pub(crate) fn captured_machine(name: &str, cpus: u32, listed: &[Node], zones: &[Zone]) -> Machine {
     let cpu = |cpu: u32| u16::try_from(cpu).unwrap_or(u16::MAX);
     let nr_nodes = listed.iter().map(|n| n.id as usize + 1).max().unwrap_or(1);
     let mut nodes = vec![NodeSpec::default(); nr_nodes];

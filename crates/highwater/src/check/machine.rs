@@ -14,7 +14,8 @@ use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, IdleLists, ZoneFree};
 
 use super::captured::captured_machine;
-use crate::input::{InputError, one_line};
+use crate::capture::settings;
+use crate::input::InputError;
 use crate::machine_file::{MachineFile, check_size};
 
 /// The machine that tells what operations cost in the emulator with a CPU or two.
@@ -59,42 +60,18 @@ pub(super) struct System<'a> {
     pub(super) settings: BTreeMap<String, String>,
 }
 
-/// Settings of a captured kernel that the model has: Linux's name, and the machine's key.
-const SETTINGS: [(&str, &str); 12] = [
-    ("transparent_hugepage.enabled", "thp"),
-    ("transparent_hugepage.defrag", "thp_defrag"),
-    ("vm.compaction_proactiveness", "compaction_proactiveness"),
-    ("vm.dirty_bytes", "dirty_bytes"),
-    ("vm.dirty_background_bytes", "dirty_background_bytes"),
-    ("vm.min_slab_ratio", "min_slab_ratio"),
-    ("vm.min_unmapped_ratio", "min_unmapped_ratio"),
-    ("vm.page-cluster", "page_cluster"),
-    ("vm.swappiness", "swappiness"),
-    ("vm.watermark_boost_factor", "watermark_boost_factor"),
-    ("vm.watermark_scale_factor", "watermark_scale_factor"),
-    ("vm.zone_reclaim_mode", "zone_reclaim_mode"),
-];
-
 /// Sets a machine as the captured kernel was set. What the model does not have stays out.
-fn adopt_settings(system: &System<'_>, tunables: &mut Tunables) -> Result<(), InputError> {
-    let wrong = |name: &str, reason: String| InputError {
-        file: system.file.to_owned(),
+pub(super) fn adopt_settings(
+    file: &str,
+    settings: &BTreeMap<String, String>,
+    tunables: &mut Tunables,
+) -> Result<(), InputError> {
+    settings::adopt(settings, tunables).map_err(|refused| InputError {
+        file: file.to_owned(),
         line: None,
-        field: Some(format!("settings.{name}")),
-        reason,
-    };
-    for (name, key) in SETTINGS {
-        let Some(value) = system.settings.get(name) else { continue };
-        let mut table =
-            toml::Table::try_from(&*tunables).map_err(|error| wrong(name, error.to_string()))?;
-        let value = match value.parse::<i64>() {
-            Ok(number) => toml::Value::Integer(number),
-            Err(_) => toml::Value::String(value.clone()),
-        };
-        table.insert(key.to_owned(), value);
-        *tunables = table.try_into().map_err(|error| wrong(name, one_line(&error.to_string())))?;
-    }
-    Ok(())
+        field: Some(format!("settings.{}", refused.name)),
+        reason: refused.reason,
+    })
 }
 
 /// How the disks' queues were set; none: as such disks usually are.
@@ -142,7 +119,7 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
     // what it finds.
     shape.tunables.thp_faults = true;
     shape.tunables.khugepaged_defrag = false;
-    adopt_settings(system, &mut shape.tunables)?;
+    adopt_settings(system.file, &system.settings, &mut shape.tunables)?;
     shape.validate().map_err(|error| InputError {
         file: system.file.to_owned(),
         line: None,

@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 use highwater_results::import::linux61::Reference;
 use serde::Serialize;
 
+pub(crate) use captured::captured_machine;
+
 use crate::input::InputError;
 
 /// The kind of file whose figures are counters.

@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod capture;
 mod check;
 mod colour;
 mod compare;
@@ -164,6 +165,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Vmstat(args) => proc::run(proc::File::Vmstat, &args),
         Command::Numastat(args) => proc::run(proc::File::Numastat, &args),
         Command::Check(args) => check::run(&args),
+        Command::Capture(args) => capture::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters or gauges by the names of `/proc/vmstat`. Changes of levels may be negative.
 pub type Counters = BTreeMap<String, i64>;
 
 /// `kind: static`: a freshly booted machine.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Static {
     /// Name of the capture.
     pub name: String,
-    /// Which Linux.
+    /// Which Linux; the first number in it is its version.
     pub kernel: String,
     /// 4096.
     pub page_size: u64,
@@ -25,6 +25,9 @@ pub struct Static {
     pub zones: Vec<Zone>,
     /// What Linux computed.
     pub min_free_kbytes: u64,
+    /// How the kernel was set, by the names of `/proc/sys` and `/sys/kernel/mm`; empty where it was left as it comes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// Free blocks at the time, for orientation.
     #[serde(default)]
     pub buddyinfo: Vec<ZoneBlocks>,
@@ -186,7 +189,7 @@ pub struct HotBlock {
 }
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Node number.
     pub id: u32,
@@ -197,7 +200,7 @@ pub struct Node {
 }
 
 /// A zone with memory, and what Linux computed for it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
     /// Node number.
     pub node: u32,
@@ -226,7 +229,7 @@ pub struct Zone {
     /// Handed to the page allocator by now.
     pub managed: u64,
     /// The same when Linux computed the zone's sizes; `None` where it was not recorded.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_at_boot: Option<u64>,
     /// Lowmem reserve against requests of each zone index.
     pub protection: Vec<u64>,
@@ -235,7 +238,7 @@ pub struct Zone {
 }
 
 /// What Linux computed for a zone's per-CPU lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pageset {
     /// CPU number.
     pub cpu: u32,
@@ -243,12 +246,15 @@ pub struct Pageset {
     pub high: u64,
     /// Pages moved at a time.
     pub batch: u64,
+    /// What the zone's sizes make of `high`, which tunes itself since 6.7; `None` where it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high_min: Option<u64>,
     /// Counter deltas that a CPU may keep to itself.
     pub stat_threshold: u64,
 }
 
 /// Free blocks of a zone.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneBlocks {
     /// Node number.
     pub node: u32,
@@ -259,7 +265,7 @@ pub struct ZoneBlocks {
 }
 
 /// Linux's zone names on x86-64, in zone index order (rules/kmem-traces#proc-texts).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)] // The names are Linux's own.
 pub enum ZoneName {
     #[serde(rename = "DMA")]

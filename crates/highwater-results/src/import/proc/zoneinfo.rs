@@ -61,6 +61,8 @@ pub struct ZoneinfoPageset {
     pub high: u64,
     /// Pages moved at a time.
     pub batch: u64,
+    /// What the sizes of the machine make of `high`, which tunes itself since 6.7; `None` where the file does not say.
+    pub high_min: Option<u64>,
     /// Counter deltas that a CPU may keep to itself; `None` on a kernel without SMP.
     pub stat_threshold: Option<u64>,
 }
@@ -150,6 +152,7 @@ struct PagesetReader {
     count: Option<u64>,
     high: Option<u64>,
     batch: Option<u64>,
+    high_min: Option<u64>,
     stat_threshold: Option<u64>,
 }
 
@@ -231,7 +234,8 @@ impl ZoneReader {
                 "count" => set(&mut self.pageset(name)?.count, name, value),
                 "high" => set(&mut self.pageset(name)?.high, name, value),
                 "batch" => set(&mut self.pageset(name)?.batch, name, value),
-                // Kernels that print more about a list or a zone here (`high_min`, `inactive_ratio`).
+                "high_min" => set(&mut self.pageset(name)?.high_min, name, value),
+                // Kernels that print more about a list or a zone here (`high_max`, `inactive_ratio`).
                 _ => Ok(()),
             },
             Section::Zone => match SIZES.iter().position(|&size| size == name) {
@@ -275,6 +279,7 @@ impl ZoneReader {
                 count: need(p.count, "count")?,
                 high: need(p.high, "high")?,
                 batch: need(p.batch, "batch")?,
+                high_min: p.high_min,
                 stat_threshold: p.stat_threshold,
             })
         };

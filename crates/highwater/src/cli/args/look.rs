@@ -193,3 +193,40 @@ impl FitArgs {
         }
     }
 }
+
+/// `highwater capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Processes; default: yours that use memory or CPU time, the largest dozen
+    #[arg(long = "pid", value_name = "PID")]
+    pub pids: Vec<u32>,
+    /// How long to watch them; 0: averages since each began
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// Milliseconds between looks
+    #[arg(long, value_name = "MS", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    pub every: u64,
+    /// The job file to write
+    #[arg(long, short, value_name = "FILE", default_value = "job.toml")]
+    pub output: PathBuf,
+    /// The machine file to write
+    #[arg(long, value_name = "FILE", default_value = "machine.toml")]
+    pub machine: PathBuf,
+    /// The reference to write, for `check`
+    #[arg(long, value_name = "FILE", default_value = "static.json")]
+    pub reference: PathBuf,
+    /// Read DIR/proc and DIR/sys, recorded somewhere else, instead of the running kernel's; nobody waits then
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Write even if that replaces files
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Seconds to wait: none, or up to a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let ok = (0.0..=86_400.0).contains(&value);
+    ok.then_some(value).ok_or_else(|| "must be between 0 and 86400".to_owned())
+}

@@ -10,7 +10,7 @@ use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
 pub(super) use look::{
-    CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
+    CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
 
 use super::CliError;
@@ -69,6 +69,8 @@ pub enum Command {
     Numastat(ProcArgs),
     /// Judge the model against files captured from a real Linux
     Check(CheckArgs),
+    /// Write a running Linux down: a machine file, a job file of its processes, and what its kernel computed
+    Capture(CaptureArgs),
     /// Measure the allocator on this computer's processors
     Bench(BenchArgs),
     /// Print the manual page, or write those of all subcommands

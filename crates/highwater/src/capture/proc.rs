@@ -1,0 +1,464 @@
+//! What a kernel says of the whole machine: memory, CPUs, caches, disks, settings.
+//!
+//! Zones, free blocks and counters are read by the parsers of [`highwater_results::import::proc`]; what is small
+//! enough for a line is parsed here. CPUs that are off and nodes that are missing leave gaps in Linux's numbers; the
+//! machines of the model have none, so both are numbered anew, in their order.
+
+use std::collections::BTreeMap;
+
+use highwater_results::import::linux61::{Node, ZoneName};
+use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, ZoneinfoZone};
+
+use super::{Source, settings};
+use crate::input::InputError;
+use crate::input::size::parse_ranges;
+
+/// Bytes of a page, the only size that is modelled.
+const PAGE_SIZE: u64 = 4096;
+/// Bytes of a sector, in which sysfs counts the size of disks.
+const SECTOR: u64 = 512;
+/// Devices that are no disks of the machine: files, memory, parts of others, and what reads media.
+const NO_DISKS: [&str; 9] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd", "mtd"];
+/// Disks that are told, the largest first.
+const DISKS_MAX: usize = 4;
+
+/// A machine and its kernel.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// `Linux 6.18.44`: what there is before the words of who built it.
+    pub kernel: String,
+    /// Zones with memory, nodes and CPUs numbered without gaps.
+    pub zones: Vec<ZoneinfoZone>,
+    /// Free blocks, where they could be read.
+    pub buddyinfo: Option<Buddyinfo>,
+    /// Types of pageblocks, where they could be read.
+    pub pagetypeinfo: Option<PageTypeInfo>,
+    /// KiB by the names of `/proc/meminfo`.
+    pub meminfo: BTreeMap<String, u64>,
+    /// KiB by the names of each node's `meminfo`.
+    pub node_meminfo: Vec<BTreeMap<String, u64>>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// CPUs that are on.
+    pub nr_cpus: u32,
+    /// What `/proc/cpuinfo` calls them; empty if it says nothing.
+    pub cpu_model: String,
+    /// Caches of a CPU; none if they are not told.
+    pub caches: Option<Caches>,
+    /// Sockets.
+    pub nr_sockets: u64,
+    /// Disks, the largest first.
+    pub disks: Vec<Disk>,
+    /// Swap areas, in the order of `/proc/swaps`.
+    pub swaps: Vec<SwapArea>,
+    /// How the kernel is set, by Linux's names.
+    pub settings: BTreeMap<String, String>,
+    /// `/proc/pressure/memory`, where it is counted.
+    pub memory_pressure: Option<String>,
+}
+
+/// Bytes of a CPU's caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Data, first level.
+    pub l1: u64,
+    /// Second level.
+    pub l2: u64,
+    /// Last level.
+    pub llc: u64,
+}
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// As the kernel calls it.
+    pub name: String,
+    /// How large it is.
+    pub bytes: u64,
+    /// What it says of itself.
+    pub is_rotational: bool,
+    /// Which waiting request is next: the word in brackets.
+    pub scheduler: Option<String>,
+    /// Requests of its queue.
+    pub nr_requests: Option<u64>,
+}
+
+/// A swap area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapArea {
+    /// How large it is, without its first page.
+    pub kib: u64,
+    /// KiB of it that are in use.
+    pub used_kib: u64,
+    /// Areas of a higher priority are filled first.
+    pub priority: i64,
+    /// It lies in memory, compressed.
+    pub is_in_memory: bool,
+}
+
+/// Linux's numbers of something, in order: the position is the model's number.
+struct Numbering(Vec<u32>);
+
+impl Numbering {
+    fn new(mut numbers: Vec<u32>) -> Numbering {
+        numbers.sort_unstable();
+        numbers.dedup();
+        Numbering(numbers)
+    }
+
+    fn of(&self, number: u32) -> Option<u32> {
+        self.0.iter().position(|known| *known == number).map(|at| at as u32)
+    }
+
+    fn has_gaps(&self) -> bool {
+        self.0.iter().enumerate().any(|(at, number)| at as u32 != *number)
+    }
+}
+
+impl System {
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// If there are no zones, or a text is not what it should be.
+    pub fn read(source: &Source, notes: &mut Vec<String>) -> Result<System, InputError> {
+        const ZONEINFO: &str = "proc/zoneinfo";
+        let zoneinfo = source.needed(ZONEINFO)?;
+        let zoneinfo = Zoneinfo::parse(&source.name(ZONEINFO), zoneinfo.as_bytes())?;
+        let version = source.needed("proc/version")?;
+        let meminfo = source.needed("proc/meminfo")?;
+        let meminfo = sizes(&source.name("proc/meminfo"), &meminfo)?;
+        let mut optional = |path: &str, lost: &str| source.text_or_note(path, lost, notes);
+        let buddyinfo = optional("proc/buddyinfo", "free blocks are not known");
+        let types = optional("proc/pagetypeinfo", "types of pageblocks are not known");
+        let swaps = optional("proc/swaps", "swap areas are not known");
+        let buddyinfo = buddyinfo.and_then(|text| {
+            let parsed = Buddyinfo::parse(&source.name("proc/buddyinfo"), text.as_bytes());
+            parsed.map_err(|error| notes.push(error.to_string())).ok()
+        });
+        let pagetypeinfo = types.and_then(|text| {
+            let parsed = PageTypeInfo::parse(&source.name("proc/pagetypeinfo"), text.as_bytes());
+            parsed.map_err(|error| notes.push(error.to_string())).ok()
+        });
+        let swaps = match swaps {
+            Some(text) => swap_areas(&source.name("proc/swaps"), &text)?,
+            None => Vec::new(),
+        };
+
+        let cpus = cpus(source, &zoneinfo)?;
+        let with_memory = zoneinfo.zones.iter().filter(|zone| zone.is_populated());
+        let listed = source.numbered(NODES, "node");
+        let numbers = Numbering::new(match listed.is_empty() {
+            true => with_memory.clone().map(|zone| zone.node).collect(),
+            false => listed,
+        });
+        if cpus.has_gaps() || numbers.has_gaps() {
+            notes.push(
+                "some CPUs or nodes are off: the others are numbered without gaps".to_owned(),
+            );
+        }
+        let mut zones = Vec::new();
+        for zone in with_memory {
+            let mut zone = zone.clone();
+            let field = format!("node {}", zone.node);
+            zone.node = numbers.of(zone.node).ok_or_else(|| InputError {
+                field: Some(field),
+                ..InputError::whole(source.name(ZONEINFO), "the kernel lists no such node")
+            })?;
+            zone.pagesets.retain_mut(|set| match cpus.of(set.cpu) {
+                Some(cpu) => {
+                    set.cpu = cpu;
+                    true
+                }
+                None => false,
+            });
+            zones.push(zone);
+        }
+        let system = System {
+            kernel: kernel(&version),
+            nodes: nodes(source, &numbers, &cpus)?,
+            node_meminfo: numbers.0.iter().map(|id| node_sizes(source, *id)).collect(),
+            nr_cpus: cpus.0.len() as u32,
+            cpu_model: cpu_model(source),
+            caches: caches(source),
+            nr_sockets: nr_sockets(source, &cpus),
+            disks: disks(source),
+            settings: settings::read(source),
+            memory_pressure: source.word("proc/pressure/memory"),
+            zones,
+            buddyinfo: buddyinfo.map(|info| renumbered(info, &numbers)),
+            pagetypeinfo,
+            meminfo,
+            swaps,
+        };
+        system.check_pages(&source.name(ZONEINFO))?;
+        Ok(system)
+    }
+
+    /// Pages that Linux says it has.
+    pub fn phys_pages(&self) -> u64 {
+        self.meminfo.get("MemTotal").copied().unwrap_or(0) * 1024 / PAGE_SIZE
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> u64 {
+        self.phys_pages() * PAGE_SIZE
+    }
+
+    /// A zone's name of the model.
+    ///
+    /// # Errors
+    /// If the model has no such zone.
+    pub fn zone_name(zone: &ZoneinfoZone) -> Result<ZoneName, InputError> {
+        let all =
+            [ZoneName::Dma, ZoneName::Dma32, ZoneName::Normal, ZoneName::Movable, ZoneName::Device];
+        all.into_iter().find(|name| name.as_str() == zone.zone).ok_or_else(|| InputError {
+            field: Some(format!("node {}, zone {}", zone.node, zone.zone)),
+            ..InputError::whole("proc/zoneinfo", "a zone that the model does not have")
+        })
+    }
+
+    /// Refuses a kernel whose pages are not of the size that is modelled.
+    fn check_pages(&self, file: &str) -> Result<(), InputError> {
+        let managed: u64 = self.zones.iter().map(|zone| zone.managed).sum();
+        let said = self.phys_pages();
+        if managed == 0 || said == 0 {
+            return Err(InputError::whole(file, "no zone has memory"));
+        }
+        // Of pages of 16 KiB there are a fourth.
+        if managed.saturating_mul(2) < said {
+            let reason = format!(
+                "the zones have {managed} pages and /proc/meminfo {} KiB: pages of this kernel are larger than \
+                 4 KiB, and only such are modelled",
+                said * 4
+            );
+            return Err(InputError::whole(file, reason));
+        }
+        Ok(())
+    }
+}
+
+const NODES: &str = "sys/devices/system/node";
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// `Linux 6.18.44` of `Linux version 6.18.44-x (somebody@somewhere) ...`: who built it is nobody's business.
+fn kernel(version: &str) -> String {
+    let release = version.split_whitespace().nth(2).unwrap_or_default();
+    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
+    match release[..end].trim_end_matches('.') {
+        "" => "Linux".to_owned(),
+        release => format!("Linux {release}"),
+    }
+}
+
+/// `Name: 12 kB` lines, also with `Node 0` before the name; a name that is there several times is their sum.
+pub(super) fn sizes(file: &str, text: &str) -> Result<BTreeMap<String, u64>, InputError> {
+    let mut sizes = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let name = name.split_whitespace().last().unwrap_or_default();
+        let mut words = rest.split_whitespace();
+        let (Some(value), Some("kB")) = (words.next(), words.next()) else { continue };
+        let value: u64 = value.parse().map_err(|_| InputError {
+            file: file.to_owned(),
+            line: Some(at + 1),
+            field: Some(name.to_owned()),
+            reason: format!("\"{value}\" is no number of kB"),
+        })?;
+        let sum: &mut u64 = sizes.entry(name.to_owned()).or_default();
+        *sum = sum.saturating_add(value);
+    }
+    Ok(sizes)
+}
+
+fn node_sizes(source: &Source, node: u32) -> BTreeMap<String, u64> {
+    let path = format!("{NODES}/node{node}/meminfo");
+    let text = source.text(&path).unwrap_or_default();
+    sizes(&path, &text).unwrap_or_default()
+}
+
+/// CPUs that are on; where sysfs is missing, those that have page lists.
+fn cpus(source: &Source, zoneinfo: &Zoneinfo) -> Result<Numbering, InputError> {
+    let path = format!("{CPUS}/online");
+    let listed = match source.word(&path) {
+        Some(text) => ranges(source, &path, &text)?,
+        None => {
+            let sets = zoneinfo.zones.iter().flat_map(|zone| &zone.pagesets);
+            sets.map(|set| set.cpu).collect()
+        }
+    };
+    match listed.is_empty() {
+        true => Err(InputError::whole(source.name(&path), "no CPU is on")),
+        false => Ok(Numbering::new(listed)),
+    }
+}
+
+fn ranges(source: &Source, path: &str, text: &str) -> Result<Vec<u32>, InputError> {
+    let numbers = parse_ranges(text).map_err(|why| InputError::whole(source.name(path), why))?;
+    Ok(numbers.into_iter().map(u32::from).collect())
+}
+
+/// The nodes with their CPUs and distances. Without sysfs the first has all CPUs.
+fn nodes(source: &Source, numbers: &Numbering, cpus: &Numbering) -> Result<Vec<Node>, InputError> {
+    let nr_nodes = numbers.0.len();
+    let mut nodes = Vec::new();
+    for (id, number) in (0..).zip(&numbers.0) {
+        let path = |file: &str| format!("{NODES}/node{number}/{file}");
+        let listed = match source.word(&path("cpulist")) {
+            Some(text) => ranges(source, &path("cpulist"), &text)?,
+            None if id == 0 => cpus.0.clone(),
+            None => Vec::new(),
+        };
+        let distance = |to: usize| if to == id as usize { 10 } else { 20 };
+        let mut distances: Vec<u32> = (0..nr_nodes).map(distance).collect();
+        if let Some(text) = source.word(&path("distance")) {
+            let words: Option<Vec<u32>> = text.split_whitespace().map(|w| w.parse().ok()).collect();
+            distances = words.filter(|words| words.len() == nr_nodes).ok_or_else(|| {
+                let reason = format!("\"{text}\" are no distances of {nr_nodes} nodes");
+                InputError::whole(source.name(&path("distance")), reason)
+            })?;
+        }
+        let cpus = listed.into_iter().filter_map(|cpu| cpus.of(cpu)).collect();
+        nodes.push(Node { id, cpus, distances });
+    }
+    Ok(nodes)
+}
+
+fn renumbered(mut info: Buddyinfo, numbers: &Numbering) -> Buddyinfo {
+    info.zones.retain_mut(|zone| match numbers.of(zone.node) {
+        Some(node) => {
+            zone.node = node;
+            true
+        }
+        None => false,
+    });
+    info
+}
+
+fn cpu_model(source: &Source) -> String {
+    let text = source.text("proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name"));
+    model.map(|model| model.trim_start_matches([' ', '\t', ':']).to_owned()).unwrap_or_default()
+}
+
+/// What CPU 0 has; none unless a first and a second level are told.
+fn caches(source: &Source) -> Option<Caches> {
+    let mut levels: BTreeMap<u64, u64> = BTreeMap::new();
+    for index in source.numbered(&format!("{CPUS}/cpu0/cache"), "index") {
+        let file = |name: &str| format!("{CPUS}/cpu0/cache/index{index}/{name}");
+        if source.word(&file("type")).is_some_and(|kind| kind == "Instruction") {
+            continue;
+        }
+        let size = source.word(&file("size"));
+        let bytes = size.and_then(|size| crate::input::size::parse_size(&size).ok());
+        if let (Some(level), Some(bytes)) = (source.number(&file("level")), bytes) {
+            levels.insert(level, bytes);
+        }
+    }
+    let last = *levels.last_key_value()?.1;
+    Some(Caches { l1: *levels.get(&1)?, l2: *levels.get(&2)?, llc: last })
+}
+
+/// Sockets of the CPUs that are on; one if the kernel does not say.
+fn nr_sockets(source: &Source, cpus: &Numbering) -> u64 {
+    let package =
+        |cpu: &u32| source.number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"));
+    let mut packages: Vec<u64> = cpus.0.iter().filter_map(package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages.len().max(1) as u64
+}
+
+fn disks(source: &Source) -> Vec<Disk> {
+    let mut disks = Vec::new();
+    for name in source.names("sys/block") {
+        if NO_DISKS.iter().any(|kind| name.starts_with(kind)) {
+            continue;
+        }
+        let file = |file: &str| format!("sys/block/{name}/{file}");
+        let bytes = source.number(&file("size")).unwrap_or(0).saturating_mul(SECTOR);
+        if bytes < PAGE_SIZE {
+            continue;
+        }
+        let scheduler = source.word(&file("queue/scheduler")).and_then(|text| {
+            let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            chosen.map(|(word, _)| word.to_owned())
+        });
+        let is_rotational = source.number(&file("queue/rotational")) == Some(1);
+        let nr_requests = source.number(&file("queue/nr_requests"));
+        disks.push(Disk { bytes, is_rotational, scheduler, nr_requests, name: name.clone() });
+    }
+    disks.sort_by_key(|disk| std::cmp::Reverse(disk.bytes));
+    disks.truncate(DISKS_MAX);
+    disks
+}
+
+/// `/proc/swaps`: a line of headings, then file, type, size, used, priority.
+fn swap_areas(file: &str, text: &str) -> Result<Vec<SwapArea>, InputError> {
+    let mut areas = Vec::new();
+    for (at, line) in text.lines().enumerate().skip(1) {
+        // A path may have blanks in it; what is behind it has none.
+        let mut words: Vec<&str> = line.split_whitespace().rev().take(4).collect();
+        words.reverse();
+        let &[_kind, size, used, priority] = words.as_slice() else { continue };
+        let wrong = |field: &str, text: &str| InputError {
+            file: file.to_owned(),
+            line: Some(at + 1),
+            field: Some(field.to_owned()),
+            reason: format!("\"{text}\" is no number"),
+        };
+        areas.push(SwapArea {
+            kib: size.parse().map_err(|_| wrong("Size", size))?,
+            used_kib: used.parse().map_err(|_| wrong("Used", used))?,
+            priority: priority.parse().map_err(|_| wrong("Priority", priority))?,
+            is_in_memory: line.starts_with("/dev/zram"),
+        });
+    }
+    Ok(areas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_its_version_and_nothing_else() {
+        assert_eq!(kernel("Linux version 6.18.44-fc-v669 (me@here) (gcc) #1"), "Linux 6.18.44");
+        assert_eq!(kernel("Linux version 6.1.0 (x)"), "Linux 6.1.0");
+        assert_eq!(kernel("BSD"), "Linux");
+    }
+
+    #[test]
+    fn sizes_are_sums_and_name_what_is_wrong() {
+        let text = "Rss: 12 kB\nPss: 7 kB\nHugePages_Total: 3\nRss: 8 kB\n0-1 rw [rollup]\n";
+        let found = sizes("f", text).unwrap();
+        assert_eq!((found["Rss"], found["Pss"], found.len()), (20, 7, 2));
+        let node = sizes("f", "Node 0 MemTotal:       24684084 kB\n").unwrap();
+        assert_eq!(node["MemTotal"], 24_684_084);
+        let error = sizes("f", "A: 1 kB\nRss: x kB\n").unwrap_err().to_string();
+        assert_eq!(error, "f:2: Rss: \"x\" is no number of kB");
+    }
+
+    #[test]
+    fn swap_areas_are_told_from_the_end_of_their_lines() {
+        let text = "Filename Type Size Used Priority\n/dev/zram0 partition 1048572 12 100\n\
+                    /a file with blanks file 2097148 0 -2\n";
+        let areas = swap_areas("f", text).unwrap();
+        let area = |kib, used_kib, priority, is_in_memory| SwapArea {
+            kib,
+            used_kib,
+            priority,
+            is_in_memory,
+        };
+        assert_eq!(areas, [area(1_048_572, 12, 100, true), area(2_097_148, 0, -2, false)]);
+        let error = swap_areas("f", "h\n/x partition many 0 -2\n").unwrap_err().to_string();
+        assert_eq!(error, "f:2: Size: \"many\" is no number");
+        assert!(swap_areas("f", "Filename Type Size Used Priority\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn numbers_have_no_gaps() {
+        let numbering = Numbering::new(vec![5, 0, 2, 2]);
+        assert_eq!([0, 2, 5, 1].map(|n| numbering.of(n)), [Some(0), Some(1), Some(2), None]);
+        assert!(numbering.has_gaps() && !Numbering::new(vec![1, 0]).has_gaps());
+    }
+}

@@ -1,0 +1,363 @@
+//! What a kernel says of processes: memory, CPU time, reads and writes, faults.
+//!
+//! A [`Look`] is what was there at a moment; a [`Process`] has the first and the last one of a capture, the largest
+//! memory between, and rates. Of a recorded tree, and with no seconds to wait, rates are averages since a process began.
+
+use std::collections::BTreeMap;
+
+use super::Source;
+use super::proc::sizes;
+use crate::input::InputError;
+
+/// Clock ticks a second in `/proc/PID/stat`, on every machine.
+const TICKS_PER_SECOND: u64 = 100;
+const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
+const KIB: u64 = 1024;
+
+/// Bytes of memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In memory, all together.
+    pub rss: u64,
+    /// Memory of its own, in memory.
+    pub anon: u64,
+    /// Memory of its own, in swap.
+    pub swap: u64,
+    /// Mapped files and shared memory, in memory; of what others map too its share, where that is told.
+    pub file: u64,
+    /// `file` is a share: a page of several processes counts once among all.
+    pub is_shared_out: bool,
+    /// Of `anon`, in huge pages.
+    pub huge: u64,
+    /// Locked.
+    pub locked: u64,
+}
+
+/// Bytes and calls of reads and writes since a process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Io {
+    /// Bytes that calls read, from wherever.
+    pub read_chars: u64,
+    /// Bytes that calls wrote, to wherever.
+    pub written_chars: u64,
+    /// Calls that read.
+    pub reads: u64,
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Bytes that came from a disk.
+    pub disk_read: u64,
+    /// Bytes that go to a disk.
+    pub disk_written: u64,
+}
+
+/// A process at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Memory.
+    pub memory: Memory,
+    /// Reads and writes; none if they are not ours to see.
+    pub io: Option<Io>,
+    /// CPU time of all threads.
+    pub cpu_ns: u64,
+    /// Time that threads waited for a CPU.
+    pub waited_ns: u64,
+    /// Faults without a device.
+    pub faults: u64,
+    /// Faults that waited for one.
+    pub major_faults: u64,
+    /// Threads.
+    pub threads: u64,
+    /// When it began, ticks after the kernel: with its number who it is.
+    pub began_ticks: u64,
+}
+
+/// A process of a capture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// What it calls itself.
+    pub comm: String,
+    /// At the beginning of the capture, or of the process.
+    pub first: Look,
+    /// At the end.
+    pub last: Look,
+    /// The largest memory of its own that a look found.
+    pub anon_max: u64,
+    /// Seconds from the first to the last.
+    pub seconds: f64,
+}
+
+impl Process {
+    /// What grew by so much in a second.
+    pub fn rate(&self, of: impl Fn(&Look) -> u64) -> f64 {
+        match self.seconds > 0.0 {
+            true => of(&self.last).saturating_sub(of(&self.first)) as f64 / self.seconds,
+            false => 0.0,
+        }
+    }
+
+    /// CPUs that it kept busy.
+    pub fn cpus(&self) -> f64 {
+        self.rate(|look| look.cpu_ns) / 1e9
+    }
+
+    /// The same of reads and writes; none if they are not known.
+    pub fn io_rate(&self, of: impl Fn(&Io) -> u64) -> Option<f64> {
+        let last = self.last.io.as_ref().map(&of)?;
+        let first = self.first.io.as_ref().map(&of)?;
+        Some(match self.seconds > 0.0 {
+            true => last.saturating_sub(first) as f64 / self.seconds,
+            false => 0.0,
+        })
+    }
+}
+
+/// Seconds since the kernel began.
+pub(super) fn uptime(source: &Source) -> Option<f64> {
+    source.word("proc/uptime")?.split_whitespace().next()?.parse().ok()
+}
+
+/// The process that looks, and whose processes are its own.
+pub(super) fn own(source: &Source) -> (Option<u32>, Option<u32>) {
+    match source.is_recorded() {
+        true => (None, None),
+        false => {
+            let status = source.text("proc/self/status").unwrap_or_default();
+            (Some(std::process::id()), user(&status))
+        }
+    }
+}
+
+/// Numbers of all processes.
+pub(super) fn all(source: &Source) -> Vec<u32> {
+    source.numbered("proc", "")
+}
+
+/// Whose it is; none if it is gone.
+pub(super) fn owner(source: &Source, pid: u32) -> Option<u32> {
+    user(&source.text(&format!("proc/{pid}/status")).ok()?)
+}
+
+/// The effective user of a `status`.
+fn user(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// What it calls itself.
+pub(super) fn comm(source: &Source, pid: u32) -> String {
+    source.word(&format!("proc/{pid}/comm")).unwrap_or_default()
+}
+
+/// A process as it is; none if it is gone, or has no memory of its own because it is the kernel's.
+pub(super) fn look(source: &Source, pid: u32) -> Result<Option<Look>, InputError> {
+    let file = |name: &str| format!("proc/{pid}/{name}");
+    let (Ok(stat), Ok(status)) = (source.text(&file("stat")), source.text(&file("status"))) else {
+        return Ok(None);
+    };
+    let stat = Stat::parse(&source.name(&file("stat")), &stat)?;
+    let status = sizes(&source.name(&file("status")), &status)?;
+    if !status.contains_key("VmRSS") {
+        return Ok(None);
+    }
+    let mut memory = of_status(&status);
+    let maps = ["smaps_rollup", "smaps"].into_iter().find_map(|name| {
+        let text = source.text(&file(name)).ok().filter(|text| !text.trim().is_empty())?;
+        Some((name, text))
+    });
+    if let Some((name, text)) = maps {
+        memory = of_maps(&sizes(&source.name(&file(name)), &text)?);
+    }
+    let io = match source.text(&file("io")) {
+        Ok(text) => Some(Io::parse(&source.name(&file("io")), &text)?),
+        Err(_) => None,
+    };
+    let (ran_ns, waited_ns) = schedule(source, pid);
+    Ok(Some(Look {
+        memory,
+        io,
+        // Ticks are coarse, and threads that have ended are in them alone.
+        cpu_ns: ran_ns.max(stat.cpu_ticks.saturating_mul(NS_PER_TICK)),
+        waited_ns,
+        faults: stat.faults,
+        major_faults: stat.major_faults,
+        threads: stat.threads,
+        began_ticks: stat.began_ticks,
+    }))
+}
+
+/// When a process began, seconds after the kernel.
+pub(super) fn began(look: &Look) -> f64 {
+    look.began_ticks as f64 / TICKS_PER_SECOND as f64
+}
+
+/// What everybody may read of another's memory.
+fn of_status(sizes: &BTreeMap<String, u64>) -> Memory {
+    let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
+    Memory {
+        rss: bytes("VmRSS"),
+        anon: bytes("RssAnon"),
+        swap: bytes("VmSwap"),
+        file: bytes("RssFile").saturating_add(bytes("RssShmem")),
+        is_shared_out: false,
+        huge: 0,
+        locked: bytes("VmLck"),
+    }
+}
+
+/// What the owner may read.
+fn of_maps(sizes: &BTreeMap<String, u64>) -> Memory {
+    let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
+    let is_shared_out = sizes.contains_key("Pss_File");
+    let shared_out = bytes("Pss_File").saturating_add(bytes("Pss_Shmem"));
+    Memory {
+        rss: bytes("Rss"),
+        anon: bytes("Anonymous"),
+        swap: bytes("Swap"),
+        file: match is_shared_out {
+            true => shared_out,
+            false => bytes("Rss").saturating_sub(bytes("Anonymous")),
+        },
+        is_shared_out,
+        huge: bytes("AnonHugePages"),
+        locked: bytes("Locked"),
+    }
+}
+
+/// Nanoseconds that its threads ran and that they waited for a CPU; 0 where the kernel does not count them.
+fn schedule(source: &Source, pid: u32) -> (u64, u64) {
+    let (mut ran, mut waited) = (0u64, 0u64);
+    for thread in source.numbered(&format!("proc/{pid}/task"), "") {
+        let Some(text) = source.word(&format!("proc/{pid}/task/{thread}/schedstat")) else {
+            continue;
+        };
+        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        ran = ran.saturating_add(words.next().unwrap_or(0));
+        waited = waited.saturating_add(words.next().unwrap_or(0));
+    }
+    (ran, waited)
+}
+
+/// What is used of `/proc/PID/stat`.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    faults: u64,
+    major_faults: u64,
+    cpu_ticks: u64,
+    threads: u64,
+    began_ticks: u64,
+}
+
+impl Stat {
+    /// Fields are counted behind the name, which may have blanks and brackets in it.
+    fn parse(file: &str, text: &str) -> Result<Stat, InputError> {
+        let (_, rest) = text
+            .rsplit_once(')')
+            .ok_or_else(|| InputError::whole(file, "no name in brackets in it"))?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        // The first of these is the third of the file.
+        let field = |nr: usize, name: &str| {
+            let word = words.get(nr - 3).copied().unwrap_or_default();
+            word.parse::<u64>().map_err(|_| InputError {
+                field: Some(name.to_owned()),
+                ..InputError::whole(file, format!("\"{word}\" (field {nr}) is no number"))
+            })
+        };
+        Ok(Stat {
+            faults: field(10, "minflt")?,
+            major_faults: field(12, "majflt")?,
+            cpu_ticks: field(14, "utime")?.saturating_add(field(15, "stime")?),
+            threads: field(20, "num_threads")?,
+            began_ticks: field(22, "starttime")?,
+        })
+    }
+}
+
+impl Io {
+    fn parse(file: &str, text: &str) -> Result<Io, InputError> {
+        let mut io = Io::default();
+        for (at, line) in text.lines().enumerate() {
+            let Some((name, value)) = line.split_once(':') else { continue };
+            let field = match name {
+                "rchar" => &mut io.read_chars,
+                "wchar" => &mut io.written_chars,
+                "syscr" => &mut io.reads,
+                "syscw" => &mut io.writes,
+                "read_bytes" => &mut io.disk_read,
+                "write_bytes" => &mut io.disk_written,
+                _ => continue,
+            };
+            let value = value.trim();
+            *field = value.parse().map_err(|_| InputError {
+                file: file.to_owned(),
+                line: Some(at + 1),
+                field: Some(name.to_owned()),
+                reason: format!("\"{value}\" is no number"),
+            })?;
+        }
+        Ok(io)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str =
+        "17 (a) b (c) S 1 17 17 0 -1 4194304 108 5 3 0 40 60 1 2 20 0 8 0 2865 313 357 1";
+
+    #[test]
+    fn stat_is_read_behind_the_name() {
+        let stat = Stat::parse("f", STAT).unwrap();
+        let expected =
+            Stat { faults: 108, major_faults: 3, cpu_ticks: 100, threads: 8, began_ticks: 2865 };
+        assert_eq!(stat, expected);
+        let error = |text: &str| Stat::parse("f", text).unwrap_err().to_string();
+        assert_eq!(
+            error(&STAT.replace(" 40 ", " many ")),
+            "f: utime: \"many\" (field 14) is no number"
+        );
+        assert_eq!(error("17"), "f: no name in brackets in it");
+        assert!(error("17 (a) S").starts_with("f: minflt: "), "{}", error("17 (a) S"));
+    }
+
+    #[test]
+    fn io_is_read_by_name() {
+        let io = Io::parse("f", "rchar: 9\nsyscr: 2\nread_bytes: 4096\nnew: x\n").unwrap();
+        assert_eq!((io.read_chars, io.reads, io.disk_read, io.writes), (9, 2, 4096, 0));
+        let error = Io::parse("f", "rchar: 9\nwchar: y\n").unwrap_err().to_string();
+        assert_eq!(error, "f:2: wchar: \"y\" is no number");
+    }
+
+    #[test]
+    fn rates_are_of_what_grew() {
+        let look = |cpu_ns, reads| Look {
+            cpu_ns,
+            io: Some(Io { reads, ..Io::default() }),
+            ..Look::default()
+        };
+        let mut process = Process {
+            pid: 1,
+            comm: "a".to_owned(),
+            first: look(1_000_000_000, 10),
+            last: look(3_000_000_000, 50),
+            anon_max: 0,
+            seconds: 4.0,
+        };
+        assert_eq!((process.cpus(), process.io_rate(|io| io.reads)), (0.5, Some(10.0)));
+        process.first.io = None;
+        assert_eq!(process.io_rate(|io| io.reads), None);
+        process.seconds = 0.0;
+        assert_eq!(process.cpus(), 0.0);
+    }
+
+    #[test]
+    fn memory_of_files_is_shared_out_where_the_kernel_does() {
+        let map = |list: &[(&str, u64)]| list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        let new = of_maps(&map(&[("Rss", 100), ("Anonymous", 40), ("Pss_File", 5), ("Swap", 1)]));
+        assert_eq!((new.anon, new.file, new.swap), (40 * KIB, 5 * KIB, KIB));
+        let old = of_maps(&map(&[("Rss", 100), ("Anonymous", 40)]));
+        assert_eq!((old.file, old.is_shared_out), (60 * KIB, false));
+    }
+}

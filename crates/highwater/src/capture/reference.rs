@@ -1,0 +1,132 @@
+//! The static reference: what the kernel computed for its zones, in the format that `highwater check` reads.
+
+use highwater_core::config::{Machine, Policy, Tunables};
+use highwater_core::host::Solo;
+use highwater_core::page_alloc::boot;
+use highwater_results::import::linux61::{Counters, Pageset, Static, Zone, ZoneBlocks};
+use serde::Serialize;
+
+use super::at_boot::{Rules, managed_at_boot};
+use super::{Capture, System, settings};
+use crate::check::captured_machine;
+use crate::input::InputError;
+
+/// What is not in the kernel's texts, in words.
+const REMARK: &str = "captured from a kernel that had been running: managed_at_boot, where it is given, was found from \
+                      the sizes that the kernel computed, which it does not say itself; free pages and baselines \
+                      are of the moment";
+
+/// The file: what it starts with, and the rest.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u64,
+    kind: &'static str,
+    remark: &'static str,
+    #[serde(flatten)]
+    captured: &'a Static,
+}
+
+/// The text of the file.
+pub(super) fn to_json(captured: &Static) -> String {
+    let document = Document { schema: 1, kind: "static", remark: REMARK, captured };
+    // Plain rows and names: nothing that JSON could not hold.
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}
+
+/// What was captured, with what is not told worked out.
+pub(super) fn of(capture: &Capture, policy: &Policy) -> Result<Static, InputError> {
+    let system = &capture.system;
+    let number = |name: &str| system.settings.get(name).and_then(|text| text.parse::<u64>().ok());
+    let min_free_kbytes = number(settings::MIN_FREE).ok_or_else(|| {
+        InputError::whole(settings::MIN_FREE, "cannot be read: marks follow from it")
+    })?;
+    let mut tunables = Tunables::default();
+    let refused = |refused: settings::Refused| InputError::whole(refused.name, refused.reason);
+    settings::adopt(&system.settings, &mut tunables).map_err(refused)?;
+    let mut zones = zones(system)?;
+    let rules = Rules {
+        min_free_kbytes,
+        scale_factor: tunables.watermark_scale_factor,
+        reserve_ratio: tunables.lowmem_reserve_ratio,
+        gaps: policy.watermark.gaps,
+    };
+    for (zone, pages) in managed_at_boot(&zones, rules).into_iter().enumerate() {
+        let zone = &mut zones[zone];
+        zone.managed_at_boot = (pages != zone.managed).then_some(pages);
+    }
+    let mut captured = Static {
+        name: "captured".to_owned(),
+        kernel: system.kernel.clone(),
+        page_size: 4096,
+        phys_pages: system.phys_pages(),
+        cpus: system.nr_cpus,
+        buddyinfo: blocks(system, &zones),
+        zones,
+        min_free_kbytes,
+        settings: system.settings.clone(),
+        nodes: system.nodes.clone(),
+    };
+    // A number that the kernel computes itself nobody set.
+    captured.settings.remove(settings::MIN_FREE);
+    if computed_min_free(&captured, &tunables, policy) != Some(min_free_kbytes) {
+        captured.settings.insert(settings::MIN_FREE.to_owned(), min_free_kbytes.to_string());
+    }
+    Ok(captured)
+}
+
+/// What the machine's own boot makes of min_free_kbytes; none if it cannot boot, which is told elsewhere.
+fn computed_min_free(captured: &Static, tunables: &Tunables, policy: &Policy) -> Option<u64> {
+    let tunables = Tunables { min_free_kbytes: None, ..tunables.clone() };
+    let machine = captured_machine("", captured.cpus, &captured.nodes, &captured.zones);
+    let machine = Machine { tunables, ..machine };
+    let host = Solo::default();
+    Some(boot(&host, &machine, policy).ok()?.min_free_kbytes())
+}
+
+fn zones(system: &System) -> Result<Vec<Zone>, InputError> {
+    let mut zones = Vec::new();
+    for zone in &system.zones {
+        let pageset = |set: &highwater_results::import::proc::ZoneinfoPageset| Pageset {
+            cpu: set.cpu,
+            high: set.high,
+            batch: set.batch,
+            high_min: set.high_min,
+            stat_threshold: set.stat_threshold.unwrap_or(0),
+        };
+        let levels = zone.per_node.iter().flatten().filter(|(name, _)| name.starts_with("nr_"));
+        let level =
+            |(name, value): &(String, u64)| Some((name.clone(), i64::try_from(*value).ok()?));
+        zones.push(Zone {
+            node: zone.node,
+            zone: System::zone_name(zone)?,
+            pagesets: zone.pagesets.iter().map(pageset).collect(),
+            baseline: levels.filter_map(level).collect::<Counters>(),
+            free: zone.free,
+            boost: zone.boost,
+            min: zone.min,
+            low: zone.low,
+            high: zone.high,
+            spanned: zone.spanned,
+            present: zone.present,
+            managed: zone.managed,
+            managed_at_boot: None,
+            protection: zone.protection.clone(),
+            // A zone with memory has one: the parser asks for it.
+            start_pfn: zone.start_pfn.unwrap_or(0),
+        });
+    }
+    // Linux lists zones of a node by index; the model wants all of them by node.
+    zones.sort_by_key(|zone| (zone.node, zone.zone));
+    Ok(zones)
+}
+
+/// Free blocks of the zones that are told.
+fn blocks(system: &System, zones: &[Zone]) -> Vec<ZoneBlocks> {
+    let rows = system.buddyinfo.iter().flat_map(|info| &info.zones);
+    rows.filter_map(|row| {
+        let is_it = |zone: &&Zone| zone.node == row.node && zone.zone.as_str() == row.zone;
+        let zone = zones.iter().find(is_it)?;
+        Some(ZoneBlocks { node: row.node, zone: zone.zone, free_blocks: row.nr_free })
+    })
+    .collect()
+}

@@ -1,0 +1,160 @@
+//! How a kernel is set: Linux's names, where each is read, and the machine's key.
+
+use std::collections::BTreeMap;
+
+use highwater_core::config::{TunableForm, Tunables};
+
+use super::Source;
+use crate::input::one_line;
+
+/// Settings of a kernel that the model has: Linux's name, and the machine's key.
+pub(crate) const SETTINGS: &[(&str, &str)] = &[
+    ("transparent_hugepage.enabled", "thp"),
+    ("transparent_hugepage.defrag", "thp_defrag"),
+    ("transparent_hugepage.use_zero_page", "thp_zero_page"),
+    ("khugepaged.defrag", "khugepaged_defrag"),
+    ("khugepaged.pages_to_scan", "khugepaged_pages_to_scan"),
+    ("khugepaged.scan_sleep_millisecs", "khugepaged_scan_sleep_millisecs"),
+    ("khugepaged.alloc_sleep_millisecs", "khugepaged_alloc_sleep_millisecs"),
+    ("khugepaged.max_ptes_none", "khugepaged_max_ptes_none"),
+    ("khugepaged.max_ptes_swap", "khugepaged_max_ptes_swap"),
+    ("khugepaged.max_ptes_shared", "khugepaged_max_ptes_shared"),
+    (MIN_FREE, "min_free_kbytes"),
+    ("vm.compact_unevictable_allowed", "compact_unevictable_allowed"),
+    ("vm.compaction_proactiveness", "compaction_proactiveness"),
+    ("vm.dirty_background_bytes", "dirty_background_bytes"),
+    ("vm.dirty_background_ratio", "dirty_background_ratio"),
+    ("vm.dirty_bytes", "dirty_bytes"),
+    ("vm.dirty_expire_centisecs", "dirty_expire_centisecs"),
+    ("vm.dirty_ratio", "dirty_ratio"),
+    ("vm.dirty_writeback_centisecs", "dirty_writeback_centisecs"),
+    ("vm.extfrag_threshold", "extfrag_threshold"),
+    ("vm.lowmem_reserve_ratio", "lowmem_reserve_ratio"),
+    ("vm.min_slab_ratio", "min_slab_ratio"),
+    ("vm.min_unmapped_ratio", "min_unmapped_ratio"),
+    ("vm.page-cluster", "page_cluster"),
+    ("vm.percpu_pagelist_high_fraction", "percpu_pagelist_high_fraction"),
+    ("vm.swappiness", "swappiness"),
+    ("vm.watermark_boost_factor", "watermark_boost_factor"),
+    ("vm.watermark_scale_factor", "watermark_scale_factor"),
+    ("vm.zone_reclaim_mode", "zone_reclaim_mode"),
+];
+
+/// The setting that a kernel computes unless somebody says it.
+pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
+
+/// Where a kernel shows a setting.
+fn path(name: &str) -> String {
+    let huge = "sys/kernel/mm/transparent_hugepage";
+    match name.split_once('.') {
+        Some(("vm", rest)) => format!("proc/sys/vm/{rest}"),
+        Some(("khugepaged", rest)) => format!("{huge}/khugepaged/{rest}"),
+        Some((_, rest)) => format!("{huge}/{rest}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Every setting that the kernel shows; of a choice (`always [madvise] never`) the word that is chosen.
+pub(super) fn read(source: &Source) -> BTreeMap<String, String> {
+    let value = |name: &str| {
+        let text = source.word(&path(name))?;
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let chosen = chosen.map_or(text.as_str(), |(word, _)| word);
+        let words: Vec<&str> = chosen.split_whitespace().collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    };
+    SETTINGS.iter().filter_map(|(name, _)| Some(((*name).to_owned(), value(name)?))).collect()
+}
+
+/// A setting that the model cannot take, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Linux's name.
+    pub(crate) name: &'static str,
+    /// What is wrong with the value.
+    pub(crate) reason: String,
+}
+
+/// Sets a machine as a kernel was set. What the model does not have stays out.
+///
+/// # Errors
+/// With the first setting whose value no kernel would have.
+pub(crate) fn adopt(
+    settings: &BTreeMap<String, String>,
+    tunables: &mut Tunables,
+) -> Result<(), Refused> {
+    for &(name, key) in SETTINGS {
+        let Some(text) = settings.get(name) else { continue };
+        let wrong = |reason: String| Refused { name, reason };
+        let mut table =
+            toml::Table::try_from(&*tunables).map_err(|error| wrong(error.to_string()))?;
+        table.insert(key.to_owned(), value(key, text));
+        let adopted: Tunables =
+            table.try_into().map_err(|error| wrong(one_line(&error.to_string()).to_owned()))?;
+        adopted.validate().map_err(|error| wrong(error.reason))?;
+        *tunables = adopted;
+    }
+    Ok(())
+}
+
+/// A value as machine files have it.
+pub(super) fn value(key: &str, text: &str) -> toml::Value {
+    let number = |text: &str| match text.parse::<i64>() {
+        Ok(number) => toml::Value::Integer(number),
+        Err(_) => toml::Value::String(text.to_owned()),
+    };
+    let form = Tunables::FIELDS.iter().find(|field| field.key == key).map(|field| field.form);
+    match (form, text) {
+        (Some(TunableForm::Bool), "0" | "1") => toml::Value::Boolean(text == "1"),
+        // A kernel with more zones than the model has more numbers.
+        (Some(TunableForm::Numbers(nr)), _) => {
+            text.split_whitespace().take(nr).map(number).collect::<Vec<_>>().into()
+        }
+        _ => number(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_key_of_machines() {
+        for (name, key) in SETTINGS {
+            assert!(Tunables::FIELDS.iter().any(|field| field.key == *key), "{name}: {key}");
+        }
+    }
+
+    #[test]
+    fn settings_are_adopted_in_their_forms() {
+        let settings = |list: &[(&str, &str)]| {
+            list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        };
+        let mut tunables = Tunables::default();
+        let list = settings(&[
+            ("transparent_hugepage.enabled", "madvise"),
+            ("khugepaged.defrag", "0"),
+            ("vm.lowmem_reserve_ratio", "256 256 16 0 0"),
+            ("vm.swappiness", "100"),
+            ("vm.unheard_of", "x"),
+        ]);
+        adopt(&list, &mut tunables).unwrap();
+        assert_eq!(tunables.lowmem_reserve_ratio, [256, 256, 16, 0]);
+        assert!(!tunables.khugepaged_defrag && tunables.swappiness == 100);
+        for (name, text) in [("vm.swappiness", "1000"), ("vm.dirty_ratio", "much")] {
+            let refused = adopt(&settings(&[(name, text)]), &mut tunables).unwrap_err();
+            assert_eq!(refused.name, name);
+        }
+    }
+
+    #[test]
+    fn a_choice_is_the_word_in_brackets() {
+        let dir = tempfile::tempdir().unwrap();
+        let huge = dir.path().join("sys/kernel/mm/transparent_hugepage");
+        std::fs::create_dir_all(&huge).unwrap();
+        std::fs::write(huge.join("enabled"), "always [madvise] never\n").unwrap();
+        let settings = read(&Source::recorded(dir.path()));
+        assert_eq!(settings["transparent_hugepage.enabled"], "madvise");
+        assert_eq!(settings.len(), 1);
+    }
+}

@@ -1,0 +1,123 @@
+//! Where the texts of a kernel are: under `/`, or under a directory that somebody recorded.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use highwater_results::input;
+
+use crate::input::{InputError, one_line};
+
+/// Larger than any text of a kernel that is read here.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// A tree with `proc` and `sys` in it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    root: PathBuf,
+    /// Nothing in it changes any more.
+    is_recorded: bool,
+}
+
+impl Source {
+    /// The running kernel.
+    ///
+    /// # Errors
+    /// If that is no Linux.
+    pub fn running() -> Result<Source, InputError> {
+        match cfg!(target_os = "linux") {
+            true => Ok(Source { root: PathBuf::from("/"), is_recorded: false }),
+            false => {
+                let reason = "this computer does not run Linux; --root reads what was recorded on one that does";
+                Err(InputError::whole("capture", reason))
+            }
+        }
+    }
+
+    /// A recorded tree.
+    pub fn recorded(root: impl Into<PathBuf>) -> Source {
+        Source { root: root.into(), is_recorded: true }
+    }
+
+    /// Nothing in it changes any more.
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
+    /// The file of a path from the tree's root, as messages name it.
+    pub fn name(&self, path: &str) -> String {
+        self.path(path).display().to_string()
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// As [`input::read_text`].
+    pub fn text(&self, path: &str) -> io::Result<String> {
+        input::read_text(self.path(path), BYTES_MAX)
+    }
+
+    /// The text of a file without which there is no capture.
+    ///
+    /// # Errors
+    /// Names it.
+    pub fn needed(&self, path: &str) -> Result<String, InputError> {
+        let unreadable = |error: io::Error| {
+            InputError::whole(self.name(path), format!("cannot be read: {error}"))
+        };
+        self.text(path).map_err(unreadable)
+    }
+
+    /// The text of a file that may be missing, without the blanks around it.
+    pub fn word(&self, path: &str) -> Option<String> {
+        self.text(path).ok().map(|text| text.trim().to_owned())
+    }
+
+    /// The number in a file that may be missing.
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.word(path)?.parse().ok()
+    }
+
+    /// The text of a file that may be missing; then a line says what is not known for that.
+    pub fn text_or_note(&self, path: &str, lost: &str, notes: &mut Vec<String>) -> Option<String> {
+        match self.text(path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let reason = one_line(&error.to_string()).to_owned();
+                notes.push(format!("{}: {reason}: {lost}", self.name(path)));
+                None
+            }
+        }
+    }
+
+    /// The names in a directory, sorted; none if it cannot be read.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
+        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+        let mut names: Vec<String> = entries.filter_map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// The numbers behind a prefix among the names in a directory (`cpu12`, or a process's `12`), in order.
+    pub fn numbered(&self, path: &str, prefix: &str) -> Vec<u32> {
+        let number = |name: &String| name.strip_prefix(prefix)?.parse().ok();
+        let mut numbers: Vec<u32> = self.names(path).iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// Something is there.
+    pub fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// Where the tree begins.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}

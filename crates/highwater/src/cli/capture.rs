@@ -1,0 +1,154 @@
+//! `highwater capture`: a running Linux as a machine file, a job file and a reference.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use highwater_report::Format;
+use highwater_report::table::Cell;
+use highwater_report::{Layout, Table};
+use highwater_results::store::write_atomically;
+
+use super::args::CaptureArgs;
+use super::{CliError, Outcome, print, remark, show, tables};
+use crate::capture::{Capture, Files, Names, Source, Wanted, capture};
+use crate::check::Figure;
+
+/// Captures, writes the files and says how near the model's boot comes.
+pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
+    let files = [&args.output, &args.machine, &args.reference];
+    // Everything is looked at before anybody waits.
+    for (at, file) in files.iter().enumerate() {
+        if files[..at].contains(file) {
+            let reason = "two of the files have this name";
+            return Err(CliError::new(format!("{}: {reason}", file.display())));
+        }
+        if !args.force && file.symlink_metadata().is_ok() {
+            let reason = "is there already; --force replaces it";
+            return Err(CliError::new(format!("{}: {reason}", file.display())));
+        }
+    }
+    let source = match &args.root {
+        Some(root) => Source::recorded(root),
+        None => Source::running()?,
+    };
+    let wanted = Wanted {
+        pids: args.pids.clone(),
+        watch: Duration::from_secs_f64(args.seconds),
+        every: Duration::from_millis(args.every),
+    };
+    let captured = capture(&source, &wanted)?;
+    captured.notes.iter().for_each(|note| remark(note));
+    let [job, machine, reference] = files.map(|file| file.display().to_string());
+    // A job finds a machine beside it by its name.
+    let is_beside = args.output.parent() == args.machine.parent();
+    let beside = args.machine.file_name().filter(|_| is_beside).and_then(|name| name.to_str());
+    let beside = beside.filter(|name| name.ends_with(".toml"));
+    let names =
+        Names { machine: &machine, job: &job, machine_of_job: beside, reference: &reference };
+    let texts = captured.files(names)?;
+    write(&args.machine, &texts.machine)?;
+    write(&args.reference, &texts.reference)?;
+    if let Some(text) = &texts.job {
+        write(&args.output, text)?;
+    }
+    print(&summary(args, &captured, &texts))?;
+    let table = verdict(&captured, &texts);
+    show(Format::Terminal, &format!("\n{}", tables(Format::Terminal, &[table])))?;
+    Ok(Outcome::Done)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), CliError> {
+    write_atomically(file, text.as_bytes()).map_err(|error| CliError::new(error.to_string()))
+}
+
+/// What was written.
+fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
+    let system = &captured.system;
+    let name = |file: &PathBuf| file.display().to_string();
+    let (machine, reference) = (name(&args.machine), name(&args.reference));
+    let mut lines = vec![
+        format!(
+            "{machine}: {}, {} MiB; CPUs: {}, nodes: {}, disks: {}, swap areas: {}",
+            system.kernel,
+            system.bytes() >> 20,
+            system.nr_cpus,
+            system.nodes.len(),
+            system.disks.len(),
+            system.swaps.len()
+        ),
+        format!("{reference}: what its kernel computed, for `highwater check {reference}`"),
+    ];
+    let (nr, nr_left_out) = (captured.processes.len(), captured.nr_left_out);
+    lines.push(match texts.job {
+        None => "no job: no process of yours uses memory or CPU time worth a task; --pid names one"
+            .to_owned(),
+        Some(_) => {
+            let how = match captured.watched {
+                Some(seconds) => format!("watched for {seconds:.1} s"),
+                None => "averages since each began".to_owned(),
+            };
+            let job = name(&args.output);
+            format!(
+                "{job}: processes: {nr}, left out: {nr_left_out}; {how}; \
+                 `highwater compare {job} --machine {machine} --quick`"
+            )
+        }
+    });
+    lines.join("\n") + "\n"
+}
+
+/// The running kernel beside the model's boot: a row for each figure of a zone.
+fn verdict(captured: &Capture, texts: &Files) -> Table {
+    let kernel = &captured.system.kernel;
+    let preset = texts.nearest.preset;
+    let heads = [kernel.as_str(), "model", ""].map(str::to_owned).to_vec();
+    let title = format!("What a boot of the machine computes, {preset}");
+    let mut table = Table::new(title, &["figure"], heads, Layout::Fitted);
+    for figure in rows(&texts.figures) {
+        let differs = if figure.agrees { "" } else { "differs" };
+        let cells = [figure.real.as_str(), &figure.model, differs].map(Cell::text).to_vec();
+        table.push(&[&figure.field], cells);
+    }
+    let nr_wrong = texts.figures.iter().filter(|figure| !figure.agrees).count();
+    let nr_all = texts.figures.len();
+    let is = if texts.nearest.is_exact {
+        format!("{kernel} is the preset {preset}")
+    } else {
+        format!("{kernel} is no preset; {preset} is the nearest one")
+    };
+    table.notes.push(match nr_wrong {
+        0 => format!("{is}: all {nr_all} figures are the same"),
+        _ => format!("{is}: {nr_wrong} of {nr_all} figures differ"),
+    });
+    let boosted = captured.system.zones.iter().filter(|zone| zone.boost > 0);
+    for zone in boosted {
+        let (node, name, boost) = (zone.node, &zone.zone, zone.boost);
+        table.notes.push(format!(
+            "node {node} {name}: its marks are compared without a boost of {boost} pages"
+        ));
+    }
+    if captured.system.zones.iter().flat_map(|z| &z.pagesets).any(|set| set.high_min.is_some()) {
+        table.notes.push("high of lists: what it tunes itself from (high_min)".to_owned());
+    }
+    table
+}
+
+/// Figures of CPUs that are all the same are one row.
+fn rows(figures: &[Figure]) -> Vec<Figure> {
+    let mut rows: Vec<Figure> = Vec::new();
+    for figure in figures {
+        let mut row = figure.clone();
+        if let Some((zone, rest)) = figure.field.split_once(": cpu ")
+            && let Some((_, what)) = rest.split_once(' ')
+        {
+            row.field = format!("{zone}: list {what}");
+        }
+        let is_same = |known: &Figure| {
+            (&known.field, &known.real, &known.model) == (&row.field, &row.real, &row.model)
+        };
+        if !rows.iter().any(is_same) {
+            rows.push(row);
+        }
+    }
+    rows
+}
