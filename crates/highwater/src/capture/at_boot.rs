@@ -10,10 +10,8 @@ use highwater_core::config::HighWatermark;
 use highwater_core::zone::watermark;
 use highwater_results::import::linux61::Zone;
 
-/// Rounds after which a share of the whole and the whole no longer change each other.
-const ROUNDS: usize = 8;
-/// Points of a zone's range that are tried.
-const POINTS: u64 = 256;
+/// Most pages that a kernel is taken to have released later.
+const RELEASED_MAX: u64 = 1 << 16;
 
 /// What sizes are computed from, besides the zones.
 #[derive(Clone, Copy, Debug)]
@@ -28,96 +26,149 @@ pub(super) struct Rules {
     pub(super) gaps: HighWatermark,
 }
 
-/// What each zone managed; as much as it manages now where that gives its sizes, or where nothing does.
+/// Which sizes were computed at boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sizes {
+    /// Marks and reserves.
+    All,
+    /// Marks alone: newer kernels compute reserves again when memory is released.
+    Marks,
+}
+
+/// What each zone managed; as much as it manages now where nothing comes nearer to its sizes.
 pub(super) fn managed_at_boot(zones: &[Zone], rules: Rules) -> Vec<u64> {
     let now: Vec<u64> = zones.iter().map(|zone| zone.managed).collect();
-    if error(zones, &now, rules) == 0 {
+    let share = rules.min_free_kbytes / 4;
+    let off = error(zones, &now, rules, Sizes::All);
+    if off == 0 || share == 0 {
         return now;
     }
-    let mut found = now.clone();
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for _ in 0..ROUNDS {
-        let total = found.iter().sum();
-        ranges = (0..zones.len()).map(|at| range(zones, at, total, rules)).collect();
-        for ((pages, now), (low, high)) in found.iter_mut().zip(&now).zip(&ranges) {
-            *pages = (*now).clamp(*low, (*high).max(*low)).min(*now);
-        }
-    }
-    for at in 0..zones.len() {
-        let (low, high) = ranges[at];
-        let mut best = (error(zones, &found, rules), found[at]);
-        for point in 0..=POINTS {
-            found[at] = (low + high.saturating_sub(low) * point / POINTS).min(now[at]);
-            // Of equals the largest: the least that was released later.
-            best = match (error(zones, &found, rules), found[at]) {
-                (error, pages) if error < best.0 || (error == best.0 && pages > best.1) => {
-                    (error, pages)
-                }
-                _ => best,
-            };
-        }
-        found[at] = best.1;
-    }
-    match error(zones, &found, rules) < error(zones, &now, rules) {
-        true => found,
-        false => now,
+    let all = search(zones, share, rules, Sizes::All);
+    let marks = || search(zones, share, rules, Sizes::Marks).filter(|(off, _)| *off == 0);
+    match all {
+        Some((0, found)) => found,
+        // One size that was computed otherwise does not hide the others.
+        all => match marks().or(all.filter(|(least, _)| *least < off)) {
+            Some((_, found)) => found,
+            None => now,
+        },
     }
 }
 
-/// By how many pages all marks and reserves are off.
-fn error(zones: &[Zone], managed: &[u64], rules: Rules) -> u64 {
+/// What comes nearest to these sizes, the largest of equals, and by how much it is off. A mark is a share of the whole,
+/// so with the whole known each zone has its own bounds; it is tried from what is managed now downwards.
+fn search(zones: &[Zone], share: u64, rules: Rules, sizes: Sizes) -> Option<(u64, Vec<u64>)> {
+    let now: u64 = zones.iter().map(|zone| zone.managed).sum();
+    let fixed = (0..zones.len()).map(|at| bounds(zones, at, rules, sizes));
+    let fixed: Vec<Bounds> = fixed.collect::<Option<_>>()?;
+    let at_total = |total: u64| {
+        let of_total = |(zone, bounds): (&Zone, &Bounds)| {
+            let min = zone.min.saturating_sub(zone.boost);
+            let (low, high) =
+                (min.saturating_mul(total), min.saturating_add(1).saturating_mul(total));
+            bounds.and(low.div_ceil(share), high.div_ceil(share).saturating_sub(1))
+        };
+        let ranges: Vec<Bounds> = zones.iter().zip(&fixed).map(of_total).collect::<Option<_>>()?;
+        let least: u64 = ranges.iter().map(|range| range.low).sum();
+        let most: u64 = ranges.iter().map(|range| range.high).sum();
+        if !(least..=most).contains(&total) {
+            return None;
+        }
+        // What is too much is taken from the first zones, or from the last.
+        let given = |order: &mut dyn Iterator<Item = usize>| {
+            let mut pages: Vec<u64> = ranges.iter().map(|range| range.high).collect();
+            let mut over = most - total;
+            for at in order {
+                let less = over.min(ranges[at].high - ranges[at].low);
+                pages[at] -= less;
+                over -= less;
+            }
+            pages
+        };
+        let both = [given(&mut (0..zones.len()).rev()), given(&mut (0..zones.len()))];
+        both.into_iter()
+            .map(|pages| (error(zones, &pages, rules, sizes), pages))
+            .min_by_key(|(off, _)| *off)
+    };
+    let mut best: Option<(u64, Vec<u64>)> = None;
+    for total in (now.saturating_sub(RELEASED_MAX)..=now).rev() {
+        let Some(found) = at_total(total) else { continue };
+        if best.as_ref().is_none_or(|best| found.0 < best.0) {
+            best = Some(found);
+        }
+        if best.as_ref().is_some_and(|best| best.0 == 0) {
+            break;
+        }
+    }
+    best
+}
+
+/// By how many pages all these sizes are off.
+fn error(zones: &[Zone], managed: &[u64], rules: Rules, sizes: Sizes) -> u64 {
     let total: u64 = managed.iter().sum();
-    let mut sum = 0;
+    let mut sum = 0u64;
+    let mut add = |off: u64| sum = sum.saturating_add(off);
     for (zone, &pages) in zones.iter().zip(managed) {
         let marks =
             watermark::marks(rules.min_free_kbytes, pages, total, rules.scale_factor, rules.gaps);
         let real = |mark: u64| mark.saturating_sub(zone.boost);
-        sum += real(zone.min).abs_diff(marks.min);
-        sum += real(zone.low).abs_diff(marks.low);
-        sum += real(zone.high).abs_diff(marks.high);
+        add(real(zone.min).abs_diff(marks.min));
+        add(real(zone.low).abs_diff(marks.low));
+        add(real(zone.high).abs_diff(marks.high));
+        if sizes == Sizes::Marks {
+            continue;
+        }
         let mut of_node = [0; 5];
         for (other, &pages) in zones.iter().zip(managed).filter(|(z, _)| z.node == zone.node) {
             of_node[other.zone.index()] = pages;
         }
         let reserves = watermark::lowmem_reserve(of_node, rules.reserve_ratio)[zone.zone.index()];
-        sum += reserves.iter().zip(&zone.protection).map(|(a, b)| a.abs_diff(*b)).sum::<u64>();
+        reserves.iter().zip(&zone.protection).for_each(|(a, b)| add(a.abs_diff(*b)));
     }
     sum
 }
 
-/// Where a zone's size may be, by all that was computed from it; if bounds contradict each other, the last that fits.
-fn range(zones: &[Zone], at: usize, total: u64, rules: Rules) -> (u64, u64) {
+/// Pages that a zone may have had, both ends included.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    low: u64,
+    high: u64,
+}
+
+impl Bounds {
+    /// Within both; none if there is nothing.
+    fn and(self, low: u64, high: u64) -> Option<Bounds> {
+        let both = Bounds { low: self.low.max(low), high: self.high.min(high) };
+        (both.low <= both.high).then_some(both)
+    }
+}
+
+/// What is known of a zone whatever the whole was; none if it contradicts itself.
+fn bounds(zones: &[Zone], at: usize, rules: Rules, sizes: Sizes) -> Option<Bounds> {
     let zone = &zones[at];
-    let mut range = (0, zone.managed);
-    let mut narrow = |low: u64, high: u64| {
-        let both = (range.0.max(low), range.1.min(high));
-        if both.0 <= both.1 {
-            range = both;
-        }
-    };
-    let share = rules.min_free_kbytes / 4;
+    let mut bounds = Bounds { low: 0, high: zone.managed };
     let min = zone.min.saturating_sub(zone.boost);
     let gap = zone.low.saturating_sub(zone.min);
     if rules.gaps == HighWatermark::ScaleFactor && gap > min / 4 && rules.scale_factor > 0 {
-        let pages = |gap: u64| (gap * 10_000).div_ceil(rules.scale_factor);
-        narrow(pages(gap), pages(gap + 1).saturating_sub(1));
+        let pages = |gap: u64| gap.saturating_mul(10_000).div_ceil(rules.scale_factor);
+        // A gap that no zone of this size has says nothing of its size.
+        let both = bounds.and(pages(gap), pages(gap.saturating_add(1)).saturating_sub(1));
+        bounds = both.unwrap_or(bounds);
     }
     // The zone right below keeps a share of this one from those who could use it.
     let below = zones
         .iter()
         .filter(|other| other.node == zone.node && other.zone < zone.zone)
         .max_by_key(|other| other.zone);
-    if let Some(below) = below {
+    if let (Some(below), Sizes::All) = (below, sizes) {
         let ratio = rules.reserve_ratio.get(below.zone.index()).copied().unwrap_or(0);
         let reserve = below.protection.get(zone.zone.index()).copied();
         if let (Some(reserve), true) = (reserve, ratio > 0) {
-            narrow(reserve * ratio, (reserve + 1) * ratio - 1);
+            let above = reserve.saturating_add(1).saturating_mul(ratio);
+            bounds = bounds.and(reserve.saturating_mul(ratio), above.saturating_sub(1))?;
         }
     }
-    if share > 0 {
-        narrow((min * total).div_ceil(share), ((min + 1) * total).div_ceil(share) - 1);
-    }
-    range
+    Some(bounds)
 }
 
 #[cfg(test)]
@@ -145,9 +196,32 @@ mod tests {
                 gaps: HighWatermark::ScaleFactor,
             };
             let truth: Vec<u64> = captured.zones.iter().map(Zone::managed_for_sizing).collect();
-            assert_eq!(error(&captured.zones, &truth, rules), 0, "{}", path.display());
+            let off = |zones: &[Zone], pages: &[u64], sizes| error(zones, pages, rules, sizes);
+            assert_eq!(off(&captured.zones, &truth, Sizes::All), 0, "{}", path.display());
             let found = managed_at_boot(&captured.zones, rules);
-            assert_eq!(error(&captured.zones, &found, rules), 0, "{}: {found:?}", path.display());
+            assert_eq!(
+                off(&captured.zones, &found, Sizes::All),
+                0,
+                "{}: {found:?}",
+                path.display()
+            );
+            let wrong: u64 = found.iter().zip(&truth).map(|(a, b)| a.abs_diff(*b)).sum();
+            let later: u64 =
+                captured.zones.iter().map(|zone| zone.managed - zone.managed_for_sizing()).sum();
+            assert!(wrong <= later, "{}: {found:?} of {truth:?}", path.display());
+
+            // A kernel that computes reserves again: its marks are found all the same.
+            let mut newer = captured.zones.clone();
+            for zone in &mut newer {
+                let mut managed = [0; 5];
+                for other in captured.zones.iter().filter(|other| other.node == zone.node) {
+                    managed[other.zone.index()] = other.managed;
+                }
+                let all = watermark::lowmem_reserve(managed, rules.reserve_ratio);
+                zone.protection = all[zone.zone.index()].to_vec();
+            }
+            let found = managed_at_boot(&newer, rules);
+            assert_eq!(off(&newer, &found, Sizes::Marks), 0, "{}: {found:?}", path.display());
             nr_files += 1;
         }
         assert_eq!(nr_files, 12);

@@ -123,7 +123,12 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     let mut watched = Vec::new();
     let pids = match wanted.pids.is_empty() {
         true => process::all(source),
-        false => wanted.pids.clone(),
+        false => {
+            let mut pids = wanted.pids.clone();
+            pids.sort_unstable();
+            pids.dedup();
+            pids
+        }
     };
     for pid in pids {
         let is_named = !wanted.pids.is_empty();
@@ -258,7 +263,7 @@ impl Capture {
     pub fn files(&self, names: Names<'_>) -> Result<Files, InputError> {
         let nearest = Nearest::to(&self.system.kernel);
         let policy = policy_file::load(nearest.preset)?;
-        let reference = reference::of(self, &policy)?;
+        let reference = reference::of(self, &policy, names.reference)?;
         let text = reference::to_json(&reference);
         // What is written is what will be read: nothing that cannot be is written.
         let Reference::Static(captured) = Reference::parse(names.reference, text.as_bytes())?

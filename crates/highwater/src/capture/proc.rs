@@ -182,7 +182,7 @@ impl System {
             caches: caches(source),
             nr_sockets: nr_sockets(source, &cpus),
             disks: disks(source),
-            settings: settings::read(source),
+            settings: settings::read(source, notes),
             memory_pressure: source.word("proc/pressure/memory"),
             zones,
             buddyinfo: buddyinfo.map(|info| renumbered(info, &numbers)),

@@ -3,13 +3,14 @@
 use highwater_core::config::{Machine, Policy, Tunables};
 use highwater_core::host::Solo;
 use highwater_core::page_alloc::boot;
-use highwater_results::import::linux61::{Counters, Pageset, Static, Zone, ZoneBlocks};
+use highwater_results::import::linux61::{Counters, Pageset, Reference, Static, Zone, ZoneBlocks};
 use serde::Serialize;
 
 use super::at_boot::{Rules, managed_at_boot};
 use super::{Capture, System, settings};
 use crate::check::captured_machine;
 use crate::input::InputError;
+use crate::machine_file::check_size;
 
 /// What is not in the kernel's texts, in words.
 const REMARK: &str = "captured from a kernel that had been running: managed_at_boot, where it is given, was found from \
@@ -33,8 +34,11 @@ pub(super) fn to_json(captured: &Static) -> String {
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-/// What was captured, with what is not told worked out.
-pub(super) fn of(capture: &Capture, policy: &Policy) -> Result<Static, InputError> {
+/// What was captured, with what is not told worked out; `file` names it in errors.
+///
+/// # Errors
+/// If a machine cannot be so, or is larger than machines here.
+pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Static, InputError> {
     let system = &capture.system;
     let number = |name: &str| system.settings.get(name).and_then(|text| text.parse::<u64>().ok());
     let min_free_kbytes = number(settings::MIN_FREE).ok_or_else(|| {
@@ -43,17 +47,7 @@ pub(super) fn of(capture: &Capture, policy: &Policy) -> Result<Static, InputErro
     let mut tunables = Tunables::default();
     let refused = |refused: settings::Refused| InputError::whole(refused.name, refused.reason);
     settings::adopt(&system.settings, &mut tunables).map_err(refused)?;
-    let mut zones = zones(system)?;
-    let rules = Rules {
-        min_free_kbytes,
-        scale_factor: tunables.watermark_scale_factor,
-        reserve_ratio: tunables.lowmem_reserve_ratio,
-        gaps: policy.watermark.gaps,
-    };
-    for (zone, pages) in managed_at_boot(&zones, rules).into_iter().enumerate() {
-        let zone = &mut zones[zone];
-        zone.managed_at_boot = (pages != zone.managed).then_some(pages);
-    }
+    let zones = zones(system)?;
     let mut captured = Static {
         name: "captured".to_owned(),
         kernel: system.kernel.clone(),
@@ -66,6 +60,18 @@ pub(super) fn of(capture: &Capture, policy: &Policy) -> Result<Static, InputErro
         settings: system.settings.clone(),
         nodes: system.nodes.clone(),
     };
+    // Sums are of what can be.
+    Reference::parse(file, to_json(&captured).as_bytes())?;
+    let rules = Rules {
+        min_free_kbytes,
+        scale_factor: tunables.watermark_scale_factor,
+        reserve_ratio: tunables.lowmem_reserve_ratio,
+        gaps: policy.watermark.gaps,
+    };
+    let found = managed_at_boot(&captured.zones, rules);
+    for (zone, pages) in captured.zones.iter_mut().zip(found) {
+        zone.managed_at_boot = (pages != zone.managed).then_some(pages);
+    }
     // A number that the kernel computes itself nobody set.
     captured.settings.remove(settings::MIN_FREE);
     if computed_min_free(&captured, &tunables, policy) != Some(min_free_kbytes) {
@@ -79,6 +85,7 @@ fn computed_min_free(captured: &Static, tunables: &Tunables, policy: &Policy) ->
     let tunables = Tunables { min_free_kbytes: None, ..tunables.clone() };
     let machine = captured_machine("", captured.cpus, &captured.nodes, &captured.zones);
     let machine = Machine { tunables, ..machine };
+    check_size(&machine).ok()?;
     let host = Solo::default();
     Some(boot(&host, &machine, policy).ok()?.min_free_kbytes())
 }

@@ -54,8 +54,9 @@ fn path(name: &str) -> String {
     }
 }
 
-/// Every setting that the kernel shows; of a choice (`always [madvise] never`) the word that is chosen.
-pub(super) fn read(source: &Source) -> BTreeMap<String, String> {
+/// Every setting that the kernel shows; of a choice (`always [madvise] never`) the word that is chosen. What the model
+/// refuses is left out, and a line says so.
+pub(super) fn read(source: &Source, notes: &mut Vec<String>) -> BTreeMap<String, String> {
     let value = |name: &str| {
         let text = source.word(&path(name))?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -63,7 +64,19 @@ pub(super) fn read(source: &Source) -> BTreeMap<String, String> {
         let words: Vec<&str> = chosen.split_whitespace().collect();
         (!words.is_empty()).then(|| words.join(" "))
     };
-    SETTINGS.iter().filter_map(|(name, _)| Some(((*name).to_owned(), value(name)?))).collect()
+    let mut settings = BTreeMap::new();
+    for (name, _) in SETTINGS {
+        let Some(value) = value(name) else { continue };
+        let alone = BTreeMap::from([((*name).to_owned(), value)]);
+        match adopt(&alone, &mut Tunables::default()) {
+            Ok(()) => settings.extend(alone),
+            Err(refused) => {
+                let file = source.name(&path(name));
+                notes.push(format!("{file}: {}: it is taken as a kernel comes", refused.reason));
+            }
+        }
+    }
+    settings
 }
 
 /// A setting that the model cannot take, and why.
@@ -153,8 +166,11 @@ mod tests {
         let huge = dir.path().join("sys/kernel/mm/transparent_hugepage");
         std::fs::create_dir_all(&huge).unwrap();
         std::fs::write(huge.join("enabled"), "always [madvise] never\n").unwrap();
-        let settings = read(&Source::recorded(dir.path()));
+        std::fs::write(huge.join("defrag"), "never [harder]\n").unwrap();
+        let mut notes = Vec::new();
+        let settings = read(&Source::recorded(dir.path()), &mut notes);
         assert_eq!(settings["transparent_hugepage.enabled"], "madvise");
         assert_eq!(settings.len(), 1);
+        assert!(matches!(&notes[..], [note] if note.contains("defrag: ")), "{notes:?}");
     }
 }

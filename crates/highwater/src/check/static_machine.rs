@@ -16,6 +16,7 @@ use super::machine::adopt_settings;
 use super::{Figure, FileResult, Limit};
 use crate::capture::Nearest;
 use crate::input::InputError;
+use crate::machine_file::check_size;
 use crate::policy_file;
 
 /// Boots the captured machine and compares.
@@ -52,6 +53,10 @@ pub(crate) fn compare(
     policy: &Policy,
     captured: &Static,
 ) -> Result<Vec<Figure>, InputError> {
+    check_size(machine).map_err(|reason| InputError {
+        field: Some("zones".to_owned()),
+        ..InputError::whole(file, reason)
+    })?;
     let host = Solo::default();
     let memory = boot(&host, machine, policy).map_err(|error| InputError {
         file: file.to_owned(),

@@ -202,6 +202,52 @@ fn a_kernel_that_is_a_preset_boots_with_its_own_marks() {
     assert!(done.output.contains("# Linux 6.1.0 is the preset 6.1: 1 of "), "{}", done.output);
 }
 
+/// The texts of a simulated machine with two nodes, of which Linux would number the second otherwise: some CPUs and a node
+/// are off.
+#[test]
+fn a_simulated_machine_captured_is_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    let text = stdout(&["zoneinfo", "--machine", "nodes-2"]);
+    let gaps = text
+        .replace("Node 1,", "Node 2,")
+        .replace("cpu: 2\n", "cpu: 4\n")
+        .replace("cpu: 3\n", "cpu: 7\n");
+    assert_ne!(gaps, text);
+    let write = |file: &str, text: &str| {
+        let path = tree.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("proc/zoneinfo", &gaps);
+    write("proc/version", "Linux version 6.1.0 (a@b) #1\n");
+    // What the zones have, and what huge pages ask for in three of them.
+    write("proc/meminfo", "MemTotal: 2014464 kB\n");
+    write("proc/sys/vm/min_free_kbytes", "67584\n");
+    write("sys/devices/system/cpu/online", "0-1,4,7\n");
+    for (node, cpus, distances) in [(0, "0-1", "10 21"), (2, "4,7", "21 10")] {
+        let dir = format!("sys/devices/system/node/node{node}");
+        write(&format!("{dir}/cpulist"), cpus);
+        write(&format!("{dir}/distance"), distances);
+    }
+    let done = capture(dir.path(), &["--root", tree.to_str().unwrap()]);
+    assert!(
+        done.output.contains("is the preset 6.1: all 52 figures are the same"),
+        "{}",
+        done.output
+    );
+    assert!(done.output.contains("no job: no process of yours"), "{}", done.output);
+    assert!(!Path::new(&done.job).exists());
+    assert!(done.errors.contains("numbered without gaps"), "{}", done.errors);
+    assert_eq!(stdout(&["zoneinfo", "--machine", &done.machine]), text);
+    let machine = fs::read_to_string(&done.machine).unwrap();
+    assert!(machine.contains("distances = [[10, 21], [21, 10]]"), "{machine}");
+    assert!(stdout(&["check", &done.reference]).contains("1 of 1 files agree"));
+    write("sys/devices/system/node/node2/distance", "21 10 10");
+    let text = complaint(&["capture", "--root", tree.to_str().unwrap(), "--force"]);
+    assert!(text.contains("node2/distance: \"21 10 10\" are no distances of 2 nodes"), "{text}");
+}
+
 #[test]
 fn the_running_kernel_is_captured() {
     if !Path::new("/proc/zoneinfo").exists() {
