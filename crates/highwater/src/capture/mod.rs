@@ -14,7 +14,7 @@
 //! | [`settings`] | sysctls: Linux's names and the machine's keys |
 //! | [`kernel`] | the kernel's version, and the preset nearest to it |
 //! | [`at_boot`] | what zones managed when their sizes were computed |
-//! | [`machine`], [`job`], [`reference`] | the three files |
+//! | [`machine`], [`job`], [`reference`](mod@reference) | the three files |
 //!
 //! What cannot be read is left out, and a line says so ([`Capture::notes`]). Without `/proc/zoneinfo` there is no
 //! capture.

@@ -32,7 +32,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "highwater compare 001 --quick --policy 6.1 --policy lottery.toml",
         "the scheme is one that the reader adds",
     ),
-    ("highwater capture --seconds 10", "watches the computer: tests of the command do"),
+    ("highwater capture --seconds 5", "watches the computer: tests of the command do"),
     ("highwater compare job.toml --machine machine.toml --quick", "of a capture, likewise"),
     ("highwater check static.json", "likewise"),
     ("highwater compare job.toml --machine machine.toml --policy 6.1 --policy 5.10", "likewise"),
