@@ -233,24 +233,7 @@ fn name(process: &Process, taken: &mut Vec<String>) -> String {
 /// A phase that does something to something.
 fn phase(action: Do, of: &str) -> JobPhase {
     let of = (!of.is_empty()).then(|| of.to_owned());
-    JobPhase {
-        action,
-        of,
-        op: None,
-        size: None,
-        file: None,
-        shared: false,
-        write: false,
-        bytes: None,
-        pattern: None,
-        advice: None,
-        us: None,
-        times: None,
-        seconds: None,
-        forever: false,
-        rate: None,
-        arrivals: None,
-    }
+    JobPhase { of, ..JobPhase::new(action) }
 }
 
 fn task(name: String, count: u32, phase: Vec<JobPhase>) -> JobTask {
@@ -294,7 +277,7 @@ fn tell(process: &Process, name: &str, most: u64) -> Told {
     if memory.file > 0 {
         let file = format!("{name}-mapped");
         told.files.push(JobFile { name: file.clone(), size: Amount::Bytes(whole(memory.file)) });
-        phases.push(JobPhase { file: Some(file), ..phase(Do::Map, "files") });
+        phases.push(JobPhase { file: Some(file), read_only: true, ..phase(Do::Map, "files") });
         phases.push(phase(Do::Touch, "files"));
     }
     phases.push(match anon > 0 && cpus >= CPUS_LEAST {

@@ -167,6 +167,34 @@ pub struct JobPhase {
 }
 
 impl JobPhase {
+    /// A phase that says no more than what it does.
+    pub fn new(action: Do) -> JobPhase {
+        JobPhase {
+            action,
+            of: None,
+            op: None,
+            size: None,
+            file: None,
+            shared: false,
+            read_only: false,
+            align: None,
+            write: false,
+            update: false,
+            bytes: None,
+            pattern: None,
+            advice: None,
+            us: None,
+            value: None,
+            times: None,
+            passes: None,
+            seconds: None,
+            forever: false,
+            rate: None,
+            arrivals: None,
+            only: None,
+        }
+    }
+
     /// When operations of an open loop begin.
     pub(super) fn arrivals(&self) -> Option<Arrivals> {
         let spacing = self.arrivals.map_or(Spacing::Poisson, |text| text.0);
