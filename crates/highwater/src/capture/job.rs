@@ -276,7 +276,11 @@ fn tell(process: &Process, name: &str, most: u64) -> Told {
     }
     if memory.file > 0 {
         let file = format!("{name}-mapped");
-        told.files.push(JobFile { name: file.clone(), size: Amount::Bytes(whole(memory.file)) });
+        told.files.push(JobFile {
+            name: file.clone(),
+            size: Amount::Bytes(whole(memory.file)),
+            memory: false,
+        });
         phases.push(JobPhase { file: Some(file), read_only: true, ..phase(Do::Map, "files") });
         phases.push(phase(Do::Touch, "files"));
     }
@@ -340,7 +344,7 @@ fn reads_and_writes(process: &Process, name: &str, most: u64, told: &mut Told) {
         let Some(flow) = flow else { return };
         let file = format!("{name}-{what}-file");
         let size = whole(ever.clamp(FILE_LEAST, most).max(flow.bytes));
-        told.files.push(JobFile { name: file.clone(), size: Amount::Bytes(size) });
+        told.files.push(JobFile { name: file.clone(), size: Amount::Bytes(size), memory: false });
         let random = (action == Do::Read).then_some(PatternText(Pattern::Uniform));
         let phase = JobPhase {
             bytes: Some(Bytes(flow.bytes)),

@@ -12,14 +12,16 @@
 
 mod ablate;
 mod file;
+mod jobs;
 mod raw;
 mod runner;
 mod vars;
 mod work;
 
 pub use ablate::ablation;
-pub(crate) use file::job_with;
-pub use file::{Experiment, embedded, embedded_text, job_text, jobs};
+pub use file::{Experiment, embedded, embedded_text};
+pub(crate) use jobs::job_with;
+pub use jobs::{job_text, jobs};
 pub(crate) use raw::Raw as RawExperiment;
 pub use raw::{Beyond, BeyondPolicy, NativeShape, PolicyEntry};
 pub use runner::{Progress, Ran, RunPlan, run, run_all};

@@ -109,7 +109,8 @@ pub(super) fn resolve<'a>(
             // A choice may be given by its number or by itself.
             let is_choice = choices.contains_key(name.as_str());
             let like = given.like(&value);
-            let by_name = || is_choice.then(|| DeValue::String(Cow::Borrowed(given.text.as_str())));
+            let by_name =
+                || is_choice.then_some(DeValue::String(Cow::Borrowed(given.text.as_str())));
             value = like.or_else(by_name).ok_or_else(|| {
                 InputError::whole(format!("{name}={}", given.text), format!("is not {kind}"))
             })?;
@@ -142,7 +143,7 @@ fn chosen<'a>(value: &DeValue<'a>, choice: &DeValue<'a>) -> Result<DeValue<'a>, 
         },
         _ => None,
     };
-    let one = at.and_then(|at| all.iter().nth(at)).map(|one| one.get_ref().clone());
+    let one = at.and_then(|at| all.get(at)).map(|one| one.get_ref().clone());
     one.ok_or_else(|| format!("is one of {}: by its number, from 0", names.join(", ")))
 }
 

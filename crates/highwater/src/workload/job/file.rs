@@ -325,9 +325,7 @@ impl FromStr for Amount {
             return crate::input::size::parse_size(text).map(Amount::Bytes);
         };
         match percent.trim().parse::<f64>() {
-            Ok(percent) if percent >= 0.0 && percent <= 6400.0 => {
-                Ok(Amount::Share(percent / 100.0))
-            }
+            Ok(percent) if (0.0..=6400.0).contains(&percent) => Ok(Amount::Share(percent / 100.0)),
             _ => Err(format!("\"{text}\" is no share of memory, as \"25%\" is")),
         }
     }
