@@ -87,10 +87,9 @@ fn a_scenario_that_cannot_be_names_its_field() {
         String::from_utf8(output.stderr).unwrap()
     };
     let params = complaint(&|bad| bad["params"][1] = 1.5.into());
-    assert!(
-        params.contains("params: parameter 1 of cyclic: 1.5 is not a whole number"),
-        "{params}"
-    );
+    assert!(params.contains("params: passes=1.5: is not a whole number"), "{params}");
+    let few = complaint(&|bad| bad["params"] = serde_json::json!([0.8]));
+    assert!(few.contains("params: 1 values, but cyclic has 2"), "{few}");
     let rule = complaint(&|bad| bad["policy"] = serde_json::json!({"unmap_old_file": "never"}));
     assert!(rule.contains("policy.unmap_old_file: no such rule"), "{rule}");
     let choice = complaint(&|bad| bad["policy"] = serde_json::json!({"unmap_young_file": "no"}));
