@@ -46,7 +46,7 @@ pub(crate) struct Standing {
     io: bool,
 }
 
-/// Scopes of stalls that a task is in, by [`Stall`](highwater_core::host::Stall).
+/// Scopes of stalls that a task is in, by [`Stall`].
 pub(crate) type Depths = [u8; 2];
 
 /// The accounts of a machine.
