@@ -174,18 +174,35 @@ impl SampleSets {
         let sizes = |index: usize| -> Vec<usize> {
             (0..runs.len()).map(|run| self.get(index, run).map_or(0, Sorted::len)).collect()
         };
-        let first = *sizes(0).first()?;
-        let same =
-            (0..operations.len()).all(|index| sizes(index).iter().all(|&size| size == first));
-        if same {
-            return Some(format!("n = {first} per operation and run"));
-        }
-        let of_each = operations.iter().enumerate().map(|(index, operation)| {
-            let sizes: Vec<String> = sizes(index).iter().map(usize::to_string).collect();
-            format!("{operation} {}", sizes.join("/"))
-        });
-        Some(format!("n by run: {}", of_each.collect::<Vec<_>>().join(", ")))
+        size_note(operations, &(0..operations.len()).map(sizes).collect::<Vec<_>>())
     }
+}
+
+/// How many samples each operation has, by operation and run. If most have the same number in all runs, only the
+/// others are named.
+fn size_note(operations: &[String], sizes: &[Vec<usize>]) -> Option<String> {
+    let common = |sizes: &Vec<usize>| {
+        let first = *sizes.first()?;
+        sizes.iter().all(|&size| size == first).then_some(first)
+    };
+    sizes.first()?.first()?;
+    let with = |size: usize| sizes.iter().filter(|all| common(all) == Some(size)).count();
+    let usual = sizes.iter().filter_map(common).find(|&size| with(size) * 2 > sizes.len());
+    let others =
+        operations.iter().zip(sizes).filter(|(_, sizes)| usual.is_none() || common(sizes) != usual);
+    let others: Vec<String> = others
+        .map(|(operation, sizes)| {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            format!("{operation} {}", sizes.join("/"))
+        })
+        .collect();
+    Some(match (usual, others.is_empty()) {
+        (Some(usual), true) => format!("n = {usual} per operation and run"),
+        (Some(usual), false) => {
+            format!("n = {usual} per operation and run, but by run: {}", others.join(", "))
+        }
+        (None, _) => format!("n by run: {}", others.join(", ")),
+    })
 }
 
 fn cell(
@@ -368,6 +385,20 @@ mod tests {
         let metric = Metric::new("t", "ms", Better::Lower, TableKind::Multi);
         let table = comparison(&metric, &[], &Options::default());
         assert!(table.rows.is_empty() && table.columns.is_empty());
+    }
+
+    #[test]
+    fn only_operations_with_other_numbers_of_samples_are_named() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let note = |sizes: [[usize; 2]; 3]| size_note(&names, &sizes.map(|sizes| sizes.to_vec()));
+        assert_eq!(note([[3, 3]; 3]).unwrap(), "n = 3 per operation and run");
+        assert_eq!(
+            note([[3, 3], [3, 2], [3, 3]]).unwrap(),
+            "n = 3 per operation and run, but by run: b 3/2"
+        );
+        assert_eq!(note([[3, 2], [3, 2], [3, 3]]).unwrap(), "n by run: a 3/2, b 3/2, c 3/3");
+        assert_eq!(note([[1, 1], [2, 2], [3, 3]]).unwrap(), "n by run: a 1/1, b 2/2, c 3/3");
+        assert_eq!(size_note(&[], &[]), None);
     }
 
     proptest! {
