@@ -19,6 +19,8 @@ const PAGE_SIZE: u64 = 4096;
 const SECTOR: u64 = 512;
 /// Devices that are no disks of the machine: files, memory, parts of others, and what reads media.
 const NO_DISKS: [&str; 9] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd", "mtd"];
+/// Zones may lack this part of memory without a word: counters are read one file after the other.
+const MISSING_PART: u64 = 64;
 /// Disks that are told, the largest first.
 const DISKS_MAX: usize = 4;
 
@@ -190,7 +192,7 @@ impl System {
             meminfo,
             swaps,
         };
-        system.check_pages(&source.name(ZONEINFO))?;
+        system.check_pages(&source.name(ZONEINFO), notes)?;
         Ok(system)
     }
 
@@ -199,9 +201,13 @@ impl System {
         self.meminfo.get("MemTotal").copied().unwrap_or(0) * 1024 / PAGE_SIZE
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that the zones manage.
     pub fn bytes(&self) -> u64 {
-        self.phys_pages() * PAGE_SIZE
+        self.pages(|zone| zone.managed).saturating_mul(PAGE_SIZE)
+    }
+
+    fn pages(&self, of: fn(&ZoneinfoZone) -> u64) -> u64 {
+        self.zones.iter().fold(0, |sum, zone| sum.saturating_add(of(zone)))
     }
 
     /// A zone's name of the model.
@@ -217,21 +223,29 @@ impl System {
         })
     }
 
-    /// Refuses a kernel whose pages are not of the size that is modelled.
-    fn check_pages(&self, file: &str) -> Result<(), InputError> {
-        let managed: u64 = self.zones.iter().map(|zone| zone.managed).sum();
+    /// Refuses a kernel whose pages are not of the size that is modelled, and notes memory that no zone has.
+    fn check_pages(&self, file: &str, notes: &mut Vec<String>) -> Result<(), InputError> {
+        let (present, managed) = (self.pages(|zone| zone.present), self.pages(|zone| zone.managed));
         let said = self.phys_pages();
         if managed == 0 || said == 0 {
             return Err(InputError::whole(file, "no zone has memory"));
         }
-        // Of pages of 16 KiB there are a fourth.
-        if managed.saturating_mul(2) < said {
+        // Of pages of 16 KiB there are a fourth. What is managed tells nothing: zones can have less than there is.
+        if present < said {
             let reason = format!(
-                "the zones have {managed} pages and /proc/meminfo {} KiB: pages of this kernel are larger than \
+                "the zones have {present} pages and /proc/meminfo {} KiB: pages of this kernel are larger than \
                  4 KiB, and only such are modelled",
                 said * 4
             );
             return Err(InputError::whole(file, reason));
+        }
+        if managed < said - said / MISSING_PART {
+            notes.push(format!(
+                "the zones manage {} MiB of the {} MiB of /proc/meminfo (the kernel gives them the rest when it is \
+                 needed, or a balloon has it): the machine has what its zones have now",
+                self.bytes() >> 20,
+                (said * PAGE_SIZE) >> 20
+            ));
         }
         Ok(())
     }

@@ -133,7 +133,15 @@ fn what_cannot_be_read_is_told() {
         fs::remove_file(tree.join(file)).unwrap();
     }
     fs::remove_dir_all(tree.join("sys/devices")).unwrap();
-    let done = capture(dir.path(), &["--root", at, "--pid", "102"]);
+    let zoneinfo = tree.join("proc/zoneinfo");
+    let whole = fs::read_to_string(&zoneinfo).unwrap();
+    fs::write(&zoneinfo, whole.replacen("managed  5394266", "managed  1507328", 1)).unwrap();
+    let done = capture(dir.path(), &["--root", at, "--pid", "102", "--force"]);
+    assert!(done.errors.contains("the zones manage 8922 MiB of the 24105 MiB"), "{}", done.errors);
+    stdout(&["zoneinfo", "--machine", &done.machine]);
+    fs::write(&zoneinfo, whole).unwrap();
+    let done = capture(dir.path(), &["--root", at, "--pid", "102", "--force"]);
+    assert!(!done.errors.contains("the zones manage"), "{}", done.errors);
     assert!(done.errors.contains("proc/buddyinfo: "), "{}", done.errors);
     assert!(done.errors.contains("types of pageblocks are not known"), "{}", done.errors);
     let machine = fs::read_to_string(&done.machine).unwrap();
