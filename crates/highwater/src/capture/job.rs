@@ -213,7 +213,7 @@ fn memory_of(look: &Look) -> u64 {
 fn most_of_a_file(capture: &Capture) -> u64 {
     let nr_files = 2 * capture.processes.len().max(1) as u64;
     let disk = capture.system.disks.first().map_or(64 << 30, |disk| disk.bytes);
-    let most = (capture.system.bytes() * FILE_MEMORIES).min(disk / 2 / nr_files);
+    let most = capture.system.bytes().saturating_mul(FILE_MEMORIES).min(disk / 2 / nr_files);
     most.max(FILE_LEAST)
 }
 

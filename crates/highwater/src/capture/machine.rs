@@ -174,7 +174,7 @@ fn disks(text: &mut String, system: &System) {
     let first = system.disks.first();
     for (at, area) in system.swaps.iter().enumerate().take(Slot::MAX_AREAS) {
         let most = (u64::from(Slot::MAX_OFFSET) + 1) * 4;
-        let kib = ((area.kib + SWAP_HEADER_KIB) / 4 * 4).clamp(8, most);
+        let kib = (area.kib.saturating_add(SWAP_HEADER_KIB) / 4 * 4).clamp(8, most);
         let (model, guess) = match (area.is_in_memory, first) {
             (true, _) => ("ram", "swap in memory; compression is not modelled".to_owned()),
             (false, None) => ("ssd", "the kernel tells no disk".to_owned()),

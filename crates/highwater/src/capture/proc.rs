@@ -198,7 +198,7 @@ impl System {
 
     /// Pages that Linux says it has.
     pub fn phys_pages(&self) -> u64 {
-        self.meminfo.get("MemTotal").copied().unwrap_or(0) * 1024 / PAGE_SIZE
+        self.meminfo.get("MemTotal").copied().unwrap_or(0) / (PAGE_SIZE / 1024)
     }
 
     /// Bytes of memory that the zones manage.
@@ -244,7 +244,7 @@ impl System {
                 "the zones manage {} MiB of the {} MiB of /proc/meminfo (the kernel gives them the rest when it is \
                  needed, or a balloon has it): the machine has what its zones have now",
                 self.bytes() >> 20,
-                (said * PAGE_SIZE) >> 20
+                said / ((1 << 20) / PAGE_SIZE)
             ));
         }
         Ok(())

@@ -171,6 +171,8 @@ fn what_cannot_be_read_is_told() {
     assert!(text.contains("proc/zoneinfo:") && text.contains("managed: "), "{text}");
     let text = damaged("proc/meminfo", "24684084", "98736336");
     assert!(text.contains("pages of this kernel are larger than 4 KiB"), "{text}");
+    let text = damaged("proc/meminfo", "24684084", "18446744073709551615");
+    assert!(text.contains("/proc/meminfo 18446744073709551612 KiB: pages of this"), "{text}");
     let text = damaged("proc/zoneinfo", "zone    DMA32", "zone  HighMem");
     assert!(text.contains("a zone that the model does not have"), "{text}");
     fs::remove_file(tree.join("proc/zoneinfo")).unwrap();
