@@ -99,12 +99,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 self.entry(space, area, vpn, pte, &mut resident)?;
             }
             self.leaf(space, first, table)?;
-            let (counted, hot) = table.nr_hot();
-            if counted != hot {
-                let found = format!(
-                    "{:?}'s table at {first:#x} counts {counted} hot entries of {hot}",
-                    space.id
-                );
+            if let Some(at) = table.wrongly_hot() {
+                let found =
+                    format!("{:?}'s table at {first:#x} is wrong about entry {at}", space.id);
                 return self.broken(table.pfn, Rule::HotEntries, found);
             }
             from = first + crate::vm::PTES as u32;

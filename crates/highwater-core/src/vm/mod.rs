@@ -27,6 +27,7 @@ mod fault;
 mod fork;
 mod gather;
 mod grow;
+mod hot_entries;
 mod huge;
 mod mapping;
 mod mlock;

@@ -25,8 +25,10 @@
 //! A table whose leaf went as a whole is *bare*. Linux gives the table that was set aside back then; here it
 //! stays, since a fault may have found it already, and faults take the range for unmapped.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::hot_entries::HotEntries;
 use crate::host::{CpuId, Lock, Tasks};
 use crate::page::{Folio, Pfn};
 use crate::swap::Slot;
@@ -199,9 +201,9 @@ pub struct PageTable<H: Tasks> {
     leaf: AtomicU32,
     /// No entry and no leaf: to a fault the range looks as if there were no table.
     is_bare: AtomicBool,
-    /// Entries that no access would change. Counted on hosts whose tasks take turns, where a program
-    /// can sweep a table of such entries in one step ([`PageTable::is_hot`]).
-    nr_hot: AtomicU32,
+    /// Entries that no access would change: noted on hosts whose tasks take turns
+    /// ([`PageTable::access_run`]).
+    hot: HotEntries,
     lock: H::Lock<()>,
 }
 
@@ -225,8 +227,8 @@ impl<H: Tasks> PageTable<H> {
     pub fn new(host: &H, pfn: Pfn) -> Self {
         let entries = core::array::from_fn(|_| AtomicU32::new(0));
         let lock = host.new_lock(LockClass::PageTable, ());
-        let (leaf, nr_hot) = (AtomicU32::new(0), AtomicU32::new(0));
-        PageTable { pfn, entries, leaf, is_bare: AtomicBool::new(false), nr_hot, lock }
+        let (leaf, hot) = (AtomicU32::new(0), HotEntries::none());
+        PageTable { pfn, entries, leaf, is_bare: AtomicBool::new(false), hot, lock }
     }
 
     /// As [`PageTable::new`], set aside for a leaf.
@@ -246,28 +248,21 @@ impl<H: Tasks> PageTable<H> {
         leaf.is_present().then_some(leaf)
     }
 
-    /// True if accesses to all the entries would find them and change nothing. Where accesses are
-    /// real this is never known.
-    #[inline(always)]
-    pub(crate) fn is_hot(&self) -> bool {
-        !H::THREADED
-            && (self.nr_hot.load(Relaxed) == PTES as u32 || is_hot(self.leaf.load(Relaxed)))
+    /// The first entry that is not noted as what it is, hot or not: for audits.
+    pub(crate) fn wrongly_hot(&self) -> Option<u32> {
+        let is_wrong = |(at, entry): (usize, &AtomicU32)| {
+            let is_wrong = !H::THREADED && is_hot(entry.load(Relaxed)) != self.hot.has(at);
+            is_wrong.then_some(at as u32)
+        };
+        self.entries.iter().enumerate().find_map(is_wrong)
     }
 
-    /// Entries counted as hot, and as many as there are: for audits.
-    pub(crate) fn nr_hot(&self) -> (u32, u32) {
-        let found = self.entries.iter().filter(|entry| is_hot(entry.load(Relaxed))).count();
-        (if H::THREADED { found as u32 } else { self.nr_hot.load(Relaxed) }, found as u32)
-    }
-
-    /// Replaces an entry, on hosts whose tasks take turns.
+    /// Replaces the entry of `vpn`, on hosts whose tasks take turns.
     #[inline(always)]
-    fn replace(&self, entry: &AtomicU32, old: u32, new: u32) {
-        entry.store(new, Relaxed);
+    fn replace(&self, vpn: u32, old: u32, new: u32) {
+        self.entry(vpn).store(new, Relaxed);
         if is_hot(old) != is_hot(new) {
-            let nr_hot = self.nr_hot.load(Relaxed);
-            let nr_hot = if is_hot(new) { nr_hot + 1 } else { nr_hot - 1 };
-            self.nr_hot.store(nr_hot, Relaxed);
+            self.hot.flip((vpn & INDEX_MASK) as usize);
         }
     }
 
@@ -324,7 +319,7 @@ impl<H: Tasks> PageTable<H> {
                 return true;
             }
             if !H::THREADED {
-                self.replace(entry, old, old | sets);
+                self.replace(vpn, old, old | sets);
                 return true;
             }
             match entry.compare_exchange_weak(old, old | sets, AcqRel, Relaxed) {
@@ -332,6 +327,24 @@ impl<H: Tasks> PageTable<H> {
                 Err(now) => old = now,
             }
         }
+    }
+
+    /// Accesses to pages of this table in order, until one would fault; how many it were. Those that would
+    /// change nothing are not looked at; where accesses are real that is never known.
+    pub(crate) fn access_run(&self, vpns: Range<u32>, is_write: bool) -> u32 {
+        if H::THREADED {
+            return vpns.take_while(|&vpn| self.access(vpn, is_write)).count() as u32;
+        }
+        if self.hot.is_full() || is_hot(self.leaf.load(Relaxed)) {
+            return vpns.len() as u32;
+        }
+        let start = (vpns.start & INDEX_MASK) as usize;
+        let end = start + vpns.len();
+        let mut at = self.hot.next_cold(start..end);
+        while at < end && self.access(at as u32, is_write) {
+            at = self.hot.next_cold(at + 1..end);
+        }
+        (at - start) as u32
     }
 }
 
@@ -354,7 +367,7 @@ impl<H: Tasks> PageTable<H> {
         if H::THREADED {
             entry.store(pte.0, Release);
         } else {
-            self.replace(entry, 0, pte.0);
+            self.replace(vpn, 0, pte.0);
         }
     }
 }
@@ -440,7 +453,7 @@ impl<H: Tasks> Ptes<'_, H> {
         if H::THREADED {
             entry.store(pte.0, Release);
         } else {
-            self.table.replace(entry, entry.load(Relaxed), pte.0);
+            self.table.replace(vpn, entry.load(Relaxed), pte.0);
         }
     }
 
@@ -453,7 +466,7 @@ impl<H: Tasks> Ptes<'_, H> {
             return Pte(entry.swap(0, AcqRel));
         }
         let old = entry.load(Relaxed);
-        self.table.replace(entry, old, 0);
+        self.table.replace(vpn, old, 0);
         Pte(old)
     }
 
@@ -472,7 +485,7 @@ impl<H: Tasks> Ptes<'_, H> {
             entry.fetch_and(!YOUNG, AcqRel);
         } else {
             let old = entry.load(Relaxed);
-            self.table.replace(entry, old, old & !YOUNG);
+            self.table.replace(vpn, old, old & !YOUNG);
         }
         true
     }
@@ -534,22 +547,30 @@ mod tests {
         assert!(!table.access(7, false));
     }
 
+    /// As many accesses one by one: the same answer, the same entries afterwards.
     #[test]
-    fn a_table_is_hot_while_no_access_would_change_it() {
+    fn a_run_of_accesses_does_what_each_alone_does() {
         let host = Solo::default();
         let table: PageTable<Solo> = PageTable::new(&host, Pfn(1));
-        for vpn in 0..PTES as u32 {
-            assert!(!table.is_hot());
-            table.lock(CpuId(0)).set(vpn, Pte::new(Pfn(vpn)).with_writable(true));
-            assert!(table.access(vpn, true));
+        assert_eq!(table.access_run(0..512, false), 0, "nothing there");
+        for vpn in 0..500 {
+            let pte = Pte::new(Pfn(vpn)).with_young(vpn % 7 != 0);
+            table.lock(CpuId(0)).set(vpn, pte.with_writable(vpn != 300));
         }
-        assert!(table.is_hot());
+        assert_eq!(table.access_run(512 + 10..512 + 200, true), 190);
+        assert!((0..500).all(|vpn| table.peek(vpn).is_dirty() == (10..200).contains(&vpn)));
+        assert_eq!(table.access_run(0..512, true), 300, "one that is read-only");
+        assert!(!table.peek(301).is_dirty() && table.peek(299).is_dirty());
+        assert_eq!(table.access_run(0..512, false), 500, "and to where there is none");
+        assert!((0..500).all(|vpn| table.peek(vpn).is_young()));
         table.lock(CpuId(0)).clear_young(3);
-        assert!(!table.is_hot() && table.nr_hot() == (511, 511));
-        assert!(table.access(3, false), "it is dirty still");
-        assert!(table.is_hot());
-        table.lock(CpuId(0)).take(3);
-        assert_eq!(table.nr_hot(), (511, 511));
+        table.lock(CpuId(0)).take(70);
+        assert_eq!((table.access_run(0..70, false), table.access_run(0..512, true)), (70, 70));
+        assert!(table.peek(3).is_young());
+        assert_eq!(table.access_run(70..71, false), 0);
+        assert_eq!(table.wrongly_hot(), None);
+        table.entry(9).store(0, Relaxed);
+        assert_eq!(table.wrongly_hot(), Some(9));
     }
 
     #[test]
@@ -560,6 +581,7 @@ mod tests {
         table.lock(CpuId(0)).set_leaf(leaf);
         assert_eq!(table.peek(3 + 512).pfn(), Some(Pfn(515)));
         assert!(table.access(700, true), "any page");
+        assert_eq!(table.access_run(512..1024, true), 512);
         let mut ptes = table.lock(CpuId(0));
         assert!(ptes.get(5).is_young() && ptes.get(5).is_dirty(), "all of them at once");
         assert!(ptes.clear_young(9) && !ptes.clear_young(10));
@@ -570,9 +592,8 @@ mod tests {
         assert!(ptes.leaf().is_none() && ptes.get(511).is_none());
         assert_eq!(ptes.get(0), leaf.with_dirty(true));
         drop(ptes);
-        assert_eq!(table.nr_hot(), (0, 0));
         assert!(table.access(0, false) && !table.access(511, false));
-        assert_eq!(table.nr_hot(), (1, 1));
+        assert_eq!(table.wrongly_hot(), None);
     }
 
     #[test]

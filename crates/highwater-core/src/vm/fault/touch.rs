@@ -86,10 +86,6 @@ impl<H: Devices> Kernel<H> {
     ) -> u32 {
         let tables = space.tables.lock(cx.cpu());
         let Some(table) = tables.table(range.start) else { return 0 };
-        if table.is_hot() {
-            return range.len() as u32;
-        }
-        let is_write = access == Access::Write;
-        range.take_while(|&vpn| table.access(vpn, is_write)).count() as u32
+        table.access_run(range, access == Access::Write)
     }
 }
