@@ -197,6 +197,22 @@ fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
     cells.iter().enumerate().flat_map(of_cell).collect()
 }
 
+/// The order in which units start: the longest first, as far as anybody knows how long one takes, so that no thread is
+/// left with a long one at the end while the others have nothing to do. Units of one expected length stay in plan
+/// order, and so do all where time is real ([`cells`]).
+fn starts(plan: &RunPlan, cells: &[Cell<'_>], units: &[(usize, usize)]) -> Vec<usize> {
+    let seconds = |&(cell, part): &(usize, usize)| {
+        let machine = cells[cell].machine;
+        plan.experiment.job_on(&machine.name).seconds(machine, part).unwrap_or(0.0)
+    };
+    let lengths: Vec<f64> = units.iter().map(seconds).collect();
+    let mut order: Vec<usize> = (0..units.len()).collect();
+    if plan.host == HostKind::Sim {
+        order.sort_by(|&a, &b| lengths[b].total_cmp(&lengths[a]));
+    }
+    order
+}
+
 /// Runs every cell; their outcomes in plan order.
 fn run_cells(
     plan: &RunPlan,
@@ -205,6 +221,7 @@ fn run_cells(
     stop: &AtomicBool,
 ) -> Result<Vec<(Outcome, Vec<Told>)>, RunError> {
     let units = units(plan, cells);
+    let starts = starts(plan, cells, &units);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
@@ -212,8 +229,8 @@ fn run_cells(
         units.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(cell, part)) = units.get(index) else { return };
+            let Some(&index) = starts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let (cell, part) = units[index];
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
@@ -410,5 +427,28 @@ mod tests {
         assert!((0..maps.moments.len()).all(|at| cells(at).eq(cells(0))));
         // 64 MiB are 32 pageblocks.
         assert_eq!(cells(0).sum::<usize>(), 32);
+    }
+
+    #[test]
+    fn the_longest_units_start_first_where_time_is_virtual() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"stutterp\"\niterations = 2\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"m\"\n\
+                    [stutterp]\nladder = [4, 7, 9]\nseconds = 0.5\n";
+        let machine = "[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
+        let plan = RunPlan::new(
+            Experiment::parse(&Registry::default(), "x.toml", text).unwrap(),
+            vec![MachineFile::parse("m.toml", machine).unwrap()],
+            vec![(highwater_core::config::preset("6.1").unwrap(), "6.1".to_owned())],
+        );
+        let started = |plan: &RunPlan| {
+            let cells = cells(plan);
+            let units = units(plan, &cells);
+            let starts = starts(plan, &cells, &units);
+            starts.into_iter().map(|at| units[at]).collect::<Vec<_>>()
+        };
+        // Two seeds, three steps each.
+        assert_eq!(started(&plan), [(0, 2), (1, 2), (0, 1), (1, 1), (0, 0), (1, 0)]);
+        let native = RunPlan { host: HostKind::Native, ..plan };
+        assert_eq!(started(&native), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
     }
 }
