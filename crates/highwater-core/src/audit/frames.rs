@@ -5,6 +5,7 @@ use alloc::format;
 use super::lists::INNER_MARKS;
 use super::{Audit, AuditError, Place, Rule};
 use crate::host::Host;
+use crate::page::map::CHUNK;
 use crate::page::{BlockFlags, Pfn};
 use crate::zone::Zone;
 
@@ -15,12 +16,17 @@ impl<H: Host> Audit<'_, H> {
         let mut at = zone.start.0;
         while at < zone.end.0 {
             let pfn = Pfn(at);
-            if self.seen[pfn.idx()] != Place::Nowhere {
+            if self.alloc.map.is_untouched(pfn) {
+                // All of it lies in the zone, and what is free of it was counted with the lists.
+                reserved += if self.alloc.map.is_fresh(pfn) { 0 } else { u64::from(CHUNK) };
+                at += CHUNK;
+                continue;
+            }
+            if self.seen(pfn) != Place::Nowhere {
                 at += 1;
                 continue;
             }
-            let page = self.alloc.map.page(pfn);
-            if page.has(BlockFlags::RESERVED) {
+            if self.alloc.map.page(pfn).block().is_reserved() {
                 self.reserved(zone, pfn)?;
                 reserved += 1;
                 at += 1;
@@ -39,12 +45,12 @@ impl<H: Host> Audit<'_, H> {
 
     fn reserved(&mut self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
         let page = self.alloc.map.page(pfn);
-        if page.block_flags() != BlockFlags::RESERVED || page.refcount() != 0 {
+        if !page.block_flags().is_empty() || page.refcount() != 0 {
             let found =
                 format!("reserved, with {:?}, {} users", page.block_flags(), page.refcount());
             return self.broken(zone, pfn, Rule::Reserved, found);
         }
-        self.seen[pfn.idx()] = Place::InZone;
+        self.note(pfn, Place::InZone);
         Ok(())
     }
 
@@ -65,7 +71,7 @@ impl<H: Host> Audit<'_, H> {
         }
         let mut nr_tails = 0;
         for at in pfn.0..pfn.0 + size {
-            if self.seen[at as usize] != Place::Nowhere {
+            if self.seen(Pfn(at)) != Place::Nowhere {
                 let found = format!("is in the block in use at {pfn:?} and on a list");
                 return self.broken(zone, Pfn(at), Rule::OnePlace, found);
             }
@@ -79,7 +85,7 @@ impl<H: Host> Audit<'_, H> {
                 }
                 nr_tails += 1;
             }
-            self.seen[at as usize] = Place::InZone;
+            self.note(Pfn(at), Place::InZone);
         }
         let is_whole = nr_tails == size - 1 && page.has(BlockFlags::HEAD);
         if page.has(BlockFlags::TAIL) || (nr_tails != 0 && !is_whole) {
@@ -93,10 +99,10 @@ impl<H: Host> Audit<'_, H> {
 
     /// Frames of no zone were never anybody's.
     pub(super) fn outside(&self) -> Result<(), AuditError> {
-        for (i, &seen) in self.seen.iter().enumerate() {
-            let pfn = Pfn(i as u32);
+        for pfn in self.alloc.map.touched() {
             let page = self.alloc.map.page(pfn);
-            if seen == Place::Nowhere && page.block_flags() != BlockFlags::RESERVED {
+            let is_nothing = page.block().is_reserved() && page.block_flags().is_empty();
+            if self.seen(pfn) == Place::Nowhere && !is_nothing {
                 let found = format!("in no zone has {:?}", page.block_flags());
                 let (rule, zone) = (Rule::Reserved, None);
                 return Err(AuditError { rule, zone, pfn: Some(pfn), found });

@@ -4,7 +4,7 @@
 //! be told as it was a moment before, and one that is changing hands as [`Content::Moving`].
 
 use crate::host::Host;
-use crate::page::{BlockFlags, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, BlockWord, Page, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::PageAllocator;
 use crate::zone::Zone;
 
@@ -17,7 +17,7 @@ pub struct Piece<'a> {
     pub pages: u32,
     /// What it is.
     pub content: Content,
-    /// The descriptor of its first frame.
+    /// The descriptor of its first frame; zeros if the block is free since boot.
     pub page: &'a Page,
 }
 
@@ -47,8 +47,8 @@ pub fn inventory<'a, H: Host>(
     core::iter::from_fn(move || {
         let first = Pfn(at);
         let page = (at < end).then(|| memory.map.page(first))?;
-        let word = page.block();
-        let content = content(page);
+        let word = memory.map.block(first);
+        let content = content(word, page);
         let pages = match content {
             Content::Reserved | Content::Moving => 1,
             _ => (1 << word.order().0).min(end - at),
@@ -58,9 +58,8 @@ pub fn inventory<'a, H: Host>(
     })
 }
 
-fn content(page: &Page) -> Content {
-    let word = page.block();
-    if word.has(BlockFlags::RESERVED) {
+fn content(word: BlockWord, page: &Page) -> Content {
+    if word.is_reserved() {
         Content::Reserved
     } else if word.has(BlockFlags::BUDDY) {
         Content::Free

@@ -21,13 +21,16 @@
 //! Synchronisation: takes locks one after the other; `Table` locks are held while what they protect
 //! is read.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
 use super::{AuditError, AuditReport, Rule, check};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
+use crate::page::map::CHUNK;
 use crate::page::{Folio, Page, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::ZoneId;
@@ -86,7 +89,7 @@ pub fn check_kernel_besides<H: Devices>(
     let mut audit = KernelAudit {
         k: kernel,
         cx,
-        uses: vec![Use::default(); kernel.mem.map.len()],
+        uses: Uses::new(kernel.mem.map.len()),
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
         zero_leaves: 0,
         nr_processes: 0,
@@ -113,6 +116,33 @@ pub(super) struct Use {
     /// Present entries among them.
     pub(super) mapped: u32,
     pub(super) is: Found,
+}
+
+/// What refers to each frame: kept for chunks of frames of which one is referred to.
+pub(super) struct Uses(Vec<Option<Box<[Use; CHUNK as usize]>>>);
+
+impl Uses {
+    fn new(nr_frames: usize) -> Uses {
+        Uses((0..nr_frames.div_ceil(CHUNK as usize)).map(|_| None).collect())
+    }
+}
+
+impl Index<Pfn> for Uses {
+    type Output = Use;
+
+    fn index(&self, pfn: Pfn) -> &Use {
+        const NONE: &Use = &Use { refs: 0, mapped: 0, is: Found::empty() };
+        let chunk = self.0[(pfn.0 / CHUNK) as usize].as_ref();
+        chunk.map_or(NONE, |chunk| &chunk[(pfn.0 % CHUNK) as usize])
+    }
+}
+
+impl IndexMut<Pfn> for Uses {
+    fn index_mut(&mut self, pfn: Pfn) -> &mut Use {
+        let chunk = &mut self.0[(pfn.0 / CHUNK) as usize];
+        let chunk = chunk.get_or_insert_with(|| Box::new([Use::default(); CHUNK as usize]));
+        &mut chunk[(pfn.0 % CHUNK) as usize]
+    }
 }
 
 bitflags::bitflags! {
@@ -143,7 +173,7 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) k: &'a Kernel<H>,
     pub(super) cx: &'a Cx<'h, H>,
     /// By frame.
-    pub(super) uses: Vec<Use>,
+    pub(super) uses: Uses,
     /// Entries that name a slot, by area and offset.
     pub(super) named: Vec<Vec<u32>>,
     /// Leaves that map the huge page of zeros.
@@ -211,7 +241,7 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
 
     /// Notes a reference to a frame that exists.
     pub(super) fn refer(&mut self, pfn: Pfn, found: Found) -> &mut Use {
-        let entry = &mut self.uses[pfn.idx()];
+        let entry = &mut self.uses[pfn];
         entry.refs += 1;
         entry.is |= found;
         entry

@@ -7,17 +7,17 @@ use alloc::vec::Vec;
 use super::{Audit, AuditError, Place, Rule};
 use crate::config::{HighatomicKind, PcpLists};
 use crate::host::{CpuId, Host};
+use crate::page::map::CHUNK;
 use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageMap, Pfn};
 use crate::page_alloc::Pcp;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::zone::{FreeArea, Zone};
+use crate::zone::{FreeArea, FreshRun, Zone};
 
 /// Marks that only the head of a block carries, and the one that only the others do.
 pub(super) const INNER_MARKS: BlockFlags = BlockFlags::BUDDY
     .union(BlockFlags::PCP)
     .union(BlockFlags::HEAD)
     .union(BlockFlags::USED)
-    .union(BlockFlags::RESERVED)
     .union(BlockFlags::TAIL);
 
 /// What a zone's free lists hold.
@@ -61,7 +61,47 @@ impl<H: Host> Audit<'_, H> {
         for (pfn, order) in heads {
             self.merged(zone, pfn, order)?;
         }
+        self.fresh(zone, area, &mut count)?;
         Ok(count)
+    }
+
+    /// Counts blocks that nobody touched since boot: they lie behind the first of their run, which is on its list.
+    fn fresh(
+        &mut self,
+        zone: &Zone<H>,
+        area: &FreeArea,
+        count: &mut FreeCount,
+    ) -> Result<(), AuditError> {
+        let map = &self.alloc.map;
+        let chunks = (zone.start.0.next_multiple_of(CHUNK)..zone.end.0).step_by(CHUNK as usize);
+        let (mut nr, mut nr_astray) = (0, 0);
+        for pfn in chunks.map(Pfn).filter(|&pfn| map.is_fresh(pfn)) {
+            let is_right = |run: &FreshRun| {
+                (run.first..run.end).contains(&pfn)
+                    && map.block(pfn).migratetype() == run.migratetype
+                    && map.block(pfn).zone_id() == zone.id()
+            };
+            nr += 1;
+            nr_astray += u32::from(!area.fresh.as_ref().is_some_and(is_right));
+            self.unowned(zone, pfn)?;
+        }
+        let is_first_there =
+            |run: &FreshRun| self.seen(run.first) == Place::Free && !map.is_fresh(run.first);
+        let says = area.fresh.as_ref().map_or(0, |run| run.nr_left);
+        if says != nr || nr_astray != 0 || !area.fresh.as_ref().is_none_or(is_first_there) {
+            let found = format!("{nr} fresh blocks, {nr_astray} astray, of {:?}", area.fresh);
+            return self.broken(zone, None, Rule::Length, found);
+        }
+        if let Some(run) = &area.fresh
+            && nr > 0
+        {
+            count.blocks[Order::MAX.idx()] += nr;
+            count.types[Order::MAX.idx()] |= 1 << run.migratetype as u8;
+            count.pages += u64::from(nr) * Order::MAX.pages();
+            self.report.free += u64::from(nr) * Order::MAX.pages();
+            self.report.free_blocks += u64::from(nr);
+        }
+        Ok(())
     }
 
     /// Walks a CPU's lists of a zone.
@@ -194,12 +234,12 @@ impl<H: Host> Audit<'_, H> {
             return self.broken(zone, pfn, Rule::Alignment, found);
         }
         for at in pfn.0..pfn.0 + size {
-            let seen = self.seen[at as usize];
+            let seen = self.seen(Pfn(at));
             if seen != Place::Nowhere {
                 let found = format!("of the block at {pfn:?} ({place:?}) is {seen:?} already");
                 return self.broken(zone, Pfn(at), Rule::OnePlace, found);
             }
-            self.seen[at as usize] = place;
+            self.note(Pfn(at), place);
             let flags = self.alloc.map.page(Pfn(at)).block_flags();
             if at != pfn.0 && flags.intersects(INNER_MARKS) {
                 let found = format!("inside the free block at {pfn:?} has {flags:?}");
@@ -217,7 +257,7 @@ impl<H: Host> Audit<'_, H> {
         }
         let page = self.alloc.map.page(buddy);
         let free =
-            self.seen[buddy.idx()] == Place::Free && page.block_flags().contains(BlockFlags::BUDDY);
+            self.seen(buddy) == Place::Free && page.block_flags().contains(BlockFlags::BUDDY);
         if free && page.order() == order {
             let found = format!("and its buddy {buddy:?} are both free, {order:?}");
             return self.broken(zone, pfn, Rule::Merged, found);

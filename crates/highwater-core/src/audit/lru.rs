@@ -30,7 +30,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             }
         }
         // The unevictable list is not linked.
-        for pfn in (0..self.k.mem.map.len() as u32).map(Pfn) {
+        let k = self.k;
+        for pfn in k.mem.map.touched() {
             let page = self.page(pfn);
             if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(BlockFlags::USED) {
                 let id = self.k.lru.id_of(page);
@@ -70,7 +71,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let page = self.page(*pfn);
             page.has(BlockFlags::USED) && page.is(PageFlags::DEFERRED)
         };
-        let nr_say = (0..self.k.mem.map.len() as u32).map(Pfn).filter(says).count();
+        let nr_say = self.k.mem.map.touched().filter(says).count();
         if nr_say != nr_queued {
             let found = format!("{nr_say} folios wait to be split, {nr_queued} are queued");
             return self.broken(None, Rule::Deferred, found);
@@ -105,7 +106,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             && flags.contains(PageFlags::LRU)
             && LruKind::of(flags) == kind
             && self.k.lru.id_of(page) == id;
-        let entry = &mut self.uses[pfn.idx()];
+        let entry = &mut self.uses[pfn];
         if !is_right || entry.is.contains(Found::LISTED) {
             let found = format!("is on {kind:?} of lists {id:?}, has {flags:?}");
             return self.broken(pfn, Rule::LruList, found);
@@ -135,7 +136,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     /// its way there.
     pub(super) fn on_a_list(&self, pfn: Pfn) -> Result<(), AuditError> {
         let page = self.page(pfn);
-        let found = self.uses[pfn.idx()].is;
+        let found = self.uses[pfn].is;
         if page.is(PageFlags::LRU) != found.contains(Found::LISTED) {
             let found = format!("is on no list, has {:?}", page.flags());
             return self.broken(pfn, Rule::LruList, found);

@@ -93,7 +93,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     /// A page that says it is in the swap cache is there.
     pub(super) fn swap_cached(&self, pfn: Pfn) -> Result<(), AuditError> {
         let says = self.page(pfn).is(PageFlags::SWAPCACHE);
-        let is = self.uses[pfn.idx()].is.contains(Found::SWAP);
+        let is = self.uses[pfn].is.contains(Found::SWAP);
         for frame in self.k.mem.map.folio(pfn).frames() {
             let names = self.k.slot_of(Folio::page(frame));
             if says != is || names.is_some() != is {

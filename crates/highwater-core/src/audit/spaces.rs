@@ -71,7 +71,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         for pfn in tables.table_frames() {
             let page = self.in_use(pfn, "an address space")?;
-            if !page.is(PageFlags::TABLE) || self.uses[pfn.idx()].refs != 0 {
+            if !page.is(PageFlags::TABLE) || self.uses[pfn].refs != 0 {
                 let found = format!("is a page table of {:?} with {:?}", space.id, page.flags());
                 return self.broken(pfn, Rule::TableFrame, found);
             }
@@ -170,7 +170,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let is_right = page.has(BlockFlags::USED)
             && page.order() == STACK_ORDER
             && page.is(PageFlags::STACK)
-            && self.uses[pfn.idx()].refs == 0;
+            && self.uses[pfn].refs == 0;
         if !is_right {
             let found = format!("is the stack of {:?}, has {:?}", space.id, page.flags());
             return self.broken(pfn, Rule::KernelMemory, found);

@@ -55,6 +55,10 @@ fn stage(host: &Solo) -> Stage<'_> {
     let machine = Machine::from_sizes("m", &[(256 << 20, alloc::vec![0, 1])]).unwrap();
     let alloc = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
     let cx = Cx::new(host, CPU);
+    // So that lists can be damaged anywhere.
+    for zone in alloc.populated_zones() {
+        alloc.buddy(&cx, zone, &mut zone.free.lock(CPU)).link_run();
+    }
     let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
     let used = [0, 1, 4]
         .map(|order| alloc.alloc(&cx, &NoRelief, gfp, Order(order), NodeId(0), None).unwrap());
@@ -167,6 +171,33 @@ fn a_wrong_length() {
         *list = wrong;
     });
     assert_eq!(rule, Rule::Length);
+}
+
+#[test]
+fn fresh_blocks_that_nobody_lists() {
+    let broken_by = |damage: &dyn Fn(&Zone<Solo>, &PageAllocator<Solo>)| {
+        let host = Solo::default();
+        let machine = Machine::from_sizes("m", &[(256 << 20, alloc::vec![0])]).unwrap();
+        let alloc = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+        damage(alloc.zone(NodeId(0), ZoneType::Dma32).unwrap(), &alloc);
+        check(&alloc, &Cx::new(&host, CPU)).map_err(|error| error.rule).err()
+    };
+    assert_eq!(broken_by(&|_, _| {}), None);
+    let miscounted = broken_by(&|zone, _| {
+        zone.free.lock(CPU).fresh.as_mut().unwrap().nr_left -= 1;
+    });
+    let without_a_run = broken_by(&|zone, _| zone.free.lock(CPU).fresh = None);
+    let astray = broken_by(&|zone, alloc| {
+        let first = zone.free.lock(CPU).fresh.unwrap().first;
+        let astray = alloc.map.next_fresh(first.0..zone.end.0).unwrap();
+        alloc.map.set_fresh(astray, MigrateType::Reclaimable);
+    });
+    assert_eq!([miscounted, without_a_run, astray], [Some(Rule::Length); 3]);
+    let taken_without_a_word = broken_by(&|zone, alloc| {
+        let first = zone.free.lock(CPU).fresh.unwrap().first;
+        alloc.map.write_out(alloc.map.next_fresh(first.0..zone.end.0).unwrap());
+    });
+    assert_eq!(taken_without_a_word, Some(Rule::Length));
 }
 
 #[test]
@@ -369,6 +400,7 @@ fn lost_and_reserved_frames() {
     assert_eq!(rule, Rule::Lost);
     let first = |s: &Stage<'_>| {
         assert!(s.zone().managed() < s.zone().spanned());
+        s.alloc.map.write_out(s.zone().start);
         s.zone().start
     };
     assert_eq!(broken_by(|s| s.alloc.map.page(first(s)).get_ref()), Rule::Reserved);

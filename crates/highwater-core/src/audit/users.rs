@@ -5,6 +5,7 @@ use alloc::format;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
+use crate::page::map::CHUNK;
 use crate::page::{BlockFlags, PageFlags, PageOwner, Pfn};
 use crate::slab::CacheKind;
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -36,7 +37,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let is_right = page.has(BlockFlags::USED)
                 && page.order() == order
                 && page.is(PageFlags::SLAB)
-                && self.uses[pfn.idx()].refs == 0;
+                && self.uses[pfn].refs == 0;
             if !is_right {
                 let found = format!("is a slab of {order:?}, has {:?}", page.flags());
                 return self.broken(pfn, Rule::KernelMemory, found);
@@ -53,6 +54,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let is_io_under_way = self.in_flight() > 0;
         let mut pfn = Pfn(0);
         while pfn.idx() < self.k.mem.map.len() {
+            if self.k.mem.map.is_untouched(pfn) {
+                pfn = pfn.add(CHUNK);
+                continue;
+            }
             let page = self.page(pfn);
             if !page.has(BlockFlags::USED) {
                 pfn = pfn.add(1);
@@ -76,7 +81,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     fn kernel_block(&mut self, pfn: Pfn, pages: u64) -> Result<(), AuditError> {
         let page = self.page(pfn);
         let flags = page.flags();
-        let entry = self.uses[pfn.idx()];
+        let entry = self.uses[pfn];
         let (expected, refs) = if flags.contains(PageFlags::TABLE) {
             (Found::TABLE, entry.refs)
         } else if flags.contains(PageFlags::SLAB) {
@@ -102,7 +107,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     fn user_page(&mut self, pfn: Pfn) -> Result<(), AuditError> {
         let page = self.page(pfn);
-        let entry = self.uses[pfn.idx()];
+        let entry = self.uses[pfn];
         if entry.refs == 0 {
             let found = format!(
                 "has {:?}, {:?}, {} users; nothing refers to it",

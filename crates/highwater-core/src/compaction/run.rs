@@ -252,7 +252,8 @@ impl<'a, H: Devices> Run<'a, H> {
         let zone = self.zone;
         let is_ours = |pfn: u32| {
             zone.spans(Pfn(pfn))
-                && map.get(Pfn(pfn)).is_some_and(|page| page.zone_id() == zone.id())
+                && (pfn as usize) < map.len()
+                && map.block(Pfn(pfn)).zone_id() == zone.id()
         };
         is_ours(start) && is_ours(end - 1)
     }

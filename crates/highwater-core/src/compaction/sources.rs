@@ -206,8 +206,7 @@ impl<H: Devices> Kernel<H> {
         visit: &mut Visit<'_, '_, H>,
         pfn: u32,
     ) -> Frame {
-        let page = self.mem.map.page(Pfn(pfn));
-        let word = page.block();
+        let (page, word) = (self.mem.map.page(Pfn(pfn)), self.mem.map.block(Pfn(pfn)));
         if word.has(BlockFlags::BUDDY) {
             return Frame::Free(pfn + (1 << word.order().0.min(Order::MAX.0)));
         }

@@ -93,8 +93,7 @@ impl<H: Devices> Kernel<H> {
 
     /// May frames of a pageblock be used? One that is free as a whole is what this is all about.
     fn is_target(&self, run: &Run<'_, H>, block: u32) -> bool {
-        let head = self.mem.map.page(Pfn(block));
-        let word = head.block();
+        let word = self.mem.map.block(Pfn(block));
         let is_free = word.has(BlockFlags::BUDDY) && word.order().0 >= PAGEBLOCK_ORDER;
         if is_free {
             return false;
@@ -121,7 +120,7 @@ impl<H: Devices> Kernel<H> {
             }
             scanned += 1;
             let pfn = Pfn(result.at);
-            let word = self.mem.map.page(pfn).block();
+            let word = self.mem.map.block(pfn);
             let mut size = 1;
             if word.has(BlockFlags::BUDDY) {
                 if area.is_none() {
@@ -132,7 +131,7 @@ impl<H: Devices> Kernel<H> {
                     break;
                 };
                 // Under the lock: it may be gone, or larger.
-                let word = self.mem.map.page(pfn).block();
+                let word = self.mem.map.block(pfn);
                 if word.has(BlockFlags::BUDDY) {
                     let order = word.order();
                     if self.mem.buddy(cx, run.zone, area).isolate(pfn) {

@@ -1,4 +1,4 @@
-//! The page array: one 32-byte descriptor per frame.
+//! What is known of a frame: its descriptor, 32 bytes.
 //!
 //! ```text
 //! word      31..20 flags | 19..10 node | 9..7 zone | 6..4 migratetype (cached) | 3..0 order
@@ -10,17 +10,17 @@
 //! index     page index in the file, or virtual page number in the address space
 //! ```
 //!
+//! A descriptor of zeros is that of a frame that the allocator never got: fresh memory is an array of
+//! those ([`super::map`]). What the allocator has says so with a bit that stays.
+//!
 //! Synchronisation: while `BUDDY` is set, word and links belong to the holder of the zone lock;
 //! while `PCP` is set, to the holder of that per-CPU lock; otherwise to the page's user. A word is
 //! read and written whole, so a neighbour that looks at it while merging sees one of the two.
 //! `flags`, `mapcount`, `owner` and `index` have rules of their own: [`super::usage`].
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use bitflags::bitflags;
 
-use super::{MigrateType, Order, Pfn};
+use super::{MigrateType, Order};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::units::{NodeId, ZoneId, ZoneType};
 
@@ -38,8 +38,6 @@ bitflags! {
         const MOVABLE_OPS = 1 << 24;
         /// Came from the emergency reserves.
         const PFMEMALLOC = 1 << 25;
-        /// Never handed to the allocator (kernel image, page array, holes).
-        const RESERVED = 1 << 26;
         /// Head of a block in use; `order` is valid.
         const USED = 1 << 27;
         /// Another frame of a [`super::Folio`]; `order` is the folio's.
@@ -52,8 +50,12 @@ const TYPE_SHIFT: u32 = 4;
 const TYPE_MASK: u32 = 0x7 << TYPE_SHIFT;
 const ZONE_SHIFT: u32 = 7;
 const NODE_SHIFT: u32 = 10;
-/// Bits that never change after boot: which zone of which node.
-const PLACE_MASK: u32 = 0x1fff << ZONE_SHIFT;
+/// Which zone of which node.
+const ZONE_MASK: u32 = 0x1fff << ZONE_SHIFT;
+/// The allocator got the frame. Without it: kernel image, page array, holes.
+const MANAGED: u32 = 1 << 26;
+/// Bits that never change after boot.
+const PLACE_MASK: u32 = ZONE_MASK | MANAGED;
 
 /// A page word as it was read once: decisions that need several fields read them from one of these,
 /// so that they agree with each other.
@@ -79,10 +81,42 @@ impl BlockWord {
         MigrateType::from_index((self.0 & TYPE_MASK) >> TYPE_SHIFT)
     }
 
-    /// Zone and node bits, for comparing.
+    /// What never changes, for comparing: zone, node, and that the allocator has the frame.
     #[inline(always)]
     pub fn place(self) -> u32 {
         self.0 & PLACE_MASK
+    }
+
+    /// True if the allocator never got the frame (kernel image, page array, holes).
+    #[inline(always)]
+    pub fn is_reserved(self) -> bool {
+        self.0 & MANAGED == 0
+    }
+
+    /// The word that a frame of a zone has that the allocator did not get.
+    pub(super) fn reserved(node: NodeId, zone: ZoneType) -> BlockWord {
+        BlockWord((zone as u32) << ZONE_SHIFT | u32::from(node.0) << NODE_SHIFT)
+    }
+
+    /// The word of a frame in the same place that is the head of a free block.
+    pub(super) fn free(self, order: Order, migratetype: MigrateType) -> BlockWord {
+        let word = self.0 & ZONE_MASK | MANAGED | BlockFlags::BUDDY.bits();
+        BlockWord(word | u32::from(order.0) | (migratetype as u32) << TYPE_SHIFT)
+    }
+
+    /// The word of the other frames of a block.
+    pub(super) fn tail(self) -> BlockWord {
+        BlockWord(self.place())
+    }
+
+    /// From a word that was stored.
+    pub(super) const fn from_word(word: u32) -> BlockWord {
+        BlockWord(word)
+    }
+
+    /// To store it.
+    pub(super) const fn to_word(self) -> u32 {
+        self.0
     }
 
     /// The frame's zone.
@@ -120,19 +154,6 @@ pub struct Page {
 const _: () = assert!(size_of::<Page>() == 32);
 
 impl Page {
-    fn reserved() -> Page {
-        Page {
-            word: AtomicU32::new(BlockFlags::RESERVED.bits()),
-            refcount: AtomicU32::new(0),
-            next: AtomicU32::new(u32::MAX),
-            prev: AtomicU32::new(u32::MAX),
-            flags: AtomicU32::new(0),
-            mapcount: AtomicU32::new(0),
-            owner: AtomicU32::new(0),
-            index: AtomicU32::new(0),
-        }
-    }
-
     /// The whole word.
     #[inline(always)]
     pub fn word(&self) -> u32 {
@@ -169,7 +190,7 @@ impl Page {
         self.block().migratetype()
     }
 
-    /// Zone and node bits, for comparing.
+    /// What never changes, for comparing ([`BlockWord::place`]).
     #[inline(always)]
     pub fn place(&self) -> u32 {
         self.block().place()
@@ -223,10 +244,22 @@ impl Page {
         self.word.store(self.word() & !flags.bits(), Relaxed);
     }
 
-    fn set_place(&self, node: NodeId, zone: ZoneType) {
-        let keep = self.word() & !PLACE_MASK;
-        let place = (zone as u32) << ZONE_SHIFT | u32::from(node.0) << NODE_SHIFT;
-        self.word.store(keep | place, Relaxed);
+    /// Gives the frame a word, which nobody else looks at yet, and no neighbours on a list.
+    pub(super) fn init(&self, word: BlockWord) {
+        self.next.store(u32::MAX, Relaxed);
+        self.prev.store(u32::MAX, Relaxed);
+        self.word.store(word.0, Relaxed);
+    }
+
+    /// Says which zone the frame belongs to.
+    pub(super) fn set_place(&self, place: BlockWord) {
+        self.word.store(self.word() & !ZONE_MASK | place.0 & ZONE_MASK, Relaxed);
+    }
+
+    /// Says whether the allocator has the frame.
+    pub(super) fn set_managed(&self, is_managed: bool) {
+        let bit = if is_managed { MANAGED } else { 0 };
+        self.word.store(self.word() & !MANAGED | bit, Relaxed);
     }
 
     /// Number of users.
@@ -261,49 +294,5 @@ impl Page {
     pub fn put_ref(&self) -> bool {
         use crate::sync::atomic::Ordering::AcqRel;
         self.refcount.fetch_sub(1, AcqRel) == 1
-    }
-}
-
-/// The array of all descriptors, index = pfn.
-#[derive(Debug)]
-pub struct PageMap {
-    pages: Box<[Page]>,
-}
-
-/// The descriptors as a slice: what [`super::PageList`] works on.
-impl core::ops::Deref for PageMap {
-    type Target = [Page];
-
-    #[inline(always)]
-    fn deref(&self) -> &[Page] {
-        &self.pages
-    }
-}
-
-impl PageMap {
-    /// Descriptors for frames `0..nr_frames`, all reserved.
-    pub fn new(nr_frames: u32) -> PageMap {
-        let mut pages = Vec::with_capacity(nr_frames as usize);
-        pages.resize_with(nr_frames as usize, Page::reserved);
-        PageMap { pages: pages.into_boxed_slice() }
-    }
-
-    /// The descriptor of a frame, or of a folio's head.
-    #[inline(always)]
-    pub fn page(&self, at: impl Into<Pfn>) -> &Page {
-        &self.pages[at.into().idx()]
-    }
-
-    /// The descriptor of a frame, if the frame exists.
-    #[inline(always)]
-    pub fn get(&self, pfn: Pfn) -> Option<&Page> {
-        self.pages.get(pfn.idx())
-    }
-
-    /// Says which zone a range of frames belongs to.
-    pub(crate) fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
-        for pfn in start.0..start.0 + nr {
-            self.page(Pfn(pfn)).set_place(node, zone);
-        }
     }
 }

@@ -78,6 +78,20 @@ impl PageList {
         self.len += 1;
     }
 
+    /// Puts a frame behind one that is on the list.
+    pub fn insert_after(&mut self, map: &[Page], before: Pfn, page: Pfn) {
+        let after = map[before.idx()].next.load(Relaxed);
+        map[page.idx()].prev.store(before.0, Relaxed);
+        map[page.idx()].next.store(after, Relaxed);
+        map[before.idx()].next.store(page.0, Relaxed);
+        if after == NIL {
+            self.tail = page.0;
+        } else {
+            map[after as usize].prev.store(page.0, Relaxed);
+        }
+        self.len += 1;
+    }
+
     /// Takes the first frame.
     #[inline(always)]
     pub fn pop_head(&mut self, map: &[Page]) -> Option<Pfn> {
@@ -210,6 +224,18 @@ mod tests {
         assert_eq!(list.pop_tail(&map), Some(Pfn(3)));
         assert_eq!(list.pop_head(&map), Some(Pfn(2)));
         assert_eq!((list.pop_head(&map), list.len(), list.tail()), (None, 0, None));
+    }
+
+    #[test]
+    fn a_frame_goes_behind_another() {
+        let map = PageMap::new(8);
+        let mut list = PageList::default();
+        list.push_tail(&map, Pfn(1));
+        list.insert_after(&map, Pfn(1), Pfn(2));
+        list.insert_after(&map, Pfn(1), Pfn(3));
+        assert!(list.iter(&map).eq([1, 3, 2].map(Pfn)));
+        assert!(list.iter_back(&map).eq([2, 3, 1].map(Pfn)));
+        assert_eq!(list.tail(), Some(Pfn(2)));
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! Page frames: numbers, descriptors, and lists linked through descriptors.
 //!
-//! [`Pfn`] and [`Order`] are the field's units; [`PageMap`] is the page array (32 bytes a frame);
+//! [`Pfn`] and [`Order`] are the field's units; [`PageMap`] is the page array (32 bytes a
+//! frame, once something is done to it);
 //! [`PageList`] links frames through it. Neighbours: [`crate::zone`] owns ranges of frames,
 //! [`crate::page_alloc`] moves them between lists.
 
 mod descriptor;
 mod folio;
 mod list;
+pub(crate) mod map;
 pub mod usage;
+pub(crate) mod zeroed;
 
 pub use crate::units::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
-pub use descriptor::{BlockFlags, BlockWord, Page, PageMap};
+pub use descriptor::{BlockFlags, BlockWord, Page};
 pub use folio::Folio;
 pub use list::PageList;
+pub use map::PageMap;
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

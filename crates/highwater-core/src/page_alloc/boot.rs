@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, ZoneSpec};
 use crate::host::{CpuId, Cx, Host, Lock};
-use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, NodeStat, StatSet};
@@ -162,7 +162,8 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// Page by page would give the same blocks, since what can merge does. But blocks that are aligned
     /// and as large as fits need hardly any merges, and at the tail, in ascending order, they leave the
-    /// lists sorted: a fresh machine hands out ascending frames.
+    /// lists sorted: a fresh machine hands out ascending frames. Of the largest ones only the first is touched
+    /// ([`crate::zone::FreshRun`]), so that booting takes no longer and no more for memory that nobody uses.
     pub fn release(&self, cx: &Cx<'_, H>, node: NodeId, zone: ZoneType, start: u64, end: u64) {
         let Some(zone) = self.zone(node, zone) else {
             return;
@@ -174,14 +175,17 @@ impl<H: Host> PageAllocator<H> {
             let aligned = if at == 0 { 63 } else { at.trailing_zeros() };
             let fits = (end - at).ilog2();
             let order = Order(aligned.min(fits).min(u32::from(Order::MAX.0)) as u8);
+            let pfn = Pfn(at as u32);
+            if order == Order::MAX {
+                let nr = buddy.release_fresh(pfn, Pfn(end as u32));
+                at += u64::from(nr);
+                if nr > 0 {
+                    continue;
+                }
+            }
             // A frame that is never released goes on to say that it is reserved: no merge reaches
             // across it.
-            for pfn in at..at + order.pages() {
-                let page = self.map.page(Pfn(pfn as u32));
-                page.remove_block_flags(BlockFlags::RESERVED);
-                page.set_refcount(0);
-            }
-            let pfn = Pfn(at as u32);
+            self.map.give(pfn, order.pages() as u32);
             let migratetype = zone.pageblock_type(pfn);
             buddy.free_block(pfn, order, migratetype, true);
             at += order.pages();
@@ -401,11 +405,10 @@ impl<H: Host> PageAllocator<H> {
             let wanted = zone.marks().min.div_ceil(PAGEBLOCK_PAGES).min(RESERVE_BLOCKS_MAX);
             let mut left = wanted;
             for pfn in zone.pageblock_samples() {
-                let page = self.map.page(pfn);
                 if left == 0 {
                     break;
                 }
-                if page.has(BlockFlags::RESERVED)
+                if self.map.block(pfn).is_reserved()
                     || zone.pageblock_type(pfn) != MigrateType::Movable
                 {
                     continue;

@@ -220,6 +220,14 @@ impl<P: Probe> Buddy<'_, P> {
     pub(super) fn unlink(&mut self, pfn: Pfn) {
         let page = self.map.page(pfn);
         let state = page.block();
+        if !state.has(BlockFlags::BUDDY) {
+            return self.unlink_fresh(pfn);
+        }
+        if let Some(run) = self.area.fresh
+            && run.first == pfn
+        {
+            self.hand_on_run(run);
+        }
         let (order, migratetype) = (state.order(), state.migratetype());
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         list.remove(self.map, pfn);
@@ -229,7 +237,7 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Moves a free block to another type's list.
     pub(super) fn move_to(&mut self, pfn: Pfn, migratetype: MigrateType, to_tail: bool) {
-        let order = self.map.page(pfn).order();
+        let order = self.map.block(pfn).order();
         self.unlink(pfn);
         self.insert(pfn, order, migratetype, to_tail);
     }
@@ -290,7 +298,7 @@ impl<P: Probe> Buddy<'_, P> {
         use crate::config::SpareMark;
         use crate::zone::{Mark, ZoneType};
 
-        let order = self.map.page(pfn).order();
+        let order = self.map.block(pfn).order();
         let isolated = self.zone.pageblock_type(pfn) == MigrateType::Isolate;
         if !isolated {
             let rule = self.policy.watermark_rule();

@@ -217,9 +217,9 @@ impl<P: Probe> Buddy<'_, P> {
         let mut at = if self.zone.spans(first) { first } else { pfn };
         let (mut free, mut movable) = (0, 0);
         while at < end {
-            let page = self.map.page(at);
-            if page.has(BlockFlags::BUDDY) {
-                let order = page.order();
+            let (page, word) = (self.map.page(at), self.map.block(at));
+            if word.has(BlockFlags::BUDDY) {
+                let order = word.order();
                 self.move_to(at, to, to_tail);
                 free += order.pages();
                 at = at.add(1 << order.0);

@@ -103,7 +103,8 @@ impl<H: Host> PageAllocator<H> {
     /// As [`Self::free`]; and if others use the block too.
     pub fn free_past_lists(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-        let (state, zone) = (page.block(), self.zone_of(pfn).ok_or(FreeError::NoSuchFrame)?);
+        let state = self.map.block(pfn);
+        let zone = self.zone_by_id(state.zone_id()).ok_or(FreeError::NoSuchFrame)?;
         if !state.has(BlockFlags::USED) || page.refcount_acquire() == 0 {
             return Err(FreeError::NotAllocated);
         }

@@ -38,7 +38,7 @@
 //! | head of a block on a CPU's list | PCP, order, type to be freed to | the holder of that per-CPU lock |
 //! | head of a block in use | USED, order | its user |
 //! | another frame of a block | no such flag | whoever has the head |
-//! | never given to the allocator | RESERVED | nobody |
+//! | never given to the allocator | not MANAGED | nobody |
 //!
 //! The free count of a zone has what is on buddy lists, without isolated blocks. Pages on per-CPU lists
 //! are left out: a mark is a promise to all CPUs, and only one of them can take such a page at once.
@@ -78,6 +78,7 @@ mod fallback;
 mod fast;
 mod folio;
 mod free;
+mod fresh;
 mod gfp;
 mod highatomic;
 mod hot;

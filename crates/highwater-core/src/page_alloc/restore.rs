@@ -241,13 +241,10 @@ impl<H: Host> PageAllocator<H> {
             let managed = is_named || others > 0;
             others -= u64::from(managed && !is_named);
             if managed {
-                self.map.page(pfn).remove_block_flags(BlockFlags::RESERVED);
+                self.map.give(pfn, 1);
                 self.mark_single(pfn, 1);
             } else {
-                let page = self.map.page(pfn);
-                page.clear();
-                page.insert_block_flags(BlockFlags::RESERVED);
-                page.set_refcount(0);
+                self.map.withhold(pfn);
             }
         }
     }
@@ -344,7 +341,7 @@ mod tests {
         assert_eq!(zone.nr_free_pages(), 50 * 1024);
         assert_eq!((zone.managed(), memory.pcp_count(zone, CpuId(1), CpuId(1))), (managed, 8));
         let reserved = (zone.start.0..zone.end.0)
-            .filter(|&p| memory.map.page(Pfn(p)).has(BlockFlags::RESERVED))
+            .filter(|&p| memory.map.block(Pfn(p)).is_reserved())
             .count() as u64;
         assert_eq!(zone.spanned() - reserved, managed);
         crate::audit::check(&memory, &cx).unwrap();

@@ -5,7 +5,7 @@ use core::fmt;
 
 use super::node_item;
 use crate::host::{CpuId, Host, Lock};
-use crate::page::{MAX_ORDER, MigrateType, PAGE_SIZE};
+use crate::page::{MAX_ORDER, MigrateType, Order, PAGE_SIZE};
 use crate::page_alloc::PageAllocator;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::{Mark, Node, NodeId, Zone};
@@ -168,7 +168,7 @@ fn free_blocks<H: Host>(w: &mut impl fmt::Write, zone: &Zone<H>, on: CpuId) -> f
     for order in 0..MAX_ORDER {
         let of_types = {
             let area = zone.free.lock(on);
-            MigrateType::ALL.map(|kind| (kind, area.lists[order][kind.idx()].len()))
+            MigrateType::ALL.map(|kind| (kind, area.nr_blocks(Order(order as u8), kind)))
         };
         let blocks: u64 = of_types.iter().map(|(_, blocks)| u64::from(*blocks)).sum();
         total += blocks << order;

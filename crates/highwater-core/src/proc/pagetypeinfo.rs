@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::host::{CpuId, Host, Lock};
-use crate::page::{MAX_ORDER, MigrateType, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES};
+use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES};
 use crate::page_alloc::PageAllocator;
 use crate::zone::{Node, Zone};
 
@@ -49,7 +49,7 @@ fn free_blocks<H: Host>(
             write!(w, "Node {node:4}, zone {zone_name:>8}, type {name:>12} ")?;
             let blocks: [u32; MAX_ORDER] = {
                 let area = zone.free.lock(on);
-                core::array::from_fn(|order| area.lists[order][migratetype.idx()].len())
+                core::array::from_fn(|order| area.nr_blocks(Order(order as u8), migratetype))
             };
             for n in blocks {
                 let more = if n > BLOCKS_SHOWN_MAX { ">" } else { "" };

@@ -12,6 +12,7 @@ use super::{SlotCache, SlotState};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
+use crate::page::zeroed::zeroed;
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -155,7 +156,7 @@ impl<H: Tasks> Swap<H> {
             areas,
             total: AtomicU64::new(total),
             free: AtomicU64::new(total),
-            slot_of: (0..nr_frames).map(|_| AtomicU32::new(0)).collect(),
+            slot_of: zeroed(nr_frames),
             order: host.new_lock(LockClass::Table, order),
             caches: (0..nr_cpus as u16).map(cache).collect(),
             caches_active: AtomicBool::new(false),

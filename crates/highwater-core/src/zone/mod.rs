@@ -10,6 +10,7 @@
 //! From a page's view: born in [`crate::page_alloc::boot`].
 
 mod alloc_flags;
+mod fresh;
 mod info;
 mod pcp;
 pub mod watermark;
@@ -19,6 +20,7 @@ pub mod zonelist;
 
 pub use crate::units::{MemoryPolicy, NodeId, NodeMask, ZoneId, ZoneType};
 pub use alloc_flags::AllocFlags;
+pub(crate) use fresh::FreshRun;
 pub use info::{Mark, ZoneFlags, ZoneInfo};
 pub use pcp::{OwnedLists, Pcp};
 pub use zone::{CpuZone, FreeArea, Node, Zone};

@@ -6,9 +6,9 @@ use core::ops::Deref;
 
 use crossbeam_utils::CachePadded;
 
-use super::{NodeId, Pcp, ZoneId, ZoneInfo, ZoneType};
+use super::{FreshRun, NodeId, Pcp, ZoneId, ZoneInfo, ZoneType};
 use crate::host::{CpuId, Host};
-use crate::page::{MAX_ORDER, MigrateType, PageList};
+use crate::page::{MAX_ORDER, MigrateType, Order, PageList};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::sync::bump;
 use crate::sync::order::LockClass;
@@ -19,6 +19,17 @@ use crate::vmstat::{NodeStat, NumaStat, StatSet};
 pub struct FreeArea {
     /// `lists[order][type]`.
     pub lists: [[PageList; MigrateType::COUNT]; MAX_ORDER],
+    /// Blocks of one of the lists that are not linked.
+    pub(crate) fresh: Option<FreshRun>,
+}
+
+impl FreeArea {
+    /// Blocks on a list, those that are not linked among them.
+    pub fn nr_blocks(&self, order: Order, migratetype: MigrateType) -> u32 {
+        let of_list = |run: &&FreshRun| order == Order::MAX && run.migratetype == migratetype;
+        let nr_fresh = self.fresh.as_ref().filter(of_list).map_or(0, |run| run.nr_left);
+        self.lists[order.idx()][migratetype.idx()].len() + nr_fresh
+    }
 }
 
 /// What one CPU keeps of a zone.

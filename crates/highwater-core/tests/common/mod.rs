@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use highwater_core::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use highwater_core::host::{Cost, CpuId, Cx, EventSink, Probe, Solo};
-use highwater_core::page::{BlockFlags, MAX_ORDER, MigrateType, Order, PageMap, Pfn};
+use highwater_core::page::{MAX_ORDER, MigrateType, Order, PageMap, Pfn};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{AllocFlags, Buddy, Gfp, NoRelief, PageAllocator, Relief};
 use highwater_core::sync::order::LockClass;
@@ -178,9 +178,7 @@ impl Bench {
     /// The zone with everything in use.
     pub fn empty(start: u32, end: u32) -> Bench {
         let map = PageMap::new(end);
-        for pfn in start..end {
-            map.page(Pfn(pfn)).remove_block_flags(BlockFlags::RESERVED);
-        }
+        map.give(Pfn(start), end - start);
         let (pages, kind) = (u64::from(end - start), ZoneType::Dma32);
         let zone = ZoneInfo::new(NodeId(0), kind, Pfn(start), Pfn(end), pages, 1, true);
         zone.add_managed(pages);

@@ -1,10 +1,9 @@
 //! How warm a page frame is: which cache level a touch finds it in (rules/costs#cache-warmth).
 //!
 //! Not a cache simulator. Each CPU counts the bytes it touches, each socket sums its CPUs' counts;
-//! a frame remembers who touched it last and what both counters read then. The number of bytes
+//! a frame's record says who touched it last and what both counters read then. The number of bytes
 //! touched since (the *distance*) compared with a cache's size says whether the frame is still
-//! there. That is one compare per level and 12 bytes per frame, and it shows what the free lists'
-//! order does to the caches.
+//! there. That is one compare per level, and it shows what the free lists' order does to the caches.
 //!
 //! | last touched by | still in its caches? | level |
 //! |---|---|---|
@@ -14,8 +13,17 @@
 //! | another CPU of the socket | else, socket distance < LLC | LLC |
 //! | another socket | that socket's distance < its LLC | LLC × 2.5 |
 //! | anybody | no | DRAM, × 1.6 if the frame's node belongs to another socket |
+//!
+//! Distances only grow, so a frame that is in no cache stays cold until somebody touches it, and its
+//! record is of no use to anybody. Caches hold few frames of a large memory: [`WarmFrames`] keeps
+//! records of those, and forgets cold ones when it is full. Two bytes of every frame are kept apart: who
+//! wrote it, if nobody else has touched it since. That outlives the frame's stay in a cache, because a
+//! read by the same CPU leaves the frame as dirty as it was.
+//!
+//! To: [`super::warm_frames`] (the table of records).
 
 use super::CpuId;
+use super::warm_frames::{Place, Record, WarmFrames};
 
 /// Cache sizes: of a core's L1 and L2, of a socket's LLC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,72 +110,6 @@ impl Level {
     }
 }
 
-/// What is remembered of one frame, unpacked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
-    last_cpu: CpuId,
-    is_dirty: bool,
-    /// Its last CPU's byte counter then, modulo 2^40.
-    cpu_stamp: u64,
-    /// The sum of that CPU's socket then, modulo 2^40.
-    socket_stamp: u64,
-}
-
-/// A [`Frame`] in 12 bytes: the low words of both stamps, then
-///
-/// ```text
-///  31         17  16    15        8 7        0
-/// | last CPU + 1 | dirty | socket hi | cpu hi |
-/// ```
-///
-/// All zeros: never touched.
-type Packed = [u32; 3];
-
-/// Stamps are kept modulo 2^40 bytes. Before a distance could wrap around, [`CacheWarmth::age`]
-/// caps it.
-const STAMP_BITS: u32 = 40;
-const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
-/// Distances are capped at this; no cache is as large.
-const DISTANCE_MAX: u64 = 1 << 39;
-/// A socket's traffic from one capping to the next.
-const AGE_EVERY: u64 = 1 << 38;
-const _: () = assert!(DISTANCE_MAX + AGE_EVERY < 1 << STAMP_BITS && size_of::<Packed>() == 12);
-
-impl Frame {
-    /// None if the frame was never touched.
-    #[inline(always)]
-    fn unpack([cpu_low, socket_low, rest]: Packed) -> Option<Self> {
-        let last_cpu = ((rest >> 17) as u16).checked_sub(1).map(CpuId)?;
-        let stamp = |low: u32, high: u32| u64::from(high & 0xff) << 32 | u64::from(low);
-        Some(Frame {
-            last_cpu,
-            is_dirty: rest >> 16 & 1 != 0,
-            cpu_stamp: stamp(cpu_low, rest),
-            socket_stamp: stamp(socket_low, rest >> 8),
-        })
-    }
-
-    #[inline(always)]
-    fn pack(self) -> Packed {
-        let high = |stamp: u64| (stamp >> 32) as u32 & 0xff;
-        let rest = (u32::from(self.last_cpu.0) + 1) << 17
-            | u32::from(self.is_dirty) << 16
-            | high(self.socket_stamp) << 8
-            | high(self.cpu_stamp);
-        [self.cpu_stamp as u32, self.socket_stamp as u32, rest]
-    }
-
-    /// Bytes that the last CPU touched since.
-    fn cpu_distance(self, cpu_bytes: u64) -> u64 {
-        cpu_bytes.wrapping_sub(self.cpu_stamp) & STAMP_MASK
-    }
-
-    /// Bytes that the last CPU's socket touched since.
-    fn socket_distance(self, socket_bytes: u64) -> u64 {
-        socket_bytes.wrapping_sub(self.socket_stamp) & STAMP_MASK
-    }
-}
-
 /// A frame that a CPU has touched part of, in one direction.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
@@ -193,12 +135,13 @@ pub struct CacheWarmth {
     cpu_bytes: Vec<u64>,
     /// S: bytes touched by each socket.
     socket_bytes: Vec<u64>,
-    /// By socket: the sum at which its frames are aged next.
-    age_at: Vec<u64>,
     /// By CPU: the frame being read and the frame being written in parts.
     begun: Vec<[Begun; 2]>,
-    /// Arrays of integers, so that untouched ones take no memory.
-    frames: Vec<Packed>,
+    /// By frame: the CPU that wrote it, plus 1, if nobody else has touched it since; 0: it is clean. An
+    /// array of integers, so that frames that nobody writes take no memory.
+    dirty_by: Vec<u16>,
+    /// Frames that some cache holds, and perhaps others.
+    warm: WarmFrames,
 }
 
 const FRAME_BYTES: u64 = 4096;
@@ -221,19 +164,21 @@ impl CacheWarmth {
             costs,
             cpu_bytes: vec![0; socket_of_cpu.len()],
             socket_bytes: vec![0; usize::from(nr_sockets)],
-            age_at: vec![AGE_EVERY; usize::from(nr_sockets)],
             begun: vec![[Begun::NONE; 2]; socket_of_cpu.len()],
             socket_of_cpu,
             socket_of_node,
-            frames: vec![[0; 3]; nr_frames],
+            dirty_by: vec![0; nr_frames],
+            warm: WarmFrames::default(),
         }
     }
 
     /// `cpu` touches all of frame `pfn`, whose memory is on `node`. Returns the time it takes.
     #[inline]
     pub fn touch(&mut self, cpu: CpuId, pfn: usize, node: u16, touch: Touch) -> u64 {
-        let level = self.level(cpu, pfn, node);
-        self.remember(cpu, pfn, matches!(touch, Touch::Zero | Touch::CopyTo), FRAME_BYTES);
+        let place = self.warm.find(pfn as u32);
+        let level = self.level_of(self.warm.at(place), cpu, pfn, node);
+        let writes = matches!(touch, Touch::Zero | Touch::CopyTo);
+        self.remember(cpu, pfn, place, writes, FRAME_BYTES);
         let costs = match touch {
             Touch::Read => &self.costs.read,
             Touch::Zero => &self.costs.zero,
@@ -248,7 +193,7 @@ impl CacheWarmth {
             return (pfn..pfn + nr_frames).map(|pfn| self.touch(cpu, pfn, node, Touch::Zero)).sum();
         }
         for pfn in pfn..pfn + nr_frames {
-            self.remember(cpu, pfn, true, FRAME_BYTES);
+            self.remember(cpu, pfn, self.warm.find(pfn as u32), true, FRAME_BYTES);
         }
         let local = self.level_in_memory(cpu, node);
         let per_block = LevelCosts { dram_ns: self.costs.zero_2m_ns, ..LevelCosts::default() };
@@ -266,8 +211,9 @@ impl CacheWarmth {
     ) -> u64 {
         let bytes = bytes.min(FRAME_BYTES);
         let writes = matches!(touch, Touch::Zero | Touch::CopyTo);
-        let level = self.part_level(cpu, pfn, node, writes, bytes);
-        self.remember(cpu, pfn, writes, bytes);
+        let place = self.warm.find(pfn as u32);
+        let level = self.part_level(cpu, pfn, node, place, writes, bytes);
+        self.remember(cpu, pfn, place, writes, bytes);
         let costs = match touch {
             Touch::Read => &self.costs.read,
             Touch::Zero => &self.costs.zero,
@@ -278,73 +224,55 @@ impl CacheWarmth {
 
     /// Level of a part. A frame that is touched bit by bit is all the way as warm as its first bit
     /// was: the lines that follow were not brought in by it.
-    fn part_level(&mut self, cpu: CpuId, pfn: usize, node: u16, writes: bool, bytes: u64) -> Level {
+    fn part_level(
+        &mut self,
+        cpu: CpuId,
+        pfn: usize,
+        node: u16,
+        place: Place,
+        writes: bool,
+        bytes: u64,
+    ) -> Level {
         let begun = self.begun[cpu.idx()][usize::from(writes)];
         if begun.pfn == pfn && begun.bytes + bytes <= FRAME_BYTES {
             self.begun[cpu.idx()][usize::from(writes)].bytes += bytes;
             return begun.level;
         }
-        let level = self.level(cpu, pfn, node);
+        let level = self.level_of(self.warm.at(place), cpu, pfn, node);
         self.begun[cpu.idx()][usize::from(writes)] = Begun { pfn, bytes, level };
         level
     }
 
     /// `cpu` touches `bytes` of memory that is not tracked (buffers, page tables): what it had in
     /// its caches moves further away.
+    #[inline]
     pub fn touch_elsewhere(&mut self, cpu: CpuId, bytes: u64) {
-        let socket = usize::from(self.socket_of_cpu[cpu.idx()]);
-        // Steps that are short against the stamps' range.
-        let mut left = bytes;
-        loop {
-            let step = left.min(AGE_EVERY);
-            self.cpu_bytes[cpu.idx()] += step;
-            self.socket_bytes[socket] += step;
-            if self.socket_bytes[socket] >= self.age_at[socket] {
-                self.age(socket);
-            }
-            left -= step;
-            if left == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Caps the distances of all frames that a socket touched last, so that none wraps around: a
-    /// frame left alone never looks warm again.
-    #[cold]
-    fn age(&mut self, socket: usize) {
-        self.age_at[socket] = self.socket_bytes[socket] + AGE_EVERY;
-        let socket_bytes = self.socket_bytes[socket];
-        for words in &mut self.frames {
-            let Some(mut frame) = Frame::unpack(*words) else { continue };
-            if usize::from(self.socket_of_cpu[frame.last_cpu.idx()]) != socket {
-                continue;
-            }
-            let cpu_bytes = self.cpu_bytes[frame.last_cpu.idx()];
-            let cpu_distance = frame.cpu_distance(cpu_bytes).min(DISTANCE_MAX);
-            let socket_distance = frame.socket_distance(socket_bytes).min(DISTANCE_MAX);
-            frame.cpu_stamp = cpu_bytes.wrapping_sub(cpu_distance);
-            frame.socket_stamp = socket_bytes.wrapping_sub(socket_distance);
-            *words = frame.pack();
-        }
+        self.cpu_bytes[cpu.idx()] += bytes;
+        self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])] += bytes;
     }
 
     /// A device wrote the frame by DMA: no cache holds it any more.
     pub fn forget(&mut self, pfn: usize) {
-        if let Some(frame) = self.frames.get_mut(pfn) {
-            *frame = [0; 3];
+        if let Some(dirty_by) = self.dirty_by.get_mut(pfn) {
+            set_clean(dirty_by);
+            self.warm.forget(pfn as u32);
         }
     }
 
     /// Where `cpu` would find frame `pfn` now.
     #[inline]
     pub fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
+        self.level_of(self.warm.at(self.warm.find(pfn as u32)), cpu, pfn, node)
+    }
+
+    #[inline]
+    fn level_of(&self, record: Option<&Record>, cpu: CpuId, pfn: usize, node: u16) -> Level {
         let own_socket = self.socket_of_cpu[cpu.idx()];
-        if let Some(frame) = Frame::unpack(self.frames.get(pfn).copied().unwrap_or_default()) {
-            let last = frame.last_cpu;
+        if let Some(record) = record {
+            let last = record.last_cpu;
             let last_socket = self.socket_of_cpu[last.idx()];
-            let cpu_distance = frame.cpu_distance(self.cpu_bytes[last.idx()]);
-            let in_llc = frame.socket_distance(self.socket_bytes[usize::from(last_socket)])
+            let cpu_distance = self.cpu_bytes[last.idx()] - record.cpu_stamp;
+            let in_llc = self.socket_bytes[usize::from(last_socket)] - record.socket_stamp
                 < self.sizes.llc_bytes;
             if last == cpu {
                 if cpu_distance < self.sizes.l1_bytes {
@@ -355,7 +283,7 @@ impl CacheWarmth {
                 }
             } else if last_socket == own_socket
                 && cpu_distance < self.sizes.l2_bytes
-                && frame.is_dirty
+                && self.dirty_by[pfn] != 0
             {
                 return Level::LlcSnoop;
             }
@@ -376,22 +304,48 @@ impl CacheWarmth {
         }
     }
 
-    fn remember(&mut self, cpu: CpuId, pfn: usize, writes: bool, bytes: u64) {
+    /// `place` is where the table has the frame, or would have it.
+    #[inline]
+    fn remember(&mut self, cpu: CpuId, pfn: usize, place: Place, writes: bool, bytes: u64) {
         self.touch_elsewhere(cpu, bytes);
-        let socket_bytes = self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])];
-        let cpu_bytes = self.cpu_bytes[cpu.idx()];
-        if let Some(words) = self.frames.get_mut(pfn) {
+        let Some(dirty_by) = self.dirty_by.get_mut(pfn) else { return };
+        if writes {
+            *dirty_by = cpu.0 + 1;
+        } else if *dirty_by != cpu.0 + 1 {
             // A read by another CPU makes the owner write its copy back.
-            let stays_dirty = !writes
-                && Frame::unpack(*words).is_some_and(|old| old.is_dirty && old.last_cpu == cpu);
-            let frame = Frame {
-                last_cpu: cpu,
-                is_dirty: writes || stays_dirty,
-                cpu_stamp: cpu_bytes,
-                socket_stamp: socket_bytes,
-            };
-            *words = frame.pack();
+            set_clean(dirty_by);
         }
+        let record = Record {
+            pfn: pfn as u32,
+            last_cpu: cpu,
+            cpu_stamp: self.cpu_bytes[cpu.idx()],
+            socket_stamp: self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])],
+        };
+        if self.warm.put(place, record) {
+            self.drop_cold();
+        }
+    }
+
+    /// The table is full: records of frames that no cache holds go.
+    #[cold]
+    fn drop_cold(&mut self) {
+        let CacheSizes { l1_bytes, l2_bytes, llc_bytes } = self.sizes;
+        let own_bytes = l1_bytes.max(l2_bytes);
+        let (cpu_bytes, socket_bytes) = (&self.cpu_bytes, &self.socket_bytes);
+        let socket_of_cpu = &self.socket_of_cpu;
+        self.warm.retain(|record| {
+            let cpu = record.last_cpu.idx();
+            cpu_bytes[cpu] - record.cpu_stamp < own_bytes
+                || socket_bytes[usize::from(socket_of_cpu[cpu])] - record.socket_stamp < llc_bytes
+        });
+    }
+}
+
+/// Written only if that changes something: memory that is only read is not taken.
+#[inline]
+fn set_clean(dirty_by: &mut u16) {
+    if *dirty_by != 0 {
+        *dirty_by = 0;
     }
 }
 
@@ -503,22 +457,10 @@ mod tests {
     }
 
     #[test]
-    fn frames_survive_packing() {
-        for (cpu, is_dirty, cpu_stamp, socket_stamp) in
-            [(0, false, 0, 0), (8191, true, STAMP_MASK, 0), (77, false, 1 << 32, STAMP_MASK - 5)]
-        {
-            let frame = Frame { last_cpu: CpuId(cpu), is_dirty, cpu_stamp, socket_stamp };
-            assert_eq!(Frame::unpack(frame.pack()), Some(frame));
-        }
-        assert_eq!(Frame::unpack([0; 3]), None);
-    }
-
-    #[test]
     fn a_frame_left_alone_for_terabytes_stays_cold() {
         let mut caches = caches();
         caches.touch(A, 3, 0, Touch::Zero);
         caches.touch(B, 4, 0, Touch::Zero);
-        // Exactly where stamps of 40 bits come round again, and around it.
         caches.touch_elsewhere(A, (1 << 40) - (64 << 10));
         for _ in 0..100 {
             assert_eq!(caches.level(A, 3, 0), Level::Dram);
@@ -569,13 +511,128 @@ mod tests {
         assert_eq!(caches.level(A, 3, 0), Level::Dram);
     }
 
-    #[test]
-    fn counters_may_pass_the_stamps_width() {
-        let mut caches = caches();
-        caches.touch_elsewhere(A, STAMP_MASK - 1000);
-        caches.touch(A, 3, 0, Touch::Zero);
-        assert_eq!(caches.level(A, 3, 0), Level::L1);
-        caches.touch_elsewhere(A, 100 << 10);
-        assert_eq!(caches.level(A, 3, 0), Level::L2);
+    /// The rules by the letter: a record of every frame, and nothing forgotten.
+    struct ByTheLetter {
+        caches: CacheWarmth,
+        /// Last CPU, dirty, stamps.
+        frames: Vec<Option<(CpuId, bool, u64, u64)>>,
+    }
+
+    impl ByTheLetter {
+        fn counts(&self, cpu: CpuId) -> (u64, u64) {
+            let caches = &self.caches;
+            let socket = usize::from(caches.socket_of_cpu[cpu.idx()]);
+            (caches.cpu_bytes[cpu.idx()], caches.socket_bytes[socket])
+        }
+
+        fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
+            let socket = |cpu: CpuId| self.caches.socket_of_cpu[cpu.idx()];
+            let Some((last, is_dirty, cpu_stamp, socket_stamp)) = self.frames[pfn] else {
+                return self.caches.level_in_memory(cpu, node);
+            };
+            let (own, shared) = self.counts(last);
+            let (own, shared) = (own - cpu_stamp, shared - socket_stamp);
+            match () {
+                () if last == cpu && own < SIZES.l1_bytes => Level::L1,
+                () if last == cpu && own < SIZES.l2_bytes => Level::L2,
+                () if last != cpu
+                    && socket(last) == socket(cpu)
+                    && own < SIZES.l2_bytes
+                    && is_dirty =>
+                {
+                    Level::LlcSnoop
+                }
+                () if shared >= SIZES.llc_bytes => self.caches.level_in_memory(cpu, node),
+                () if socket(last) == socket(cpu) => Level::Llc,
+                () => Level::RemoteCache,
+            }
+        }
+
+        fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, bytes: u64) {
+            self.caches.touch_elsewhere(cpu, bytes);
+            let (own, shared) = self.counts(cpu);
+            let was = self.frames[pfn].is_some_and(|(last, dirty, ..)| dirty && last == cpu);
+            self.frames[pfn] = Some((cpu, writes || was, own, shared));
+        }
+    }
+
+    const NR_FRAMES: usize = 40_000;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        /// Of so many frames from one on, so many bytes of each.
+        Touch(usize, usize, Touch, u64),
+        Block(usize),
+        Forget(usize),
+        Elsewhere(u64),
+    }
+
+    fn acts() -> impl proptest::strategy::Strategy<Value = Vec<(u16, Act)>> {
+        use proptest::prelude::*;
+        // Few frames are touched often, many seldom.
+        let pfn = || prop_oneof![0..64_usize, 0..NR_FRAMES - 4096];
+        let kind =
+            prop::sample::select(vec![Touch::Read, Touch::Zero, Touch::CopyFrom, Touch::CopyTo]);
+        let bytes = prop_oneof![Just(4096_u64), 1..4097_u64];
+        let act = prop_oneof![
+            8 => (pfn(), prop_oneof![1..8_usize, 1..4096_usize], kind, bytes)
+                .prop_map(|(pfn, nr, kind, bytes)| Act::Touch(pfn, nr, kind, bytes)),
+            1 => pfn().prop_map(Act::Block),
+            2 => pfn().prop_map(Act::Forget),
+            2 => prop_oneof![0..40_000_u64, 0..(16_u64 << 20)].prop_map(Act::Elsewhere),
+        ];
+        prop::collection::vec((0..4_u16, act), 1..60)
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn forgetting_cold_frames_changes_no_level(acts in acts()) {
+            let sockets = vec![0, 0, 1, 1];
+            let new = |nr| CacheWarmth::new(SIZES, COSTS, sockets.clone(), vec![0, 1], nr);
+            let mut caches = new(NR_FRAMES);
+            let mut rules = ByTheLetter { caches: new(0), frames: vec![None; NR_FRAMES] };
+            for (cpu, act) in acts {
+                let cpu = CpuId(cpu);
+                match act {
+                    Act::Touch(first, nr, kind, bytes) => {
+                        let writes = matches!(kind, Touch::Zero | Touch::CopyTo);
+                        for pfn in first..first + nr {
+                            proptest::prop_assert_eq!(
+                                caches.level(cpu, pfn, 0),
+                                rules.level(cpu, pfn, 0)
+                            );
+                            if bytes == FRAME_BYTES {
+                                caches.touch(cpu, pfn, 0, kind);
+                            } else {
+                                caches.touch_part(cpu, pfn, 0, kind, bytes);
+                            }
+                            rules.touch(cpu, pfn, writes, bytes);
+                        }
+                    }
+                    Act::Block(first) => {
+                        caches.zero_block(cpu, first, 0, 512);
+                        (first..first + 512).for_each(|pfn| rules.touch(cpu, pfn, true, 4096));
+                    }
+                    Act::Forget(pfn) => {
+                        caches.forget(pfn);
+                        rules.frames[pfn] = None;
+                    }
+                    Act::Elsewhere(bytes) => {
+                        caches.touch_elsewhere(cpu, bytes);
+                        rules.caches.touch_elsewhere(cpu, bytes);
+                    }
+                }
+            }
+            for cpu in [A, B, FAR] {
+                for pfn in 0..NR_FRAMES {
+                    proptest::prop_assert_eq!(
+                        caches.level(cpu, pfn, 1),
+                        rules.level(cpu, pfn, 1)
+                    );
+                }
+            }
+        }
     }
 }

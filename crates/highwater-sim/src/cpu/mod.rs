@@ -4,6 +4,7 @@
 pub mod cache_warmth;
 pub mod ipi;
 pub mod sched;
+mod warm_frames;
 
 pub use highwater_core::host::CpuId;
 pub use sched::{CpuTimes, SchedParams, Topology};

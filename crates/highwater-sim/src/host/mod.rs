@@ -66,8 +66,9 @@ pub struct SimHost {
     disks: Vec<Disk>,
     lock_classes: [Rc<LockClass>; CoreLockClass::COUNT],
     warmth: RefCell<CacheWarmth>,
-    /// By frame: the CPU whose cache has its descriptor.
-    descriptors: Box<[Cell<u16>]>,
+    /// By frame: the CPU whose cache has its descriptor. Integers that begin as 0, so that frames
+    /// without a use take no memory.
+    descriptors: RefCell<Vec<u16>>,
     /// What it costs to get one from another CPU, of the same node or not.
     line_ns: [u64; 2],
     /// First frame and node of each range of memory, by frame.
@@ -134,7 +135,7 @@ impl SimHost {
             disks: Vec::new(),
             lock_classes,
             warmth: RefCell::new(warmth),
-            descriptors: (0..nr_frames).map(|_| Cell::new(0)).collect(),
+            descriptors: RefCell::new(vec![0; nr_frames as usize]),
             line_ns,
             node_ranges,
             has_tracing: tracing.digest || tracing.sink.is_some() || !tracing.journal.is_empty(),
@@ -245,7 +246,9 @@ impl Host for SimHost {
     #[inline(always)]
     fn descriptor_use(&self, pfn: Pfn) {
         let cpu = self.sim.cpu();
-        let last = CpuId(self.descriptors[pfn.get() as usize].replace(cpu.0));
+        let mut descriptors = self.descriptors.borrow_mut();
+        let last = CpuId(std::mem::replace(&mut descriptors[pfn.get() as usize], cpu.0));
+        drop(descriptors);
         if last != cpu {
             let is_far = self.sim.node_of(cpu) != self.sim.node_of(last);
             self.sim.charge(self.line_ns[usize::from(is_far)]);

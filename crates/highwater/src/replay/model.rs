@@ -413,7 +413,9 @@ fn free_memory(memory: &PageAllocator<Solo<Recorder>>) -> Vec<ZoneFree> {
                 memory.cpus().map(|c| u64::from(memory.pcp_count(zone, c, cpu))).sum();
             let area = zone.free.lock(cpu);
             let by_type = std::array::from_fn(|t| {
-                std::array::from_fn(|order| u64::from(area.lists[order][t].len()))
+                std::array::from_fn(|order| {
+                    u64::from(area.nr_blocks(Order(order as u8), MigrateType::ALL[t]))
+                })
             });
             ZoneFree {
                 node: zone.node.0,

@@ -1,0 +1,242 @@
+//! The page array: a descriptor for each frame, index = pfn.
+//!
+//! Boot gives a machine of any size its free lists without touching what nobody uses. The array comes
+//! as zeros, and memory is taken in *chunks*, each an aligned block of the largest order. While a chunk
+//! is as boot left it, one word says what all of its descriptors would say:
+//!
+//! | word of the chunk | its frames |
+//! |---|---|
+//! | 0 | have words of their own |
+//! | a place, nothing else | belong to a zone and were never the allocator's |
+//! | the head of a free block | are that block: *fresh* |
+//!
+//! Who goes over frames asks [`PageMap::block`], which answers for both. Before a descriptor of a chunk is
+//! changed, [`PageMap::write_out`] gives all of them their words. Nobody has to think of that but those who take
+//! a fresh block off the free lists ([`crate::page_alloc::Buddy`]): of a page in use the chunk is written out.
+//!
+//! Synchronisation: a chunk changes under the lock of the zone that it lies in. Who looks without it, as
+//! scanners do, sees its frames before or after.
+
+use alloc::boxed::Box;
+use core::ops::Range;
+
+use super::zeroed::zeroed;
+use super::{BlockWord, MigrateType, Order, Page, Pfn};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use crate::units::{NodeId, ZoneType};
+
+const CHUNK_SHIFT: u32 = Order::MAX.0 as u32;
+/// Frames of a chunk.
+pub(crate) const CHUNK: u32 = 1 << CHUNK_SHIFT;
+
+/// The array of all descriptors, index = pfn.
+#[derive(Debug)]
+pub struct PageMap {
+    pages: Box<[Page]>,
+    /// By chunk: the word that stands for its descriptors; 0: they stand for themselves.
+    chunks: Box<[AtomicU32]>,
+}
+
+/// The descriptors as a slice: what [`super::PageList`] works on.
+impl core::ops::Deref for PageMap {
+    type Target = [Page];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Page] {
+        &self.pages
+    }
+}
+
+impl PageMap {
+    /// Descriptors for frames `0..nr_frames`, none of which is the allocator's.
+    pub fn new(nr_frames: u32) -> PageMap {
+        let nr_chunks = nr_frames.div_ceil(CHUNK);
+        PageMap { pages: zeroed(nr_frames as usize), chunks: zeroed(nr_chunks as usize) }
+    }
+
+    /// The descriptor of a frame, or of a folio's head. Its word is not to be asked of frames that
+    /// nobody may ever have used: [`PageMap::block`].
+    #[inline(always)]
+    pub fn page(&self, at: impl Into<Pfn>) -> &Page {
+        &self.pages[at.into().idx()]
+    }
+
+    /// The descriptor of a frame, if the frame exists; as [`PageMap::page`].
+    #[inline(always)]
+    pub fn get(&self, pfn: Pfn) -> Option<&Page> {
+        self.pages.get(pfn.idx())
+    }
+
+    /// What any frame says of its block.
+    #[inline(always)]
+    pub fn block(&self, pfn: Pfn) -> BlockWord {
+        let word = self.page(pfn).block();
+        if word.is_reserved() { self.untouched_block(pfn) } else { word }
+    }
+
+    /// Reserved, or in a chunk that is as boot left it.
+    #[cold]
+    fn untouched_block(&self, pfn: Pfn) -> BlockWord {
+        match self.chunk(pfn) {
+            // Read again: it may have been written out since.
+            None => self.page(pfn).block(),
+            Some(word) if pfn.0.is_multiple_of(CHUNK) => word,
+            Some(word) => word.tail(),
+        }
+    }
+
+    /// The word that stands for a frame's chunk. Acquire pairs with the release in [`PageMap::write_out`]: who does not
+    /// find one sees what was written.
+    fn chunk(&self, pfn: Pfn) -> Option<BlockWord> {
+        let word = self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].load(Acquire);
+        (word != 0).then_some(BlockWord::from_word(word))
+    }
+
+    /// The frame's chunk is as boot left it.
+    pub(crate) fn is_untouched(&self, pfn: Pfn) -> bool {
+        self.chunk(pfn).is_some()
+    }
+
+    /// The frame's chunk is a free block and as boot left it.
+    pub(crate) fn is_fresh(&self, pfn: Pfn) -> bool {
+        self.chunk(pfn).is_some_and(|word| !word.is_reserved())
+    }
+
+    /// The first fresh chunk of a range that begins with a chunk.
+    pub(crate) fn next_fresh(&self, range: Range<u32>) -> Option<Pfn> {
+        range.step_by(CHUNK as usize).map(Pfn).find(|&pfn| self.is_fresh(pfn))
+    }
+
+    /// A chunk that the allocator did not have is a free block from now on (zone lock held).
+    pub(crate) fn set_fresh(&self, pfn: Pfn, migratetype: MigrateType) {
+        let chunk = &self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize];
+        let word = BlockWord::from_word(chunk.load(Relaxed)).free(Order::MAX, migratetype);
+        chunk.store(word.to_word(), Release);
+    }
+
+    /// The frames of a chunk get words of their own (zone lock held).
+    pub(crate) fn write_out(&self, pfn: Pfn) {
+        let Some(word) = self.chunk(pfn) else { return };
+        let first = pfn.0 & !(CHUNK - 1);
+        for tail in first + 1..first + CHUNK {
+            self.page(Pfn(tail)).init(word.tail());
+        }
+        self.page(Pfn(first)).init(word);
+        self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].store(0, Release);
+    }
+
+    /// All frames of chunks that are no longer as boot left them, in order.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = Pfn> + '_ {
+        let mut at: u32 = 0;
+        core::iter::from_fn(move || {
+            while at.is_multiple_of(CHUNK)
+                && (at as usize) < self.len()
+                && self.is_untouched(Pfn(at))
+            {
+                at += CHUNK;
+            }
+            at += 1;
+            (at as usize <= self.len()).then_some(Pfn(at - 1))
+        })
+    }
+
+    /// Says which zone a range of frames belongs to.
+    pub(crate) fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
+        let (word, end) = (BlockWord::reserved(node, zone), start.0 + nr);
+        let mut at = start.0;
+        while at < end {
+            if at.is_multiple_of(CHUNK) && end - at >= CHUNK {
+                self.chunks[(at >> CHUNK_SHIFT) as usize].store(word.to_word(), Relaxed);
+                at += CHUNK;
+            } else {
+                self.page(Pfn(at)).set_place(word);
+                at += 1;
+            }
+        }
+    }
+
+    /// Frames are the allocator's from now on.
+    pub fn give(&self, start: Pfn, nr: u32) {
+        for pfn in (start.0..start.0 + nr).map(Pfn) {
+            self.write_out(pfn);
+            self.page(pfn).set_managed(true);
+        }
+    }
+
+    /// A frame is not the allocator's any longer, and nothing else either.
+    pub(crate) fn withhold(&self, pfn: Pfn) {
+        self.write_out(pfn);
+        let page = self.page(pfn);
+        page.clear();
+        page.set_managed(false);
+        page.set_refcount(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::page::BlockFlags;
+
+    fn map() -> PageMap {
+        let map = PageMap::new(4 * CHUNK);
+        map.assign(Pfn(100), 3 * CHUNK, NodeId(1), ZoneType::Normal);
+        map
+    }
+
+    /// A frame as the allocator's walkers see it.
+    fn tell(map: &PageMap, pfn: u32) -> (u16, bool, bool, u8) {
+        let word = map.block(Pfn(pfn));
+        (word.node().0, word.is_reserved(), word.has(BlockFlags::BUDDY), word.order().0)
+    }
+
+    #[test]
+    fn a_chunk_says_what_its_frames_would_say() {
+        let map = map();
+        map.set_fresh(Pfn(CHUNK), MigrateType::Movable);
+        let all = [0, 100, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK, 3 * CHUNK + 100];
+        let told = all.map(|pfn| tell(&map, pfn));
+        let reserved = (1, true, false, 0);
+        let free = [(1, false, true, 10), (1, false, false, 0)];
+        let outside = (0, true, false, 0);
+        assert_eq!(told, [outside, reserved, free[0], free[1], reserved, reserved, outside]);
+        assert_eq!(map.page(Pfn(CHUNK + 1)).word(), 0, "nothing is written");
+        (0..4).for_each(|chunk| map.write_out(Pfn(chunk * CHUNK + 5)));
+        assert_eq!(all.map(|pfn| tell(&map, pfn)), told);
+        assert_eq!(map.block(Pfn(CHUNK)).migratetype(), MigrateType::Movable);
+        assert_eq!(map.touched().count(), map.len());
+    }
+
+    #[test]
+    fn only_touched_frames_are_gone_over() {
+        let map = map();
+        let touched = |map: &PageMap| map.touched().map(|pfn| pfn.0).collect::<Vec<_>>();
+        let ends = (0..CHUNK).chain(3 * CHUNK..4 * CHUNK);
+        assert!(touched(&map).into_iter().eq(ends));
+        map.give(Pfn(2 * CHUNK + 7), 2);
+        assert!(touched(&map).into_iter().eq((0..CHUNK).chain(2 * CHUNK..4 * CHUNK)));
+        let word = |at: u32| tell(&map, 2 * CHUNK + at);
+        assert_eq!((word(6).1, word(7).1, word(8).1, word(9).1), (true, false, false, true));
+        map.withhold(Pfn(2 * CHUNK + 7));
+        assert_eq!(word(7), (1, true, false, 0));
+    }
+
+    #[test]
+    fn fresh_chunks_are_found_in_order() {
+        let map = map();
+        for chunk in [2, 1] {
+            map.set_fresh(Pfn(chunk * CHUNK), MigrateType::Movable);
+        }
+        let next = |from: u32| map.next_fresh(from * CHUNK..4 * CHUNK).map(|pfn| pfn.0 / CHUNK);
+        assert_eq!([0, 1, 2, 3].map(next), [Some(1), Some(1), Some(2), None]);
+        map.write_out(Pfn(CHUNK));
+        assert_eq!((next(0), map.is_fresh(Pfn(CHUNK))), (Some(2), false));
+    }
+}
