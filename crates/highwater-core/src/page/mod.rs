@@ -1,12 +1,13 @@
 //! Page frames: numbers, descriptors, and lists linked through descriptors.
 //!
 //! [`Pfn`] and [`Order`] are the field's units; [`PageMap`] is the page array (32 bytes a frame);
-//! [`PageList`] links frames through it. Neighbours: [`crate::zone`] owns ranges of frames,
+//! [`PageList`] links frames through it; [`PageRing`] holds them in an array. Neighbours: [`crate::zone`] owns ranges of frames,
 //! [`crate::page_alloc`] moves them between lists.
 
 mod descriptor;
 mod folio;
 mod list;
+mod ring;
 pub mod usage;
 
 pub use crate::units::{
@@ -15,4 +16,5 @@ pub use crate::units::{
 pub use descriptor::{BlockFlags, BlockWord, Page, PageMap};
 pub use folio::Folio;
 pub use list::PageList;
+pub use ring::PageRing;
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

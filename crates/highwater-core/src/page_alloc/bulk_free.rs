@@ -93,7 +93,7 @@ impl<H: Host> PageAllocator<H> {
                 quota = n;
             }
             let order = self.pcp_shape.order(i);
-            while let Some(pfn) = pcp.lists[i].pop_tail(&self.map) {
+            while let Some(pfn) = pcp.lists[i].pop_tail() {
                 pcp.count -= order.pages() as u32;
                 blocks.push_tail(&self.map, pfn);
                 n -= order.pages() as i64;
@@ -234,12 +234,14 @@ fn drain_freed_list_first<P: Probe>(
                 lo += 1;
             }
         }
-        let order = shape.order(i as usize);
+        let (list, order) = (&mut pcp.lists[i as usize], shape.order(i as usize));
+        buddy.foresee_tail(list, order);
         while n > 0
-            && let Some(pfn) = pcp.lists[i as usize].pop_tail(buddy.map)
+            && let Some(pfn) = list.pop_tail()
         {
             n -= order.pages() as i64;
             pcp.count -= order.pages() as u32;
+            buddy.foresee_next(list, order);
             free_drained(buddy, pfn);
         }
     }

@@ -77,6 +77,7 @@ mod by_policy;
 mod fallback;
 mod fast;
 mod folio;
+mod foresight;
 mod free;
 mod gfp;
 mod highatomic;

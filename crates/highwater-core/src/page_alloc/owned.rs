@@ -67,7 +67,7 @@ impl<H: Host> PageAllocator<H> {
                 if pcp.lists[index].is_empty() {
                     self.pcp_refill(cx, zone, pcp, index, order, migratetype, flags);
                 }
-                page = pcp.lists[index].pop_head(&self.map);
+                page = pcp.lists[index].pop_head();
                 if page.is_some() {
                     pcp.count -= order.pages() as u32;
                 }
