@@ -15,9 +15,7 @@
 //! All of this are hints: what is read here may be wrong by the time the block is freed, and then the hint was for
 //! nothing.
 
-use super::Buddy;
-use crate::host::Probe;
-use crate::page::{BlockFlags, Order, PageRing, Pfn};
+use crate::page::{BlockFlags, Order, PageMap, PageRing, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::prefetch::prefetch_read;
 
@@ -28,47 +26,64 @@ const NEAR: usize = 8;
 /// Merges that are foreseen: each is half as likely as the one before.
 const MERGES: u8 = 2;
 
-impl<P: Probe> Buddy<'_, P> {
-    /// Blocks of `order` are about to leave the tail of a list.
-    pub(super) fn foresee_tail(&self, list: &PageRing, order: Order) {
-        for n in 0..FAR.min(list.len()) {
-            self.foresee_far(list, order, n);
+/// What looks ahead of a drain of one list.
+pub(super) struct Foresight<'m> {
+    map: &'m PageMap,
+    order: Order,
+    /// Merges that are looked for.
+    merges: u8,
+    /// Blocks from the tail on that have been looked at from afar, and from near.
+    far: usize,
+    near: usize,
+}
+
+impl<'m> Foresight<'m> {
+    /// Nothing was looked at yet.
+    pub(super) fn new(map: &'m PageMap, order: Order) -> Foresight<'m> {
+        let merges = MERGES.min(Order::MAX.0 - order.0);
+        Foresight { map, order, merges, far: 0, near: 0 }
+    }
+
+    /// A block has just left the tail of the list and others will follow: looks some blocks ahead.
+    #[inline(always)]
+    pub(super) fn look(&mut self, list: &PageRing) {
+        (self.far, self.near) = (self.far.saturating_sub(1), self.near.saturating_sub(1));
+        while self.far < FAR
+            && let Some(pfn) = list.from_tail(self.far)
+        {
+            self.look_far(pfn);
+            self.far += 1;
         }
-        for n in 0..NEAR.min(list.len()) {
-            self.foresee_near(list, order, n);
+        while self.near < NEAR
+            && let Some(pfn) = list.from_tail(self.near)
+        {
+            self.look_near(pfn);
+            self.near += 1;
         }
     }
 
-    /// A block has just left the tail: looks one block further.
+    /// The block's descriptor and those at which its merges will look.
     #[inline(always)]
-    pub(super) fn foresee_next(&self, list: &PageRing, order: Order) {
-        self.foresee_far(list, order, FAR - 1);
-        self.foresee_near(list, order, NEAR - 1);
-    }
-
-    #[inline(always)]
-    fn foresee_far(&self, list: &PageRing, order: Order, n: usize) {
-        let Some(pfn) = list.from_tail(n) else { return };
+    fn look_far(&self, pfn: Pfn) {
         self.hint(pfn);
-        for merge in 0..MERGES {
-            self.hint(pfn.buddy(Order(order.0 + merge)));
+        for merge in 0..self.merges {
+            self.hint(pfn.buddy(Order(self.order.0 + merge)));
         }
     }
 
+    /// What those are linked to that it will merge with.
     #[inline(always)]
-    fn foresee_near(&self, list: &PageRing, order: Order, n: usize) {
-        let Some(mut pfn) = list.from_tail(n) else { return };
-        for merge in 0..MERGES {
-            let order = Order(order.0 + merge);
+    fn look_near(&self, mut pfn: Pfn) {
+        for merge in 0..self.merges {
+            let order = Order(self.order.0 + merge);
             let buddy = pfn.buddy(order);
             let Some(page) = self.map.get(buddy) else { return };
             let state = page.block();
-            if !state.has(BlockFlags::BUDDY) || state.order() != order || order == Order::MAX {
+            if !state.has(BlockFlags::BUDDY) || state.order() != order {
                 return;
             }
-            for link in [page.prev.load(Relaxed), page.next.load(Relaxed)] {
-                self.hint(Pfn(link));
-            }
+            self.hint(Pfn(page.prev.load(Relaxed)));
+            self.hint(Pfn(page.next.load(Relaxed)));
             pfn = Pfn(pfn.0 & buddy.0);
             self.hint(pfn.buddy(Order(order.0 + 2)));
         }

@@ -87,6 +87,7 @@ mod pcp;
 mod relief;
 mod request;
 mod restore;
+mod runs;
 mod slow;
 mod zonelist_cache;
 

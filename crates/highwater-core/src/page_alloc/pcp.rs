@@ -344,13 +344,19 @@ impl<H: Host> PageAllocator<H> {
         let mut buddy = self.buddy(cx, zone, &mut area);
         let traced = self.pcp_shape.traced_as_refill(order);
         let mut got = 0;
-        for _ in 0..blocks {
+        while got < blocks {
+            let list = &mut pcp.lists[index];
+            let run = buddy.remove_run(order, migratetype, traced, blocks - got, list);
+            if run > 0 {
+                got += run;
+                continue;
+            }
             let Some(pfn) = buddy.remove(order, migratetype, flags, traced) else {
                 break;
             };
             let page = self.map.page(pfn);
             page.set(BlockFlags::PCP, order, page.migratetype());
-            pcp.lists[index].push_tail(pfn);
+            list.push_tail(pfn);
             got += 1;
         }
         let pages = got << order.0;
