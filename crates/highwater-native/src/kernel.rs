@@ -75,6 +75,7 @@ impl NativeKernel {
         let nr_cpus = machine.nr_cpus();
         let host = NativeHost::new(nr_cpus, machine.end_pfn(), options)?;
         let memory = boot(&host, machine, policy).map_err(NativeError::from)?;
+        crate::arena::advise_huge_pages(&memory.map);
         let kernel = {
             let _lease = host.enter(CpuId(0)).map_err(NativeError::from)?;
             Kernel::new(&Cx::new(&host, CpuId(0)), memory, spec)

@@ -35,6 +35,7 @@ impl NativeMachine {
         machine.validate()?;
         let host = NativeHost::new(machine.nr_cpus(), machine.end_pfn(), options)?;
         let alloc = boot(&host, machine, policy)?;
+        crate::arena::advise_huge_pages(&alloc.map);
         Ok(NativeMachine { host, alloc })
     }
 

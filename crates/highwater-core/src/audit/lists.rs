@@ -114,7 +114,10 @@ impl<H: Host> Audit<'_, H> {
         let kind = self.alloc.policy.pcp.lists;
         let mut pages = 0;
         for (index, list) in pcp.lists().iter().enumerate() {
-            for pfn in self.walk(zone, list)? {
+            for pfn in list.iter() {
+                if self.alloc.map.get(pfn).is_none() {
+                    return self.broken(zone, pfn, Rule::PcpList, "no such frame".into());
+                }
                 let Some(order) = list_order(kind, index) else {
                     let found = format!("on list {index} of CPU {}, which has none", cpu.0);
                     return self.broken(zone, pfn, Rule::PcpList, found);

@@ -1,14 +1,15 @@
 //! Page frames: numbers, descriptors, and lists linked through descriptors.
 //!
 //! [`Pfn`] and [`Order`] are the field's units; [`PageMap`] is the page array (32 bytes a
-//! frame, once something is done to it);
-//! [`PageList`] links frames through it. Neighbours: [`crate::zone`] owns ranges of frames,
+//! frame, once something is done to it); [`PageList`] links frames through it; [`PageRing`] holds them
+//! in an array. Neighbours: [`crate::zone`] owns ranges of frames,
 //! [`crate::page_alloc`] moves them between lists.
 
 mod descriptor;
 mod folio;
 mod list;
 pub(crate) mod map;
+mod ring;
 pub mod usage;
 pub(crate) mod zeroed;
 
@@ -19,4 +20,5 @@ pub use descriptor::{BlockFlags, BlockWord, Page};
 pub use folio::Folio;
 pub use list::PageList;
 pub use map::PageMap;
+pub use ring::PageRing;
 pub use usage::{FileId, PageFlags, PageOwner, SpaceId};

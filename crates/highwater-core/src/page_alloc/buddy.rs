@@ -112,6 +112,24 @@ pub struct Buddy<'a, P> {
 impl<P: Probe> Buddy<'_, P> {
     /// Frees a block to the lists of `migratetype`, merging it with free buddies; NR_FREE grows.
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
+        if let Some((pfn, order)) = self.merge(pfn, order, migratetype, Self::unlink) {
+            // The list is that of the freed block, also if a buddy came from another type's. Pageblocks
+            // keep their types, so what is taken from here may lie in one of another type.
+            let to_tail = to_tail || self.parent_will_merge(pfn, order);
+            self.insert(pfn, order, migratetype, to_tail);
+        }
+    }
+
+    /// What a freed block becomes with its free buddies, each of which `unlink` takes off its list; none if a compactor
+    /// gets it. NR_FREE grows.
+    #[inline(always)]
+    pub(super) fn merge(
+        &mut self,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+        mut unlink: impl FnMut(&mut Self, Pfn),
+    ) -> Option<(Pfn, Order)> {
         self.probe.charge(Cost::BuddyFree, 1);
         // Isolated pages are free but on their way out: nobody may count on them.
         if migratetype != MigrateType::Isolate {
@@ -129,7 +147,7 @@ impl<P: Probe> Buddy<'_, P> {
             {
                 capture.page.set(Some(pfn));
                 self.zone.add_free(self.probe.cpu(), -(order.pages() as i64));
-                return;
+                return None;
             }
             // Below pageblock size both halves lie in one pageblock, so types need not be asked.
             let buddy = pfn.buddy(order);
@@ -138,15 +156,12 @@ impl<P: Probe> Buddy<'_, P> {
             {
                 break;
             }
-            self.unlink(buddy);
+            unlink(self, buddy);
             // The lower of the two: the merged block begins there.
             pfn = Pfn(pfn.0 & buddy.0);
             order = Order(order.0 + 1);
         }
-        // The list is that of the freed block, also if a buddy came from another type's. Pageblocks
-        // keep their types, so what is taken from here may lie in one of another type.
-        let to_tail = to_tail || self.parent_will_merge(pfn, order);
-        self.insert(pfn, order, migratetype, to_tail);
+        Some((pfn, order))
     }
 
     /// Takes the smallest block of at least `order` from a type's lists and splits it; the rest
@@ -176,6 +191,12 @@ impl<P: Probe> Buddy<'_, P> {
             let order = Order(order);
             self.insert(pfn.add(1 << order.0), order, migratetype, false);
         }
+        self.note_split(low, high);
+    }
+
+    /// A block of order `high` was split for one of order `low`.
+    #[inline]
+    pub(super) fn note_split(&self, low: Order, high: Order) {
         let splits_block = high.0 >= PAGEBLOCK_ORDER && low.0 < PAGEBLOCK_ORDER;
         if splits_block && self.policy.compaction.prompted {
             self.note_broken_up();
@@ -202,10 +223,16 @@ impl<P: Probe> Buddy<'_, P> {
         migratetype: MigrateType,
         to_tail: bool,
     ) {
-        let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         // The word as a whole, with the type of the list: who unlinks the block asks the word, not the
         // pageblock.
         self.map.page(pfn).set(BlockFlags::BUDDY, order, migratetype);
+        self.link(pfn, order, migratetype, to_tail);
+    }
+
+    /// Puts a block whose word says so on its list.
+    #[inline]
+    pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
+        let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         if to_tail {
             list.push_tail(self.map, pfn);
         } else {
@@ -277,7 +304,7 @@ impl<P: Probe> Buddy<'_, P> {
     ///
     /// When its own buddy comes, two merges follow. From order 9 on there is no second one to wait for:
     /// 10 is the largest order.
-    fn parent_will_merge(&self, pfn: Pfn, order: Order) -> bool {
+    pub(super) fn parent_will_merge(&self, pfn: Pfn, order: Order) -> bool {
         if order.0 >= Order::MAX.0 - 1 {
             return false;
         }

@@ -20,6 +20,8 @@
 //! `drain_all` lets go of both between chunks.
 
 use super::Pcp;
+use super::foresight::Foresight;
+use super::runs::Pending;
 use super::{Buddy, PageAllocator};
 use crate::config::DrainOrder;
 use crate::host::{CpuId, Cx, Host, Lock, Phase, Probe};
@@ -65,9 +67,11 @@ impl<H: Host> PageAllocator<H> {
                 self.collect_round_robin(pcp, n, &mut blocks);
                 let mut area = zone.free.lock(cx.cpu());
                 let mut buddy = self.buddy(cx, zone, &mut area);
+                let mut pending = Pending::default();
                 while let Some(pfn) = blocks.pop_head(&self.map) {
-                    free_drained(&mut buddy, pfn);
+                    free_drained(&mut buddy, &mut pending, pfn);
                 }
+                buddy.settle(&mut pending);
             }
         }
     }
@@ -93,7 +97,7 @@ impl<H: Host> PageAllocator<H> {
                 quota = n;
             }
             let order = self.pcp_shape.order(i);
-            while let Some(pfn) = pcp.lists[i].pop_tail(&self.map) {
+            while let Some(pfn) = pcp.lists[i].pop_tail() {
                 pcp.count -= order.pages() as u32;
                 blocks.push_tail(&self.map, pfn);
                 n -= order.pages() as i64;
@@ -214,6 +218,18 @@ fn drain_freed_list_first<P: Probe>(
     mut n: i64,
     start: usize,
 ) {
+    // Blocks that are no longer kept go one by one, with nothing to put together.
+    let alone = shape.order(start).pages();
+    if n <= alone as i64
+        && let Some(pfn) = pcp.lists[start].pop_tail()
+    {
+        pcp.count -= alone as u32;
+        let (order, migratetype) = drained_as(buddy, pfn);
+        buddy.free_block(pfn, order, migratetype, false);
+        buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
+        return;
+    }
+    let mut pending = Pending::default();
     let (mut lo, mut hi) = (0, shape.nr_lists - 1);
     let mut i = start as isize - 1;
     while n > 0 {
@@ -234,27 +250,39 @@ fn drain_freed_list_first<P: Probe>(
                 lo += 1;
             }
         }
-        let order = shape.order(i as usize);
+        let (list, order) = (&mut pcp.lists[i as usize], shape.order(i as usize));
+        let mut foresight = Foresight::new(buddy.map, order);
         while n > 0
-            && let Some(pfn) = pcp.lists[i as usize].pop_tail(buddy.map)
+            && let Some(pfn) = list.pop_tail()
         {
             n -= order.pages() as i64;
             pcp.count -= order.pages() as u32;
-            free_drained(buddy, pfn);
+            if n > 0 {
+                foresight.look(list);
+            }
+            free_drained(buddy, &mut pending, pfn);
         }
     }
+    buddy.settle(&mut pending);
 }
 
 /// Frees a block that came off a per-CPU list, to the type it was cached with.
-pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pfn: Pfn) {
-    let page = buddy.map.page(pfn);
-    let (order, cached): (Order, _) = (page.order(), page.migratetype());
+#[inline(always)]
+pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pending: &mut Pending, pfn: Pfn) {
+    let (order, migratetype) = drained_as(buddy, pfn);
+    buddy.free_pending(pending, pfn, order, migratetype);
+    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
+}
+
+/// Order and type of a block that came off a per-CPU list.
+#[inline(always)]
+fn drained_as<P: Probe>(buddy: &Buddy<'_, P>, pfn: Pfn) -> (Order, MigrateType) {
+    let block = buddy.map.page(pfn).block();
     // Types may have changed meanwhile; only an isolated pageblock makes that matter: its pages must
     // not be handed out, while a block on another type's list is just handed out to that.
     let migratetype = match buddy.zone.pageblock_type(pfn) {
         MigrateType::Isolate => MigrateType::Isolate,
-        _ => cached,
+        _ => block.migratetype(),
     };
-    buddy.free_block(pfn, order, migratetype, false);
-    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
+    (block.order(), migratetype)
 }

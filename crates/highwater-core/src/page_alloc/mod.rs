@@ -77,6 +77,7 @@ mod by_policy;
 mod fallback;
 mod fast;
 mod folio;
+mod foresight;
 mod free;
 mod fresh;
 mod gfp;
@@ -87,6 +88,7 @@ mod pcp;
 mod relief;
 mod request;
 mod restore;
+mod runs;
 mod slow;
 mod zonelist_cache;
 

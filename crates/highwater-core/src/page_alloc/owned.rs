@@ -28,6 +28,7 @@
 
 use super::bulk_free::free_drained;
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
+use super::runs::Pending;
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::host::{Cost, CpuId, Cx, Host, Lock};
 use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
@@ -67,7 +68,7 @@ impl<H: Host> PageAllocator<H> {
                 if pcp.lists[index].is_empty() {
                     self.pcp_refill(cx, zone, pcp, index, order, migratetype, flags);
                 }
-                page = pcp.lists[index].pop_head(&self.map);
+                page = pcp.lists[index].pop_head();
                 if page.is_some() {
                     pcp.count -= order.pages() as u32;
                 }
@@ -248,6 +249,7 @@ impl<H: Host> PageAllocator<H> {
         zone.set_owner(first, None);
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
+        let mut pending = Pending::default();
         let mut at = first;
         while at < end {
             let state = self.map.page(at).block();
@@ -260,9 +262,10 @@ impl<H: Host> PageAllocator<H> {
             pcp.owned.pages -= order.pages() as u32;
             // To the list of what the pageblock is by now.
             self.map.page(at).set(BlockFlags::PCP, order, zone.pageblock_type(at));
-            free_drained(&mut buddy, at);
+            free_drained(&mut buddy, &mut pending, at);
             at = at.add(1 << order.0);
         }
+        buddy.settle(&mut pending);
     }
 
     /// Dissolves every pageblock of which this CPU has something free.

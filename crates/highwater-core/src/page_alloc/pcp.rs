@@ -52,7 +52,7 @@
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
-use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Page, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
 use crate::vmstat::VmEvent;
 use crate::zone::{CpuZone, Zone, ZoneFlags};
 
@@ -225,7 +225,7 @@ impl<H: Host> PageAllocator<H> {
         if pcp.lists[index].is_empty() {
             self.pcp_refill(cx, zone, &mut pcp, index, order, migratetype, flags());
         }
-        let Some(pfn) = pcp.lists[index].pop_head(&self.map) else {
+        let Some(pfn) = pcp.lists[index].pop_head() else {
             return Ok(None);
         };
         pcp.count -= order.pages() as u32;
@@ -271,9 +271,8 @@ impl<H: Host> PageAllocator<H> {
         // Blocks of the high-atomic reserve travel on the movable list, but remember their type.
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
-        let pages: &[Page] = &self.map;
-        pages[pfn.idx()].set(BlockFlags::PCP, order, migratetype);
-        pcp.lists[index].push_head(pages, pfn);
+        self.map.page(pfn).set(BlockFlags::PCP, order, migratetype);
+        pcp.lists[index].push_head(pfn);
         pcp.count += order.pages() as u32;
 
         // Not below every limit that could apply? One comparison for nearly all frees; which limit it
@@ -345,13 +344,19 @@ impl<H: Host> PageAllocator<H> {
         let mut buddy = self.buddy(cx, zone, &mut area);
         let traced = self.pcp_shape.traced_as_refill(order);
         let mut got = 0;
-        for _ in 0..blocks {
+        while got < blocks {
+            let list = &mut pcp.lists[index];
+            let run = buddy.remove_run(order, migratetype, traced, blocks - got, list);
+            if run > 0 {
+                got += run;
+                continue;
+            }
             let Some(pfn) = buddy.remove(order, migratetype, flags, traced) else {
                 break;
             };
             let page = self.map.page(pfn);
             page.set(BlockFlags::PCP, order, page.migratetype());
-            pcp.lists[index].push_tail(&self.map, pfn);
+            list.push_tail(pfn);
             got += 1;
         }
         let pages = got << order.0;

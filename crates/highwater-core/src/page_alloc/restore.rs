@@ -196,7 +196,7 @@ impl<H: Host> PageAllocator<H> {
         for cpu in self.cpus() {
             let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
             for (index, list) in pcp.lists.iter_mut().enumerate() {
-                while let Some(pfn) = list.pop_head(&self.map) {
+                while let Some(pfn) = list.pop_head() {
                     let order = self.pcp_shape.order(index);
                     self.mark_single(pfn, order.pages());
                 }
@@ -295,7 +295,7 @@ impl<H: Host> PageAllocator<H> {
         self.map.page(block.pfn).set(BlockFlags::PCP, block.order, migratetype);
         let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
         let index = self.pcp_shape.index(block.order, migratetype);
-        pcp.lists[index].push_tail(&self.map, block.pfn);
+        pcp.lists[index].push_tail(block.pfn);
         pcp.count += block.order.pages() as u32;
     }
 }

@@ -1,6 +1,6 @@
 //! What one CPU keeps of a zone's pages.
 
-use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageRing, Pfn};
 use crate::units::CpuId;
 
 /// Most lists any policy has.
@@ -11,7 +11,7 @@ const TYPES: usize = MigrateType::MERGEABLE.len();
 /// One CPU's lists of one zone.
 #[derive(Debug)]
 pub struct Pcp {
-    pub(crate) lists: [PageList; PCP_LISTS_MAX],
+    pub(crate) lists: [PageRing; PCP_LISTS_MAX],
     pub(crate) count: u32,
     pub(crate) free_factor: u8,
     /// Pages up to which blocks of orders 1 to 3 are kept, where the policy learns it; 0: nothing was learned yet.
@@ -26,7 +26,7 @@ impl Pcp {
     /// Empty lists of a CPU.
     pub(crate) fn new(cpu: CpuId) -> Pcp {
         Pcp {
-            lists: [PageList::default(); PCP_LISTS_MAX],
+            lists: Default::default(),
             count: 0,
             free_factor: 0,
             high_limit: 0,
@@ -41,7 +41,7 @@ impl Pcp {
     }
 
     /// Every list, by index.
-    pub fn lists(&self) -> &[PageList] {
+    pub fn lists(&self) -> &[PageRing] {
         &self.lists
     }
 

@@ -15,12 +15,14 @@
 
 #![allow(unsafe_code, reason = "mapping memory and copying in and out of it")]
 
+mod huge;
 mod racy;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+pub(crate) use huge::advise as advise_huge_pages;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 

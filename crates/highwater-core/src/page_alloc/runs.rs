@@ -1,0 +1,166 @@
+//! Many blocks under one hold of the zone lock, at less than many times the price of one.
+//!
+//! A refill takes blocks one after the other, and a drain frees them so. Done literally most of the work is undone by
+//! the next step: a split puts halves on lists from which the next block takes them, and a freed page is linked to a
+//! list to be unlinked when its buddy follows. Here both leave out what comes to nothing. What is on the lists
+//! afterwards, and in which order, is what the single steps would leave; nobody can see the lists in between, since the
+//! lock is held.
+//!
+//! | | single steps | left out |
+//! |---|---|---|
+//! | [`Buddy::remove_run`] | split, take the first half's first, and so on | halves that are taken themselves |
+//! | [`Buddy::free_pending`] | link; unlink when the buddy comes | both, if the buddy comes soon |
+//!
+//! From: [`super::pcp`] (refill), [`super::bulk_free`], [`super::owned`].
+
+use super::Buddy;
+use crate::host::{Cost, Probe};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageRing, Pfn};
+use crate::sync::prefetch::prefetch_read;
+use crate::trace::Event;
+
+/// Blocks that wait to be linked: neighbours that are freed one after the other make one of each order, like
+/// the digits of a counter.
+const PENDING_MAX: usize = 8;
+
+impl<P: Probe> Buddy<'_, P> {
+    /// Takes up to `most` blocks of `order` from a type's own lists, all of them out of the smallest sufficient block,
+    /// and puts them at the tail of a CPU's list; how many. As so many times [`Buddy::remove`]. The caller subtracts
+    /// their pages from NR_FREE.
+    ///
+    /// The lists of the orders between are empty, or there would be a smaller block. So those that follow the first come
+    /// out of the same block, in the order of addresses, and what is left of it is one block of each size.
+    pub(super) fn remove_run(
+        &mut self,
+        order: Order,
+        migratetype: MigrateType,
+        percpu_refill: bool,
+        most: u32,
+        to: &mut PageRing,
+    ) -> u32 {
+        let found = (order.0..=Order::MAX.0).find_map(|high| {
+            let list = &mut self.area.lists[usize::from(high)][migratetype.idx()];
+            list.pop_head(self.map).map(|pfn| (pfn, Order(high), list.head()))
+        });
+        let Some((first, high, next)) = found else { return 0 };
+        self.zone.note_list(high, migratetype, next.is_none(), -1);
+        // Unlinking this one has fetched the next one's descriptor; to split that writes to its half's.
+        if let Some(half) = next.and_then(|next| self.map.get(next.add((1 << high.0) / 2))) {
+            prefetch_read(half);
+        }
+        // A pageblock at most: when the next one is split, its order's list has to be what it is then.
+        let within = high.0.min(PAGEBLOCK_ORDER.max(order.0)) - order.0;
+        let nr = most.min(1 << within);
+        for at in 0..nr {
+            self.probe.charge(Cost::BuddyRemove, 1);
+            let pfn = first.add(at << order.0);
+            self.map.page(pfn).set(BlockFlags::PCP, order, migratetype);
+            to.push_tail(pfn);
+            let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
+            self.probe.event(event);
+        }
+        let end = first.add(1 << high.0);
+        let mut rest = first.add(nr << order.0);
+        while rest < end {
+            let piece = Order((rest.0 - first.0).trailing_zeros() as u8);
+            self.insert(rest, piece, migratetype, false);
+            rest = rest.add(1 << piece.0);
+        }
+        self.note_split(order, high);
+        nr
+    }
+
+    /// As [`Buddy::free_block`] to the head; the block is linked later, by [`Buddy::settle`] at the latest.
+    pub(super) fn free_pending(
+        &mut self,
+        pending: &mut Pending,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) {
+        let merged = self.merge(pfn, order, migratetype, |buddies, buddy| {
+            if pending.forget(buddy) {
+                buddies.map.page(buddy).clear();
+            } else {
+                buddies.unlink(buddy);
+            }
+        });
+        if let Some((pfn, order)) = merged {
+            let to_tail = self.parent_will_merge(pfn, order);
+            // By its word it is on a list already, for its buddies.
+            self.map.page(pfn).set(BlockFlags::BUDDY, order, migratetype);
+            let block = Waiting { pfn, order, migratetype, to_tail };
+            if let Some(oldest) = pending.push(block) {
+                self.link(oldest.pfn, oldest.order, oldest.migratetype, oldest.to_tail);
+            }
+        }
+    }
+
+    /// Links what waits. The lock must not be let go of before.
+    pub(super) fn settle(&mut self, pending: &mut Pending) {
+        for _ in 0..PENDING_MAX {
+            if let Some(block) = pending.turn(NOBODY) {
+                self.link(block.pfn, block.order, block.migratetype, block.to_tail);
+            }
+        }
+    }
+}
+
+/// A free block that is not linked yet.
+#[derive(Clone, Copy)]
+struct Waiting {
+    pfn: Pfn,
+    order: Order,
+    migratetype: MigrateType,
+    to_tail: bool,
+}
+
+const NOBODY: Waiting = Waiting {
+    pfn: Pfn(u32::MAX),
+    order: Order(0),
+    migratetype: MigrateType::Movable,
+    to_tail: false,
+};
+
+/// Free blocks that are on no list yet although their words say so, the oldest first: in this order they are linked.
+/// Who leaves because it merged leaves a gap. [`Buddy::settle`] comes last.
+pub(super) struct Pending {
+    blocks: [Waiting; PENDING_MAX],
+    /// Place of the oldest, which is that of the next.
+    oldest: usize,
+}
+
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending { blocks: [NOBODY; PENDING_MAX], oldest: 0 }
+    }
+}
+
+impl Pending {
+    /// One more waits. Somebody has to make room for it: the oldest is to be linked.
+    #[inline(always)]
+    fn push(&mut self, block: Waiting) -> Option<Waiting> {
+        self.turn(block)
+    }
+
+    /// The oldest leaves, and `next` takes its place as the youngest.
+    #[inline(always)]
+    fn turn(&mut self, next: Waiting) -> Option<Waiting> {
+        let slot = &mut self.blocks[self.oldest % PENDING_MAX];
+        let oldest = core::mem::replace(slot, next);
+        self.oldest += 1;
+        (oldest.pfn != NOBODY.pfn).then_some(oldest)
+    }
+
+    /// A block merges: it is not to be linked. False if it does not wait here.
+    #[inline(always)]
+    fn forget(&mut self, pfn: Pfn) -> bool {
+        match self.blocks.iter_mut().find(|block| block.pfn == pfn) {
+            Some(block) => {
+                *block = NOBODY;
+                true
+            }
+            None => false,
+        }
+    }
+}
