@@ -2,7 +2,8 @@
 //! faults, host memory a frame, and how that grows with the machine.
 //!
 //! Each figure comes with a check: the kernel's counters must tell of the work that was timed.
-//! `--quick` (and `cargo test --benches`) runs a small version. A name selects one group (scan,
+//! `--quick` (and `cargo test --benches`) runs a small version, `--once` a single round of the full one (to
+//! count instructions by). A name selects one group (scan,
 //! touch, memory, growth), a second one a state of the scans.
 
 use std::process::Command;
@@ -57,7 +58,11 @@ fn main() {
     }
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     // `cargo bench` passes `--bench`; `cargo test --benches` does not.
-    let size = if has("--quick") || !has("--bench") { QUICK } else { FULL };
+    let size = match () {
+        () if has("--once") => Size { rounds: 1, ..FULL },
+        () if has("--quick") || !has("--bench") => QUICK,
+        () => FULL,
+    };
     let mut names = args.iter().filter(|arg| !arg.starts_with('-'));
     let (only, only_state) = (names.next(), names.next());
     let wanted = |group: &str| only.is_none_or(|only| only == group);
@@ -293,7 +298,7 @@ fn scan(size: &Size, state: State) {
         _ => scanned >= pages && stolen == 0,
     };
     // In a small machine filling it already makes kswapd work.
-    let is_small = size.rounds == 1;
+    let is_small = size.small_mib < FULL.small_mib;
     assert!(is_right || is_small && done.scans() > 0, "{state:?}: {done:?} of {pages}");
     let name = match state {
         State::Cache => "clean cache read once: freed",

@@ -21,7 +21,17 @@
 //! Private locks ([`LockKind::Private`]) are spin locks that nearly always their own CPU takes:
 //! their uncontended path does not synchronise.
 //!
-//! Everything is on one OS thread; mutual exclusion is the `is_held` cell.
+//! # The common case
+//!
+//! Nearly every lock that is taken is free, was taken last by the same CPU, and is released before
+//! anybody else comes. That takes some dozen instructions at each end, which is why what is asked then
+//! lies in few words: a held lock is one that is free [`NEVER`], and up to when a lock of a kind may
+//! be taken at once is a single number of the engine's ([`Inner::lock_before_ns`]). Everything else,
+//! sleeping locks as a whole, is in functions of its own.
+//!
+//! Everything is on one OS thread; mutual exclusion is the `free_at_ns` cell.
+//!
+//! [`Inner::lock_before_ns`]: crate::engine::executor::Inner::lock_before_ns
 
 #![allow(unsafe_code, reason = "a lock hands out references to what it protects")]
 
@@ -32,18 +42,27 @@ use std::rc::Rc;
 
 use crate::cpu::CpuId;
 use crate::engine::Sim;
+use crate::engine::executor::Inner;
 use crate::engine::task::TaskIndex;
 use crate::ledger::NodeKey;
 
+/// `free_at_ns` of a lock that somebody is inside of, or that was handed to somebody.
+const NEVER: u64 = u64::MAX;
+
 /// How a lock waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum LockKind {
     /// Waiters keep their CPU busy; holders neither block nor are preempted.
-    Spin,
+    Spin = 0,
     /// A spin lock of one CPU: no synchronisation while nobody else wants it.
-    Private,
+    Private = 1,
     /// Waiters sleep; holders may block.
-    Sleep,
+    Sleep = 2,
+}
+
+impl LockKind {
+    pub(crate) const COUNT: usize = 3;
 }
 
 /// What taking a lock of a class costs.
@@ -104,23 +123,24 @@ pub struct LockStats {
     pub longest: LongestHold,
 }
 
-/// A lock around a `T`.
+/// A lock around a `T`. What the common case needs lies together, before the value.
+#[repr(C)]
 pub struct SimLock<T> {
     sim: Sim,
     class: Rc<LockClass>,
-    /// When the last holder released it; may lie ahead of global time.
+    /// When the last holder released it, which may lie ahead of global time; [`NEVER`] while it is held.
     free_at_ns: Cell<u64>,
+    taken_at_ns: Cell<u64>,
     /// The task that is inside, or that the lock was handed to; of a free lock the last one
     /// ([`TaskIndex::NONE`] for code outside tasks).
     holder: Cell<TaskIndex>,
-    is_held: Cell<bool>,
+    last_cpu: Cell<CpuId>,
     /// The class's.
     kind: LockKind,
-    taken_at_ns: Cell<u64>,
-    last_cpu: Cell<CpuId>,
-    waiters: RefCell<VecDeque<TaskIndex>>,
-    /// Length of `waiters`, for the release path.
-    nr_waiters: Cell<u32>,
+    /// Releasing it takes more than the common case: somebody waits for it, or it is a sleeping lock.
+    ends_slowly: Cell<bool>,
+    /// First come first; made by the first who has to wait.
+    waiters: RefCell<Option<Box<VecDeque<TaskIndex>>>>,
     value: UnsafeCell<T>,
 }
 
@@ -194,13 +214,12 @@ impl<T> SimLock<T> {
             sim: sim.clone(),
             class: Rc::clone(class),
             free_at_ns: Cell::new(0),
-            holder: Cell::new(TaskIndex::NONE),
-            is_held: Cell::new(false),
-            kind: class.kind,
             taken_at_ns: Cell::new(0),
+            holder: Cell::new(TaskIndex::NONE),
             last_cpu: Cell::new(owner),
-            waiters: RefCell::new(VecDeque::new()),
-            nr_waiters: Cell::new(0),
+            kind: class.kind,
+            ends_slowly: Cell::new(class.kind == LockKind::Sleep),
+            waiters: RefCell::new(None),
             value: UnsafeCell::new(value),
         }
     }
@@ -247,38 +266,35 @@ impl<T> SimLock<T> {
         &self.class
     }
 
+    fn is_held(&self) -> bool {
+        self.free_at_ns.get() == NEVER
+    }
+
     /// No task is inside, and the last hold does not cover this time. A hold that began later is
     /// that of a private lock's owner who ran ahead without synchronising: at `now_ns` the lock
     /// was still free.
     fn is_free_at(&self, now_ns: u64) -> bool {
-        !self.is_held.get()
+        !self.is_held()
             && (self.free_at_ns.get() <= now_ns
                 || (self.kind == LockKind::Private && now_ns < self.taken_at_ns.get()))
     }
 
     /// The common case of [`SimLock::lock`]: nothing to wait for, the cache line is here, no tick
-    /// is due. Else nothing has happened, and the slow path does everything.
+    /// is due, nobody has to go first. Else nothing has happened, and the slow path does everything.
     #[inline(always)]
     fn take_at_once(&self) -> Option<LockGuard<'_, T>> {
         let (inner, class) = (&*self.sim.inner, &*self.class);
         let now_ns = inner.local_ns.get();
         let taken_at_ns = now_ns + class.costs.hot_ns;
-        let others_first = self.kind != LockKind::Private && now_ns > inner.horizon_ns.get();
-        if others_first
-            || self.is_held.get()
-            || now_ns < self.free_at_ns.get()
+        if now_ns < self.free_at_ns.get()
+            || taken_at_ns >= inner.lock_before_ns(self.kind)
             || inner.cpu.get() != self.last_cpu.get()
-            || taken_at_ns >= inner.tick_at_ns.get()
         {
             return None;
         }
-        if self.kind != LockKind::Sleep {
-            inner.atomic_begin();
-        }
-        self.holder.set(inner.running.get());
-        self.is_held.set(true);
+        inner.atomic_begin();
         inner.local_ns.set(taken_at_ns);
-        Some(self.begin_hold(class, taken_at_ns))
+        Some(self.begin_hold(inner, class, taken_at_ns))
     }
 
     #[cold]
@@ -304,10 +320,8 @@ impl<T> SimLock<T> {
         if self.kind != LockKind::Sleep {
             inner.atomic_begin();
         }
-        self.holder.set(inner.running.get());
-        self.is_held.set(true);
         let taken_at_ns = inner.charge(self.transfer_ns());
-        self.begin_hold(&self.class, taken_at_ns)
+        self.begin_hold(inner, &self.class, taken_at_ns)
     }
 
     #[cold]
@@ -316,12 +330,12 @@ impl<T> SimLock<T> {
         let sim = &self.sim;
         let me = sim.inner.running.get();
         assert!(
-            !sim.inner.teardown.get() || !self.is_held.get(),
+            !sim.inner.teardown.get() || !self.is_held(),
             "{} wanted by a destructor while another unfinished task holds it",
             self.class.name
         );
         assert!(
-            !self.is_held.get() || self.holder.get() != me,
+            !self.is_held() || self.holder.get() != me,
             "{} taken twice by one task",
             self.class.name
         );
@@ -336,10 +350,10 @@ impl<T> SimLock<T> {
         if is_booking {
             sim.begin_lock_wait(self.class.name, self.holder.get());
         }
-        if self.is_held.get() {
+        if self.is_held() {
             let holder = self.holder.get();
-            self.waiters.borrow_mut().push_back(me);
-            self.nr_waiters.set(self.nr_waiters.get() + 1);
+            self.waiters.borrow_mut().get_or_insert_default().push_back(me);
+            self.ends_slowly.set(true);
             if waits_asleep {
                 sim.block_on_lock(self.class.name, holder);
             } else {
@@ -355,7 +369,7 @@ impl<T> SimLock<T> {
                 sim.book_spin(self.holder.get(), wait_ns);
             }
             self.holder.set(me);
-            self.is_held.set(true);
+            self.free_at_ns.set(NEVER);
             sim.spin_for(wait_ns);
             sim.charge(if wait_ns > 0 { self.handoff_ns() } else { self.transfer_ns() });
             sim.sync();
@@ -370,12 +384,14 @@ impl<T> SimLock<T> {
         class.nr_contended.set(class.nr_contended.get() + 1);
         class.wait_ns.set(class.wait_ns.get() + wait_ns);
         class.wait_ns_max.set(class.wait_ns_max.get().max(wait_ns));
-        self.begin_hold(class, sim.now_ns())
+        self.begin_hold(&sim.inner, class, sim.now_ns())
     }
 
     #[inline(always)]
-    fn begin_hold(&self, class: &LockClass, now_ns: u64) -> LockGuard<'_, T> {
+    fn begin_hold(&self, inner: &Inner, class: &LockClass, now_ns: u64) -> LockGuard<'_, T> {
         class.nr_taken.set(class.nr_taken.get() + 1);
+        self.holder.set(inner.running.get());
+        self.free_at_ns.set(NEVER);
         self.taken_at_ns.set(now_ns);
         LockGuard { lock: self }
     }
@@ -384,24 +400,33 @@ impl<T> SimLock<T> {
     fn unlock(&self) {
         let (inner, class) = (&*self.sim.inner, &*self.class);
         let now_ns = inner.local_ns.get();
-        // At teardown the clock may lie before the hold, and the depth is not this task's.
+        let hold_ns = now_ns.wrapping_sub(self.taken_at_ns.get());
+        if hold_ns > class.hold_ns_max.get() || self.ends_slowly.get() {
+            return self.unlock_slow();
+        }
+        class.hold_ns.set(class.hold_ns.get() + hold_ns);
+        self.free_at_ns.set(now_ns);
+        inner.atomic_end(now_ns);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlock_slow(&self) {
+        let (inner, class) = (&*self.sim.inner, &*self.class);
+        let now_ns = inner.local_ns.get();
+        // At teardown the clock may lie before the hold.
         let hold_ns = now_ns.saturating_sub(self.taken_at_ns.get());
         class.hold_ns.set(class.hold_ns.get() + hold_ns);
         if hold_ns > class.hold_ns_max.get() {
             self.is_longest(hold_ns);
         }
         self.free_at_ns.set(now_ns);
-        self.is_held.set(false);
-        if self.nr_waiters.get() > 0 {
-            return self.unlock_contended();
-        }
+        self.hand_over();
         if self.kind != LockKind::Sleep {
-            inner.atomic_end(now_ns);
+            inner.atomic_end(inner.local_ns.get());
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn is_longest(&self, hold_ns: u64) {
         self.class.hold_ns_max.set(hold_ns);
         if !self.sim.inner.teardown.get() {
@@ -411,25 +436,18 @@ impl<T> SimLock<T> {
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn unlock_contended(&self) {
-        self.hand_over();
-        if self.kind != LockKind::Sleep {
-            self.sim.inner.atomic_end(self.sim.now_ns());
-        }
-    }
-
-    /// Gives the lock to the first waiter, from this CPU's clock on.
+    /// Gives the lock to the first waiter, if there is one, from this CPU's clock on.
     fn hand_over(&self) {
         if self.sim.inner.teardown.get() {
             return;
         }
-        let next = self.waiters.borrow_mut().pop_front();
+        let mut waiters = self.waiters.borrow_mut();
+        let Some(waiters) = &mut *waiters else { return };
+        let next = waiters.pop_front();
+        self.ends_slowly.set(self.kind == LockKind::Sleep || !waiters.is_empty());
         if let Some(next) = next {
-            self.nr_waiters.set(self.nr_waiters.get() - 1);
             self.holder.set(next);
-            self.is_held.set(true);
+            self.free_at_ns.set(NEVER);
             if self.kind == LockKind::Sleep {
                 self.sim.lock_grant(next);
             } else {
@@ -469,8 +487,8 @@ impl<T> Deref for LockGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: 1. A guard is made only by `begin_hold`, and until `unlock` `is_held` is set.
-        // `take_at_once` and `try_lock_slow` make one only while it is not, and set it first;
+        // SAFETY: 1. A guard is made only by `begin_hold`, and until `unlock` `free_at_ns` is `NEVER`.
+        // `take_at_once` and `try_lock_slow` make one only while it is not, and set it with that;
         // `take_contended` does the same or returns after `hand_over` named the taker: at most one
         // guard exists. 2. `SimLock` is neither `Send` nor `Sync`, so no other thread is involved.
         // 3. `get_mut` and `into_inner` need the lock unborrowed, while a guard borrows it. 4. At

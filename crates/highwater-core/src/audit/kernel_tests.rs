@@ -251,7 +251,7 @@ fn pages_mapped_where_they_do_not_belong() {
         let vpn = s.read_only + 40;
         let mut range = s.space.area_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
         range.file_page += 1;
-        s.open.file.mappings.lock(CPU).insert(range, ());
+        s.open.file.mappings.lock(CPU).insert(range);
     });
     assert_eq!(rule, Rule::FileMapping);
 }

@@ -269,7 +269,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut listed = BTreeSet::new();
         for file in self.k.all_files(self.cx) {
             let ranges = file.mappings.lock(self.cx.cpu());
-            listed.extend(ranges.keys().map(|range| (file.id, *range)));
+            listed.extend(ranges.all().iter().map(|range| (file.id, *range)));
         }
         // A file that is gone may still be mapped, and is listed nowhere then.
         let exists = |id: FileId| self.k.file(self.cx, id).is_some();

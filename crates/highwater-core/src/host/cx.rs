@@ -159,7 +159,10 @@ impl<'h, H: Host> Cx<'h, H> {
     #[inline(always)]
     pub fn cpu(&self) -> CpuId {
         let cpu = self.host.cpu(self.cpu.get());
-        self.cpu.set(cpu);
+        // Where nothing is remembered, who does not use the answer does not pay for it.
+        if H::THREADED {
+            self.cpu.set(cpu);
+        }
         cpu
     }
 

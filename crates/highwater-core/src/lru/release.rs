@@ -4,9 +4,12 @@
 
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageList};
+use crate::page::{Folio, PageFlags, PageList, Pfn};
 use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{VmEvent, ZoneStat};
+
+/// Pages that reclaim frees together.
+const BATCH: usize = SWAP_CLUSTER_MAX as usize;
 
 /// Folios that nobody uses any more, on their way to the allocator: it takes single pages together, larger
 /// folios after them one by one. It gets them when no lock of a list is held: it takes locks of its own.
@@ -83,16 +86,31 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Frees folios that nobody references and that are on no list (reclaim's, after freezing
-    /// them), last first as [`Self::release_pages`] does. They may still be locked: without a
+    /// them), a batch at most, last first as [`Self::release_pages`] does. They may still be locked: without a
     /// reference nobody waits for that.
     pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
-        let mut dead = Dead::default();
+        if folios.is_empty() {
+            return;
+        }
+        // Single pages, from the end on; larger folios come after them.
+        let mut pages = [Pfn(0); BATCH];
+        let mut first = BATCH;
+        let (mut large, mut nr_pages) = (PageList::default(), 0);
         for &folio in folios {
             let page = self.mem.map.page(folio);
             page.flag_test_clear::<H>(PageFlags::LOCKED);
-            self.bury(cx, folio, &mut dead);
+            self.retire(cx, folio);
+            nr_pages += folio.nr_pages();
+            if folio.is_large() {
+                large.push_head(&self.mem.map, folio);
+            } else {
+                first -= 1;
+                pages[first] = folio.pfn();
+            }
         }
-        self.free_dead(cx, dead);
+        self.note_given(cx, nr_pages);
+        self.mem.free_unused(cx, &pages[first..]);
+        self.free_large(cx, large);
     }
 
     /// Frees the folios of a list, in list order.
@@ -113,7 +131,7 @@ impl<H: Devices> Kernel<H> {
         list.push_head(&self.mem.map, folio);
     }
 
-    fn free_dead(&self, cx: &Cx<'_, H>, mut dead: Dead) {
+    fn free_dead(&self, cx: &Cx<'_, H>, dead: Dead) {
         if dead.nr_pages == 0 {
             return;
         }
@@ -121,7 +139,11 @@ impl<H: Devices> Kernel<H> {
         if !dead.pages.is_empty() {
             self.mem.free_linked(cx, dead.pages);
         }
-        while let Some(pfn) = dead.large.pop_head(&self.mem.map) {
+        self.free_large(cx, dead.large);
+    }
+
+    fn free_large(&self, cx: &Cx<'_, H>, mut folios: PageList) {
+        while let Some(pfn) = folios.pop_head(&self.mem.map) {
             self.mem.free_unreferenced(cx, self.mem.map.folio(pfn));
         }
     }
@@ -136,6 +158,14 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.owner());
         debug_assert_eq!(page.refcount(), 0);
+        if flags.intersects(PageFlags::DEFERRED | PageFlags::MLOCKED) {
+            self.retire_marked(cx, folio, flags);
+        }
+        page.reset_usage();
+    }
+
+    #[cold]
+    fn retire_marked(&self, cx: &Cx<'_, H>, folio: Folio, flags: PageFlags) {
         if flags.contains(PageFlags::DEFERRED) {
             self.unqueue_split(cx, folio);
         }
@@ -143,6 +173,5 @@ impl<H: Devices> Kernel<H> {
             self.mem.account(cx.cpu(), folio).zone_minus(ZoneStat::Mlock);
             self.mem.events.add(cx.cpu(), VmEvent::UnevictablePgsCleared, folio.nr_pages());
         }
-        page.reset_usage();
     }
 }

@@ -73,6 +73,7 @@ impl Shadow {
 
 impl<H: Devices> Kernel<H> {
     /// A page is evicted: the shadow to leave in its place. Ages the clock of its lists.
+    #[inline]
     pub fn workingset_eviction(&self, folio: Folio) -> Shadow {
         let page = self.mem.map.page(folio);
         let id = self.lru.id_of(page);

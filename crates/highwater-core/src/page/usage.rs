@@ -193,7 +193,12 @@ impl Page {
     /// Takes the page lock if it is free.
     #[inline(always)]
     pub fn try_lock<H: Host>(&self) -> bool {
-        !self.is(PageFlags::LOCKED) && !self.flag_test_set::<H>(PageFlags::LOCKED)
+        if H::THREADED {
+            return !self.is(PageFlags::LOCKED) && !self.flag_test_set::<H>(PageFlags::LOCKED);
+        }
+        let before = self.flags.load(Relaxed);
+        self.flags.store(before | PageFlags::LOCKED.bits(), Relaxed);
+        before & PageFlags::LOCKED.bits() == 0
     }
 
     /// A page fresh from the allocator: no flags, no mappings, no owner.

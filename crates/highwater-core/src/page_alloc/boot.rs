@@ -32,7 +32,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{PageAllocator, PcpShape, ZonelistCache};
-use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, ZoneSpec};
+use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec};
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -90,6 +90,13 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
     // With fewer pageblocks than types nothing can be kept apart (rules/zones#grouping).
     let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
     let map = PageMap::new(machine.end_pfn() as u32);
+    // Both ways are asked: which node a CPU is on by each allocation, the CPUs of a node by sizes.
+    let mut cpu_node = vec![NodeId(0); nr_cpus];
+    for (n, node) in machine.nodes.iter().enumerate() {
+        for &cpu in &node.cpus {
+            cpu_node[cpu as usize] = NodeId(n as u16);
+        }
+    }
     let mut zones: Vec<Option<Zone<H>>> = Vec::new();
     zones.resize_with(ZoneId::count(machine.nodes.len()), || None);
     for (node, spec) in zone_specs(machine).filter(|(_, z)| z.present > 0) {
@@ -98,14 +105,10 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         let info =
             ZoneInfo::new(node, spec.zone, start, start.add(nr), spec.present, nr_cpus, grouping);
         info.set_boost_factor(machine.tunables.watermark_boost_factor);
-        zones[ZoneId::new(node, spec.zone).idx()] = Some(Zone::new(host, info, nr_cpus));
-    }
-    // Both ways are asked: which node a CPU is on by each allocation, the CPUs of a node by sizes.
-    let mut cpu_node = vec![NodeId(0); nr_cpus];
-    for (n, node) in machine.nodes.iter().enumerate() {
-        for &cpu in &node.cpus {
-            cpu_node[cpu as usize] = NodeId(n as u16);
+        if policy.watermark_rule().0 == WatermarkTest::FreeBlock {
+            info.keep_above_low();
         }
+        zones[ZoneId::new(node, spec.zone).idx()] = Some(Zone::new(host, info, &cpu_node));
     }
     let nodes: Vec<_> = machine
         .nodes

@@ -524,12 +524,12 @@ impl<H: Host> PageAllocator<H> {
     fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
         let mine = &zone.cpus[cpu.idx()];
         if zone.node == preferred.node {
-            mine.count(NumaStat::NumaHit);
+            mine.count_hit();
         } else {
             mine.count(NumaStat::NumaMiss);
             self.zone_at(preferred).cpus[cpu.idx()].count(NumaStat::NumaForeign);
+            mine.count(mine.origin());
         }
-        mine.count(NumaStat::of_origin(zone.node == self.cpu_node(cpu)));
     }
 
     /// Makes a block ready for its user (rules/allocation#prepare).

@@ -23,7 +23,7 @@
 //!
 //! From: last reference of a page · to: [`super::pcp`], [`super::buddy`].
 
-use super::PageAllocator;
+use super::{PageAllocator, Pcp};
 use crate::host::{Cx, Host, Lock};
 use crate::page::{BlockFlags, BlockWord, MigrateType, Order, PageList, Pfn};
 use crate::trace::Event;
@@ -192,15 +192,21 @@ impl<H: Host> PageAllocator<H> {
         result
     }
 
-    /// As [`Self::free_list`], for pages linked to a list of the caller's.
+    /// As [`Self::free_list`], for pages of the kernel's own that nobody refers to.
+    pub(crate) fn free_unused(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+        for &pfn in pfns {
+            self.end_use(cx, pfn);
+        }
+        self.free_runs(cx, pfns);
+    }
+
+    /// As [`Self::free_unused`], for pages linked to a list of the caller's.
     ///
     /// In chunks through a buffer on the stack: a page on a per-CPU list uses the links that hold the
     /// caller's list together, so it has to leave that list first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
-            let used = self.unuse(pfn);
-            debug_assert_eq!(used, Ok(()), "{pfn:?}");
-            cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+            self.end_use(cx, pfn);
         }
         let mut chunk = [Pfn(0); LIST_FREE_CHUNK];
         while !list.is_empty() {
@@ -213,6 +219,17 @@ impl<H: Host> PageAllocator<H> {
             }
             self.free_runs(cx, &chunk[..n]);
         }
+    }
+
+    /// A single page in use, to which nobody refers, is nobody's from now on.
+    #[inline(always)]
+    fn end_use(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        let page = self.map.page(pfn);
+        debug_assert!(page.has(BlockFlags::USED) && page.refcount_acquire() <= 1, "{pfn:?}");
+        debug_assert_eq!(page.order(), Order::ZERO, "{pfn:?}");
+        page.set_refcount(0);
+        page.clear();
+        cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
     }
 
     /// Makes a single page in use nobody's; listed twice, it fails the second time.
@@ -235,17 +252,16 @@ impl<H: Host> PageAllocator<H> {
     /// One lock hold per run of pages of the same zone, of [`LIST_FREE_CHUNK`] pages at most.
     fn free_runs(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         let cpu = cx.cpu();
+        let has_owners = self.policy.pcp.own_blocks;
         let mut rest = pfns;
         while let Some(zone) = rest.first().and_then(|&pfn| self.zone_of(pfn)) {
             let most = rest.len().min(LIST_FREE_CHUNK);
-            let owner = self.owner_of(zone, rest[0]);
-            let run = rest[..most]
-                .iter()
-                .position(|&pfn| {
-                    self.map.page(pfn).place() != self.map.page(rest[0]).place()
-                        || self.owner_of(zone, pfn) != owner
-                })
-                .unwrap_or(most);
+            let (place, owner) = (self.map.page(rest[0]).place(), self.owner_of(zone, rest[0]));
+            let is_other = |pfn: Pfn| {
+                self.map.page(pfn).place() != place
+                    || has_owners && self.owner_of(zone, pfn) != owner
+            };
+            let run = rest[..most].iter().position(|&pfn| is_other(pfn)).unwrap_or(most);
             let (mut now, later) = rest.split_at(run);
             rest = later;
             if let Some(owner) = owner {
@@ -256,19 +272,7 @@ impl<H: Host> PageAllocator<H> {
                 }
             }
             match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
-                Some(mut pcp) => {
-                    for &pfn in now {
-                        cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
-                        let migratetype = zone.pageblock_type(pfn);
-                        if migratetype == MigrateType::Isolate {
-                            self.events.add(cpu, VmEvent::Pgfree, 1);
-                            self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
-                        } else {
-                            let pcp = &mut pcp;
-                            self.pcp_free_locked(cx, zone, pcp, pfn, Order::ZERO, migratetype);
-                        }
-                    }
-                }
+                Some(mut pcp) => self.free_run(cx, zone, &mut pcp, now),
                 // Asked once for the run; each page then takes the zone lock by itself.
                 None => {
                     for &pfn in now {
@@ -279,6 +283,34 @@ impl<H: Host> PageAllocator<H> {
                 }
             }
         }
+    }
+
+    /// Pages of one zone to this CPU's lists of it. They are counted together, but for those who may look
+    /// while the zone lock is waited for.
+    #[inline]
+    fn free_run(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, pfns: &[Pfn]) {
+        let cpu = cx.cpu();
+        let mut uncounted = 0;
+        let count = |uncounted: &mut u64| {
+            self.events.add(cpu, VmEvent::Pgfree, core::mem::take(uncounted));
+        };
+        for &pfn in pfns {
+            cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
+            let migratetype = zone.pageblock_type(pfn);
+            // One operation or one page: the same.
+            uncounted += 1;
+            if migratetype == MigrateType::Isolate {
+                count(&mut uncounted);
+                self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
+                continue;
+            }
+            let index = self.pcp_put(cx, pcp, pfn, Order::ZERO, migratetype);
+            if Self::pcp_may_be_full(zone, pcp) {
+                count(&mut uncounted);
+                self.pcp_limit(cx, zone, pcp, Order::ZERO, index);
+            }
+        }
+        count(&mut uncounted);
     }
 
     /// One zone-lock hold.

@@ -24,7 +24,7 @@ use super::{AllocFlags, Gfp, PageAllocator, Relief};
 use crate::host::{Cx, Host};
 use crate::page::{MigrateType, Order, Pfn};
 use crate::trace::Event;
-use crate::vmstat::{NumaStat, VmEvent};
+use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, NodeMask};
 
 impl<H: Host> PageAllocator<H> {
@@ -79,9 +79,9 @@ impl<H: Host> PageAllocator<H> {
         // An order without lists goes to the zone lock, which is slow enough for the general way. A
         // zone below its low mark means other zones, other rights, a wake: not what nearly every
         // allocation does.
-        if !self.pcp_shape.serves(order)
-            || !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW)
-        {
+        let is_above_low = order == Order::ZERO && zone.is_above_low(highest)
+            || self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW);
+        if !self.pcp_shape.serves(order) || !is_above_low {
             return Err(None);
         }
         // A task stays on its CPU while it takes, holds and releases a per-CPU lock.
@@ -94,10 +94,8 @@ impl<H: Host> PageAllocator<H> {
         };
         let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add_zoned(cpu, VmEvent::PgallocDma, zone.zone, events);
-        // The preferred zone it is: a hit, and nobody's miss. Local or other is another question: the
-        // preferred node need not be the CPU's.
-        mine.count(NumaStat::NumaHit);
-        mine.count(NumaStat::of_origin(zone.node == self.cpu_node(cpu)));
+        // The preferred zone it is.
+        mine.count_hit();
         // With the per-CPU lock released: relief is asked without locks.
         self.report_boost(cx, relief, zone);
         self.prepare_page(cx, pfn, order, gfp, migratetype, AllocFlags::MARK_LOW);
@@ -119,6 +117,7 @@ mod tests {
     use crate::page_alloc::NoRelief;
     use crate::page_alloc::boot;
     use crate::sync::order::LockClass;
+    use crate::vmstat::NumaStat;
 
     /// Everything that can be seen from outside after a run.
     type Seen = (Vec<Option<Pfn>>, Vec<(CpuId, Event)>, Vec<u64>, Vec<u64>, Vec<u64>);

@@ -247,24 +247,26 @@ impl<H: Host> PageAllocator<H> {
         let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else {
             return false;
         };
-        self.pcp_free_locked(cx, zone, &mut pcp, pfn, order, migratetype);
+        let events = pcp_event_unit(self.policy.pcp.event_unit, order);
+        self.events.add(cpu, VmEvent::Pgfree, events);
+        let index = self.pcp_put(cx, &mut pcp, pfn, order, migratetype);
+        if Self::pcp_may_be_full(zone, &pcp) {
+            self.pcp_limit(cx, zone, &mut pcp, order, index);
+        }
         true
     }
 
-    /// As [`Self::pcp_free`], lock held.
+    /// Puts a freed block on its list, lock held; which one that is. It is not counted.
     #[inline(always)]
-    pub(super) fn pcp_free_locked(
+    pub(super) fn pcp_put(
         &self,
         cx: &Cx<'_, H>,
-        zone: &Zone<H>,
         pcp: &mut Pcp,
         pfn: Pfn,
         order: Order,
         migratetype: MigrateType,
-    ) {
-        let policy = &self.policy.pcp;
+    ) -> usize {
         cx.host.charge(Cost::PcpFree, 1);
-        self.events.add(cx.cpu(), VmEvent::Pgfree, pcp_event_unit(policy.event_unit, order));
         // The type is the pageblock's at this moment, read without the zone lock. If it changes while
         // the block lies here, the block goes back to a list of the old type: one block on the wrong
         // list, for one lock less on every free.
@@ -274,12 +276,14 @@ impl<H: Host> PageAllocator<H> {
         self.map.page(pfn).set(BlockFlags::PCP, order, migratetype);
         pcp.lists[index].push_head(pfn);
         pcp.count += order.pages() as u32;
+        index
+    }
 
-        // Not below every limit that could apply? One comparison for nearly all frees; which limit it
-        // is depends on kswapd, the order and the factor, and is asked only then.
-        if pcp.count >= zone.pcp_high().min(zone.pcp_batch() * 4) || pcp.free_factor != 0 {
-            self.pcp_limit(cx, zone, pcp, order, index);
-        }
+    /// Not below every limit that could apply? One comparison for nearly all frees; which limit it
+    /// is depends on kswapd, the order and the factor, and is asked only then.
+    #[inline(always)]
+    pub(super) fn pcp_may_be_full(zone: &Zone<H>, pcp: &Pcp) -> bool {
+        pcp.count >= zone.pcp_least_limit() || pcp.free_factor != 0
     }
 
     /// Drains the lists if they hold as much as they may, after a free to the list `index`
@@ -289,7 +293,14 @@ impl<H: Host> PageAllocator<H> {
     /// by others nor merge: four batches are enough to spare the lock. By the high-order rule nothing
     /// is kept. Otherwise `high`, which is 0 until boot has computed it.
     #[inline(never)]
-    fn pcp_limit(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, order: Order, index: usize) {
+    pub(super) fn pcp_limit(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        order: Order,
+        index: usize,
+    ) {
         let policy = &self.policy.pcp;
         let high = zone.pcp_high();
         let is_high_order = (1..=Order::COSTLY.0).contains(&order.0);

@@ -93,10 +93,15 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// A locked page leaves its file: so do its buffers.
+    #[inline(always)]
     pub(super) fn release_buffers(&self, cx: &Cx<'_, H>, folio: Folio) {
-        if !self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::BUFFERS) {
-            return;
+        if self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::BUFFERS) {
+            self.give_buffers(cx, folio);
         }
+    }
+
+    #[inline(never)]
+    fn give_buffers(&self, cx: &Cx<'_, H>, folio: Folio) {
         let id = self.buffers.lock(cx.cpu()).take(folio.pfn());
         debug_assert!(id.is_some(), "{folio:?} says that it has buffers");
         if let Some(id) = id {

@@ -1,14 +1,13 @@
 //! Files and descriptors.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Filesystem, InodeMemory, ReadAhead, Tree};
+use super::{Filesystem, InodeMemory, MapRanges, ReadAhead, Tree};
 use crate::block::DeviceId;
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{FileId, PAGE_SIZE, SpaceId};
+use crate::page::{FileId, PAGE_SIZE};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::wait::RwSem;
@@ -71,19 +70,6 @@ impl FileSpec {
     }
 }
 
-/// A range of a file that an address space maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MapRange {
-    /// Who maps it.
-    pub space: SpaceId,
-    /// First virtual page.
-    pub start: u32,
-    /// Virtual page after the last.
-    pub end: u32,
-    /// Page of the file at `start`.
-    pub file_page: u32,
-}
-
 /// An inode and its pages (`struct address_space`).
 pub struct File<H: Tasks> {
     /// Number.
@@ -98,8 +84,8 @@ pub struct File<H: Tasks> {
     pub(crate) xa_lock: H::Lock<()>,
     /// Writers exclude each other (`i_rwsem`).
     pub(crate) rwsem: RwSem<H>,
-    /// Who maps it, ordered; `Table` class. Key: range, value: nothing.
-    pub(crate) mappings: H::Lock<BTreeMap<MapRange, ()>>,
+    /// Who maps it; `Table` class.
+    pub(crate) mappings: H::Lock<MapRanges>,
     /// Pages of the tree, readable without a lock.
     pub(crate) nr_pages: AtomicU64,
     /// Where background writeback goes on.
@@ -146,7 +132,7 @@ impl<H: Tasks> File<H> {
             tree: host.new_lock(LockClass::Table, Tree::default()),
             xa_lock: host.new_lock(LockClass::Mapping, ()),
             rwsem: RwSem::new(host, "a file"),
-            mappings: host.new_lock(LockClass::Table, BTreeMap::new()),
+            mappings: host.new_lock(LockClass::Table, MapRanges::default()),
             nr_pages: AtomicU64::new(0),
             writeback_index: AtomicU32::new(0),
             dirtied_when: AtomicU64::new(0),

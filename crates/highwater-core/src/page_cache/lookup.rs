@@ -8,7 +8,7 @@
 
 use super::filesystem::Buffers;
 use super::node_memory::Objects;
-use super::{Entry, File, Mark};
+use super::{Entry, File, Mark, Tree};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
@@ -344,6 +344,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes a locked, frozen or otherwise unreachable page out of its file, leaving `shadow`. The
     /// caller holds `xa_lock`. The tree's reference is the caller's to drop.
+    #[inline(always)]
     pub(crate) fn delete_from_page_cache(
         &self,
         cx: &Cx<'_, H>,
@@ -353,10 +354,21 @@ impl<H: Devices> Kernel<H> {
     ) {
         let page = self.mem.map.page(folio);
         self.release_buffers(cx, folio);
-        let entry = shadow.map_or(Entry::Empty, Entry::Shadow);
-        let old = self.replace_entry(cx, file, page.index(), entry);
-        debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
-        page.set_owner(PageOwner::None, page.index());
+        let index = page.index();
+        let mut tree = file.tree.lock(cx.cpu());
+        let evicted = shadow.and_then(|shadow| tree.evict(index, folio.pfn(), shadow));
+        if let Some(shadow_only) = evicted {
+            file.nr_pages.store(tree.nr_pages(), Relaxed);
+            drop(tree);
+            if let Some(object) = shadow_only {
+                self.note_shadow_only(cx, file, index, (object, true));
+            }
+        } else {
+            let entry = shadow.map_or(Entry::Empty, Entry::Shadow);
+            let old = self.replace_locked(cx, file, tree, index, entry);
+            debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
+        }
+        page.set_owner(PageOwner::None, index);
         let account = self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages);
         if file.is_memory() {
             account.minus(NodeStat::Shmem);
@@ -372,7 +384,19 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         entry: Entry,
     ) -> Entry {
-        let mut tree = file.tree.lock(cx.cpu());
+        let tree = file.tree.lock(cx.cpu());
+        self.replace_locked(cx, file, tree, index, entry)
+    }
+
+    #[inline(never)]
+    fn replace_locked(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        mut tree: <H::Lock<Tree> as Lock<Tree>>::Guard<'_>,
+        index: u32,
+        entry: Entry,
+    ) -> Entry {
         let stored = tree.store(index, entry, &mut Objects::default());
         file.nr_pages.store(tree.nr_pages(), Relaxed);
         drop(tree);
@@ -388,6 +412,7 @@ impl<H: Devices> Kernel<H> {
     /// Reclaim's removal (rules/page-decisions#remove): freezes the references at two, the caller's and the tree's, and
     /// removes the page, leaving a shadow. True if the page belongs to the caller now (no
     /// references, off the tree). The page is locked.
+    #[inline]
     pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
         // Shadows are for pages that a disk has.
         let eviction =
@@ -422,6 +447,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Removes a locked page that only the tree and the caller refer to, if it is clean.
+    #[inline(always)]
     pub(super) fn remove_frozen(
         &self,
         cx: &Cx<'_, H>,

@@ -102,6 +102,22 @@ impl Node {
         old
     }
 
+    /// Puts a shadow in the place of a page without marks; false, and nothing has happened, if there is something
+    /// else.
+    #[inline(always)]
+    pub(super) fn evict(&mut self, slot: usize, pfn: Pfn, shadow: Shadow) -> bool {
+        let bit = 1 << slot;
+        let marked = self.marks.iter().fold(0, |all, mark| all | mark) & bit;
+        if self.slots[slot] != pfn.0 + 1 || marked != 0 {
+            return false;
+        }
+        self.slots[slot] = SHADOW;
+        self.pages &= !bit;
+        self.nr_shadows += 1;
+        self.shadows.get_or_insert_with(|| Box::new([0; SLOTS]))[slot] = shadow.0;
+        true
+    }
+
     /// Puts a page in the place of another one, with its marks; false if that one is not there.
     pub(super) fn replace(&mut self, slot: usize, old: Pfn, new: Pfn) -> bool {
         let is_there = self.get(slot) == Entry::Page(old);

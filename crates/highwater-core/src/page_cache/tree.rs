@@ -461,6 +461,22 @@ impl Tree {
         Stored { old, shadow_only, freed }
     }
 
+    /// As [`Tree::store`] of a shadow in the place of an unmarked page, which is what reclaim does all the time:
+    /// nothing above the slot changes but counts. The node's memory if it holds shadows only from now on. None,
+    /// and nothing has happened, if there is something else.
+    #[inline]
+    pub fn evict(&mut self, index: u32, pfn: Pfn, shadow: Shadow) -> Option<Option<ObjectId>> {
+        let chunk = self.chunks.get_mut(chunk_number(index))?.as_mut()?;
+        let node = chunk.groups[group_slot(index)].as_mut()?.nodes[node_slot(index)].as_mut()?;
+        if !node.evict(slot(index), pfn, shadow) {
+            return None;
+        }
+        self.nr_pages -= 1;
+        let is_shadow_only = node.is_shadow_only();
+        self.nr_shadow_nodes += u64::from(is_shadow_only);
+        Some(is_shadow_only.then_some(node.object))
+    }
+
     /// Puts another page in the place of one, with its marks; false if that one is not there.
     pub fn replace(&mut self, index: u32, old: Pfn, new: Pfn) -> bool {
         let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return false };

@@ -313,21 +313,24 @@ impl<H: Devices> Kernel<H> {
         }
         batch.sc.nr_scanned += folio.nr_pages();
         cx.charge(Cost::ScanPage, 1);
+        let flags = page.flags();
         // Put-back takes it to the unevictable list.
-        if !page.is_evictable() {
+        if flags.contains(PageFlags::MLOCKED) {
             return Verdict::Activate;
         }
         if !batch.sc.may_unmap && page.is_mapped() {
             return Verdict::Keep;
         }
-        // Before anything is decided: the sums are about what lies at the tail, used or not.
-        self.count_dirty_state(cx, batch, folio);
-        if page.is(PageFlags::WRITEBACK) {
-            return self.under_writeback(batch, folio);
+        if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
+            // Before anything is decided: the sums are about what lies at the tail, used or not.
+            self.count_dirty_state(cx, batch, folio);
+            if page.is(PageFlags::WRITEBACK) {
+                return self.under_writeback(batch, folio);
+            }
         }
         let references = match rule {
             None => References::Reclaim,
-            Some(rule) => self.check_references(cx, batch, folio, rule),
+            Some(rule) => self.check_references(cx, batch, (folio, page), rule),
         };
         match references {
             References::Activate => return Verdict::Activate,
@@ -361,33 +364,47 @@ impl<H: Devices> Kernel<H> {
                 return Verdict::Activate;
             }
         }
-        let folio = *whole;
         if page.is_mapped() {
+            let folio = *whole;
             cx.charge(Cost::ReclaimMapped, 1);
             if !self.try_to_unmap(cx, folio, &mut batch.trail) {
                 batch.stats.unmap_fail += folio.nr_pages();
                 return Verdict::Activate;
             }
         }
-        // Only now is the answer final: pins are taken through mappings, and none is left.
-        if page.is(PageFlags::PINNED) {
-            return Verdict::Activate;
-        }
-        // Asked after unmapping: entries were dirty too, and have passed that on.
-        if page.is(PageFlags::DIRTY)
-            && let Some(verdict) = self.dirty_page(cx, batch, folio, references)
+        // Only now is the answer final: pins are taken through mappings, and none is left. Entries were dirty
+        // too, and have passed that on.
+        if page.flags().intersects(PageFlags::PINNED | PageFlags::DIRTY | PageFlags::PRIVATE)
+            && let Some(verdict) = self.not_clean(cx, batch, *whole, references)
         {
             return verdict;
         }
-        if page.is(PageFlags::PRIVATE) {
-            // What a filesystem keeps with a page is not modelled: nothing can be released.
-            return Verdict::Activate;
-        }
-        self.remove(cx, batch, folio)
+        self.remove(cx, batch, (*whole, page))
     }
 
-    /// Step 5. What a lazily freed page holds does not matter. Anonymous pages do not count either: no
-    /// flusher writes them.
+    /// Steps 12 to 14, of a page to which one of them applies: a verdict, or none if it can go now.
+    fn not_clean(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        folio: Folio,
+        references: References,
+    ) -> Option<Verdict> {
+        let page = self.mem.map.page(folio);
+        if page.is(PageFlags::PINNED) {
+            return Some(Verdict::Activate);
+        }
+        if page.is(PageFlags::DIRTY)
+            && let Some(verdict) = self.dirty_page(cx, batch, folio, references)
+        {
+            return Some(verdict);
+        }
+        // What a filesystem keeps with a page is not modelled: nothing can be released.
+        page.is(PageFlags::PRIVATE).then_some(Verdict::Activate)
+    }
+
+    /// Step 5, of a page that is dirty or under writeback. What a lazily freed page holds does not matter.
+    /// Anonymous pages do not count either: no flusher writes them.
     fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();
@@ -396,9 +413,6 @@ impl<H: Devices> Kernel<H> {
         }
         let is_dirty = flags.contains(PageFlags::DIRTY);
         let is_writeback = flags.contains(PageFlags::WRITEBACK);
-        if !is_dirty && !is_writeback {
-            return;
-        }
         // Devices that say so themselves (up to 4.20).
         let is_congested =
             self.block.congestion.any(Pool::Async) && self.is_on_congested_device(cx, batch, page);
@@ -451,18 +465,33 @@ impl<H: Devices> Kernel<H> {
 
     /// Step 7. Whatever the rule makes of the uses, looking has cleared them: the next look finds what
     /// was used since.
+    #[inline(always)]
     fn check_references(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
-        folio: Folio,
+        (folio, page): (Folio, &Page),
         rule: impl Fn(&Uses) -> Decision,
     ) -> References {
-        let page = self.mem.map.page(folio);
+        if !page.is_mapped() {
+            // Most pages: what was found of mappings is known where the rule is compiled.
+            return self.judge_uses((folio, page), Some(0), AreaFlags::empty(), rule);
+        }
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
             Referenced::By(users, flags) => (Some(users), flags),
             Referenced::Contended => (None, AreaFlags::empty()),
         };
+        self.judge_uses((folio, page), users, flags, rule)
+    }
+
+    #[inline(always)]
+    fn judge_uses(
+        &self,
+        (folio, page): (Folio, &Page),
+        users: Option<u32>,
+        flags: AreaFlags,
+        rule: impl Fn(&Uses) -> Decision,
+    ) -> References {
         let used = match page.flags().intersects(PageFlags::USED) {
             true => page.flag_clear::<H>(PageFlags::USED),
             false => PageFlags::empty(),
@@ -580,8 +609,12 @@ impl<H: Devices> Kernel<H> {
 
     /// Steps 15 and 16: makes the page nobody's.
     #[inline]
-    fn remove(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
-        let page = self.mem.map.page(folio);
+    fn remove(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        (folio, page): (Folio, &Page),
+    ) -> Verdict {
         let is_gone = match page.owner() {
             // Lazily freed: no cache has it, so the reclaimer's reference must be the only one.
             PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {

@@ -97,7 +97,7 @@ impl<H: Devices> Kernel<H> {
         let area = Arc::new(Area { flags, swap, ..area.clone() });
         {
             let mut tables = child.tables.lock(cx.cpu());
-            tables.areas.insert(area.start, Arc::clone(&area));
+            tables.insert_area(Arc::clone(&area));
         }
         self.list_mapping(cx, child, &area);
     }

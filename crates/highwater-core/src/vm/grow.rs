@@ -40,7 +40,7 @@ impl<H: Devices> Kernel<H> {
         if tables.areas_in(old.end, end).next().is_some() {
             return Err(Error::NoMemory);
         }
-        tables.areas.insert(start, Arc::new(Area { end, ..Area::clone(&old) }));
+        tables.insert_area(Arc::new(Area { end, ..Area::clone(&old) }));
         Ok(old.end)
     }
 }

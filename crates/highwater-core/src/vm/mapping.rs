@@ -43,7 +43,7 @@ impl<H: Tasks> SpaceTables<H> {
         let mut hole = self.area(self.next_free).map_or(self.next_free, |area| area.end);
         let mut first_hole = None;
         let mut found = None;
-        for area in self.areas.range(hole..).map(|(_, area)| area) {
+        for area in self.areas_from(hole) {
             found = fits(hole, area.start);
             if found.is_some() {
                 break;
@@ -93,7 +93,7 @@ impl<H: Devices> Kernel<H> {
             let end = start + pages;
             let area =
                 Arc::new(Area { start, end, flags, backing, policy: MemoryPolicy::Default, swap });
-            tables.areas.insert(start, Arc::clone(&area));
+            tables.insert_area(Arc::clone(&area));
             area
         };
         self.list_mapping(cx, space, &area);
@@ -213,14 +213,14 @@ impl<H: Devices> Kernel<H> {
                 if new == old {
                     continue;
                 }
-                tables.areas.remove(&area.start);
+                tables.remove_area(area.start);
                 let kept = [(area.start, from, old), (from, to, new), (to, area.end, old)];
                 for (from, to, terms) in kept {
                     if let Some((flags, policy)) = terms
                         && from < to
                     {
                         let part = Arc::new(Area { policy, ..area.part(from, to, flags) });
-                        tables.areas.insert(from, Arc::clone(&part));
+                        tables.insert_area(Arc::clone(&part));
                         added.push(part);
                     }
                 }
@@ -252,7 +252,7 @@ impl<H: Devices> Kernel<H> {
 
     pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
         if let Some((open, range)) = area.map_range(space.id) {
-            open.file.mappings.lock(cx.cpu()).insert(range, ());
+            open.file.mappings.lock(cx.cpu()).insert(range);
         }
     }
 
@@ -392,7 +392,7 @@ mod tests {
         let known = || -> Vec<(u32, u32, u32)> {
             let mappings = open.file.mappings.lock(CPU);
             let known = |range: &MapRange| (range.start - at, range.end - at, range.file_page);
-            mappings.keys().map(known).collect()
+            mappings.all().iter().map(known).collect()
         };
         assert_eq!(known(), [(0, 50, 7)]);
         kernel.mlock(cx, space, at, 50).unwrap();

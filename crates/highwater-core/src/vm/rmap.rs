@@ -21,14 +21,14 @@
 
 use alloc::sync::Arc;
 use core::cell::Cell;
-use core::ops::{Bound, ControlFlow};
+use core::ops::ControlFlow;
 
 use super::zap::{Tally, Zap};
-use super::{AreaFlags, FlushRange, Gather, PageTable, Pte, Ptes, Rss, Space};
-use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
+use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Pte, Ptes, Rss, Space};
+use crate::host::{Cost, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
 use crate::page::{FileId, Folio, PageFlags, PageOwner, SpaceId};
-use crate::page_cache::{File, MapRange, Mappings};
+use crate::page_cache::{File, MapRange, MapRanges, Mappings};
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -91,15 +91,23 @@ pub(crate) struct Trail<H: Devices> {
     step: Step<H>,
 }
 
-/// Space and table.
+/// Space and table; and the part of an area that the table covers, for as long as the space does not change.
 struct Step<H: Devices> {
     space: Option<Arc<Space<H>>>,
     table: Option<Arc<PageTable<H>>>,
+    /// [`SpaceTables::changes`] when `pages` and `flags` were found.
+    ///
+    /// [`SpaceTables::changes`]: super::SpaceTables::changes
+    changes: u64,
+    /// Pages that `table` has entries for and whose area has `flags`; empty if none are known.
+    pages: (u32, u32),
+    flags: AreaFlags,
 }
 
 impl<H: Devices> Default for Trail<H> {
     fn default() -> Self {
-        Trail { file: None, step: Step { space: None, table: None } }
+        let (changes, pages, flags) = (0, (0, 0), AreaFlags::empty());
+        Trail { file: None, step: Step { space: None, table: None, changes, pages, flags } }
     }
 }
 
@@ -133,30 +141,6 @@ pub(super) type Flow = ControlFlow<()>;
 /// Map ranges of a file that are looked at per hold of their lock.
 const RANGES: usize = 8;
 
-/// Ranges of `file` that map page `index` and come after `after`: how many were found. If the buffer
-/// is full, there may be more.
-fn next_ranges<H: Devices>(
-    file: &File<H>,
-    cpu: CpuId,
-    index: u32,
-    after: Option<MapRange>,
-    found: &mut [MapRange; RANGES],
-) -> usize {
-    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let mappings = file.mappings.lock(cpu);
-    let ranges = mappings.range((from, Bound::Unbounded)).map(|(range, ())| range);
-    let hits = ranges.filter(|range| vpn_of(range, index).is_some());
-    found.iter_mut().zip(hits).map(|(slot, range)| *slot = *range).count()
-}
-
-/// Where a range maps page `index` of its file.
-const fn vpn_of(range: &MapRange, index: u32) -> Option<u32> {
-    match index.checked_sub(range.file_page) {
-        Some(offset) if offset < range.end - range.start => Some(range.start + offset),
-        _ => None,
-    }
-}
-
 impl<H: Devices> Kernel<H> {
     /// Calls `visit` for every place where a page may be mapped, until it breaks. No lock is held.
     #[inline]
@@ -180,22 +164,49 @@ impl<H: Devices> Kernel<H> {
             PageOwner::File(id) => {
                 trail.file(self, cx, id);
                 let Trail { file: Some(file), step } = trail else { return };
-                let (mut after, space) = (None, SpaceId(0));
-                let mut found = [MapRange { space, start: 0, end: 0, file_page: 0 }; RANGES];
-                loop {
-                    let n = next_ranges(file, cx.cpu(), index, after, &mut found);
-                    for range in &found[..n] {
-                        let Some(vpn) = vpn_of(range, index) else { continue };
-                        if self.visit_place(cx, range.space, vpn, step, &mut visit).is_break() {
-                            return;
-                        }
-                    }
-                    if n < RANGES {
-                        return;
-                    }
-                    after = Some(found[RANGES - 1]);
+                let mappings = file.mappings.lock(cx.cpu());
+                let mut hits = mappings.all().iter().filter(|range| range.vpn_of(index).is_some());
+                let Some(&first) = hits.next() else { return };
+                if hits.next().is_some() {
+                    return self.visit_ranges(cx, file, mappings, index, step, &mut visit);
+                }
+                drop(mappings);
+                let Some(vpn) = first.vpn_of(index) else { return };
+                let _ = self.visit_place(cx, first.space, vpn, step, &mut visit);
+            }
+        }
+    }
+
+    /// The places of a page of a file that several ranges map, in their order: a few for each hold of
+    /// their lock, of which `mappings` is the first.
+    #[inline(never)]
+    fn visit_ranges<'f>(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &'f File<H>,
+        mut mappings: <H::Lock<MapRanges> as Lock<MapRanges>>::Guard<'f>,
+        index: u32,
+        step: &mut Step<H>,
+        visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
+    ) {
+        let mut after = None;
+        loop {
+            let mut found = [MapRange::NONE; RANGES];
+            let ranges = mappings.after(after.as_ref()).iter();
+            let hits = ranges.filter(|range| range.vpn_of(index).is_some());
+            let n = found.iter_mut().zip(hits).map(|(slot, range)| *slot = *range).count();
+            drop(mappings);
+            for range in &found[..n] {
+                let Some(vpn) = range.vpn_of(index) else { continue };
+                if self.visit_place_again(cx, range.space, vpn, step, visit).is_break() {
+                    return;
                 }
             }
+            if n < RANGES {
+                return;
+            }
+            after = Some(found[RANGES - 1]);
+            mappings = file.mappings.lock(cx.cpu());
         }
     }
 
@@ -215,7 +226,7 @@ impl<H: Devices> Kernel<H> {
             let mut found = [owner; RANGES];
             let n = self.families.lock(cx.cpu()).next_descendants(owner, after, &mut found);
             for &space in &found[..n] {
-                if self.visit_place(cx, space, vpn, step, visit).is_break() {
+                if self.visit_place_again(cx, space, vpn, step, visit).is_break() {
                     return;
                 }
             }
@@ -226,7 +237,20 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    #[inline]
+    /// As [`Kernel::visit_place`], for pages with several places.
+    #[inline(never)]
+    fn visit_place_again(
+        &self,
+        cx: &Cx<'_, H>,
+        id: SpaceId,
+        vpn: u32,
+        step: &mut Step<H>,
+        visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
+    ) -> Flow {
+        self.visit_place(cx, id, vpn, step, visit)
+    }
+
+    #[inline(always)]
     fn visit_place(
         &self,
         cx: &Cx<'_, H>,
@@ -237,15 +261,28 @@ impl<H: Devices> Kernel<H> {
     ) -> Flow {
         if step.space.as_ref().is_none_or(|space| space.id != id) {
             step.space = self.space(cx, id);
+            step.pages = (0, 0);
         }
         let Some(space) = &step.space else { return Flow::Continue(()) };
         let flags = {
             let tables = space.tables.lock(cx.cpu());
-            let Some(table) = tables.table(vpn) else { return Flow::Continue(()) };
-            if step.table.as_ref().is_none_or(|last| !Arc::ptr_eq(last, table)) {
-                step.table = Some(Arc::clone(table));
+            let (first, end) = step.pages;
+            if first <= vpn && vpn < end && step.changes == tables.changes() {
+                step.flags
+            } else {
+                let Some(table) = tables.table(vpn) else { return Flow::Continue(()) };
+                if step.table.as_ref().is_none_or(|last| !Arc::ptr_eq(last, table)) {
+                    step.table = Some(Arc::clone(table));
+                }
+                let area = tables.area(vpn);
+                step.changes = tables.changes();
+                step.pages = area.map_or((0, 0), |area| {
+                    let (first, last) = (vpn & !(PTES as u32 - 1), vpn | (PTES as u32 - 1));
+                    (area.start.max(first), area.end.min(last + 1))
+                });
+                step.flags = area.map_or(AreaFlags::empty(), |area| area.flags);
+                step.flags
             }
-            tables.area(vpn).map_or(AreaFlags::empty(), |area| area.flags)
         };
         let Some(table) = &step.table else { return Flow::Continue(()) };
         visit(&Place { space, table, vpn, flags })

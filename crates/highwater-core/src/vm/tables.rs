@@ -9,6 +9,9 @@
 //! content is [`SpaceTables`] itself: a directory for each second-level table, found by index, whose
 //! entries are the lowest tables.
 //!
+//! Who comes back, as the walks of reclaim do for page after page, need not search again while nothing changed
+//! ([`SpaceTables::changes`]).
+//!
 //! Synchronisation: behind `Space::tables` (class `Table`), for single steps. Areas change only with
 //! the `mmap_lock` held for writing. Tables are added by faults (the lock for reading) and taken out
 //! by unmapping, for ranges that no area has any more.
@@ -39,13 +42,14 @@ struct Directory<H: Tasks> {
 /// The areas and tables of an address space.
 pub struct SpaceTables<H: Tasks> {
     /// Areas by start. They do not overlap.
-    pub(super) areas: BTreeMap<u32, Arc<Area<H>>>,
+    areas: BTreeMap<u32, Arc<Area<H>>>,
     directories: Vec<Option<Box<Directory<H>>>>,
     puds: Vec<Option<Pfn>>,
     /// The top table; none once the space is gone.
     pub(super) pgd: Option<Pfn>,
     /// No free range that was ever passed over lies below this.
     pub(super) next_free: u32,
+    changes: u64,
 }
 
 /// What has to be there before a lowest table can be.
@@ -73,7 +77,31 @@ impl<H: Tasks> SpaceTables<H> {
             puds: Vec::new(),
             pgd: Some(pgd),
             next_free,
+            changes: 0,
         }
+    }
+
+    /// How often an area or a lowest table came or went: as long as that is the same, so is what was found here.
+    #[inline(always)]
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Adds an area, or puts one in the place of the one that begins where it does.
+    pub(super) fn insert_area(&mut self, area: Arc<Area<H>>) {
+        self.changes += 1;
+        self.areas.insert(area.start, area);
+    }
+
+    /// Takes out the area that begins at a virtual page.
+    pub(super) fn remove_area(&mut self, start: u32) {
+        self.changes += 1;
+        self.areas.remove(&start);
+    }
+
+    /// Areas that begin at a virtual page or after it, ascending.
+    pub(super) fn areas_from(&self, vpn: u32) -> impl Iterator<Item = &Arc<Area<H>>> {
+        self.areas.range(vpn..).map(|(_, area)| area)
     }
 
     /// The area around a virtual page.
@@ -174,6 +202,7 @@ impl<H: Tasks> SpaceTables<H> {
         }
         let table = slot.insert(new());
         directory.nr_tables += 1;
+        self.changes += 1;
         Some((Arc::clone(table), true))
     }
 }
@@ -185,6 +214,7 @@ impl<H: Tasks> SpaceTables<H> {
         let directory = self.directories.get_mut((vpn >> PMD_SHIFT) as usize)?.as_mut()?;
         let table = directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES].take()?;
         directory.nr_tables -= 1;
+        self.changes += 1;
         Some(table)
     }
 

@@ -60,6 +60,12 @@ impl<const N: usize> StatSet<N> {
         self.global[item].load(Relaxed).max(0) as u64
     }
 
+    /// As [`Self::read`], below 0 too.
+    #[inline(always)]
+    pub(crate) fn read_signed(&self, item: usize) -> i64 {
+        self.global[item].load(Relaxed)
+    }
+
     /// Snapshot read: differences of all CPUs added.
     pub fn read_exact(&self, item: usize) -> u64 {
         let diffs: i64 = self.cpus.iter().map(|c| i64::from(c.diff[item].load(Relaxed))).sum();

@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 use bitflags::bitflags;
 use crossbeam_utils::CachePadded;
 
+use super::quick::QuickMarks;
 use super::watermark::{self, Marks};
 use super::{AllocFlags, NodeId, ZoneId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::sync::atomic::{
-    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
 };
 use crate::vmstat::{StatSet, ZoneStat};
 
@@ -77,6 +78,9 @@ pub struct ZoneInfo {
     pub stats: StatSet<{ ZoneStat::COUNT }>,
     managed: AtomicU64,
     marks: [AtomicU64; 4],
+    /// Kept if the fast test is one of these sums.
+    above_low: QuickMarks,
+    has_above_low: AtomicBool,
     boost: AtomicU64,
     reserve: [AtomicU64; 5],
     drift_mark: AtomicU64,
@@ -84,6 +88,7 @@ pub struct ZoneInfo {
     nr_reserved_highatomic: AtomicU64,
     pcp_high: AtomicU32,
     pcp_batch: AtomicU32,
+    pcp_least_limit: AtomicU32,
     blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
     /// The CPU that owns a pageblock, plus 1; 0: nobody.
@@ -122,6 +127,8 @@ impl ZoneInfo {
             stats: StatSet::new(nr_cpus),
             managed: AtomicU64::new(0),
             marks: [const { AtomicU64::new(0) }; 4],
+            above_low: QuickMarks::new(),
+            has_above_low: AtomicBool::new(false),
             boost: AtomicU64::new(0),
             reserve: [const { AtomicU64::new(0) }; 5],
             drift_mark: AtomicU64::new(0),
@@ -129,6 +136,7 @@ impl ZoneInfo {
             nr_reserved_highatomic: AtomicU64::new(0),
             pcp_high: AtomicU32::new(0),
             pcp_batch: AtomicU32::new(1),
+            pcp_least_limit: AtomicU32::new(0),
             blocks: CachePadded::default(),
             pageblocks: blocks.into_boxed_slice(),
             owners: (0..nr_blocks).map(|_| AtomicU16::new(0)).collect(),
@@ -218,6 +226,7 @@ impl ZoneInfo {
             slot.store(value, Relaxed);
         }
         self.boost.store(0, Relaxed);
+        self.marks_changed();
     }
 
     /// The boost in force.
@@ -228,12 +237,14 @@ impl ZoneInfo {
 
     pub(crate) fn set_boost(&self, pages: u64) {
         self.boost.store(pages, Relaxed);
+        self.marks_changed();
     }
 
     /// Takes back at most `pages` of the boost (kswapd at the end of a balancing run).
     pub fn reduce_boost(&self, pages: u64) {
         let less = |boost: u64| Some(boost.saturating_sub(pages));
         let _ = self.boost.fetch_update(Relaxed, Relaxed, less);
+        self.marks_changed();
     }
 
     /// `watermark_boost_factor` in force.
@@ -262,6 +273,31 @@ impl ZoneInfo {
         for (slot, &value) in self.reserve.iter().zip(reserve) {
             slot.store(value, Relaxed);
         }
+        self.marks_changed();
+    }
+
+    /// The fast test of single pages is that of [`WatermarkTest::FreeBlock`]: from now on
+    /// [`Self::is_above_low`] answers it.
+    pub(crate) fn keep_above_low(&self) {
+        self.has_above_low.store(true, Relaxed);
+        self.marks_changed();
+    }
+
+    fn marks_changed(&self) {
+        if self.has_above_low.load(Relaxed) {
+            self.above_low.refresh(|highest| {
+                self.mark(Mark::Low)
+                    + self.reserve[highest].load(Relaxed)
+                    + self.nr_reserved_highatomic()
+            });
+        }
+    }
+
+    /// More is free than a request for a single page without rights may leave: the fast test of the low
+    /// mark, and a yes for certain. A no may be for want of a sum.
+    #[inline(always)]
+    pub(crate) fn is_above_low(&self, highest: ZoneType) -> bool {
+        self.above_low.is_exceeded_by(self.stats.read_signed(ZoneStat::FreePages as usize), highest)
     }
 
     /// The mark below which free counts need a snapshot (0 = none).
@@ -290,10 +326,18 @@ impl ZoneInfo {
         self.pcp_batch.load(Relaxed)
     }
 
+    /// The least pages at which some limit of the per-CPU lists may apply: `high`, or four batches while the zone
+    /// is balanced.
+    #[inline(always)]
+    pub(crate) fn pcp_least_limit(&self) -> u32 {
+        self.pcp_least_limit.load(Relaxed)
+    }
+
     /// Sets batch and limit of every CPU's lists.
     pub fn set_pcp_sizes(&self, batch: u32, high: u32) {
         self.pcp_batch.store(batch, Relaxed);
         self.pcp_high.store(high, Relaxed);
+        self.pcp_least_limit.store(high.min(batch * 4), Relaxed);
     }
 
     /// True if a flag is set.
@@ -320,6 +364,7 @@ impl ZoneInfo {
 
     pub(crate) fn set_reserved_highatomic(&self, pages: u64) {
         self.nr_reserved_highatomic.store(pages, Relaxed);
+        self.marks_changed();
     }
 
     /// Blocks on the lists of an order, all types.
@@ -513,5 +558,41 @@ mod tests {
         let plain = zone.nr_free_pages();
         assert!(zone.watermark_ok(rule, Order::ZERO, 17, ZoneType::Dma32, flags, plain));
         assert!(!zone.watermark_ok_safe(rule, Order::ZERO, 17, ZoneType::Dma32));
+    }
+
+    /// Whatever the sum is made of changes: the quick answer is that of the exact test.
+    #[test]
+    fn the_quick_test_follows_what_it_sums_up() {
+        let end = Pfn(8192);
+        let zone = ZoneInfo::new(NodeId(0), ZoneType::Dma32, Pfn(4096), end, 4096, 1, true);
+        zone.add_free(CpuId(0), 100);
+        assert!(!zone.is_above_low(ZoneType::Dma32), "not in use");
+        zone.keep_above_low();
+        let rule = (WatermarkTest::FreeBlock, MinReserveRule::NonBlocking);
+        let agree = || {
+            let (mark, flags) = (zone.mark(Mark::Low), AllocFlags::empty());
+            let [quick, exact] = [ZoneType::Dma32, ZoneType::Normal].map(|highest| {
+                let (free, order) = (zone.nr_free_pages(), Order::ZERO);
+                let exact = zone.watermark_ok(rule, order, mark, highest, flags, free);
+                assert_eq!(zone.is_above_low(highest), exact);
+                exact
+            });
+            (quick, exact)
+        };
+        assert_eq!(agree(), (true, true));
+        zone.set_marks(&Marks { min: 10, low: 60, high: 70, promo: 80 });
+        assert_eq!(agree(), (true, true));
+        zone.set_lowmem_reserves(&[0, 0, 40, 0, 0]);
+        assert_eq!(agree(), (true, false));
+        zone.set_boost(40);
+        assert_eq!(agree(), (false, false));
+        zone.reduce_boost(1);
+        assert_eq!(agree(), (true, false));
+        zone.set_reserved_highatomic(1);
+        assert_eq!(agree(), (false, false));
+        zone.set_marks(&Marks { min: 10, low: 0, high: 70, promo: 80 });
+        assert_eq!(agree(), (true, true));
+        zone.add_free(CpuId(0), -200);
+        assert_eq!(agree(), (false, false));
     }
 }

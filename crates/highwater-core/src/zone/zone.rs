@@ -36,8 +36,12 @@ impl FreeArea {
 pub struct CpuZone<H: Host> {
     /// The page lists.
     pub pcp: H::CpuLock<Pcp>,
-    /// Counts since boot, written by this CPU only.
-    pub(crate) numa: [AtomicU64; NumaStat::COUNT],
+    /// Counts since boot, written by this CPU only; what `usual` has comes on top.
+    numa: [AtomicU64; NumaStat::COUNT],
+    /// Allocations from the zone that was preferred: hits, each of which is of [`Self::origin`] too.
+    usual: AtomicU64,
+    /// What pages of the zone are to this CPU: local or other.
+    origin: NumaStat,
     /// Seconds until a remote node's pages decay (rules/per-cpu-lists#decay).
     pub(crate) expire: AtomicU8,
 }
@@ -47,6 +51,25 @@ impl<H: Host> CpuZone<H> {
     #[inline(always)]
     pub(crate) fn count(&self, item: NumaStat) {
         bump(&self.numa[item as usize], 1);
+    }
+
+    /// Counts an allocation that wanted this zone first: a hit, and nobody's miss. Local or other is another
+    /// question, since the preferred node need not be the CPU's.
+    #[inline(always)]
+    pub(crate) fn count_hit(&self) {
+        bump(&self.usual, 1);
+    }
+
+    /// What pages of the zone are to this CPU.
+    #[inline(always)]
+    pub(crate) fn origin(&self) -> NumaStat {
+        self.origin
+    }
+
+    fn numa(&self, item: NumaStat) -> u64 {
+        let is_usual = item == NumaStat::NumaHit || item == self.origin;
+        let usual = if is_usual { self.usual.load(Relaxed) } else { 0 };
+        self.numa[item as usize].load(Relaxed) + usual
     }
 }
 
@@ -61,10 +84,12 @@ pub struct Zone<H: Host> {
 }
 
 impl<H: Host> Zone<H> {
-    /// A zone with empty lists.
-    pub fn new(host: &H, info: ZoneInfo, nr_cpus: usize) -> Zone<H> {
-        let cpus: Vec<_> = (0..nr_cpus)
-            .map(|cpu| {
+    /// A zone with empty lists; `cpu_node` has the node of each CPU.
+    pub fn new(host: &H, info: ZoneInfo, cpu_node: &[NodeId]) -> Zone<H> {
+        let cpus: Vec<_> = cpu_node
+            .iter()
+            .enumerate()
+            .map(|(cpu, &node)| {
                 CachePadded::new(CpuZone {
                     pcp: host.new_cpu_lock(
                         LockClass::Pcp,
@@ -72,6 +97,8 @@ impl<H: Host> Zone<H> {
                         Pcp::new(CpuId(cpu as u16)),
                     ),
                     numa: [const { AtomicU64::new(0) }; NumaStat::COUNT],
+                    usual: AtomicU64::new(0),
+                    origin: NumaStat::of_origin(info.node == node),
                     expire: AtomicU8::new(0),
                 })
             })
@@ -85,7 +112,7 @@ impl<H: Host> Zone<H> {
 
     /// A NUMA event count, summed over CPUs.
     pub fn numa_stat(&self, item: NumaStat) -> u64 {
-        self.cpus.iter().map(|c| c.numa[item as usize].load(Relaxed)).sum()
+        self.cpus.iter().map(|cpu| cpu.numa(item)).sum()
     }
 }
 

@@ -43,6 +43,7 @@ use super::watch::{Finding, Watch};
 use crate::cpu::sched::Sched;
 use crate::cpu::{CpuId, SchedParams, Topology};
 use crate::digest::{Digest, DigestPlan};
+use crate::lock::LockKind;
 
 /// What a simulation is made of.
 #[derive(Clone, Debug)]
@@ -94,6 +95,10 @@ pub(crate) struct Inner {
     pub(crate) horizon_ns: Cell<u64>,
     /// The running task's CPU ticks then.
     pub(crate) tick_at_ns: Cell<u64>,
+    /// By [`LockKind`]: a lock whose taker's clock would be there or beyond is not taken at once. For
+    /// private locks that is the next tick; for those of all CPUs the horizon too, if it is nearer;
+    /// sleeping locks are never taken so.
+    lock_before_ns: [Cell<u64>; LockKind::COUNT],
     /// The running task must make room then.
     pub(crate) resched_at_ns: Cell<u64>,
     /// User time since the task was resumed.
@@ -140,6 +145,7 @@ impl Engine {
             local_ns: Cell::new(0),
             horizon_ns: Cell::new(u64::MAX),
             tick_at_ns: Cell::new(u64::MAX),
+            lock_before_ns: [Cell::new(u64::MAX), Cell::new(u64::MAX), Cell::new(0)],
             resched_at_ns: Cell::new(u64::MAX),
             user_ns: Cell::new(0),
             ticks_ns: Cell::new(0),
@@ -262,12 +268,7 @@ impl Inner {
             return None;
         }
         loop {
-            if state.limit_ns != u64::MAX && state.queue.has_before(state.limit_ns + 1) {
-                // Something to do before the limit.
-            } else if state.limit_ns != u64::MAX {
-                return None;
-            }
-            let (time_ns, id) = state.queue.pop()?;
+            let (time_ns, id) = state.queue.pop_until(state.limit_ns)?;
             let index = TaskIndex(id);
             let before = state.tasks[index].state;
             state.now_ns = time_ns;
@@ -387,6 +388,22 @@ impl Inner {
             u64::MAX
         };
         self.horizon_ns.set(bound_ns.min(resched_ns));
+        self.limit_locks();
+    }
+
+    /// After the horizon or the next tick changed.
+    #[inline(always)]
+    pub(crate) fn limit_locks(&self) {
+        let tick_at_ns = self.tick_at_ns.get();
+        let shared_ns = self.horizon_ns.get().saturating_add(1).min(tick_at_ns);
+        self.lock_before_ns[LockKind::Spin as usize].set(shared_ns);
+        self.lock_before_ns[LockKind::Private as usize].set(tick_at_ns);
+    }
+
+    /// Where a lock of a kind is not taken at once any more.
+    #[inline(always)]
+    pub(crate) fn lock_before_ns(&self, kind: LockKind) -> u64 {
+        self.lock_before_ns[kind as usize].get()
     }
 
     /// Lets the next event's task run and returns when this one is resumed. The caller has stored

@@ -119,13 +119,25 @@ impl Queue {
     /// Removes and returns the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, EventId)> {
+        self.pop_until(u64::MAX)
+    }
+
+    /// Removes and returns the earliest event if it is not later than `limit_ns`.
+    #[inline]
+    pub fn pop_until(&mut self, limit_ns: u64) -> Option<(u64, EventId)> {
         while self.levels != 0 {
             let (level, slot) = self.first_slot();
+            if self.slot_start(level, slot) > limit_ns {
+                return None;
+            }
             let head = slot_index(level, slot);
             let first = self.nodes[head as usize].next;
             let Node { time_ns, next, .. } = self.nodes[first as usize];
             // A slot with one event needs no cascade: nothing else is that early.
             if level == 0 || next == head {
+                if time_ns > limit_ns {
+                    return None;
+                }
                 self.unlink(first);
                 self.nr_pending -= 1;
                 self.position_ns = time_ns;

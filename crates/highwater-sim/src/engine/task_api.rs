@@ -460,6 +460,7 @@ impl Inner {
         let local_ns = self.local_ns.get();
         if local_ns >= self.tick_at_ns.get() {
             self.tick_at_ns.set(next_tick_ns(local_ns));
+            self.limit_locks();
         }
     }
 
@@ -472,22 +473,32 @@ impl Inner {
         self.ticks_ns.set(self.ticks_ns.get() + local_ns - before_ns);
         self.local_ns.set(local_ns);
         self.tick_at_ns.set(tick_at_ns);
+        self.limit_locks();
         local_ns
     }
 
     /// No preemption and no blocking until [`Inner::atomic_end`].
     #[inline(always)]
     pub(crate) fn atomic_begin(&self) {
-        self.atomic_depth.set(self.atomic_depth.get() + 1);
+        self.atomic_depth.set(self.atomic_depth.get().wrapping_add(1));
     }
 
+    /// At teardown the depth is not the running task's, so it may wrap.
     #[inline(always)]
     pub(crate) fn atomic_end(&self, now_ns: u64) {
-        let depth = self.atomic_depth.get().saturating_sub(1);
-        self.atomic_depth.set(depth);
-        // The slice ended meanwhile: the next synchronisation looks closer.
-        if depth == 0 && now_ns >= self.resched_at_ns.get() {
+        self.atomic_depth.set(self.atomic_depth.get().wrapping_sub(1));
+        if now_ns >= self.resched_at_ns.get() {
+            self.end_slice();
+        }
+    }
+
+    /// The slice ended meanwhile: the next synchronisation looks closer, once no spinlock is held.
+    #[cold]
+    #[inline(never)]
+    fn end_slice(&self) {
+        if self.atomic_depth.get() == 0 {
             self.horizon_ns.set(0);
+            self.limit_locks();
         }
     }
 }

@@ -275,7 +275,7 @@ fn exit_takes_everything_and_flushes_once() {
     assert_eq!(stage.nr_free(), free + 3 + 1);
     assert!(folios.iter().all(|&folio| stage.page(folio).refcount() == 1));
     assert_eq!(host.charged(Cost::TlbFull), 1);
-    assert!(stage.file().mappings.lock(CPU).is_empty());
+    assert!(stage.file().mappings.lock(CPU).all().is_empty());
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! Who maps which pages of a file.
+//!
+//! A walk of a page's mappings goes over all ranges of its file, for every page that reclaim looks at, and
+//! ranges come and go only with areas: so they lie in one piece, in order.
+//!
+//! Key types: [`MapRange`], [`MapRanges`].
+//!
+//! Synchronisation: behind a `Table` lock (`File::mappings`).
+//!
+//! From: `vm::mapping` (areas), `vm::rmap` (walks).
+
+use alloc::vec::Vec;
+
+use crate::page::SpaceId;
+
+/// A range of a file that an address space maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MapRange {
+    /// Who maps it.
+    pub space: SpaceId,
+    /// First virtual page.
+    pub start: u32,
+    /// Virtual page after the last.
+    pub end: u32,
+    /// Page of the file at `start`.
+    pub file_page: u32,
+}
+
+impl MapRange {
+    /// Of no space: to fill a buffer with.
+    pub(crate) const NONE: MapRange =
+        MapRange { space: SpaceId(0), start: 0, end: 0, file_page: 0 };
+
+    /// Where the range maps page `index` of its file.
+    #[inline(always)]
+    pub(crate) const fn vpn_of(&self, index: u32) -> Option<u32> {
+        match index.checked_sub(self.file_page) {
+            Some(offset) if offset < self.end - self.start => Some(self.start + offset),
+            _ => None,
+        }
+    }
+}
+
+/// The ranges of a file that are mapped, ordered by space and address.
+#[derive(Debug, Default)]
+pub(crate) struct MapRanges {
+    ranges: Vec<MapRange>,
+}
+
+impl MapRanges {
+    /// Adds a range, if it is not there.
+    pub(crate) fn insert(&mut self, range: MapRange) {
+        if let Err(at) = self.ranges.binary_search(&range) {
+            self.ranges.insert(at, range);
+        }
+    }
+
+    /// Takes a range out, if it is there.
+    pub(crate) fn remove(&mut self, range: &MapRange) {
+        if let Ok(at) = self.ranges.binary_search(range) {
+            self.ranges.remove(at);
+        }
+    }
+
+    /// All, in order.
+    pub(crate) fn all(&self) -> &[MapRange] {
+        &self.ranges
+    }
+
+    /// Those that come after one that is or was there.
+    #[inline(always)]
+    pub(crate) fn after(&self, last: Option<&MapRange>) -> &[MapRange] {
+        match last {
+            None => &self.ranges,
+            Some(last) => &self.ranges[self.ranges.partition_point(|range| range <= last)..],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_kept_in_order_and_once() {
+        let of =
+            |space, start| MapRange { space: SpaceId(space), start, end: start + 4, file_page: 2 };
+        let mut ranges = MapRanges::default();
+        for range in [of(2, 0), of(1, 8), of(1, 0), of(1, 8)] {
+            ranges.insert(range);
+        }
+        assert_eq!(ranges.all(), [of(1, 0), of(1, 8), of(2, 0)]);
+        assert_eq!(ranges.after(Some(&of(1, 4))), [of(1, 8), of(2, 0)]);
+        ranges.remove(&of(1, 8));
+        ranges.remove(&of(1, 4));
+        assert_eq!(ranges.all(), [of(1, 0), of(2, 0)]);
+        assert_eq!(ranges.after(Some(&of(1, 8))), [of(2, 0)], "one that is gone");
+        assert!(ranges.after(Some(&of(2, 0))).is_empty());
+        assert_eq!(
+            [1, 2, 5, 6].map(|index| of(1, 8).vpn_of(index)),
+            [None, Some(8), Some(11), None]
+        );
+    }
+}
