@@ -250,16 +250,22 @@ impl<P: Probe> Buddy<'_, P> {
         if !state.has(BlockFlags::BUDDY) {
             return self.unlink_fresh(pfn);
         }
-        if let Some(run) = self.area.fresh
-            && run.first == pfn
-        {
-            self.hand_on_run(run);
-        }
+        self.about_to_leave(pfn);
         let (order, migratetype) = (state.order(), state.migratetype());
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         list.remove(self.map, pfn);
         self.zone.note_list(order, migratetype, list.is_empty(), -1);
         page.clear();
+    }
+
+    /// A block that is linked is about to leave its list: others may stand behind it that are not.
+    #[inline(always)]
+    pub(super) fn about_to_leave(&mut self, pfn: Pfn) {
+        if let Some(run) = self.area.fresh
+            && run.first == pfn
+        {
+            self.hand_on_run(run);
+        }
     }
 
     /// Moves a free block to another type's list.

@@ -39,10 +39,14 @@ impl<P: Probe> Buddy<'_, P> {
         to: &mut PageRing,
     ) -> u32 {
         let found = (order.0..=Order::MAX.0).find_map(|high| {
-            let list = &mut self.area.lists[usize::from(high)][migratetype.idx()];
-            list.pop_head(self.map).map(|pfn| (pfn, Order(high), list.head()))
+            let list = &self.area.lists[usize::from(high)][migratetype.idx()];
+            list.head().map(|pfn| (pfn, Order(high)))
         });
-        let Some((first, high, next)) = found else { return 0 };
+        let Some((first, high)) = found else { return 0 };
+        self.about_to_leave(first);
+        let list = &mut self.area.lists[high.idx()][migratetype.idx()];
+        list.pop_head(self.map);
+        let next = list.head();
         self.zone.note_list(high, migratetype, next.is_none(), -1);
         // Unlinking this one has fetched the next one's descriptor; to split that writes to its half's.
         if let Some(half) = next.and_then(|next| self.map.get(next.add((1 << high.0) / 2))) {
