@@ -32,6 +32,7 @@ use std::path::Path;
 use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::SwapSpec;
+use highwater_core::vm::Pte;
 use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::cost::{CostModel, CostTable, TableError};
@@ -51,8 +52,10 @@ use disks::{Disks, RawDisk, RawSwap};
 const CATALOGUE: Catalogue =
     Catalogue { what: "machine", option: "--machine", folder: "machines", texts: texts::MACHINES };
 
-/// Most memory that a machine here may reach up to: a descriptor takes 16 bytes per page.
-const BYTES_MAX: u64 = 1 << 40;
+/// Most memory that a machine here may reach up to: a terabyte, the hole that a PC leaves below 4 GiB, and as
+/// much again as page table entries can name.
+const BYTES_MAX: u64 = 1151 << 30;
+const _: () = assert!(BYTES_MAX / PAGE_SIZE as u64 <= Pte::MAX_PFN as u64 + 1);
 
 /// Says so if a machine is larger than this computer should try to hold.
 pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {

@@ -190,7 +190,7 @@ impl<H: Devices> Kernel<H> {
     fn check(mem: &PageAllocator<H>, spec: &KernelSpec) -> Result<(), Error> {
         let pages = mem.map.len() as u64;
         if pages > u64::from(crate::vm::Pte::MAX_PFN) + 1 {
-            return Err(Error::Limit("more than 1 TiB of memory"));
+            return Err(Error::Limit("memory beyond 1.125 TiB"));
         }
         if mem.nr_cpus() > CpuSet::MAX_CPUS {
             return Err(Error::Limit("more than 1024 CPUs"));

@@ -40,6 +40,8 @@ impl TaskLocal for Refaults {}
 pub struct Shadow(pub u64);
 
 impl Shadow {
+    /// How long it is.
+    pub(crate) const BITS: u32 = Self::CLOCK_SHIFT + Self::CLOCK_MASK.count_ones();
     const VEC_SHIFT: u32 = 1;
     const VEC_MASK: u64 = (1 << 10) - 1;
     const CLOCK_SHIFT: u32 = 11;

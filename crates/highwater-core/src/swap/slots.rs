@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! map    one byte a slot    6 has-cache | 5..0 page table entries that name it (63 = header)
-//! words  8 bytes a slot     0 nothing | pfn + 1 << 1 | 1 cached page | shadow + 1 << 1 shadow
+//! words  6 bytes a slot     0 nothing | pfn + 1: cached page | 47: 1, 46..0 shadow
 //! ```
 //!
 //! Words come in chunks of a cluster's size that exist while a slot of the cluster is in use: an
@@ -36,8 +36,12 @@ const HEADER: u8 = 0x3f;
 const COUNT_MAX: u8 = 0x3e;
 /// No cluster.
 const NONE: u32 = u32::MAX;
-/// Every shadow is shorter than a word by more than this.
-const SHADOW_BITS: u32 = 62;
+/// What is cached of a slot, or was: 48 bits, the lowest sixteen first.
+type Word = [u16; 3];
+
+/// A word that is a shadow; the rest of it is as long as shadows are.
+const IS_SHADOW: u64 = 1 << Shadow::BITS;
+const _: () = assert!(Shadow::BITS == 47);
 
 /// One slot: how many entries name it, whether the cache holds it, what it left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,7 +121,7 @@ pub struct Slots {
     map: Vec<u8>,
     /// Of slots that more entries name than a byte counts (pages of many forked spaces): how many more.
     more: BTreeMap<u32, u32>,
-    words: Vec<Option<Box<[u64; CLUSTER as usize]>>>,
+    words: Vec<Option<Box<[Word; CLUSTER as usize]>>>,
     clusters: Vec<Cluster>,
     nr_free: u32,
     /// No free slot lies before it, or after `highest`.
@@ -219,15 +223,18 @@ impl Slots {
     #[inline]
     fn word(&self, offset: u32) -> u64 {
         let chunk = self.words[(offset / CLUSTER) as usize].as_deref();
-        chunk.map_or(0, |chunk| chunk[(offset % CLUSTER) as usize])
+        chunk.map_or(0, |chunk| {
+            let [low, middle, high] = chunk[(offset % CLUSTER) as usize];
+            u64::from(high) << 32 | u64::from(middle) << 16 | u64::from(low)
+        })
     }
 
     #[inline]
     fn set_word(&mut self, offset: u32, word: u64) {
         let chunk = &mut self.words[(offset / CLUSTER) as usize];
         if word != 0 || chunk.is_some() {
-            let chunk = chunk.get_or_insert_with(|| Box::new([0; CLUSTER as usize]));
-            chunk[(offset % CLUSTER) as usize] = word;
+            let chunk = chunk.get_or_insert_with(|| Box::new([[0; 3]; CLUSTER as usize]));
+            chunk[(offset % CLUSTER) as usize] = [0, 16, 32].map(|shift| (word >> shift) as u16);
         }
     }
 }
@@ -267,14 +274,14 @@ impl Slots {
         let before = self.word(offset);
         debug_assert!(page_of(before).is_none(), "slot {offset} is cached already");
         self.map[offset as usize] |= HAS_CACHE;
-        self.set_word(offset, (u64::from(pfn.0) + 1) << 1 | 1);
+        self.set_word(offset, u64::from(pfn.0) + 1);
         shadow_of(before)
     }
 
     /// A cached page lies in another frame from now on.
     pub(crate) fn recache(&mut self, offset: u32, pfn: Pfn) {
         debug_assert!(self.cached(offset).is_some(), "slot {offset} is not cached");
-        self.set_word(offset, (u64::from(pfn.0) + 1) << 1 | 1);
+        self.set_word(offset, u64::from(pfn.0) + 1);
     }
 
     /// A page leaves the swap cache, leaving a shadow if entries still name the slot.
@@ -284,8 +291,8 @@ impl Slots {
         self.set_word(
             offset,
             shadow.map_or(0, |shadow| {
-                debug_assert!(shadow.0 >> SHADOW_BITS == 0, "{shadow:?} is too long");
-                (shadow.0 + 1) << 1
+                debug_assert!(shadow.0 < IS_SHADOW, "{shadow:?} is too long");
+                IS_SHADOW | shadow.0
             }),
         );
         self.map[offset as usize] &= !HAS_CACHE;
@@ -312,7 +319,7 @@ impl Slots {
     /// Leaves a shadow where none belongs.
     #[cfg(test)]
     pub(crate) fn plant_shadow(&mut self, offset: u32, shadow: Shadow) {
-        self.set_word(offset, (shadow.0 + 1) << 1);
+        self.set_word(offset, IS_SHADOW | shadow.0);
     }
 
     /// Makes a slot free that is taken, named by nobody and not cached.
@@ -519,10 +526,10 @@ impl Slots {
 
 #[inline]
 fn page_of(word: u64) -> Option<Pfn> {
-    (word & 1 != 0).then(|| Pfn(((word >> 1) - 1) as u32))
+    (word != 0 && word & IS_SHADOW == 0).then(|| Pfn((word - 1) as u32))
 }
 
 #[inline]
 fn shadow_of(word: u64) -> Option<Shadow> {
-    (word & 1 == 0 && word != 0).then(|| Shadow((word >> 1) - 1))
+    (word & IS_SHADOW != 0).then_some(Shadow(word & !IS_SHADOW))
 }

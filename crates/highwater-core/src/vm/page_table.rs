@@ -38,70 +38,85 @@ use crate::sync::order::LockClass;
 /// Entries a table holds.
 pub const PTES: usize = 512;
 
-/// An entry, 4 bytes.
+/// An entry, 4 bytes: a number, by its size.
 ///
 /// ```text
-/// present   31..4 pfn (28 bits: 1 TiB) | 3 writable | 2 dirty | 1 young | 0 = 1
-/// swap      31..4 area (2 bits), offset (26 bits: 256 GiB) | 3 = 0 | 2 shared | 1 = 1 | 0 = 0
-/// moving    31..4 pfn | 3 = 1 | 2 young | 1 writable | 0 = 0
-/// none      0
+/// none                  0
+/// present   from        8   31..3 pfn + 1 | 2 writable | 1 dirty | 0 young
+/// swap      from 9000_0000  27..26 area, 25..0 offset (256 GiB)
+/// shared    from a000_0000  a swap entry whose slot forked spaces may name
+/// moving    from b000_0000  (2 if writable, 1 if young) * 1200_0000 + pfn
 /// ```
+///
+/// So there is room for the frames of 1.125 TiB: a terabyte, and the hole below 4 GiB that a PC has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Pte(u32);
 
-const PRESENT: u32 = 1;
-const YOUNG: u32 = 1 << 1;
-const DIRTY: u32 = 1 << 2;
-const WRITABLE: u32 = 1 << 3;
-const SWAP: u32 = 1 << 1;
-/// Of a swap entry: forked spaces may name the slot too.
-const SWAP_SHARED: u32 = 1 << 2;
-/// Of an entry that is not present: its page is being moved.
-const MOVING: u32 = 1 << 3;
-const MOVING_WRITABLE: u32 = 1 << 1;
-const MOVING_YOUNG: u32 = 1 << 2;
-const PFN_SHIFT: u32 = 4;
-const OFFSET_BITS: u32 = Slot::OFFSET_BITS;
+const YOUNG: u32 = 1;
+const DIRTY: u32 = 1 << 1;
+const WRITABLE: u32 = 1 << 2;
+const PFN_SHIFT: u32 = 3;
+/// Frames that an entry can name, and one.
+const FRAMES: u32 = 0x1200_0000;
+/// Larger numbers are of entries that are not present.
+const PRESENT_END: u32 = FRAMES << PFN_SHIFT;
+const SWAP: u32 = PRESENT_END;
+/// Swap entries whose slot forked spaces may name too.
+const SWAP_SHARED: u32 = SWAP + (1 << SLOT_BITS);
+const SLOT_BITS: u32 = Slot::AREA_BITS + Slot::OFFSET_BITS;
+/// The page is being moved.
+const MOVING: u32 = SWAP_SHARED + (1 << SLOT_BITS);
+const MOVING_YOUNG: u32 = 1;
+const MOVING_WRITABLE: u32 = 2;
+const _: () = assert!(MOVING.checked_add(4 * FRAMES - 1).is_some() && SLOT_BITS == 28);
+
+/// A frame is mapped.
+#[inline(always)]
+const fn is_present(entry: u32) -> bool {
+    entry.wrapping_sub(1) < PRESENT_END - 1
+}
 
 impl Pte {
     /// No page.
     pub const NONE: Pte = Pte(0);
-    /// Frames that an entry can name.
-    pub const MAX_PFN: u32 = (1 << 28) - 1;
+    /// The last frame that an entry can name.
+    pub const MAX_PFN: u32 = FRAMES - 2;
 
     /// A present entry: young, clean, read-only.
+    #[inline(always)]
     pub const fn new(pfn: Pfn) -> Pte {
-        Pte(pfn.0 << PFN_SHIFT | PRESENT | YOUNG)
+        debug_assert!(pfn.0 <= Self::MAX_PFN);
+        Pte((pfn.0 + 1) << PFN_SHIFT | YOUNG)
     }
 
     /// An entry that names a swap slot.
     pub const fn swap(slot: Slot) -> Pte {
-        Pte(((slot.area as u32) << OFFSET_BITS | slot.offset) << PFN_SHIFT | SWAP)
+        Pte(SWAP + ((slot.area as u32) << Slot::OFFSET_BITS | slot.offset))
     }
 
     /// An entry whose page is being moved from frame `pfn`: who needs it waits for the end of that. Keeps what
     /// is to be restored; dirty is the page's to keep.
     pub const fn moving(pfn: Pfn, writable: bool, young: bool) -> Pte {
-        let mut kind = MOVING;
+        let mut kind = 0;
         if writable {
             kind |= MOVING_WRITABLE;
         }
         if young {
             kind |= MOVING_YOUNG;
         }
-        Pte(pfn.0 << PFN_SHIFT | kind)
+        Pte(MOVING + kind * FRAMES + pfn.0)
     }
 
     /// The frame that the page of a [`Pte::moving`] entry is moved from.
     #[inline(always)]
     pub const fn moving_from(self) -> Option<Pfn> {
-        let is_moving = self.0 & (PRESENT | MOVING) == MOVING;
-        if is_moving { Some(Pfn(self.0 >> PFN_SHIFT)) } else { None }
+        if self.0 >= MOVING { Some(Pfn((self.0 - MOVING) % FRAMES)) } else { None }
     }
 
     /// What a [`Pte::moving`] entry becomes once its page is in frame `pfn`.
     pub const fn moved_to(self, pfn: Pfn) -> Pte {
-        let (writable, young) = (self.0 & MOVING_WRITABLE != 0, self.0 & MOVING_YOUNG != 0);
+        let kind = self.0.saturating_sub(MOVING) / FRAMES;
+        let (writable, young) = (kind & MOVING_WRITABLE != 0, kind & MOVING_YOUNG != 0);
         Pte::new(pfn).with_writable(writable).with_young(young)
     }
 
@@ -114,7 +129,7 @@ impl Pte {
     /// True if a frame is mapped.
     #[inline(always)]
     pub const fn is_present(self) -> bool {
-        self.0 & PRESENT != 0
+        is_present(self.0)
     }
 
     /// Of a present entry that maps a table's range at once: the entry for one page of it.
@@ -126,48 +141,52 @@ impl Pte {
     /// The frame of a present entry.
     #[inline(always)]
     pub const fn pfn(self) -> Option<Pfn> {
-        if self.is_present() { Some(Pfn(self.0 >> PFN_SHIFT)) } else { None }
+        if self.is_present() { Some(Pfn((self.0 >> PFN_SHIFT) - 1)) } else { None }
     }
 
     /// The slot of a swap entry.
     #[inline(always)]
     pub const fn slot(self) -> Option<Slot> {
-        if self.0 & (PRESENT | MOVING | SWAP) != SWAP {
+        if self.0 < SWAP || self.0 >= MOVING {
             return None;
         }
-        let bits = self.0 >> PFN_SHIFT;
-        Some(Slot { area: (bits >> OFFSET_BITS) as u8, offset: bits & Slot::MAX_OFFSET })
+        let bits = (self.0 - SWAP) & ((1 << SLOT_BITS) - 1);
+        Some(Slot { area: (bits >> Slot::OFFSET_BITS) as u8, offset: bits & Slot::MAX_OFFSET })
     }
 
     /// Of a swap entry: other spaces may have named the slot since a fork (the opposite of *exclusive*).
     #[inline(always)]
     pub const fn is_shared_swap(self) -> bool {
-        self.0 & (PRESENT | MOVING | SWAP | SWAP_SHARED) == SWAP | SWAP_SHARED
+        self.0 >= SWAP_SHARED && self.0 < MOVING
     }
 
     /// A swap entry with its mark of a fork as given.
     #[must_use]
     #[inline(always)]
     pub const fn with_shared_swap(self, on: bool) -> Pte {
-        Pte(if on { self.0 | SWAP_SHARED } else { self.0 & !SWAP_SHARED })
+        match on == self.is_shared_swap() {
+            true => self,
+            false if on => Pte(self.0 + (SWAP_SHARED - SWAP)),
+            false => Pte(self.0 - (SWAP_SHARED - SWAP)),
+        }
     }
 
     /// Used since the bit was last cleared.
     #[inline(always)]
     pub const fn is_young(self) -> bool {
-        self.0 & (PRESENT | YOUNG) == PRESENT | YOUNG
+        self.is_present() && self.0 & YOUNG != 0
     }
 
     /// Written since the bit was last cleared.
     #[inline(always)]
     pub const fn is_dirty(self) -> bool {
-        self.0 & (PRESENT | DIRTY) == PRESENT | DIRTY
+        self.is_present() && self.0 & DIRTY != 0
     }
 
     /// Writes need no fault.
     #[inline(always)]
     pub const fn is_writable(self) -> bool {
-        self.0 & (PRESENT | WRITABLE) == PRESENT | WRITABLE
+        self.is_present() && self.0 & WRITABLE != 0
     }
 
     /// With the young bit as given.
@@ -216,10 +235,11 @@ pub struct Ptes<'a, H: Tasks + 'a> {
 
 const INDEX_MASK: u32 = PTES as u32 - 1;
 /// What an entry has that no access changes any more.
-const HOT: u32 = PRESENT | WRITABLE | YOUNG | DIRTY;
+const HOT: u32 = WRITABLE | YOUNG | DIRTY;
 
+#[inline(always)]
 const fn is_hot(entry: u32) -> bool {
-    entry & HOT == HOT
+    entry & HOT == HOT && is_present(entry)
 }
 
 impl<H: Tasks> PageTable<H> {
@@ -306,13 +326,13 @@ impl<H: Tasks> PageTable<H> {
     #[inline(always)]
     pub fn access(&self, vpn: u32, is_write: bool) -> bool {
         let (needs, sets) = match is_write {
-            false => (PRESENT, YOUNG),
-            true => (PRESENT | WRITABLE, YOUNG | DIRTY),
+            false => (0, YOUNG),
+            true => (WRITABLE, YOUNG | DIRTY),
         };
         let entry = self.entry(vpn);
         let mut old = entry.load(Relaxed);
         loop {
-            if old & needs != needs {
+            if old & needs != needs || !is_present(old) {
                 return old == 0 && self.access_leaf(needs, sets);
             }
             if old & sets == sets {
@@ -352,7 +372,8 @@ impl<H: Tasks> PageTable<H> {
     /// An access where only a leaf can map the page.
     #[cold]
     fn access_leaf(&self, needs: u32, sets: u32) -> bool {
-        let take = |leaf: u32| (leaf & needs == needs).then_some(leaf | sets);
+        let may = |leaf: u32| leaf & needs == needs && is_present(leaf);
+        let take = |leaf: u32| may(leaf).then_some(leaf | sets);
         self.leaf.fetch_update(AcqRel, Relaxed, take).is_ok()
     }
 }
@@ -495,6 +516,41 @@ impl<H: Tasks> Ptes<'_, H> {
 mod tests {
     use super::*;
     use crate::host::Solo;
+
+    #[test]
+    fn entries_are_told_apart_at_their_limits() {
+        let frames = [0, 1, 2, 0x0fff_ffff, 0x1000_0000, Pte::MAX_PFN].map(Pfn);
+        for (pfn, bits) in frames.into_iter().flat_map(|pfn| (0..8).map(move |bits| (pfn, bits))) {
+            let (young, dirty, writable) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+            let pte = Pte::new(pfn).with_young(young).with_dirty(dirty).with_writable(writable);
+            assert_eq!(pte.pfn(), Some(pfn));
+            assert_eq!(
+                (pte.is_young(), pte.is_dirty(), pte.is_writable()),
+                (young, dirty, writable)
+            );
+            assert_eq!((pte.slot(), pte.moving_from(), pte.is_none()), (None, None, false));
+            let moving = Pte::moving(pfn, writable, young);
+            assert_eq!(
+                (moving.moving_from(), moving.pfn(), moving.slot()),
+                (Some(pfn), None, None)
+            );
+            assert_eq!(moving.moved_to(pfn), pte.with_dirty(false));
+            assert!(!moving.is_none() && !moving.is_shared_swap());
+        }
+        for area in 0..Slot::MAX_AREAS as u8 {
+            for offset in [1, Slot::MAX_OFFSET] {
+                let pte = Pte::swap(Slot { area, offset });
+                let shared = pte.with_shared_swap(true);
+                assert!(shared.is_shared_swap() && !pte.is_shared_swap() && shared != pte);
+                assert_eq!(
+                    (shared.slot(), shared.pfn(), shared.moving_from()),
+                    (pte.slot(), None, None)
+                );
+                assert_eq!(shared.with_shared_swap(true).with_shared_swap(false), pte);
+                assert_eq!(pte.with_shared_swap(false), pte);
+            }
+        }
+    }
 
     #[test]
     fn an_entry_is_one_of_three_things() {

@@ -16,11 +16,11 @@
 //!
 //! Distances only grow, so a frame that is in no cache stays cold until somebody touches it, and its
 //! record is of no use to anybody. Caches hold few frames of a large memory: [`WarmFrames`] keeps
-//! records of those, and forgets cold ones when it is full. Two bytes of every frame are kept apart: who
+//! records of those and their neighbours, and forgets cold ones. Two bytes of every frame are kept apart: who
 //! wrote it, if nobody else has touched it since. That outlives the frame's stay in a cache, because a
 //! read by the same CPU leaves the frame as dirty as it was.
 //!
-//! To: [`super::warm_frames`] (the table of records).
+//! To: [`super::warm_frames`] (the records).
 
 use super::CpuId;
 use super::warm_frames::{Place, Record, WarmFrames};
@@ -168,15 +168,15 @@ impl CacheWarmth {
             socket_of_cpu,
             socket_of_node,
             dirty_by: vec![0; nr_frames],
-            warm: WarmFrames::default(),
+            warm: WarmFrames::new(nr_frames),
         }
     }
 
     /// `cpu` touches all of frame `pfn`, whose memory is on `node`. Returns the time it takes.
     #[inline]
     pub fn touch(&mut self, cpu: CpuId, pfn: usize, node: u16, touch: Touch) -> u64 {
-        let place = self.warm.find(pfn as u32);
-        let level = self.level_of(self.warm.at(place), cpu, pfn, node);
+        let place = self.warm.find(pfn);
+        let level = self.level_of(self.warm.at(place, pfn), cpu, pfn, node);
         let writes = matches!(touch, Touch::Zero | Touch::CopyTo);
         self.remember(cpu, pfn, place, writes, FRAME_BYTES);
         let costs = match touch {
@@ -193,7 +193,7 @@ impl CacheWarmth {
             return (pfn..pfn + nr_frames).map(|pfn| self.touch(cpu, pfn, node, Touch::Zero)).sum();
         }
         for pfn in pfn..pfn + nr_frames {
-            self.remember(cpu, pfn, self.warm.find(pfn as u32), true, FRAME_BYTES);
+            self.remember(cpu, pfn, self.warm.find(pfn), true, FRAME_BYTES);
         }
         let local = self.level_in_memory(cpu, node);
         let per_block = LevelCosts { dram_ns: self.costs.zero_2m_ns, ..LevelCosts::default() };
@@ -211,7 +211,7 @@ impl CacheWarmth {
     ) -> u64 {
         let bytes = bytes.min(FRAME_BYTES);
         let writes = matches!(touch, Touch::Zero | Touch::CopyTo);
-        let place = self.warm.find(pfn as u32);
+        let place = self.warm.find(pfn);
         let level = self.part_level(cpu, pfn, node, place, writes, bytes);
         self.remember(cpu, pfn, place, writes, bytes);
         let costs = match touch {
@@ -238,7 +238,7 @@ impl CacheWarmth {
             self.begun[cpu.idx()][usize::from(writes)].bytes += bytes;
             return begun.level;
         }
-        let level = self.level_of(self.warm.at(place), cpu, pfn, node);
+        let level = self.level_of(self.warm.at(place, pfn), cpu, pfn, node);
         self.begun[cpu.idx()][usize::from(writes)] = Begun { pfn, bytes, level };
         level
     }
@@ -255,14 +255,14 @@ impl CacheWarmth {
     pub fn forget(&mut self, pfn: usize) {
         if let Some(dirty_by) = self.dirty_by.get_mut(pfn) {
             set_clean(dirty_by);
-            self.warm.forget(pfn as u32);
+            self.warm.forget(pfn);
         }
     }
 
     /// Where `cpu` would find frame `pfn` now.
     #[inline]
     pub fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
-        self.level_of(self.warm.at(self.warm.find(pfn as u32)), cpu, pfn, node)
+        self.level_of(self.warm.at(self.warm.find(pfn), pfn), cpu, pfn, node)
     }
 
     #[inline]
@@ -304,7 +304,7 @@ impl CacheWarmth {
         }
     }
 
-    /// `place` is where the table has the frame, or would have it.
+    /// `place` is where the frame was looked for.
     #[inline]
     fn remember(&mut self, cpu: CpuId, pfn: usize, place: Place, writes: bool, bytes: u64) {
         self.touch_elsewhere(cpu, bytes);
@@ -316,17 +316,16 @@ impl CacheWarmth {
             set_clean(dirty_by);
         }
         let record = Record {
-            pfn: pfn as u32,
             last_cpu: cpu,
             cpu_stamp: self.cpu_bytes[cpu.idx()],
             socket_stamp: self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])],
         };
-        if self.warm.put(place, record) {
+        if self.warm.put(place, pfn, record) {
             self.drop_cold();
         }
     }
 
-    /// The table is full: records of frames that no cache holds go.
+    /// Records of frames that no cache holds go.
     #[cold]
     fn drop_cold(&mut self) {
         let CacheSizes { l1_bytes, l2_bytes, llc_bytes } = self.sizes;
