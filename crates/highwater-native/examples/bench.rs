@@ -1,16 +1,19 @@
 //! Prints the micro-benchmarks, all of them or those that the arguments name:
-//! `cargo run --release --features bench --example bench -- [quick] [own] [repeat|bulk|rand] [1T|2T] [0..10]...`
+//! `cargo run --release --features bench --example bench -- [quick] [own] [pages] [repeat|bulk|rand] [1T|2T] [0..10]...`
 
+use highwater_core::config::preset;
 use highwater_core::page::Order;
-use highwater_native::bench::{BenchOptions, Pattern, run_with};
+use highwater_native::bench::{BenchOptions, Pattern, run_pages, run_with};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut options = BenchOptions::default();
     let (mut orders, mut patterns, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pages = false;
     for arg in std::env::args().skip(1) {
         match arg.as_str() {
             "quick" => options.quick = true,
             "own" => options.compare = false,
+            "pages" => pages = true,
             "1T" => threads.push(1),
             "2T" => threads.push(2),
             name => match Pattern::ALL.into_iter().find(|p| p.name() == name) {
@@ -18,6 +21,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 None => orders.push(Order(name.parse()?)),
             },
         }
+    }
+    if pages {
+        return print_pages(options.quick);
     }
     if !orders.is_empty() {
         options.orders = orders;
@@ -45,5 +51,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             row.note
         );
     })?;
+    Ok(())
+}
+
+/// Page cache and faults, beside the computer's own kernel.
+fn print_pages(quick: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let policy = preset("6.1").ok_or("no such preset")?;
+    println!("{:<18} {:>8} {:>8} {:>8} {:>8}", "ns/page", "ours", "best", "system", "best");
+    for row in run_pages(&policy, quick)? {
+        println!(
+            "{:<18} {:>8.1} {:>8.1} {:>8.1} {:>8.1}",
+            row.operation, row.ours_ns, row.ours_ns_min, row.system_ns, row.system_ns_min
+        );
+    }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! Synchronisation: everything here is shared by all threads; the mutable parts are the arena
 //! (racy by design), the lease slots and the list of meters (behind mutexes).
 
+use core::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,14 @@ use highwater_core::trace::Event;
 use crate::arena::{Arena, ArenaError, ArenaOptions};
 use crate::cpu::{CpuLease, Cpus, LeaseError};
 use crate::lock::{Barrier, CpuLock, LockMeter, LockReport, SpinLock};
+
+/// A thread that is asked to let others run does so every so many times.
+const GIVES_WAY_EVERY: u32 = 64;
+
+thread_local! {
+    /// How often this thread was asked.
+    static ASKED: Cell<u32> = const { Cell::new(0) };
+}
 
 /// How a native machine is set up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -171,8 +180,14 @@ impl Host for NativeHost {
     #[inline(always)]
     fn trace(&self, _: CpuId, _: &Event) {}
 
+    /// `cond_resched` gives way at the end of a slice, and that the OS takes by itself. Now and then all the same: who
+    /// asks again and again may wait for somebody who does not run.
     fn yield_now(&self) {
-        crate::sync::yield_now();
+        let asked = ASKED.get().wrapping_add(1);
+        ASKED.set(asked);
+        if asked % GIVES_WAY_EVERY == 0 {
+            crate::sync::yield_now();
+        }
     }
 
     fn sleep_jiffies(&self, jiffies: u64) {

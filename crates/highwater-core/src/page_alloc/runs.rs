@@ -168,3 +168,168 @@ impl Pending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{PRESETS, Policy, preset};
+    use crate::host::CpuId;
+    use crate::page::{MAX_ORDER, PageMap};
+    use crate::page_alloc::AllocFlags;
+    use crate::zone::{FreeArea, NodeId, ZoneInfo, ZoneType};
+
+    const NR_FRAMES: u32 = 1 << 12;
+
+    /// Charges and events in the order in which they came.
+    #[derive(Default)]
+    struct Log(RefCell<Vec<(Option<Cost>, Option<Event>)>>);
+
+    impl Probe for Log {
+        fn cpu(&self) -> CpuId {
+            CpuId(0)
+        }
+
+        fn charge(&self, cost: Cost, _: u32) {
+            self.0.borrow_mut().push((Some(cost), None));
+        }
+
+        fn event(&self, event: Event) {
+            self.0.borrow_mut().push((None, Some(event)));
+        }
+    }
+
+    /// One zone's free lists, and the blocks that were taken from them.
+    struct Side {
+        map: PageMap,
+        zone: ZoneInfo,
+        area: FreeArea,
+        policy: Policy,
+        log: Log,
+        held: Vec<(Pfn, Order)>,
+    }
+
+    impl Side {
+        fn new(policy: &str) -> Side {
+            let map = PageMap::new(NR_FRAMES);
+            (0..NR_FRAMES).for_each(|pfn| map.page(Pfn(pfn)).clear());
+            let (pages, kind) = (u64::from(NR_FRAMES), ZoneType::Dma32);
+            let zone = ZoneInfo::new(NodeId(0), kind, Pfn(0), Pfn(NR_FRAMES), pages, 1, true);
+            zone.add_managed(pages);
+            let policy = preset(policy).unwrap();
+            let (area, log, held) = (FreeArea::default(), Log::default(), Vec::new());
+            let mut side = Side { map, zone, area, policy, log, held };
+            for pfn in (0..NR_FRAMES).step_by(1 << Order::MAX.0) {
+                side.buddy().free_block(Pfn(pfn), Order::MAX, MigrateType::Movable, true);
+            }
+            side
+        }
+
+        fn buddy(&mut self) -> Buddy<'_, Log> {
+            Buddy {
+                map: &self.map,
+                zone: &self.zone,
+                area: &mut self.area,
+                policy: &self.policy,
+                probe: &self.log,
+                capture: None,
+            }
+        }
+
+        fn take_singly(&mut self, order: Order, migratetype: MigrateType, nr: u32) {
+            for _ in 0..nr {
+                let flags = AllocFlags::empty();
+                let Some(pfn) = self.buddy().remove(order, migratetype, flags, true) else { break };
+                let page = self.map.page(pfn);
+                page.set(BlockFlags::PCP, order, page.migratetype());
+                self.held.push((pfn, order));
+            }
+        }
+
+        fn take_in_runs(&mut self, order: Order, migratetype: MigrateType, nr: u32) {
+            let mut list = PageRing::default();
+            while (list.len() as u32) < nr {
+                let left = nr - list.len() as u32;
+                if self.buddy().remove_run(order, migratetype, true, left, &mut list) > 0 {
+                    continue;
+                }
+                let flags = AllocFlags::empty();
+                let Some(pfn) = self.buddy().remove(order, migratetype, flags, true) else { break };
+                let page = self.map.page(pfn);
+                page.set(BlockFlags::PCP, order, page.migratetype());
+                list.push_tail(pfn);
+            }
+            self.held.extend(list.iter().map(|pfn| (pfn, order)));
+        }
+
+        /// Removes up to `nr` held blocks from the place `at` on.
+        fn some(&mut self, at: usize, nr: u32) -> Vec<(Pfn, Order)> {
+            let at = at % (self.held.len() + 1);
+            let end = self.held.len().min(at + nr as usize);
+            self.held.drain(at..end).rev().collect()
+        }
+
+        fn free_singly(&mut self, at: usize, nr: u32) {
+            for (pfn, order) in self.some(at, nr) {
+                let migratetype = self.map.page(pfn).migratetype();
+                self.buddy().free_block(pfn, order, migratetype, false);
+            }
+        }
+
+        fn free_pending(&mut self, at: usize, nr: u32) {
+            let blocks = self.some(at, nr);
+            let mut pending = Pending::default();
+            let mut buddy = self.buddy();
+            for (pfn, order) in blocks {
+                let migratetype = buddy.map.page(pfn).migratetype();
+                buddy.free_pending(&mut pending, pfn, order, migratetype);
+            }
+            buddy.settle(&mut pending);
+        }
+
+        fn seen(&self) -> (Vec<Vec<Pfn>>, Vec<u32>, Vec<(u8, u32)>, u64) {
+            let lists = self.area.lists.iter().flatten();
+            let orders = (0..MAX_ORDER as u8).map(Order);
+            (
+                lists.map(|list| list.iter(&self.map).collect()).collect(),
+                (0..NR_FRAMES).map(|pfn| self.map.page(Pfn(pfn)).word()).collect(),
+                orders.map(|o| (self.zone.list_types(o), self.zone.nr_free_blocks(o))).collect(),
+                self.zone.nr_free_pages_exact(),
+            )
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn runs_leave_what_single_steps_leave(
+            steps in prop::collection::vec(
+                (any::<bool>(), prop_oneof![3 => Just(0u8), 2 => 0u8..11], 0usize..3, 1u32..90,
+                 any::<usize>()),
+                1..120,
+            ),
+            policy in 0..PRESETS.len(),
+        ) {
+            let policy = PRESETS[policy].0;
+            let (mut single, mut runs) = (Side::new(policy), Side::new(policy));
+            for (takes, order, t, nr, at) in steps {
+                if takes {
+                    let t = MigrateType::MERGEABLE[t];
+                    single.take_singly(Order(order), t, nr);
+                    runs.take_in_runs(Order(order), t, nr);
+                } else {
+                    single.free_singly(at, nr);
+                    runs.free_pending(at, nr);
+                }
+                prop_assert!(single.held == runs.held, "{policy}: other blocks");
+                prop_assert!(single.seen() == runs.seen(), "{policy}: other lists");
+                prop_assert!(*single.log.0.borrow() == *runs.log.0.borrow(), "{policy}: other events");
+            }
+        }
+    }
+}

@@ -1,8 +1,9 @@
-//! Micro-benchmarks of page allocation: nanoseconds per allocate-and-free pair.
+//! Micro-benchmarks of page allocation: nanoseconds per allocate-and-free pair; and of page cache and faults, beside the
+//! computer's own kernel ([`run_pages`]).
 //!
 //! Patterns and sizes are those with which llfree-rs measures itself: 2^20 frames, half of them
 //! allocated; *repeat* takes and frees one block again and again, *bulk* fills half of the memory
-//! and frees it last-in first-out, *random* frees it in random order.
+//! and frees it last-in first-out, *random* frees it in random order, each thread blocks that any of them took.
 //!
 //! | row | is |
 //! |---|---|
@@ -18,8 +19,10 @@
 //!
 //! The first sample of a row warms up and is dropped; a row is the median of the others.
 
+mod pages;
 mod pattern;
 mod subject;
+mod system;
 
 use core::fmt;
 
@@ -27,6 +30,7 @@ use highwater_core::config::{Policy, preset};
 use highwater_core::page::Order;
 
 use crate::host::NativeError;
+pub use pages::{PageOperation, PageRow, run_pages};
 use pattern::Plan;
 use subject::{Crate, Floor, Highwater, Subject};
 
@@ -136,6 +140,9 @@ pub enum BenchError {
     /// No row can be measured so.
     #[error("{0}")]
     Options(&'static str),
+    /// A kernel could not be set up, or did the wrong thing.
+    #[error("pages: {0}")]
+    Pages(String),
     /// An allocator did the wrong thing.
     #[error("{allocator}, order {}, {pattern}, {threads} threads: {what}", order.0)]
     Wrong {

@@ -5,7 +5,7 @@
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex, PoisonError};
 
 use highwater_core::page::Order;
 use rustix::time::{ClockId, clock_gettime};
@@ -42,12 +42,14 @@ impl Plan {
     pub(super) fn sample<S: Subject>(&self, subject: &S) -> Result<Sample, String> {
         let before = subject.nr_free();
         let held = Held::new(self);
+        let exchange = Exchange::default();
         let start = Barrier::new(self.threads);
         let results: Vec<Result<Timed, String>> = std::thread::scope(|s| {
             let threads: Vec<_> = (0..self.threads)
                 .map(|n| {
-                    let (held, start) = (&held, &start);
-                    s.spawn(move || self.one_thread(subject, n, held, start))
+                    let meeting =
+                        Meeting { number: n, held: &held, exchange: &exchange, start: &start };
+                    s.spawn(move || self.one_thread(subject, &meeting))
                 })
                 .collect();
             let joined = threads.into_iter().map(|t| t.join());
@@ -79,42 +81,32 @@ impl Plan {
         })
     }
 
-    fn one_thread<S: Subject>(
-        &self,
-        subject: &S,
-        number: usize,
-        held: &Held,
-        start: &Barrier,
-    ) -> Result<Timed, String> {
-        let worker = subject.worker(number);
-        start.wait();
+    fn one_thread<S: Subject>(&self, subject: &S, meeting: &Meeting<'_>) -> Result<Timed, String> {
+        let worker = subject.worker(meeting.number);
+        meeting.start.wait();
         let mut worker = match worker {
             Ok(worker) => worker,
             Err(why) => {
-                // Do not leave the others waiting where `repeat` meets again.
-                if self.pattern == Pattern::Repeat {
-                    start.wait();
+                // Do not leave the others waiting where they meet again.
+                meeting.start.wait();
+                if self.pattern == Pattern::Random {
+                    meeting.start.wait();
                 }
                 return Err(why);
             }
         };
         match self.pattern {
-            Pattern::Repeat => self.repeat(&mut worker, held, start),
-            Pattern::Bulk => self.fill_and_free(&mut worker, held, None),
-            Pattern::Random => self.fill_and_free(&mut worker, held, Some(number as u64 + 1)),
+            Pattern::Repeat => self.repeat(&mut worker, meeting),
+            Pattern::Bulk | Pattern::Random => self.fill_and_free(&mut worker, meeting),
         }
     }
 
     /// Half of the memory stays allocated; one more block comes and goes.
-    fn repeat<W: Worker>(
-        &self,
-        worker: &mut W,
-        held: &Held,
-        start: &Barrier,
-    ) -> Result<Timed, String> {
+    fn repeat<W: Worker>(&self, worker: &mut W, meeting: &Meeting<'_>) -> Result<Timed, String> {
+        let held = meeting.held;
         let (prefill, _) = self.fill(worker);
         // The timed parts of all threads should overlap, whatever happened before.
-        start.wait();
+        meeting.start.wait();
         let first = worker.alloc(self.order).ok_or("out of memory")?;
         worker.free(first, self.order);
         let mut timed = Timed { pairs: u64::from(self.repeats), ..Timed::default() };
@@ -135,19 +127,24 @@ impl Plan {
         Ok(timed)
     }
 
-    /// Takes this thread's share, then frees it: in reverse, or shuffled.
+    /// Takes this thread's share, then frees it in reverse; or as many blocks out of what all threads took, shuffled.
+    /// No thread frees before all have taken.
     fn fill_and_free<W: Worker>(
         &self,
         worker: &mut W,
-        held: &Held,
-        seed: Option<u64>,
+        meeting: &Meeting<'_>,
     ) -> Result<Timed, String> {
+        let held = meeting.held;
         let (mut blocks, mut took) = self.fill(worker);
-        held.enter(&blocks)?;
-        match seed {
-            None => blocks.reverse(),
-            Some(seed) => shuffle(&mut blocks, seed),
+        let entered = held.enter(&blocks);
+        match self.pattern {
+            Pattern::Random => blocks = meeting.shuffled(blocks, self.threads),
+            _ => {
+                meeting.start.wait();
+                blocks.reverse();
+            }
         }
+        entered?;
         held.leave(&blocks)?;
         let begun = Clocks::now();
         for &pfn in &blocks {
@@ -177,6 +174,37 @@ impl Plan {
         let took = begun.elapsed();
         blocks.truncate(nr);
         (blocks, took)
+    }
+}
+
+/// Where the threads of a sample meet.
+struct Meeting<'s> {
+    /// Of the thread.
+    number: usize,
+    held: &'s Held,
+    exchange: &'s Exchange,
+    start: &'s Barrier,
+}
+
+/// The blocks of all threads.
+type Exchange = Mutex<Vec<u32>>;
+
+impl Meeting<'_> {
+    /// Puts this thread's blocks to those of the others, and takes its share of the shuffled whole.
+    fn shuffled(&self, blocks: Vec<u32>, nr_threads: usize) -> Vec<u32> {
+        let all = || self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        all().extend(blocks);
+        self.start.wait();
+        if self.number == 0 {
+            // Which thread came first must not matter.
+            let mut all = all();
+            all.sort_unstable();
+            shuffle(&mut all, 1);
+        }
+        self.start.wait();
+        let all = all();
+        let share = all.len() / nr_threads;
+        all[self.number * share..][..share].to_vec()
     }
 }
 
@@ -242,14 +270,14 @@ impl Held {
 
 /// Two clocks at one moment, or the time between two moments.
 #[derive(Clone, Copy, Default)]
-struct Clocks {
+pub(super) struct Clocks {
     /// CPU time of the calling thread.
-    cpu_ns: u64,
+    pub(super) cpu_ns: u64,
     wall_ns: u64,
 }
 
 impl Clocks {
-    fn now() -> Clocks {
+    pub(super) fn now() -> Clocks {
         let ns = |id| {
             let t = clock_gettime(id);
             t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
@@ -257,7 +285,7 @@ impl Clocks {
         Clocks { cpu_ns: ns(ClockId::ThreadCPUTime), wall_ns: ns(ClockId::Monotonic) }
     }
 
-    fn elapsed(self) -> Clocks {
+    pub(super) fn elapsed(self) -> Clocks {
         let now = Clocks::now();
         Clocks { cpu_ns: now.cpu_ns - self.cpu_ns, wall_ns: now.wall_ns - self.wall_ns }
     }
