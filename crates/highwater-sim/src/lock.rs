@@ -140,6 +140,7 @@ pub struct SimLock<T> {
     /// Releasing it takes more than the common case: somebody waits for it, or it is a sleeping lock.
     ends_slowly: Cell<bool>,
     /// First come first; made by the first who has to wait.
+    #[allow(clippy::box_collection, reason = "most locks never have any: a word instead of four")]
     waiters: RefCell<Option<Box<VecDeque<TaskIndex>>>>,
     value: UnsafeCell<T>,
 }

@@ -395,7 +395,7 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn limit_locks(&self) {
         let tick_at_ns = self.tick_at_ns.get();
-        let shared_ns = self.horizon_ns.get().saturating_add(1).min(tick_at_ns);
+        let shared_ns = self.horizon_ns.get().min(tick_at_ns);
         self.lock_before_ns[LockKind::Spin as usize].set(shared_ns);
         self.lock_before_ns[LockKind::Private as usize].set(tick_at_ns);
     }

@@ -127,9 +127,6 @@ impl Queue {
     pub fn pop_until(&mut self, limit_ns: u64) -> Option<(u64, EventId)> {
         while self.levels != 0 {
             let (level, slot) = self.first_slot();
-            if self.slot_start(level, slot) > limit_ns {
-                return None;
-            }
             let head = slot_index(level, slot);
             let first = self.nodes[head as usize].next;
             let Node { time_ns, next, .. } = self.nodes[first as usize];
@@ -142,6 +139,10 @@ impl Queue {
                 self.nr_pending -= 1;
                 self.position_ns = time_ns;
                 return Some((time_ns, first - SENTINELS as u32));
+            }
+            // The position must not go beyond the limit: what is inserted afterwards may lie between.
+            if self.slot_start(level, slot) > limit_ns {
+                return None;
             }
             self.cascade(level, slot);
         }
@@ -288,6 +289,24 @@ mod tests {
         assert_eq!(queue.pop(), Some((1_000_000, 1)));
         assert_eq!(queue.pop(), Some((1_000_000, 0)));
         assert_eq!(queue.pop(), None);
+    }
+
+    /// What is not popped leaves room for what comes before it.
+    #[test]
+    fn a_limit_is_kept_across_levels() {
+        let mut queue = Queue::new();
+        queue.reserve_ids(4);
+        queue.insert(0, 1_000_000);
+        queue.insert(1, 1_000_001);
+        assert_eq!(queue.pop_until(999_999), None);
+        queue.insert(2, 5);
+        assert_eq!(queue.pop_until(4), None);
+        assert_eq!(queue.pop_until(5), Some((5, 2)));
+        queue.insert(3, 999_990);
+        assert_eq!(queue.pop_until(999_999), Some((999_990, 3)));
+        assert_eq!(queue.pop_until(1_000_000), Some((1_000_000, 0)));
+        assert_eq!(queue.pop_until(1_000_000), None);
+        assert_eq!(queue.pop_until(u64::MAX), Some((1_000_001, 1)));
     }
 
     #[test]
