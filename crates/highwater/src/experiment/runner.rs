@@ -197,6 +197,21 @@ fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
     cells.iter().enumerate().flat_map(of_cell).collect()
 }
 
+/// The order in which units are started: those that are expected to take longest first, so that at the end no thread has
+/// a long one to itself. Where time is real, and where nobody knows, the plan's.
+fn starting_order(plan: &RunPlan, cells: &[Cell<'_>], units: &[(usize, usize)]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..units.len()).collect();
+    if plan.host == HostKind::Sim {
+        let expected = |&(cell, part): &(usize, usize)| {
+            let machine = cells[cell].machine;
+            plan.experiment.job_on(&machine.name).seconds(machine, part).unwrap_or(0.0)
+        };
+        let expected: Vec<f64> = units.iter().map(expected).collect();
+        order.sort_by(|&a, &b| expected[b].total_cmp(&expected[a]));
+    }
+    order
+}
+
 /// Runs every cell; their outcomes in plan order.
 fn run_cells(
     plan: &RunPlan,
@@ -205,6 +220,7 @@ fn run_cells(
     stop: &AtomicBool,
 ) -> Result<Vec<(Outcome, Vec<Told>)>, RunError> {
     let units = units(plan, cells);
+    let order = starting_order(plan, cells, &units);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
@@ -212,8 +228,8 @@ fn run_cells(
         units.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(cell, part)) = units.get(index) else { return };
+            let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let (cell, part) = units[index];
             if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
                 return;
             }
@@ -368,6 +384,28 @@ mod tests {
         fn clock(&self) -> Option<&Arc<Passed>> {
             Some(&self.clock)
         }
+    }
+
+    #[test]
+    fn the_longest_unit_is_started_first_and_the_document_keeps_its_order() {
+        let text = "name = \"x\"\ntitle = \"t\"\nworkload = \"stutterp\"\niterations = 1\n\
+                    [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n\
+                    [[policy]]\nname = \"5.10\"\nlabel = \"5.10\"\n[[machine]]\nname = \"m\"\n\
+                    [stutterp]\nladder = [3, 5, 8]\nseconds = 1\n";
+        let machine = "[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
+        let policy = |name: &str| (highwater_core::config::preset(name).unwrap(), name.to_owned());
+        let plan = RunPlan::new(
+            Experiment::parse(&Registry::default(), "x.toml", text).unwrap(),
+            vec![MachineFile::parse("m.toml", machine).unwrap()],
+            vec![policy("6.1"), policy("5.10")],
+        );
+        let cells = cells(&plan);
+        let units = units(&plan, &cells);
+        assert_eq!(units, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+        // Eight workers under both policies, then five, then three.
+        assert_eq!(starting_order(&plan, &cells, &units), [2, 5, 1, 4, 0, 3]);
+        let native = RunPlan { host: HostKind::Native, ..plan.clone() };
+        assert_eq!(starting_order(&native, &cells, &units), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]
