@@ -12,6 +12,11 @@ impl<H: Devices> Kernel<H> {
     pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         let _phase = cx.phase(Phase::Exit);
         self.destroy_space(cx, space);
+        self.exit_task(cx);
+    }
+
+    /// Closes the accounts of a task that ends while others go on in its address space.
+    pub fn exit_task(&self, cx: &Cx<'_, H>) {
         self.leave_dirtied(cx);
         self.close_account(cx);
     }

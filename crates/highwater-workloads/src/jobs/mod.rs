@@ -7,18 +7,21 @@
 //!         +-- wait for the arrival (open loop) --> action --> recorded: latency from the arrival, faults
 //! ```
 //!
+//! A phase with a queue depth has helpers: tasks of the same address space, which take operations of the same flow.
+//!
 //! Everything here is plain: sizes are pages and bytes, names are numbers. Who reads a file and gives names numbers is
 //! the caller, as is who starts tasks.
 //!
-//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave).
+//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave), [`Helper`].
 
+mod flow;
 mod pick;
 mod record;
 mod run;
 
 pub use pick::Pattern;
 pub use record::Recorded;
-pub use run::{Area, Failed, Ground, Inherited, numbered, run};
+pub use run::{Area, Failed, Ground, Helper, Inherited, Joined, help, numbered, run};
 
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::units::MemoryPolicy;
@@ -54,6 +57,8 @@ pub struct Phase {
     pub operation: Option<(usize, String)>,
     /// In which rounds.
     pub when: When,
+    /// How many may be under way at once.
+    pub depth: u32,
 }
 
 /// In which rounds of its task a phase is gone through.
@@ -187,6 +192,8 @@ pub enum Action {
     },
     /// Starts another program: all areas are gone.
     Exec,
+    /// Ends the task, whatever would come.
+    Exit,
     /// Starts a task with a copy of this one's memory, and goes on.
     Fork {
         /// The task's number.

@@ -1,5 +1,8 @@
 //! A task at work.
 
+use std::cell::RefCell;
+use std::mem::replace;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
@@ -9,13 +12,12 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, OpenFile};
 use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
 
+use super::flow::{Flow, Next};
 use super::pick::Picker;
 use super::record::Recorded;
-use super::{Action, Arrivals, MapHow, Mapped, Often, Pattern, Phase, Spacing, Task, Touch, When};
+use super::{Action, MapHow, Mapped, Pattern, Phase, Task, Touch, When};
 use crate::process;
 use crate::random::Random;
-
-const NS_PER_SECOND: f64 = 1e9;
 
 /// An area that a task mapped.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,19 @@ pub struct Failed {
 /// What a task that was forked begins with.
 pub type Inherited<H> = (Arc<Space<H>>, Vec<Option<Area>>);
 
+/// A task beside another one, for one phase of which several operations may be under way.
+pub struct Helper<H: Devices> {
+    phase: usize,
+    round: u64,
+    space: Arc<Space<H>>,
+    open: Vec<Arc<OpenFile<H>>>,
+    appended: Rc<RefCell<Vec<u64>>>,
+    flow: Rc<RefCell<Flow>>,
+}
+
+/// Waits for a helper: what it leaves.
+pub type Joined = Box<dyn FnOnce() -> Result<Vec<Recorded>, Error>>;
+
 /// What the tasks of a job share, and what only a host can do.
 pub struct Ground<'a, H: Devices> {
     /// The kernel.
@@ -50,6 +65,8 @@ pub struct Ground<'a, H: Devices> {
     pub wait: &'a dyn Fn(&Cx<'_, H>, usize),
     /// Starts a task with such memory.
     pub fork: &'a dyn Fn(usize, Inherited<H>),
+    /// Starts a helper of the task.
+    pub help: &'a dyn Fn(Helper<H>) -> Joined,
     /// A step is over, or the first one begins.
     pub mark: &'a dyn Fn(&Cx<'_, H>, Option<String>),
     /// The task has this address space from now on.
@@ -87,7 +104,7 @@ pub fn run<H: Devices>(
         space,
         areas,
         open,
-        appended: vec![0; ground.files.len()],
+        appended: Rc::new(RefCell::new(vec![0; ground.files.len()])),
         records,
         round: 0,
         at: 0,
@@ -98,6 +115,27 @@ pub fn run<H: Devices>(
     ended.map_err(|error| Failed { phase: running.at, error })
 }
 
+/// Runs a helper of a task to its end, in the calling one. What its operations leave is added to `records`.
+///
+/// # Errors
+/// What a call said.
+pub fn help<H: Devices>(
+    task: &Task,
+    ground: &Ground<'_, H>,
+    cx: &Cx<'_, H>,
+    helper: Helper<H>,
+    records: &mut [Recorded],
+) -> Result<(), Error> {
+    let Helper { phase: at, round, space, open, appended, flow } = helper;
+    space.add_task(cx);
+    let areas = Vec::new();
+    let mut running = Running { ground, cx, space, areas, open, appended, records, round, at };
+    let ended = running.operations(&task.phases[at], &flow);
+    ground.kernel.exit_task(cx);
+    running.space.remove_task(cx);
+    ended
+}
+
 struct Running<'a, 'h, H: Devices> {
     ground: &'a Ground<'a, H>,
     cx: &'a Cx<'h, H>,
@@ -105,7 +143,7 @@ struct Running<'a, 'h, H: Devices> {
     areas: Vec<Option<Area>>,
     open: Vec<Arc<OpenFile<H>>>,
     /// Where the next block of a log goes.
-    appended: Vec<u64>,
+    appended: Rc<RefCell<Vec<u64>>>,
     records: &'a mut [Recorded],
     /// From 1.
     round: u64,
@@ -135,6 +173,9 @@ impl<H: Devices> Running<'_, '_, H> {
                     When::First => self.round == 1,
                     When::Last => task.rounds == Some(self.round),
                 };
+                if is_due && phase.action == Action::Exit {
+                    return Ok(());
+                }
                 if is_due {
                     self.phase(phase, random)?;
                 }
@@ -148,7 +189,6 @@ impl<H: Devices> Running<'_, '_, H> {
     }
 
     fn phase(&mut self, phase: &Phase, random: &mut Random) -> Result<(), Error> {
-        let host = self.cx.host;
         let pattern = pattern(&phase.action);
         let (nr_units, pass) = match self.units(&phase.action) {
             // Of what has no pages there is nothing to touch, however often.
@@ -156,36 +196,57 @@ impl<H: Devices> Running<'_, '_, H> {
             Some(n) => (n, Picker::round(pattern, n)),
             None => (1, 1),
         };
-        let mut picker = Picker::new(pattern, nr_units, random.below(u64::MAX));
-        let begin_ns = host.now_ns();
-        let mut arrivals = phase.arrivals.map(|arrivals| Clock::new(arrivals, begin_ns));
-        let mut count = 0;
+        let picker = Picker::new(pattern, nr_units, random.below(u64::MAX));
+        let begin_ns = self.cx.host.now_ns();
+        // The task's own numbers, for as long as this goes on.
+        let own = replace(random, Random::new(0));
+        let flow = Rc::new(RefCell::new(Flow::new(phase, (picker, pass), begin_ns, own)));
+        let helpers: Vec<Joined> =
+            (1..phase.depth).map(|_| (self.ground.help)(self.helper(&flow))).collect();
+        let mut ended = self.operations(phase, &flow);
+        for join in helpers {
+            match join() {
+                Ok(left) => {
+                    self.records.iter_mut().zip(&left).for_each(|(sum, record)| sum.merge(record));
+                }
+                Err(error) => ended = ended.and(Err(error)),
+            }
+        }
+        *random = flow.borrow_mut().give_back();
+        ended
+    }
+
+    fn helper(&self, flow: &Rc<RefCell<Flow>>) -> Helper<H> {
+        Helper {
+            phase: self.at,
+            round: self.round,
+            space: Arc::clone(&self.space),
+            open: self.open.clone(),
+            appended: Rc::clone(&self.appended),
+            flow: Rc::clone(flow),
+        }
+    }
+
+    /// Takes operations of a phase until there are no more.
+    fn operations(&mut self, phase: &Phase, flow: &RefCell<Flow>) -> Result<(), Error> {
+        let host = self.cx.host;
         loop {
-            let is_done = match phase.often {
-                Often::Times(times) => count >= times,
-                Often::Nanoseconds(ns) => count > 0 && host.now_ns() >= begin_ns + ns,
-                Often::Pass => count >= pass,
-                Often::Passes(passes) => count >= (passes * pass as f64) as u64,
-                Often::Forever => false,
-            };
+            let is_done = flow.borrow().is_done(phase.often, || host.now_ns());
             if is_done || (self.ground.is_over)() {
                 return Ok(());
             }
             let measured = phase.operation.is_some();
-            let from_ns = match &mut arrivals {
+            let Some(Next { at, due_ns }) = flow.borrow_mut().next(phase.often) else {
+                return Ok(());
+            };
+            let from_ns = match due_ns {
                 None => {
                     if measured {
                         host.op_begin();
                     }
                     host.now_ns()
                 }
-                Some(clock) => {
-                    let due_ns = clock.next(random);
-                    if let Often::Nanoseconds(ns) = phase.often
-                        && due_ns >= begin_ns + ns
-                    {
-                        return Ok(());
-                    }
+                Some(due_ns) => {
                     let wait_ns = due_ns.saturating_sub(host.now_ns());
                     match (wait_ns, measured) {
                         (0, true) => host.op_begin(),
@@ -199,7 +260,7 @@ impl<H: Devices> Running<'_, '_, H> {
             let cx = self.cx;
             let refaulted = || cx.local::<Refaults>().0.get();
             let before = if measured { refaulted() } else { 0 };
-            let faults = self.act(&phase.action, picker.next())?;
+            let faults = self.act(&phase.action, at)?;
             if let Some((record, name)) = &phase.operation {
                 let refaults = refaulted() - before;
                 let to_ns = host.now_ns();
@@ -214,7 +275,6 @@ impl<H: Devices> Running<'_, '_, H> {
                 return Err(Error::Killed);
             }
             host.user_point();
-            count += 1;
         }
     }
 
@@ -269,8 +329,12 @@ impl<H: Devices> Running<'_, '_, H> {
             }
             Action::Write { file, bytes, .. } => self.write(file, at * bytes, bytes)?,
             Action::Append { file, bytes } => {
-                let at = self.appended[file] % self.blocks(file, bytes).max(1);
-                self.appended[file] = at + 1;
+                let at = {
+                    let next = &mut self.appended.borrow_mut()[file];
+                    let at = *next % self.blocks(file, bytes).max(1);
+                    *next = at + 1;
+                    at
+                };
                 self.write(file, at * bytes, bytes)?;
             }
             Action::Fsync { file } => kernel.fsync(cx, &self.open[file])?,
@@ -308,6 +372,8 @@ impl<H: Devices> Running<'_, '_, H> {
                 let child = kernel.fork(cx, &self.space)?;
                 (self.ground.fork)(task, (child, self.areas.clone()));
             }
+            // The task's rounds look at it.
+            Action::Exit => {}
             Action::Compute { ns } => (self.ground.compute)(cx, ns),
             Action::Sleep { ns } => cx.host.sleep_ns(ns),
             Action::Wait { task } => (self.ground.wait)(cx, task),
@@ -397,48 +463,9 @@ pub fn numbered(label: &str, round: u64) -> String {
     }
 }
 
-/// When operations are due.
-struct Clock {
-    arrivals: Arrivals,
-    begin_ns: u64,
-    /// Since the beginning.
-    passed_ns: f64,
-    count: u64,
-}
-
-impl Clock {
-    fn new(arrivals: Arrivals, begin_ns: u64) -> Clock {
-        Clock { arrivals, begin_ns, passed_ns: 0.0, count: 0 }
-    }
-
-    fn next(&mut self, random: &mut Random) -> u64 {
-        let mean_ns = NS_PER_SECOND / self.arrivals.rate;
-        let gap_ns = match self.arrivals.spacing {
-            Spacing::Steady => mean_ns,
-            Spacing::Poisson => -libm::log(1.0 - random.fraction()) * mean_ns,
-            Spacing::Bursts(n) if self.count.is_multiple_of(n.max(1).into()) => {
-                mean_ns * f64::from(n.max(1))
-            }
-            Spacing::Bursts(_) => 0.0,
-        };
-        // Of evenly spaced ones the first is due at once.
-        if self.count > 0 || self.arrivals.spacing == Spacing::Poisson {
-            self.passed_ns += gap_ns;
-        }
-        self.count += 1;
-        self.begin_ns + self.passed_ns as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn due(spacing: Spacing, count: usize) -> Vec<u64> {
-        let mut clock = Clock::new(Arrivals { rate: 1000.0, spacing }, 5);
-        let mut random = Random::new(1);
-        (0..count).map(|_| clock.next(&mut random)).collect()
-    }
 
     #[test]
     fn labels_have_the_number_of_their_round() {
@@ -447,18 +474,5 @@ mod tests {
         for label in ["pass", "{}", "{x}", "{xn}"] {
             assert_eq!(numbered(label, 3), label);
         }
-    }
-
-    #[test]
-    fn arrivals_have_their_rate() {
-        let ms = 1_000_000;
-        assert_eq!(due(Spacing::Steady, 3), [5, 5 + ms, 5 + 2 * ms]);
-        assert_eq!(due(Spacing::Bursts(2), 4), [5, 5, 5 + 2 * ms, 5 + 2 * ms]);
-        let poisson = due(Spacing::Poisson, 10_000);
-        assert!(poisson.windows(2).all(|pair| pair[0] <= pair[1]));
-        let seconds = *poisson.last().unwrap() as f64 / 1e9;
-        assert!((9.7..10.3).contains(&seconds), "{seconds}");
-        let short = poisson.windows(2).filter(|pair| pair[1] - pair[0] < ms).count();
-        assert!((6_100..6_550).contains(&short), "1 - 1/e of the gaps: {short}");
     }
 }

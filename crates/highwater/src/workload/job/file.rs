@@ -161,6 +161,10 @@ pub struct JobPhase {
     /// How they arrive: `poisson` (the default), `steady`, `bursts N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<SpacingText>,
+    /// `read`, `write`, `append`, `fsync`: how many may be under way at once, as asynchronous I/O has them; without it one. Together they do as
+    /// much as one alone would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
     /// Only in the task's `first` round, or in its `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Only>,
@@ -191,6 +195,7 @@ impl JobPhase {
             forever: false,
             rate: None,
             arrivals: None,
+            depth: None,
             only: None,
         }
     }
@@ -251,6 +256,8 @@ pub enum Do {
     Unlock,
     /// Starts another program: all areas are gone.
     Exec,
+    /// Ends the task now, whatever would come; with `only = "last"` or `"first"` in that round.
+    Exit,
     /// Starts the task `of` with a copy of this one's memory, and goes on.
     Fork,
     /// Has the CPU for `us`, and uses no memory.

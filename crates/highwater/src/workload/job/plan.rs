@@ -15,6 +15,10 @@ use crate::workload::params::Problem;
 const BLOCK_BYTES: u64 = 64 << 10;
 const NS_PER_US: f64 = 1e3;
 const NS_PER_SECOND: f64 = 1e9;
+/// Microseconds of an hour.
+const US_MAX: f64 = 3.6e9;
+/// Most operations of a phase that are under way.
+const DEPTH_MAX: u32 = 1024;
 /// Most copies of all tasks together.
 const COPIES_MAX: u64 = 4096;
 
@@ -121,6 +125,7 @@ fn takes_time(phase: &JobPhase) -> bool {
     match phase.action {
         Do::Sleep | Do::Compute => phase.us.is_some_and(|us| us > 0.0),
         Do::Unmap
+        | Do::Exit
         | Do::Wait
         | Do::Lock
         | Do::Unlock
@@ -290,7 +295,14 @@ impl Names<'_> {
             }
             Some(Only::Last) => When::Last,
         };
-        Ok(Phase { action, often, arrivals: phase.arrivals(), operation: None, when })
+        let depth = phase.depth.unwrap_or(1);
+        if !(1..=DEPTH_MAX).contains(&depth) {
+            return Err(("depth", format!("must be between 1 and {DEPTH_MAX}")));
+        }
+        if phase.op.as_deref() == Some("") {
+            return Err(("op", "must not be empty".to_owned()));
+        }
+        Ok(Phase { action, often, arrivals: phase.arrivals(), operation: None, when, depth })
     }
 
     fn action(&self, phase: &JobPhase, memory_pages: u64) -> Result<Action, Wrong> {
@@ -300,6 +312,7 @@ impl Names<'_> {
             return Err(("bytes", "must be at least 1".to_owned()));
         }
         let ns = || match phase.us {
+            Some(us) if us > US_MAX => Err(("us", "at most an hour: 3600000000".to_owned())),
             Some(us) if us.is_finite() && us >= 0.0 => Ok((us * NS_PER_US) as u64),
             _ => Err(("us", "how many microseconds?".to_owned())),
         };
@@ -308,6 +321,10 @@ impl Names<'_> {
         Ok(match phase.action {
             Do::Map => {
                 let mapped = match (phase.size, &phase.file) {
+                    (Some(_), None) if phase.shared => {
+                        let reason = "memory that tasks share is a [[file]] with memory = true";
+                        return Err(("shared", reason.to_owned()));
+                    }
                     (Some(size), None) => {
                         let pages = pages(size, memory_pages);
                         Mapped::Memory(u32::try_from(pages).unwrap_or(u32::MAX))
@@ -369,6 +386,7 @@ impl Names<'_> {
             Do::Lock => Action::Lock { area: self.area(phase)? },
             Do::Unlock => Action::Unlock { area: self.area(phase)? },
             Do::Exec => Action::Exec,
+            Do::Exit => Action::Exit,
             Do::Fork => {
                 let task = self.other(phase)?;
                 if !self.params.task[task].forked {
@@ -398,9 +416,12 @@ impl Names<'_> {
 
     /// Keys that the action does not know: somebody means something that would not happen.
     fn check_keys(&self, phase: &JobPhase) -> Result<(), Wrong> {
-        use Do::{Advise, Append, Compact, Compute, Exec, Map, Read, Set, Sleep, Touch, Write};
+        use Do::Write;
+        use Do::{
+            Advise, Append, Compact, Compute, Exec, Exit, Fsync, Map, Read, Set, Sleep, Touch,
+        };
         let has = |actions: &[Do]| actions.contains(&phase.action);
-        let keys: [(&'static str, bool, bool); 13] = [
+        let keys: [(&'static str, bool, bool); 14] = [
             ("size", phase.size.is_some(), has(&[Map])),
             ("file", phase.file.is_some(), has(&[Map])),
             ("shared", phase.shared, has(&[Map])),
@@ -410,10 +431,11 @@ impl Names<'_> {
             ("update", phase.update, has(&[Touch])),
             ("value", phase.value.is_some(), has(&[Set])),
             ("bytes", phase.bytes.is_some(), has(&[Read, Write, Append])),
+            ("depth", phase.depth.is_some(), has(&[Read, Write, Append, Fsync])),
             ("pattern", phase.pattern.is_some(), has(&[Touch, Read, Write, Advise])),
             ("advice", phase.advice.is_some(), has(&[Advise, Map])),
             ("us", phase.us.is_some(), has(&[Compute, Sleep])),
-            ("of", phase.of.is_some(), !has(&[Exec, Compute, Sleep, Compact])),
+            ("of", phase.of.is_some(), !has(&[Exec, Exit, Compute, Sleep, Compact])),
         ];
         match keys.iter().find(|(_, is_there, is_known)| *is_there && !is_known) {
             Some((key, ..)) => Err((key, "this action does not have it".to_owned())),

@@ -11,11 +11,11 @@ use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
 use highwater_results::{Counters, KERNEL_LOG_FILE, Largest, PRESSURE_FILE, Times};
-use highwater_sim::engine::Placement;
+use highwater_sim::engine::{Placement, TaskTimes};
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_sim::pressure::{Lines, Reading, Resource};
-use highwater_workloads::jobs::{self, Failed, Ground, Inherited, Recorded, Task};
+use highwater_workloads::jobs::{self, Failed, Ground, Helper, Inherited, Joined, Recorded, Task};
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
@@ -62,6 +62,8 @@ struct Plan {
     steps: RefCell<Vec<Steps>>,
     /// Of each task, copies so far: each has another seed.
     nr_started: RefCell<Vec<u32>>,
+    /// CPU time of helpers that have ended.
+    helped: Cell<TaskTimes>,
 }
 
 impl Plan {
@@ -125,6 +127,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         failed: RefCell::default(),
         steps: RefCell::new((0..nr_tasks).map(|_| Steps::default()).collect()),
         nr_started: RefCell::new(vec![0; nr_tasks]),
+        helped: Cell::default(),
     };
     let (parts, before) = (SimKernel::clone(&machine), snapshot(&machine.kernel.mem));
     let driver = machine.spawn_task("job", Placement::Anywhere, move |cx, kernel| {
@@ -265,6 +268,9 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
         Some(failed) => RunError::of(Job::NAME, failed),
         None => error,
     })?;
+    let helped = plan.helped.get();
+    times.user_ns += helped.user_ns;
+    times.system_ns += helped.system_ns;
     times.elapsed_ns = cx.host.now_ns();
     let killed = killed.into_iter().zip(plan.nr_started.take()).collect();
     let steps = plan.steps.borrow().iter().flat_map(Steps::samples).collect();
@@ -285,12 +291,7 @@ fn start(
         nr_started[number] - 1
     };
     plan.nr_left.borrow_mut()[number] += 1;
-    let nr_cpus = machine.sim().nr_cpus() as u16;
-    let placement = match (told.cpu, told.node) {
-        (Some(cpu), _) => Placement::Pinned(CpuId((cpu + copy as u16) % nr_cpus)),
-        (_, Some(node)) => Placement::Node(node),
-        _ => Placement::Anywhere,
-    };
+    let placement = placement(machine, told, copy);
     let name = plan.copy_name(number, copy);
     let (parts, mine) = (SimKernel::clone(machine), Rc::clone(plan));
     let worker = machine.spawn_task(name, placement, move |cx, _| {
@@ -303,6 +304,46 @@ fn start(
     plan.started.borrow_mut().push((number, worker));
 }
 
+/// Where a copy of a task runs, and its helpers.
+fn placement(machine: &SimKernel, told: &JobTask, copy: u32) -> Placement {
+    let nr_cpus = machine.sim().nr_cpus() as u16;
+    match (told.cpu, told.node) {
+        (Some(cpu), _) => Placement::Pinned(CpuId((cpu + copy as u16) % nr_cpus)),
+        (_, Some(node)) => Placement::Node(node),
+        _ => Placement::Anywhere,
+    }
+}
+
+/// Starts a helper of a copy of a task.
+fn start_helper(
+    machine: &SimKernel,
+    plan: &Rc<Plan>,
+    (number, copy): (usize, u32),
+    helper: Helper<SimHost>,
+) -> Joined {
+    let placement = placement(machine, &plan.told[number], copy);
+    let (parts, mine) = (SimKernel::clone(machine), Rc::clone(plan));
+    let worker: Worker<Vec<Recorded>> =
+        machine.spawn_task(plan.copy_name(number, copy), placement, move |cx, _| {
+            timed(cx, || {
+                let mut records = vec![Recorded::default(); mine.nr_operations];
+                let task = &mine.tasks[number];
+                on_ground(&parts, &mine, cx, (number, copy), |ground| {
+                    jobs::help(task, ground, cx, helper, &mut records)
+                })?;
+                Ok(records)
+            })
+        });
+    let plan = Rc::clone(plan);
+    Box::new(move || {
+        let (left, used) = worker.join().ok_or(Error::Killed)?;
+        let TaskTimes { user_ns, system_ns } = plan.helped.get();
+        let (user_ns, system_ns) = (user_ns + used.user_ns, system_ns + used.system_ns);
+        plan.helped.set(TaskTimes { user_ns, system_ns });
+        left
+    })
+}
+
 /// What a copy of a task does, from beginning to end.
 fn work(
     machine: &SimKernel,
@@ -311,30 +352,13 @@ fn work(
     (number, copy): (usize, u32),
     inherited: Option<Inherited<SimHost>>,
 ) -> Result<Left, Error> {
-    let is_over = || plan.is_over.get() || machine.sim().now_ns() >= plan.end_ns;
-    let ground = Ground {
-        kernel: &machine.kernel,
-        files: &plan.files,
-        is_over: &is_over,
-        compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
-        wait: &|cx: &Cx<'_, SimHost>, task: usize| {
-            while plan.nr_left.borrow()[task] > 0 && !is_over() {
-                cx.host.sleep_ns(LOOK_NS);
-            }
-        },
-        fork: &|task: usize, with| start(machine, plan, task, Some(with)),
-        mark: &|_: &Cx<'_, SimHost>, name| {
-            plan.steps.borrow_mut()[number].mark(name, snapshot(&machine.kernel.mem));
-        },
-        entered: &|space: &Arc<Space<SimHost>>| {
-            space.set_name(cx.cpu(), &plan.copy_name(number, copy));
-            plan.memory.add(number, space);
-        },
-    };
     let mut records = vec![Recorded::default(); plan.nr_operations];
     let seed = jobs::seed(plan.seed, number as u32, copy);
     let task = &plan.tasks[number];
-    match jobs::run(task, &ground, cx, inherited, seed, &mut records) {
+    let ran = on_ground(machine, plan, cx, (number, copy), |ground| {
+        jobs::run(task, ground, cx, inherited, seed, &mut records)
+    });
+    match ran {
         Ok(()) => Ok(Left { records, was_killed: false }),
         Err(Failed { error: Error::Killed, .. }) => Ok(Left { records, was_killed: true }),
         Err(Failed { phase, error }) => {
@@ -346,4 +370,36 @@ fn work(
             Err(error)
         }
     }
+}
+
+/// Does something with what a copy of a task shares with the others.
+fn on_ground<T>(
+    machine: &SimKernel,
+    plan: &Rc<Plan>,
+    cx: &Cx<'_, SimHost>,
+    (number, copy): (usize, u32),
+    body: impl FnOnce(&Ground<'_, SimHost>) -> T,
+) -> T {
+    let is_over = || plan.is_over.get() || machine.sim().now_ns() >= plan.end_ns;
+    let ground: Ground<'_, SimHost> = Ground {
+        kernel: &machine.kernel,
+        files: &plan.files,
+        is_over: &is_over,
+        compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
+        wait: &|cx: &Cx<'_, SimHost>, task: usize| {
+            while plan.nr_left.borrow()[task] > 0 && !is_over() {
+                cx.host.sleep_ns(LOOK_NS);
+            }
+        },
+        fork: &|task: usize, with| start(machine, plan, task, Some(with)),
+        help: &|helper| start_helper(machine, plan, (number, copy), helper),
+        mark: &|_: &Cx<'_, SimHost>, name| {
+            plan.steps.borrow_mut()[number].mark(name, snapshot(&machine.kernel.mem));
+        },
+        entered: &|space: &Arc<Space<SimHost>>| {
+            space.set_name(cx.cpu(), &plan.copy_name(number, copy));
+            plan.memory.add(number, space);
+        },
+    };
+    body(&ground)
 }

@@ -125,6 +125,7 @@ impl Draw {
             let area = (!areas.is_empty()).then(|| areas[self.below(areas.len() as u64) as usize]);
             let pattern = self.pattern();
             let rate = if self.is(20) { "\nrate = 20000\nseconds = 0.05" } else { "" };
+            let depth = if self.is(20) { "\ndepth = 3" } else { "" };
             match (self.below(12), file, area) {
                 (0..4, ..) | (4..7, _, None) => {
                     let area = self.below(3);
@@ -165,11 +166,11 @@ impl Draw {
                     let lines = format!(
                         "do = \"{action}\"\nof = \"f{file}\"\nbytes = \"{bytes}\"\npattern = \"{pattern}\""
                     );
-                    phase(format!("{lines}{op}{rate}"));
+                    phase(format!("{lines}{op}{rate}{depth}"));
                 }
                 (9, Some(file), _) => {
                     phase(format!(
-                        "do = \"append\"\nof = \"f{file}\"\nbytes = \"8K\"\ntimes = 40{op}"
+                        "do = \"append\"\nof = \"f{file}\"\nbytes = \"8K\"\ntimes = 40{op}{depth}"
                     ));
                     phase(format!("do = \"fsync\"\nof = \"f{file}\"{op}"));
                 }

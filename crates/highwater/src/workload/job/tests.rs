@@ -96,6 +96,50 @@ fn latency_counts_from_the_arrival() {
 }
 
 #[test]
+fn operations_under_way_at_once_do_as_much_in_less_time() {
+    let job = |rest: &str| {
+        format!(
+            "[[file]]\nname = \"data\"\nsize = \"32M\"\n[[task]]\nname = \"t\"\n\
+             [[task.phase]]\ndo = \"advise\"\nof = \"data\"\nadvice = \"random\"\n\
+             [[task.phase]]\nof = \"data\"\nop = \"it\"\n{rest}\n"
+        )
+    };
+    let read = "do = \"read\"\nbytes = \"4K\"\npattern = \"chase\"\ntimes = 2000\n";
+    let one = ran(&job(read));
+    let eight = ran(&job(&format!("{read}depth = 8")));
+    for document in [&one, &eight] {
+        // Each block is read, once.
+        assert_eq!(document.runs[0].counters.get("pgpgin"), 8000);
+    }
+    let rate = |document| value(document, "t.it rate");
+    assert!(rate(&eight) > 3.0 * rate(&one), "{} {}", rate(&eight), rate(&one));
+    assert!(value(&eight, "t.it p50") >= value(&one, "t.it p50"));
+    // Of an open loop no more of them are late than there is room for.
+    let open = format!("{read}rate = 20000\narrivals = \"steady\"\n");
+    let (one, eight) = (ran(&job(&open)), ran(&job(&format!("{open}depth = 16"))));
+    let longest = |document| value(document, "t.it max");
+    assert!(longest(&eight) * 20.0 < longest(&one), "{} {}", longest(&eight), longest(&one));
+    // A log has each block once, too.
+    let log = ran(&job("do = \"append\"\nbytes = \"8K\"\ndepth = 3"));
+    assert_eq!(log.runs[0].counters.get("nr_dirtied"), 8192);
+}
+
+#[test]
+fn a_task_that_exits_does_nothing_more() {
+    let text = "[[task]]\nname = \"t\"\nrounds = 3\n\
+                [[task.phase]]\ndo = \"map\"\nof = \"a\"\nsize = \"1M\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"a\"\nwrite = true\nop = \"it\"\n\
+                [[task.phase]]\ndo = \"exit\"\nonly = \"last\"\n\
+                [[task.phase]]\ndo = \"touch\"\nof = \"a\"\nop = \"after\"\n";
+    let document = ran(text);
+    assert_eq!(value(&document, "t.it minor"), 768.0);
+    let others = ran(&text.replace("only = \"last\"\n", ""));
+    assert_eq!(value(&others, "t.it minor"), 256.0);
+    let none = "t.after: none has ended".to_owned();
+    assert!(others.runs[0].notes.contains(&none), "{:?}", others.runs[0].notes);
+}
+
+#[test]
 fn tasks_wait_for_each_other_fork_and_end_with_the_job() {
     let text = "seconds = 5\n[[file]]\nname = \"dump\"\nsize = \"8M\"\n\
                 [[task]]\nname = \"server\"\n\
@@ -209,6 +253,13 @@ fn what_cannot_be_is_told_with_its_line() {
     assert!(said("do = \"touch\"\nof = \"heap\"").contains("x.toml:5: of: unknown area \"heap\""));
     assert!(said("do = \"sleep\"\nus = 1\nrate = -1").contains("x.toml:6: rate: must be above 0"));
     assert!(said("do = \"sleep\"\nus = 1\ntimes = 2\nforever = true").contains("only one of"));
+    assert!(said("do = \"compute\"\nus = 1e300").contains("x.toml:5: us: at most an hour"));
+    assert!(said("do = \"sleep\"\nus = 1\nop = \"\"").contains("x.toml:6: op: must not be"));
+    assert!(said("do = \"sleep\"\nus = 1\ndepth = 2").contains("x.toml:6: depth: this action"));
+    let shared = said("do = \"map\"\nof = \"a\"\nsize = \"1M\"\nshared = true");
+    assert!(shared.starts_with("x.toml:7: shared: memory that tasks share is"), "{shared}");
+    let deep = "[[file]]\nname = \"f\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"read\"\nof = \"f\"\ndepth = 0\n";
+    assert!(experiment(deep).unwrap_err().contains("x.toml:9: depth: must be between 1 and"));
     let twice = "[[file]]\nname = \"t\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\nphase = []\n";
     assert!(
         experiment(twice)

@@ -1,0 +1,179 @@
+//! Allocations, touches, faults, reads, compaction.
+
+use std::hint::black_box;
+
+use highwater_core::Kernel;
+use highwater_core::block::{DeviceId, DeviceSpec};
+use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec, preset};
+use highwater_core::host::{CpuId, Cx, Solo, TaskFlags};
+use highwater_core::kernel::KernelSpec;
+use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::page_alloc::{Gfp, NoRelief, boot};
+use highwater_core::page_cache::{FileSpec, Filesystem};
+use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vmstat::VmEvent;
+use highwater_core::zone::{NodeId, Zone, ZoneType, watermark::Marks};
+use highwater_native::{NativeMachine, NativeOptions};
+
+use super::Units;
+use super::scan::{READ, RW, on_machine};
+
+const NODE: NodeId = NodeId(0);
+/// Pages of areas and files.
+const PAGES: u64 = 4096;
+
+/// An order-0 page on the simulated machine.
+pub(super) fn pair(pairs: u64) -> Units {
+    on_machine(move |stage| {
+        let (mem, cx) = (&stage.kernel.mem, stage.cx);
+        for _ in 0..pairs {
+            let pfn = mem.alloc(cx, &NoRelief, Gfp::GFP_KERNEL, Order::ZERO, NODE, None);
+            mem.free(cx, black_box(pfn).expect("page"), Order::ZERO).expect("free");
+            cx.host.sim().sync();
+        }
+        Units(pairs)
+    })
+}
+
+/// Mapped pages, one by one.
+pub(super) fn touch(passes: u64) -> Units {
+    on_machine(move |stage| {
+        let start = stage.map(PAGES, RW, Backing::Anon);
+        stage.touch_all(start, PAGES, Access::Write);
+        let before = stage.event(VmEvent::Pgfault);
+        for _ in 0..passes {
+            for vpn in start..start + PAGES as u32 {
+                stage.kernel.touch(stage.cx, stage.space, vpn, Access::Read).expect("mapped");
+            }
+        }
+        assert_eq!(stage.event(VmEvent::Pgfault), before);
+        Units(passes * PAGES)
+    })
+}
+
+/// Anonymous memory, written and unmapped.
+pub(super) fn anon_fault(passes: u64) -> Units {
+    on_machine(move |stage| {
+        let before = stage.event(VmEvent::Pgfault);
+        for _ in 0..passes {
+            let start = stage.map(PAGES, RW, Backing::Anon);
+            stage.touch_all(start, PAGES, Access::Write);
+            stage.unmap(start, PAGES);
+        }
+        assert_eq!(stage.event(VmEvent::Pgfault) - before, passes * PAGES);
+        Units(passes * PAGES)
+    })
+}
+
+/// A file in the page cache, mapped, touched and unmapped.
+pub(super) fn file_fault(passes: u64) -> Units {
+    on_machine(move |stage| {
+        let open = stage.file(PAGES);
+        stage.read(&open, PAGES);
+        for _ in 0..passes {
+            let backing = Backing::File { open: open.clone(), page: 0 };
+            let start = stage.map(PAGES, READ | AreaFlags::SHARED, backing);
+            stage.touch_all(start, PAGES, Access::Read);
+            stage.unmap(start, PAGES);
+        }
+        assert_eq!(stage.event(VmEvent::Pgfault), passes * PAGES / 16, "faults around");
+        Units(passes * PAGES)
+    })
+}
+
+/// Reads of a file that is in the page cache, 64 KiB each.
+pub(super) fn cache_read(passes: u64) -> Units {
+    on_machine(move |stage| {
+        let open = stage.file(PAGES);
+        stage.read(&open, PAGES);
+        let before = stage.event(VmEvent::Pgpgin);
+        (0..passes).for_each(|_| stage.read(&open, PAGES));
+        assert_eq!(stage.event(VmEvent::Pgpgin), before);
+        Units(passes * PAGES)
+    })
+}
+
+pub(super) fn native_order_0(pairs: u64) -> Units {
+    native_pair(Order(0), pairs)
+}
+
+pub(super) fn native_order_9(pairs: u64) -> Units {
+    native_pair(Order(9), pairs)
+}
+
+/// The allocator on a real thread and real memory, half of which is in use.
+fn native_pair(order: Order, pairs: u64) -> Units {
+    let frames = 1 << 16;
+    let machine = one_zone(1 << 20, frames);
+    let options = NativeOptions { pin_threads: false, ..NativeOptions::default() };
+    let policy = preset("6.1").expect("a preset");
+    let machine = NativeMachine::boot(&machine, &policy, &options).expect("boot");
+    let task = machine.enter(CpuId(0)).expect("a CPU");
+    let take = || task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, order).expect("memory");
+    let held: Vec<Pfn> = (0..frames >> order.0 >> 1).map(|_| take()).collect();
+    let mut distinct = 0;
+    for _ in 0..pairs {
+        let pfn = black_box(take());
+        distinct += u64::from(Some(&pfn) != held.last());
+        task.free(pfn, order).expect("in use");
+    }
+    assert_eq!(distinct, pairs);
+    Units(pairs).tell()
+}
+
+fn one_zone(start: u64, frames: u64) -> Machine {
+    Machine {
+        name: "bench".into(),
+        nodes: vec![NodeSpec {
+            cpus: vec![0],
+            zones: vec![ZoneSpec::full(ZoneType::Normal, start, frames)],
+        }],
+        distances: vec![vec![10]],
+        tunables: Tunables::default(),
+    }
+}
+
+pub(super) fn compact_sources(runs: u64) -> Units {
+    compact(false, runs)
+}
+
+pub(super) fn compact_targets(runs: u64) -> Units {
+    compact(true, runs)
+}
+
+/// Runs by hand over a zone whose frames are all in use; with a page to move, the scanner of targets goes over it.
+fn compact(with_a_page: bool, runs: u64) -> Units {
+    let host = Solo::default();
+    let cx = Cx::new(&host, CpuId(0));
+    let policy = preset("6.1").expect("a preset");
+    let mem = boot(&host, &one_zone(1 << 20, 1 << 14), &policy).expect("boot");
+    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: Vec::new() };
+    let kernel = Kernel::new(&cx, mem, &spec).expect("a kernel");
+    // The last frame of a zone is for those who free others.
+    cx.set_flags(TaskFlags::KTHREAD | TaskFlags::MEMALLOC);
+    let zone: &Zone<Solo> = kernel.mem.zone(NODE, ZoneType::Normal).expect("the zone");
+    zone.set_marks(&Marks::default());
+    let gfp = Gfp::GFP_HIGHUSER_MOVABLE - Gfp::RECLAIM;
+    let page = || kernel.mem.alloc(&cx, &NoRelief, gfp, Order::ZERO, NODE, None);
+    let lowest = std::iter::from_fn(page).min().expect("a page");
+    if with_a_page {
+        for frame in 0..8 {
+            kernel.mem.free(&cx, Pfn(lowest.0 + frame), Order::ZERO).expect("it is in use");
+        }
+        kernel.mem.drain_all(&cx, None);
+        let file = kernel.create_file(&cx, FileSpec::new(Filesystem::XFS, DeviceId(0), 0, 1));
+        let (open, page) = (kernel.open(&cx, &file), PAGE_SIZE as u64);
+        assert_eq!(kernel.file_read(&cx, &open, 0, page), Ok(page));
+        kernel.lru_add_drain_all(&cx);
+    }
+    let scanned = |event| kernel.mem.events.read(event);
+    let event = match with_a_page {
+        true => VmEvent::CompactFreeScanned,
+        false => VmEvent::CompactMigrateScanned,
+    };
+    let before = scanned(event);
+    (0..runs).for_each(|_| kernel.compact_node(&cx, NODE));
+    let frames = scanned(event) - before;
+    assert!(frames >= runs * 512, "{frames} frames in {runs} runs");
+    Units(frames).tell()
+}

@@ -1,0 +1,100 @@
+//! The loops that must not get slower, one at a time and as long as somebody says: what `scripts/instructions` counts the
+//! instructions of.
+//!
+//! `instructions --list` prints the loops: name, unit, and two amounts of work. `instructions NAME AMOUNT` does the work and prints how
+//! many units of it that was, checked where there is something to check by. The difference between two amounts is the loop
+//! alone: start, boot and what memory is filled with are the same in both, and the process ends right after the work.
+//!
+//! `cargo test --benches` runs each loop with its smaller amount.
+
+mod engine;
+mod kernel;
+mod scan;
+
+use std::process::{Command, ExitCode, exit};
+
+/// A loop.
+struct Loop {
+    name: &'static str,
+    unit: &'static str,
+    /// A small and a large amount of work.
+    amounts: [u64; 2],
+    /// Does so much, tells of it and ends the process.
+    work: fn(u64) -> Units,
+}
+
+/// How many units were done.
+struct Units(u64);
+
+impl Units {
+    /// For where a process can end at once: nothing that is taken down is counted.
+    fn tell(self) -> ! {
+        println!("{}", self.0);
+        exit(0);
+    }
+}
+
+const fn one(
+    name: &'static str,
+    unit: &'static str,
+    amounts: [u64; 2],
+    work: fn(u64) -> Units,
+) -> Loop {
+    Loop { name, unit, amounts, work }
+}
+
+/// All of them. Amounts are such that callgrind needs a second or two for each.
+const LOOPS: [Loop; 18] = [
+    one("engine-interrupt", "sleep and wake", [4, 64], engine::interrupt),
+    one("engine-cpus", "sleep and wake", [4, 64], engine::on_cpus),
+    one("event-queue", "pop and push", [2_000, 52_000], engine::queue),
+    one("lock", "lock and unlock", [1_000, 101_000], engine::lock),
+    one("sim-pair-0", "alloc and free", [1_000, 21_000], kernel::pair),
+    one("scan-clean", "scan", [2_000, 12_000], scan::clean),
+    one("scan-active", "scan", [2_000, 12_000], scan::active),
+    one("scan-mapped", "scan", [0, 1], scan::mapped),
+    one("scan-anon", "scan", [0, 1], scan::anon),
+    one("scan-held", "scan", [0, 1], scan::held),
+    one("touch", "page", [1, 17], kernel::touch),
+    one("anon-fault", "page", [1, 5], kernel::anon_fault),
+    one("file-fault", "page", [1, 9], kernel::file_fault),
+    one("cache-read", "page", [1, 17], kernel::cache_read),
+    one("native-pair-0", "alloc and free", [1_000, 51_000], kernel::native_order_0),
+    one("native-pair-9", "alloc and free", [1_000, 21_000], kernel::native_order_9),
+    one("compact-sources", "frame", [1, 9], kernel::compact_sources),
+    one("compact-targets", "frame", [1, 33], kernel::compact_targets),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        [] => each_a_little(),
+        ["--list"] => {
+            for Loop { name, unit, amounts: [less, more], .. } in LOOPS {
+                println!("{name}\t{unit}\t{less}\t{more}");
+            }
+            ExitCode::SUCCESS
+        }
+        [name, amount] => match (LOOPS.iter().find(|it| it.name == name), amount.parse()) {
+            (Some(it), Ok(amount)) => (it.work)(amount).tell(),
+            _ => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: instructions --list | NAME AMOUNT");
+    ExitCode::from(2)
+}
+
+/// Every loop, in a process of its own: it ends that.
+fn each_a_little() -> ExitCode {
+    for Loop { name, amounts, .. } in LOOPS {
+        let exe = std::env::current_exe().expect("this program");
+        let ran = Command::new(exe).args([name, &amounts[0].to_string()]).status();
+        assert!(ran.expect("it starts").success(), "{name}");
+    }
+    ExitCode::SUCCESS
+}

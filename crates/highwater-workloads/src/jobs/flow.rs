@@ -1,0 +1,127 @@
+//! What comes next in a phase, for all tasks that work on it.
+
+use std::mem::replace;
+
+use super::pick::Picker;
+use super::{Arrivals, Often, Phase, Spacing};
+use crate::random::Random;
+
+const NS_PER_SECOND: f64 = 1e9;
+
+/// The operations of a phase, one after the other. Helpers of a task take theirs here, too, so that a phase does as much
+/// with them as without.
+pub(super) struct Flow {
+    picker: Picker,
+    clock: Option<Clock>,
+    random: Random,
+    begin_ns: u64,
+    /// Pages or blocks of a pass.
+    pass: u64,
+    count: u64,
+}
+
+/// An operation that somebody took.
+pub(super) struct Next {
+    /// Its page or block.
+    pub(super) at: u64,
+    /// When it arrives, in an open loop.
+    pub(super) due_ns: Option<u64>,
+}
+
+impl Flow {
+    /// A phase begins; of so many pages or blocks is a pass.
+    pub(super) fn new(
+        phase: &Phase,
+        (picker, pass): (Picker, u64),
+        begin_ns: u64,
+        random: Random,
+    ) -> Flow {
+        let clock = phase.arrivals.map(|arrivals| Clock::new(arrivals, begin_ns));
+        Flow { picker, clock, random, begin_ns, pass, count: 0 }
+    }
+
+    /// There are no more.
+    pub(super) fn is_done(&self, often: Often, now_ns: impl FnOnce() -> u64) -> bool {
+        match often {
+            Often::Times(times) => self.count >= times,
+            Often::Nanoseconds(ns) => self.count > 0 && now_ns() >= self.begin_ns + ns,
+            Often::Pass => self.count >= self.pass,
+            Often::Passes(passes) => self.count >= (passes * self.pass as f64) as u64,
+            Often::Forever => false,
+        }
+    }
+
+    /// Takes one; none if the next would arrive too late.
+    pub(super) fn next(&mut self, often: Often) -> Option<Next> {
+        let due_ns = self.clock.as_mut().map(|clock| clock.next(&mut self.random));
+        if let (Often::Nanoseconds(ns), Some(due_ns)) = (often, due_ns)
+            && due_ns >= self.begin_ns + ns
+        {
+            return None;
+        }
+        self.count += 1;
+        Some(Next { at: self.picker.next(), due_ns })
+    }
+
+    /// The task's random numbers, at the end.
+    pub(super) fn give_back(&mut self) -> Random {
+        replace(&mut self.random, Random::new(0))
+    }
+}
+
+/// When operations are due.
+struct Clock {
+    arrivals: Arrivals,
+    begin_ns: u64,
+    /// Since the beginning.
+    passed_ns: f64,
+    count: u64,
+}
+
+impl Clock {
+    fn new(arrivals: Arrivals, begin_ns: u64) -> Clock {
+        Clock { arrivals, begin_ns, passed_ns: 0.0, count: 0 }
+    }
+
+    fn next(&mut self, random: &mut Random) -> u64 {
+        let mean_ns = NS_PER_SECOND / self.arrivals.rate;
+        let gap_ns = match self.arrivals.spacing {
+            Spacing::Steady => mean_ns,
+            Spacing::Poisson => -libm::log(1.0 - random.fraction()) * mean_ns,
+            Spacing::Bursts(n) if self.count.is_multiple_of(n.max(1).into()) => {
+                mean_ns * f64::from(n.max(1))
+            }
+            Spacing::Bursts(_) => 0.0,
+        };
+        // Of evenly spaced ones the first is due at once.
+        if self.count > 0 || self.arrivals.spacing == Spacing::Poisson {
+            self.passed_ns += gap_ns;
+        }
+        self.count += 1;
+        self.begin_ns + self.passed_ns as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(spacing: Spacing, count: usize) -> Vec<u64> {
+        let mut clock = Clock::new(Arrivals { rate: 1000.0, spacing }, 5);
+        let mut random = Random::new(1);
+        (0..count).map(|_| clock.next(&mut random)).collect()
+    }
+
+    #[test]
+    fn arrivals_have_their_rate() {
+        let ms = 1_000_000;
+        assert_eq!(due(Spacing::Steady, 3), [5, 5 + ms, 5 + 2 * ms]);
+        assert_eq!(due(Spacing::Bursts(2), 4), [5, 5, 5 + 2 * ms, 5 + 2 * ms]);
+        let poisson = due(Spacing::Poisson, 10_000);
+        assert!(poisson.windows(2).all(|pair| pair[0] <= pair[1]));
+        let seconds = *poisson.last().unwrap() as f64 / 1e9;
+        assert!((9.7..10.3).contains(&seconds), "{seconds}");
+        let short = poisson.windows(2).filter(|pair| pair[1] - pair[0] < ms).count();
+        assert!((6_100..6_550).contains(&short), "1 - 1/e of the gaps: {short}");
+    }
+}
