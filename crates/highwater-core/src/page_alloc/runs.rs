@@ -203,6 +203,9 @@ mod tests {
         }
     }
 
+    /// Lists, words, what the zone says of its lists without the lock, and free pages.
+    type Seen = (Vec<Vec<Pfn>>, Vec<u32>, Vec<(u8, u32)>, u64);
+
     /// One zone's free lists, and the blocks that were taken from them.
     struct Side {
         map: PageMap,
@@ -291,7 +294,7 @@ mod tests {
             buddy.settle(&mut pending);
         }
 
-        fn seen(&self) -> (Vec<Vec<Pfn>>, Vec<u32>, Vec<(u8, u32)>, u64) {
+        fn seen(&self) -> Seen {
             let lists = self.area.lists.iter().flatten();
             let orders = (0..MAX_ORDER as u8).map(Order);
             (

@@ -426,6 +426,9 @@ pub struct BenchArgs {
     /// A short version, for a first look
     #[arg(long)]
     pub quick: bool,
+    /// Page cache and faults beside this computer's own kernel, instead of the allocator
+    #[arg(long, conflicts_with_all = ["orders", "patterns", "threads"])]
+    pub pages: bool,
     /// Only these orders
     #[arg(long = "order", value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub orders: Vec<u8>,
