@@ -84,7 +84,8 @@ pub trait Host: Sized {
     /// Makes a per-CPU lock; `owner` is the CPU that takes it in the common case.
     fn new_cpu_lock<T>(&self, class: LockClass, owner: CpuId, value: T) -> Self::CpuLock<T>;
 
-    /// The CPU the caller runs on; `cached` is where it ran when last asked.
+    /// The CPU the caller runs on; `cached` is where it ran when last asked, or (where tasks share a
+    /// thread) was last told to.
     #[inline(always)]
     fn cpu(&self, cached: CpuId) -> CpuId {
         cached

@@ -122,7 +122,8 @@ impl Queue {
         self.pop_until(u64::MAX)
     }
 
-    /// Removes and returns the earliest event if it is not later than `limit_ns`.
+    /// Removes and returns the earliest event if it is not later than `limit_ns`. If it is, no event may be
+    /// inserted before the limit afterwards, as for [`Queue::has_before`].
     #[inline]
     pub fn pop_until(&mut self, limit_ns: u64) -> Option<(u64, EventId)> {
         while self.levels != 0 {
@@ -298,10 +299,10 @@ mod tests {
         queue.reserve_ids(4);
         queue.insert(0, 1_000_000);
         queue.insert(1, 1_000_001);
-        assert_eq!(queue.pop_until(999_999), None);
-        queue.insert(2, 5);
-        assert_eq!(queue.pop_until(4), None);
-        assert_eq!(queue.pop_until(5), Some((5, 2)));
+        assert_eq!(queue.pop_until(999_950), None);
+        queue.insert(2, 999_951);
+        assert_eq!(queue.pop_until(999_950), None);
+        assert_eq!(queue.pop_until(999_951), Some((999_951, 2)));
         queue.insert(3, 999_990);
         assert_eq!(queue.pop_until(999_999), Some((999_990, 3)));
         assert_eq!(queue.pop_until(1_000_000), Some((1_000_000, 0)));
