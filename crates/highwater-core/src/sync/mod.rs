@@ -9,6 +9,7 @@
 //! readers (watermark checks, `/proc`) tolerate stale values, as in Linux.
 
 pub mod order;
+pub mod prefetch;
 
 /// Atomic integers: `core`'s.
 pub mod atomic {
