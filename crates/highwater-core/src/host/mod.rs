@@ -135,6 +135,13 @@ pub trait Host: Sized {
         let _ = pfn;
     }
 
+    /// The descriptor of frame `pfn` may be taken off a list soon: what [`Host::descriptor_use`] will look at
+    /// can be fetched meanwhile. A hint, which changes nothing.
+    #[inline(always)]
+    fn descriptor_soon(&self, pfn: Pfn) {
+        let _ = pfn;
+    }
+
     /// Has the CPUs in `targets` that are in `scope` do `count` operations of a kind now, and waits
     /// for them (an inter-processor interrupt; the caller's own CPU is left out). Real machines have
     /// no other CPU's state to change and do nothing.

@@ -6,10 +6,10 @@
 //! Synchronisation: one hold of `lru_lock` each. Who isolated a page holds a reference and its LRU
 //! flag, so nobody else moves it.
 
-use super::{BatchKind, LruKind, age_clock};
+use super::{BatchKind, LruKind, LruLists, Walk, age_clock};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, PageList};
+use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
 use crate::units::LruVecId;
 use crate::vmstat::VmEvent;
 use crate::zone::{ZoneId, ZoneType};
@@ -48,6 +48,18 @@ impl<H: Devices> Kernel<H> {
         mode: IsolateMode,
         out: &mut [Folio],
     ) -> Isolated {
+        self.isolate_and_walk(cx, vec, list, mode, out).0
+    }
+
+    /// The same; with it goes what its user may do for later batches while it works on this one.
+    pub(crate) fn isolate_and_walk(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        list: LruKind,
+        mode: IsolateMode,
+        out: &mut [Folio],
+    ) -> (Isolated, Walk) {
         let _phase = cx.phase(Phase::Isolate);
         let map: &[Page] = &self.mem.map;
         let highest = mode.highest.idx();
@@ -58,15 +70,18 @@ impl<H: Devices> Kernel<H> {
         let mut nr_out = 0;
         let mut scanned = 0;
         let mut looked_at = 0;
+        let mut last = [Pfn::default(); 2];
 
         let mut lru = self.lock_lru(cx, vec);
-        let from = &mut lru.lists.lists[list as usize];
+        let LruLists { lists, milestones, .. } = &mut *lru.lists;
+        let (from, milestones) = (&mut lists[list as usize], &mut milestones[list as usize]);
         let mut left = out.len() as i64;
         while left > 0
             && let Some(pfn) = from.pop_tail(map)
         {
             let page = &map[pfn.idx()];
             cx.host.descriptor_use(pfn);
+            last = [last[1], pfn];
             let state = page.block();
             let folio = Folio::new(pfn, state.order());
             let nr = folio.nr_pages();
@@ -85,9 +100,12 @@ impl<H: Devices> Kernel<H> {
                 nr_out += 1;
             } else {
                 from.push_head(map, folio);
+                milestones.joined(folio, from.len());
             }
         }
         from.splice_head(map, aside);
+        milestones.taken(looked_at as usize, last);
+        let walk = milestones.ask(looked_at as usize, &self.mem.map);
         let mut result = Isolated { taken: nr_out, scanned, ..Isolated::default() };
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
@@ -105,7 +123,7 @@ impl<H: Devices> Kernel<H> {
             lru.lists.balance.isolated(page_type, result.nr_taken);
         }
         cx.charge(Cost::LruIsolate, looked_at);
-        result
+        (result, walk)
     }
 
     /// Puts isolated pages of `self.lru.vec(vec)` back, under one hold of its lock: first

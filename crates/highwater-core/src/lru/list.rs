@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
 use super::CpuBatches;
+use super::ahead::Milestones;
 use super::balance::Balance;
 use crate::config::{BalanceRule, LruTopology};
 use crate::host::{CpuId, Tasks};
@@ -52,6 +53,8 @@ impl LruKind {
 pub struct LruLists {
     /// Lists 0 to 3; head = newest.
     pub lists: [PageList; 4],
+    /// What comes next at their tails.
+    pub(super) milestones: [Milestones; 4],
     /// What was noted of them for weighing the types.
     pub balance: Balance,
 }
@@ -70,7 +73,9 @@ pub struct LruVec<H: Tasks> {
 
 impl<H: Tasks> LruVec<H> {
     fn new(host: &H, balance: BalanceRule) -> Self {
-        let lists = LruLists { lists: Default::default(), balance: Balance::new(balance) };
+        let balance = Balance::new(balance);
+        let (lists, milestones) = Default::default();
+        let lists = LruLists { lists, milestones, balance };
         LruVec {
             lists: host.new_lock(LockClass::Lru, lists),
             sizes: Default::default(),

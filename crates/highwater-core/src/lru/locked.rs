@@ -154,7 +154,11 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         let (page, list) = self.join(folio);
         match list {
             LruKind::Unevictable => page.set_locked_mappings(),
-            _ => self.lists.lists[list as usize].push_head(&self.kernel.mem.map, folio),
+            _ => {
+                let LruLists { lists, milestones, .. } = &mut *self.lists;
+                lists[list as usize].push_head(&self.kernel.mem.map, folio);
+                milestones[list as usize].joined(folio, lists[list as usize].len());
+            }
         }
     }
 

@@ -12,6 +12,7 @@
 //! From: `vm::fault`, `page_cache`, `swap` · to: `reclaim`.
 
 mod access;
+mod ahead;
 pub mod balance;
 mod batch;
 mod deferred;
@@ -28,6 +29,7 @@ mod tests;
 mod workingset;
 
 pub use crate::units::{LruKind, PageType};
+pub(crate) use ahead::Walk;
 pub(crate) use batch::PAGEVEC;
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use isolate::{IsolateMode, Isolated};

@@ -138,8 +138,9 @@ impl BlockWord {
     }
 }
 
-/// One frame's descriptor.
+/// One frame's descriptor. Aligned to its size: none lies in two cache lines.
 #[derive(Debug)]
+#[repr(align(32))]
 pub struct Page {
     word: AtomicU32,
     pub(super) refcount: AtomicU32,

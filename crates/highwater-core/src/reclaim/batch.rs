@@ -36,7 +36,7 @@ use super::{Control, PassSums, ThrottleReason};
 use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::lru::{IsolateMode, Isolated, LruKind, PageType};
+use crate::lru::{IsolateMode, Isolated, LruKind, PageType, Walk};
 use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, narrow};
@@ -104,7 +104,8 @@ impl<H: Devices> Kernel<H> {
         self.lru_add_drain(cx);
         let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, false);
-        let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
+        let (isolated, mut walk) =
+            self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
         self.count_isolated(cx, node, page_type, isolated.nr_taken as i64);
         let (scan, scan_type) = match (sc.is_kswapd, page_type) {
             (true, PageType::Anon) => (VmEvent::PgscanKswapd, VmEvent::PgscanAnon),
@@ -119,7 +120,8 @@ impl<H: Devices> Kernel<H> {
         }
 
         let keeps_busy = rules.busy == Busy::Keep;
-        let shrunk = self.shrink_pages(cx, vec, sc, &mut pages[..isolated.taken], rules);
+        let pages = &mut pages[..isolated.taken];
+        let shrunk = self.shrink_pages(cx, vec, sc, pages, &mut walk, rules);
 
         // Pages that were in use tell that the type is worth keeping (up to 5.7). Without an active list
         // they are those that went round.
@@ -170,7 +172,8 @@ impl<H: Devices> Kernel<H> {
         self.lru_add_drain(cx);
         let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, true);
-        let isolated = self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
+        let (isolated, mut walk) =
+            self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
         self.count_isolated(cx, node, page_type, isolated.nr_taken as i64);
         self.mem.events.add(cx.cpu(), VmEvent::Pgrefill, isolated.scanned);
 
@@ -179,6 +182,7 @@ impl<H: Devices> Kernel<H> {
         let (mut nr_active, mut nr_inactive) = (0, 0);
         let (mut nr_used, mut nr_stay) = (0, 0);
         for &folio in &pages[..isolated.taken] {
+            walk.step(cx.host, &self.mem.map);
             let page = self.mem.map.page(folio);
             // Locked into memory while it was on the list: the add batch takes it to list 4.
             if !page.is_evictable() {
@@ -228,9 +232,9 @@ impl<H: Devices> Kernel<H> {
         sc: &Control,
         list: LruKind,
         out: &mut [Folio],
-    ) -> Isolated {
+    ) -> (Isolated, Walk) {
         let mode = IsolateMode { highest: sc.reclaim_idx, may_unmap: sc.may_unmap };
-        let isolated = self.isolate_lru_pages(cx, vec, list, mode, out);
+        let (isolated, walk) = self.isolate_and_walk(cx, vec, list, mode, out);
         self.note_zones_scanned(vec, sc, isolated.scanned);
         cx.event(Event::LruIsolate {
             isolate_mode: u8::from(!sc.may_unmap),
@@ -242,7 +246,7 @@ impl<H: Devices> Kernel<H> {
             nr_taken: narrow(isolated.nr_taken, u16::MAX),
             lru: list,
         });
-        isolated
+        (isolated, walk)
     }
 
     /// Reclaim looked at so many pages. Of which zones they are is not known where lists are a node's: then it counts

@@ -51,7 +51,7 @@ pub(super) use crate::config::References;
 use crate::config::{Answers, DirtyAtTail, PageUses};
 use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
-use crate::lru::PageType;
+use crate::lru::{PageType, Walk};
 use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -205,6 +205,7 @@ impl<H: Devices> Kernel<H> {
         vec: LruVecId,
         sc: &mut Control,
         pages: &mut [Folio],
+        walk: &mut Walk,
         rules: Rules<F>,
     ) -> ShrunkBatch {
         debug_assert!(pages.len() <= BATCH);
@@ -214,6 +215,7 @@ impl<H: Devices> Kernel<H> {
         let mut batch = Batch { sc, vec, busy, stats, trail: Trail::default(), tails };
         let (mut freed, mut kept) = (Freed::default(), 0);
         for at in 0..pages.len() {
+            walk.step(cx.host, &self.mem.map);
             if let Some(folio) = self.shrink_page(cx, &mut batch, &mut freed, pages[at], &rules) {
                 pages[kept] = folio;
                 kept += 1;
@@ -283,7 +285,8 @@ impl<H: Devices> Kernel<H> {
                     batch.copy_from_slice(chunk);
                     let page = self.mem.map.page(chunk[0]);
                     let vec = self.lru.id_of(page);
-                    let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, PAGEOUT);
+                    let walk = &mut Walk::default();
+                    let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, walk, PAGEOUT);
                     reclaimed += shrunk.reclaimed;
                     for &folio in batch[..shrunk.kept].iter().chain(&shrunk.tails) {
                         self.putback_page(cx, folio);

@@ -26,6 +26,7 @@ use highwater_core::config::Machine;
 use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Stall, Tasks};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
+use highwater_core::sync::prefetch::prefetch_read;
 use highwater_core::trace::Event;
 
 use crate::cost::CostModel;
@@ -252,6 +253,13 @@ impl Host for SimHost {
         if last != cpu {
             let is_far = self.sim.node_of(cpu) != self.sim.node_of(last);
             self.sim.charge(self.line_ns[usize::from(is_far)]);
+        }
+    }
+
+    #[inline(always)]
+    fn descriptor_soon(&self, pfn: Pfn) {
+        if let Some(last) = self.descriptors.get(pfn.get() as usize) {
+            prefetch_read(last);
         }
     }
 

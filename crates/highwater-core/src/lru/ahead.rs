@@ -1,0 +1,275 @@
+//! What comes next at the tail of a list, so that it is in the cache when it is taken.
+//!
+//! A long list is in no order that a processor's caches foresee. Whoever takes pages off its tail
+//! learns which descriptor comes next when the last one has arrived from memory, and waits for each of
+//! them. To walk ahead does not help: that way is as long. So every second page that comes
+//! onto a list is noted, a *milestone*, and with each batch that is taken off the tail some descriptors of
+//! milestones further on are asked for, all at once. While the batch is judged they arrive, and the link in each
+//! names the page in between, which is asked for then ([`Walk::step`]). A later batch, [`LEAD`] milestones
+//! on, finds its descriptors in the cache.
+//!
+//! ```text
+//! head                                         tail
+//!  o M o M o M o M o M o M ... o M o M o M o M o
+//!          └─<─┴─<─┴─<─┘                 first
+//!          a batch's walk, LEAD milestones on
+//! ```
+//!
+//! All of it is a guess. A milestone may have left the list, and links are read without the list's lock, so
+//! they may be those of another list by then. A wrong guess fetches what nobody wants; nothing else
+//! depends on it.
+//!
+//! Synchronisation: milestones belong to the holder of `lru_lock`, a walk to its batch.
+
+use alloc::collections::VecDeque;
+
+use crate::host::Host;
+use crate::page::{Folio, PageMap, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::prefetch::prefetch_read;
+use crate::units::SWAP_CLUSTER_MAX;
+
+/// Pages from one milestone to the next. Each costs four bytes.
+const SEGMENT: usize = 2;
+/// Milestones that are asked for before they are taken: the batches of a dozen CPUs may be taken one after
+/// the other before the first of them is judged.
+const LEAD: usize = 256;
+/// Milestones that a batch asks for at most: twice as many as it passes, until it has that lead.
+const SHARE: usize = SWAP_CLUSTER_MAX as usize;
+/// Milestones among which the last pages of a batch are looked for,
+const NEXT: usize = 64;
+/// and for so many batches.
+const PATIENCE: usize = 8;
+/// Milestones that a short list may have more of than pages.
+const FEW: usize = 64;
+
+/// Milestones of a list.
+#[derive(Debug, Default)]
+pub(super) struct Milestones {
+    /// The nearest to the tail first.
+    pages: VecDeque<u32>,
+    /// So many of them have been asked for.
+    nr_asked: usize,
+    /// Pages that came onto the list since the last one.
+    since: usize,
+    /// Batches since one of them was met.
+    missed: usize,
+}
+
+/// Milestones that a batch asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    at: [u32; SHARE],
+    nr: usize,
+    nr_seen: usize,
+}
+
+impl Milestones {
+    /// A page came to the head of the list, which is so long now.
+    #[inline(always)]
+    pub(super) fn joined(&mut self, folio: Folio, len: u32) {
+        self.since += 1;
+        if self.since == SEGMENT {
+            self.since = 0;
+            if self.pages.len() == self.pages.capacity() {
+                self.make_room(len as usize);
+            }
+            self.pages.push_back(folio.pfn().0);
+        }
+    }
+
+    /// By a quarter, since they take room for nearly all pages of a machine. If there are many more than the list has
+    /// segments, most are of pages that left it.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, len: usize) {
+        if self.pages.len() * 4 > len * 3 + FEW * 4 {
+            self.pages.clear();
+            self.nr_asked = 0;
+        } else {
+            self.pages.reserve_exact(self.pages.len() / 4 + FEW);
+        }
+    }
+
+    /// A batch of `nr` pages was taken off the tail, and these were the last of them.
+    #[inline]
+    pub(super) fn taken(&mut self, nr: usize, last: [Pfn; 2]) {
+        if nr == 0 {
+            return;
+        }
+        let is_last = |nr: usize| {
+            nr != 0 && self.pages.get(nr - 1).is_some_and(|&pfn| last.contains(&Pfn(pfn)))
+        };
+        let expected = nr / SEGMENT;
+        match [expected, expected + 1].into_iter().find(|&nr| is_last(nr)) {
+            Some(nr) => self.pass(nr),
+            None => self.find(last),
+        }
+    }
+
+    /// Milestones in between left the list, or pages came to its tail.
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, last: [Pfn; 2]) {
+        let is_last = |&pfn: &u32| last.contains(&Pfn(pfn));
+        self.missed += 1;
+        match self.pages.iter().take(NEXT).rposition(is_last) {
+            Some(at) => self.pass(at + 1),
+            None if self.missed == PATIENCE => self.pass(NEXT),
+            None => {}
+        }
+    }
+
+    fn pass(&mut self, nr: usize) {
+        self.pages.drain(..nr.min(self.pages.len()));
+        self.nr_asked = self.nr_asked.saturating_sub(nr);
+        self.missed = 0;
+    }
+
+    /// Asks for milestones, after a batch of `nr` pages was taken.
+    #[inline]
+    pub(super) fn ask(&mut self, nr: usize, map: &PageMap) -> Walk {
+        let mut walk = Walk::default();
+        let end = (self.nr_asked + nr.min(SHARE)).min(LEAD).min(self.pages.len());
+        let begin = self.nr_asked.min(end);
+        for (at, &pfn) in walk.at.iter_mut().zip(self.pages.range(begin..end)) {
+            if let Some(page) = map.get(Pfn(pfn)) {
+                prefetch_read(page);
+            }
+            *at = pfn;
+        }
+        walk.nr = end - begin;
+        self.nr_asked = self.nr_asked.max(end);
+        walk
+    }
+}
+
+impl Walk {
+    /// A page of the batch is judged: looks at a milestone and asks for what comes after it.
+    #[inline(always)]
+    pub(crate) fn step<H: Host>(&mut self, host: &H, map: &PageMap) {
+        if self.nr_seen == self.nr {
+            return;
+        }
+        let pfn = Pfn(self.at[self.nr_seen % SHARE]);
+        self.nr_seen += 1;
+        host.descriptor_soon(pfn);
+        let Some(page) = map.get(pfn) else { return };
+        let next = Pfn(page.prev.load(Relaxed));
+        if let Some(page) = map.get(next) {
+            prefetch_read(page);
+            host.descriptor_soon(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::host::Solo;
+    use crate::page::{Order, PageList};
+
+    /// A list of pages in an order of nothing, as it lies in memory.
+    struct Stage {
+        map: PageMap,
+        list: PageList,
+        milestones: Milestones,
+        /// Oldest first.
+        order: Vec<Pfn>,
+    }
+
+    impl Stage {
+        fn new(nr: u32) -> Stage {
+            let order = (0..nr).map(|at| Pfn(at * 37 % nr)).collect();
+            let (list, milestones) = Default::default();
+            let mut stage = Stage { map: PageMap::new(nr), list, milestones, order };
+            (0..nr as usize).for_each(|at| stage.join(stage.order[at]));
+            stage
+        }
+
+        fn join(&mut self, pfn: Pfn) {
+            self.list.push_head(&self.map, pfn);
+            self.milestones.joined(Folio::new(pfn, Order::ZERO), self.list.len());
+        }
+
+        fn leave(&mut self, place: usize) {
+            self.list.remove(&self.map, self.order[place]);
+        }
+
+        /// A batch, as an isolation takes it.
+        fn take(&mut self, nr: usize) -> Walk {
+            let mut last = [Pfn(u32::MAX); 2];
+            for _ in 0..nr {
+                last = [last[1], self.list.pop_tail(&self.map).unwrap()];
+            }
+            self.milestones.taken(nr, last);
+            self.milestones.ask(nr, &self.map)
+        }
+
+        /// Places of the milestones of a batch's walk.
+        fn places(&self, mut walk: Walk) -> Vec<usize> {
+            (0..40).for_each(|_| walk.step(&Solo::default(), &self.map));
+            assert_eq!(walk.nr_seen, walk.nr);
+            walk.at[..walk.nr].iter().map(|&pfn| self.place(Pfn(pfn))).collect()
+        }
+
+        fn place(&self, pfn: Pfn) -> usize {
+            self.order.iter().position(|&at| at == pfn).unwrap()
+        }
+
+        /// Where the first milestone lies.
+        fn first(&self) -> Option<usize> {
+            self.milestones.pages.front().map(|&pfn| self.place(Pfn(pfn)))
+        }
+    }
+
+    #[test]
+    fn batches_ask_for_every_milestone_once_and_gain_a_lead() {
+        let mut stage = Stage::new(4000);
+        let mut found = Vec::new();
+        for batch in 1..=40 {
+            let walk = stage.take(32);
+            found.extend(stage.places(walk));
+            assert_eq!(stage.first(), Some(32 * batch + 1));
+        }
+        let milestones = (33..).step_by(SEGMENT).take(39 * 16 + LEAD);
+        assert!(found.into_iter().eq(milestones));
+    }
+
+    #[test]
+    fn a_milestone_that_left_is_passed_over() {
+        let mut stage = Stage::new(1000);
+        assert_eq!(stage.first(), Some(1));
+        stage.leave(31);
+        stage.take(31);
+        assert_eq!(stage.first(), Some(31), "the next to last was none, and not met");
+        stage.take(32);
+        assert_eq!(stage.first(), Some(65));
+        // None of many is there: batches look in vain for a while, then they are given up.
+        (65..300).for_each(|at| stage.leave(at));
+        for _ in 0..8 {
+            stage.take(32);
+        }
+        assert_eq!(stage.first(), Some(65 + 2 * NEXT));
+    }
+
+    #[test]
+    fn milestones_do_not_outgrow_their_list() {
+        let mut stage = Stage::new(1000);
+        for _ in 0..20 {
+            for at in 0..1000 {
+                stage.leave(at);
+                stage.join(stage.order[at]);
+            }
+        }
+        assert!(stage.milestones.pages.capacity() <= 1000);
+        for _ in 0..100 {
+            stage.take(10);
+        }
+        assert!(stage.list.is_empty());
+    }
+}
