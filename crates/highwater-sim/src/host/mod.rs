@@ -258,7 +258,7 @@ impl Host for SimHost {
 
     #[inline(always)]
     fn descriptor_soon(&self, pfn: Pfn) {
-        if let Some(last) = self.descriptors.get(pfn.get() as usize) {
+        if let Some(last) = self.descriptors.borrow().get(pfn.get() as usize) {
             prefetch_read(last);
         }
     }
