@@ -138,9 +138,8 @@ impl BlockWord {
     }
 }
 
-/// One frame's descriptor. Aligned to its size: none lies in two cache lines.
+/// One frame's descriptor. The page array begins with a cache line, so that none lies in two.
 #[derive(Debug)]
-#[repr(align(32))]
 pub struct Page {
     word: AtomicU32,
     pub(super) refcount: AtomicU32,

@@ -17,10 +17,9 @@
 //! Synchronisation: a chunk changes under the lock of the zone that it lies in. Who looks without it, as
 //! scanners do, sees its frames before or after.
 
-use alloc::boxed::Box;
 use core::ops::Range;
 
-use super::zeroed::zeroed;
+use super::zeroed::ZeroedSlice;
 use super::{BlockWord, MigrateType, Order, Page, Pfn};
 use crate::sync::atomic::{
     AtomicU32,
@@ -35,9 +34,9 @@ pub(crate) const CHUNK: u32 = 1 << CHUNK_SHIFT;
 /// The array of all descriptors, index = pfn.
 #[derive(Debug)]
 pub struct PageMap {
-    pages: Box<[Page]>,
+    pages: ZeroedSlice<Page>,
     /// By chunk: the word that stands for its descriptors; 0: they stand for themselves.
-    chunks: Box<[AtomicU32]>,
+    chunks: ZeroedSlice<AtomicU32>,
 }
 
 /// The descriptors as a slice: what [`super::PageList`] works on.
@@ -54,7 +53,8 @@ impl PageMap {
     /// Descriptors for frames `0..nr_frames`, none of which is the allocator's.
     pub fn new(nr_frames: u32) -> PageMap {
         let nr_chunks = nr_frames.div_ceil(CHUNK);
-        PageMap { pages: zeroed(nr_frames as usize), chunks: zeroed(nr_chunks as usize) }
+        let pages = ZeroedSlice::new(nr_frames as usize);
+        PageMap { pages, chunks: ZeroedSlice::new(nr_chunks as usize) }
     }
 
     /// The descriptor of a frame, or of a folio's head. Its word is not to be asked of frames that

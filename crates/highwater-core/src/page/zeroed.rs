@@ -4,22 +4,31 @@
 //! written first. So an array of a word for each frame costs what the frames in use cost, however large
 //! the machine is; filling it by a loop would take all of it at once.
 //!
-//! The one place in this crate with `unsafe`.
+//! An array begins with a cache line, so that of values whose size divides a line none lies in two. The alignment is made
+//! here and not asked of the allocator: for one that is larger than usual, `std`'s takes memory and clears it by hand.
+//!
+//! One of the two places in this crate with `unsafe`.
 
 #![allow(unsafe_code)]
 
-use alloc::alloc::{alloc_zeroed, handle_alloc_error};
-use alloc::boxed::Box;
+use alloc::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use core::alloc::Layout;
-use core::ptr;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
 
 use super::Page;
 use crate::sync::atomic::AtomicU32;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Types of which all zeros is a value.
 ///
 /// # Safety
-/// A value of the type may consist of zero bytes alone, and the type has a size.
+/// A value of the type may consist of zero bytes alone; the type has a size, needs no drop, and is aligned to a cache line
+/// at most.
 pub(crate) unsafe trait Zeroed {}
 
 // SAFETY: an integer of four bytes.
@@ -28,23 +37,78 @@ unsafe impl Zeroed for AtomicU32 {}
 // SAFETY: eight of those and nothing else (the size is asserted where it is declared).
 unsafe impl Zeroed for Page {}
 
-/// `len` values of zero bytes.
-pub(crate) fn zeroed<T: Zeroed>(len: usize) -> Box<[T]> {
-    const { assert!(size_of::<T>() > 0) };
-    let layout = Layout::array::<T>(len).expect("an array that fits into memory");
-    if len == 0 {
-        return Box::default();
+/// Values that began as zero bytes.
+pub(crate) struct ZeroedSlice<T> {
+    /// What was allocated, with its layout; none for no values.
+    memory: Option<(NonNull<u8>, Layout)>,
+    first: NonNull<T>,
+    len: usize,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: it owns its values as a box does.
+unsafe impl<T: Send> Send for ZeroedSlice<T> {}
+// SAFETY: as above; all that a shared one gives is a shared slice.
+unsafe impl<T: Sync> Sync for ZeroedSlice<T> {}
+
+impl<T: Zeroed> ZeroedSlice<T> {
+    /// `len` values of zero bytes.
+    ///
+    /// # Panics
+    /// If they are larger than an address space.
+    pub(crate) fn new(len: usize) -> ZeroedSlice<T> {
+        const {
+            assert!(size_of::<T>() > 0 && align_of::<T>() <= LINE && !core::mem::needs_drop::<T>());
+        }
+        if len == 0 {
+            return ZeroedSlice {
+                memory: None,
+                first: NonNull::dangling(),
+                len,
+                owns: PhantomData,
+            };
+        }
+        let size = len.checked_mul(size_of::<T>()).and_then(|size| size.checked_add(LINE));
+        let layout = size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok());
+        let layout = layout.expect("an array that fits into memory");
+        // SAFETY: the layout has a size.
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let offset = memory.addr().get().next_multiple_of(LINE) - memory.addr().get();
+        // SAFETY: the offset is less than a line, and the memory has a line more than the values need.
+        let first = unsafe { memory.add(offset) }.cast();
+        ZeroedSlice { memory: Some((memory, layout)), first, len, owns: PhantomData }
     }
-    // SAFETY: the layout is that of at least one value, and values have a size.
-    let first = unsafe { alloc_zeroed(layout) }.cast::<T>();
-    if first.is_null() {
-        handle_alloc_error(layout);
+}
+
+impl<T> Deref for ZeroedSlice<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY:
+        // 1. `first` is aligned to a line, which is enough for a `T` ([`Zeroed`]), and `len` values fit behind it; of no
+        //    values it dangles, aligned.
+        // 2. The bytes were zero, which is a `T`, and have been used as `T`s since.
+        // 3. The memory lives as long as `self`, and nobody has it for writing.
+        unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
-    // SAFETY:
-    // 1. `first` is from the global allocator, with the layout of `len` values, as a box of them has.
-    // 2. All bytes are zero, which is a value of `T`.
-    // 3. Nobody else has the memory.
-    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, len)) }
+}
+
+impl<T> Drop for ZeroedSlice<T> {
+    fn drop(&mut self) {
+        if let Some((memory, layout)) = self.memory {
+            // SAFETY: allocated with this layout, once, and values need no drop.
+            unsafe { dealloc(memory.as_ptr(), layout) };
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for ZeroedSlice<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 #[cfg(test)]
@@ -53,11 +117,16 @@ mod tests {
     use crate::sync::atomic::Ordering::Relaxed;
 
     #[test]
-    fn zeros_can_be_written() {
-        let words = zeroed::<AtomicU32>(1000);
+    fn zeros_can_be_written_and_begin_with_a_line() {
+        let words = ZeroedSlice::<AtomicU32>::new(1000);
         assert!(words.iter().all(|word| word.load(Relaxed) == 0));
         words[999].store(7, Relaxed);
         assert_eq!((words.len(), words[999].load(Relaxed)), (1000, 7));
-        assert_eq!(zeroed::<AtomicU32>(0).len(), 0);
+        for len in [1, 3, 1000, 100_000] {
+            let pages = ZeroedSlice::<Page>::new(len);
+            assert_eq!(pages.as_ptr().addr() % LINE, 0);
+            assert_eq!(pages[len - 1].refcount(), 0);
+        }
+        assert!(ZeroedSlice::<AtomicU32>::new(0).is_empty());
     }
 }

@@ -12,7 +12,7 @@ use super::{SlotCache, SlotState};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::page::zeroed::zeroed;
+use crate::page::zeroed::ZeroedSlice;
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -118,7 +118,7 @@ pub struct Swap<H: Tasks> {
     /// Free ones; those in CPUs' caches count as used.
     pub(crate) free: AtomicU64,
     /// By frame: the slot of a page in the swap cache. Empty without swap.
-    pub(crate) slot_of: Box<[AtomicU32]>,
+    pub(crate) slot_of: ZeroedSlice<AtomicU32>,
     /// Areas in the order in which they are asked; `Table` class.
     order: H::Lock<Vec<u8>>,
     /// Slots each CPU keeps.
@@ -156,7 +156,7 @@ impl<H: Tasks> Swap<H> {
             areas,
             total: AtomicU64::new(total),
             free: AtomicU64::new(total),
-            slot_of: zeroed(nr_frames),
+            slot_of: ZeroedSlice::new(nr_frames),
             order: host.new_lock(LockClass::Table, order),
             caches: (0..nr_cpus as u16).map(cache).collect(),
             caches_active: AtomicBool::new(false),
