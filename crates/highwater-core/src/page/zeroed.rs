@@ -38,7 +38,7 @@ unsafe impl Zeroed for AtomicU32 {}
 unsafe impl Zeroed for Page {}
 
 /// Values that began as zero bytes.
-pub(crate) struct ZeroedSlice<T> {
+pub(crate) struct ZeroedSlice<T: Zeroed> {
     /// What was allocated, with its layout; none for no values.
     memory: Option<(NonNull<u8>, Layout)>,
     first: NonNull<T>,
@@ -47,9 +47,9 @@ pub(crate) struct ZeroedSlice<T> {
 }
 
 // SAFETY: it owns its values as a box does.
-unsafe impl<T: Send> Send for ZeroedSlice<T> {}
+unsafe impl<T: Zeroed + Send> Send for ZeroedSlice<T> {}
 // SAFETY: as above; all that a shared one gives is a shared slice.
-unsafe impl<T: Sync> Sync for ZeroedSlice<T> {}
+unsafe impl<T: Zeroed + Sync> Sync for ZeroedSlice<T> {}
 
 impl<T: Zeroed> ZeroedSlice<T> {
     /// `len` values of zero bytes.
@@ -82,7 +82,7 @@ impl<T: Zeroed> ZeroedSlice<T> {
     }
 }
 
-impl<T> Deref for ZeroedSlice<T> {
+impl<T: Zeroed> Deref for ZeroedSlice<T> {
     type Target = [T];
 
     #[inline(always)]
@@ -96,7 +96,7 @@ impl<T> Deref for ZeroedSlice<T> {
     }
 }
 
-impl<T> Drop for ZeroedSlice<T> {
+impl<T: Zeroed> Drop for ZeroedSlice<T> {
     fn drop(&mut self) {
         if let Some((memory, layout)) = self.memory {
             // SAFETY: allocated with this layout, once, and values need no drop.
@@ -105,7 +105,7 @@ impl<T> Drop for ZeroedSlice<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for ZeroedSlice<T> {
+impl<T: Zeroed + fmt::Debug> fmt::Debug for ZeroedSlice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
