@@ -2,7 +2,8 @@
 //!
 //! Where a [`super::PageList`] links frames through their descriptors, a ring holds their numbers side by side. Who takes
 //! a frame off an end touches no other frame's descriptor, and who is about to take many knows all of them before the
-//! first has come from memory. The price: four bytes a frame, and no frame leaves from the middle.
+//! first has come from memory. The price: four bytes a frame, and no frame leaves from the middle. The array grows
+//! under its lock until it has the room that its users' limit asks for, and keeps it.
 //!
 //! A frame is on at most one list. Every operation is O(1) and needs the lock that owns the ring.
 
