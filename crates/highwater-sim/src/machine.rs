@@ -201,6 +201,15 @@ impl SimKernel {
         self.spawn(Spawn::new(name).placement(placement), TaskFlags::empty(), body)
     }
 
+    /// As [`SimKernel::spawn_task`], with all that can be said of a task.
+    pub fn spawn_as<T: 'static>(
+        &self,
+        spawn: Spawn,
+        body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> T + 'static,
+    ) -> JoinHandle<T> {
+        self.spawn(spawn, TaskFlags::empty(), body)
+    }
+
     /// A context for code outside tasks (setting up, audits). It must not wait.
     pub fn outside(&self) -> Cx<'_, SimHost> {
         Cx::new(&*self.host, CpuId(0))

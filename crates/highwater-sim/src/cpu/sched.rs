@@ -1,4 +1,4 @@
-//! The scheduler: one first-in first-out runqueue per CPU, a time slice, wake-up placement.
+//! The scheduler: one first-in first-out runqueue per CPU, a time slice, wake-up placement; nice values ([`Shares`]).
 //!
 //! Much simpler than the kernel's, on purpose: what memory management feels of it is which CPU a
 //! task runs on, how long a woken task waits, what a switch costs, and that a busy CPU is taken
@@ -20,6 +20,7 @@
 use std::collections::VecDeque;
 
 use super::CpuId;
+use super::shares::Shares;
 use crate::engine::clock::{NS_PER_JIFFY, next_tick_ns};
 use crate::engine::task::{Placement, TaskIndex};
 use crate::pressure::account::Load;
@@ -124,6 +125,8 @@ pub(crate) struct Sched {
     nr_queued: usize,
     /// From the first tick of a slice to its end.
     slice_after_tick_ns: u64,
+    /// Who gets how many turns.
+    pub(crate) shares: Shares,
 }
 
 impl Cpu {
@@ -188,6 +191,7 @@ impl Sched {
             node_cpus,
             nr_queued: 0,
             slice_after_tick_ns: (slice_ticks - 1) * NS_PER_JIFFY,
+            shares: Shares::default(),
         }
     }
 
@@ -243,7 +247,7 @@ impl Sched {
         cpu: CpuId,
         candidate_of: impl Fn(TaskIndex) -> Candidate,
     ) -> Option<(TaskIndex, u64)> {
-        let next = match self.cpus[cpu.idx()].runqueue.pop_front() {
+        let next = match self.shares.next(&mut self.cpus[cpu.idx()].runqueue) {
             Some(task) => {
                 self.nr_queued -= 1;
                 Some(task)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::stack::{StackClass, prefetch_line};
-use crate::cpu::CpuId;
+use crate::cpu::{CpuId, Nice};
 
 /// Position in the task table; reused after a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +76,7 @@ pub struct Spawn {
     pub(crate) role: Role,
     pub(crate) kernel_thread: bool,
     pub(crate) stack: StackClass,
+    pub(crate) nice: Nice,
 }
 
 impl Spawn {
@@ -87,6 +88,7 @@ impl Spawn {
             role: Role::Foreground,
             kernel_thread: false,
             stack: StackClass::default(),
+            nice: Nice::default(),
         }
     }
 
@@ -108,6 +110,11 @@ impl Spawn {
     /// A daemon.
     pub fn daemon(self) -> Self {
         Spawn { role: Role::Daemon, ..self }
+    }
+
+    /// How much it gives way to others that want its CPU.
+    pub fn nice(self, nice: Nice) -> Self {
+        Spawn { nice, ..self }
     }
 
     /// How much stack it gets.

@@ -245,6 +245,7 @@ fn task(name: String, count: u32, phase: Vec<JobPhase>) -> JobTask {
         forked: false,
         cpu: None,
         node: None,
+        nice: None,
         group: None,
         phase,
     }

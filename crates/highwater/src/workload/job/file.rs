@@ -85,6 +85,9 @@ pub struct JobTask {
     /// The node whose CPUs it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u16>,
+    /// How much it gives way to others that want its CPU, from -20 to 19: each step is a factor of 1.25 between their shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i8>,
     /// Its memory cgroup: a name, which nothing looks at yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,

@@ -3,6 +3,7 @@
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
+use highwater_sim::cpu::Nice;
 use highwater_workloads::jobs::{
     Action, MapHow, Mapped, Often, Pattern, Phase, Task, Touch, When, numbered,
 };
@@ -62,6 +63,10 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
         }
         if task.cpu.is_some() && task.node.is_some() {
             return wrong(format!("{path}.node"), "there is a CPU, too".to_owned());
+        }
+        if task.nice.is_some_and(|nice| Nice::new(nice).is_none()) {
+            let (least, most) = (Nice::RANGE.start(), Nice::RANGE.end());
+            return wrong(format!("{path}.nice"), format!("must be between {least} and {most}"));
         }
         if task.phase.is_empty() {
             return wrong(path, "a task needs a phase".to_owned());

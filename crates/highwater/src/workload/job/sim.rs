@@ -11,7 +11,8 @@ use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
 use highwater_results::{Counters, KERNEL_LOG_FILE, Largest, PRESSURE_FILE, Times};
-use highwater_sim::engine::{Placement, TaskTimes};
+use highwater_sim::cpu::Nice;
+use highwater_sim::engine::{Placement, Spawn, TaskTimes};
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_sim::pressure::{Lines, Reading, Resource};
@@ -291,10 +292,9 @@ fn start(
         nr_started[number] - 1
     };
     plan.nr_left.borrow_mut()[number] += 1;
-    let placement = placement(machine, told, copy);
-    let name = plan.copy_name(number, copy);
+    let spawn = spawn(machine, told, copy, plan.copy_name(number, copy));
     let (parts, mine) = (SimKernel::clone(machine), Rc::clone(plan));
-    let worker = machine.spawn_task(name, placement, move |cx, _| {
+    let worker = machine.spawn_as(spawn, move |cx, _| {
         timed(cx, || {
             let left = work(&parts, cx, &mine, (number, copy), inherited);
             mine.nr_left.borrow_mut()[number] -= 1;
@@ -304,14 +304,16 @@ fn start(
     plan.started.borrow_mut().push((number, worker));
 }
 
-/// Where a copy of a task runs, and its helpers.
-fn placement(machine: &SimKernel, told: &JobTask, copy: u32) -> Placement {
+/// Where and how a copy of a task runs, and its helpers.
+fn spawn(machine: &SimKernel, told: &JobTask, copy: u32, name: String) -> Spawn {
     let nr_cpus = machine.sim().nr_cpus() as u16;
-    match (told.cpu, told.node) {
+    let placement = match (told.cpu, told.node) {
         (Some(cpu), _) => Placement::Pinned(CpuId((cpu + copy as u16) % nr_cpus)),
         (_, Some(node)) => Placement::Node(node),
         _ => Placement::Anywhere,
-    }
+    };
+    let nice = told.nice.and_then(Nice::new).unwrap_or_default();
+    Spawn::new(name).placement(placement).nice(nice)
 }
 
 /// Starts a helper of a copy of a task.
@@ -321,19 +323,18 @@ fn start_helper(
     (number, copy): (usize, u32),
     helper: Helper<SimHost>,
 ) -> Joined {
-    let placement = placement(machine, &plan.told[number], copy);
+    let spawn = spawn(machine, &plan.told[number], copy, plan.copy_name(number, copy));
     let (parts, mine) = (SimKernel::clone(machine), Rc::clone(plan));
-    let worker: Worker<Vec<Recorded>> =
-        machine.spawn_task(plan.copy_name(number, copy), placement, move |cx, _| {
-            timed(cx, || {
-                let mut records = vec![Recorded::default(); mine.nr_operations];
-                let task = &mine.tasks[number];
-                on_ground(&parts, &mine, cx, (number, copy), |ground| {
-                    jobs::help(task, ground, cx, helper, &mut records)
-                })?;
-                Ok(records)
-            })
-        });
+    let worker: Worker<Vec<Recorded>> = machine.spawn_as(spawn, move |cx, _| {
+        timed(cx, || {
+            let mut records = vec![Recorded::default(); mine.nr_operations];
+            let task = &mine.tasks[number];
+            on_ground(&parts, &mine, cx, (number, copy), |ground| {
+                jobs::help(task, ground, cx, helper, &mut records)
+            })?;
+            Ok(records)
+        })
+    });
     let plan = Rc::clone(plan);
     Box::new(move || {
         let (left, used) = worker.join().ok_or(Error::Killed)?;

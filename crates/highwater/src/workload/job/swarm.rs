@@ -93,6 +93,9 @@ impl Draw {
             if self.is(20) {
                 writeln!(text, "background = true").unwrap();
             }
+            if self.is(20) {
+                writeln!(text, "nice = {}", self.below(40) as i64 - 20).unwrap();
+            }
             self.phases(&mut text, nr_files, rounds == 0);
         }
         // Who forks is known now: a task that is forked is so by the one before it.

@@ -214,6 +214,28 @@ fn who_takes_too_much_is_killed_and_that_is_told() {
     assert!(document.runs[0].counters.get("oom_kill") > 0);
 }
 
+/// Two that compute side by side on one CPU: five steps of niceness are a factor of 1.25^5.
+#[test]
+fn who_is_nice_gets_less_of_a_cpu() {
+    let task = |name: &str, nice: i8| {
+        format!(
+            "[[task]]\nname = \"{name}\"\ncpu = 0\nnice = {nice}\n[[task.phase]]\ndo = \"compute\"\nus = 1000\n\
+             op = \"op\"\nseconds = 4.0\n"
+        )
+    };
+    let rates = |a: i8, b: i8| {
+        let document = ran(&format!("seconds = 4.0\n{}{}", task("a", a), task("b", b)));
+        ["a.op", "b.op"].map(|name| value(&document, &format!("{name} rate")))
+    };
+    let [even, other] = rates(3, 3);
+    assert!((even / other - 1.0).abs() < 0.02, "{even} {other}");
+    let [less, more] = rates(5, 0);
+    assert!((more / less / 1.25_f64.powi(5) - 1.0).abs() < 0.1, "{more} {less}");
+    let text = task("a", 20);
+    let error = experiment(&text).unwrap_err();
+    assert!(error.contains("nice: must be between -20 and 19"), "{error}");
+}
+
 #[test]
 fn what_a_machine_does_not_have_ends_the_run() {
     let failed = |text: &str| {
