@@ -54,7 +54,7 @@ const CATALOGUE: Catalogue =
 
 /// Most memory that a machine here may reach up to: a terabyte, the hole that a PC leaves below 4 GiB, and as
 /// much again as page table entries can name.
-const BYTES_MAX: u64 = 1151 << 30;
+const BYTES_MAX: u64 = 1150 << 30;
 const _: () = assert!(BYTES_MAX / PAGE_SIZE as u64 <= Pte::MAX_PFN as u64 + 1);
 
 /// Says so if a machine is larger than this computer should try to hold.

@@ -169,8 +169,8 @@ impl<H: Devices> Kernel<H> {
         let map = &self.mem.map;
         let block = block_of(pfn).max(zone.start.0);
         let end = block_end(block).min(zone.end.0);
-        let head = map.page(Pfn(block));
-        if head.zone_id() != zone.id() || is_huge(head) {
+        let head = map.block(Pfn(block));
+        if head.zone_id() != zone.id() || is_huge(map.page(Pfn(block))) {
             return false;
         }
         if as_source && as_target && !zone.pageblock_skip(Pfn(block)) {
@@ -180,9 +180,8 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         let is_useful = |pfn: u32| {
-            let page = map.page(Pfn(pfn));
-            (as_source && page.is(PageFlags::LRU) && !page.has(BlockFlags::BUDDY))
-                || (as_target && page.has(BlockFlags::BUDDY))
+            let (page, is_free) = (map.page(Pfn(pfn)), map.block(Pfn(pfn)).has(BlockFlags::BUDDY));
+            (as_source && page.is(PageFlags::LRU) && !is_free) || (as_target && is_free)
         };
         let found = (block..end).step_by(SAMPLE).any(is_useful);
         if found {

@@ -203,8 +203,9 @@ impl Meeting<'_> {
         }
         self.start.wait();
         let all = all();
-        let share = all.len() / nr_threads;
-        all[self.number * share..][..share].to_vec()
+        // Parts that differ by one, so that each block is somebody's.
+        let begin = |number: usize| number * all.len() / nr_threads;
+        all[begin(self.number)..begin(self.number + 1)].to_vec()
     }
 }
 

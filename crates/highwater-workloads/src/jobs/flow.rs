@@ -13,6 +13,10 @@ const NS_PER_SECOND: f64 = 1e9;
 pub(super) struct Flow {
     picker: Picker,
     clock: Option<Clock>,
+    /// When the next one arrives, if that is known already.
+    next_due_ns: Option<u64>,
+    /// Somebody failed: nobody goes on.
+    is_stopped: bool,
     random: Random,
     begin_ns: u64,
     /// Pages or blocks of a pass.
@@ -37,28 +41,50 @@ impl Flow {
         random: Random,
     ) -> Flow {
         let clock = phase.arrivals.map(|arrivals| Clock::new(arrivals, begin_ns));
-        Flow { picker, clock, random, begin_ns, pass, count: 0 }
+        let (next_due_ns, is_stopped) = (None, false);
+        Flow { picker, clock, next_due_ns, is_stopped, random, begin_ns, pass, count: 0 }
+    }
+
+    /// Nobody is to take another one.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
     }
 
     /// There are no more.
     pub(super) fn is_done(&self, often: Often, now_ns: impl FnOnce() -> u64) -> bool {
+        if self.is_stopped {
+            return true;
+        }
         match often {
             Often::Times(times) => self.count >= times,
-            Often::Nanoseconds(ns) => self.count > 0 && now_ns() >= self.begin_ns + ns,
+            Often::Nanoseconds(ns) => self.count > 0 && now_ns() >= self.end_ns(ns),
             Often::Pass => self.count >= self.pass,
             Often::Passes(passes) => self.count >= (passes * self.pass as f64) as u64,
             Often::Forever => false,
         }
     }
 
+    fn end_ns(&self, ns: u64) -> u64 {
+        self.begin_ns.saturating_add(ns)
+    }
+
+    /// When the next one arrives; none if that would be too late, or if they do not arrive but are done one after the other.
+    /// Who shares a flow waits for that time first and then asks again: had everybody taken one, as many that are not there
+    /// yet would be promised.
+    pub(super) fn due_ns(&mut self, often: Often) -> Option<u64> {
+        let (clock, random) = (self.clock.as_mut()?, &mut self.random);
+        let due_ns = *self.next_due_ns.get_or_insert_with(|| clock.next(random));
+        let is_late = matches!(often, Often::Nanoseconds(ns) if due_ns >= self.end_ns(ns));
+        (!is_late).then_some(due_ns)
+    }
+
     /// Takes one; none if the next would arrive too late.
     pub(super) fn next(&mut self, often: Often) -> Option<Next> {
-        let due_ns = self.clock.as_mut().map(|clock| clock.next(&mut self.random));
-        if let (Often::Nanoseconds(ns), Some(due_ns)) = (often, due_ns)
-            && due_ns >= self.begin_ns + ns
-        {
+        let due_ns = self.due_ns(often);
+        if self.clock.is_some() && due_ns.is_none() {
             return None;
         }
+        self.next_due_ns = None;
         self.count += 1;
         Some(Next { at: self.picker.next(), due_ns })
     }
@@ -98,7 +124,7 @@ impl Clock {
             self.passed_ns += gap_ns;
         }
         self.count += 1;
-        self.begin_ns + self.passed_ns as u64
+        self.begin_ns.saturating_add(self.passed_ns as u64)
     }
 }
 

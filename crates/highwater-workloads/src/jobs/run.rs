@@ -48,8 +48,8 @@ pub struct Helper<H: Devices> {
     flow: Rc<RefCell<Flow>>,
 }
 
-/// Waits for a helper: what it leaves.
-pub type Joined = Box<dyn FnOnce() -> Result<Vec<Recorded>, Error>>;
+/// Waits for a helper: what it leaves, and how it ended.
+pub type Joined = Box<dyn FnOnce() -> (Vec<Recorded>, Result<(), Error>)>;
 
 /// What the tasks of a job share, and what only a host can do.
 pub struct Ground<'a, H: Devices> {
@@ -130,7 +130,7 @@ pub fn help<H: Devices>(
     space.add_task(cx);
     let areas = Vec::new();
     let mut running = Running { ground, cx, space, areas, open, appended, records, round, at };
-    let ended = running.operations(&task.phases[at], &flow);
+    let ended = running.share(&task.phases[at], &flow);
     ground.kernel.exit_task(cx);
     running.space.remove_task(cx);
     ended
@@ -203,14 +203,11 @@ impl<H: Devices> Running<'_, '_, H> {
         let flow = Rc::new(RefCell::new(Flow::new(phase, (picker, pass), begin_ns, own)));
         let helpers: Vec<Joined> =
             (1..phase.depth).map(|_| (self.ground.help)(self.helper(&flow))).collect();
-        let mut ended = self.operations(phase, &flow);
+        let mut ended = self.share(phase, &flow);
         for join in helpers {
-            match join() {
-                Ok(left) => {
-                    self.records.iter_mut().zip(&left).for_each(|(sum, record)| sum.merge(record));
-                }
-                Err(error) => ended = ended.and(Err(error)),
-            }
+            let (left, helped) = join();
+            self.records.iter_mut().zip(&left).for_each(|(sum, record)| sum.merge(record));
+            ended = ended.and(helped);
         }
         *random = flow.borrow_mut().give_back();
         ended
@@ -227,6 +224,15 @@ impl<H: Devices> Running<'_, '_, H> {
         }
     }
 
+    /// As [`Self::operations`]; if that fails, those who share the flow end, too.
+    fn share(&mut self, phase: &Phase, flow: &RefCell<Flow>) -> Result<(), Error> {
+        let ended = self.operations(phase, flow);
+        if ended.is_err() {
+            flow.borrow_mut().stop();
+        }
+        ended
+    }
+
     /// Takes operations of a phase until there are no more.
     fn operations(&mut self, phase: &Phase, flow: &RefCell<Flow>) -> Result<(), Error> {
         let host = self.cx.host;
@@ -234,6 +240,17 @@ impl<H: Devices> Running<'_, '_, H> {
             let is_done = flow.borrow().is_done(phase.often, || host.now_ns());
             if is_done || (self.ground.is_over)() {
                 return Ok(());
+            }
+            if phase.depth > 1 {
+                let due_ns = flow.borrow_mut().due_ns(phase.often).unwrap_or(0);
+                let wait_ns = due_ns.saturating_sub(host.now_ns());
+                if wait_ns > 0 {
+                    host.sleep_ns(wait_ns);
+                    if self.cx.is_dying() {
+                        return Err(Error::Killed);
+                    }
+                    continue;
+                }
             }
             let measured = phase.operation.is_some();
             let Some(Next { at, due_ns }) = flow.borrow_mut().next(phase.often) else {

@@ -113,9 +113,9 @@ fn more_memory_than_can_be_held() {
         let (_dir, path) = file("x.trace", text.as_bytes());
         complaint(&["replay", &path], &["x.trace", ": pfn: the highest is ", pfn]);
     }
-    complaint(&["zoneinfo", "--mem", "2T", "--cpus", "1"], &["--mem", "1151 GiB"]);
+    complaint(&["zoneinfo", "--mem", "2T", "--cpus", "1"], &["--mem", "1150 GiB"]);
     let (_dir, path) = file("m.toml", b"[[node]]\nmemory = \"2T\"\ncpus = \"0\"\n");
-    complaint(&["zoneinfo", "--machine", &path], &["m.toml:1: node", "1151 GiB"]);
+    complaint(&["zoneinfo", "--machine", &path], &["m.toml:1: node", "1150 GiB"]);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn play(
         // There is one task.
         wait: &|_: &Cx<'_, SimHost>, _| {},
         fork: &|_, _| {},
-        help: &|_| Box::new(|| Ok(Vec::new())),
+        help: &|_| Box::new(|| (Vec::new(), Ok(()))),
         mark: &|_: &Cx<'_, SimHost>, label| read(label),
         entered: &|_| {},
     };

@@ -20,8 +20,10 @@ const NS_PER_SECOND: f64 = 1e9;
 const US_MAX: f64 = 3.6e9;
 /// Most operations of a phase that are under way.
 const DEPTH_MAX: u32 = 1024;
-/// Most copies of all tasks together.
+/// Most copies of all tasks together, and most of them with those that help them.
 const COPIES_MAX: u64 = 4096;
+/// Least operations a second: one in an hour.
+const RATE_MIN: f64 = 1.0 / 3600.0;
 
 /// What of a job cannot be: the first, with its path.
 pub(super) fn problem(params: &JobParams) -> Option<Problem> {
@@ -40,6 +42,9 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
         names.push(name);
     }
     let copies: u64 = params.task.iter().map(|task| u64::from(task.count)).sum();
+    let deepest = |task: &JobTask| task.phase.iter().filter_map(|phase| phase.depth).max();
+    let all = params.task.iter().map(|task| (u64::from(task.count), deepest(task).unwrap_or(1)));
+    let helped: u64 = all.map(|(count, depth)| count * u64::from(depth)).sum();
     for (at, task) in params.task.iter().enumerate() {
         let path = format!("task.{at}");
         if let Some(problem) = marks(task) {
@@ -72,6 +77,11 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
             return wrong(path, "a task needs a phase".to_owned());
         }
         for (at, phase) in task.phase.iter().enumerate() {
+            if helped > COPIES_MAX && phase.depth.is_some_and(|depth| depth > 1) {
+                let reason =
+                    format!("with {helped} tasks at once, helpers included: {COPIES_MAX} at most");
+                return wrong(format!("{path}.phase.{at}.depth"), reason);
+            }
             let names = Names { params, task };
             if let Err((key, reason)) = names.phase(phase, 1) {
                 return wrong(format!("{path}.phase.{at}.{key}"), reason);
@@ -281,6 +291,9 @@ impl Names<'_> {
         }
         if phase.rate.is_some_and(|rate| !is_above_0(rate)) {
             return Err(("rate", "must be above 0".to_owned()));
+        }
+        if phase.rate.is_some_and(|rate| rate < RATE_MIN) {
+            return Err(("rate", "at least one in an hour: 0.000278".to_owned()));
         }
         if phase.arrivals.is_some() && phase.rate.is_none() {
             return Err(("arrivals", "of how many a second? There is no rate".to_owned()));

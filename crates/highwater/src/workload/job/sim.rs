@@ -325,19 +325,20 @@ fn start_helper(
 ) -> Joined {
     let spawn = spawn(machine, &plan.told[number], copy, plan.copy_name(number, copy));
     let (parts, mine) = (SimKernel::clone(machine), Rc::clone(plan));
-    let worker: Worker<Vec<Recorded>> = machine.spawn_as(spawn, move |cx, _| {
+    let worker = machine.spawn_as(spawn, move |cx, _| {
         timed(cx, || {
             let mut records = vec![Recorded::default(); mine.nr_operations];
             let task = &mine.tasks[number];
-            on_ground(&parts, &mine, cx, (number, copy), |ground| {
+            // Who is killed has done what it did until then.
+            let ended = on_ground(&parts, &mine, cx, (number, copy), |ground| {
                 jobs::help(task, ground, cx, helper, &mut records)
-            })?;
-            Ok(records)
+            });
+            (records, ended)
         })
     });
     let plan = Rc::clone(plan);
     Box::new(move || {
-        let (left, used) = worker.join().ok_or(Error::Killed)?;
+        let Some((left, used)) = worker.join() else { return (Vec::new(), Err(Error::Killed)) };
         let TaskTimes { user_ns, system_ns } = plan.helped.get();
         let (user_ns, system_ns) = (user_ns + used.user_ns, system_ns + used.system_ns);
         plan.helped.set(TaskTimes { user_ns, system_ns });

@@ -214,6 +214,37 @@ fn who_takes_too_much_is_killed_and_that_is_told() {
     assert!(document.runs[0].counters.get("oom_kill") > 0);
 }
 
+/// Helpers wait for what arrives, and do not take it before: as many operations as alone, and the job ends when it would.
+#[test]
+fn helpers_take_what_has_arrived() {
+    let ran_with = |depth: u32| {
+        let document = ran(&format!(
+            "seconds = 1.0\n[[file]]\nname = \"data\"\nsize = \"4M\"\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"read\"\n\
+             of = \"data\"\nbytes = \"4K\"\npattern = \"uniform\"\nrate = 20\narrivals = \"steady\"\nforever = true\ndepth = {depth}\n\
+             op = \"op\"\n"
+        ));
+        (value(&document, "t.op rate"), document.runs[0].times.elapsed_ns)
+    };
+    let (alone, helped) = (ran_with(1), ran_with(50));
+    assert!((alone.0 / helped.0 - 1.0).abs() < 0.06, "{alone:?} {helped:?}");
+    assert!(helped.1 <= alone.1 + 60_000_000, "{alone:?} {helped:?}");
+}
+
+#[test]
+fn helpers_are_tasks_of_which_there_is_a_most() {
+    let phase = "[[task.phase]]\ndo = \"read\"\nof = \"data\"\n";
+    let job = |count: u32, more: &str| {
+        experiment(&format!(
+            "[[file]]\nname = \"data\"\nsize = \"4M\"\n[[task]]\nname = \"t\"\ncount = {count}\n{phase}{more}\n"
+        ))
+    };
+    assert!(job(4, "depth = 1024").is_ok());
+    let error = job(5, "depth = 1024").unwrap_err();
+    assert!(error.contains("depth: with 5120 tasks at once, helpers included: 4096"), "{error}");
+    let error = job(1, "rate = 1e-9").unwrap_err();
+    assert!(error.contains("rate: at least one in an hour"), "{error}");
+}
+
 /// Two that compute side by side on one CPU: five steps of niceness are a factor of 1.25^5.
 #[test]
 fn who_is_nice_gets_less_of_a_cpu() {
