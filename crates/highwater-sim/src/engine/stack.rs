@@ -16,6 +16,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{CoroutineResult, Yielder};
+use highwater_core::sync::prefetch::prefetch_line;
 
 /// How much stack a task needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -220,20 +221,6 @@ impl Slot {
 /// frames of the callers above.
 const STACK_LINES_BELOW: usize = 1;
 const STACK_LINES_ABOVE: usize = 5;
-
-/// Asks for the cache line of an address. Only a hint: the address may be anything.
-#[inline(always)]
-pub(crate) fn prefetch_line(address: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither faults nor reads as far as the program can see, whatever the
-    // address; SSE, which has it, is part of every x86-64.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::rc::Rc;
 
-use super::stack::{StackClass, prefetch_line};
+use highwater_core::sync::prefetch::prefetch_read;
+
+use super::stack::StackClass;
 use crate::cpu::{CpuId, Nice};
 
 /// Position in the task table; reused after a task ended.
@@ -287,7 +289,7 @@ impl TaskTable {
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: TaskIndex) {
         if let Some(task) = self.hot.get(index.idx()) {
-            prefetch_line(std::ptr::from_ref(task).addr());
+            prefetch_read(task);
         }
     }
 
