@@ -442,10 +442,11 @@ impl<T> SimLock<T> {
         if self.sim.inner.teardown.get() {
             return;
         }
-        let mut waiters = self.waiters.borrow_mut();
-        let Some(waiters) = &mut *waiters else { return };
-        let next = waiters.pop_front();
-        self.ends_slowly.set(self.kind == LockKind::Sleep || !waiters.is_empty());
+        let (next, has_more) = match &mut *self.waiters.borrow_mut() {
+            Some(waiters) => (waiters.pop_front(), !waiters.is_empty()),
+            None => return,
+        };
+        self.ends_slowly.set(self.kind == LockKind::Sleep || has_more);
         if let Some(next) = next {
             self.holder.set(next);
             self.free_at_ns.set(NEVER);

@@ -12,7 +12,7 @@ use super::run::Goal;
 use crate::audit::check_kernel;
 use crate::block::DeviceSpec;
 use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
-use crate::host::{CpuId, Cx, Host, Solo};
+use crate::host::{CpuId, Cx, Host, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::migrate::Mode;
 use crate::page::{Folio, Order, PageFlags, PageOwner, Pfn};
@@ -268,4 +268,30 @@ fn a_prompt_waits_and_a_request_shortens_that() {
     assert_eq!(kernel.deaf_for(&toy.cx, node), 125);
     kernel.set_compaction_proactiveness(&toy.cx, 50);
     assert_eq!(kernel.deaf_for(&toy.cx, node), 0, "told to look at once");
+}
+
+/// A flush finds the highest free block also where nobody ever used it, and its descriptors say nothing yet.
+#[test]
+fn a_flush_sees_blocks_that_are_fresh() {
+    let flushed = |is_linked: bool| {
+        let host = Solo::default();
+        let toy = Toy::new(&host, &[]);
+        let mem = &toy.kernel.mem;
+        let zone = mem.zone(NodeId(0), ZoneType::Normal).unwrap();
+        if is_linked {
+            mem.buddy(&toy.cx, zone, &mut zone.free.lock(CPU)).link_run();
+        }
+        let blocks = || (zone.start.0..zone.end.0).step_by(512).map(Pfn);
+        blocks().for_each(|block| zone.set_pageblock_skip(block, true));
+        let state = toy.kernel.compaction.zone(zone.id());
+        state.flush_pending.store(true, Relaxed);
+        toy.kernel.flush_skip_bits(&toy.cx, zone);
+        let positions = [&state.init_free, &state.cached_free, &state.init_migrate];
+        let skips: Vec<bool> = blocks().map(|block| zone.pageblock_skip(block)).collect();
+        (positions.map(|at| at.load(Relaxed)), skips, mem.map.is_fresh(Pfn(zone.end.0 - 512)))
+    };
+    let (fresh, linked) = (flushed(false), flushed(true));
+    assert!(fresh.2 && !linked.2, "the last block is one that nobody used");
+    assert_eq!((fresh.0, &fresh.1), (linked.0, &linked.1));
+    assert!(!fresh.1[14], "where the last free block begins");
 }

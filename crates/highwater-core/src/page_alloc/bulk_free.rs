@@ -25,7 +25,7 @@ use super::runs::Pending;
 use super::{Buddy, PageAllocator};
 use crate::config::DrainOrder;
 use crate::host::{CpuId, Cx, Host, Lock, Phase, Probe};
-use crate::page::{MigrateType, Order, PageList, Pfn};
+use crate::page::{MigrateType, PageList, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::zone::Zone;
@@ -218,17 +218,6 @@ fn drain_freed_list_first<P: Probe>(
     mut n: i64,
     start: usize,
 ) {
-    // Blocks that are no longer kept go one by one, with nothing to put together.
-    let alone = shape.order(start).pages();
-    if n <= alone as i64
-        && let Some(pfn) = pcp.lists[start].pop_tail()
-    {
-        pcp.count -= alone as u32;
-        let (order, migratetype) = drained_as(buddy, pfn);
-        buddy.free_block(pfn, order, migratetype, false);
-        buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
-        return;
-    }
     let mut pending = Pending::default();
     let (mut lo, mut hi) = (0, shape.nr_lists - 1);
     let mut i = start as isize - 1;
@@ -269,14 +258,6 @@ fn drain_freed_list_first<P: Probe>(
 /// Frees a block that came off a per-CPU list, to the type it was cached with.
 #[inline(always)]
 pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pending: &mut Pending, pfn: Pfn) {
-    let (order, migratetype) = drained_as(buddy, pfn);
-    buddy.free_pending(pending, pfn, order, migratetype);
-    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
-}
-
-/// Order and type of a block that came off a per-CPU list.
-#[inline(always)]
-fn drained_as<P: Probe>(buddy: &Buddy<'_, P>, pfn: Pfn) -> (Order, MigrateType) {
     let block = buddy.map.page(pfn).block();
     // Types may have changed meanwhile; only an isolated pageblock makes that matter: its pages must
     // not be handed out, while a block on another type's list is just handed out to that.
@@ -284,5 +265,7 @@ fn drained_as<P: Probe>(buddy: &Buddy<'_, P>, pfn: Pfn) -> (Order, MigrateType) 
         MigrateType::Isolate => MigrateType::Isolate,
         _ => block.migratetype(),
     };
-    (block.order(), migratetype)
+    let order = block.order();
+    buddy.free_pending(pending, pfn, order, migratetype);
+    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
 }

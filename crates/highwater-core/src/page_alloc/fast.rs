@@ -23,7 +23,7 @@
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
-use crate::config::{MinReserveRule, WatermarkTest};
+use crate::config::MinReserveRule;
 use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
 use crate::page::{BlockFlags, MigrateType, Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -312,8 +312,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// The fast watermark test (rules/watermarks#fast-test).
     ///
-    /// For single pages a comparison without discounts comes first. It asks for more than the exact
-    /// test, so its yes is right, and above the low mark it is the only one made.
+    /// Above the low mark a single page is a comparison with a sum that is kept: no request has to leave more, so its
+    /// yes is right, and for nearly all it is the only one made.
     #[inline(always)]
     pub(super) fn watermark_fast(
         &self,
@@ -323,18 +323,12 @@ impl<H: Host> PageAllocator<H> {
         highest: ZoneType,
         flags: AllocFlags,
     ) -> bool {
+        if order == Order::ZERO && flags.mark() == Mark::Low && zone.is_above_low(highest) {
+            return true;
+        }
         let free = zone.nr_free_pages();
         let mark = zone.mark(flags.mark());
         let rule = self.policy.watermark_rule();
-        if order == Order::ZERO && rule.0 == WatermarkTest::FreeBlock {
-            let reserves = crate::zone::watermark::reserve_flags(rule.1);
-            let unusable =
-                if flags.intersects(reserves) { 0 } else { zone.nr_reserved_highatomic() };
-            let usable = free.saturating_sub(unusable);
-            if usable > mark + zone.lowmem_reserve(highest) {
-                return true;
-            }
-        }
         if zone.watermark_ok(rule, order, mark, highest, flags, free) {
             return true;
         }

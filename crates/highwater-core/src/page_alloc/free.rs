@@ -182,11 +182,11 @@ impl<H: Host> PageAllocator<H> {
         let mut result = Ok(());
         let mut good = pfns.len();
         for (i, &pfn) in pfns.iter().enumerate() {
-            if let Err(error) = self.unuse(pfn) {
+            if let Err(error) = self.is_to_be_freed(pfn) {
                 (result, good) = (Err(error), i);
                 break;
             }
-            cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+            self.end_use(cx, pfn);
         }
         self.free_runs(cx, &pfns[..good]);
         result
@@ -224,16 +224,15 @@ impl<H: Host> PageAllocator<H> {
     /// A single page in use, to which nobody refers, is nobody's from now on.
     #[inline(always)]
     fn end_use(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        debug_assert_eq!(self.is_to_be_freed(pfn), Ok(()), "{pfn:?}");
         let page = self.map.page(pfn);
-        debug_assert!(page.has(BlockFlags::USED) && page.refcount_acquire() <= 1, "{pfn:?}");
-        debug_assert_eq!(page.order(), Order::ZERO, "{pfn:?}");
         page.set_refcount(0);
         page.clear();
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
     }
 
-    /// Makes a single page in use nobody's; listed twice, it fails the second time.
-    fn unuse(&self, pfn: Pfn) -> Result<(), FreeError> {
+    /// A single page in use that nobody else has; once its use has ended it is none.
+    fn is_to_be_freed(&self, pfn: Pfn) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
         if !page.has(BlockFlags::USED) {
             return Err(FreeError::NotAllocated);
@@ -244,8 +243,6 @@ impl<H: Host> PageAllocator<H> {
         if page.refcount_acquire() > 1 {
             return Err(FreeError::Shared);
         }
-        page.set_refcount(0);
-        page.clear();
         Ok(())
     }
 

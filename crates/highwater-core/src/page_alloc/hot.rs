@@ -79,9 +79,9 @@ impl<H: Host> PageAllocator<H> {
         // An order without lists goes to the zone lock, which is slow enough for the general way. A
         // zone below its low mark means other zones, other rights, a wake: not what nearly every
         // allocation does.
-        let is_above_low = order == Order::ZERO && zone.is_above_low(highest)
-            || self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW);
-        if !self.pcp_shape.serves(order) || !is_above_low {
+        if !self.pcp_shape.serves(order)
+            || !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW)
+        {
             return Err(None);
         }
         // A task stays on its CPU while it takes, holds and releases a per-CPU lock.

@@ -102,11 +102,12 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Links what waits. The lock must not be let go of before.
     pub(super) fn settle(&mut self, pending: &mut Pending) {
-        for _ in 0..PENDING_MAX {
-            if let Some(block) = pending.turn(NOBODY) {
+        for place in pending.nr.saturating_sub(PENDING_MAX)..pending.nr {
+            if let Some(block) = pending.replace(place, NOBODY) {
                 self.link(block.pfn, block.order, block.migratetype, block.to_tail);
             }
         }
+        pending.nr = 0;
     }
 }
 
@@ -130,13 +131,13 @@ const NOBODY: Waiting = Waiting {
 /// Who leaves because it merged leaves a gap. [`Buddy::settle`] comes last.
 pub(super) struct Pending {
     blocks: [Waiting; PENDING_MAX],
-    /// Place of the oldest, which is that of the next.
-    oldest: usize,
+    /// How many came: the next one's place, and once all places are taken the oldest one's.
+    nr: usize,
 }
 
 impl Default for Pending {
     fn default() -> Pending {
-        Pending { blocks: [NOBODY; PENDING_MAX], oldest: 0 }
+        Pending { blocks: [NOBODY; PENDING_MAX], nr: 0 }
     }
 }
 
@@ -144,16 +145,16 @@ impl Pending {
     /// One more waits. Somebody has to make room for it: the oldest is to be linked.
     #[inline(always)]
     fn push(&mut self, block: Waiting) -> Option<Waiting> {
-        self.turn(block)
+        let oldest = self.replace(self.nr, block);
+        self.nr += 1;
+        oldest
     }
 
-    /// The oldest leaves, and `next` takes its place as the youngest.
+    /// Who waits in a place leaves, and `next` takes it.
     #[inline(always)]
-    fn turn(&mut self, next: Waiting) -> Option<Waiting> {
-        let slot = &mut self.blocks[self.oldest % PENDING_MAX];
-        let oldest = core::mem::replace(slot, next);
-        self.oldest += 1;
-        (oldest.pfn != NOBODY.pfn).then_some(oldest)
+    fn replace(&mut self, place: usize, next: Waiting) -> Option<Waiting> {
+        let left = core::mem::replace(&mut self.blocks[place % PENDING_MAX], next);
+        (left.pfn != NOBODY.pfn).then_some(left)
     }
 
     /// A block merges: it is not to be linked. False if it does not wait here.

@@ -96,7 +96,7 @@ pub trait Progress: Sync {
 /// Runs everything.
 ///
 /// # Errors
-/// The first failed cell in plan order, or [`RunError::Interrupted`] once `stop` is set.
+/// That of the unit that started first of those that failed, or [`RunError::Interrupted`] once `stop` is set.
 pub fn run(
     plan: &RunPlan,
     progress: &dyn Progress,
@@ -250,21 +250,27 @@ fn run_cells(
         }
         work();
     });
-    // In plan order, so that the error reported does not depend on timing more than it must.
+    let mut ran: Vec<Option<Result<UnitRan, RunError>>> =
+        slots.into_iter().map(|slot| slot.into_inner().ok().flatten()).collect();
+    // The first that started, so that the error reported does not depend on how many run at once: one alone would have
+    // met it first.
+    if let Some(&at) = starts.iter().find(|&&at| matches!(ran[at], Some(Err(_))))
+        && let Some(Err(error)) = ran[at].take()
+    {
+        return Err(error);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(RunError::Interrupted);
+    }
     let mut outcomes: Vec<(Outcome, Vec<Told>)> =
         cells.iter().map(|_| Default::default()).collect();
-    for (slot, (cell, _)) in slots.into_iter().zip(units) {
-        match slot.into_inner().ok().flatten() {
-            Some(result) => {
-                let (outcome, told) = result?;
-                outcomes[cell].0.append(outcome);
-                outcomes[cell].1.extend(told);
-            }
-            None if stop.load(Ordering::Relaxed) => return Err(RunError::Interrupted),
-            None => continue,
+    for (result, (cell, _)) in ran.into_iter().zip(units) {
+        if let Some(Ok((outcome, told))) = result {
+            outcomes[cell].0.append(outcome);
+            outcomes[cell].1.extend(told);
         }
     }
-    if stop.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(outcomes) }
+    Ok(outcomes)
 }
 
 /// Runs one unit, with samples if there are to be some.

@@ -439,7 +439,8 @@ impl Names<'_> {
             Advise, Append, Compact, Compute, Exec, Exit, Fsync, Map, Read, Set, Sleep, Touch,
         };
         let has = |actions: &[Do]| actions.contains(&phase.action);
-        let keys: [(&'static str, bool, bool); 14] = [
+        let is_work = !has(&[Exit]);
+        let keys: [(&'static str, bool, bool); 21] = [
             ("size", phase.size.is_some(), has(&[Map])),
             ("file", phase.file.is_some(), has(&[Map])),
             ("shared", phase.shared, has(&[Map])),
@@ -454,6 +455,13 @@ impl Names<'_> {
             ("advice", phase.advice.is_some(), has(&[Advise, Map])),
             ("us", phase.us.is_some(), has(&[Compute, Sleep])),
             ("of", phase.of.is_some(), !has(&[Exec, Exit, Compute, Sleep, Compact])),
+            ("op", phase.op.is_some(), is_work),
+            ("times", phase.times.is_some(), is_work),
+            ("passes", phase.passes.is_some(), is_work),
+            ("seconds", phase.seconds.is_some(), is_work),
+            ("forever", phase.forever, is_work),
+            ("rate", phase.rate.is_some(), is_work),
+            ("arrivals", phase.arrivals.is_some(), is_work),
         ];
         match keys.iter().find(|(_, is_there, is_known)| *is_there && !is_known) {
             Some((key, ..)) => Err((key, "this action does not have it".to_owned())),

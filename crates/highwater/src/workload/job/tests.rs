@@ -309,6 +309,7 @@ fn what_cannot_be_is_told_with_its_line() {
     assert!(said("do = \"compute\"\nus = 1e300").contains("x.toml:5: us: at most an hour"));
     assert!(said("do = \"sleep\"\nus = 1\nop = \"\"").contains("x.toml:6: op: must not be"));
     assert!(said("do = \"sleep\"\nus = 1\ndepth = 2").contains("x.toml:6: depth: this action"));
+    assert!(said("do = \"exit\"\nseconds = 5").contains("x.toml:5: seconds: this action"));
     let shared = said("do = \"map\"\nof = \"a\"\nsize = \"1M\"\nshared = true");
     assert!(shared.starts_with("x.toml:7: shared: memory that tasks share is"), "{shared}");
     let deep = "[[file]]\nname = \"f\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"read\"\nof = \"f\"\ndepth = 0\n";
