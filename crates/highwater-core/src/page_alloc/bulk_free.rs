@@ -25,7 +25,7 @@ use super::runs::Pending;
 use super::{Buddy, PageAllocator};
 use crate::config::DrainOrder;
 use crate::host::{CpuId, Cx, Host, Lock, Phase, Probe};
-use crate::page::{MigrateType, PageList, Pfn};
+use crate::page::{MigrateType, Order, PageList, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::zone::Zone;
@@ -248,8 +248,14 @@ fn drain_freed_list_first<P: Probe>(
             pcp.count -= order.pages() as u32;
             if n > 0 {
                 foresight.look(list);
+                free_drained(buddy, &mut pending, pfn);
+            } else {
+                // The last one has nobody to wait for. Of a CPU that only frees high orders it is the only one.
+                buddy.settle(&mut pending);
+                let (order, migratetype) = drained_as(buddy, pfn);
+                buddy.free_block(pfn, order, migratetype, false);
+                buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
             }
-            free_drained(buddy, &mut pending, pfn);
         }
     }
     buddy.settle(&mut pending);
@@ -258,6 +264,14 @@ fn drain_freed_list_first<P: Probe>(
 /// Frees a block that came off a per-CPU list, to the type it was cached with.
 #[inline(always)]
 pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pending: &mut Pending, pfn: Pfn) {
+    let (order, migratetype) = drained_as(buddy, pfn);
+    buddy.free_pending(pending, pfn, order, migratetype);
+    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
+}
+
+/// Order and type of a block that came off a per-CPU list.
+#[inline(always)]
+fn drained_as<P: Probe>(buddy: &Buddy<'_, P>, pfn: Pfn) -> (Order, MigrateType) {
     let block = buddy.map.page(pfn).block();
     // Types may have changed meanwhile; only an isolated pageblock makes that matter: its pages must
     // not be handed out, while a block on another type's list is just handed out to that.
@@ -265,7 +279,5 @@ pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pending: &mut Pen
         MigrateType::Isolate => MigrateType::Isolate,
         _ => block.migratetype(),
     };
-    let order = block.order();
-    buddy.free_pending(pending, pfn, order, migratetype);
-    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
+    (block.order(), migratetype)
 }

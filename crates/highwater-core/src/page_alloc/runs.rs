@@ -160,7 +160,8 @@ impl Pending {
     /// A block merges: it is not to be linked. False if it does not wait here.
     #[inline(always)]
     fn forget(&mut self, pfn: Pfn) -> bool {
-        match self.blocks.iter_mut().find(|block| block.pfn == pfn) {
+        let there = &mut self.blocks[..self.nr.min(PENDING_MAX)];
+        match there.iter_mut().find(|block| block.pfn == pfn) {
             Some(block) => {
                 *block = NOBODY;
                 true
