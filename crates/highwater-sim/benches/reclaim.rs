@@ -8,31 +8,17 @@
 //! count instructions by). A name selects one group (scan, touch, memory, growth, sizes), a second one a state of
 //! the scans.
 
+#[path = "stage/mod.rs"]
+mod stage;
+
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Instant;
 
-use highwater_core::Kernel;
-use highwater_core::block::DeviceId;
-use highwater_core::config::{Machine, preset};
-use highwater_core::host::{Cx, TaskFlags};
-use highwater_core::page::{Folio, Order, PAGE_SIZE};
-use highwater_core::page_alloc::Gfp;
-use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
-use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing};
 use highwater_core::vmstat::{NodeStat, VmEvent};
-use highwater_core::zone::{NodeId, watermark::Marks};
-use highwater_sim::cost::{CostModel, CostTable};
-use highwater_sim::disk::DiskSpec;
-use highwater_sim::engine::Placement;
-use highwater_sim::host::SimHost;
-use highwater_sim::machine::{MachineConfig, SimMachine};
+use highwater_core::zone::NodeId;
+use stage::{PAGE, RW, Stage, State, Work, boot, one_request, run, wake_kswapd_for};
 
-const PAGE: u64 = PAGE_SIZE as u64;
-const READ: AreaFlags = AreaFlags::READ;
-const RW: AreaFlags = READ.union(AreaFlags::WRITE);
-const SECOND: u64 = 1_000_000_000;
 /// Runs the body of a memory measurement in a process of its own: size in MiB and state follow.
 const CHILD: &str = "--memory-of";
 /// The same of a machine of a size: MiB of memory, and MiB to touch, follow.
@@ -130,179 +116,9 @@ fn main() {
     }
 }
 
-/// A machine of one CPU, so that what is timed is not a change of tasks, its data on a disk that
-/// takes no time, and swap of twice the memory.
-fn boot(mib: u64, has_swap: bool) -> SimMachine {
-    let machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
-    let costs = CostModel::new(&CostTable::server_3ghz());
-    let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
-    let pages = mib << 9;
-    config.disks = vec![DiskSpec::ram("data", pages), DiskSpec::ram("swap", pages)];
-    if has_swap {
-        config.swap = vec![SwapSpec { device: DeviceId(1), pages: pages as u32, priority: -2 }];
-    }
-    SimMachine::boot(config).expect("boot")
-}
-
-/// Runs a program on a machine, alone but for the daemons.
-fn run<T: 'static>(
-    machine: &mut SimMachine,
-    body: impl FnOnce(&Stage<'_, '_>) -> T + 'static,
-) -> T {
-    let program = machine.spawn_task("program", Placement::Anywhere, |cx, kernel| {
-        let space = kernel.create_space(cx).expect("space");
-        let stage = Stage { cx, kernel, space: &space };
-        let result = body(&stage);
-        kernel.exit_space(cx, &space);
-        result
-    });
-    machine.run().expect("run");
-    program.take().expect("result")
-}
-
-/// A running program.
-struct Stage<'a, 'h> {
-    cx: &'a Cx<'h, SimHost>,
-    kernel: &'a Kernel<SimHost>,
-    space: &'a Space<SimHost>,
-}
-
-impl Stage<'_, '_> {
-    fn event(&self, event: VmEvent) -> u64 {
-        self.kernel.mem.events.read(event)
-    }
-
-    fn file(&self, pages: u64) -> Arc<OpenFile<SimHost>> {
-        let spec = FileSpec::new(Filesystem::XFS, DeviceId(0), 0, pages as u32);
-        self.kernel.open(self.cx, &self.kernel.create_file(self.cx, spec))
-    }
-
-    fn read(&self, open: &OpenFile<SimHost>, pages: u64) {
-        for at in (0..pages).step_by(16) {
-            let want = (pages - at).min(16) * PAGE;
-            let got = self.kernel.file_read(self.cx, open, at * PAGE, want);
-            assert_eq!(got, Ok(want));
-        }
-    }
-
-    fn map(&self, pages: u64, flags: AreaFlags, backing: Backing<SimHost>) -> u32 {
-        self.kernel.mmap(self.cx, self.space, pages as u32, 512, flags, backing).expect("room")
-    }
-
-    fn map_file(&self, open: &Arc<OpenFile<SimHost>>, pages: u64) -> u32 {
-        let backing = Backing::File { open: Arc::clone(open), page: 0 };
-        self.map(pages, READ | AreaFlags::SHARED, backing)
-    }
-
-    fn touch_all(&self, start: u32, pages: u64, access: Access) {
-        let touched = self.kernel.touch_range(self.cx, self.space, start, pages as u32, access);
-        touched.expect("memory");
-    }
-
-    fn unmap(&self, start: u32, pages: u64) {
-        self.kernel.munmap(self.cx, self.space, start, pages as u32).expect("mapped");
-    }
-}
-
-/// What memory is full of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    Idle,
-    /// Clean cache, read once.
-    Cache,
-    /// Clean cache, read twice: on the active list.
-    ActiveCache,
-    /// Clean cache, mapped by one program that has used it since.
-    MappedCache,
-    /// Written anonymous memory, used since.
-    Anon,
-    /// The same, half as much again as there is memory.
-    Swapped,
-    /// Clean cache that somebody holds: scanned in vain.
-    Held,
-}
-
 /// What the scan loop is measured on, with what is to become of the pages.
 const SCANNED: [State; 5] =
     [State::Cache, State::ActiveCache, State::MappedCache, State::Anon, State::Held];
-
-impl State {
-    const ALL: [State; 7] = [
-        State::Idle,
-        State::Cache,
-        State::ActiveCache,
-        State::MappedCache,
-        State::Anon,
-        State::Swapped,
-        State::Held,
-    ];
-
-    fn parse(name: &str) -> State {
-        let found = Self::ALL.into_iter().find(|state| format!("{state:?}") == name);
-        found.expect("a state")
-    }
-
-    /// Fills so much of memory.
-    fn fill(self, stage: &Stage<'_, '_>, pages: u64) -> Vec<Folio> {
-        match self {
-            State::Idle => {}
-            State::Cache => stage.read(&stage.file(pages), pages),
-            State::ActiveCache => {
-                let open = stage.file(pages);
-                stage.read(&open, pages);
-                stage.read(&open, pages);
-            }
-            State::MappedCache => {
-                let open = stage.file(pages);
-                stage.read(&open, pages);
-                let start = stage.map_file(&open, pages);
-                stage.touch_all(start, pages, Access::Read);
-            }
-            State::Anon | State::Swapped => {
-                let pages = if self == State::Swapped { pages + pages / 2 } else { pages };
-                let start = stage.map(pages, RW, Backing::Anon);
-                stage.touch_all(start, pages, Access::Write);
-            }
-            State::Held => {
-                let open = stage.file(pages);
-                stage.read(&open, pages);
-                let held = |index| stage.kernel.find_get_page(stage.cx, &open.file, index);
-                return (0..pages as u32).filter_map(held).collect();
-            }
-        }
-        Vec::new()
-    }
-}
-
-/// What reclaim did, from counters.
-#[derive(Clone, Copy, Debug, Default)]
-struct Work {
-    scanned: u64,
-    refilled: u64,
-    stolen: u64,
-}
-
-impl Work {
-    fn now(stage: &Stage<'_, '_>) -> Work {
-        Work {
-            scanned: stage.event(VmEvent::PgscanDirect) + stage.event(VmEvent::PgscanKswapd),
-            refilled: stage.event(VmEvent::Pgrefill),
-            stolen: stage.event(VmEvent::PgstealDirect) + stage.event(VmEvent::PgstealKswapd),
-        }
-    }
-
-    fn since(self, before: Work) -> Work {
-        Work {
-            scanned: self.scanned - before.scanned,
-            refilled: self.refilled - before.refilled,
-            stolen: self.stolen - before.stolen,
-        }
-    }
-
-    fn scans(self) -> u64 {
-        self.scanned + self.refilled
-    }
-}
 
 /// Reclaim goes over memory that is nearly all in one state. Where pages go at the first look,
 /// kswapd takes half of them; where they stay, one request goes over all of them.
@@ -347,37 +163,6 @@ fn scan(size: &Size, state: State) {
         _ => "cache that somebody holds: kept",
     };
     println!("{name:<58} {:>9.1} {best:>9.1} {:>9}", 1e3 / best, done.scans());
-}
-
-fn set_marks(stage: &Stage<'_, '_>, pages: impl Fn(u64) -> u64) {
-    for zone in stage.kernel.mem.zones_of(NodeId(0)) {
-        let mark = pages(zone.managed());
-        zone.set_marks(&Marks { min: mark, low: mark, high: mark, promo: mark });
-    }
-}
-
-/// Has kswapd free so many pages.
-#[inline(never)]
-fn wake_kswapd_for(stage: &Stage<'_, '_>, pages: u64) {
-    let mem = &stage.kernel.mem;
-    let want = mem.nr_free_pages() + pages;
-    set_marks(stage, |managed| managed.min(want));
-    let page = mem.alloc(stage.cx, stage.kernel, Gfp::GFP_NOWAIT, Order::ZERO, NodeId(0), None);
-    assert_eq!(page, None, "below all marks");
-    stage.cx.host.sim().sleep_ns(10 * SECOND);
-}
-
-/// Has one request reclaim, down to the last priority if need be. It must not wait for kswapd, nor
-/// wake it.
-#[inline(never)]
-fn one_request(stage: &Stage<'_, '_>) {
-    stage.cx.set_flags(TaskFlags::KTHREAD);
-    set_marks(stage, |managed| managed);
-    let gfp = (Gfp::GFP_KERNEL | Gfp::NORETRY) - Gfp::KSWAPD_RECLAIM;
-    let page = stage.kernel.mem.alloc(stage.cx, stage.kernel, gfp, Order::ZERO, NodeId(0), None);
-    assert_eq!(page, None, "below all marks");
-    set_marks(stage, |_| 0);
-    stage.cx.set_flags(TaskFlags::empty());
 }
 
 /// Touches of mapped pages, and faults.

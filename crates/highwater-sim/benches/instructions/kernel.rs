@@ -10,13 +10,14 @@ use highwater_core::kernel::KernelSpec;
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief, boot};
 use highwater_core::page_cache::{FileSpec, Filesystem};
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, Zone, ZoneType, watermark::Marks};
 use highwater_native::{NativeMachine, NativeOptions};
 
 use super::Units;
-use super::scan::{READ, RW, on_machine};
+use super::scan::on_machine;
+use super::stage::RW;
 
 const NODE: NodeId = NodeId(0);
 /// Pages of areas and files.
@@ -71,8 +72,7 @@ pub(super) fn file_fault(passes: u64) -> Units {
         let open = stage.file(PAGES);
         stage.read(&open, PAGES);
         for _ in 0..passes {
-            let backing = Backing::File { open: open.clone(), page: 0 };
-            let start = stage.map(PAGES, READ | AreaFlags::SHARED, backing);
+            let start = stage.map_file(&open, PAGES);
             stage.touch_all(start, PAGES, Access::Read);
             stage.unmap(start, PAGES);
         }

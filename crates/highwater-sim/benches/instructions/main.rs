@@ -10,6 +10,8 @@
 mod engine;
 mod kernel;
 mod scan;
+#[path = "../stage/mod.rs"]
+mod stage;
 
 use std::process::{Command, ExitCode, exit};
 
