@@ -68,7 +68,7 @@ impl<H: Devices> Kernel<H> {
         let mut taken = [0; ZoneType::COUNT];
         let node = self.lru.node_of(vec);
         let mut nr_out = 0;
-        let mut scanned = 0;
+        let mut refused = 0;
         let mut looked_at = 0;
         let mut last = [Pfn::default(); 2];
 
@@ -76,10 +76,10 @@ impl<H: Devices> Kernel<H> {
         let LruLists { lists, milestones, .. } = &mut *lru.lists;
         let (from, milestones) = (&mut lists[list as usize], &mut milestones[list as usize]);
         let mut left = out.len() as i64;
+        let mut tail = from.walk_back(map);
         while left > 0
-            && let Some(pfn) = from.pop_tail(map)
+            && let Some((pfn, page)) = tail.next()
         {
-            let page = &map[pfn.idx()];
             cx.host.descriptor_use(pfn);
             last = [last[1], pfn];
             let state = page.block();
@@ -87,7 +87,6 @@ impl<H: Devices> Kernel<H> {
             let nr = folio.nr_pages();
             let zone = state.zone_type_index();
             looked_at += 1;
-            scanned += nr;
             if zone > highest {
                 skipped[zone] += nr;
                 aside.push_head(map, folio);
@@ -98,15 +97,20 @@ impl<H: Devices> Kernel<H> {
                 taken[zone] += nr as i64;
                 out[nr_out] = folio;
                 nr_out += 1;
-            } else {
-                from.push_head(map, folio);
-                milestones.joined(folio, from.len());
+                continue;
             }
+            refused += nr;
+            // Who goes on may come round to it.
+            from.cut_back(tail);
+            from.push_head(map, folio);
+            milestones.joined(folio, from.len());
+            tail = from.walk_back(map);
         }
+        from.cut_back(tail);
         from.splice_head(map, aside);
         milestones.taken(looked_at as usize, last);
         let walk = milestones.ask(looked_at as usize, &self.mem.map);
-        let mut result = Isolated { taken: nr_out, scanned, ..Isolated::default() };
+        let mut result = Isolated { taken: nr_out, ..Isolated::default() };
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
             if n != 0 {
@@ -119,6 +123,7 @@ impl<H: Devices> Kernel<H> {
                 self.mem.events.add_zoned(cx.cpu(), VmEvent::PgskipDma, zone, n);
             }
         }
+        result.scanned = result.nr_taken + result.skipped + refused;
         if let Some(page_type) = list.page_type() {
             lru.lists.balance.isolated(page_type, result.nr_taken);
         }
@@ -135,6 +140,7 @@ impl<H: Devices> Kernel<H> {
     /// kernel lets go of it for each.
     ///
     /// `rotated` (by [`crate::lru::PageType`]): pages that were in use, for the [`super::balance`].
+    #[inline(never)]
     pub fn move_pages_to_lru(
         &self,
         cx: &Cx<'_, H>,
@@ -152,7 +158,7 @@ impl<H: Devices> Kernel<H> {
         let mut lru = self.lock_lru(cx, vec);
         for (pages, moved) in pages.iter().zip(&mut moved) {
             for &folio in *pages {
-                let page = self.mem.map.page(folio);
+                let page = &map[folio.pfn().idx()];
                 if !page.is_evictable() {
                     unevictable.push_tail(map, folio);
                     continue;
@@ -164,7 +170,7 @@ impl<H: Devices> Kernel<H> {
                     free.push_head(map, folio);
                     continue;
                 }
-                lru.link_head(folio);
+                lru.link_head_of(folio, page, marks);
                 let nr = folio.nr_pages();
                 if marks.contains(PageFlags::ACTIVE) {
                     nr_active += nr;
@@ -218,7 +224,7 @@ fn take<H: Devices>(page: &Page, may_unmap: bool) -> bool {
     if !page.is(PageFlags::LRU) || (!may_unmap && page.is_mapped()) || !page.try_get::<H>() {
         return false;
     }
-    if page.flag_test_clear::<H>(PageFlags::LRU) {
+    if page.flag_clear::<H>(PageFlags::LRU).contains(PageFlags::LRU) {
         return true;
     }
     // Somebody else took the flag between the two looks. He has a reference of his own and waits

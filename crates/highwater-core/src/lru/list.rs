@@ -27,6 +27,10 @@ impl PageType {
 }
 
 impl LruKind {
+    /// What of a page's flags names its list.
+    pub(super) const FLAGS: PageFlags =
+        PageFlags::UNEVICTABLE.union(PageFlags::SWAPBACKED).union(PageFlags::ACTIVE);
+
     /// The list a page with these flags belongs on.
     #[inline(always)]
     pub fn of(flags: PageFlags) -> LruKind {

@@ -31,6 +31,8 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
 /// Pages of one zone that join (or leave) one list.
 #[derive(Clone, Copy)]
 struct Tally {
+    /// What tells pages of this zone and list from others: one comparison, and nothing to be worked out.
+    key: u64,
     zone: ZoneId,
     list: LruKind,
     pages: i64,
@@ -38,10 +40,21 @@ struct Tally {
 
 impl Tally {
     const NONE: Tally = Tally {
+        key: u64::MAX,
         zone: ZoneId::new(NodeId(0), ZoneType::Dma),
         list: LruKind::InactiveAnon,
         pages: 0,
     };
+
+    #[inline(always)]
+    fn key(page: &Page, flags: PageFlags) -> u64 {
+        u64::from(page.place()) | u64::from((flags & LruKind::FLAGS).bits()) << 32
+    }
+
+    fn of(page: &Page, flags: PageFlags) -> Tally {
+        let key = Tally::key(page, flags);
+        Tally { key, zone: page.zone_id(), list: LruKind::of(flags), pages: 0 }
+    }
 }
 
 impl<H: Devices> Kernel<H> {
@@ -151,10 +164,16 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     /// Puts a page at the head of the list its flags name.
     #[inline]
     pub(crate) fn link_head(&mut self, folio: Folio) {
-        let (page, list) = self.join(folio);
-        match list {
+        let page = self.kernel.mem.map.page(folio);
+        self.link_head_of(folio, page, page.flags());
+    }
+
+    /// The same of a page whose descriptor and flags are at hand.
+    #[inline(always)]
+    pub(super) fn link_head_of(&mut self, folio: Folio, page: &Page, flags: PageFlags) {
+        match self.join(folio, page, flags) {
             LruKind::Unevictable => page.set_locked_mappings(),
-            _ => {
+            list => {
                 let LruLists { lists, milestones, .. } = &mut *self.lists;
                 lists[list as usize].push_head(&self.kernel.mem.map, folio);
                 milestones[list as usize].joined(folio, lists[list as usize].len());
@@ -165,10 +184,10 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     /// Puts a page at the tail of the list its flags name.
     #[inline]
     pub(crate) fn link_tail(&mut self, folio: Folio) {
-        let (page, list) = self.join(folio);
-        match list {
+        let page = self.kernel.mem.map.page(folio);
+        match self.join(folio, page, page.flags()) {
             LruKind::Unevictable => page.set_locked_mappings(),
-            _ => self.lists.lists[list as usize].push_tail(&self.kernel.mem.map, folio),
+            list => self.lists.lists[list as usize].push_tail(&self.kernel.mem.map, folio),
         }
     }
 
@@ -176,34 +195,37 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline]
     pub(crate) fn unlink(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
-        let list = LruKind::of(page.flags());
+        let flags = page.flags();
+        if self.left.key != Tally::key(page, flags) {
+            self.count_left();
+            self.left = Tally::of(page, flags);
+        }
+        let list = self.left.list;
         if list != LruKind::Unevictable {
             self.lists.lists[list as usize].remove(&self.kernel.mem.map, folio);
-        }
-        let zone = page.zone_id();
-        if self.left.list != list || self.left.zone != zone {
-            self.count_left();
-            self.left = Tally { zone, list, pages: 0 };
         }
         self.left.pages += folio.nr_pages() as i64;
     }
 
+    /// Counts a page that comes onto a list; which one that is.
     #[inline(always)]
-    fn join(&mut self, folio: Folio) -> (&'a Page, LruKind) {
-        let page = self.kernel.mem.map.page(folio);
-        let list = LruKind::of(page.flags());
+    fn join(&mut self, folio: Folio, page: &Page, flags: PageFlags) -> LruKind {
         debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
-        let zone = page.zone_id();
-        if self.joined.list != list || self.joined.zone != zone {
-            self.count_joined();
-            self.joined = Tally { zone, list, pages: 0 };
+        if self.joined.key != Tally::key(page, flags) {
+            self.begin_joining(page, flags);
         }
         self.joined.pages += folio.nr_pages() as i64;
-        (page, list)
+        self.joined.list
+    }
+
+    #[inline(never)]
+    fn begin_joining(&mut self, page: &Page, flags: PageFlags) {
+        self.count_joined();
+        self.joined = Tally::of(page, flags);
     }
 
     fn count_joined(&mut self) {
-        let Tally { zone, list, pages } = self.joined;
+        let Tally { zone, list, pages, .. } = self.joined;
         if pages != 0 {
             self.joined.pages = 0;
             self.kernel.lru_count(self.cx, self.vec, zone, list, pages);
@@ -212,7 +234,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
 
     /// After those that joined: a page may have done both, and no size falls below 0.
     fn count_left(&mut self) {
-        let Tally { zone, list, pages } = self.left;
+        let Tally { zone, list, pages, .. } = self.left;
         if pages != 0 {
             self.count_joined();
             self.left.pages = 0;

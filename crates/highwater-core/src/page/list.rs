@@ -115,6 +115,29 @@ impl PageList {
         Some(pfn)
     }
 
+    /// Looks at frames from the back to the front, which stay where they are until [`PageList::cut_back`] takes
+    /// those that were looked at.
+    #[inline(always)]
+    pub(crate) fn walk_back<'a>(&self, map: &'a [Page]) -> BackWalk<'a> {
+        BackWalk { map, at: self.tail, nr: 0 }
+    }
+
+    /// Takes all frames that a walk has looked at: as many times [`PageList::pop_tail`], with half of the stores. The
+    /// list has not changed since the walk began; links of frames that were looked at may have.
+    #[inline(always)]
+    pub(crate) fn cut_back(&mut self, walk: BackWalk<'_>) {
+        if walk.nr == 0 {
+            return;
+        }
+        self.len -= walk.nr;
+        self.tail = walk.at;
+        if walk.at == NIL {
+            self.head = NIL;
+        } else {
+            walk.map[walk.at as usize].next.store(NIL, Relaxed);
+        }
+    }
+
     /// Unlinks a frame that is on this list.
     #[inline]
     pub fn remove(&mut self, map: &[Page], page: impl Into<Pfn>) {
@@ -207,6 +230,29 @@ impl PageList {
     }
 }
 
+/// A walk from the back of a list ([`PageList::walk_back`]).
+pub(crate) struct BackWalk<'a> {
+    map: &'a [Page],
+    at: u32,
+    nr: u32,
+}
+
+impl<'a> Iterator for BackWalk<'a> {
+    type Item = (Pfn, &'a Page);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(Pfn, &'a Page)> {
+        if self.at == NIL {
+            return None;
+        }
+        let pfn = Pfn(self.at);
+        let page = &self.map[pfn.idx()];
+        self.at = page.prev.load(Relaxed);
+        self.nr += 1;
+        Some((pfn, page))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +270,33 @@ mod tests {
         assert_eq!(list.pop_tail(&map), Some(Pfn(3)));
         assert_eq!(list.pop_head(&map), Some(Pfn(2)));
         assert_eq!((list.pop_head(&map), list.len(), list.tail()), (None, 0, None));
+    }
+
+    #[test]
+    fn a_walk_takes_what_it_passed() {
+        let map = PageMap::new(8);
+        let mut list = PageList::default();
+        for pfn in [1, 2, 3, 4] {
+            list.push_head(&map, Pfn(pfn));
+        }
+        let untouched = list.walk_back(&map);
+        list.cut_back(untouched);
+        assert_eq!(list.len(), 4);
+        let mut walk = list.walk_back(&map);
+        let mut other = PageList::default();
+        for (pfn, _) in walk.by_ref().take(2) {
+            other.push_head(&map, pfn);
+        }
+        list.cut_back(walk);
+        assert!(list.iter(&map).eq([4, 3].map(Pfn)));
+        assert_eq!((list.len(), list.tail()), (2, Some(Pfn(3))));
+        assert!(other.iter(&map).eq([2, 1].map(Pfn)));
+        let mut walk = list.walk_back(&map);
+        assert_eq!(walk.by_ref().count(), 2);
+        list.cut_back(walk);
+        assert!(list.is_empty() && list.tail().is_none());
+        list.push_tail(&map, Pfn(5));
+        assert_eq!((list.len(), list.head()), (1, Some(Pfn(5))));
     }
 
     #[test]

@@ -178,6 +178,18 @@ impl Page {
         PageFlags::from_bits_retain(before)
     }
 
+    /// Clears some flags and sets others; others may see the page in between.
+    #[inline(always)]
+    pub fn flag_replace<H: Host>(&self, clear: PageFlags, set: PageFlags) {
+        if H::THREADED {
+            self.flag_clear::<H>(clear);
+            self.flag_set::<H>(set);
+        } else {
+            let before = self.flags.load(Relaxed);
+            self.flags.store(before & !clear.bits() | set.bits(), Relaxed);
+        }
+    }
+
     /// Sets a flag; true if it was set before.
     #[inline(always)]
     pub fn flag_test_set<H: Host>(&self, flag: PageFlags) -> bool {

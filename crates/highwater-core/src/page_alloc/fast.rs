@@ -61,6 +61,7 @@ impl<H: Host> PageAllocator<H> {
     /// Everything that [`Self::alloc_hot`] leaves. `tried` is what it got from the per-CPU lists of
     /// the preferred zone, if it came that far.
     #[cold]
+    #[inline(never)]
     fn alloc_cold<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -186,6 +187,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// As [`Self::get_page`]; `tried` is what the per-CPU lists of the preferred zone gave already.
+    #[inline(never)]
     fn get_page_after<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -344,6 +346,7 @@ impl<H: Host> PageAllocator<H> {
     /// (rules/allocation#node-reclaim)? Not if the cache has it marked: it was reclaimed lately
     /// (rules/zonelist-cache#node-reclaim).
     #[cold]
+    #[inline(never)]
     fn rescue_zone<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,

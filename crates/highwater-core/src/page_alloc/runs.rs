@@ -30,6 +30,7 @@ impl<P: Probe> Buddy<'_, P> {
     ///
     /// The lists of the orders between are empty, or there would be a smaller block. So those that follow the first come
     /// out of the same block, in the order of addresses, and what is left of it is one block of each size.
+    #[inline(never)]
     pub(super) fn remove_run(
         &mut self,
         order: Order,
@@ -75,6 +76,7 @@ impl<P: Probe> Buddy<'_, P> {
     }
 
     /// As [`Buddy::free_block`] to the head; the block is linked later, by [`Buddy::settle`] at the latest.
+    #[inline(never)]
     pub(super) fn free_pending(
         &mut self,
         pending: &mut Pending,

@@ -60,7 +60,13 @@ impl<H: Devices> Kernel<H> {
     /// Releases a page lock and wakes who waits for it.
     #[inline]
     pub fn unlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let before = self.mem.map.page(folio).flag_clear::<H>(PageFlags::LOCKED);
+        self.unlock(cx, folio, self.mem.map.page(folio));
+    }
+
+    /// The same of a page whose descriptor is at hand.
+    #[inline(always)]
+    pub(crate) fn unlock(&self, cx: &Cx<'_, H>, folio: Folio, page: &Page) {
+        let before = page.flag_clear::<H>(PageFlags::LOCKED);
         debug_assert!(before.contains(PageFlags::LOCKED), "unlocked a page that was not locked");
         self.page_waits.queue(folio).wake_all(cx.host, cx.cpu());
     }

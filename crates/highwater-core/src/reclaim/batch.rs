@@ -37,7 +37,7 @@ use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{IsolateMode, Isolated, LruKind, PageType, Walk};
-use crate::page::{Folio, PageFlags};
+use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, narrow};
 use crate::units::LruVecId;
@@ -166,7 +166,7 @@ impl<H: Devices> Kernel<H> {
         sc: &Control,
         page_type: PageType,
         want: u64,
-        mut look: impl FnMut(Folio) -> Look,
+        mut look: impl FnMut(Folio, &Page) -> Look,
     ) {
         let _phase = cx.phase(Phase::ShrinkActive);
         self.lru_add_drain(cx);
@@ -189,7 +189,7 @@ impl<H: Devices> Kernel<H> {
                 self.putback_page(cx, folio);
                 continue;
             }
-            let Look { was_used, stays } = look(folio);
+            let Look { was_used, stays } = look(folio, page);
             nr_used += u64::from(was_used) * folio.nr_pages();
             if stays {
                 active[nr_active] = folio;
@@ -199,8 +199,7 @@ impl<H: Devices> Kernel<H> {
             }
             // It was active once: should it come back soon after it was evicted, it belonged to those
             // in use (rules/workingset#flag).
-            page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::NOTED);
-            page.flag_set::<H>(PageFlags::WORKINGSET);
+            page.flag_replace::<H>(PageFlags::ACTIVE | PageFlags::NOTED, PageFlags::WORKINGSET);
             inactive[nr_inactive] = folio;
             nr_inactive += 1;
         }
@@ -225,6 +224,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes pages off the tail of a list, with its trace event. Those of zones that are too high are set
     /// aside and count as scanned, but not against what was asked for (rules/page-decisions#isolate).
+    #[inline(never)]
     fn isolate_batch(
         &self,
         cx: &Cx<'_, H>,

@@ -46,6 +46,7 @@
 use alloc::vec::Vec;
 
 use super::Control;
+use super::state::TailState;
 use crate::block::Pool;
 pub(super) use crate::config::References;
 use crate::config::{Answers, DirtyAtTail, PageUses};
@@ -59,7 +60,7 @@ use crate::trace::Event;
 use crate::units::LruVecId;
 use crate::units::SWAP_CLUSTER_MAX;
 use crate::vm::{AreaFlags, Referenced, Trail};
-use crate::vmstat::{NodeStat, VmEvent};
+use crate::vmstat::{NodeStat, StatSet, VmEvent};
 use crate::writeback::PageWrite;
 use crate::zone::ZoneType;
 
@@ -178,8 +179,13 @@ fn own_verdict(
 /// One batch under way.
 struct Batch<'a, H: Devices> {
     sc: &'a mut Control,
-    /// The lists they come from.
-    vec: LruVecId,
+    /// What reclaim knows of the lists that they come from, and the counters of their node.
+    tail: &'a TailState,
+    counters: &'a StatSet<{ NodeStat::COUNT }>,
+    /// Where dirty pages at the tail go: the active list, or back (up to 4.10). Put back, the same pages are
+    /// met again at once while clean ones lie behind them. Made active they are out of the way, at the price
+    /// that they age like pages in use if the write does not bring them back.
+    out_of_the_way: Verdict,
     busy: Busy,
     stats: BatchStats,
     trail: Trail<H>,
@@ -209,10 +215,20 @@ impl<H: Devices> Kernel<H> {
         rules: Rules<F>,
     ) -> ShrunkBatch {
         debug_assert!(pages.len() <= BATCH);
-        let stats = BatchStats::default();
-        let busy = rules.busy;
-        let tails = Vec::new();
-        let mut batch = Batch { sc, vec, busy, stats, trail: Trail::default(), tails };
+        let out_of_the_way = match self.mem.policy.reclaim.dirty_at_tail {
+            DirtyAtTail::Activate => Verdict::Activate,
+            DirtyAtTail::Keep => Verdict::Keep,
+        };
+        let mut batch = Batch {
+            sc,
+            tail: self.reclaim.vec(vec),
+            counters: &self.mem.node(self.lru.node_of(vec)).stats,
+            out_of_the_way,
+            busy: rules.busy,
+            stats: BatchStats::default(),
+            trail: Trail::default(),
+            tails: Vec::new(),
+        };
         let (mut freed, mut kept) = (Freed::default(), 0);
         for at in 0..pages.len() {
             walk.step(cx.host, &self.mem.map);
@@ -253,11 +269,12 @@ impl<H: Devices> Kernel<H> {
             freed.pages += folio.nr_pages();
             return None;
         }
+        let page = self.mem.map.page(folio);
         if verdict == Verdict::Activate {
-            self.activate(cx, batch, folio);
+            self.activate(cx, batch, (folio, page));
         }
         if verdict != Verdict::KeepUnlocked {
-            self.unlock_page(cx, folio);
+            self.unlock(cx, folio, page);
         }
         Some(folio)
     }
@@ -326,9 +343,9 @@ impl<H: Devices> Kernel<H> {
         }
         if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
             // Before anything is decided: the sums are about what lies at the tail, used or not.
-            self.count_dirty_state(cx, batch, folio);
-            if page.is(PageFlags::WRITEBACK) {
-                return self.under_writeback(batch, folio);
+            self.count_dirty_state(cx, batch, (folio, page), flags);
+            if flags.contains(PageFlags::WRITEBACK) {
+                return self.under_writeback(batch, (folio, page));
             }
         }
         let references = match rule {
@@ -344,6 +361,15 @@ impl<H: Devices> Kernel<H> {
             References::Reclaim | References::ReclaimClean => {}
         }
         let flags = page.flags();
+        // Nearly all that is met while writers are ahead of the disk.
+        if flags.contains(PageFlags::DIRTY)
+            && !folio.is_large()
+            && !page.is_mapped()
+            && !flags.intersects(PageFlags::SWAPBACKED | PageFlags::SWAPCACHE | PageFlags::PINNED)
+            && self.is_left_to_flushers(batch, page)
+        {
+            return self.leave_to_flushers(cx, batch, (folio, page));
+        }
         let is_anon = page.is_anon();
         if folio.is_large() && !is_anon {
             // A slot of the page cache is for a single page.
@@ -408,9 +434,14 @@ impl<H: Devices> Kernel<H> {
 
     /// Step 5, of a page that is dirty or under writeback. What a lazily freed page holds does not matter.
     /// Anonymous pages do not count either: no flusher writes them.
-    fn count_dirty_state(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
-        let page = self.mem.map.page(folio);
-        let flags = page.flags();
+    #[inline(always)]
+    fn count_dirty_state(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        (folio, page): (Folio, &Page),
+        flags: PageFlags,
+    ) {
         if flags.contains(PageFlags::SWAPBACKED) || page.is_anon() {
             return;
         }
@@ -419,12 +450,15 @@ impl<H: Devices> Kernel<H> {
         // Devices that say so themselves (up to 4.20).
         let is_congested =
             self.block.congestion.any(Pool::Async) && self.is_on_congested_device(cx, batch, page);
-        let stats = &mut batch.stats;
-        let pages_if = |is: bool| u64::from(is) * folio.nr_pages();
-        stats.dirty += pages_if(is_dirty || is_writeback);
-        stats.unqueued_dirty += pages_if(is_dirty && !is_writeback);
-        let is_met_again = is_writeback && flags.contains(PageFlags::RECLAIM);
-        stats.congested += pages_if(is_congested || is_met_again);
+        let (stats, nr) = (&mut batch.stats, folio.nr_pages());
+        // The caller knows that it is one of them.
+        stats.dirty += nr;
+        if is_dirty && !is_writeback {
+            stats.unqueued_dirty += nr;
+        }
+        if is_congested || is_writeback && flags.contains(PageFlags::RECLAIM) {
+            stats.congested += nr;
+        }
     }
 
     #[cold]
@@ -444,26 +478,15 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Met by kswapd a second time, on lists where it met nothing else lately, a page counts as `immediate`:
     /// reclaim has come round before the disk wrote it. That is what the pass waits for.
-    fn under_writeback(&self, batch: &mut Batch<'_, H>, folio: Folio) -> Verdict {
-        let page = self.mem.map.page(folio);
-        let is_full = self.reclaim.vec(batch.vec).full_of_writeback.load(Relaxed);
+    fn under_writeback(&self, batch: &mut Batch<'_, H>, (folio, page): (Folio, &Page)) -> Verdict {
+        let is_full = batch.tail.full_of_writeback.load(Relaxed);
         if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full {
             batch.stats.immediate += folio.nr_pages();
         } else {
             page.flag_set::<H>(PageFlags::RECLAIM);
             batch.stats.writeback += folio.nr_pages();
         }
-        self.out_of_the_way()
-    }
-
-    /// Where dirty pages at the tail go: the active list, or back (up to 4.10). Put back, the same pages are
-    /// met again at once while clean ones lie behind them. Made active they are out of the way, at the price
-    /// that they age like pages in use if the write does not bring them back.
-    fn out_of_the_way(&self) -> Verdict {
-        match self.mem.policy.reclaim.dirty_at_tail {
-            DirtyAtTail::Activate => Verdict::Activate,
-            DirtyAtTail::Keep => Verdict::Keep,
-        }
+        batch.out_of_the_way
     }
 
     /// Step 7. Whatever the rule makes of the uses, looking has cleared them: the next look finds what
@@ -529,17 +552,10 @@ impl<H: Devices> Kernel<H> {
         references: References,
     ) -> Option<Verdict> {
         let page = self.mem.map.page(folio);
-        let sc = &batch.sc;
-        if page.is_file_lru() {
-            // Only kswapd writes file pages, and only those it met before on a node full of them:
-            // flushers do it in better order. Pages in the order of the tail lie all over the disk.
-            let is_kept_dirty = self.reclaim.vec(batch.vec).full_of_dirty.load(Relaxed);
-            if !(sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
-                self.mem.account(cx.cpu(), folio).plus(NodeStat::VmscanImmediateReclaim);
-                page.flag_set::<H>(PageFlags::RECLAIM);
-                return Some(self.out_of_the_way());
-            }
+        if page.is_file_lru() && self.is_left_to_flushers(batch, page) {
+            return Some(self.leave_to_flushers(cx, batch, (folio, page)));
         }
+        let sc = &batch.sc;
         let may_write = references != References::ReclaimClean
             && sc.may_enter_fs(page.is(PageFlags::SWAPCACHE))
             && sc.may_writepage;
@@ -550,6 +566,28 @@ impl<H: Devices> Kernel<H> {
         // would know: its dirty bit is taken.
         self.flush_unmapped(cx, true);
         self.pageout(cx, batch, folio)
+    }
+
+    /// Only kswapd writes file pages, and only those it met before on a node full of them: flushers do it in
+    /// better order. Pages in the order of the tail lie all over the disk.
+    #[inline(always)]
+    fn is_left_to_flushers(&self, batch: &Batch<'_, H>, page: &Page) -> bool {
+        !(batch.sc.is_kswapd
+            && page.is(PageFlags::RECLAIM)
+            && batch.tail.full_of_dirty.load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn leave_to_flushers(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &Batch<'_, H>,
+        (folio, page): (Folio, &Page),
+    ) -> Verdict {
+        let pages = folio.nr_pages() as i64;
+        batch.counters.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, pages);
+        page.flag_set::<H>(PageFlags::RECLAIM);
+        batch.out_of_the_way
     }
 
     /// Step 13c: writes one page. A verdict, or none: it is clean, locked, and can be removed now. That is so
@@ -648,8 +686,8 @@ impl<H: Devices> Kernel<H> {
     /// To the active list if the scheme has one, unless mlock claims the page; a swap cache page may give
     /// up its slot. The slot of a page that is in use only saves a write later on; when more than half of
     /// swap is taken (rules/swap#full), others need it more.
-    fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) {
-        let page = self.mem.map.page(folio);
+    #[inline(always)]
+    fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, (folio, page): (Folio, &Page)) {
         let flags = page.flags();
         if flags.contains(PageFlags::SWAPCACHE)
             && (flags.contains(PageFlags::MLOCKED) || self.swap.is_full())

@@ -43,6 +43,7 @@ const CONTINUE_BELOW: u8 = DEF_PRIORITY - 2;
 
 impl<H: Devices> Kernel<H> {
     /// One pass over a node, or several while a high order needs them.
+    #[inline(never)]
     pub(super) fn shrink_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         let state = self.reclaim.node(node);
         let mut has_progress = false;
@@ -76,6 +77,7 @@ impl<H: Devices> Kernel<H> {
 
     /// The same over one zone, as far as its lists are its own (up to 4.7); where they are a node's, over those
     /// up to this zone. Slab is a node's, so one of its zones stands for all.
+    #[inline(never)]
     pub(super) fn shrink_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &mut Control, slab: Slab) {
         let (node, vec) = (zone.node, self.lru.id_of_zone(zone.id()));
         sc.reclaim_idx = zone.zone;

@@ -111,6 +111,7 @@ impl<H: Tasks> WaitQueue<H> {
         self.wait_or(cx, why, ready, || cx.is_dying())
     }
 
+    #[inline(never)]
     fn wait_or(
         &self,
         cx: &Cx<'_, H>,

@@ -72,6 +72,8 @@ pub struct SimHost {
     descriptors: RefCell<Vec<u16>>,
     /// What it costs to get one from another CPU, of the same node or not.
     line_ns: [u64; 2],
+    /// By CPU.
+    cpu_nodes: Box<[u16]>,
     /// First frame and node of each range of memory, by frame.
     node_ranges: Vec<(u64, u16)>,
     tracing: Tracing,
@@ -114,7 +116,7 @@ impl SimHost {
             .map(|node| (node * costs.nr_sockets.min(nr_nodes) / nr_nodes) as u16)
             .collect();
         let socket_of_cpu =
-            cpu_nodes(machine).iter().map(|&node| socket_of_node[usize::from(node)]).collect();
+            cpu_nodes(machine).into_iter().map(|node| socket_of_node[usize::from(node)]).collect();
         let warmth = CacheWarmth::new(
             costs.cache_sizes,
             costs.cache_costs,
@@ -138,6 +140,7 @@ impl SimHost {
             warmth: RefCell::new(warmth),
             descriptors: RefCell::new(vec![0; nr_frames as usize]),
             line_ns,
+            cpu_nodes: cpu_nodes(machine).into(),
             node_ranges,
             has_tracing: tracing.digest || tracing.sink.is_some() || !tracing.journal.is_empty(),
             tracing,
@@ -248,10 +251,11 @@ impl Host for SimHost {
     fn descriptor_use(&self, pfn: Pfn) {
         let cpu = self.sim.cpu();
         let mut descriptors = self.descriptors.borrow_mut();
-        let last = CpuId(std::mem::replace(&mut descriptors[pfn.get() as usize], cpu.0));
+        let last = std::mem::replace(&mut descriptors[pfn.get() as usize], cpu.0);
         drop(descriptors);
-        if last != cpu {
-            let is_far = self.sim.node_of(cpu) != self.sim.node_of(last);
+        if last != cpu.0 {
+            let node_of = |cpu: u16| self.cpu_nodes[usize::from(cpu)];
+            let is_far = node_of(cpu.0) != node_of(last);
             self.sim.charge(self.line_ns[usize::from(is_far)]);
         }
     }

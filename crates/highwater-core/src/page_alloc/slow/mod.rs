@@ -51,6 +51,7 @@ use crate::zone::Zone;
 impl<H: Host> PageAllocator<H> {
     /// Serves a request whose fast path failed; none is "no page", there is no error code.
     #[cold]
+    #[inline(never)]
     pub(super) fn alloc_slow<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,

@@ -135,8 +135,8 @@ impl<H: Devices> Kernel<H> {
         if self.lru.vec(at.1).size(LruKind::new(page_type, true)) == 0 {
             return;
         }
-        self.refill_batch(cx, at, sc, page_type, want, |folio| {
-            self.mem.map.page(folio).flag_set::<H>(PageFlags::REFERENCED);
+        self.refill_batch(cx, at, sc, page_type, want, |_, page| {
+            page.flag_set::<H>(PageFlags::REFERENCED);
             Look { was_used: true, stays: false }
         });
     }

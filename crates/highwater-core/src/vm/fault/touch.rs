@@ -44,6 +44,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// As [`Kernel::touch`]; the pages before were accessed.
+    #[inline(never)]
     pub fn touch_range(
         &self,
         cx: &Cx<'_, H>,

@@ -20,7 +20,7 @@ use crate::config::LruTopology;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
-use crate::page::Folio;
+use crate::page::{Folio, Page};
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::inactive_is_low;
@@ -31,6 +31,7 @@ use crate::vm::{AreaFlags, Referenced, Trail};
 impl<H: Devices> Kernel<H> {
     /// Takes a batch of `want` pages at most down from the active list of a type. The walk needs no
     /// `lru_lock`: the pages are isolated.
+    #[inline(never)]
     pub(in crate::reclaim) fn shrink_active(
         &self,
         cx: &Cx<'_, H>,
@@ -40,10 +41,9 @@ impl<H: Devices> Kernel<H> {
         want: u64,
     ) {
         let mut trail = Trail::default();
-        self.refill_batch(cx, at, sc, page_type, want, |folio| {
-            let (was_used, flags) = self.was_used(cx, folio, &mut trail);
-            let is_text =
-                || flags.contains(AreaFlags::EXEC) && self.mem.map.page(folio).is_file_lru();
+        self.refill_batch(cx, at, sc, page_type, want, |folio, page| {
+            let (was_used, flags) = self.was_used(cx, (folio, page), &mut trail);
+            let is_text = || flags.contains(AreaFlags::EXEC) && page.is_file_lru();
             Look { was_used, stays: was_used && is_text() }
         });
     }
@@ -51,8 +51,13 @@ impl<H: Devices> Kernel<H> {
     /// Was a page used since last looked at, and through which areas? Clears the traces of it. A
     /// file page that somebody holds locked counts as used (rules/page-decisions#reference-walk): its
     /// mappings can only be walked under the page's lock, and who holds that is using it for something.
-    fn was_used(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> (bool, AreaFlags) {
-        let page = self.mem.map.page(folio);
+    #[inline(always)]
+    fn was_used(
+        &self,
+        cx: &Cx<'_, H>,
+        (folio, page): (Folio, &Page),
+        trail: &mut Trail<H>,
+    ) -> (bool, AreaFlags) {
         if !page.is_mapped() {
             return (false, AreaFlags::empty());
         }
@@ -62,7 +67,7 @@ impl<H: Devices> Kernel<H> {
         }
         let found = self.page_referenced(cx, folio, trail);
         if needs_lock {
-            self.unlock_page(cx, folio);
+            self.unlock(cx, folio, page);
         }
         match found {
             Referenced::By(users, flags) => (users != 0, flags),

@@ -115,6 +115,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Shrinks one set of lists by its budget (rules/scan-budget#scan-loop). The lists take turns, a
     /// batch each, so that whatever ends the scan they have been scanned in about the right proportion.
+    #[inline(never)]
     fn shrink_lists(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control, pass: &Pass) -> u64 {
         let rule = self.mem.policy.reclaim.proportional;
         let mut plan = ScanPlan::new(pass.targets, sc.scans_all(), rule);
