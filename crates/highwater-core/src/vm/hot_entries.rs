@@ -18,6 +18,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// A bit for each entry of a table: set while it is present, writable, young and dirty.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct HotEntries {
     /// How many are: nearly always all or none, which is told by one look.
     nr: AtomicU32,

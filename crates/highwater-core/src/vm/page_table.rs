@@ -33,6 +33,7 @@ use crate::host::{CpuId, Lock, Tasks};
 use crate::page::{Folio, Pfn};
 use crate::swap::Slot;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
+use crate::sync::prefetch::prefetch_read;
 use crate::sync::order::LockClass;
 
 /// Entries a table holds.
@@ -212,18 +213,21 @@ impl Pte {
 }
 
 /// A table of the lowest level: 2 MiB of an address space.
+///
+/// What a sweep asks of each table that it passes lies in one cache line, the first.
+#[repr(C)]
 pub struct PageTable<H: Tasks> {
-    /// The frame that holds it.
-    pub pfn: Pfn,
-    entries: [AtomicU32; PTES],
     /// An entry that maps the whole range instead; then `entries` are all empty. 0 = none.
     leaf: AtomicU32,
-    /// No entry and no leaf: to a fault the range looks as if there were no table.
-    is_bare: AtomicBool,
+    /// The frame that holds it.
+    pub pfn: Pfn,
     /// Entries that no access would change: noted on hosts whose tasks take turns
     /// ([`PageTable::access_run`]).
     hot: HotEntries,
+    /// No entry and no leaf: to a fault the range looks as if there were no table.
+    is_bare: AtomicBool,
     lock: H::Lock<()>,
+    entries: [AtomicU32; PTES],
 }
 
 /// A locked table. Entries go by the low nine bits of the virtual page number; the others are
@@ -351,13 +355,20 @@ impl<H: Tasks> PageTable<H> {
 
     /// Accesses to pages of this table in order, until one would fault; how many it were. Those that would
     /// change nothing are not looked at; where accesses are real that is never known.
+    #[inline(always)]
     pub(crate) fn access_run(&self, vpns: Range<u32>, is_write: bool) -> u32 {
         if H::THREADED {
             return vpns.take_while(|&vpn| self.access(vpn, is_write)).count() as u32;
         }
         if self.hot.is_full() || is_hot(self.leaf.load(Relaxed)) {
-            return vpns.len() as u32;
+            return vpns.end - vpns.start;
         }
+        self.access_some(vpns, is_write)
+    }
+
+    /// The same of a table some entries of which may not be hot.
+    #[inline(never)]
+    fn access_some(&self, vpns: Range<u32>, is_write: bool) -> u32 {
         let start = (vpns.start & INDEX_MASK) as usize;
         let end = start + vpns.len();
         let mut at = self.hot.next_cold(start..end);
@@ -369,6 +380,12 @@ impl<H: Tasks> PageTable<H> {
 }
 
 impl<H: Tasks> PageTable<H> {
+    /// [`PageTable::access_run`] will be asked of this table soon.
+    #[inline(always)]
+    pub(crate) fn access_soon(&self) {
+        prefetch_read(&self.leaf);
+    }
+
     /// An access where only a leaf can map the page.
     #[cold]
     fn access_leaf(&self, needs: u32, sets: u32) -> bool {

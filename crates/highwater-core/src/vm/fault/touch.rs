@@ -79,6 +79,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Accesses pages of one table until one would fault; how many it were.
+    #[inline(always)]
     fn access_run(
         cx: &Cx<'_, H>,
         space: &Space<H>,
@@ -87,6 +88,12 @@ impl<H: Devices> Kernel<H> {
     ) -> u32 {
         let tables = space.tables.lock(cx.cpu());
         let Some(table) = tables.table(range.start) else { return 0 };
+        // A sweep goes on with the next one: its line comes while others run.
+        if !H::THREADED
+            && let Some(next) = tables.table(range.end)
+        {
+            next.access_soon();
+        }
         table.access_run(range, access == Access::Write)
     }
 }
