@@ -7,74 +7,123 @@
 //!
 //! A frame is on at most one list. Every operation is O(1) and needs the lock that owns the ring.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::vec;
 
 use super::Pfn;
 
 /// A list of frames that grows and shrinks at its ends.
+///
+/// Not `alloc`'s deque, whose ends test for room and for the array's end twice: the array has a power of two of places, so
+/// that a mask says which one is next, and one test is left.
 #[derive(Clone, Debug, Default)]
 pub struct PageRing {
-    /// Head first.
-    frames: VecDeque<Pfn>,
+    /// None, or a power of two of them.
+    frames: Box<[Pfn]>,
+    /// Place of the head, before the mask.
+    head: usize,
+    len: usize,
 }
+
+/// Places of the first array.
+const FIRST: usize = 4;
 
 impl PageRing {
     /// Number of frames (blocks) on the list.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.len
     }
 
     /// True if there are none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.len == 0
     }
 
     /// First frame.
     #[inline(always)]
     pub fn head(&self) -> Option<Pfn> {
-        self.frames.front().copied()
+        (self.len != 0).then(|| self.frames[self.place(0)])
     }
 
     /// Puts a frame at the front.
     #[inline(always)]
     pub fn push_head(&mut self, pfn: Pfn) {
-        self.frames.push_front(pfn);
+        if self.len == self.frames.len() {
+            self.grow();
+        }
+        self.head = self.head.wrapping_sub(1);
+        self.len += 1;
+        self.frames[self.place(0)] = pfn;
     }
 
     /// Puts a frame at the back.
     #[inline(always)]
     pub fn push_tail(&mut self, pfn: Pfn) {
-        self.frames.push_back(pfn);
+        if self.len == self.frames.len() {
+            self.grow();
+        }
+        self.frames[self.place(self.len)] = pfn;
+        self.len += 1;
     }
 
     /// Takes the first frame.
     #[inline(always)]
     pub fn pop_head(&mut self) -> Option<Pfn> {
-        self.frames.pop_front()
+        let pfn = self.head()?;
+        self.head = self.head.wrapping_add(1);
+        self.len -= 1;
+        Some(pfn)
     }
 
     /// Takes the last frame.
     #[inline(always)]
     pub fn pop_tail(&mut self) -> Option<Pfn> {
-        self.frames.pop_back()
+        let pfn = self.from_tail(0)?;
+        self.len -= 1;
+        Some(pfn)
     }
 
     /// The frame that has `n` others behind it: which one [`Self::pop_tail`] gives after `n` others.
     #[inline(always)]
     pub fn from_tail(&self, n: usize) -> Option<Pfn> {
-        self.frames.get(self.frames.len().checked_sub(n + 1)?).copied()
+        Some(self.frames[self.place(self.len.checked_sub(n + 1)?)])
     }
 
     /// The frames from head to tail.
     pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
-        self.frames.iter().copied()
+        (0..self.len).map(|n| self.frames[self.place(n)])
+    }
+
+    /// Where the frame is that has `n` others before it.
+    #[inline(always)]
+    fn place(&self, n: usize) -> usize {
+        self.head.wrapping_add(n) & self.frames.len().wrapping_sub(1)
+    }
+
+    /// Twice the places; the head is at the first of them.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let mut frames =
+            vec![Pfn::default(); (self.frames.len() * 2).max(FIRST)].into_boxed_slice();
+        for (place, pfn) in frames.iter_mut().zip(self.iter()) {
+            *place = pfn;
+        }
+        (self.frames, self.head) = (frames, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -89,5 +138,34 @@ mod tests {
         assert_eq!((ring.head(), ring.pop_tail()), (Some(Pfn(2)), Some(Pfn(3))));
         assert_eq!((ring.pop_head(), ring.len()), (Some(Pfn(2)), 1));
         assert_eq!((ring.pop_tail(), ring.pop_head(), ring.is_empty()), (Some(Pfn(1)), None, true));
+    }
+
+    proptest! {
+        /// Against the standard library's, in what order so ever.
+        #[test]
+        fn a_ring_is_a_deque(ops in prop::collection::vec((0..4, any::<u16>()), 0..600)) {
+            let (mut ring, mut deque) = (PageRing::default(), VecDeque::new());
+            for (op, pfn) in ops {
+                let pfn = Pfn(u32::from(pfn));
+                match op {
+                    0 => {
+                        ring.push_head(pfn);
+                        deque.push_front(pfn);
+                    }
+                    1 => {
+                        ring.push_tail(pfn);
+                        deque.push_back(pfn);
+                    }
+                    2 => prop_assert_eq!(ring.pop_head(), deque.pop_front()),
+                    _ => prop_assert_eq!(ring.pop_tail(), deque.pop_back()),
+                }
+                prop_assert_eq!((ring.len(), ring.head()), (deque.len(), deque.front().copied()));
+                let nth = deque.len() / 2;
+                let from_tail = deque.len().checked_sub(nth + 1).map(|at| deque[at]);
+                prop_assert_eq!(ring.from_tail(nth), from_tail);
+            }
+            let (ring, deque): (Vec<_>, Vec<_>) = (ring.iter().collect(), deque.into());
+            prop_assert_eq!(ring, deque);
+        }
     }
 }

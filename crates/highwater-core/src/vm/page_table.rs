@@ -33,8 +33,8 @@ use crate::host::{CpuId, Lock, Tasks};
 use crate::page::{Folio, Pfn};
 use crate::swap::Slot;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
-use crate::sync::prefetch::prefetch_read;
 use crate::sync::order::LockClass;
+use crate::sync::prefetch::prefetch_read;
 
 /// Entries a table holds.
 pub const PTES: usize = 512;
