@@ -381,7 +381,7 @@ impl Inner {
 
     /// `bound_ns`: no event is earlier.
     #[inline(always)]
-    fn set_horizon(&self, bound_ns: u64) {
+    pub(crate) fn set_horizon(&self, bound_ns: u64) {
         let resched_ns = if self.atomic_depth.get() == 0 {
             self.resched_at_ns.get().saturating_sub(1)
         } else {

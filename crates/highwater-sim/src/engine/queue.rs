@@ -150,27 +150,33 @@ impl Queue {
         None
     }
 
-    /// True if an event earlier than `time_ns` is pending.
+    /// True if an event earlier than `time_ns` is pending; moves the wheel as [`Queue::bound_unless_before`] does.
+    #[inline]
+    pub fn has_before(&mut self, time_ns: u64) -> bool {
+        self.bound_unless_before(time_ns).is_none()
+    }
+
+    /// None if an event earlier than `time_ns` is pending; if not, what [`Queue::lower_bound`] is then.
     ///
     /// May move the wheel's position up to `time_ns`, so no event may be inserted before that
     /// afterwards; the executor guarantees it, because a running task asks for its own clock and
     /// inserts nothing earlier.
     #[inline]
-    pub fn has_before(&mut self, time_ns: u64) -> bool {
+    pub fn bound_unless_before(&mut self, time_ns: u64) -> Option<u64> {
         while self.levels != 0 {
             let (level, slot) = self.first_slot();
             let start_ns = self.slot_start(level, slot);
-            if start_ns >= time_ns {
-                return false;
+            let Node { next, prev, .. } = self.nodes[slot_index(level, slot) as usize];
+            if level == 0 || next == prev {
+                let first_ns = self.nodes[next as usize].time_ns;
+                return (first_ns >= time_ns).then_some(first_ns);
             }
-            let head = slot_index(level, slot);
-            let first = self.nodes[head as usize];
-            if level == 0 || first.next == first.prev {
-                return self.nodes[first.next as usize].time_ns < time_ns;
+            if start_ns >= time_ns {
+                return Some(start_ns);
             }
             self.cascade(level, slot);
         }
-        false
+        Some(u64::MAX)
     }
 
     /// A time that no pending event precedes (`u64::MAX` if none is pending). Exact when events
@@ -380,7 +386,9 @@ mod tests {
                         let earliest = model.first_key_value().map_or(u64::MAX, |(k, _)| k.0);
                         prop_assert!(queue.lower_bound() <= earliest);
                         let bound = now + delay;
-                        prop_assert_eq!(queue.has_before(bound), earliest < bound);
+                        let found = queue.bound_unless_before(bound);
+                        prop_assert_eq!(found.is_none(), earliest < bound);
+                        prop_assert!(found.is_none_or(|found| found == queue.lower_bound()));
                         // What the executor promises: nothing earlier is inserted from here on.
                         now = bound.min(earliest).max(now);
                     }

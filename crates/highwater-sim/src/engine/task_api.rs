@@ -111,19 +111,20 @@ impl Sim {
         let inner = &*self.inner;
         let state = &mut *inner.state.borrow_mut();
         let local_ns = inner.local_ns.get();
-        if state.queue.has_before(local_ns) {
+        let Some(bound_ns) = state.queue.bound_unless_before(local_ns) else {
             inner.leave(state, me);
             state.book_pause(me, Pause::GaveWay);
             state.tasks[me].state = TaskState::Ready;
             state.queue.insert(me.0, local_ns);
-        } else if inner.atomic_depth.get() == 0 && local_ns >= inner.resched_at_ns.get() {
+            return true;
+        };
+        if inner.atomic_depth.get() == 0 && local_ns >= inner.resched_at_ns.get() {
             state.tasks.info_mut(me).preemptions += 1;
             self.to_runqueue(state, me);
-        } else {
-            inner.reset_horizon(state);
-            return false;
+            return true;
         }
-        true
+        inner.set_horizon(bound_ns);
+        false
     }
 
     fn to_runqueue(&self, state: &mut State, me: TaskIndex) {

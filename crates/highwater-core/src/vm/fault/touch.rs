@@ -1,10 +1,18 @@
 //! The processor's side: accesses (rules/faults#access).
 
+use core::ops::Range;
+
 use super::{Access, Fault, Touched};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
 use crate::vm::{PTES, Space};
+
+/// The first page behind the table of a page.
+#[inline(always)]
+const fn end_of_table(vpn: u32) -> u32 {
+    (vpn | (PTES as u32 - 1)).saturating_add(1)
+}
 
 impl<H: Devices> Kernel<H> {
     /// One access of a program to a virtual page: sets the entry's bits, or faults until it can.
@@ -44,7 +52,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// As [`Kernel::touch`]; the pages before were accessed.
-    #[inline(never)]
+    #[inline]
     pub fn touch_range(
         &self,
         cx: &Cx<'_, H>,
@@ -54,38 +62,69 @@ impl<H: Devices> Kernel<H> {
         access: Access,
     ) -> Result<Touched, Error> {
         let end = start.checked_add(pages).ok_or(Error::Fault)?;
+        if start == end {
+            return Ok(Touched::default());
+        }
+        // Sweeps ask table by table, and mostly for memory that they swept before: all that it takes then is here.
+        let at = self.touch_table(cx, space, start..end, access)?;
+        if at == end {
+            return Ok(Touched::default());
+        }
+        self.touch_on(cx, space, start, at..end, access)
+    }
+
+    /// Accesses pages of one table, the first of a range, until one would fault; the page after them.
+    #[inline(always)]
+    fn touch_table(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        range: Range<u32>,
+        access: Access,
+    ) -> Result<u32, Error> {
+        if cx.is_dying() {
+            return Err(Error::Killed);
+        }
+        self.enter_space(cx, space);
+        let stop = range.end.min(end_of_table(range.start));
+        let hits = Self::access_run(cx, space, range.start..stop, access);
+        if hits > 0 {
+            cx.charge(Cost::UserTouch, hits);
+            cx.host.user_point();
+        }
+        Ok(range.start + hits)
+    }
+
+    /// The rest of a range; `asked` is the page from which on its table was asked last.
+    #[inline(never)]
+    fn touch_on(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        mut asked: u32,
+        range: Range<u32>,
+        access: Access,
+    ) -> Result<Touched, Error> {
+        let Range { start: mut at, end } = range;
         let mut touched = Touched::default();
-        let mut at = start;
-        while at < end {
-            if cx.is_dying() {
-                return Err(Error::Killed);
-            }
-            self.enter_space(cx, space);
-            let stop = end.min((at | (PTES as u32 - 1)).saturating_add(1));
-            let hits = Self::access_run(cx, space, at..stop, access);
-            if hits > 0 {
-                cx.charge(Cost::UserTouch, hits);
-                cx.host.user_point();
-            }
-            at += hits;
-            if at < stop {
+        loop {
+            if at < end.min(end_of_table(asked)) {
                 match self.fault(cx, space, at, access)? {
                     Fault::Major => touched.major += 1,
                     Fault::Minor | Fault::None => touched.minor += 1,
                 }
             }
+            if at == end {
+                return Ok(touched);
+            }
+            asked = at;
+            at = self.touch_table(cx, space, at..end, access)?;
         }
-        Ok(touched)
     }
 
     /// Accesses pages of one table until one would fault; how many it were.
     #[inline(always)]
-    fn access_run(
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        range: core::ops::Range<u32>,
-        access: Access,
-    ) -> u32 {
+    fn access_run(cx: &Cx<'_, H>, space: &Space<H>, range: Range<u32>, access: Access) -> u32 {
         let tables = space.tables.lock(cx.cpu());
         let Some(table) = tables.table(range.start) else { return 0 };
         // A sweep goes on with the next one: its line comes while others run.
