@@ -247,6 +247,49 @@ impl<T> SimLock<T> {
         }
     }
 
+    /// Takes and releases the lock and does `user_ns` of user work, again and again, where each time all would go the
+    /// common way: nothing to wait for, no tick due, no slice over, and by the end no event that is more than
+    /// `ahead_ns` older than the task's clock. `times` is told how often that is at most, and says how often.
+    pub(crate) fn again(
+        &self,
+        user_ns: u64,
+        ahead_ns: u64,
+        times: impl FnOnce(&T, u32) -> u32,
+    ) -> u32 {
+        let (inner, class) = (&*self.sim.inner, &*self.class);
+        let (now_ns, turn_ns) = (inner.local_ns.get(), class.costs.hot_ns + user_ns);
+        let goes_common_way = self.free_at_ns.get() <= now_ns
+            && !self.ends_slowly.get()
+            && inner.cpu.get() == self.last_cpu.get()
+            && inner.atomic_depth.get() == 0;
+        let until_ns = (inner.lock_before_ns(self.kind).min(inner.tick_at_ns.get()))
+            .min(inner.resched_at_ns.get())
+            .saturating_sub(1)
+            .min(inner.horizon_ns.get().saturating_add(ahead_ns));
+        let most = until_ns.saturating_sub(now_ns).checked_div(turn_ns).unwrap_or(0);
+        if !goes_common_way || most == 0 {
+            return 0;
+        }
+        let before = (self.holder.get(), self.free_at_ns.get(), self.taken_at_ns.get());
+        let guard = self.begin_hold(inner, class, now_ns);
+        let nr = times(&guard, most.min(u64::from(u32::MAX)) as u32);
+        std::mem::forget(guard);
+        class.nr_taken.set(class.nr_taken.get() - 1 + u64::from(nr));
+        if nr == 0 {
+            self.holder.set(before.0);
+            self.free_at_ns.set(before.1);
+            self.taken_at_ns.set(before.2);
+            return 0;
+        }
+        let end_ns = now_ns + turn_ns * u64::from(nr);
+        inner.local_ns.set(end_ns);
+        inner.user_ns.set(inner.user_ns.get() + user_ns * u64::from(nr));
+        // As the last time left it: released when it was taken, before the work.
+        self.taken_at_ns.set(end_ns - user_ns);
+        self.free_at_ns.set(end_ns - user_ns);
+        nr
+    }
+
     /// True if somebody has the lock at the caller's time.
     pub fn is_locked(&self) -> bool {
         !self.is_free_at(self.sim.now_ns())

@@ -198,6 +198,23 @@ pub trait Host: Sized {
     #[inline(always)]
     fn user_point(&self) {}
 
+    /// The running program has just taken a lock, released it, done user work of `count` times `cost` and come to
+    /// [`Host::user_point`]. It does the same again, as often as nobody else could come in between and nothing is due;
+    /// `times` is told how often that is at most, and says how often it wants to. Returned is how often it did: a host
+    /// that cannot tell says none.
+    ///
+    /// For sweeps over memory that nothing happens to: they cost what they would have, but not one by one.
+    #[inline(always)]
+    fn again<T>(
+        &self,
+        lock: &Self::Lock<T>,
+        (cost, count): (Cost, u32),
+        times: impl FnOnce(&T, u32) -> u32,
+    ) -> u32 {
+        let _ = (lock, cost, count, times);
+        0
+    }
+
     /// Does a task wait for this CPU longer than the running one may have it (`need_resched`)? A host that
     /// cannot tell says no.
     #[inline(always)]

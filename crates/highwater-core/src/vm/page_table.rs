@@ -360,13 +360,19 @@ impl<H: Tasks> PageTable<H> {
         if H::THREADED {
             return vpns.take_while(|&vpn| self.access(vpn, is_write)).count() as u32;
         }
-        if self.hot.is_full() || is_hot(self.leaf.load(Relaxed)) {
+        if self.is_all_hot() {
             return vpns.end - vpns.start;
         }
         self.access_some(vpns, is_write)
     }
 
-    /// The same of a table some entries of which may not be hot.
+    /// No access to any page of the table changes anything. Not known where accesses are real.
+    #[inline(always)]
+    pub(crate) fn is_all_hot(&self) -> bool {
+        self.hot.is_full() || is_hot(self.leaf.load(Relaxed))
+    }
+
+    /// [`PageTable::access_run`] of a table some entries of which may not be hot.
     #[inline(never)]
     fn access_some(&self, vpns: Range<u32>, is_write: bool) -> u32 {
         let start = (vpns.start & INDEX_MASK) as usize;

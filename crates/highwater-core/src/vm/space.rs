@@ -184,9 +184,15 @@ impl<H: Devices> Kernel<H> {
     /// leaves that of the space it had. Called by every operation of a task on its space.
     #[inline(always)]
     pub(crate) fn enter_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        if self.cpu_space[cx.cpu().idx()].load(Relaxed) != space.id.0 + 1 {
+        if !self.is_entered(cx, space) {
             self.switch_space(cx, space);
         }
+    }
+
+    /// True if the CPU has this space.
+    #[inline(always)]
+    pub(crate) fn is_entered(&self, cx: &Cx<'_, H>, space: &Space<H>) -> bool {
+        self.cpu_space[cx.cpu().idx()].load(Relaxed) == space.id.0 + 1
     }
 
     #[cold]

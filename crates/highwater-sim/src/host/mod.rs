@@ -337,6 +337,20 @@ impl Host for SimHost {
         self.sim.sync_beyond(USER_AHEAD_NS);
     }
 
+    #[inline(always)]
+    fn again<T>(
+        &self,
+        lock: &SimLock<T>,
+        (cost, count): (Cost, u32),
+        times: impl FnOnce(&T, u32) -> u32,
+    ) -> u32 {
+        let meter = &self.meters[cost as usize];
+        let work_ns = meter.ns * u64::from(count);
+        let nr = lock.again(work_ns, USER_AHEAD_NS, times);
+        meter.total_ns.set(meter.total_ns.get() + work_ns * u64::from(nr));
+        nr
+    }
+
     fn needs_resched(&self) -> bool {
         self.sim.is_slice_over()
     }

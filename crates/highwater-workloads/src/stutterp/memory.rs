@@ -6,9 +6,6 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::Stop;
 
-/// Pages between two looks at the stop signal: what one page table maps.
-const PIECE: u32 = 512;
-
 /// How a sweep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swept {
@@ -46,20 +43,13 @@ impl Memory {
         space: &Space<H>,
         stop: &Stop,
     ) -> Result<Swept, Error> {
-        let end = self.start + self.pages;
-        let mut at = self.start;
-        while at < end {
-            if stop.is_set() {
-                return Ok(Swept::Stopped);
-            }
-            let piece = PIECE.min(end - at);
-            match kernel.touch_range(cx, space, at, piece, Access::Write) {
-                Ok(_) => at += piece,
-                Err(Error::Killed) => return Ok(Swept::Killed),
-                Err(error) => return Err(error),
-            }
+        let goes_on = || !stop.is_set();
+        match kernel.touch_while(cx, space, self.start, self.pages, Access::Write, goes_on) {
+            Ok(pages) if pages < self.pages => Ok(Swept::Stopped),
+            Ok(_) => Ok(Swept::All),
+            Err(Error::Killed) => Ok(Swept::Killed),
+            Err(error) => Err(error),
         }
-        Ok(Swept::All)
     }
 
     pub(super) fn unmap<H: Devices>(

@@ -6,6 +6,7 @@ use super::{Access, Fault, Touched};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
+use crate::vm::tables::SpaceTables;
 use crate::vm::{PTES, Space};
 
 /// The first page behind the table of a page.
@@ -71,6 +72,51 @@ impl<H: Devices> Kernel<H> {
             return Ok(Touched::default());
         }
         self.touch_on(cx, space, start, at..end, access)
+    }
+
+    /// Accesses `pages` pages in order, as [`Kernel::touch_range`] does with as many at a time as one page table maps; before
+    /// each of these `goes_on` is asked. How many pages were accessed.
+    ///
+    /// # Errors
+    /// As [`Kernel::touch`].
+    pub fn touch_while(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        start: u32,
+        pages: u32,
+        access: Access,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<u32, Error> {
+        let end = start.checked_add(pages).ok_or(Error::Fault)?;
+        let mut at = start;
+        while at < end && goes_on() {
+            // Nobody came in between: it still goes on.
+            at += self.touch_again(cx, space, at..end);
+            let piece = (PTES as u32).min(end - at);
+            self.touch_range(cx, space, at, piece, access)?;
+            at += piece;
+        }
+        Ok(at - start)
+    }
+
+    /// Accesses as many whole tables that no access changes as nobody can come in between; their pages.
+    #[inline(always)]
+    fn touch_again(&self, cx: &Cx<'_, H>, space: &Space<H>, range: Range<u32>) -> u32 {
+        let is_table = range.start.is_multiple_of(PTES as u32);
+        if H::THREADED || !is_table || cx.is_dying() || !self.is_entered(cx, space) {
+            return 0;
+        }
+        let hot_tables = |tables: &SpaceTables<H>, most: u32| {
+            let starts = (0..most).map(|nr| range.start.saturating_add(nr * PTES as u32));
+            let is_hot = |&at: &u32| {
+                range.end.saturating_sub(at) >= PTES as u32
+                    && tables.table(at).is_some_and(|table| table.is_all_hot())
+            };
+            starts.take_while(is_hot).count() as u32
+        };
+        let work = (Cost::UserTouch, PTES as u32);
+        cx.host.again(&space.tables, work, hot_tables) * PTES as u32
     }
 
     /// Accesses pages of one table, the first of a range, until one would fault; the page after them.
