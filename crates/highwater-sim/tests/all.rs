@@ -21,6 +21,7 @@ mod schemes;
 mod stuck;
 mod survive;
 mod swarm;
+mod sweeps;
 mod throttle;
 mod unmap;
 mod writeback;
