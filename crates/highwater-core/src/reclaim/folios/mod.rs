@@ -38,30 +38,30 @@
 //! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (what the pass sums are made of),
 //! `Verdict` (the end of one page).
 //!
+//! [`dirty`]: those that are dirty or under writeback.
+//!
 //! Synchronisation: no lock is held from step to step but the page's own, and that is only tried.
 //!
 //! From: [`super::batch`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
 
+mod dirty;
+
 use alloc::vec::Vec;
 
 use super::Control;
 use super::state::TailState;
-use crate::block::Pool;
 pub(super) use crate::config::References;
 use crate::config::{Answers, DirtyAtTail, PageUses};
-use crate::host::{Cost, Cx, Devices, Phase, Probe, TaskFlags};
+use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::{PageType, Walk};
 use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::Event;
 use crate::units::LruVecId;
 use crate::units::SWAP_CLUSTER_MAX;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, StatSet, VmEvent};
-use crate::writeback::PageWrite;
 use crate::zone::ZoneType;
 
 /// Pages of a batch.
@@ -411,84 +411,6 @@ impl<H: Devices> Kernel<H> {
         self.remove(cx, batch, (*whole, page))
     }
 
-    /// Steps 12 to 14, of a page to which one of them applies: a verdict, or none if it can go now.
-    fn not_clean(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &mut Batch<'_, H>,
-        folio: Folio,
-        references: References,
-    ) -> Option<Verdict> {
-        let page = self.mem.map.page(folio);
-        if page.is(PageFlags::PINNED) {
-            return Some(Verdict::Activate);
-        }
-        if page.is(PageFlags::DIRTY)
-            && let Some(verdict) = self.dirty_page(cx, batch, folio, references)
-        {
-            return Some(verdict);
-        }
-        // What a filesystem keeps with a page is not modelled: nothing can be released.
-        page.is(PageFlags::PRIVATE).then_some(Verdict::Activate)
-    }
-
-    /// Step 5, of a page that is dirty or under writeback. What a lazily freed page holds does not matter.
-    /// Anonymous pages do not count either: no flusher writes them.
-    #[inline(always)]
-    fn count_dirty_state(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &mut Batch<'_, H>,
-        (folio, page): (Folio, &Page),
-        flags: PageFlags,
-    ) {
-        if flags.contains(PageFlags::SWAPBACKED) || page.is_anon() {
-            return;
-        }
-        let is_dirty = flags.contains(PageFlags::DIRTY);
-        let is_writeback = flags.contains(PageFlags::WRITEBACK);
-        // Devices that say so themselves (up to 4.20).
-        let is_congested =
-            self.block.congestion.any(Pool::Async) && self.is_on_congested_device(cx, batch, page);
-        let (stats, nr) = (&mut batch.stats, folio.nr_pages());
-        // The caller knows that it is one of them.
-        stats.dirty += nr;
-        if is_dirty && !is_writeback {
-            stats.unqueued_dirty += nr;
-        }
-        if is_congested || is_writeback && flags.contains(PageFlags::RECLAIM) {
-            stats.congested += nr;
-        }
-    }
-
-    #[cold]
-    fn is_on_congested_device(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &mut Batch<'_, H>,
-        page: &Page,
-    ) -> bool {
-        let PageOwner::File(id) = page.owner() else { return false };
-        let file = batch.trail.file(self, cx, id);
-        file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
-    }
-
-    /// Step 6. Reclaim never waits for a page here; it flags it, so that the end of its writeback
-    /// brings it to the tail, and slows down as a whole if that is all it meets.
-    ///
-    /// Met by kswapd a second time, on lists where it met nothing else lately, a page counts as `immediate`:
-    /// reclaim has come round before the disk wrote it. That is what the pass waits for.
-    fn under_writeback(&self, batch: &mut Batch<'_, H>, (folio, page): (Folio, &Page)) -> Verdict {
-        let is_full = batch.tail.full_of_writeback.load(Relaxed);
-        if batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full {
-            batch.stats.immediate += folio.nr_pages();
-        } else {
-            page.flag_set::<H>(PageFlags::RECLAIM);
-            batch.stats.writeback += folio.nr_pages();
-        }
-        batch.out_of_the_way
-    }
-
     /// Step 7. Whatever the rule makes of the uses, looking has cleared them: the next look finds what
     /// was used since.
     #[inline(always)]
@@ -540,112 +462,6 @@ impl<H: Devices> Kernel<H> {
             self.tick_by_use(folio);
         }
         verdict
-    }
-
-    /// Step 13: a verdict, or none if the page is clean now and still locked.
-    #[inline]
-    fn dirty_page(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &mut Batch<'_, H>,
-        folio: Folio,
-        references: References,
-    ) -> Option<Verdict> {
-        let page = self.mem.map.page(folio);
-        if page.is_file_lru() && self.is_left_to_flushers(batch, page) {
-            return Some(self.leave_to_flushers(cx, batch, (folio, page)));
-        }
-        let sc = &batch.sc;
-        let may_write = references != References::ReclaimClean
-            && sc.may_enter_fs(page.is(PageFlags::SWAPCACHE))
-            && sc.may_writepage;
-        if !may_write {
-            return Some(Verdict::Keep);
-        }
-        // A CPU whose translation is still writable could change the page while it is written, and nobody
-        // would know: its dirty bit is taken.
-        self.flush_unmapped(cx, true);
-        self.pageout(cx, batch, folio)
-    }
-
-    /// Only kswapd writes file pages, and only those it met before on a node full of them: flushers do it in
-    /// better order. Pages in the order of the tail lie all over the disk.
-    #[inline(always)]
-    fn is_left_to_flushers(&self, batch: &Batch<'_, H>, page: &Page) -> bool {
-        !(batch.sc.is_kswapd
-            && page.is(PageFlags::RECLAIM)
-            && batch.tail.full_of_dirty.load(Relaxed))
-    }
-
-    #[inline(always)]
-    fn leave_to_flushers(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &Batch<'_, H>,
-        (folio, page): (Folio, &Page),
-    ) -> Verdict {
-        let pages = folio.nr_pages() as i64;
-        batch.counters.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, pages);
-        page.flag_set::<H>(PageFlags::RECLAIM);
-        batch.out_of_the_way
-    }
-
-    /// Step 13c: writes one page. A verdict, or none: it is clean, locked, and can be removed now. That is so
-    /// if somebody else was faster, or if the device is done at once; as a rule the write is under way, and
-    /// the page goes at a later look.
-    fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Option<Verdict> {
-        let _phase = cx.phase(Phase::Pageout);
-        let page = self.mem.map.page(folio);
-        let users = 1 + folio.nr_pages() as u32 + u32::from(page.is(PageFlags::PRIVATE));
-        // Somebody else has it: removal would fail, so the write would be for nothing.
-        if page.refcount() != users {
-            return Some(Verdict::Keep);
-        }
-        let page_type = PageType::of(page);
-        if page.is(PageFlags::SWAPCACHE) {
-            if !self.clear_page_dirty_for_io(cx, folio) {
-                return None;
-            }
-            // Before the write, which may end before it returns: its end looks for the flag.
-            page.flag_set::<H>(PageFlags::RECLAIM);
-            self.swap_writepage(cx, folio);
-        } else {
-            let PageOwner::File(id) = page.owner() else { return Some(Verdict::Keep) };
-            let Some(file) = batch.trail.file(self, cx, id) else {
-                return Some(Verdict::Keep);
-            };
-            if file.is_memory() {
-                if !self.swap_out_memory(cx, file, folio) {
-                    return Some(Verdict::Activate);
-                }
-            } else {
-                // Some write whole ranges only (XFS from 6.0, rules/writeback#single-page).
-                if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
-                    return Some(Verdict::Activate);
-                }
-                if !self.clean_file_page(cx, file, folio) {
-                    return None;
-                }
-                page.flag_set::<H>(PageFlags::RECLAIM);
-                if self.write_file_page(cx, file, folio) == PageWrite::Refused {
-                    page.flag_clear::<H>(PageFlags::RECLAIM);
-                    return Some(Verdict::Activate);
-                }
-            }
-        }
-        if !page.is(PageFlags::WRITEBACK) {
-            // Done already, or failed.
-            page.flag_clear::<H>(PageFlags::RECLAIM);
-        }
-        cx.event(Event::WriteFolio { pfn: folio.pfn(), page_type });
-        self.mem.account(cx.cpu(), folio).plus(NodeStat::VmscanWrite);
-        batch.stats.pageout += folio.nr_pages();
-        // The write has unlocked the page. If it cannot be locked again, somebody has found it.
-        let is_busy = || page.flags().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
-        if is_busy() || !page.try_lock::<H>() {
-            return Some(Verdict::KeepUnlocked);
-        }
-        is_busy().then_some(Verdict::Keep)
     }
 
     /// Steps 15 and 16: makes the page nobody's.
