@@ -65,7 +65,7 @@ impl Digest {
     #[inline]
     pub fn fold(&mut self, time_ns: u64, word: u64) {
         let index = self.nr_events;
-        if index - self.plan.record_from.min(index) < self.record_len(index) {
+        if index >= self.plan.record_from && index < self.plan.record_to {
             self.recorded.push(Event { index, time_ns, word });
         }
         // Multiplying by an odd number and rotating are invertible, so two states that differ stay
@@ -75,15 +75,6 @@ impl Digest {
         self.nr_events = index + 1;
         if self.nr_events.trailing_zeros() >= self.plan.checkpoint_bits {
             self.checkpoints.push(self.hash);
-        }
-    }
-
-    #[inline]
-    fn record_len(&self, index: u64) -> u64 {
-        if index < self.plan.record_from {
-            0
-        } else {
-            self.plan.record_to.saturating_sub(self.plan.record_from)
         }
     }
 

@@ -54,8 +54,23 @@ pub struct Tracing {
     pub digest: bool,
     /// Who else gets them.
     pub sink: Option<TraceSink>,
+    /// Which of them; none named: all. An event that nobody wants is not even made.
+    pub sink_kinds: Option<KindSet>,
     /// Which of them go to the ledger's journal, if it has one.
     pub journal: KindSet,
+}
+
+impl Tracing {
+    /// Events that somebody wants.
+    fn traced(&self) -> KindSet {
+        let by_sink = match (&self.sink, self.sink_kinds) {
+            (None, _) => KindSet::NONE,
+            (Some(_), None) => KindSet::all(),
+            (Some(_), Some(kinds)) => kinds,
+        };
+        let by_digest = if self.digest { KindSet::all() } else { KindSet::NONE };
+        self.journal.or(by_sink).or(by_digest)
+    }
 }
 
 /// The machine that the core runs on.
@@ -77,7 +92,8 @@ pub struct SimHost {
     /// First frame and node of each range of memory, by frame.
     node_ranges: Vec<(u64, u16)>,
     tracing: Tracing,
-    has_tracing: bool,
+    /// Events that somebody wants.
+    traced: KindSet,
 }
 
 /// A charge point: what it costs, and what it cost so far.
@@ -142,7 +158,7 @@ impl SimHost {
             line_ns,
             cpu_nodes: cpu_nodes(machine).into(),
             node_ranges,
-            has_tracing: tracing.digest || tracing.sink.is_some() || !tracing.journal.is_empty(),
+            traced: tracing.traced(),
             tracing,
         }
     }
@@ -276,7 +292,7 @@ impl Host for SimHost {
 
     #[inline(always)]
     fn trace(&self, cpu: CpuId, event: &Event) {
-        if self.has_tracing {
+        if self.traced.has(event.kind()) {
             // By value: then the event is only built if it goes somewhere.
             self.trace_slow(cpu, *event);
         }
@@ -385,7 +401,9 @@ impl SimHost {
         if self.tracing.journal.has(event.kind()) && self.sim.is_booking() {
             self.sim.note_event(cpu, event);
         }
-        if let Some(sink) = &self.tracing.sink {
+        if let Some(sink) = &self.tracing.sink
+            && self.tracing.sink_kinds.is_none_or(|kinds| kinds.has(event.kind()))
+        {
             sink(self.sim.now_ns(), cpu, &event);
         }
     }

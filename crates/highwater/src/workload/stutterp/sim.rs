@@ -22,7 +22,7 @@ use super::super::harness::{self, lost, run_to_end, timed};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
-use super::stalls::Stalls;
+use super::stalls::{STALLS, Stalls};
 use super::{FilesPerWriter, Stutterp, StutterpParams};
 
 /// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB
@@ -78,7 +78,8 @@ fn run_on(
     config.seed = unit.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seed = config.seed;
     let stalls = Stalls::default();
-    config.tracing = Tracing { sink: Some(stalls.sink()), ..Tracing::default() };
+    config.tracing =
+        Tracing { sink: Some(stalls.sink()), sink_kinds: Some(STALLS), ..Tracing::default() };
     let mut machine = harness::boot(unit, config)?;
     stalls.watch(machine.sim());
 

@@ -8,6 +8,7 @@ use highwater_core::trace::{Event, Kind};
 use highwater_results::{Histogram, Stall};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::TraceSink;
+use highwater_sim::ledger::KindSet;
 
 /// Context of the kernel threads that reclaim; they are called this and their node's number.
 pub(crate) const KSWAPD: &str = "kswapd";
@@ -77,6 +78,10 @@ fn context_of_thread(name: &str) -> &'static str {
     if is_kswapd { KSWAPD } else { DIRECT }
 }
 
+/// Events that say of a stall: those that [`stall`] knows.
+pub(super) const STALLS: KindSet =
+    KindSet::NONE.with(Kind::Throttled).with(Kind::CongestionWait).with(Kind::WaitIffCongested);
+
 /// What an event says of a stall, if it is one.
 fn stall(event: &Event) -> Option<Stall<'static>> {
     let (usec_timeout, usec_delayed, reason) = match *event {
@@ -119,7 +124,9 @@ mod tests {
             let text = event.to_string().replace("nid=1 ", "");
             let key = stall(&event).map(|stall| stall.key(event.name()));
             assert_eq!(key.map(|key| format!("{}: {key}", event.name())), Some(text));
+            assert!(STALLS.has(event.kind()));
         }
+        assert_eq!(Kind::ALL.iter().filter(|&&kind| STALLS.has(kind)).count(), 3);
     }
 
     #[test]
