@@ -48,7 +48,12 @@ impl Tally {
 
     #[inline(always)]
     fn key(page: &Page, flags: PageFlags) -> u64 {
-        u64::from(page.place()) | u64::from((flags & LruKind::FLAGS).bits()) << 32
+        let list = match flags.contains(PageFlags::UNEVICTABLE) {
+            // The same list, whatever else they are.
+            true => PageFlags::UNEVICTABLE,
+            false => flags & LruKind::FLAGS,
+        };
+        u64::from(page.place()) | u64::from(list.bits()) << 32
     }
 
     fn of(page: &Page, flags: PageFlags) -> Tally {

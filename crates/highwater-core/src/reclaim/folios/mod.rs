@@ -344,7 +344,8 @@ impl<H: Devices> Kernel<H> {
         if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
             // Before anything is decided: the sums are about what lies at the tail, used or not.
             self.count_dirty_state(cx, batch, (folio, page), flags);
-            if flags.contains(PageFlags::WRITEBACK) {
+            // Read again: a look at the page's device may have waited.
+            if page.is(PageFlags::WRITEBACK) {
                 return self.under_writeback(batch, (folio, page));
             }
         }

@@ -75,7 +75,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Accesses `pages` pages in order, as [`Kernel::touch_range`] does with as many at a time as one page table maps; before
-    /// each of these `goes_on` is asked. How many pages were accessed.
+    /// each of these `goes_on` is asked, unless nobody can have done anything since: its answer may change by what others do,
+    /// not by the clock. How many pages were accessed.
     ///
     /// # Errors
     /// As [`Kernel::touch`].
