@@ -19,19 +19,19 @@ use crate::writeback::PageWrite;
 
 impl<H: Devices> Kernel<H> {
     /// Steps 12 to 14, of a page to which one of them applies: a verdict, or none if it can go now.
+    #[inline(always)]
     pub(super) fn not_clean(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
-        folio: Folio,
+        (folio, page): (Folio, &Page),
         references: References,
     ) -> Option<Verdict> {
-        let page = self.mem.map.page(folio);
         if page.is(PageFlags::PINNED) {
             return Some(Verdict::Activate);
         }
         if page.is(PageFlags::DIRTY)
-            && let Some(verdict) = self.dirty_page(cx, batch, folio, references)
+            && let Some(verdict) = self.dirty_page(cx, batch, (folio, page), references)
         {
             return Some(verdict);
         }
@@ -101,17 +101,25 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Step 13: a verdict, or none if the page is clean now and still locked.
-    #[inline]
+    ///
+    /// Only kswapd writes file pages, and only those it met before on a node full of them: flushers do it in
+    /// better order. Pages in the order of the tail lie all over the disk.
+    #[inline(always)]
     fn dirty_page(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
-        folio: Folio,
+        (folio, page): (Folio, &Page),
         references: References,
     ) -> Option<Verdict> {
-        let page = self.mem.map.page(folio);
-        if page.is_file_lru() && self.is_left_to_flushers(batch, page) {
-            return Some(self.leave_to_flushers(cx, batch, (folio, page)));
+        if page.is_file_lru() {
+            let is_kept_dirty = batch.tail.full_of_dirty.load(Relaxed);
+            if !(batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
+                let pages = folio.nr_pages() as i64;
+                batch.counters.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, pages);
+                page.flag_set::<H>(PageFlags::RECLAIM);
+                return Some(batch.out_of_the_way);
+            }
         }
         let sc = &batch.sc;
         let may_write = references != References::ReclaimClean
@@ -123,37 +131,20 @@ impl<H: Devices> Kernel<H> {
         // A CPU whose translation is still writable could change the page while it is written, and nobody
         // would know: its dirty bit is taken.
         self.flush_unmapped(cx, true);
-        self.pageout(cx, batch, folio)
-    }
-
-    /// Only kswapd writes file pages, and only those it met before on a node full of them: flushers do it in
-    /// better order. Pages in the order of the tail lie all over the disk.
-    #[inline(always)]
-    pub(super) fn is_left_to_flushers(&self, batch: &Batch<'_, H>, page: &Page) -> bool {
-        !(batch.sc.is_kswapd
-            && page.is(PageFlags::RECLAIM)
-            && batch.tail.full_of_dirty.load(Relaxed))
-    }
-
-    #[inline(always)]
-    pub(super) fn leave_to_flushers(
-        &self,
-        cx: &Cx<'_, H>,
-        batch: &Batch<'_, H>,
-        (folio, page): (Folio, &Page),
-    ) -> Verdict {
-        let pages = folio.nr_pages() as i64;
-        batch.counters.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, pages);
-        page.flag_set::<H>(PageFlags::RECLAIM);
-        batch.out_of_the_way
+        self.pageout(cx, batch, (folio, page))
     }
 
     /// Step 13c: writes one page. A verdict, or none: it is clean, locked, and can be removed now. That is so
     /// if somebody else was faster, or if the device is done at once; as a rule the write is under way, and
     /// the page goes at a later look.
-    fn pageout(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, folio: Folio) -> Option<Verdict> {
+    #[inline(never)]
+    fn pageout(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        (folio, page): (Folio, &Page),
+    ) -> Option<Verdict> {
         let _phase = cx.phase(Phase::Pageout);
-        let page = self.mem.map.page(folio);
         let users = 1 + folio.nr_pages() as u32 + u32::from(page.is(PageFlags::PRIVATE));
         // Somebody else has it: removal would fail, so the write would be for nothing.
         if page.refcount() != users {

@@ -362,15 +362,6 @@ impl<H: Devices> Kernel<H> {
             References::Reclaim | References::ReclaimClean => {}
         }
         let flags = page.flags();
-        // Nearly all that is met while writers are ahead of the disk.
-        if flags.contains(PageFlags::DIRTY)
-            && !folio.is_large()
-            && !page.is_mapped()
-            && !flags.intersects(PageFlags::SWAPBACKED | PageFlags::SWAPCACHE | PageFlags::PINNED)
-            && self.is_left_to_flushers(batch, page)
-        {
-            return self.leave_to_flushers(cx, batch, (folio, page));
-        }
         let is_anon = page.is_anon();
         if folio.is_large() && !is_anon {
             // A slot of the page cache is for a single page.
@@ -405,7 +396,7 @@ impl<H: Devices> Kernel<H> {
         // Only now is the answer final: pins are taken through mappings, and none is left. Entries were dirty
         // too, and have passed that on.
         if page.flags().intersects(PageFlags::PINNED | PageFlags::DIRTY | PageFlags::PRIVATE)
-            && let Some(verdict) = self.not_clean(cx, batch, *whole, references)
+            && let Some(verdict) = self.not_clean(cx, batch, (*whole, page), references)
         {
             return verdict;
         }
