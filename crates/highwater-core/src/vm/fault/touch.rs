@@ -92,7 +92,7 @@ impl<H: Devices> Kernel<H> {
         let end = start.checked_add(pages).ok_or(Error::Fault)?;
         let mut at = start;
         while at < end && goes_on() {
-            // Nobody came in between: it still goes on.
+            // Nobody comes in between: afterwards it still goes on.
             at += self.touch_again(cx, space, at..end);
             let piece = (PTES as u32).min(end - at);
             self.touch_range(cx, space, at, piece, access)?;
@@ -161,6 +161,7 @@ impl<H: Devices> Kernel<H> {
                     Fault::Minor | Fault::None => touched.minor += 1,
                 }
             }
+            at += self.touch_again(cx, space, at..end);
             if at == end {
                 return Ok(touched);
             }
