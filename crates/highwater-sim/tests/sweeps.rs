@@ -20,32 +20,33 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 const TABLE: u32 = 512;
 
 /// The generic server's costs, where a touch takes so long.
-fn table(touch_ns: Option<u64>) -> CostTable {
-    let server = include_str!("../../../machines/costs/server-3ghz.toml");
-    let Some(ns) = touch_ns else { return CostTable::server_3ghz() };
-    let line = |line: &str| match line.starts_with("user_touch ") {
-        true => format!("user_touch = {{ ns = {ns}, source = \"test\" }}\n"),
-        false => format!("{line}\n"),
+fn costs(touch_ns: Option<u64>) -> CostModel {
+    let table = CostTable::server_3ghz();
+    let table = match touch_ns {
+        Some(ns) => table.with(Cost::UserTouch.key(), ns, "test").expect("a key"),
+        None => table,
     };
-    let figure = |unit, value: u64| format!("{{ {unit} = {value}, source = \"test\" }}");
-    let caches = format!(
-        "[cache]\nl1 = {}\nl2 = {}\nllc = {}\nsockets = {}\n",
-        figure("bytes", 32 << 10),
-        figure("bytes", 1 << 20),
-        figure("bytes", 25 << 20),
-        figure("count", 2),
-    );
-    let text = server.lines().map(line).collect::<String>() + &caches;
-    let table = CostTable::parse("test", &text).expect("table");
-    assert_eq!(table.ns("user_touch"), Some(ns));
-    table
+    CostModel::new(&table)
+}
+
+/// How programs sweep.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// A call for as many pages as a table has, as long as it is to go on.
+    OneByOne,
+    /// A call for each table, all of them.
+    OneByOneToTheEnd,
+    /// One call, which asks whether to go on.
+    While,
+    /// One call for all.
+    Range,
 }
 
 /// Three programs on two CPUs sweep their memory until a fourth says that it is enough; all that can be seen afterwards.
 /// Their mappings begin `offset` pages into a table.
-fn run(is_together: bool, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
+fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).expect("machine");
-    let costs = CostModel::new(&table(touch_ns));
+    let costs = costs(touch_ns);
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     config.disks = vec![DiskSpec::sata_ssd("swap", 1 << 18)];
     config.swap = vec![SwapSpec { device: DeviceId(0), pages: 1 << 16, priority: -2 }];
@@ -61,16 +62,25 @@ fn run(is_together: bool, pages: u32, offset: u32, touch_ns: Option<u64>) -> Str
                 let start = kernel.mmap(cx, &space, length, TABLE, flags, Backing::Anon)? + offset;
                 let (goes_on, mut swept) = (|| !is_over.get(), 0_u64);
                 while goes_on() {
-                    if is_together {
-                        let access = Access::Write;
+                    let access = Access::Write;
+                    if way == Way::Range {
+                        kernel.touch_range(cx, &space, start, pages, access)?;
+                        swept += u64::from(pages);
+                        continue;
+                    }
+                    if way == Way::While {
                         let went = kernel.touch_while(cx, &space, start, pages, access, goes_on)?;
                         swept += u64::from(went);
                         continue;
                     }
                     let mut at = start;
-                    while at < start + pages && goes_on() {
-                        let piece = TABLE.min(start + pages - at);
-                        kernel.touch_range(cx, &space, at, piece, Access::Write)?;
+                    while at < start + pages && (goes_on() || way == Way::OneByOneToTheEnd) {
+                        let piece = match way {
+                            Way::OneByOneToTheEnd => TABLE - at % TABLE,
+                            _ => TABLE,
+                        };
+                        let piece = piece.min(start + pages - at);
+                        kernel.touch_range(cx, &space, at, piece, access)?;
                         (at, swept) = (at + piece, swept + u64::from(piece));
                     }
                 }
@@ -108,9 +118,12 @@ fn tables_passed_together_are_tables_passed_one_by_one() {
         (4 * TABLE, 0, Some(1)),
         (4 * TABLE, 0, Some(1000)),
     ] {
-        let together = run(true, pages, offset, cost);
-        let one_by_one = run(false, pages, offset, cost);
-        assert_eq!(together, one_by_one, "{pages} pages at {offset}, {cost:?} ns a page");
+        for (way, one_by_one) in [(Way::While, Way::OneByOne), (Way::Range, Way::OneByOneToTheEnd)]
+        {
+            let together = run(way, pages, offset, cost);
+            let one_by_one = run(one_by_one, pages, offset, cost);
+            assert_eq!(together, one_by_one, "{pages} pages at {offset}, {cost:?} ns a page");
+        }
     }
 }
 
@@ -118,7 +131,7 @@ fn tables_passed_together_are_tables_passed_one_by_one() {
 #[test]
 fn again_is_as_often_as_it_says() {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).expect("machine");
-    let costs = CostModel::new(&table(Some(2)));
+    let costs = costs(Some(2));
     let turn_ns = costs.lock(LockClass::Table).hot_ns + 100 * 2;
     let config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let mut machine = SimMachine::boot(config).expect("boot");

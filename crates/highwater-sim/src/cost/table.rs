@@ -142,6 +142,12 @@ impl CostTable {
         self.entries.get(key).map(|figure| figure.value)
     }
 
+    /// The table with another figure for an entry; `None` if there is no such key.
+    pub fn with(mut self, key: &str, ns: u64, source: &str) -> Option<Self> {
+        *self.entries.get_mut(key)? = Figure { value: ns, source: source.to_owned() };
+        Some(self)
+    }
+
     /// All entries by key, for reports.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Figure)> {
         self.entries.iter().map(|(key, figure)| (key.as_str(), figure))
