@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use highwater_sim::cpu::{CpuId, Topology};
-use highwater_sim::engine::{Engine, EngineConfig, Spawn};
+use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
 use highwater_sim::lock::{LockCosts, LockKind, SimLock};
 use highwater_sim::rng::Stream;
 
@@ -172,6 +172,72 @@ fn exclusion_holds_under_a_random_mix() {
             assert!(stats.nr_contended > 100, "{kind:?}: {stats:?}");
         }
         assert!(!lock.is_locked());
+    }
+}
+
+/// A task on its way to a lock is queued there without being resumed; where a ledger is open, it is resumed and
+/// looks itself. Nobody can tell, whatever happens on the way: interrupts, ticks, the end of its slice.
+#[test]
+fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
+    let run = |seed: u64, is_booking: bool| {
+        let mut config = EngineConfig::new(4);
+        config.sched.context_switch_ns = 800;
+        config.sched.tick_ns = 1000;
+        let mut engine = Engine::new(&config);
+        if is_booking {
+            engine.sim().open_ledger();
+        }
+        let class = engine.sim().lock_class("lru_lock", LockKind::Spin, COSTS);
+        let locks: Rc<[_; 2]> = Rc::new([0, 1].map(|_| SimLock::new(engine.sim(), &class, 0_u64)));
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        for cpu in 0..4 {
+            let interrupt = Placement::Interrupt(CpuId(cpu));
+            let spawn = Spawn::new(format!("irq {cpu}")).placement(interrupt).daemon();
+            engine.spawn(spawn, move |sim| {
+                let mut stream = Stream::indexed(seed, "interrupts", u64::from(cpu));
+                loop {
+                    sim.sleep_ns(stream.below(30_000));
+                    sim.charge(stream.below(2000));
+                }
+            });
+        }
+        for task in 0..10 {
+            let (locks, seen) = (Rc::clone(&locks), Rc::clone(&seen));
+            engine.spawn(Spawn::new(format!("task {task}")), move |sim| {
+                let mut stream = Stream::indexed(seed, "arrivals", task);
+                for _ in 0..2000 {
+                    let most_ns = if stream.chance(0.001) { 5_000_000 } else { 1000 };
+                    sim.charge(stream.below(most_ns));
+                    let mut guard = locks[usize::from(stream.chance(0.3))].lock();
+                    *guard += 1;
+                    seen.borrow_mut().push((task, sim.now_ns(), *guard));
+                    for _ in 0..stream.below(6) {
+                        sim.charge(stream.below(700));
+                        sim.sync();
+                    }
+                    drop(guard);
+                    if stream.chance(0.01) {
+                        sim.sleep_ns(stream.below(5000));
+                    }
+                    // A reader of times, at any moment.
+                    if stream.chance(0.1) {
+                        sim.sync();
+                        let busy_ns = (0..4).map(|cpu| sim.cpu_times(CpuId(cpu)).system_ns).sum();
+                        seen.borrow_mut().push((task, sim.now_ns(), busy_ns));
+                    }
+                }
+            });
+        }
+        engine.run().expect("run");
+        let stats = class.stats();
+        assert!(stats.nr_contended > 5000, "{stats:?}");
+        let numbers = [stats.nr_taken, stats.nr_contended, stats.wait_ns, stats.hold_ns];
+        let times = [0, 1, 2, 3].map(|cpu| engine.sim().cpu_times(CpuId(cpu)));
+        let ends = (engine.digest(), engine.nr_events(), engine.sim().now_ns());
+        (numbers, stats.wait_ns_max, times, ends, seen.take())
+    };
+    for seed in 0..3 {
+        assert_eq!(run(seed, false), run(seed, true), "seed {seed}");
     }
 }
 

@@ -281,6 +281,7 @@ impl Inner {
             state.digest.fold(time_ns, word);
             let starts_ns = match before {
                 TaskState::Ready => match state.pay_stolen(index, time_ns) {
+                    None if state.queues(index, time_ns) => continue,
                     None => time_ns,
                     later @ Some(_) => match state.start_or_queue(index, later) {
                         Some(at_ns) => at_ns,
@@ -321,12 +322,9 @@ impl Inner {
             self.tick_at_ns.set(u64::MAX);
             self.resched_at_ns.set(u64::MAX);
         } else {
-            let cpu = &mut state.sched.cpus[task.cpu.idx()];
-            // Spinning, or interrupts, since the task last ran.
-            let away_ns = at_ns - cpu.local_ns;
-            cpu.local_ns = at_ns;
-            cpu.times.system_ns += away_ns;
-            task.times.system_ns += away_ns;
+            let cpu = task.cpu;
+            state.was_away(index, at_ns);
+            let cpu = &state.sched.cpus[cpu.idx()];
             self.tick_at_ns.set(cpu.tick_at_ns);
             self.resched_at_ns.set(cpu.resched_at_ns);
         }

@@ -1,7 +1,7 @@
 //! What only slow paths touch, and what becomes of tasks that are woken: a CPU now, or a place in a runqueue.
 
 use super::queue::Queue;
-use super::task::{Placement, TaskId, TaskIndex, TaskState, TaskTable, Wake};
+use super::task::{Errand, Placement, TaskId, TaskIndex, TaskState, TaskTable, WaitOn, Wake};
 use super::watch::Watch;
 use crate::cpu::sched::{Candidate, Placed, Sched};
 use crate::digest::Digest;
@@ -88,6 +88,43 @@ impl State {
         self.tasks[index].state = TaskState::Ready;
         self.queue.insert(index.0, at_ns);
         None
+    }
+
+    /// The turn of a task has come that gave way. True if it was on its way to a lock that somebody holds: it
+    /// waits there now.
+    #[inline]
+    pub(super) fn queues(&mut self, index: TaskIndex, time_ns: u64) -> bool {
+        let task = &self.tasks[index];
+        let Errand::To(lock) = task.errand else { return false };
+        let is_interrupt = matches!(task.placement, Placement::Interrupt(_));
+        let cpu = &self.sched.cpus[task.cpu.idx()];
+        // Who has to leave its CPU, or is watched by a ledger, does so itself.
+        if !is_interrupt && task.atomic_depth == 0 && time_ns >= cpu.resched_at_ns
+            || self.book.is_some()
+        {
+            return false;
+        }
+        let Some((class, holder)) = lock.queue_if_held(index) else { return false };
+        if !is_interrupt {
+            self.was_away(index, time_ns);
+        }
+        let task = &mut self.tasks[index];
+        task.errand = Errand::Queued { since_ns: time_ns };
+        task.state = TaskState::Spinning;
+        task.atomic_depth += 1;
+        self.tasks.info_mut(index).wait_on = WaitOn::Lock(class, holder);
+        true
+    }
+
+    /// A task that has a CPU is there again: it spun, or interrupts ran, since it was there last.
+    #[inline(always)]
+    pub(super) fn was_away(&mut self, index: TaskIndex, at_ns: u64) {
+        let task = &mut self.tasks[index];
+        let cpu = &mut self.sched.cpus[task.cpu.idx()];
+        let away_ns = at_ns - cpu.local_ns;
+        cpu.local_ns = at_ns;
+        cpu.times.system_ns += away_ns;
+        task.times.system_ns += away_ns;
     }
 
     /// Interrupts took time from this task's CPU: when it can go on, if later than `time_ns`.

@@ -7,6 +7,7 @@ use highwater_core::sync::prefetch::prefetch_read;
 
 use super::stack::StackClass;
 use crate::cpu::{CpuId, Nice};
+use crate::lock::Arrival;
 
 /// Position in the task table; reused after a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,6 +176,18 @@ pub(crate) enum WaitOn {
     Exit(TaskIndex),
 }
 
+/// What a task that gave way goes on to, if its event need not resume it for that.
+#[derive(Clone, Copy)]
+pub(crate) enum Errand {
+    Nothing,
+    /// It comes to a spin lock.
+    To(Arrival),
+    /// It came, and waits since then for the lock to be handed to it.
+    Queued {
+        since_ns: u64,
+    },
+}
+
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -207,6 +220,7 @@ pub(crate) struct Task {
     /// Where it runs or ran last.
     pub(crate) cpu: CpuId,
     pub(crate) times: TaskTimes,
+    pub(crate) errand: Errand,
 }
 
 const _: () = assert!(size_of::<Task>() == 64);
@@ -253,6 +267,7 @@ impl TaskTable {
             placement: spawn.placement,
             cpu,
             times: TaskTimes::default(),
+            errand: Errand::Nothing,
         };
         if index.idx() == self.hot.len() {
             self.hot.push(task);

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use super::clock::{jiffies_of, next_tick_ns, pay_ticks, wheel_expiry_ns};
 use super::executor::{Inner, Sim};
 use super::state::State;
-use super::task::{Placement, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
+use super::task::{Errand, Placement, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn, Wake};
 use super::watch::{Look, Passed};
 use crate::cpu::{CpuId, CpuTimes};
 use crate::ledger::{BlockedBy, NodeKey, Pause};
+use crate::lock::Arrival;
 
 /// Time.
 impl Sim {
@@ -380,6 +381,27 @@ impl Sim {
 
 /// Spinning, for locks.
 impl Sim {
+    /// Gives way as [`Sim::sync`] does, on the way to a spin lock. If somebody holds that when this task's turn
+    /// comes, it is queued there without being resumed, as if it had called [`Sim::spin`]: since when it has
+    /// waited for the lock, which is its own now. `None`: its turn is now.
+    pub(crate) fn arrive(&self, lock: Arrival) -> Option<u64> {
+        let inner = &*self.inner;
+        if inner.local_ns.get() <= inner.horizon_ns.get() || inner.teardown.get() {
+            return None;
+        }
+        let me = inner.current()?;
+        if !self.make_way(me) {
+            return None;
+        }
+        inner.state.borrow_mut().tasks[me].errand = Errand::To(lock);
+        inner.switch_away(me);
+        let nothing = Errand::Nothing;
+        let errand = std::mem::replace(&mut inner.state.borrow_mut().tasks[me].errand, nothing);
+        let Errand::Queued { since_ns } = errand else { return None };
+        self.end_spin(me);
+        Some(since_ns)
+    }
+
     /// Keeps this task's CPU busy until [`Sim::spin_grant`] names the task.
     pub(crate) fn spin(&self, class: &'static str, holder: TaskIndex) {
         let inner = &*self.inner;
@@ -392,8 +414,12 @@ impl Sim {
             state.tasks.info_mut(me).wait_on = WaitOn::Lock(class, holder);
         }
         inner.switch_away(me);
-        inner.state.borrow_mut().tasks.info_mut(me).wait_on = WaitOn::Nothing;
-        inner.end_spin();
+        self.end_spin(me);
+    }
+
+    fn end_spin(&self, me: TaskIndex) {
+        self.inner.state.borrow_mut().tasks.info_mut(me).wait_on = WaitOn::Nothing;
+        self.inner.end_spin();
     }
 
     /// Keeps this task's CPU busy for `ns`, waiting for a lock.

@@ -1,0 +1,153 @@
+//! Locks that contend in virtual time, with the statistics of lock_stat.
+//!
+//! Key types: [`LockClass`] (what a kind of lock costs, and its counters), [`SimLock`] (a lock
+//! around a value), [`LockGuard`]. How a lock is taken and handed over is in `gate.rs`.
+//!
+//! # How a lock knows its future
+//!
+//! A task runs ahead of global time, so it may take a lock, charge its work and release the lock
+//! before another task, whose clock lies inside that critical section, gets to run. The lock keeps
+//! the release time: who comes earlier than its `free_at_ns` spins until then. If instead
+//! the holder is suspended inside the section (by a nested wait), the lock is marked held, later
+//! arrivals queue, and the release hands over to the first. Arrivals are in global time order,
+//! because taking a lock synchronises first, so the queue is a ticket lock's.
+//!
+//! | arrival finds | spin lock | sleeping lock |
+//! |---|---|---|
+//! | free, and free in its own past | takes it | takes it |
+//! | free, but only from a later time on | CPU busy until then | the same (optimistic spinning) |
+//! | held by a suspended task | CPU busy until handed over | sleeps until handed over |
+//!
+//! Private locks ([`LockKind::Private`]) are spin locks that nearly always their own CPU takes:
+//! their uncontended path does not synchronise.
+//!
+//! # The common case
+//!
+//! Nearly every lock that is taken is free, was taken last by the same CPU, and is released before
+//! anybody else comes. That takes some dozen instructions at each end, which is why what is asked then
+//! lies in few words: a held lock is one that is free at no time (`NEVER`), and up to when a lock of a kind may
+//! be taken at once is a single number of the engine's ([`Inner::lock_before_ns`]). Everything else,
+//! sleeping locks as a whole, is in functions of its own.
+//!
+//! Everything is on one OS thread; mutual exclusion is the `free_at_ns` cell.
+//!
+//! [`Inner::lock_before_ns`]: crate::engine::executor::Inner::lock_before_ns
+
+#![allow(unsafe_code, reason = "a lock hands out references to what it protects")]
+
+mod class;
+mod gate;
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+pub use self::class::{LockClass, LockCosts, LockKind, LockStats, LongestHold};
+pub(crate) use self::gate::Arrival;
+use self::gate::Gate;
+use crate::cpu::CpuId;
+use crate::engine::Sim;
+
+/// A lock around a `T`. What taking it needs lies together, before the value.
+#[repr(C)]
+pub struct SimLock<T> {
+    gate: Gate,
+    value: UnsafeCell<T>,
+}
+
+/// Access to a locked value; unlocks when dropped.
+pub struct LockGuard<'a, T> {
+    lock: &'a SimLock<T>,
+}
+
+impl<T> SimLock<T> {
+    /// A free lock.
+    pub fn new(sim: &Sim, class: &Rc<LockClass>, value: T) -> Self {
+        Self::with_owner(sim, class, CpuId(0), value)
+    }
+
+    /// A free lock whose cache line `owner` has.
+    pub fn with_owner(sim: &Sim, class: &Rc<LockClass>, owner: CpuId, value: T) -> Self {
+        SimLock { gate: Gate::new(sim, class, owner), value: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lock, waiting in virtual time if need be. First come, first served.
+    ///
+    /// # Panics
+    /// If the running task holds the lock already, or if a destructor of a task that is unwound at
+    /// the end of the simulation wants a lock that another unfinished task holds.
+    #[inline]
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        self.gate.lock();
+        LockGuard { lock: self }
+    }
+
+    /// Takes the lock if nobody holds it at the caller's time.
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        self.gate.try_lock().then(|| LockGuard { lock: self })
+    }
+
+    /// Takes and releases the lock and does `user_ns` of user work, again and again, where each time all would go the
+    /// common way: nothing to wait for, no tick due, no slice over, and by the end no event that is more than
+    /// `ahead_ns` older than the task's clock. `times` is told how often that is at most, and says how often.
+    pub(crate) fn again(
+        &self,
+        user_ns: u64,
+        ahead_ns: u64,
+        times: impl FnOnce(&T, u32) -> u32,
+    ) -> u32 {
+        // SAFETY: the gate calls with the lock taken, and nobody is told otherwise before it returns.
+        self.gate.again(user_ns, ahead_ns, |most| times(unsafe { &*self.value.get() }, most))
+    }
+
+    /// True if somebody has the lock at the caller's time.
+    pub fn is_locked(&self) -> bool {
+        self.gate.is_locked()
+    }
+
+    /// The value, when nobody else can have the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The value itself.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    /// The class's counters.
+    pub fn class(&self) -> &LockClass {
+        self.gate.class()
+    }
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: 1. A guard is made only once its gate said that the lock is taken, and until `unlock` the gate
+        // is held. `Gate::take_at_once` and `try_lock_slow` take one only while it is not; `take_contended`
+        // and `handed_over` do the same or return after `hand_over` named the taker: at most one
+        // guard exists. 2. `SimLock` is neither `Send` nor `Sync`, so no other thread is involved.
+        // 3. `get_mut` and `into_inner` need the lock unborrowed, while a guard borrows it. 4. At
+        // teardown, waits return at once, and `take_contended` panics if the lock is still held.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; the guard itself is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lock.gate.unlock();
+    }
+}
