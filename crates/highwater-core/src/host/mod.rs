@@ -31,6 +31,7 @@ pub use crate::units::{
     AtomicCpuSet, CpuId, CpuSet, HZ, IoDirection, IoError, NS_PER_JIFFY, NoSuchCpu, Urgency,
 };
 
+use crate::page::Folio;
 use crate::sync::order::LockClass;
 use crate::trace::Event;
 use crate::units::{Order, Pfn};
@@ -128,14 +129,14 @@ pub trait Host: Sized {
         let _ = pfn;
     }
 
-    /// The running CPU takes the descriptor of frame `pfn` off a list: its cache line comes from the
-    /// CPU that did so last. Real machines see to that themselves.
+    /// The running CPU takes the descriptors of these pages off a list: their cache lines come from the
+    /// CPUs that did so last. Real machines see to that themselves.
     #[inline(always)]
-    fn descriptor_use(&self, pfn: Pfn) {
-        let _ = pfn;
+    fn descriptors_use(&self, pages: &[Folio]) {
+        let _ = pages;
     }
 
-    /// The descriptor of frame `pfn` may be taken off a list soon: what [`Host::descriptor_use`] will look at
+    /// The descriptor of frame `pfn` may be taken off a list soon: what [`Host::descriptors_use`] will look at
     /// can be fetched meanwhile. A hint, which changes nothing.
     #[inline(always)]
     fn descriptor_soon(&self, pfn: Pfn) {

@@ -67,14 +67,14 @@ pub(crate) struct Walk {
 impl Milestones {
     /// A page came to the head of the list, which is so long now.
     #[inline(always)]
-    pub(super) fn joined(&mut self, folio: Folio, len: u32) {
+    pub(super) fn joined(&mut self, pfn: Pfn, len: u32) {
         self.since += 1;
         if self.since == SEGMENT {
             self.since = 0;
             if self.pages.len() == self.pages.capacity() {
                 self.make_room(len as usize);
             }
-            self.pages.push_back(folio.pfn().0);
+            self.pages.push_back(pfn.0);
         }
     }
 
@@ -91,12 +91,14 @@ impl Milestones {
         }
     }
 
-    /// A batch of `nr` pages was taken off the tail, and these were the last of them.
+    /// `nr` pages were taken off the tail, and these are the batch.
     #[inline]
-    pub(super) fn taken(&mut self, nr: usize, last: [Pfn; 2]) {
-        if nr == 0 {
-            return;
-        }
+    pub(super) fn taken(&mut self, nr: usize, batch: &[Folio]) {
+        let last = match *batch {
+            [.., before, last] => [before.pfn(), last.pfn()],
+            [last] => [last.pfn(); 2],
+            [] => return,
+        };
         let is_last = |nr: usize| {
             nr != 0 && self.pages.get(nr - 1).is_some_and(|&pfn| last.contains(&Pfn(pfn)))
         };
@@ -193,7 +195,7 @@ mod tests {
 
         fn join(&mut self, pfn: Pfn) {
             self.list.push_head(&self.map, pfn);
-            self.milestones.joined(Folio::new(pfn, Order::ZERO), self.list.len());
+            self.milestones.joined(pfn, self.list.len());
         }
 
         fn leave(&mut self, place: usize) {
@@ -202,11 +204,9 @@ mod tests {
 
         /// A batch, as an isolation takes it.
         fn take(&mut self, nr: usize) -> Walk {
-            let mut last = [Pfn(u32::MAX); 2];
-            for _ in 0..nr {
-                last = [last[1], self.list.pop_tail(&self.map).unwrap()];
-            }
-            self.milestones.taken(nr, last);
+            let mut pop = || Folio::new(self.list.pop_tail(&self.map).unwrap(), Order::ZERO);
+            let batch: Vec<_> = (0..nr).map(|_| pop()).collect();
+            self.milestones.taken(nr, &batch);
             self.milestones.ask(nr, &self.map)
         }
 

@@ -6,10 +6,11 @@
 //! Synchronisation: one hold of `lru_lock` each. Who isolated a page holds a reference and its LRU
 //! flag, so nobody else moves it.
 
+use super::locked::HeadRun;
 use super::{BatchKind, LruKind, LruLists, Walk, age_clock};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageList};
 use crate::units::LruVecId;
 use crate::vmstat::VmEvent;
 use crate::zone::{ZoneId, ZoneType};
@@ -68,9 +69,7 @@ impl<H: Devices> Kernel<H> {
         let mut taken = [0; ZoneType::COUNT];
         let node = self.lru.node_of(vec);
         let mut nr_out = 0;
-        let mut refused = 0;
-        let mut looked_at = 0;
-        let mut last = [Pfn::default(); 2];
+        let (mut refused, mut nr_left) = (0, 0);
 
         let mut lru = self.lock_lru(cx, vec);
         let LruLists { lists, milestones, .. } = &mut *lru.lists;
@@ -80,36 +79,38 @@ impl<H: Devices> Kernel<H> {
         while left > 0
             && let Some((pfn, page)) = tail.next()
         {
-            cx.host.descriptor_use(pfn);
-            last = [last[1], pfn];
             let state = page.block();
             let folio = Folio::new(pfn, state.order());
             let nr = folio.nr_pages();
             let zone = state.zone_type_index();
-            looked_at += 1;
+            if zone <= highest && take::<H>(page, mode.may_unmap) {
+                left -= nr as i64;
+                taken[zone] += nr as i64;
+                out[nr_out] = folio;
+                nr_out += 1;
+                continue;
+            }
+            nr_left += 1;
+            cx.host.descriptors_use(&[folio]);
             if zone > highest {
                 skipped[zone] += nr;
                 aside.push_head(map, folio);
                 continue;
             }
             left -= nr as i64;
-            if take::<H>(page, mode.may_unmap) {
-                taken[zone] += nr as i64;
-                out[nr_out] = folio;
-                nr_out += 1;
-                continue;
-            }
             refused += nr;
             // Who goes on may come round to it.
             from.cut_back(tail);
             from.push_head(map, folio);
-            milestones.joined(folio, from.len());
+            milestones.joined(pfn, from.len());
             tail = from.walk_back(map);
         }
         from.cut_back(tail);
         from.splice_head(map, aside);
-        milestones.taken(looked_at as usize, last);
-        let walk = milestones.ask(looked_at as usize, &self.mem.map);
+        let (out, looked_at) = (&out[..nr_out], nr_out + nr_left);
+        milestones.taken(looked_at, out);
+        let walk = milestones.ask(looked_at, &self.mem.map);
+        cx.host.descriptors_use(out);
         let mut result = Isolated { taken: nr_out, ..Isolated::default() };
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
@@ -127,7 +128,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(page_type) = list.page_type() {
             lru.lists.balance.isolated(page_type, result.nr_taken);
         }
-        cx.charge(Cost::LruIsolate, looked_at);
+        cx.charge(Cost::LruIsolate, looked_at as u32);
         (result, walk)
     }
 
@@ -152,11 +153,11 @@ impl<H: Devices> Kernel<H> {
         let map: &[Page] = &self.mem.map;
         let (mut free, mut unevictable) = (PageList::default(), PageList::default());
         let mut moved = [0; 2];
-        let mut nr_active = 0;
-        let mut nr_moved = 0;
+        let (mut nr_active, mut nr_moved) = (0, 0);
 
         let mut lru = self.lock_lru(cx, vec);
         for (pages, moved) in pages.iter().zip(&mut moved) {
+            let mut run = HeadRun::default();
             for &folio in *pages {
                 let page = &map[folio.pfn().idx()];
                 if !page.is_evictable() {
@@ -170,14 +171,12 @@ impl<H: Devices> Kernel<H> {
                     free.push_head(map, folio);
                     continue;
                 }
-                lru.link_head_of(folio, page, marks);
-                let nr = folio.nr_pages();
-                if marks.contains(PageFlags::ACTIVE) {
-                    nr_active += nr;
-                }
-                *moved += nr;
-                nr_moved += 1;
+                run = lru.link_next(run, (folio, page), marks);
             }
+            let run = lru.end_run(run);
+            *moved = run.nr_pages;
+            nr_active += run.nr_active;
+            nr_moved += run.nr;
         }
         // Kernels that keep no shadows of anonymous pages do not age the clock here either.
         if nr_active != 0 && self.mem.policy.reclaim.anon_workingset {
@@ -339,6 +338,39 @@ mod tests {
         assert!(pages.iter().all(|&folio| stage.at(folio).refcount() == 1));
         let vec = stage.kernel.lru.vec(VEC);
         assert_eq!(vec.nonresident_age.load(Relaxed), 2);
+        stage.check();
+    }
+
+    /// Pages that take turns: each goes where one by one would have put it.
+    #[test]
+    fn pages_of_several_lists_go_back_each_to_its_own() {
+        let host = Solo::default();
+        let stage = Stage::new(&host);
+        stage.listed_many(FILE, 40);
+        let older = stage.listed(FILE | PageFlags::ACTIVE);
+        let (_, taken) = isolate(&stage, LruKind::InactiveFile, 32, ALL);
+        let is_active = |at: usize| at % 7 < 3;
+        let mut expected = [Vec::new(), [older].into()];
+        for (at, &folio) in taken.iter().enumerate() {
+            match at {
+                // Freed meanwhile, and found to be unevictable without being locked into memory.
+                10 => stage.kernel.put_page(&stage.cx, folio),
+                11 | 12 => _ = stage.at(folio).flag_set::<Solo>(PageFlags::UNEVICTABLE),
+                _ if is_active(at) => {
+                    stage.at(folio).flag_set::<Solo>(PageFlags::ACTIVE);
+                    expected[1].push(folio);
+                }
+                _ => expected[0].push(folio),
+            }
+        }
+        let moved = stage.kernel.move_pages_to_lru(&stage.cx, VEC, [&taken, &[]], [0; 2]);
+        assert_eq!(moved, [31, 0]);
+        let [inactive, active] = expected;
+        assert!(stage.order(LruKind::ActiveFile).iter().rev().eq(&active));
+        assert!(stage.order(LruKind::InactiveFile).iter().rev().skip(8).eq(&inactive));
+        let vec = stage.kernel.lru.vec(VEC);
+        assert_eq!(vec.size(LruKind::Unevictable), 2);
+        assert_eq!(vec.nonresident_age.load(Relaxed), active.len() as u64 - 1);
         stage.check();
     }
 

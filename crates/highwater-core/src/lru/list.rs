@@ -41,6 +41,11 @@ impl LruKind {
         Self::ALL[file + usize::from(flags.contains(PageFlags::ACTIVE))]
     }
 
+    /// Of pages that are in use.
+    pub const fn is_active(self) -> bool {
+        matches!(self, LruKind::ActiveAnon | LruKind::ActiveFile)
+    }
+
     /// The node counter.
     pub const fn node_stat(self) -> NodeStat {
         NodeStat::ALL[NodeStat::InactiveAnon as usize + self as usize]

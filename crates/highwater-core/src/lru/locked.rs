@@ -7,7 +7,7 @@
 use super::{LruKind, LruLists, LruVec};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags};
+use crate::page::{Folio, Page, PageFlags, PageList};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::zone::{NodeId, ZoneId, ZoneType};
@@ -26,6 +26,21 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     work: u32,
     cost: Cost,
     pub lists: Guard<'a, H>,
+}
+
+/// Pages on their way to the heads of lists ([`LockedLru::link_next`]).
+#[derive(Clone, Copy, Default)]
+pub(super) struct HeadRun {
+    /// Those that go to the list of the last one,
+    chain: PageList,
+    /// and how many frames they have.
+    pages: u64,
+    /// Before those: folios,
+    pub(super) nr: u32,
+    /// frames,
+    pub(super) nr_pages: u64,
+    /// and frames that went to an active list.
+    pub(super) nr_active: u64,
 }
 
 /// Pages of one zone that join (or leave) one list.
@@ -170,20 +185,56 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline]
     pub(crate) fn link_head(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
-        self.link_head_of(folio, page, page.flags());
-    }
-
-    /// The same of a page whose descriptor and flags are at hand.
-    #[inline(always)]
-    pub(super) fn link_head_of(&mut self, folio: Folio, page: &Page, flags: PageFlags) {
-        match self.join(folio, page, flags) {
+        match self.join(folio, page, page.flags()) {
             LruKind::Unevictable => page.set_locked_mappings(),
             list => {
                 let LruLists { lists, milestones, .. } = &mut *self.lists;
                 lists[list as usize].push_head(&self.kernel.mem.map, folio);
-                milestones[list as usize].joined(folio, lists[list as usize].len());
+                milestones[list as usize].joined(folio.pfn(), lists[list as usize].len());
             }
         }
+    }
+
+    /// As [`LockedLru::link_head`] of one page after the other, of which most go to the same list: they are linked to each
+    /// other, and to the list once it is another's turn ([`LockedLru::end_run`]).
+    #[inline(always)]
+    pub(super) fn link_next(
+        &mut self,
+        mut run: HeadRun,
+        (folio, page): (Folio, &Page),
+        flags: PageFlags,
+    ) -> HeadRun {
+        debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
+        if self.joined.key != Tally::key(page, flags) {
+            run = self.end_run(run);
+            self.begin_joining(page, flags);
+        }
+        run.chain.push_head(&self.kernel.mem.map, folio);
+        run.pages += folio.nr_pages();
+        run
+    }
+
+    /// Puts the pages that were linked to each other at the head of their list.
+    #[inline(never)]
+    pub(super) fn end_run(&mut self, run: HeadRun) -> HeadRun {
+        let HeadRun { chain, pages, nr, nr_pages, mut nr_active } = run;
+        let list = self.joined.list;
+        let map = &self.kernel.mem.map;
+        let walk = chain.walk_back(map);
+        if list == LruKind::Unevictable {
+            walk.for_each(|(_, page)| page.set_locked_mappings());
+        } else {
+            let LruLists { lists, milestones, .. } = &mut *self.lists;
+            let (list, milestones) = (&mut lists[list as usize], &mut milestones[list as usize]);
+            list.splice_head(map, chain);
+            walk.for_each(|(pfn, _)| milestones.joined(pfn, list.len()));
+        }
+        self.joined.pages += pages as i64;
+        if list.is_active() {
+            nr_active += pages;
+        }
+        let (nr, nr_pages) = (nr + chain.len(), nr_pages + pages);
+        HeadRun { chain: PageList::default(), pages: 0, nr, nr_pages, nr_active }
     }
 
     /// Puts a page at the tail of the list its flags name.

@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use highwater_core::config::Machine;
 use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Stall, Tasks};
-use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::page::{Folio, Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::sync::prefetch::prefetch_read;
 use highwater_core::trace::Event;
@@ -264,16 +264,18 @@ impl Host for SimHost {
     }
 
     #[inline(always)]
-    fn descriptor_use(&self, pfn: Pfn) {
-        let cpu = self.sim.cpu();
-        let mut descriptors = self.descriptors.borrow_mut();
-        let last = std::mem::replace(&mut descriptors[pfn.get() as usize], cpu.0);
-        drop(descriptors);
-        if last != cpu.0 {
-            let node_of = |cpu: u16| self.cpu_nodes[usize::from(cpu)];
-            let is_far = node_of(cpu.0) != node_of(last);
-            self.sim.charge(self.line_ns[usize::from(is_far)]);
+    fn descriptors_use(&self, pages: &[Folio]) {
+        let me = self.sim.cpu().0;
+        let node_of = |cpu: u16| self.cpu_nodes[usize::from(cpu)];
+        let (my_node, mut ns) = (node_of(me), 0);
+        let descriptors = &mut self.descriptors.borrow_mut()[..];
+        for page in pages {
+            let last = std::mem::replace(&mut descriptors[page.pfn().get() as usize], me);
+            if last != me {
+                ns += self.line_ns[usize::from(node_of(last) != my_node)];
+            }
         }
+        self.sim.charge(ns);
     }
 
     #[inline(always)]
