@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use highwater_sim::cpu::{CpuId, Topology};
-use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
+use highwater_sim::engine::{Engine, EngineConfig, Placement, RunError, Spawn};
 use highwater_sim::lock::{LockCosts, LockKind, SimLock};
 use highwater_sim::rng::Stream;
 
@@ -193,11 +193,18 @@ fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
         for cpu in 0..4 {
             let interrupt = Placement::Interrupt(CpuId(cpu));
             let spawn = Spawn::new(format!("irq {cpu}")).placement(interrupt).daemon();
+            let locks = Rc::clone(&locks);
             engine.spawn(spawn, move |sim| {
                 let mut stream = Stream::indexed(seed, "interrupts", u64::from(cpu));
                 loop {
                     sim.sleep_ns(stream.below(30_000));
                     sim.charge(stream.below(2000));
+                    if stream.chance(0.3) {
+                        let mut guard = locks[1].lock();
+                        *guard += 1;
+                        sim.charge(stream.below(500));
+                        sim.sync();
+                    }
                 }
             });
         }
@@ -216,6 +223,11 @@ fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
                         sim.sync();
                     }
                     drop(guard);
+                    if stream.chance(0.1) {
+                        let _outer = locks[0].lock();
+                        sim.charge(stream.below(300));
+                        *locks[1].lock() += 1;
+                    }
                     if stream.chance(0.01) {
                         sim.sleep_ns(stream.below(5000));
                     }
@@ -226,6 +238,9 @@ fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
                         seen.borrow_mut().push((task, sim.now_ns(), busy_ns));
                     }
                 }
+                let me = sim.current().expect("a task");
+                let times = sim.task_times(me).expect("alive");
+                seen.borrow_mut().push((task, times.user_ns, times.system_ns));
             });
         }
         engine.run().expect("run");
@@ -239,6 +254,31 @@ fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
     for seed in 0..3 {
         assert_eq!(run(seed, false), run(seed, true), "seed {seed}");
     }
+}
+
+/// Nobody is resumed for the last event: its task only queues.
+#[test]
+fn a_deadlock_of_tasks_that_were_queued_on_their_way_is_told() {
+    let mut engine = Engine::new(&EngineConfig::new(2));
+    let class = engine.sim().lock_class("lru_lock", LockKind::Spin, LockCosts::default());
+    let locks: Rc<[_; 2]> = Rc::new([(), ()].map(|()| SimLock::new(engine.sim(), &class, ())));
+    for (cpu, inside_ns) in [(0, 120), (1, 70)] {
+        let locks = Rc::clone(&locks);
+        engine.spawn(Spawn::new(format!("cpu {cpu}")).pinned(CpuId(cpu)), move |sim| {
+            let _first = locks[usize::from(cpu)].lock();
+            sim.charge(inside_ns);
+            let _second = locks[usize::from(1 - cpu)].lock();
+        });
+    }
+    let Err(error @ RunError::Deadlock { now_ns: 120, .. }) = engine.run() else {
+        panic!("no deadlock at 120 ns");
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("lru_lock") && text.contains("cpu 0") && text.contains("cpu 1"),
+        "{text}"
+    );
+    assert_eq!(engine.sim().now_ns(), 120);
 }
 
 #[test]

@@ -27,7 +27,8 @@
 //! is apart, because a coroutine is taken out of it while it runs.
 //!
 //! A task that blocks looks for the next event itself (`dispatch`): if that event is its own, no
-//! switch happens; else it leaves the winner's name and switches to the run loop, which resumes it.
+//! switch happens; else it leaves the winner's name and switches to the run loop, which resumes it. An event whose task
+//! would only queue at a lock resumes nobody ([`Errand`](super::task::Errand)).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -214,6 +215,8 @@ impl Engine {
             };
         }
         inner.running.set(TaskIndex::NONE);
+        // The last event may have resumed nobody.
+        inner.local_ns.set(inner.local_ns.get().max(inner.state.borrow().now_ns));
         let outcome = inner.stop_reason()?;
         if outcome == Outcome::TimeLimit {
             inner.local_ns.set(limit_ns);

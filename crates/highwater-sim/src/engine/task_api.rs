@@ -379,11 +379,34 @@ impl Sim {
     }
 }
 
+/// A task on an errand: when it goes on, or unwinds, that ends, and with it what the errand borrowed.
+struct OnErrand<'a> {
+    inner: &'a Inner,
+    task: TaskIndex,
+}
+
+impl OnErrand<'_> {
+    /// What became of it.
+    fn end(self) -> Errand {
+        let state = &mut *self.inner.state.borrow_mut();
+        std::mem::replace(&mut state.tasks[self.task].errand, Errand::Nothing)
+    }
+}
+
+impl Drop for OnErrand<'_> {
+    fn drop(&mut self) {
+        // Whoever unwinds has let go of the state by now; a destructor should not find out otherwise.
+        if let Ok(mut state) = self.inner.state.try_borrow_mut() {
+            state.tasks[self.task].errand = Errand::Nothing;
+        }
+    }
+}
+
 /// Spinning, for locks.
 impl Sim {
     /// Gives way as [`Sim::sync`] does, on the way to a spin lock. If somebody holds that when this task's turn
     /// comes, it is queued there without being resumed, as if it had called [`Sim::spin`]: since when it has
-    /// waited for the lock, which is its own now. `None`: its turn is now.
+    /// waited for the lock, which is its own now. `None`: it has to look itself.
     pub(crate) fn arrive(&self, lock: Arrival) -> Option<u64> {
         let inner = &*self.inner;
         if inner.local_ns.get() <= inner.horizon_ns.get() || inner.teardown.get() {
@@ -394,10 +417,9 @@ impl Sim {
             return None;
         }
         inner.state.borrow_mut().tasks[me].errand = Errand::To(lock);
+        let errand = OnErrand { inner, task: me };
         inner.switch_away(me);
-        let nothing = Errand::Nothing;
-        let errand = std::mem::replace(&mut inner.state.borrow_mut().tasks[me].errand, nothing);
-        let Errand::Queued { since_ns } = errand else { return None };
+        let Errand::Queued { since_ns } = errand.end() else { return None };
         self.end_spin(me);
         Some(since_ns)
     }

@@ -366,10 +366,9 @@ impl Arrival {
     /// task is to see for itself.
     pub(crate) fn queue_if_held(self, task: TaskIndex) -> Option<(&'static str, TaskIndex)> {
         // SAFETY: 1. `lock_slow` makes the only one, of the gate that it borrows, and hands it to `Sim::arrive`.
-        // That keeps it in the task's entry while the task is suspended inside, and takes it out as
-        // soon as the task goes on, so the borrow is still there. 2. A task that is unwound instead is
-        // so at teardown, when no events are handled any more. 3. A `Gate` is changed through cells
-        // alone; whoever has the lock's value mutably has borrowed another field of the lock.
+        // That keeps it in the task's entry while the task is suspended inside; `OnErrand` takes it out as
+        // soon as the task goes on or unwinds, so the borrow is still there. 2. A `Gate` is changed through
+        // cells alone; whoever has the lock's value mutably has borrowed another field of the lock.
         let gate = unsafe { self.0.as_ref() };
         let holder = gate.holder.get();
         if !gate.is_held() || holder == task {

@@ -33,7 +33,10 @@
 //!
 //! [`Inner::lock_before_ns`]: crate::engine::executor::Inner::lock_before_ns
 
-#![allow(unsafe_code, reason = "a lock hands out references to what it protects")]
+#![allow(
+    unsafe_code,
+    reason = "a lock hands out references to what it protects; a suspended task names the one it comes to"
+)]
 
 mod class;
 mod gate;
