@@ -113,8 +113,8 @@ impl<H: Devices> Kernel<H> {
         references: References,
     ) -> Option<Verdict> {
         if page.is_file_lru() {
-            let is_kept_dirty = batch.tail.full_of_dirty.load(Relaxed);
-            if !(batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_kept_dirty) {
+            let is_full_of_dirty = batch.tail.full_of_dirty.load(Relaxed);
+            if !(batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full_of_dirty) {
                 let pages = folio.nr_pages() as i64;
                 batch.counters.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, pages);
                 page.flag_set::<H>(PageFlags::RECLAIM);

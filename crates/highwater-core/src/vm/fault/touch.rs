@@ -92,7 +92,7 @@ impl<H: Devices> Kernel<H> {
         let end = start.checked_add(pages).ok_or(Error::Fault)?;
         let mut at = start;
         while at < end && goes_on() {
-            // Nobody comes in between: afterwards it still goes on.
+            // Nobody can come in while these are passed, so `goes_on` need not be asked again.
             at += self.touch_again(cx, space, at..end);
             let piece = (PTES as u32).min(end - at);
             self.touch_range(cx, space, at, piece, access)?;
