@@ -31,7 +31,6 @@ pub use crate::units::{
     AtomicCpuSet, CpuId, CpuSet, HZ, IoDirection, IoError, NS_PER_JIFFY, NoSuchCpu, Urgency,
 };
 
-use crate::page::Folio;
 use crate::sync::order::LockClass;
 use crate::trace::Event;
 use crate::units::{Order, Pfn};
@@ -129,11 +128,11 @@ pub trait Host: Sized {
         let _ = pfn;
     }
 
-    /// The running CPU takes the descriptors of these pages off a list: their cache lines come from the
+    /// The running CPU takes the descriptors of these frames off a list: their cache lines come from the
     /// CPUs that did so last. Real machines see to that themselves.
     #[inline(always)]
-    fn descriptors_use(&self, pages: &[Folio]) {
-        let _ = pages;
+    fn descriptors_use(&self, frames: impl IntoIterator<Item = Pfn>) {
+        let _ = frames;
     }
 
     /// The descriptor of frame `pfn` may be taken off a list soon: what [`Host::descriptors_use`] will look at

@@ -22,6 +22,7 @@
 //! Synchronisation: milestones belong to the holder of `lru_lock`, a walk to its batch.
 
 use alloc::collections::VecDeque;
+use core::iter;
 
 use crate::host::Host;
 use crate::page::{Folio, PageMap, Pfn};
@@ -68,14 +69,24 @@ impl Milestones {
     /// A page came to the head of the list, which is so long now.
     #[inline(always)]
     pub(super) fn joined(&mut self, pfn: Pfn, len: u32) {
-        self.since += 1;
-        if self.since == SEGMENT {
-            self.since = 0;
-            if self.pages.len() == self.pages.capacity() {
-                self.make_room(len as usize);
+        self.all_joined(iter::once(pfn), len);
+    }
+
+    /// The same of several, one after the other; the list is so long after the last.
+    #[inline(always)]
+    pub(super) fn all_joined(&mut self, pages: impl Iterator<Item = Pfn>, len: u32) {
+        let mut since = self.since;
+        for pfn in pages {
+            since += 1;
+            if since == SEGMENT {
+                since = 0;
+                if self.pages.len() == self.pages.capacity() {
+                    self.make_room(len as usize);
+                }
+                self.pages.push_back(pfn.0);
             }
-            self.pages.push_back(pfn.0);
         }
+        self.since = since;
     }
 
     /// By a quarter, since they take room for nearly all pages of a machine. If there are many more than the list has
@@ -91,13 +102,13 @@ impl Milestones {
         }
     }
 
-    /// `nr` pages were taken off the tail, and these are the batch.
+    /// `nr` pages were looked at from the tail on; those of them that were taken are the batch.
     #[inline]
     pub(super) fn taken(&mut self, nr: usize, batch: &[Folio]) {
         let last = match *batch {
             [.., before, last] => [before.pfn(), last.pfn()],
             [last] => [last.pfn(); 2],
-            [] => return,
+            [] => return self.pass(nr / SEGMENT),
         };
         let is_last = |nr: usize| {
             nr != 0 && self.pages.get(nr - 1).is_some_and(|&pfn| last.contains(&Pfn(pfn)))

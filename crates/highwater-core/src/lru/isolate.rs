@@ -69,7 +69,7 @@ impl<H: Devices> Kernel<H> {
         let mut taken = [0; ZoneType::COUNT];
         let node = self.lru.node_of(vec);
         let mut nr_out = 0;
-        let (mut refused, mut nr_left) = (0, 0);
+        let (mut refused, mut nr_not_taken) = (0, 0);
 
         let mut lru = self.lock_lru(cx, vec);
         let LruLists { lists, milestones, .. } = &mut *lru.lists;
@@ -90,8 +90,8 @@ impl<H: Devices> Kernel<H> {
                 nr_out += 1;
                 continue;
             }
-            nr_left += 1;
-            cx.host.descriptors_use(&[folio]);
+            nr_not_taken += 1;
+            cx.host.descriptors_use([pfn]);
             if zone > highest {
                 skipped[zone] += nr;
                 aside.push_head(map, folio);
@@ -107,10 +107,10 @@ impl<H: Devices> Kernel<H> {
         }
         from.cut_back(tail);
         from.splice_head(map, aside);
-        let (out, looked_at) = (&out[..nr_out], nr_out + nr_left);
+        let (out, looked_at) = (&out[..nr_out], nr_out + nr_not_taken);
         milestones.taken(looked_at, out);
         let walk = milestones.ask(looked_at, &self.mem.map);
-        cx.host.descriptors_use(out);
+        cx.host.descriptors_use(out.iter().map(|folio| folio.pfn()));
         let mut result = Isolated { taken: nr_out, ..Isolated::default() };
         for zone in ZoneType::ALL {
             let n = taken[zone.idx()];
@@ -173,10 +173,10 @@ impl<H: Devices> Kernel<H> {
                 }
                 run = lru.link_next(run, (folio, page), marks);
             }
-            let run = lru.end_run(run);
-            *moved = run.nr_pages;
-            nr_active += run.nr_active;
-            nr_moved += run.nr;
+            let linked = lru.end_run(run).linked;
+            *moved = linked.frames;
+            nr_active += linked.active_frames;
+            nr_moved += linked.folios;
         }
         // Kernels that keep no shadows of anonymous pages do not age the clock here either.
         if nr_active != 0 && self.mem.policy.reclaim.anon_workingset {
@@ -363,8 +363,10 @@ mod tests {
                 _ => expected[0].push(folio),
             }
         }
-        let moved = stage.kernel.move_pages_to_lru(&stage.cx, VEC, [&taken, &[]], [0; 2]);
-        assert_eq!(moved, [31, 0]);
+        // The second part goes on where the first ends.
+        let (first, second) = taken.split_at(20);
+        let moved = stage.kernel.move_pages_to_lru(&stage.cx, VEC, [first, second], [0; 2]);
+        assert_eq!(moved, [19, 12]);
         let [inactive, active] = expected;
         assert!(stage.order(LruKind::ActiveFile).iter().rev().eq(&active));
         assert!(stage.order(LruKind::InactiveFile).iter().rev().skip(8).eq(&inactive));

@@ -7,7 +7,7 @@
 use super::{LruKind, LruLists, LruVec};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, PageList};
+use crate::page::{Chain, Folio, Page, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::zone::{NodeId, ZoneId, ZoneType};
@@ -28,19 +28,26 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     pub lists: Guard<'a, H>,
 }
 
-/// Pages on their way to the heads of lists ([`LockedLru::link_next`]).
+/// Pages on their way to the heads of lists ([`LockedLru::link_next`]). Nothing else joins a list meanwhile, and
+/// [`LockedLru::end_run`] comes last.
 #[derive(Clone, Copy, Default)]
-pub(super) struct HeadRun {
-    /// Those that go to the list of the last one,
-    chain: PageList,
-    /// and how many frames they have.
-    pages: u64,
-    /// Before those: folios,
-    pub(super) nr: u32,
-    /// frames,
-    pub(super) nr_pages: u64,
-    /// and frames that went to an active list.
-    pub(super) nr_active: u64,
+#[must_use]
+pub(super) struct HeadRun<'a> {
+    /// Those that go to the list of the last one.
+    chain: Chain<'a>,
+    /// Frames of the chain.
+    chain_frames: u64,
+    /// Of runs that ended.
+    pub(super) linked: Linked,
+}
+
+/// Pages that are on their lists.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Linked {
+    pub(super) folios: u32,
+    pub(super) frames: u64,
+    /// Those of active lists.
+    pub(super) active_frames: u64,
 }
 
 /// Pages of one zone that join (or leave) one list.
@@ -200,24 +207,25 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline(always)]
     pub(super) fn link_next(
         &mut self,
-        mut run: HeadRun,
-        (folio, page): (Folio, &Page),
+        mut run: HeadRun<'a>,
+        (folio, page): (Folio, &'a Page),
         flags: PageFlags,
-    ) -> HeadRun {
+    ) -> HeadRun<'a> {
         debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
         if self.joined.key != Tally::key(page, flags) {
             run = self.end_run(run);
             self.begin_joining(page, flags);
         }
-        run.chain.push_head(&self.kernel.mem.map, folio);
-        run.pages += folio.nr_pages();
+        run.chain.push_head(folio.pfn(), page);
+        run.chain_frames += folio.nr_pages();
         run
     }
 
     /// Puts the pages that were linked to each other at the head of their list.
     #[inline(never)]
-    pub(super) fn end_run(&mut self, run: HeadRun) -> HeadRun {
-        let HeadRun { chain, pages, nr, nr_pages, mut nr_active } = run;
+    pub(super) fn end_run(&mut self, run: HeadRun<'a>) -> HeadRun<'a> {
+        let HeadRun { chain, chain_frames, mut linked } = run;
+        let chain = chain.into_list();
         let list = self.joined.list;
         let map = &self.kernel.mem.map;
         let walk = chain.walk_back(map);
@@ -227,14 +235,15 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
             let LruLists { lists, milestones, .. } = &mut *self.lists;
             let (list, milestones) = (&mut lists[list as usize], &mut milestones[list as usize]);
             list.splice_head(map, chain);
-            walk.for_each(|(pfn, _)| milestones.joined(pfn, list.len()));
+            milestones.all_joined(walk.map(|(pfn, _)| pfn), list.len());
         }
-        self.joined.pages += pages as i64;
+        self.joined.pages += chain_frames as i64;
+        linked.folios += chain.len();
+        linked.frames += chain_frames;
         if list.is_active() {
-            nr_active += pages;
+            linked.active_frames += chain_frames;
         }
-        let (nr, nr_pages) = (nr + chain.len(), nr_pages + pages);
-        HeadRun { chain: PageList::default(), pages: 0, nr, nr_pages, nr_active }
+        HeadRun { linked, ..HeadRun::default() }
     }
 
     /// Puts a page at the tail of the list its flags name.

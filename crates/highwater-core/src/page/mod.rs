@@ -18,6 +18,7 @@ pub use crate::units::{
 };
 pub use descriptor::{BlockFlags, BlockWord, Page};
 pub use folio::Folio;
+pub(crate) use list::Chain;
 pub use list::PageList;
 pub use map::PageMap;
 pub use ring::PageRing;

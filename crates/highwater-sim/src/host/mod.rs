@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use highwater_core::config::Machine;
 use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Stall, Tasks};
-use highwater_core::page::{Folio, Order, PAGE_SIZE, Pfn};
+use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::sync::prefetch::prefetch_read;
 use highwater_core::trace::Event;
@@ -264,13 +264,13 @@ impl Host for SimHost {
     }
 
     #[inline(always)]
-    fn descriptors_use(&self, pages: &[Folio]) {
+    fn descriptors_use(&self, frames: impl IntoIterator<Item = Pfn>) {
         let me = self.sim.cpu().0;
         let node_of = |cpu: u16| self.cpu_nodes[usize::from(cpu)];
         let (my_node, mut ns) = (node_of(me), 0);
         let descriptors = &mut self.descriptors.borrow_mut()[..];
-        for page in pages {
-            let last = std::mem::replace(&mut descriptors[page.pfn().get() as usize], me);
+        for pfn in frames {
+            let last = std::mem::replace(&mut descriptors[pfn.get() as usize], me);
             if last != me {
                 ns += self.line_ns[usize::from(node_of(last) != my_node)];
             }
