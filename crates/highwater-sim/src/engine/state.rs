@@ -110,10 +110,16 @@ impl State {
         }
         let task = &mut self.tasks[index];
         task.errand = Errand::Queued { since_ns: time_ns };
-        task.state = TaskState::Spinning;
         task.atomic_depth += 1;
-        self.tasks.info_mut(index).wait_on = WaitOn::Lock(class, holder);
+        self.begin_spin(index, class, holder);
         true
+    }
+
+    /// A task waits from now on for a lock, with its CPU busy.
+    #[inline]
+    pub(super) fn begin_spin(&mut self, index: TaskIndex, class: &'static str, holder: TaskIndex) {
+        self.tasks[index].state = TaskState::Spinning;
+        self.tasks.info_mut(index).wait_on = WaitOn::Lock(class, holder);
     }
 
     /// A task that has a CPU is there again: it spun, or interrupts ran, since it was there last.

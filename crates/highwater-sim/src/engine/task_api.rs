@@ -432,8 +432,7 @@ impl Sim {
             let state = &mut *inner.state.borrow_mut();
             inner.leave(state, me);
             state.book_pause(me, Pause::Spin);
-            state.tasks[me].state = TaskState::Spinning;
-            state.tasks.info_mut(me).wait_on = WaitOn::Lock(class, holder);
+            state.begin_spin(me, class, holder);
         }
         inner.switch_away(me);
         self.end_spin(me);
