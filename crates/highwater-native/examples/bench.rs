@@ -16,6 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "pages" => pages = true,
             "1T" => threads.push(1),
             "2T" => threads.push(2),
+            name if name.starts_with("nodes=") => options.nodes = name[6..].parse()?,
+            name if name.starts_with("policy=") => {
+                options.policy = Some(preset(&name[7..]).ok_or("no such policy")?)
+            }
             name => match Pattern::ALL.into_iter().find(|p| p.name() == name) {
                 Some(pattern) => patterns.push(pattern),
                 None => orders.push(Order(name.parse()?)),

@@ -211,7 +211,10 @@ impl Machine {
     }
 
     /// A machine of these nodes, all equally far from each other.
-    fn of_nodes(name: &str, nodes: Vec<NodeSpec>) -> Result<Machine, MachineError> {
+    ///
+    /// # Errors
+    /// As [`Machine::validate`].
+    pub fn of_nodes(name: &str, nodes: Vec<NodeSpec>) -> Result<Machine, MachineError> {
         let machine = Machine {
             name: name.to_string(),
             distances: uniform_distances(nodes.len()),

@@ -112,6 +112,10 @@ pub struct Buddy<'a, P> {
 impl<P: Probe> Buddy<'_, P> {
     /// Frees a block to the lists of `migratetype`, merging it with free buddies; NR_FREE grows.
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
+        self.probe.charge(Cost::BuddyFree, 1);
+        self.map.page(pfn).clear();
+        self.map.page(pfn).set_refcount(0);
+        self.count_freed(order, 1, migratetype);
         if let Some((pfn, order)) = self.merge(pfn, order, migratetype, Self::unlink) {
             // The list is that of the freed block, also if a buddy came from another type's. Pageblocks
             // keep their types, so what is taken from here may lie in one of another type.
@@ -120,8 +124,18 @@ impl<P: Probe> Buddy<'_, P> {
         }
     }
 
+    /// So many blocks are free: NR_FREE grows, by each of them.
+    #[inline(always)]
+    pub(super) fn count_freed(&self, order: Order, blocks: u32, migratetype: MigrateType) {
+        // Isolated pages are free but on their way out: nobody may count on them.
+        if migratetype != MigrateType::Isolate {
+            self.zone.add_free_blocks(self.probe.cpu(), order, blocks);
+        }
+        self.zone.note_freed();
+    }
+
     /// What a freed block becomes with its free buddies, each of which `unlink` takes off its list; none if a compactor
-    /// gets it. NR_FREE grows.
+    /// gets it. Its word is that of no block.
     #[inline(always)]
     pub(super) fn merge(
         &mut self,
@@ -130,15 +144,7 @@ impl<P: Probe> Buddy<'_, P> {
         migratetype: MigrateType,
         mut unlink: impl FnMut(&mut Self, Pfn),
     ) -> Option<(Pfn, Order)> {
-        self.probe.charge(Cost::BuddyFree, 1);
-        // Isolated pages are free but on their way out: nobody may count on them.
-        if migratetype != MigrateType::Isolate {
-            self.zone.add_free(self.probe.cpu(), order.pages() as i64);
-        }
-        self.zone.note_freed();
         let (mut pfn, mut order) = (pfn, order);
-        self.map.page(pfn).clear();
-        self.map.page(pfn).set_refcount(0);
         while order < Order::MAX {
             // Asked at each order before it merges further: beyond the one wanted it would be too
             // large.

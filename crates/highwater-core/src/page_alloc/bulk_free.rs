@@ -19,15 +19,12 @@
 //! Synchronisation: per-CPU lock first, then one hold of the zone lock for all blocks of a drain.
 //! `drain_all` lets go of both between chunks.
 
-use super::Pcp;
-use super::foresight::Foresight;
+use super::leaving::Leaving;
 use super::runs::Pending;
-use super::{Buddy, PageAllocator};
+use super::{PageAllocator, Pcp, PcpShape};
 use crate::config::DrainOrder;
-use crate::host::{CpuId, Cx, Host, Lock, Phase, Probe};
-use crate::page::{MigrateType, Order, PageList, Pfn};
+use crate::host::{CpuId, Cx, Host, Lock, Phase};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::trace::Event;
 use crate::zone::Zone;
 
 /// Seconds until a remote node's pages on a CPU's lists are given back, counted anew whenever the CPU
@@ -49,64 +46,27 @@ impl<H: Host> PageAllocator<H> {
         n: u32,
         start: Option<usize>,
     ) {
-        let n = i64::from(n.min(pcp.count));
+        let n = n.min(pcp.count);
         if n == 0 {
             return;
         }
-        match self.policy.pcp.drain_order {
-            DrainOrder::FreedListFirst => {
-                let mut area = zone.free.lock(cx.cpu());
-                let mut buddy = self.buddy(cx, zone, &mut area);
-                drain_freed_list_first(&mut buddy, pcp, self.pcp_shape, n, start.unwrap_or(0));
-            }
-            DrainOrder::RoundRobin => {
-                // Blocks are collected first and freed in collection order under the lock: choosing
-                // among lists needs the per-CPU lock only, so it is done before others are kept
-                // waiting.
-                let mut blocks = PageList::default();
-                self.collect_round_robin(pcp, n, &mut blocks);
-                let mut area = zone.free.lock(cx.cpu());
-                let mut buddy = self.buddy(cx, zone, &mut area);
-                let mut pending = Pending::default();
-                while let Some(pfn) = blocks.pop_head(&self.map) {
-                    free_drained(&mut buddy, &mut pending, pfn);
-                }
-                buddy.settle(&mut pending);
-            }
+        // Which blocks go needs the per-CPU lock only, so the first of them, most often all, have left their lists
+        // before others are kept waiting.
+        let mut choice =
+            Choice::new(self.policy.pcp.drain_order, self.pcp_shape, n, start.unwrap_or(0));
+        let mut leaving = Leaving::new(&self.map, !cx.is_capturing());
+        choice.take(pcp, &mut leaving);
+        leaving.foresee();
+        let mut area = zone.free.lock(cx.cpu());
+        let mut buddy = self.buddy(cx, zone, &mut area);
+        let mut pending = Pending::default();
+        leaving.free(&mut buddy, &mut pending);
+        while choice.left > 0 {
+            choice.take(pcp, &mut leaving);
+            leaving.foresee();
+            leaving.free(&mut buddy, &mut pending);
         }
-    }
-
-    /// Round robin (rules/per-cpu-lists#round-robin): each visit to a non-empty list takes one block
-    /// more than there were empty lists on the way, so that full lists shrink fastest.
-    ///
-    /// The quota counts blocks and `n` pages: made for lists of single pages, it treats a block of
-    /// order 3 as one, so that a visit to a list of large blocks takes more pages.
-    fn collect_round_robin(&self, pcp: &mut Pcp, mut n: i64, blocks: &mut PageList) {
-        let nr_lists = self.pcp_shape.nr_lists;
-        let (mut i, mut quota) = (0, 0i64);
-        while n > 0 && pcp.count > 0 {
-            loop {
-                quota += 1;
-                i = (i + 1) % nr_lists;
-                if !pcp.lists[i].is_empty() {
-                    break;
-                }
-            }
-            // By the quota all the other lists were empty: the rest is to come from this one.
-            if quota == nr_lists as i64 {
-                quota = n;
-            }
-            let order = self.pcp_shape.order(i);
-            while let Some(pfn) = pcp.lists[i].pop_tail() {
-                pcp.count -= order.pages() as u32;
-                blocks.push_tail(&self.map, pfn);
-                n -= order.pages() as i64;
-                quota -= 1;
-                if n <= 0 || quota == 0 {
-                    break;
-                }
-            }
-        }
+        buddy.settle(&mut pending);
     }
 
     /// Gives everything that any CPU keeps (of one zone, or of all) back to the buddy lists.
@@ -205,79 +165,104 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// From 5.18: the freed list first, each list emptied before the next
-/// (rules/per-cpu-lists#bulk-drain).
-///
-/// Ends that are found empty are left out from then on: with most lists empty a drain of many pages
-/// would else step over them again and again. The caller sees to it that there are `n` pages, or the
-/// search would not end.
-fn drain_freed_list_first<P: Probe>(
-    buddy: &mut Buddy<'_, P>,
-    pcp: &mut Pcp,
-    shape: super::PcpShape,
-    mut n: i64,
-    start: usize,
-) {
-    let mut pending = Pending::default();
-    let (mut lo, mut hi) = (0, shape.nr_lists - 1);
-    let mut i = start as isize - 1;
-    while n > 0 {
-        // Next non-empty list, wrapping; ends found empty narrow the search.
-        loop {
-            i += 1;
-            if i > hi as isize {
-                i = lo as isize;
+/// So many blocks ahead descriptors are asked for.
+const AHEAD: usize = 16;
+
+/// Which blocks a drain takes: where it is among the lists.
+struct Choice {
+    order: DrainOrder,
+    shape: PcpShape,
+    /// Pages still to take. The caller sees to it that the lists hold them, or the search would not end.
+    left: i64,
+    /// The list that blocks come from.
+    list: usize,
+    /// Lists that may have some, by freed list first.
+    range: (usize, usize),
+    /// Blocks of this visit still to take, by round robin.
+    quota: i64,
+}
+
+impl Choice {
+    fn new(order: DrainOrder, shape: PcpShape, n: u32, start: usize) -> Choice {
+        let list = match order {
+            DrainOrder::FreedListFirst => start,
+            DrainOrder::RoundRobin => 0,
+        };
+        Choice { order, shape, left: n.into(), list, range: (0, shape.nr_lists - 1), quota: 0 }
+    }
+
+    /// Takes blocks off the lists until there are enough of them or there is no more room.
+    fn take(&mut self, pcp: &mut Pcp, leaving: &mut Leaving<'_>) {
+        while self.left > 0 && !leaving.is_full() {
+            match self.order {
+                DrainOrder::FreedListFirst => self.find_freed_list_first(pcp),
+                DrainOrder::RoundRobin => self.find_round_robin(pcp),
             }
-            let at = i as usize;
-            if !pcp.lists[at].is_empty() {
-                break;
-            }
-            if at == hi {
-                hi = hi.saturating_sub(1);
-            }
-            if at == lo {
-                lo += 1;
-            }
-        }
-        let (list, order) = (&mut pcp.lists[i as usize], shape.order(i as usize));
-        let mut foresight = Foresight::new(buddy.map, order);
-        while n > 0
-            && let Some(pfn) = list.pop_tail()
-        {
-            n -= order.pages() as i64;
-            pcp.count -= order.pages() as u32;
-            if n > 0 {
-                foresight.look(list);
-                free_drained(buddy, &mut pending, pfn);
-            } else {
-                // The last one has nobody to wait for. Of a CPU that only frees high orders it is the only one.
-                buddy.settle(&mut pending);
-                let (order, migratetype) = drained_as(buddy, pfn);
-                buddy.free_block(pfn, order, migratetype, false);
-                buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
-            }
+            self.take_from_list(pcp, leaving);
         }
     }
-    buddy.settle(&mut pending);
-}
 
-/// Frees a block that came off a per-CPU list, to the type it was cached with.
-#[inline(always)]
-pub(super) fn free_drained<P: Probe>(buddy: &mut Buddy<'_, P>, pending: &mut Pending, pfn: Pfn) {
-    let (order, migratetype) = drained_as(buddy, pfn);
-    buddy.free_pending(pending, pfn, order, migratetype);
-    buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
-}
+    /// From 5.18: the freed list first, each list emptied before the next
+    /// (rules/per-cpu-lists#bulk-drain).
+    ///
+    /// Ends that are found empty are left out from then on: with most lists empty a drain of many pages
+    /// would else step over them again and again.
+    fn find_freed_list_first(&mut self, pcp: &Pcp) {
+        let (lo, hi) = &mut self.range;
+        while pcp.lists[self.list].is_empty() {
+            let at = self.list;
+            if at == *hi {
+                *hi = hi.saturating_sub(1);
+            }
+            if at == *lo {
+                *lo += 1;
+            }
+            self.list = if at + 1 > *hi { *lo } else { at + 1 };
+        }
+        self.quota = i64::MAX;
+    }
 
-/// Order and type of a block that came off a per-CPU list.
-#[inline(always)]
-fn drained_as<P: Probe>(buddy: &Buddy<'_, P>, pfn: Pfn) -> (Order, MigrateType) {
-    let block = buddy.map.page(pfn).block();
-    // Types may have changed meanwhile; only an isolated pageblock makes that matter: its pages must
-    // not be handed out, while a block on another type's list is just handed out to that.
-    let migratetype = match buddy.zone.pageblock_type(pfn) {
-        MigrateType::Isolate => MigrateType::Isolate,
-        _ => block.migratetype(),
-    };
-    (block.order(), migratetype)
+    /// Round robin (rules/per-cpu-lists#round-robin): each visit to a non-empty list takes one block
+    /// more than there were empty lists on the way, so that full lists shrink fastest.
+    ///
+    /// The quota counts blocks and `left` pages: made for lists of single pages, it treats a block of
+    /// order 3 as one, so that a visit to a list of large blocks takes more pages.
+    fn find_round_robin(&mut self, pcp: &Pcp) {
+        let nr_lists = self.shape.nr_lists;
+        if self.quota > 0 && !pcp.lists[self.list].is_empty() {
+            return;
+        }
+        loop {
+            self.quota += 1;
+            self.list = (self.list + 1) % nr_lists;
+            if !pcp.lists[self.list].is_empty() {
+                break;
+            }
+        }
+        // By the quota all the other lists were empty: the rest is to come from this one.
+        if self.quota == nr_lists as i64 {
+            self.quota = self.left;
+        }
+    }
+
+    fn take_from_list(&mut self, pcp: &mut Pcp, leaving: &mut Leaving<'_>) {
+        let list = &mut pcp.lists[self.list];
+        let pages = self.shape.order(self.list).pages() as u32;
+        for pfn in (0..AHEAD).map_while(|n| list.from_tail(n)) {
+            leaving.hint(pfn);
+        }
+        while self.left > 0
+            && self.quota > 0
+            && !leaving.is_full()
+            && let Some(pfn) = list.pop_tail()
+        {
+            if let Some(pfn) = list.from_tail(AHEAD) {
+                leaving.hint(pfn);
+            }
+            pcp.count -= pages;
+            self.left -= i64::from(pages);
+            self.quota -= 1;
+            leaving.push(pfn);
+        }
+    }
 }

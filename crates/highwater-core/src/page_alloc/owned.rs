@@ -26,7 +26,7 @@
 //!
 //! From: [`super::pcp`], [`super::free`] · to: [`super::buddy`], [`super::bulk_free`].
 
-use super::bulk_free::free_drained;
+use super::leaving::Leaving;
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::runs::Pending;
 use super::{AllocFlags, PageAllocator, Pcp};
@@ -249,7 +249,7 @@ impl<H: Host> PageAllocator<H> {
         zone.set_owner(first, None);
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
-        let mut pending = Pending::default();
+        let (mut pending, mut leaving) = (Pending::default(), Leaving::new(&self.map, false));
         let mut at = first;
         while at < end {
             let state = self.map.page(at).block();
@@ -262,9 +262,13 @@ impl<H: Host> PageAllocator<H> {
             pcp.owned.pages -= order.pages() as u32;
             // To the list of what the pageblock is by now.
             self.map.page(at).set(BlockFlags::PCP, order, zone.pageblock_type(at));
-            free_drained(&mut buddy, &mut pending, at);
+            if leaving.is_full() {
+                leaving.free(&mut buddy, &mut pending);
+            }
+            leaving.push(at);
             at = at.add(1 << order.0);
         }
+        leaving.free(&mut buddy, &mut pending);
         buddy.settle(&mut pending);
     }
 

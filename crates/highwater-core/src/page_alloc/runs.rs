@@ -9,11 +9,13 @@
 //! | | single steps | left out |
 //! |---|---|---|
 //! | [`Buddy::remove_run`] | split, take the first half's first, and so on | halves that are taken themselves |
+//! | [`super::leaving`] | link; unlink when the buddy comes next | both, before the lock is taken |
 //! | [`Buddy::free_pending`] | link; unlink when the buddy comes | both, if the buddy comes soon |
 //!
 //! From: [`super::pcp`] (refill), [`super::bulk_free`], [`super::owned`].
 
 use super::Buddy;
+use super::leaving::Joined;
 use crate::host::{Cost, Probe};
 use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageRing, Pfn};
 use crate::sync::prefetch::prefetch_read;
@@ -75,15 +77,12 @@ impl<P: Probe> Buddy<'_, P> {
         nr
     }
 
-    /// As [`Buddy::free_block`] to the head; the block is linked later, by [`Buddy::settle`] at the latest.
+    /// As [`Buddy::free_block`] of each piece to the head, charges and words of the pieces apart; the block is linked later,
+    /// by [`Buddy::settle`] at the latest.
     #[inline(never)]
-    pub(super) fn free_pending(
-        &mut self,
-        pending: &mut Pending,
-        pfn: Pfn,
-        order: Order,
-        migratetype: MigrateType,
-    ) {
+    pub(super) fn free_pending(&mut self, pending: &mut Pending, block: Joined) {
+        let Joined { pfn, order, migratetype, .. } = block;
+        self.count_freed(block.piece, block.nr_pieces(), migratetype);
         let merged = self.merge(pfn, order, migratetype, |buddies, buddy| {
             if pending.forget(buddy) {
                 buddies.map.page(buddy).clear();
@@ -180,6 +179,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::leaving::Leaving;
     use super::*;
     use crate::config::{PRESETS, Policy, preset};
     use crate::host::CpuId;
@@ -275,26 +275,44 @@ mod tests {
 
         /// Removes up to `nr` held blocks from the place `at` on.
         fn some(&mut self, at: usize, nr: u32) -> Vec<(Pfn, Order)> {
+            let is_reversed = at % 2 == 0;
             let at = at % (self.held.len() + 1);
             let end = self.held.len().min(at + nr as usize);
-            self.held.drain(at..end).rev().collect()
+            let mut some: Vec<_> = self.held.drain(at..end).collect();
+            if is_reversed {
+                some.reverse();
+            }
+            some
         }
 
         fn free_singly(&mut self, at: usize, nr: u32) {
             for (pfn, order) in self.some(at, nr) {
                 let migratetype = self.map.page(pfn).migratetype();
                 self.buddy().free_block(pfn, order, migratetype, false);
+                let event = Event::PagePcpuDrain { pfn, order, migratetype };
+                self.log.event(event);
             }
         }
 
         fn free_pending(&mut self, at: usize, nr: u32) {
             let blocks = self.some(at, nr);
-            let mut pending = Pending::default();
-            let mut buddy = self.buddy();
-            for (pfn, order) in blocks {
-                let migratetype = buddy.map.page(pfn).migratetype();
-                buddy.free_pending(&mut pending, pfn, order, migratetype);
+            let map = &self.map;
+            let mut buddy = Buddy {
+                map,
+                zone: &self.zone,
+                area: &mut self.area,
+                policy: &self.policy,
+                probe: &self.log,
+                capture: None,
+            };
+            let (mut pending, mut leaving) = (Pending::default(), Leaving::new(map, true));
+            for (pfn, _) in blocks {
+                if leaving.is_full() {
+                    leaving.free(&mut buddy, &mut pending);
+                }
+                leaving.push(pfn);
             }
+            leaving.free(&mut buddy, &mut pending);
             buddy.settle(&mut pending);
         }
 

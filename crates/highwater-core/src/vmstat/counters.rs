@@ -54,6 +54,33 @@ impl<const N: usize> StatSet<N> {
         }
     }
 
+    /// As so many times [`Self::add`] of `1 << shift`.
+    #[inline]
+    pub(crate) fn add_often(&self, cpu: CpuId, item: usize, shift: u8, times: u32) {
+        if times == 1 {
+            return self.add(cpu, item, 1 << shift);
+        }
+        let diff = &self.cpus[cpu.idx()].diff[item];
+        let threshold = i64::from(self.threshold.load(Relaxed));
+        let (mut sum, mut folded, mut left) = (i64::from(diff.load(Relaxed)), 0, i64::from(times));
+        loop {
+            // So many steps, and it is past the threshold: at once if that has fallen below what there is.
+            let steps = match sum + (1 << shift) < -threshold {
+                true => 1,
+                false => ((threshold - sum).max(0) >> shift) + 1,
+            };
+            if left < steps {
+                break;
+            }
+            folded += sum + (steps << shift);
+            (sum, left) = (0, left - steps);
+        }
+        if folded != 0 {
+            self.global[item].fetch_add(folded, Relaxed);
+        }
+        diff.store((sum + (left << shift)) as i8, Relaxed);
+    }
+
     /// Plain read: the global value, never below 0, differences ignored.
     #[inline(always)]
     pub fn read(&self, item: usize) -> u64 {
@@ -100,6 +127,31 @@ impl<const N: usize> StatSet<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_times_is_one_by_one() {
+        for (threshold, shift) in [(0, 0), (7, 0), (7, 3), (125, 0), (125, 3), (32, 9)] {
+            let [single, often] = [(); 2].map(|()| StatSet::<1>::new(1));
+            let seen = |stats: &StatSet<1>| (stats.read_signed(0), stats.read_exact(0));
+            for stats in [&single, &often] {
+                stats.set_threshold(threshold);
+            }
+            for (nth, times) in [1, 2, 63, 0, 5, 1000, 40].into_iter().enumerate() {
+                if nth == 6 {
+                    for stats in [&single, &often] {
+                        stats.set_threshold(threshold / 8);
+                    }
+                }
+                // Starts on either side of 0.
+                for stats in [&single, &often] {
+                    stats.add(CpuId(0), 0, -i64::from(threshold / 2));
+                }
+                (0..times).for_each(|_| single.add(CpuId(0), 0, 1 << shift));
+                often.add_often(CpuId(0), 0, shift, times);
+                assert_eq!(seen(&single), seen(&often), "{threshold}, {shift}, {times}");
+            }
+        }
+    }
 
     #[test]
     fn drift_stays_within_the_threshold() {

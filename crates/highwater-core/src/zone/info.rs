@@ -190,6 +190,12 @@ impl ZoneInfo {
         self.stats.add(cpu, ZoneStat::FreePages as usize, pages);
     }
 
+    /// So many blocks are free, one after the other.
+    #[inline(always)]
+    pub(crate) fn add_free_blocks(&self, cpu: CpuId, order: Order, blocks: u32) {
+        self.stats.add_often(cpu, ZoneStat::FreePages as usize, order.0, blocks);
+    }
+
     /// Reclaim looked at so many of the zone's pages.
     pub(crate) fn note_scanned(&self, pages: u64) {
         self.scanned.store(self.scanned.load(Relaxed) + pages, Relaxed);

@@ -56,6 +56,8 @@ pub struct BenchOptions {
     pub patterns: Vec<Pattern>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
+    /// Nodes.
+    pub nodes: usize,
     /// The policy `highwater` runs with; none is 6.1.
     pub policy: Option<Policy>,
     /// Measure the others too.
@@ -71,6 +73,7 @@ impl Default for BenchOptions {
             orders: vec![Order(0), Order(3), Order(9)],
             patterns: Pattern::ALL.to_vec(),
             threads: vec![1, 2],
+            nodes: 1,
             policy: None,
             compare: true,
             pin_threads: true,
@@ -187,6 +190,7 @@ pub fn run_with(options: &BenchOptions, mut each: impl FnMut(BenchRow)) -> Resul
                     order,
                     pattern,
                     threads,
+                    nodes: options.nodes,
                     nr_frames,
                     repeats: if options.quick { REPEATS_QUICK } else { REPEATS },
                     samples: if options.quick { 1 } else { SAMPLES },
@@ -271,8 +275,15 @@ mod tests {
             let policy = preset(name).unwrap();
             for &threads in &threads {
                 let (nr_frames, repeats, samples) = (1 << 14, 500, 1);
-                let plan =
-                    |order, pattern| Plan { order, pattern, threads, nr_frames, repeats, samples };
+                let plan = |order, pattern| Plan {
+                    order,
+                    pattern,
+                    threads,
+                    nodes: 1,
+                    nr_frames,
+                    repeats,
+                    samples,
+                };
                 let machine = plan(Order(0), Pattern::Repeat);
                 let machine = Highwater::new(&machine, &policy, false).unwrap();
                 for &order in &orders {

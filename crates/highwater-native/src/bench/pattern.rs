@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) order: Order,
     pub(super) pattern: Pattern,
     pub(super) threads: usize,
+    /// Nodes that memory and CPUs are divided into.
+    pub(super) nodes: usize,
     pub(super) nr_frames: u32,
     /// Pairs per thread and sample of the repeat pattern.
     pub(super) repeats: u32,
@@ -314,6 +316,7 @@ mod tests {
             order: Order(0),
             pattern: Pattern::Bulk,
             threads: 1,
+            nodes: 1,
             nr_frames: 256,
             repeats: 4,
             samples: 1,

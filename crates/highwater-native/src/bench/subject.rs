@@ -5,7 +5,7 @@ use std::sync::Arc;
 use buddy_system_allocator::FrameAllocator;
 use crossbeam_utils::CachePadded;
 use highwater_core::audit;
-use highwater_core::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec};
+use highwater_core::config::{Machine, MachineError, NodeSpec, Policy, ZoneSpec};
 use highwater_core::host::CpuId;
 use highwater_core::page::{MAX_ORDER, Order, Pfn};
 use highwater_core::page_alloc::Gfp;
@@ -50,7 +50,7 @@ fn lease(cpus: &Arc<Cpus>, number: usize) -> Result<CpuLease, String> {
 /// First frame of the NORMAL zone.
 const NORMAL_START: u32 = 1 << 20;
 
-/// Highwater on this machine, one zone of one node.
+/// Highwater on this machine, in one zone of each node.
 pub(super) struct Highwater {
     machine: NativeMachine,
 }
@@ -61,15 +61,7 @@ impl Highwater {
         policy: &Policy,
         pin_threads: bool,
     ) -> Result<Highwater, NativeError> {
-        let zone =
-            ZoneSpec::full(ZoneType::Normal, u64::from(NORMAL_START), u64::from(plan.nr_frames));
-        let cpus = (0..plan.threads as u16).collect();
-        let machine = Machine {
-            name: "bench".to_string(),
-            nodes: vec![NodeSpec { cpus, zones: vec![zone] }],
-            distances: vec![vec![10]],
-            tunables: Tunables::default(),
-        };
+        let machine = machine(plan.nr_frames, plan.threads, plan.nodes)?;
         let options = NativeOptions {
             arena: ArenaOptions { huge_pages: false, ..ArenaOptions::default() },
             pin_threads,
@@ -77,6 +69,21 @@ impl Highwater {
         };
         Ok(Highwater { machine: NativeMachine::boot(&machine, policy, &options)? })
     }
+}
+
+/// Frames and CPUs in as many nodes, each with one zone; as equal as can be.
+fn machine(nr_frames: u32, nr_cpus: usize, nr_nodes: usize) -> Result<Machine, MachineError> {
+    let share = |whole: usize, node: usize| whole * node / nr_nodes;
+    // Zones begin and end with blocks of the largest order.
+    let nr_blocks = nr_frames as usize >> Order::MAX.0;
+    let frame = |node| u64::from(NORMAL_START) + (share(nr_blocks, node) << Order::MAX.0) as u64;
+    let nodes = (0..nr_nodes).map(|node| {
+        let cpus = share(nr_cpus, node) as u16..share(nr_cpus, node + 1) as u16;
+        let (start, end) = (frame(node), frame(node + 1));
+        let zone = ZoneSpec::full(ZoneType::Normal, start, end - start);
+        NodeSpec { cpus: cpus.collect(), zones: vec![zone] }
+    });
+    Machine::of_nodes("bench", nodes.collect())
 }
 
 impl Subject for Highwater {
