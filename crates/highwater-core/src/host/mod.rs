@@ -32,7 +32,7 @@ pub use crate::units::{
 };
 
 use crate::sync::order::LockClass;
-use crate::trace::Event;
+use crate::trace::{Event, Kind};
 use crate::units::{Order, Pfn};
 
 /// Mutual exclusion around a `T`.
@@ -151,6 +151,14 @@ pub trait Host: Sized {
 
     /// Receives every trace event, in the order in which this CPU produced them.
     fn trace(&self, cpu: CpuId, event: &Event);
+
+    /// False if [`Host::trace`] does nothing with events of a kind: then nobody can tell what was accounted between two
+    /// of them from what was accounted after both.
+    #[inline(always)]
+    fn traces(&self, kind: Kind) -> bool {
+        let _ = kind;
+        true
+    }
 
     /// The running task begins to do something ([`Cx::phase`]); phases nest.
     #[inline(always)]

@@ -58,6 +58,24 @@ impl PageRing {
         self.frames[self.place(0)] = pfn;
     }
 
+    /// Puts frames at the front, one before the other: the last one is the head.
+    #[inline]
+    pub fn push_heads(&mut self, pfns: &[Pfn]) {
+        while self.frames.len() - self.len < pfns.len() {
+            self.grow();
+        }
+        // Down to the first place, and on from the last one.
+        let head = self.place(0);
+        let (now, later) = pfns.split_at(pfns.len().min(head));
+        let put = |places: &mut [Pfn], pfns: &[Pfn]| {
+            places.iter_mut().rev().zip(pfns).for_each(|(place, &pfn)| *place = pfn);
+        };
+        put(&mut self.frames[..head], now);
+        put(&mut self.frames, later);
+        self.head = self.head.wrapping_sub(pfns.len());
+        self.len += pfns.len();
+    }
+
     /// Puts a frame at the back.
     #[inline(always)]
     pub fn push_tail(&mut self, pfn: Pfn) {
@@ -143,7 +161,7 @@ mod tests {
     proptest! {
         /// Against the standard library's, in what order so ever.
         #[test]
-        fn a_ring_is_a_deque(ops in prop::collection::vec((0..4, any::<u16>()), 0..600)) {
+        fn a_ring_is_a_deque(ops in prop::collection::vec((0..5, any::<u16>()), 0..600)) {
             let (mut ring, mut deque) = (PageRing::default(), VecDeque::new());
             for (op, pfn) in ops {
                 let pfn = Pfn(u32::from(pfn));
@@ -156,7 +174,12 @@ mod tests {
                         ring.push_tail(pfn);
                         deque.push_back(pfn);
                     }
-                    2 => prop_assert_eq!(ring.pop_head(), deque.pop_front()),
+                    2 => {
+                        let pfns: Vec<_> = (0..pfn.0 % 9).map(|n| Pfn(pfn.0 ^ n)).collect();
+                        ring.push_heads(&pfns);
+                        pfns.into_iter().for_each(|pfn| deque.push_front(pfn));
+                    }
+                    3 => prop_assert_eq!(ring.pop_head(), deque.pop_front()),
                     _ => prop_assert_eq!(ring.pop_tail(), deque.pop_back()),
                 }
                 prop_assert_eq!((ring.len(), ring.head()), (deque.len(), deque.front().copied()));

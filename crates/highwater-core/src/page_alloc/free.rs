@@ -25,8 +25,8 @@
 
 use super::{PageAllocator, Pcp};
 use crate::host::{Cx, Host, Lock};
-use crate::page::{BlockFlags, BlockWord, MigrateType, Order, PageList, Pfn};
-use crate::trace::Event;
+use crate::page::{BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageList, Pfn};
+use crate::trace::{Event, Kind};
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
 
@@ -283,7 +283,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Pages of one zone to this CPU's lists of it. They are counted together, but for those who may look
-    /// while the zone lock is waited for.
+    /// while the zone lock is waited for; and put there together, as far as they go to one list and it is not full.
     #[inline]
     fn free_run(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, pfns: &[Pfn]) {
         let cpu = cx.cpu();
@@ -291,17 +291,30 @@ impl<H: Host> PageAllocator<H> {
         let count = |uncounted: &mut u64| {
             self.events.add(cpu, VmEvent::Pgfree, core::mem::take(uncounted));
         };
-        for &pfn in pfns {
-            cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
+        // Who traces frees sees the time of each.
+        let is_traced = cx.host.traces(Kind::PageFreeBatched);
+        let mut rest = pfns;
+        while let Some(&pfn) = rest.first() {
             let migratetype = zone.pageblock_type(pfn);
+            let is_isolated = migratetype == MigrateType::Isolate;
+            let run = match is_traced || is_isolated {
+                true => 1,
+                false => {
+                    let most = rest.len().min(self.pcp_room(zone, pcp));
+                    same_type(zone, &rest[..most], migratetype)
+                }
+            };
+            let (now, later) = rest.split_at(run);
+            rest = later;
             // One operation or one page: the same.
-            uncounted += 1;
-            if migratetype == MigrateType::Isolate {
+            uncounted += run as u64;
+            cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
+            if is_isolated {
                 count(&mut uncounted);
                 self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
                 continue;
             }
-            let index = self.pcp_put(cx, pcp, pfn, Order::ZERO, migratetype);
+            let index = self.pcp_put(cx, pcp, now, Order::ZERO, migratetype);
             if Self::pcp_may_be_full(zone, pcp) {
                 count(&mut uncounted);
                 self.pcp_limit(cx, zone, pcp, Order::ZERO, index);
@@ -322,4 +335,17 @@ impl<H: Host> PageAllocator<H> {
         let mut area = zone.free.lock(cx.cpu());
         self.buddy(cx, zone, &mut area).free_block(pfn, order, migratetype, false);
     }
+}
+
+/// How many pages, from the first on, lie in pageblocks of the first one's type. A pageblock is asked once for all that come
+/// from it one after the other.
+#[inline]
+fn same_type<H: Host>(zone: &Zone<H>, pfns: &[Pfn], migratetype: MigrateType) -> usize {
+    let block_of = |pfn: Pfn| pfn.0 >> PAGEBLOCK_ORDER;
+    let mut block = block_of(pfns[0]);
+    let is_other = |&pfn: &Pfn| {
+        let last = core::mem::replace(&mut block, block_of(pfn));
+        last != block && zone.pageblock_type(pfn) != migratetype
+    };
+    pfns.iter().position(is_other).unwrap_or(pfns.len())
 }

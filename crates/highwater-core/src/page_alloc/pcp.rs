@@ -52,7 +52,7 @@
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
 use crate::host::{Cost, Cx, Host, Lock};
-use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Page, Pfn};
 use crate::vmstat::VmEvent;
 use crate::zone::{CpuZone, Zone, ZoneFlags};
 
@@ -249,34 +249,58 @@ impl<H: Host> PageAllocator<H> {
         };
         let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add(cpu, VmEvent::Pgfree, events);
-        let index = self.pcp_put(cx, &mut pcp, pfn, order, migratetype);
+        let index = self.pcp_put(cx, &mut pcp, &[pfn], order, migratetype);
         if Self::pcp_may_be_full(zone, &pcp) {
             self.pcp_limit(cx, zone, &mut pcp, order, index);
         }
         true
     }
 
-    /// Puts a freed block on its list, lock held; which one that is. It is not counted.
+    /// Puts freed blocks on their list, one after the other, lock held; which list that is. They are not counted.
     #[inline(always)]
     pub(super) fn pcp_put(
         &self,
         cx: &Cx<'_, H>,
         pcp: &mut Pcp,
-        pfn: Pfn,
+        pfns: &[Pfn],
         order: Order,
         migratetype: MigrateType,
     ) -> usize {
-        cx.host.charge(Cost::PcpFree, 1);
+        cx.host.charge(Cost::PcpFree, pfns.len() as u32);
         // The type is the pageblock's at this moment, read without the zone lock. If it changes while
         // the block lies here, the block goes back to a list of the old type: one block on the wrong
         // list, for one lock less on every free.
         // Blocks of the high-atomic reserve travel on the movable list, but remember their type.
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
-        self.map.page(pfn).set(BlockFlags::PCP, order, migratetype);
-        pcp.lists[index].push_head(pfn);
-        pcp.count += order.pages() as u32;
+        let map: &[Page] = &self.map;
+        for pfn in pfns {
+            map[pfn.idx()].set(BlockFlags::PCP, order, migratetype);
+        }
+        match *pfns {
+            [pfn] => pcp.lists[index].push_head(pfn),
+            _ => pcp.lists[index].push_heads(pfns),
+        }
+        pcp.count += pfns.len() as u32 * order.pages() as u32;
         index
+    }
+
+    /// Single pages that the lists take before they are full: one at least, as they are asked after a free only. So it
+    /// stays while nobody else has the zone.
+    #[inline]
+    pub(super) fn pcp_room(&self, zone: &Zone<H>, pcp: &Pcp) -> usize {
+        self.pcp_most(zone).saturating_sub(pcp.count).max(1) as usize
+    }
+
+    /// What the lists may hold, if no rule about orders says otherwise.
+    #[inline(always)]
+    fn pcp_most(&self, zone: &Zone<H>) -> u32 {
+        let high = zone.pcp_high();
+        if self.policy.pcp.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
+            high.min(zone.pcp_batch() * 4)
+        } else {
+            high
+        }
     }
 
     /// Not below every limit that could apply? One comparison for nearly all frees; which limit it
@@ -302,14 +326,10 @@ impl<H: Host> PageAllocator<H> {
         index: usize,
     ) {
         let policy = &self.policy.pcp;
-        let high = zone.pcp_high();
         let is_high_order = (1..=Order::COSTLY.0).contains(&order.0);
-        if policy.high_order_free == HighOrderFree::Adaptive && is_high_order && high != 0 {
-            let most = match policy.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
-                true => high.min(zone.pcp_batch() * 4),
-                false => high,
-            };
-            let n = pcp.give_back(most, zone.pcp_batch());
+        let is_adaptive = policy.high_order_free == HighOrderFree::Adaptive;
+        if is_adaptive && is_high_order && zone.pcp_high() != 0 {
+            let n = pcp.give_back(self.pcp_most(zone), zone.pcp_batch());
             if n > 0 {
                 self.bulk_drain(cx, zone, pcp, n, Some(index));
             }
@@ -318,13 +338,7 @@ impl<H: Host> PageAllocator<H> {
         let free_high = policy.high_order_free == HighOrderFree::Limited
             && pcp.free_factor > 0
             && is_high_order;
-        let limit = if high == 0 || free_high {
-            0
-        } else if policy.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
-            high.min(zone.pcp_batch() * 4)
-        } else {
-            high
-        };
+        let limit = if free_high { 0 } else { self.pcp_most(zone) };
         if pcp.count >= limit {
             let n = pcp.nr_to_free(limit, zone.pcp_batch(), free_high, policy.free_factor);
             self.bulk_drain(cx, zone, pcp, n, Some(index));

@@ -27,7 +27,7 @@ use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Sta
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::sync::prefetch::prefetch_read;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind};
 
 use crate::cost::CostModel;
 use crate::cpu::Topology;
@@ -298,6 +298,11 @@ impl Host for SimHost {
             // By value: then the event is only built if it goes somewhere.
             self.trace_slow(cpu, *event);
         }
+    }
+
+    #[inline(always)]
+    fn traces(&self, kind: Kind) -> bool {
+        self.traced.has(kind)
     }
 
     #[inline(always)]
