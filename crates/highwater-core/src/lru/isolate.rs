@@ -76,20 +76,27 @@ impl<H: Devices> Kernel<H> {
         let (from, milestones) = (&mut lists[list as usize], &mut milestones[list as usize]);
         let mut left = out.len() as i64;
         let mut tail = from.walk_back(map);
-        while left > 0
-            && let Some((pfn, page)) = tail.next()
-        {
-            let state = page.block();
-            let folio = Folio::new(pfn, state.order());
-            let nr = folio.nr_pages();
-            let zone = state.zone_type_index();
-            if zone <= highest && take::<H>(page, mode.may_unmap) {
-                left -= nr as i64;
-                taken[zone] += nr as i64;
+        loop {
+            // Most are taken: a loop of its own, in which little has to be kept at hand.
+            let mut not_taken = None;
+            while left > 0
+                && let Some((pfn, page)) = tail.next()
+            {
+                let state = page.block();
+                let folio = Folio::new(pfn, state.order());
+                let nr = folio.nr_pages() as i64;
+                let zone = state.zone_type_index();
+                if zone > highest || !take::<H>(page, mode.may_unmap) {
+                    not_taken = Some((folio, zone));
+                    break;
+                }
+                left -= nr;
+                taken[zone] += nr;
                 out[nr_out] = folio;
                 nr_out += 1;
-                continue;
             }
+            let Some((folio, zone)) = not_taken else { break };
+            let (pfn, nr) = (folio.pfn(), folio.nr_pages());
             nr_not_taken += 1;
             cx.host.descriptors_use([pfn]);
             if zone > highest {
@@ -220,10 +227,11 @@ impl<H: Devices> Kernel<H> {
 /// Takes a page for isolation, the lock of its list held.
 #[inline(always)]
 fn take<H: Devices>(page: &Page, may_unmap: bool) -> bool {
-    if !page.is(PageFlags::LRU) || (!may_unmap && page.is_mapped()) || !page.try_get::<H>() {
+    let flags = page.flags();
+    if !flags.contains(PageFlags::LRU) || (!may_unmap && page.is_mapped()) || !page.try_get::<H>() {
         return false;
     }
-    if page.flag_clear::<H>(PageFlags::LRU).contains(PageFlags::LRU) {
+    if page.flag_clear_seen::<H>(flags, PageFlags::LRU) {
         return true;
     }
     // Somebody else took the flag between the two looks. He has a reference of his own and waits

@@ -178,6 +178,18 @@ impl Page {
         PageFlags::from_bits_retain(before)
     }
 
+    /// Clears a flag for who has `seen` it set among the others and has not changed them since; true if it was still
+    /// set, as it is where nobody comes in between.
+    #[inline(always)]
+    pub(crate) fn flag_clear_seen<H: Host>(&self, seen: PageFlags, flag: PageFlags) -> bool {
+        debug_assert!(seen.contains(flag));
+        if H::THREADED {
+            return self.flag_clear::<H>(flag).contains(flag);
+        }
+        self.flags.store((seen - flag).bits(), Relaxed);
+        true
+    }
+
     /// Clears some flags and sets others; others may see the page in between.
     #[inline(always)]
     pub fn flag_replace<H: Host>(&self, clear: PageFlags, set: PageFlags) {
