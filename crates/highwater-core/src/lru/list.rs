@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::cold_path;
 
 use crossbeam_utils::CachePadded;
 
@@ -143,7 +144,11 @@ impl<H: Tasks> Lru<H> {
     pub fn id_of(&self, page: &Page) -> LruVecId {
         match self.topology {
             LruTopology::Node => LruVecId::new(page.node().idx()),
-            LruTopology::Zone => LruVecId::new(page.zone_id().idx()),
+            LruTopology::Zone => {
+                // Old kernels; told so, the compiler does not work out both.
+                cold_path();
+                LruVecId::new(page.zone_id().idx())
+            }
         }
     }
 

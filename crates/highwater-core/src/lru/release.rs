@@ -4,7 +4,7 @@
 
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageList, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
 use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{VmEvent, ZoneStat};
 
@@ -31,8 +31,9 @@ impl<H: Devices> Kernel<H> {
 
     /// As [`Self::put_page`] for a frame whose contents live on in another one: its task gives nothing back.
     pub(crate) fn put_moved_page(&self, cx: &Cx<'_, H>, folio: Folio) {
-        if self.mem.map.page(folio).put::<H>(1) {
-            self.retire(cx, folio);
+        let page = self.mem.map.page(folio);
+        if page.put::<H>(1) {
+            self.retire(cx, (folio, page));
             self.mem.free_unreferenced(cx, folio);
         }
     }
@@ -47,7 +48,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_clear::<H>(PageFlags::LRU);
         }
         self.note_given(cx, folio.nr_pages());
-        self.retire(cx, folio);
+        self.retire(cx, (folio, page));
         self.mem.free_unreferenced(cx, folio);
     }
 
@@ -79,30 +80,28 @@ impl<H: Devices> Kernel<H> {
                 }
                 page.flag_clear::<H>(PageFlags::LRU);
             }
-            self.bury(cx, folio, &mut dead);
+            self.bury(cx, (folio, page), &mut dead);
         }
         drop(held);
         self.free_dead(cx, dead);
     }
 
     /// Frees folios that nobody references and that are on no list (reclaim's, after freezing
-    /// them), a batch at most, last first as [`Self::release_pages`] does. They may still be locked: without a
-    /// reference nobody waits for that.
-    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
+    /// them), a batch at most, last first as [`Self::release_pages`] does; how many pages that is.
+    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) -> u64 {
         if folios.is_empty() {
-            return;
+            return 0;
         }
+        let map: &[Page] = &self.mem.map;
         // Single pages, from the end on; larger folios come after them.
         let mut pages = [Pfn(0); BATCH];
         let mut first = BATCH;
         let (mut large, mut nr_pages) = (PageList::default(), 0);
         for &folio in folios {
-            let page = self.mem.map.page(folio);
-            page.flag_test_clear::<H>(PageFlags::LOCKED);
-            self.retire(cx, folio);
+            self.retire(cx, (folio, &map[folio.pfn().idx()]));
             nr_pages += folio.nr_pages();
             if folio.is_large() {
-                large.push_head(&self.mem.map, folio);
+                large.push_head(map, folio);
             } else {
                 first -= 1;
                 pages[first] = folio.pfn();
@@ -111,21 +110,22 @@ impl<H: Devices> Kernel<H> {
         self.note_given(cx, nr_pages);
         self.mem.free_unused(cx, &pages[first..]);
         self.free_large(cx, large);
+        nr_pages
     }
 
     /// Frees the folios of a list, in list order.
     pub(super) fn free_unused(&self, cx: &Cx<'_, H>, mut list: PageList) {
         let mut dead = Dead::default();
         while let Some(pfn) = list.pop_tail(&self.mem.map) {
-            self.bury(cx, self.mem.map.folio(pfn), &mut dead);
+            self.bury(cx, self.mem.map.lookup(pfn), &mut dead);
         }
         self.free_dead(cx, dead);
     }
 
     /// A folio without references and off the lists is to be freed before those that are in `dead`.
     #[inline]
-    fn bury(&self, cx: &Cx<'_, H>, folio: Folio, dead: &mut Dead) {
-        self.retire(cx, folio);
+    fn bury(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page), dead: &mut Dead) {
+        self.retire(cx, (folio, page));
         dead.nr_pages += folio.nr_pages();
         let list = if folio.is_large() { &mut dead.large } else { &mut dead.pages };
         list.push_head(&self.mem.map, folio);
@@ -151,8 +151,7 @@ impl<H: Devices> Kernel<H> {
     /// A page without references and off the lists forgets what it was. The caller says that the task
     /// gave it back ([`Self::note_given`]), for several pages at once if it can.
     #[inline]
-    fn retire(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let page = self.mem.map.page(folio);
+    fn retire(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page)) {
         let flags = page.flags();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");

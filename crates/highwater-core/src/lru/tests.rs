@@ -368,7 +368,10 @@ fn before_5_9_only_file_pages_refault() {
     let host = Solo::default();
     let stage = Stage::policy(&host, |p| p.reclaim.anon_workingset = false);
     pretend(&stage, [1000, 1000, 1000, 10]);
-    let evict = |flags| stage.kernel.workingset_eviction(stage.page(flags));
+    let evict = |flags| {
+        let folio = stage.page(flags);
+        stage.kernel.workingset_eviction((folio, stage.at(folio)))
+    };
     let shadows = [evict(ANON), evict(FILE)];
     assert_eq!(clock(&stage), 1);
     for (flags, shadow) in [(ANON, shadows[0]), (FILE, shadows[1])] {
@@ -385,7 +388,8 @@ fn before_5_9_only_file_pages_refault() {
 fn lists_of_zones_have_shadows_of_their_own() {
     let host = Solo::default();
     let stage = Stage::policy(&host, |p| p.reclaim.lru = LruTopology::Zone);
-    let shadow = stage.kernel.workingset_eviction(stage.page(FILE));
+    let folio = stage.page(FILE);
+    let shadow = stage.kernel.workingset_eviction((folio, stage.at(folio)));
     assert_eq!(shadow.vec(), LruVecId::new(ZoneType::Dma32.idx()));
     assert_eq!(stage.kernel.lru.node_of(shadow.vec()), NodeId(0));
 }

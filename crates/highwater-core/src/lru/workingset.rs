@@ -14,7 +14,7 @@ use core::cell::Cell;
 use super::{LruKind, LruVec, PageType};
 use crate::host::{Cx, Devices, TaskLocal};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags};
+use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::Relief;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::bump;
@@ -75,9 +75,8 @@ impl Shadow {
 
 impl<H: Devices> Kernel<H> {
     /// A page is evicted: the shadow to leave in its place. Ages the clock of its lists.
-    #[inline]
-    pub fn workingset_eviction(&self, folio: Folio) -> Shadow {
-        let page = self.mem.map.page(folio);
+    #[inline(always)]
+    pub fn workingset_eviction(&self, (folio, page): (Folio, &Page)) -> Shadow {
         let id = self.lru.id_of(page);
         let vec = self.lru.vec(id);
         let clock = vec.nonresident_age.load(Relaxed);

@@ -18,14 +18,15 @@
 
 use super::PageAllocator;
 use crate::host::{CpuId, Host};
-use crate::page::Folio;
+use crate::page::{Folio, Page};
 use crate::vmstat::{NodeStat, ZoneStat};
-use crate::zone::ZoneId;
+use crate::zone::{NodeId, ZoneId};
 
 /// The counters of the node and the zone of some pages.
 pub struct Account<'a, H: Host> {
     mem: &'a PageAllocator<H>,
     cpu: CpuId,
+    node: NodeId,
     zone: ZoneId,
     pages: i64,
 }
@@ -34,14 +35,21 @@ impl<H: Host> PageAllocator<H> {
     /// The counters that a folio counts in.
     #[inline(always)]
     pub fn account(&self, cpu: CpuId, folio: Folio) -> Account<'_, H> {
-        let zone = self.map.page(folio).zone_id();
-        self.account_pages(cpu, zone, folio.nr_pages())
+        self.account_page(cpu, (folio, self.map.page(folio)))
+    }
+
+    /// The same, with its descriptor in hand.
+    #[inline(always)]
+    pub(crate) fn account_page(&self, cpu: CpuId, (folio, page): (Folio, &Page)) -> Account<'_, H> {
+        // Not the zone's node: that is a division.
+        let (node, zone) = (page.node(), page.zone_id());
+        Account { mem: self, cpu, node, zone, pages: folio.nr_pages() as i64 }
     }
 
     /// The counters of a zone, for several folios at once.
     #[inline(always)]
     pub fn account_pages(&self, cpu: CpuId, zone: ZoneId, pages: u64) -> Account<'_, H> {
-        Account { mem: self, cpu, zone, pages: pages as i64 }
+        Account { mem: self, cpu, node: zone.node(), zone, pages: pages as i64 }
     }
 }
 
@@ -76,7 +84,7 @@ impl<H: Host> Account<'_, H> {
 
     #[inline(always)]
     fn node(self, item: NodeStat, pages: i64) -> Self {
-        self.mem.node(self.zone.node()).stats.add(self.cpu, item as usize, pages);
+        self.mem.node(self.node).stats.add(self.cpu, item as usize, pages);
         self
     }
 

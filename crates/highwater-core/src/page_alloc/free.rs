@@ -25,7 +25,9 @@
 
 use super::{PageAllocator, Pcp};
 use crate::host::{Cx, Host, Lock};
-use crate::page::{BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageList, Pfn};
+use crate::page::{
+    BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, Page, PageList, Pfn,
+};
 use crate::trace::{Event, Kind};
 use crate::vmstat::VmEvent;
 use crate::zone::Zone;
@@ -186,7 +188,7 @@ impl<H: Host> PageAllocator<H> {
                 (result, good) = (Err(error), i);
                 break;
             }
-            self.end_use(cx, pfn);
+            self.end_use(cx, &[pfn]);
         }
         self.free_runs(cx, &pfns[..good]);
         result
@@ -194,9 +196,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// As [`Self::free_list`], for pages of the kernel's own that nobody refers to.
     pub(crate) fn free_unused(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
-        for &pfn in pfns {
-            self.end_use(cx, pfn);
-        }
+        self.end_use(cx, pfns);
         self.free_runs(cx, pfns);
     }
 
@@ -206,7 +206,7 @@ impl<H: Host> PageAllocator<H> {
     /// caller's list together, so it has to leave that list first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
-            self.end_use(cx, pfn);
+            self.end_use(cx, &[pfn]);
         }
         let mut chunk = [Pfn(0); LIST_FREE_CHUNK];
         while !list.is_empty() {
@@ -221,14 +221,21 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// A single page in use, to which nobody refers, is nobody's from now on.
+    /// Single pages in use, to which nobody refers, are nobody's from now on.
     #[inline(always)]
-    fn end_use(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        debug_assert_eq!(self.is_to_be_freed(pfn), Ok(()), "{pfn:?}");
-        let page = self.map.page(pfn);
-        page.set_refcount(0);
-        page.clear();
-        cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+    fn end_use(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+        let map: &[Page] = &self.map;
+        for &pfn in pfns {
+            debug_assert_eq!(self.is_to_be_freed(pfn), Ok(()), "{pfn:?}");
+            let page = &map[pfn.idx()];
+            page.set_refcount(0);
+            page.clear();
+        }
+        if cx.host.traces(Kind::PageFree) {
+            for &pfn in pfns {
+                cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order: Order::ZERO });
+            }
+        }
     }
 
     /// A single page in use that nobody else has; once its use has ended it is none.

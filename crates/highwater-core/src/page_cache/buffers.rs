@@ -22,7 +22,7 @@ use super::File;
 use super::filesystem::Buffers;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, Pfn};
+use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::slab::{CacheKind, ObjectId};
 use crate::units::Error;
@@ -94,8 +94,8 @@ impl<H: Devices> Kernel<H> {
 
     /// A locked page leaves its file: so do its buffers.
     #[inline(always)]
-    pub(super) fn release_buffers(&self, cx: &Cx<'_, H>, folio: Folio) {
-        if self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::BUFFERS) {
+    pub(super) fn release_buffers(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page)) {
+        if page.flag_test_clear::<H>(PageFlags::BUFFERS) {
             self.give_buffers(cx, folio);
         }
     }

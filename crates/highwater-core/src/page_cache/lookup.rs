@@ -6,6 +6,8 @@
 //!
 //! Who waited for a page's lock looks whether the page still belongs to the file.
 
+use core::hint::cold_path;
+
 use super::filesystem::Buffers;
 use super::node_memory::Objects;
 use super::{Entry, File, Mark, Tree};
@@ -13,7 +15,7 @@ use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::{PAGEVEC, Shadow};
-use crate::page::{Folio, Order, PageFlags, PageOwner};
+use crate::page::{Folio, Order, Page, PageFlags, PageOwner};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
@@ -281,7 +283,7 @@ impl<H: Devices> Kernel<H> {
                 Ok(())
             }
             Err(error) => {
-                self.release_buffers(cx, folio);
+                self.release_buffers(cx, (folio, page));
                 page.init_flags(PageFlags::empty());
                 page.set_owner(PageOwner::None, 0);
                 page.put::<H>(1);
@@ -349,11 +351,10 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
-        folio: Folio,
+        (folio, page): (Folio, &Page),
         shadow: Option<Shadow>,
     ) {
-        let page = self.mem.map.page(folio);
-        self.release_buffers(cx, folio);
+        self.release_buffers(cx, (folio, page));
         let index = page.index();
         let mut tree = file.tree.lock(cx.cpu());
         let evicted = shadow.and_then(|shadow| tree.evict(index, folio.pfn(), shadow));
@@ -369,7 +370,7 @@ impl<H: Devices> Kernel<H> {
             debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
         }
         page.set_owner(PageOwner::None, index);
-        let account = self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages);
+        let account = self.mem.account_page(cx.cpu(), (folio, page)).minus(NodeStat::FilePages);
         if file.is_memory() {
             account.minus(NodeStat::Shmem);
         }
@@ -412,12 +413,42 @@ impl<H: Devices> Kernel<H> {
     /// Reclaim's removal (rules/page-decisions#remove): freezes the references at two, the caller's and the tree's, and
     /// removes the page, leaving a shadow. True if the page belongs to the caller now (no
     /// references, off the tree). The page is locked.
-    #[inline]
-    pub(crate) fn remove_mapping_file(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
+    #[inline(always)]
+    pub(crate) fn remove_mapping_file(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        (folio, page): (Folio, &Page),
+    ) -> bool {
+        let _xa = file.xa_lock.lock(cx.cpu());
+        if !freeze_clean::<H>(page) {
+            return false;
+        }
         // Shadows are for pages that a disk has.
-        let eviction =
-            |kernel: &Self| (!file.is_memory()).then(|| kernel.workingset_eviction(folio));
-        self.remove_frozen(cx, file, folio, eviction)
+        let shadow = match file.is_deleted.load(Relaxed) || file.is_memory() {
+            true => {
+                cold_path();
+                None
+            }
+            false => Some(self.workingset_eviction((folio, page))),
+        };
+        self.delete_from_page_cache(cx, file, (folio, page), shadow);
+        true
+    }
+
+    /// Removes a locked page that only the tree and the caller refer to, if it is clean; nothing is left of it.
+    pub(super) fn remove_unused(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        (folio, page): (Folio, &Page),
+    ) -> bool {
+        let _xa = file.xa_lock.lock(cx.cpu());
+        let is_ours = freeze_clean::<H>(page);
+        if is_ours {
+            self.delete_from_page_cache(cx, file, (folio, page), None);
+        }
+        is_ours
     }
 
     /// Has a file hold a page in another frame, `new`, which only the caller knows: if nobody but the tree and the
@@ -446,30 +477,6 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Removes a locked page that only the tree and the caller refer to, if it is clean.
-    #[inline(always)]
-    pub(super) fn remove_frozen(
-        &self,
-        cx: &Cx<'_, H>,
-        file: &File<H>,
-        folio: Folio,
-        shadow: impl FnOnce(&Self) -> Option<Shadow>,
-    ) -> bool {
-        let page = self.mem.map.page(folio);
-        let _xa = file.xa_lock.lock(cx.cpu());
-        if !page.freeze::<H>(2) {
-            return false;
-        }
-        if page.is(PageFlags::DIRTY) {
-            page.unfreeze(2);
-            return false;
-        }
-        let is_deleted = file.is_deleted.load(Relaxed);
-        let shadow = if is_deleted { None } else { shadow(self) };
-        self.delete_from_page_cache(cx, file, folio, shadow);
-        true
-    }
-
     /// Sets or clears a mark on a page of a file, under `xa_lock`.
     pub(crate) fn mark_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32, m: Mark, on: bool) {
         let _xa = file.xa_lock.lock(cx.cpu());
@@ -495,4 +502,19 @@ impl<H: Devices> Kernel<H> {
         self.wait_on_locked(cx, folio);
         if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }
     }
+}
+
+/// Takes the references to a clean page, if there are two: the caller's and the tree's.
+#[inline(always)]
+fn freeze_clean<H: Devices>(page: &Page) -> bool {
+    if !page.freeze::<H>(2) {
+        cold_path();
+        return false;
+    }
+    if page.is(PageFlags::DIRTY) {
+        cold_path();
+        page.unfreeze(2);
+        return false;
+    }
+    true
 }

@@ -114,8 +114,17 @@ impl Node {
         self.slots[slot] = SHADOW;
         self.pages &= !bit;
         self.nr_shadows += 1;
-        self.shadows.get_or_insert_with(|| Box::new([0; SLOTS]))[slot] = shadow.0;
+        match &mut self.shadows {
+            Some(shadows) => shadows[slot] = shadow.0,
+            None => self.first_shadow(slot, shadow),
+        }
         true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_shadow(&mut self, slot: usize, shadow: Shadow) {
+        self.shadows.insert(Box::new([0; SLOTS]))[slot] = shadow.0;
     }
 
     /// Puts a page in the place of another one, with its marks; false if that one is not there.

@@ -70,8 +70,8 @@ impl Stage {
         let cx = self.cx();
         self.kernel.lru_add_drain_all(&cx);
         let folio = self.kernel.find_lock_page(&cx, file, index).expect("a cached page");
-        assert!(self.kernel.remove_mapping_file(&cx, file, folio));
         let page = self.kernel.mem.map.page(folio);
+        assert!(self.kernel.remove_mapping_file(&cx, file, (folio, page)));
         assert_eq!((page.refcount(), page.owner()), (0, PageOwner::None));
         page.unfreeze(1);
         self.kernel.unlock_page(&cx, folio);

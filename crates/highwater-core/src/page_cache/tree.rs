@@ -17,6 +17,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::cold_path;
 
 use super::node::{Node, SLOT_BITS, SLOTS};
 use super::node_memory::Objects;
@@ -395,6 +396,12 @@ impl Tree {
 
 /// Changing.
 impl Tree {
+    #[inline(always)]
+    fn node_mut(&mut self, index: u32) -> Option<&mut Node> {
+        let chunk = self.chunks.get_mut(chunk_number(index))?.as_mut()?;
+        chunk.groups[group_slot(index)].as_mut()?.nodes[node_slot(index)].as_deref_mut()
+    }
+
     /// Nodes that storing something at an index would add.
     pub fn nodes_missing(&self, index: u32) -> usize {
         let chunk = self.chunks.get(chunk_number(index)).and_then(Option::as_ref);
@@ -464,25 +471,25 @@ impl Tree {
     /// As [`Tree::store`] of a shadow in the place of an unmarked page, which is what reclaim does all the time:
     /// nothing above the slot changes but counts. The node's memory if it holds shadows only from now on. None,
     /// and nothing has happened, if there is something else.
-    #[inline]
+    #[inline(always)]
     pub fn evict(&mut self, index: u32, pfn: Pfn, shadow: Shadow) -> Option<Option<ObjectId>> {
-        let chunk = self.chunks.get_mut(chunk_number(index))?.as_mut()?;
-        let node = chunk.groups[group_slot(index)].as_mut()?.nodes[node_slot(index)].as_mut()?;
+        let Some(node) = self.node_mut(index) else {
+            cold_path();
+            return None;
+        };
         if !node.evict(slot(index), pfn, shadow) {
+            cold_path();
             return None;
         }
+        let shadow_only = node.is_shadow_only().then_some(node.object);
         self.nr_pages -= 1;
-        let is_shadow_only = node.is_shadow_only();
-        self.nr_shadow_nodes += u64::from(is_shadow_only);
-        Some(is_shadow_only.then_some(node.object))
+        self.nr_shadow_nodes += u64::from(shadow_only.is_some());
+        Some(shadow_only)
     }
 
     /// Puts another page in the place of one, with its marks; false if that one is not there.
     pub fn replace(&mut self, index: u32, old: Pfn, new: Pfn) -> bool {
-        let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return false };
-        let Some(group) = &mut chunk.groups[group_slot(index)] else { return false };
-        let Some(node) = &mut group.nodes[node_slot(index)] else { return false };
-        node.replace(slot(index), old, new)
+        self.node_mut(index).is_some_and(|node| node.replace(slot(index), old, new))
     }
 
     /// Removes the empty node of an index, and what is empty above it.

@@ -84,7 +84,7 @@ impl<H: Devices> Kernel<H> {
         }
         let xa = file.xa_lock.lock(cx.cpu());
         for &folio in pages {
-            self.delete_from_page_cache(cx, file, folio, None);
+            self.delete_from_page_cache(cx, file, (folio, self.mem.map.page(folio)), None);
         }
         drop(xa);
         cx.charge(Cost::TruncatePage, pages.len() as u32);
@@ -136,7 +136,7 @@ impl<H: Devices> Kernel<H> {
         if page.flags().intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
             return false;
         }
-        let is_removed = self.remove_frozen(cx, file, folio, |_| None);
+        let is_removed = self.remove_unused(cx, file, (folio, page));
         if is_removed {
             page.unfreeze(1);
         }

@@ -127,7 +127,7 @@ impl<H: Devices> Kernel<H> {
                 page.unfreeze(users);
                 return None;
             }
-            let shadow = keeps_shadow.then(|| self.workingset_eviction(folio));
+            let shadow = keeps_shadow.then(|| self.workingset_eviction((folio, page)));
             Some(uncache_all(slots, slots_of(folio, slot), shadow))
         });
         let Some(unused) = unused else {

@@ -113,7 +113,7 @@ impl<H: Devices> Default for Trail<H> {
 
 impl<H: Devices> Trail<H> {
     /// A file by number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn file(
         &mut self,
         kernel: &Kernel<H>,

@@ -40,12 +40,13 @@ impl<const N: usize> StatSet<N> {
     }
 
     /// Adds `delta` on behalf of `cpu`.
-    #[inline]
+    #[inline(always)]
     pub fn add(&self, cpu: CpuId, item: usize, delta: i64) {
         let diff = &self.cpus[cpu.idx()].diff[item];
         let sum = i64::from(diff.load(Relaxed)) + delta;
         let threshold = i64::from(self.threshold.load(Relaxed));
-        if sum.abs() > threshold {
+        // Beyond it, up or down, in one comparison.
+        if (sum + threshold) as u64 > 2 * threshold as u64 {
             self.global[item].fetch_add(sum, Relaxed);
             diff.store(0, Relaxed);
         } else {

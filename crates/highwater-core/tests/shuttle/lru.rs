@@ -118,7 +118,7 @@ impl Worker<'_> {
             12..16 => self.scan(),
             16 => self.empty_many(),
             17 => self.with_page(|folio| {
-                let shadow = kernel.workingset_eviction(folio);
+                let shadow = kernel.workingset_eviction((folio, kernel.mem.map.page(folio)));
                 assert_eq!(shadow.vec(), VEC);
             }),
             18 => kernel.lru_add_drain(cx),

@@ -48,6 +48,7 @@
 mod dirty;
 
 use alloc::vec::Vec;
+use core::hint::cold_path;
 
 use super::Control;
 use super::state::TailState;
@@ -198,7 +199,7 @@ struct Batch<'a, H: Devices> {
 struct Freed {
     folios: [Folio; BATCH],
     nr: usize,
-    /// Their pages, and those of earlier calls.
+    /// Pages of earlier calls.
     pages: u64,
 }
 
@@ -266,7 +267,6 @@ impl<H: Devices> Kernel<H> {
         if verdict == Verdict::Free {
             freed.folios[freed.nr] = folio;
             freed.nr += 1;
-            freed.pages += folio.nr_pages();
             return None;
         }
         let page = self.mem.map.page(folio);
@@ -283,7 +283,7 @@ impl<H: Devices> Kernel<H> {
     /// would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
     fn free_batch(&self, cx: &Cx<'_, H>, freed: &mut Freed) {
         self.flush_unmapped(cx, false);
-        self.free_unreferenced(cx, &freed.folios[..freed.nr]);
+        freed.pages += self.free_unreferenced(cx, &freed.folios[..freed.nr]);
         freed.nr = 0;
     }
 
@@ -329,6 +329,7 @@ impl<H: Devices> Kernel<H> {
         // Who holds it may read it in, or be stuck in the allocator himself. Not counted as scanned: what the
         // priorities go by is pages that were judged.
         if !page.try_lock::<H>() {
+            cold_path();
             return Verdict::KeepUnlocked;
         }
         batch.sc.nr_scanned += folio.nr_pages();
@@ -336,6 +337,7 @@ impl<H: Devices> Kernel<H> {
         let flags = page.flags();
         // Put-back takes it to the unevictable list.
         if flags.contains(PageFlags::MLOCKED) {
+            cold_path();
             return Verdict::Activate;
         }
         if !batch.sc.may_unmap && page.is_mapped() {
@@ -361,13 +363,14 @@ impl<H: Devices> Kernel<H> {
             }
             References::Reclaim | References::ReclaimClean => {}
         }
-        let flags = page.flags();
-        let is_anon = page.is_anon();
-        if folio.is_large() && !is_anon {
+        if !page.is_anon() {
             // A slot of the page cache is for a single page.
-            return Verdict::Keep;
-        }
-        if is_anon && flags.contains(PageFlags::SWAPBACKED) && !flags.contains(PageFlags::SWAPCACHE)
+            if folio.is_large() {
+                cold_path();
+                return Verdict::Keep;
+            }
+        } else if let flags = page.flags()
+            && flags & (PageFlags::SWAPBACKED | PageFlags::SWAPCACHE) == PageFlags::SWAPBACKED
         {
             // What cannot be written need not get a slot. A page that a device may be writing to has no
             // contents that could be put on disk.
@@ -432,13 +435,13 @@ impl<H: Devices> Kernel<H> {
         flags: AreaFlags,
         rule: impl Fn(&Uses) -> Decision,
     ) -> References {
-        let used = match page.flags().intersects(PageFlags::USED) {
-            true => page.flag_clear::<H>(PageFlags::USED),
-            false => PageFlags::empty(),
-        };
-        let was_referenced = used.contains(PageFlags::REFERENCED);
-        let was_noted = used.contains(PageFlags::NOTED);
-        let is_file = page.is_file_lru();
+        let mut found = page.flags();
+        if found.intersects(PageFlags::USED) {
+            found = page.flag_clear::<H>(PageFlags::USED);
+        }
+        let was_referenced = found.contains(PageFlags::REFERENCED);
+        let was_noted = found.contains(PageFlags::NOTED);
+        let is_file = !found.contains(PageFlags::SWAPBACKED);
         let (mut verdict, set_again) =
             rule(&Uses { users, flags, was_referenced, was_noted, is_file });
         // Plain values, copied where somebody asks: nothing of the usual way has to lie in memory for it.
@@ -457,7 +460,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Steps 15 and 16: makes the page nobody's.
-    #[inline]
+    #[inline(always)]
     fn remove(
         &self,
         cx: &Cx<'_, H>,
@@ -479,7 +482,7 @@ impl<H: Devices> Kernel<H> {
             }
             PageOwner::File(id) => {
                 let file = batch.trail.file(self, cx, id);
-                file.is_some_and(|file| self.remove_mapping_file(cx, file, folio))
+                file.is_some_and(|file| self.remove_mapping_file(cx, file, (folio, page)))
             }
         };
         if !is_gone {
