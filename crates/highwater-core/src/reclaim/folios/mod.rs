@@ -239,18 +239,34 @@ impl<H: Devices> Kernel<H> {
             }
         }
         let mut tails = core::mem::take(&mut batch.tails);
-        tails.retain(|&tail| {
-            if freed.nr == BATCH {
-                self.free_batch(cx, &mut freed);
-            }
-            self.shrink_page(cx, &mut batch, &mut freed, tail, &rules).is_some()
-        });
+        if !tails.is_empty() {
+            self.shrink_tails(cx, &mut batch, &mut freed, &mut tails, &rules);
+        }
         self.free_batch(cx, &mut freed);
         let activated: u64 = batch.stats.activate.iter().sum();
         if activated != 0 {
             self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
         }
         ShrunkBatch { reclaimed: freed.pages, kept, tails, stats: batch.stats }
+    }
+
+    /// Judges pages that came of a split; those that stay are left, in order.
+    #[cold]
+    #[inline(never)]
+    fn shrink_tails<F: Fn(&Uses) -> Decision>(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        freed: &mut Freed,
+        tails: &mut Vec<Folio>,
+        rules: &Rules<F>,
+    ) {
+        tails.retain(|&tail| {
+            if freed.nr == BATCH {
+                self.free_batch(cx, freed);
+            }
+            self.shrink_page(cx, batch, freed, tail, rules).is_some()
+        });
     }
 
     /// Judges a page and does what the verdict says; what is left of it.
@@ -317,6 +333,7 @@ impl<H: Devices> Kernel<H> {
     /// The table of rules/page-decisions#steps, top to bottom. Pages that stay are still locked
     /// afterwards, unless the verdict says otherwise. Of a huge page that is split the verdict is about its
     /// first page, which `whole` is then.
+    #[inline(always)]
     fn judge<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
