@@ -275,7 +275,7 @@ mod tests {
 
         /// Removes up to `nr` held blocks from the place `at` on.
         fn some(&mut self, at: usize, nr: u32) -> Vec<(Pfn, Order)> {
-            let is_reversed = at % 2 == 0;
+            let is_reversed = at.is_multiple_of(2);
             let at = at % (self.held.len() + 1);
             let end = self.held.len().min(at + nr as usize);
             let mut some: Vec<_> = self.held.drain(at..end).collect();
