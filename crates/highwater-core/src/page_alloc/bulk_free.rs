@@ -24,6 +24,7 @@ use super::runs::Pending;
 use super::{PageAllocator, Pcp, PcpShape};
 use crate::config::DrainOrder;
 use crate::host::{CpuId, Cx, Host, Lock, Phase};
+use crate::page::Pfn;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::Zone;
 
@@ -50,6 +51,11 @@ impl<H: Host> PageAllocator<H> {
         if n == 0 {
             return;
         }
+        // Of a CPU that only frees high orders it is one block each time.
+        if let Some(pfn) = self.take_only(pcp, n, start) {
+            let mut area = zone.free.lock(cx.cpu());
+            return self.buddy(cx, zone, &mut area).free_drained(pfn);
+        }
         // Which blocks go needs the per-CPU lock only, so the first of them, most often all, have left their lists
         // before others are kept waiting.
         let mut choice =
@@ -67,6 +73,19 @@ impl<H: Host> PageAllocator<H> {
             leaving.free(&mut buddy, &mut pending);
         }
         buddy.settle(&mut pending);
+    }
+
+    /// The first block of a drain, if it is all that the drain takes.
+    #[inline]
+    fn take_only(&self, pcp: &mut Pcp, n: u32, start: Option<usize>) -> Option<Pfn> {
+        let list = start.filter(|_| self.policy.pcp.drain_order == DrainOrder::FreedListFirst)?;
+        let pages = self.pcp_shape.order(list).pages() as u32;
+        if pages < n {
+            return None;
+        }
+        let pfn = pcp.lists[list].pop_tail()?;
+        pcp.count -= pages;
+        Some(pfn)
     }
 
     /// Gives everything that any CPU keeps (of one zone, or of all) back to the buddy lists.

@@ -31,6 +31,8 @@ use crate::trace::Event;
 
 /// So many blocks leave at a time. A drain of more takes the others off the lists while it holds the zone lock.
 const MOST: usize = 64;
+/// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
+const NEAR: usize = 8;
 /// Merges that are foreseen: each is half as likely as the one before.
 const MERGES: u8 = 2;
 
@@ -124,7 +126,7 @@ impl<'m> Leaving<'m> {
         self.blocks.push(block);
     }
 
-    /// Asks for the descriptors at which the merges of these blocks will look, then for those that they are linked to.
+    /// Asks for the descriptors at which the merges of these blocks will look, and for what those of the first are linked to.
     ///
     /// None of them is near another one, so each is a cache miss of its own, and each is known only when the one before
     /// has come; but those of different blocks do not wait for each other. All of this are hints: what is
@@ -136,7 +138,7 @@ impl<'m> Leaving<'m> {
                 self.hint(block.pfn.buddy(order));
             }
         }
-        for block in &self.blocks {
+        for block in self.blocks.iter().take(NEAR) {
             self.foresee_links(block);
         }
     }
@@ -169,8 +171,11 @@ impl<'m> Leaving<'m> {
     /// Frees them, in the order in which they came. What waits for its buddy does so in `pending`, which the caller
     /// settles before it lets go of the lock.
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
-        for block in self.blocks.drain(..) {
-            let migratetype = buddy.type_of_drained(block);
+        for (place, &block) in self.blocks.iter().enumerate() {
+            if let Some(later) = self.blocks.get(place + NEAR) {
+                self.foresee_links(later);
+            }
+            let migratetype = buddy.type_of_drained(block.pfn, block.migratetype);
             for pfn in block.pieces() {
                 // Not before the lock is held: who counts what is where finds the block on a CPU's list until then.
                 self.map.page(pfn).clear();
@@ -180,6 +185,7 @@ impl<'m> Leaving<'m> {
             }
             buddy.free_pending(pending, Joined { migratetype, ..block });
         }
+        self.blocks.clear();
     }
 }
 
@@ -187,11 +193,20 @@ impl<P: Probe> Buddy<'_, P> {
     /// Types may have changed since a block was put on its list; only an isolated pageblock makes that matter: its pages must
     /// not be handed out, while a block on another type's list is just handed out to that.
     #[inline(always)]
-    fn type_of_drained(&self, block: Joined) -> MigrateType {
-        match self.zone.pageblock_type(block.pfn) {
+    fn type_of_drained(&self, pfn: Pfn, cached: MigrateType) -> MigrateType {
+        match self.zone.pageblock_type(pfn) {
             MigrateType::Isolate => MigrateType::Isolate,
-            _ => block.migratetype,
+            _ => cached,
         }
+    }
+
+    /// Frees a block that left a CPU's list alone.
+    #[inline(always)]
+    pub(super) fn free_drained(&mut self, pfn: Pfn) {
+        let state = self.map.page(pfn).block();
+        let (order, migratetype) = (state.order(), self.type_of_drained(pfn, state.migratetype()));
+        self.free_block(pfn, order, migratetype, false);
+        self.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
     }
 }
 
