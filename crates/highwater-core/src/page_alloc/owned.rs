@@ -246,7 +246,6 @@ impl<H: Host> PageAllocator<H> {
     pub(super) fn dissolve(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, pfn: Pfn) {
         let first = Pfn(pfn.0 & !(BLOCK_PAGES - 1));
         let end = first.add(BLOCK_PAGES);
-        zone.set_owner(first, None);
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
         let (mut pending, mut leaving) = (Pending::default(), Leaving::new(&self.map, false));
@@ -270,6 +269,8 @@ impl<H: Host> PageAllocator<H> {
         }
         leaving.free(&mut buddy, &mut pending);
         buddy.settle(&mut pending);
+        // Last: from now on others put its pages on lists of their own, with words that look like those of this one.
+        zone.set_owner(first, None);
     }
 
     /// Dissolves every pageblock of which this CPU has something free.

@@ -13,7 +13,8 @@ use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
 };
 use crate::vmstat::{StatSet, ZoneStat};
 
@@ -434,15 +435,18 @@ impl ZoneInfo {
     /// under that CPU's list lock.
     #[inline]
     pub fn owner(&self, pfn: Pfn) -> Option<CpuId> {
-        match self.owner_at(pfn).load(Relaxed) {
+        match self.owner_at(pfn).load(Acquire) {
             0 => None,
             n => Some(CpuId(n - 1)),
         }
     }
 
     /// Sets a pageblock's owner, under the list lock of the one who gets or loses it.
+    ///
+    /// Release pairs with the acquire of whoever frees a page of it without that lock: what the former owner did to its
+    /// pages comes before.
     pub(crate) fn set_owner(&self, pfn: Pfn, owner: Option<CpuId>) {
-        self.owner_at(pfn).store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
+        self.owner_at(pfn).store(owner.map_or(0, |cpu| cpu.0 + 1), Release);
     }
 
     /// Nobody owns a pageblock of this zone any longer (lists empty, nobody else at work).

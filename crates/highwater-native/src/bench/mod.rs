@@ -56,7 +56,7 @@ pub struct BenchOptions {
     pub patterns: Vec<Pattern>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
-    /// Nodes.
+    /// Nodes that `highwater`'s memory and CPUs are divided into; each has a zone lock of its own.
     pub nodes: usize,
     /// The policy `highwater` runs with; none is 6.1.
     pub policy: Option<Policy>,
@@ -214,6 +214,9 @@ fn check(options: &BenchOptions) -> Result<(), BenchError> {
     if options.threads.contains(&0) {
         return Err(BenchError::Options("a benchmark needs a thread"));
     }
+    if options.nodes == 0 || options.threads.iter().any(|&n| n < options.nodes) {
+        return Err(BenchError::Options("each node needs a CPU, and so a thread"));
+    }
     // Each thread needs at least two blocks of the largest order.
     if options.threads.iter().any(|&n| n > smallest as usize >> 12) {
         return Err(BenchError::Options("too many threads for the memory"));
@@ -296,6 +299,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// One frees into pageblocks that the other owns and is about to give back. (Until an owner went last, after his
+    /// pages, the audit found lists of less than no blocks.)
+    #[test]
+    fn a_pageblock_has_its_owner_until_its_pages_have_left() {
+        let policy = preset("pcp-blocks").unwrap();
+        let (order, pattern, threads, nodes) = (Order(0), Pattern::Random, 2, 1);
+        let (nr_frames, repeats, samples) = (NR_FRAMES, 1, 1);
+        let plan = Plan { order, pattern, threads, nodes, nr_frames, repeats, samples };
+        let machine = Highwater::new(&plan, &policy, false).unwrap();
+        for _ in 0..6 {
+            plan.sample(&machine).map(drop).unwrap();
+        }
+    }
+
+    /// Nodes share no lock: what one does, others need not wait for. The results are right all the same.
+    #[test]
+    fn memory_and_cpus_are_divided_into_nodes() {
+        let policy = preset("6.1").unwrap();
+        for (threads, nodes) in [(2, 2), (3, 2), (4, 3)] {
+            for pattern in Pattern::ALL {
+                let (order, nr_frames, repeats, samples) = (Order(0), 1 << 14, 500, 1);
+                let plan = Plan { order, pattern, threads, nodes, nr_frames, repeats, samples };
+                let machine = Highwater::new(&plan, &policy, false).unwrap();
+                plan.sample(&machine).map(drop).unwrap();
+            }
+        }
+        let options = BenchOptions { quick: true, nodes: 3, ..Default::default() };
+        assert!(matches!(run(&options), Err(BenchError::Options(_))), "two threads in three nodes");
     }
 
     #[test]
