@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use highwater_core::audit;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{CpuId, Cx, Host, Lock, Tasks};
 use highwater_core::page::{Order, Pfn};
@@ -98,6 +99,54 @@ fn the_allocator_runs_deterministically_and_its_locks_contend() {
     assert!(digest.nr_events() > without.nr_events() + 8 * 2000);
     assert_eq!((locks_without, now_without), (locks, now_ns));
     assert_ne!(churn(2).0.value(), digest.value());
+}
+
+/// Pages of pageblocks that CPUs own are freed by others, a list at a time, while their owners give pageblocks back.
+#[test]
+fn pageblocks_that_change_owners_keep_their_pages() {
+    // Large enough that a CPU may keep several pageblocks.
+    let machine = Machine::from_sizes("a node", &[(8 << 30, vec![0, 1, 2, 3])]).expect("machine");
+    let mut engine = Engine::new(&engine_config(&machine, &costs()));
+    let host = Rc::new(SimHost::new(engine.sim(), &machine, costs(), Tracing::default()));
+    let policy = preset("pcp-blocks").expect("preset");
+    let memory = Rc::new(boot(&*host, &machine, &policy).expect("boot"));
+    // What tasks of each CPU took and nobody freed.
+    let taken: Rc<[RefCell<Vec<Pfn>>; 4]> = Rc::default();
+    for task in 0..8u64 {
+        let (host, memory, taken) = (Rc::clone(&host), Rc::clone(&memory), Rc::clone(&taken));
+        let cpu = CpuId((task % 4) as u16);
+        engine.spawn(Spawn::new(format!("task {task}")).pinned(cpu), move |_| {
+            let cx = Cx::new(&*host, cpu);
+            let mut stream = Stream::indexed(1, "owners", task);
+            for _ in 0..200 {
+                for _ in 0..256 {
+                    let (gfp, node) = (Gfp::GFP_HIGHUSER_MOVABLE, memory.cpu_node(cpu));
+                    let pfn = memory.alloc(&cx, &NoRelief, gfp, Order::ZERO, node, None);
+                    taken[cpu.idx()].borrow_mut().push(pfn.expect("there is enough"));
+                }
+                let mut of = taken[stream.below(4) as usize].borrow_mut();
+                let nr = of.len().min(stream.below(1024) as usize);
+                let mut pages = Vec::new();
+                for _ in 0..nr {
+                    let at = stream.below(of.len() as u64) as usize;
+                    pages.push(of.swap_remove(at));
+                }
+                drop(of);
+                memory.free_list(&cx, &pages).expect("free");
+                if stream.chance(0.1) {
+                    memory.drain_all(&cx, None);
+                }
+                host.yield_now();
+            }
+        });
+    }
+    let (task_host, task_memory) = (Rc::clone(&host), Rc::clone(&memory));
+    engine.run().expect("run");
+    engine.spawn(Spawn::new("audit").pinned(CpuId(0)), move |_| {
+        let cx = Cx::new(&*task_host, CpuId(0));
+        audit::check(&task_memory, &cx).expect("nothing is broken");
+    });
+    engine.run().expect("run");
 }
 
 #[test]

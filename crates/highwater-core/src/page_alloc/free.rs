@@ -266,15 +266,17 @@ impl<H: Host> PageAllocator<H> {
                     || has_owners && self.owner_of(zone, pfn) != owner
             };
             let run = rest[..most].iter().position(|&pfn| is_other(pfn)).unwrap_or(most);
-            let (mut now, later) = rest.split_at(run);
-            rest = later;
+            let mut now = &rest[..run];
             if let Some(owner) = owner {
-                now = &now[self.free_run_to_owner(cx, zone, owner, now)..];
-                // All; or those whose owner has lost them meanwhile.
-                if now.is_empty() {
+                let freed = self.free_run_to_owner(cx, zone, owner, now);
+                rest = &rest[freed..];
+                // All; or up to a page whose pageblock has lost its owner meanwhile. Those behind it may lie in others.
+                if freed == run {
                     continue;
                 }
+                now = &rest[..1];
             }
+            rest = &rest[now.len()..];
             match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
                 Some(mut pcp) => self.free_run(cx, zone, &mut pcp, now),
                 // Asked once for the run; each page then takes the zone lock by itself.

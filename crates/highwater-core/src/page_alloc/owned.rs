@@ -152,7 +152,7 @@ impl<H: Host> PageAllocator<H> {
         if self.policy.pcp.own_blocks { zone.owner(pfn) } else { None }
     }
 
-    /// Frees blocks of one order into the pageblocks that `owner` owns; how many of them. Those after them are nobody's.
+    /// Frees blocks of one order into the pageblocks that `owner` owns; how many of them. The next one is nobody's.
     ///
     /// The only place in which a CPU waits for another one's lists: to free past them would leave the
     /// pageblock in two places.

@@ -138,14 +138,14 @@ mod tests {
                 stats.set_threshold(threshold);
             }
             for (nth, times) in [1, 2, 63, 0, 5, 1000, 40].into_iter().enumerate() {
-                if nth == 6 {
-                    for stats in [&single, &often] {
+                for stats in [&single, &often] {
+                    // Starts on either side of 0, at last beyond what the threshold has become.
+                    let start = if nth == 6 { threshold } else { threshold / 2 };
+                    stats.fold(CpuId(0));
+                    stats.add(CpuId(0), 0, -i64::from(start));
+                    if nth >= 5 {
                         stats.set_threshold(threshold / 8);
                     }
-                }
-                // Starts on either side of 0.
-                for stats in [&single, &often] {
-                    stats.add(CpuId(0), 0, -i64::from(threshold / 2));
                 }
                 (0..times).for_each(|_| single.add(CpuId(0), 0, 1 << shift));
                 often.add_often(CpuId(0), 0, shift, times);
