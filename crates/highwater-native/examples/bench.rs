@@ -1,5 +1,6 @@
 //! Prints the micro-benchmarks, all of them or those that the arguments name:
-//! `cargo run --release --features bench --example bench -- [quick] [own] [pages] [repeat|bulk|rand] [1T|2T] [0..10]...`
+//! `cargo run --release --features bench --example bench -- [quick] [own] [pages] [repeat|bulk|rand] [1T|2T] [0..10] [nodes=N]
+//! [policy=NAME]...`
 
 use highwater_core::config::preset;
 use highwater_core::page::Order;

@@ -420,35 +420,45 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         (folio, page): (Folio, &Page),
     ) -> bool {
-        let _xa = file.xa_lock.lock(cx.cpu());
-        if !freeze_clean::<H>(page) {
-            return false;
-        }
         // Shadows are for pages that a disk has.
-        let shadow = match file.is_deleted.load(Relaxed) || file.is_memory() {
-            true => {
-                cold_path();
-                None
+        self.remove_clean(cx, file, (folio, page), || {
+            match file.is_deleted.load(Relaxed) || file.is_memory() {
+                true => {
+                    cold_path();
+                    None
+                }
+                false => Some(self.workingset_eviction((folio, page))),
             }
-            false => Some(self.workingset_eviction((folio, page))),
-        };
-        self.delete_from_page_cache(cx, file, (folio, page), shadow);
-        true
+        })
     }
 
     /// Removes a locked page that only the tree and the caller refer to, if it is clean; nothing is left of it.
-    pub(super) fn remove_unused(
+    pub(super) fn remove_unused(&self, cx: &Cx<'_, H>, file: &File<H>, at: (Folio, &Page)) -> bool {
+        self.remove_clean(cx, file, at, || None)
+    }
+
+    /// Takes the references to a locked page, if there are two, the caller's and the tree's, and it is clean; and
+    /// removes it.
+    #[inline(always)]
+    fn remove_clean(
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
         (folio, page): (Folio, &Page),
+        shadow: impl FnOnce() -> Option<Shadow>,
     ) -> bool {
         let _xa = file.xa_lock.lock(cx.cpu());
-        let is_ours = freeze_clean::<H>(page);
-        if is_ours {
-            self.delete_from_page_cache(cx, file, (folio, page), None);
+        if !page.freeze::<H>(2) {
+            cold_path();
+            return false;
         }
-        is_ours
+        if page.is(PageFlags::DIRTY) {
+            cold_path();
+            page.unfreeze(2);
+            return false;
+        }
+        self.delete_from_page_cache(cx, file, (folio, page), shadow());
+        true
     }
 
     /// Has a file hold a page in another frame, `new`, which only the caller knows: if nobody but the tree and the
@@ -502,19 +512,4 @@ impl<H: Devices> Kernel<H> {
         self.wait_on_locked(cx, folio);
         if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }
     }
-}
-
-/// Takes the references to a clean page, if there are two: the caller's and the tree's.
-#[inline(always)]
-fn freeze_clean<H: Devices>(page: &Page) -> bool {
-    if !page.freeze::<H>(2) {
-        cold_path();
-        return false;
-    }
-    if page.is(PageFlags::DIRTY) {
-        cold_path();
-        page.unfreeze(2);
-        return false;
-    }
-    true
 }

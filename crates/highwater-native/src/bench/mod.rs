@@ -324,6 +324,8 @@ mod tests {
                 let (order, nr_frames, repeats, samples) = (Order(0), 1 << 14, 500, 1);
                 let plan = Plan { order, pattern, threads, nodes, nr_frames, repeats, samples };
                 let machine = Highwater::new(&plan, &policy, false).unwrap();
+                assert_eq!(machine.zone_sizes().len(), nodes);
+                assert_eq!(machine.zone_sizes().iter().sum::<u64>(), u64::from(nr_frames));
                 plan.sample(&machine).map(drop).unwrap();
             }
         }

@@ -69,6 +69,12 @@ impl Highwater {
         };
         Ok(Highwater { machine: NativeMachine::boot(&machine, policy, &options)? })
     }
+
+    /// Frames of each zone.
+    #[cfg(test)]
+    pub(super) fn zone_sizes(&self) -> Vec<u64> {
+        self.machine.alloc.populated_zones().map(|zone| zone.managed()).collect()
+    }
 }
 
 /// Frames and CPUs in as many nodes, each with one zone; as equal as can be.
