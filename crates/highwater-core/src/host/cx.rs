@@ -8,7 +8,7 @@ use bitflags::bitflags;
 use super::local::Locals;
 use super::{Cost, Host};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::trace::Event;
+use crate::trace::{Event, Kind};
 use crate::units::{CpuId, MemoryPolicy, NodeId, NodeMask};
 
 bitflags! {
@@ -64,6 +64,11 @@ pub trait Probe {
     fn charge(&self, cost: Cost, count: u32);
     /// Emits a trace event.
     fn event(&self, event: Event);
+    /// Does anybody see the events of a kind, and when each comes? ([`Host::traces`])
+    fn traces(&self, kind: Kind) -> bool {
+        let _ = kind;
+        true
+    }
 }
 
 /// The running task as the memory manager sees it.
@@ -271,5 +276,10 @@ impl<H: Host> Probe for Cx<'_, H> {
     #[inline(always)]
     fn event(&self, event: Event) {
         self.host.trace(Cx::cpu(self), &event);
+    }
+
+    #[inline(always)]
+    fn traces(&self, kind: Kind) -> bool {
+        self.host.traces(kind)
     }
 }

@@ -59,7 +59,7 @@ const PLACE_MASK: u32 = ZONE_MASK | MANAGED;
 
 /// A page word as it was read once: decisions that need several fields read them from one of these,
 /// so that they agree with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BlockWord(u32);
 
 impl BlockWord {

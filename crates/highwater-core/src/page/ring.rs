@@ -98,15 +98,25 @@ impl PageRing {
     /// Takes the last frame.
     #[inline(always)]
     pub fn pop_tail(&mut self) -> Option<Pfn> {
-        let pfn = self.from_tail(0)?;
+        let pfn = self.frames[self.place(self.len.checked_sub(1)?)];
         self.len -= 1;
         Some(pfn)
     }
 
-    /// The frame that has `n` others behind it: which one [`Self::pop_tail`] gives after `n` others.
+    /// Takes so many frames off the tail, or all.
     #[inline(always)]
-    pub fn from_tail(&self, n: usize) -> Option<Pfn> {
-        Some(self.frames[self.place(self.len.checked_sub(n + 1)?)])
+    pub fn drop_tail(&mut self, nr: usize) {
+        self.len = self.len.saturating_sub(nr);
+    }
+
+    /// The frames in two parts, each from head to tail: first the part at the tail, then the one at the head.
+    #[inline(always)]
+    pub fn parts_from_tail(&self) -> [&[Pfn]; 2] {
+        let (head, end) = (self.place(0), self.place(0) + self.len);
+        match end.checked_sub(self.frames.len()) {
+            Some(wrapped) => [&self.frames[..wrapped], &self.frames[head..]],
+            None => [&self.frames[head..end], &[]],
+        }
     }
 
     /// The frames from head to tail.
@@ -151,8 +161,7 @@ mod tests {
         ring.push_head(Pfn(2));
         ring.push_tail(Pfn(3));
         assert!(ring.iter().eq([Pfn(2), Pfn(1), Pfn(3)]));
-        let behind = [0, 1, 2, 3].map(|n| ring.from_tail(n));
-        assert_eq!(behind, [Some(Pfn(3)), Some(Pfn(1)), Some(Pfn(2)), None]);
+        assert_eq!(ring.parts_from_tail().concat(), [Pfn(3), Pfn(2), Pfn(1)]);
         assert_eq!((ring.head(), ring.pop_tail()), (Some(Pfn(2)), Some(Pfn(3))));
         assert_eq!((ring.pop_head(), ring.len()), (Some(Pfn(2)), 1));
         assert_eq!((ring.pop_tail(), ring.pop_head(), ring.is_empty()), (Some(Pfn(1)), None, true));
@@ -161,7 +170,7 @@ mod tests {
     proptest! {
         /// Against the standard library's, in what order so ever.
         #[test]
-        fn a_ring_is_a_deque(ops in prop::collection::vec((0..5, any::<u16>()), 0..600)) {
+        fn a_ring_is_a_deque(ops in prop::collection::vec((0..7, any::<u16>()), 0..600)) {
             let (mut ring, mut deque) = (PageRing::default(), VecDeque::new());
             for (op, pfn) in ops {
                 let pfn = Pfn(u32::from(pfn));
@@ -180,12 +189,16 @@ mod tests {
                         pfns.into_iter().for_each(|pfn| deque.push_front(pfn));
                     }
                     3 => prop_assert_eq!(ring.pop_head(), deque.pop_front()),
+                    4 => {
+                        let nr = pfn.0 as usize % 5;
+                        ring.drop_tail(nr);
+                        deque.truncate(deque.len().saturating_sub(nr));
+                    }
                     _ => prop_assert_eq!(ring.pop_tail(), deque.pop_back()),
                 }
                 prop_assert_eq!((ring.len(), ring.head()), (deque.len(), deque.front().copied()));
-                let nth = deque.len() / 2;
-                let from_tail = deque.len().checked_sub(nth + 1).map(|at| deque[at]);
-                prop_assert_eq!(ring.from_tail(nth), from_tail);
+                let [behind, before] = ring.parts_from_tail();
+                prop_assert!(before.iter().chain(behind).eq(&deque));
             }
             let (ring, deque): (Vec<_>, Vec<_>) = (ring.iter().collect(), deque.into());
             prop_assert_eq!(ring, deque);

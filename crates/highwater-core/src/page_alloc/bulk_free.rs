@@ -184,9 +184,6 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// So many blocks ahead descriptors are asked for.
-const AHEAD: usize = 16;
-
 /// Which blocks a drain takes: where it is among the lists.
 struct Choice {
     order: DrainOrder,
@@ -266,22 +263,14 @@ impl Choice {
 
     fn take_from_list(&mut self, pcp: &mut Pcp, leaving: &mut Leaving<'_>) {
         let list = &mut pcp.lists[self.list];
-        let pages = self.shape.order(self.list).pages() as u32;
-        for pfn in (0..AHEAD).map_while(|n| list.from_tail(n)) {
-            leaving.hint(pfn);
-        }
-        while self.left > 0
-            && self.quota > 0
-            && !leaving.is_full()
-            && let Some(pfn) = list.pop_tail()
-        {
-            if let Some(pfn) = list.from_tail(AHEAD) {
-                leaving.hint(pfn);
-            }
-            pcp.count -= pages;
-            self.left -= i64::from(pages);
-            self.quota -= 1;
-            leaving.push(pfn);
-        }
+        let pages = self.shape.order(self.list).pages() as i64;
+        // The last block may have more pages than are left to take.
+        let most = ((self.left + pages - 1) / pages).min(self.quota) as usize;
+        let nr = leaving.extend_from_tail(list, most);
+        list.drop_tail(nr);
+        let nr = nr as i64;
+        pcp.count -= (nr * pages) as u32;
+        self.left -= nr * pages;
+        self.quota -= nr;
     }
 }

@@ -19,20 +19,26 @@
 //!
 //! A compactor that waits for a block looks at every merge, so what it frees is not joined beforehand.
 
+use core::ops::Range;
+
 use arrayvec::ArrayVec;
 
 use super::Buddy;
 use super::runs::Pending;
 use crate::host::{Cost, Probe};
-use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
+use crate::page::{
+    BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, Page, PageMap, PageRing, Pfn,
+};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::prefetch::prefetch_read;
-use crate::trace::Event;
+use crate::trace::{Event, Kind};
 
 /// So many blocks leave at a time. A drain of more takes the others off the lists while it holds the zone lock.
 const MOST: usize = 64;
 /// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
 const NEAR: usize = 8;
+/// Of so many blocks the own descriptors are asked for before the first is looked at.
+const AHEAD: usize = 64;
 /// Merges that are foreseen: each is half as likely as the one before.
 const MERGES: u8 = 2;
 
@@ -49,31 +55,6 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// A block by itself.
-    #[inline(always)]
-    pub(super) fn single(pfn: Pfn, order: Order, migratetype: MigrateType) -> Joined {
-        Joined { pfn, order, piece: order, migratetype, descends: false }
-    }
-
-    /// What this one and the next make, if they are buddies and their pieces came in the order of frames, up or down.
-    ///
-    /// Not beyond a pageblock: whether two of those merge is for their types to say, under the lock.
-    #[inline(always)]
-    fn join(self, next: Joined) -> Option<Joined> {
-        let descends = next.pfn < self.pfn;
-        let are_alike = self.order == next.order
-            && self.piece == next.piece
-            && self.migratetype == next.migratetype;
-        let have_one_way =
-            self.order == self.piece || self.descends == descends && next.descends == descends;
-        let are_buddies = self.pfn.buddy(self.order) == next.pfn;
-        if !are_buddies || !are_alike || !have_one_way || self.order.0 >= PAGEBLOCK_ORDER {
-            return None;
-        }
-        let (pfn, order) = (self.pfn.min(next.pfn), Order(self.order.0 + 1));
-        Some(Joined { pfn, order, descends, ..self })
-    }
-
     /// How many pieces there are.
     #[inline(always)]
     pub(super) fn nr_pieces(self) -> u32 {
@@ -91,39 +72,162 @@ impl Joined {
     }
 }
 
+/// Blocks that are alike and came in the order of frames, up or down, each beside the one before.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// What the word of each says.
+    state: BlockWord,
+    first: u32,
+    last: u32,
+    /// How far the next one lies from the last; 0 of one block, after which it may go either way.
+    step: u32,
+}
+
+impl Run {
+    /// A block by itself.
+    #[inline(always)]
+    fn single(pfn: Pfn, state: BlockWord) -> Run {
+        Run { state, first: pfn.0, last: pfn.0, step: 0 }
+    }
+
+    /// The next block comes; false if it does not continue this.
+    #[inline(always)]
+    fn push(&mut self, pfn: Pfn, state: BlockWord) -> bool {
+        if state != self.state {
+            return false;
+        }
+        let step = pfn.0.wrapping_sub(self.last);
+        if step != self.step {
+            let size = state.order().pages() as u32;
+            let is_neighbour = step == size || step == size.wrapping_neg();
+            if self.step != 0 || !is_neighbour {
+                return false;
+            }
+            self.step = step;
+        }
+        self.last = pfn.0;
+        true
+    }
+}
+
+/// The rest of a run and of those behind it, as the largest blocks that they consist of.
+///
+/// That is what comes of putting each block to the one before, and the two to what is before them, as long as they are
+/// buddies. Not beyond a pageblock: whether two of those merge is for their types to say, under the lock.
+#[derive(Debug)]
+struct Blocks<'r> {
+    state: BlockWord,
+    rest: Range<u32>,
+    descends: bool,
+    later: &'r [Run],
+}
+
+impl<'r> Blocks<'r> {
+    fn new(runs: &'r [Run]) -> Blocks<'r> {
+        Blocks { state: BlockWord::default(), rest: 0..0, descends: false, later: runs }
+    }
+
+    /// Goes on to the next run; none if there is no other one.
+    #[inline(always)]
+    fn next_run(&mut self) -> Option<()> {
+        let (run, later) = self.later.split_first()?;
+        let size = run.state.order().pages() as u32;
+        let rest = run.first.min(run.last)..run.first.max(run.last) + size;
+        *self = Blocks { state: run.state, rest, descends: run.last < run.first, later };
+        Some(())
+    }
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Joined;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Joined> {
+        if self.rest.is_empty() {
+            self.next_run()?;
+        }
+        let (piece, descends) = (self.state.order(), self.descends);
+        let fits = (self.rest.end - self.rest.start).checked_ilog2()?;
+        let edge = if descends { self.rest.end } else { self.rest.start };
+        let order = edge.trailing_zeros().min(fits).min(PAGEBLOCK_ORDER.max(piece.0).into());
+        let pfn = if descends { edge - (1 << order) } else { edge };
+        if descends {
+            self.rest.end = pfn;
+        } else {
+            self.rest.start = pfn + (1 << order);
+        }
+        let (order, migratetype) = (Order(order as u8), self.state.migratetype());
+        Some(Joined { pfn: Pfn(pfn), order, piece, migratetype, descends })
+    }
+}
+
 /// Blocks that have left a CPU's lists and are free for nobody yet, in the order in which they left.
 pub(super) struct Leaving<'m> {
     map: &'m PageMap,
     /// Buddies are put together.
     joins: bool,
-    blocks: ArrayVec<Joined, MOST>,
+    runs: ArrayVec<Run, MOST>,
 }
 
 impl<'m> Leaving<'m> {
     /// None yet.
     pub(super) fn new(map: &'m PageMap, joins: bool) -> Leaving<'m> {
-        Leaving { map, joins, blocks: ArrayVec::new() }
+        Leaving { map, joins, runs: ArrayVec::new() }
     }
 
     /// No further block may come before these are freed.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.blocks.is_full()
+        self.runs.is_full()
     }
 
     /// A block that its word describes has left its list. There is room for it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push(&mut self, pfn: Pfn) {
-        let state = self.map.page(pfn).block();
-        let mut block = Joined::single(pfn, state.order(), state.migratetype());
-        while self.joins
-            && let Some(last) = self.blocks.last()
-            && let Some(whole) = last.join(block)
-        {
-            self.blocks.pop();
-            block = whole;
+        self.extend([&[pfn], &[]]);
+    }
+
+    /// Blocks at a list's tail leave it, at most so many, and as many as there is room for. How many do.
+    #[inline(always)]
+    pub(super) fn extend_from_tail(&mut self, list: &PageRing, most: usize) -> usize {
+        let [behind, before] = list.parts_from_tail();
+        let near = most.min(behind.len());
+        let far = (most - near).min(before.len());
+        let parts = [&behind[behind.len() - near..], &before[before.len() - far..]];
+        for part in parts {
+            part.iter().rev().take(AHEAD).for_each(|&pfn| self.hint(pfn));
         }
-        self.blocks.push(block);
+        self.extend(parts)
+    }
+
+    /// Blocks have left their list, from the end of the first part to the begin of the second; as many as there is room
+    /// for. How many.
+    #[inline(always)]
+    fn extend(&mut self, parts: [&[Pfn]; 2]) -> usize {
+        let mut nr = 0;
+        let mut last = self.runs.pop();
+        for part in parts {
+            for &pfn in part.iter().rev() {
+                let state = self.map.page(pfn).block();
+                let continues = self.joins && last.as_mut().is_some_and(|run| run.push(pfn, state));
+                if !continues {
+                    self.runs.extend(last.take());
+                    if self.runs.is_full() {
+                        return nr;
+                    }
+                    last = Some(Run::single(pfn, state));
+                }
+                nr += 1;
+            }
+        }
+        self.runs.extend(last);
+        nr
+    }
+
+    /// What is to be freed.
+    #[inline(always)]
+    fn blocks(&self) -> Blocks<'_> {
+        Blocks::new(&self.runs)
     }
 
     /// Asks for the descriptors at which the merges of these blocks will look, and for what those of the first are linked to.
@@ -132,32 +236,31 @@ impl<'m> Leaving<'m> {
     /// has come; but those of different blocks do not wait for each other. All of this are hints: what is
     /// read here may be wrong by the time a block is freed, and then the hint was for nothing.
     pub(super) fn foresee(&self) {
-        for block in &self.blocks {
-            let merges = MERGES.min(Order::MAX.0 - block.order.0);
-            for order in (block.order.0..block.order.0 + merges).map(Order) {
-                self.hint(block.pfn.buddy(order));
+        for block in self.blocks() {
+            for order in merges(block.order) {
+                self.hint(head(block.pfn, order).buddy(order));
             }
         }
-        for block in self.blocks.iter().take(NEAR) {
-            self.foresee_links(block);
+        for block in self.blocks().take(NEAR) {
+            self.foresee_links(&block);
         }
     }
 
     /// What those are linked to that a block will merge with.
     #[inline(always)]
     fn foresee_links(&self, block: &Joined) {
-        let mut pfn = block.pfn;
-        for order in (block.order.0..Order::MAX.0).take(usize::from(MERGES)).map(Order) {
-            let buddy = pfn.buddy(order);
-            let Some(page) = self.map.get(buddy) else { return };
+        for order in merges(block.order) {
+            let pfn = head(block.pfn, order);
+            let Some(page) = self.map.get(pfn.buddy(order)) else { return };
             let state = page.block();
             if !state.has(BlockFlags::BUDDY) || state.order() != order {
                 return;
             }
             self.hint(Pfn(page.prev.load(Relaxed)));
             self.hint(Pfn(page.next.load(Relaxed)));
-            pfn = Pfn(pfn.0 & buddy.0);
-            self.hint(pfn.buddy(Order(order.0 + 2)));
+            // That says whether the block that this makes goes to the tail.
+            let parent = Order(order.0 + 2);
+            self.hint(head(pfn, parent).buddy(parent));
         }
     }
 
@@ -171,22 +274,30 @@ impl<'m> Leaving<'m> {
     /// Frees them, in the order in which they came. What waits for its buddy does so in `pending`, which the caller
     /// settles before it lets go of the lock.
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
-        for (place, &block) in self.blocks.iter().enumerate() {
-            if let Some(later) = self.blocks.get(place + NEAR) {
-                self.foresee_links(later);
+        let mut ahead = self.blocks().skip(NEAR);
+        for block in self.blocks() {
+            if let Some(later) = ahead.next() {
+                self.foresee_links(&later);
             }
             let migratetype = buddy.type_of_drained(block.pfn, block.migratetype);
-            for pfn in block.pieces() {
-                // Not before the lock is held: who counts what is where finds the block on a CPU's list until then.
-                self.map.page(pfn).clear();
-                buddy.probe.charge(Cost::BuddyFree, 1);
-                let order = block.piece;
-                buddy.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
-            }
-            buddy.free_pending(pending, Joined { migratetype, ..block });
+            let block = Joined { migratetype, ..block };
+            buddy.leave_cpu(block);
+            buddy.free_pending(pending, block);
         }
-        self.blocks.clear();
+        self.runs.clear();
     }
+}
+
+/// The orders at which a block of this order merges first.
+#[inline(always)]
+fn merges(order: Order) -> impl Iterator<Item = Order> {
+    (order.0..Order::MAX.0).take(usize::from(MERGES)).map(Order)
+}
+
+/// Where the block of an order begins that a frame belongs to.
+#[inline(always)]
+fn head(pfn: Pfn, order: Order) -> Pfn {
+    Pfn(pfn.0 >> order.0 << order.0)
 }
 
 impl<P: Probe> Buddy<'_, P> {
@@ -197,6 +308,24 @@ impl<P: Probe> Buddy<'_, P> {
         match self.zone.pageblock_type(pfn) {
             MigrateType::Isolate => MigrateType::Isolate,
             _ => cached,
+        }
+    }
+
+    /// The pieces of a block are no longer a CPU's by their words; charges and events of each.
+    ///
+    /// Not before the lock is held: who counts what is where finds them on a CPU's list until then.
+    #[inline(always)]
+    fn leave_cpu(&self, block: Joined) {
+        let Joined { pfn, order, piece, migratetype, .. } = block;
+        let pages = &self.map[pfn.idx()..][..order.pages() as usize];
+        pages.iter().step_by(piece.pages() as usize).for_each(Page::clear);
+        // Who traces drains sees the time of each.
+        if !self.probe.traces(Kind::PagePcpuDrain) {
+            return self.probe.charge(Cost::BuddyFree, block.nr_pieces());
+        }
+        for pfn in block.pieces() {
+            self.probe.charge(Cost::BuddyFree, 1);
+            self.probe.event(Event::PagePcpuDrain { pfn, order: piece, migratetype });
         }
     }
 
@@ -227,7 +356,7 @@ mod tests {
         let of = |block: &Joined| {
             (block.pfn.0, block.order.0, block.pieces().map(|pfn| pfn.0).collect())
         };
-        leaving.blocks.iter().map(of).collect()
+        leaving.blocks().map(|block| of(&block)).collect()
     }
 
     #[test]
