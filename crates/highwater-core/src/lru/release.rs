@@ -2,6 +2,8 @@
 //!
 //! Taking a page off its list is charged as a move, while the lock is held.
 
+use core::hint::cold_path;
+
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
@@ -99,14 +101,16 @@ impl<H: Devices> Kernel<H> {
         let (mut large, mut nr_pages) = (PageList::default(), 0);
         for &folio in folios {
             self.retire(cx, (folio, &map[folio.pfn().idx()]));
-            nr_pages += folio.nr_pages();
             if folio.is_large() {
+                cold_path();
+                nr_pages += folio.nr_pages();
                 large.push_head(map, folio);
             } else {
                 first -= 1;
                 pages[first] = folio.pfn();
             }
         }
+        nr_pages += (BATCH - first) as u64;
         self.note_given(cx, nr_pages);
         self.mem.free_unused(cx, &pages[first..]);
         self.free_large(cx, large);

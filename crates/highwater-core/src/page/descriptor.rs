@@ -59,7 +59,7 @@ const PLACE_MASK: u32 = ZONE_MASK | MANAGED;
 
 /// A page word as it was read once: decisions that need several fields read them from one of these,
 /// so that they agree with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockWord(u32);
 
 impl BlockWord {
@@ -104,9 +104,22 @@ impl BlockWord {
         BlockWord(word | u32::from(order.0) | (migratetype as u32) << TYPE_SHIFT)
     }
 
-    /// The word of the other frames of a block.
-    pub(super) fn tail(self) -> BlockWord {
+    /// The word of a frame in the same place of which nothing is said: in a block, or the head of none.
+    #[inline(always)]
+    pub(crate) fn tail(self) -> BlockWord {
         BlockWord(self.place())
+    }
+
+    /// The word of a frame in the same place with these flags, order and cached type.
+    #[inline(always)]
+    pub(crate) fn with(
+        self,
+        flags: BlockFlags,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> BlockWord {
+        let word = self.place() | flags.bits() | u32::from(order.0);
+        BlockWord(word | (migratetype as u32) << TYPE_SHIFT)
     }
 
     /// From a word that was stored.
@@ -211,9 +224,14 @@ impl Page {
     /// Replaces flags, order and cached type; zone and node stay.
     #[inline(always)]
     pub(crate) fn set(&self, flags: BlockFlags, order: Order, migratetype: MigrateType) {
-        let place = self.word() & PLACE_MASK;
-        let word = place | flags.bits() | u32::from(order.0) | (migratetype as u32) << TYPE_SHIFT;
-        self.word.store(word, Relaxed);
+        self.set_block(self.block().with(flags, order, migratetype));
+    }
+
+    /// Replaces the whole word by one of the same place.
+    #[inline(always)]
+    pub(crate) fn set_block(&self, word: BlockWord) {
+        debug_assert_eq!(word.place(), self.place(), "a frame's place never changes");
+        self.word.store(word.0, Relaxed);
     }
 
     /// Replaces the order, keeping the rest.
@@ -231,7 +249,7 @@ impl Page {
     /// Clears all flags, order and type (an ordinary tail frame).
     #[inline(always)]
     pub(crate) fn clear(&self) {
-        self.word.store(self.word() & PLACE_MASK, Relaxed);
+        self.set_block(self.block().tail());
     }
 
     /// Sets flags of a page in use. The caller owns the page.

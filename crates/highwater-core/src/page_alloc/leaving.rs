@@ -19,15 +19,13 @@
 //!
 //! A compactor that waits for a block looks at every merge, so what it frees is not joined beforehand.
 
-use core::ops::Range;
-
 use arrayvec::ArrayVec;
 
 use super::Buddy;
 use super::runs::Pending;
 use crate::host::{Cost, Probe};
 use crate::page::{
-    BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, Page, PageMap, PageRing, Pfn,
+    BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, PageRing, Pfn,
 };
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::prefetch::prefetch_read;
@@ -37,8 +35,6 @@ use crate::trace::{Event, Kind};
 const MOST: usize = 64;
 /// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
 const NEAR: usize = 8;
-/// Of so many blocks the own descriptors are asked for before the first is looked at.
-const AHEAD: usize = 64;
 /// Merges that are foreseen: each is half as likely as the one before.
 const MERGES: u8 = 2;
 
@@ -108,56 +104,29 @@ impl Run {
         self.last = pfn.0;
         true
     }
-}
 
-/// The rest of a run and of those behind it, as the largest blocks that they consist of.
-///
-/// That is what comes of putting each block to the one before, and the two to what is before them, as long as they are
-/// buddies. Not beyond a pageblock: whether two of those merge is for their types to say, under the lock.
-#[derive(Debug)]
-struct Blocks<'r> {
-    state: BlockWord,
-    rest: Range<u32>,
-    descends: bool,
-    later: &'r [Run],
-}
-
-impl<'r> Blocks<'r> {
-    fn new(runs: &'r [Run]) -> Blocks<'r> {
-        Blocks { state: BlockWord::default(), rest: 0..0, descends: false, later: runs }
-    }
-
-    /// Goes on to the next run; none if there is no other one.
+    /// The largest blocks that these consist of, in the order in which they came.
+    ///
+    /// That is what comes of putting each block to the one before, and the two to what is before them, as long as they
+    /// are buddies. Not beyond a pageblock: whether two of those merge is for their types to say, under the lock.
     #[inline(always)]
-    fn next_run(&mut self) -> Option<()> {
-        let (run, later) = self.later.split_first()?;
-        let size = run.state.order().pages() as u32;
-        let rest = run.first.min(run.last)..run.first.max(run.last) + size;
-        *self = Blocks { state: run.state, rest, descends: run.last < run.first, later };
-        Some(())
-    }
-}
-
-impl Iterator for Blocks<'_> {
-    type Item = Joined;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Joined> {
-        if self.rest.is_empty() {
-            self.next_run()?;
-        }
-        let (piece, descends) = (self.state.order(), self.descends);
-        let fits = (self.rest.end - self.rest.start).checked_ilog2()?;
-        let edge = if descends { self.rest.end } else { self.rest.start };
-        let order = edge.trailing_zeros().min(fits).min(PAGEBLOCK_ORDER.max(piece.0).into());
-        let pfn = if descends { edge - (1 << order) } else { edge };
-        if descends {
-            self.rest.end = pfn;
-        } else {
-            self.rest.start = pfn + (1 << order);
-        }
-        let (order, migratetype) = (Order(order as u8), self.state.migratetype());
-        Some(Joined { pfn: Pfn(pfn), order, piece, migratetype, descends })
+    fn blocks(self) -> impl Iterator<Item = Joined> {
+        let (piece, migratetype) = (self.state.order(), self.state.migratetype());
+        let descends = self.last < self.first;
+        let mut start = self.first.min(self.last);
+        let mut end = self.first.max(self.last) + piece.pages() as u32;
+        core::iter::from_fn(move || {
+            let fits = (end - start).checked_ilog2()?;
+            let edge = if descends { end } else { start };
+            let order = edge.trailing_zeros().min(fits).min(PAGEBLOCK_ORDER.max(piece.0).into());
+            if descends {
+                end -= 1 << order;
+            } else {
+                start += 1 << order;
+            }
+            let (pfn, order) = (Pfn(edge.min(end)), Order(order as u8));
+            Some(Joined { pfn, order, piece, migratetype, descends })
+        })
     }
 }
 
@@ -166,19 +135,19 @@ pub(super) struct Leaving<'m> {
     map: &'m PageMap,
     /// Buddies are put together.
     joins: bool,
-    runs: ArrayVec<Run, MOST>,
+    blocks: ArrayVec<Joined, MOST>,
 }
 
 impl<'m> Leaving<'m> {
     /// None yet.
     pub(super) fn new(map: &'m PageMap, joins: bool) -> Leaving<'m> {
-        Leaving { map, joins, runs: ArrayVec::new() }
+        Leaving { map, joins, blocks: ArrayVec::new() }
     }
 
     /// No further block may come before these are freed.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.runs.is_full()
+        self.blocks.is_full()
     }
 
     /// A block that its word describes has left its list. There is room for it.
@@ -187,47 +156,35 @@ impl<'m> Leaving<'m> {
         self.extend([&[pfn], &[]]);
     }
 
-    /// Blocks at a list's tail leave it, at most so many, and as many as there is room for. How many do.
+    /// Blocks at a list's tail leave it, at most so many, and as many as there is surely room for. How many do.
     #[inline(always)]
     pub(super) fn extend_from_tail(&mut self, list: &PageRing, most: usize) -> usize {
+        let most = most.min(self.blocks.remaining_capacity());
         let [behind, before] = list.parts_from_tail();
         let near = most.min(behind.len());
         let far = (most - near).min(before.len());
         let parts = [&behind[behind.len() - near..], &before[before.len() - far..]];
         for part in parts {
-            part.iter().rev().take(AHEAD).for_each(|&pfn| self.hint(pfn));
+            part.iter().rev().for_each(|&pfn| self.hint(pfn));
         }
-        self.extend(parts)
+        self.extend(parts);
+        near + far
     }
 
-    /// Blocks have left their list, from the end of the first part to the begin of the second; as many as there is room
-    /// for. How many.
+    /// Blocks have left their list, from the end of the first part to the begin of the second. There is room for them.
     #[inline(always)]
-    fn extend(&mut self, parts: [&[Pfn]; 2]) -> usize {
-        let mut nr = 0;
-        let mut last = self.runs.pop();
+    fn extend(&mut self, parts: [&[Pfn]; 2]) {
+        let mut run: Option<Run> = None;
         for part in parts {
             for &pfn in part.iter().rev() {
                 let state = self.map.page(pfn).block();
-                let continues = self.joins && last.as_mut().is_some_and(|run| run.push(pfn, state));
-                if !continues {
-                    self.runs.extend(last.take());
-                    if self.runs.is_full() {
-                        return nr;
-                    }
-                    last = Some(Run::single(pfn, state));
+                let continues = self.joins && run.as_mut().is_some_and(|run| run.push(pfn, state));
+                if !continues && let Some(whole) = run.replace(Run::single(pfn, state)) {
+                    self.blocks.extend(whole.blocks());
                 }
-                nr += 1;
             }
         }
-        self.runs.extend(last);
-        nr
-    }
-
-    /// What is to be freed.
-    #[inline(always)]
-    fn blocks(&self) -> Blocks<'_> {
-        Blocks::new(&self.runs)
+        self.blocks.extend(run.into_iter().flat_map(Run::blocks));
     }
 
     /// Asks for the descriptors at which the merges of these blocks will look, and for what those of the first are linked to.
@@ -236,13 +193,13 @@ impl<'m> Leaving<'m> {
     /// has come; but those of different blocks do not wait for each other. All of this are hints: what is
     /// read here may be wrong by the time a block is freed, and then the hint was for nothing.
     pub(super) fn foresee(&self) {
-        for block in self.blocks() {
+        for block in &self.blocks {
             for order in merges(block.order) {
                 self.hint(head(block.pfn, order).buddy(order));
             }
         }
-        for block in self.blocks().take(NEAR) {
-            self.foresee_links(&block);
+        for block in self.blocks.iter().take(NEAR) {
+            self.foresee_links(block);
         }
     }
 
@@ -274,17 +231,16 @@ impl<'m> Leaving<'m> {
     /// Frees them, in the order in which they came. What waits for its buddy does so in `pending`, which the caller
     /// settles before it lets go of the lock.
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
-        let mut ahead = self.blocks().skip(NEAR);
-        for block in self.blocks() {
-            if let Some(later) = ahead.next() {
-                self.foresee_links(&later);
+        for (place, &block) in self.blocks.iter().enumerate() {
+            if let Some(later) = self.blocks.get(place + NEAR) {
+                self.foresee_links(later);
             }
             let migratetype = buddy.type_of_drained(block.pfn, block.migratetype);
             let block = Joined { migratetype, ..block };
             buddy.leave_cpu(block);
             buddy.free_pending(pending, block);
         }
-        self.runs.clear();
+        self.blocks.clear();
     }
 }
 
@@ -318,7 +274,8 @@ impl<P: Probe> Buddy<'_, P> {
     fn leave_cpu(&self, block: Joined) {
         let Joined { pfn, order, piece, migratetype, .. } = block;
         let pages = &self.map[pfn.idx()..][..order.pages() as usize];
-        pages.iter().step_by(piece.pages() as usize).for_each(Page::clear);
+        let word = pages[0].block().tail();
+        pages.iter().step_by(piece.pages() as usize).for_each(|page| page.set_block(word));
         // Who traces drains sees the time of each.
         if !self.probe.traces(Kind::PagePcpuDrain) {
             return self.probe.charge(Cost::BuddyFree, block.nr_pieces());
@@ -349,14 +306,16 @@ mod tests {
     fn left(frames: &[u32], joins: bool) -> Vec<(u32, u8, Vec<u32>)> {
         let map = PageMap::new(4096);
         let mut leaving = Leaving::new(&map, joins);
+        let mut list = PageRing::default();
         for &pfn in frames {
             map.page(Pfn(pfn)).set(BlockFlags::PCP, Order::ZERO, MigrateType::Movable);
-            leaving.push(Pfn(pfn));
+            list.push_head(Pfn(pfn));
         }
+        assert_eq!(leaving.extend_from_tail(&list, usize::MAX), frames.len().min(MOST));
         let of = |block: &Joined| {
             (block.pfn.0, block.order.0, block.pieces().map(|pfn| pfn.0).collect())
         };
-        leaving.blocks().map(|block| of(&block)).collect()
+        leaving.blocks.iter().map(of).collect()
     }
 
     #[test]
@@ -373,10 +332,24 @@ mod tests {
     }
 
     #[test]
+    fn as_many_leave_as_there_is_surely_room_for() {
+        let frames: Vec<u32> = (0..MOST as u32 + 9).collect();
+        let heads: Vec<_> =
+            left(&frames, true).iter().map(|&(pfn, order, _)| (pfn, order)).collect();
+        assert_eq!(heads, [(0, MOST.ilog2() as u8)]);
+        assert_eq!(left(&frames, false).len(), MOST);
+    }
+
+    #[test]
     fn pageblocks_are_not_joined() {
-        let frames: Vec<u32> = (0..1024).collect();
-        let blocks = left(&frames, true);
-        let heads: Vec<_> = blocks.iter().map(|&(pfn, order, _)| (pfn, order)).collect();
-        assert_eq!(heads, [(0, PAGEBLOCK_ORDER), (512, PAGEBLOCK_ORDER)]);
+        let map = PageMap::new(4096);
+        let mut leaving = Leaving::new(&map, true);
+        for pfn in [0, 512] {
+            let order = Order(PAGEBLOCK_ORDER);
+            map.page(Pfn(pfn)).set(BlockFlags::PCP, order, MigrateType::Movable);
+        }
+        leaving.extend([&[Pfn(512), Pfn(0)], &[]]);
+        let heads: Vec<_> = leaving.blocks.iter().map(|block| (block.pfn.0, block.order)).collect();
+        assert_eq!(heads, [(0, Order(PAGEBLOCK_ORDER)), (512, Order(PAGEBLOCK_ORDER))]);
     }
 }

@@ -256,7 +256,8 @@ impl<H: Host> PageAllocator<H> {
         true
     }
 
-    /// Puts freed blocks on their list, one after the other, lock held; which list that is. They are not counted.
+    /// Puts freed blocks on their list, one after the other, one at least, lock held; which list that is. They are not
+    /// counted.
     #[inline(always)]
     pub(super) fn pcp_put(
         &self,
@@ -274,8 +275,10 @@ impl<H: Host> PageAllocator<H> {
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
         let map: &[Page] = &self.map;
+        // All of one zone, so that one word is right for all.
+        let word = map[pfns[0].idx()].block().with(BlockFlags::PCP, order, migratetype);
         for pfn in pfns {
-            map[pfn.idx()].set(BlockFlags::PCP, order, migratetype);
+            map[pfn.idx()].set_block(word);
         }
         match *pfns {
             [pfn] => pcp.lists[index].push_head(pfn),

@@ -306,13 +306,13 @@ mod tests {
                 capture: None,
             };
             let (mut pending, mut leaving) = (Pending::default(), Leaving::new(map, true));
-            for (pfn, _) in blocks {
-                if leaving.is_full() {
-                    leaving.free(&mut buddy, &mut pending);
-                }
-                leaving.push(pfn);
+            let mut list = PageRing::default();
+            blocks.into_iter().for_each(|(pfn, _)| list.push_head(pfn));
+            while !list.is_empty() {
+                let nr = leaving.extend_from_tail(&list, usize::MAX);
+                list.drop_tail(nr);
+                leaving.free(&mut buddy, &mut pending);
             }
-            leaving.free(&mut buddy, &mut pending);
             buddy.settle(&mut pending);
         }
 
