@@ -10,8 +10,8 @@ use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
 use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{VmEvent, ZoneStat};
 
-/// Pages that reclaim frees together.
-const BATCH: usize = SWAP_CLUSTER_MAX as usize;
+/// Pages that reclaim judges, and frees, together.
+pub(crate) const BATCH: usize = SWAP_CLUSTER_MAX as usize;
 
 /// Folios that nobody uses any more, on their way to the allocator: it takes single pages together, larger
 /// folios after them one by one. It gets them when no lock of a list is held: it takes locks of its own.
@@ -89,8 +89,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Frees folios that nobody references and that are on no list (reclaim's, after freezing
-    /// them), a batch at most, last first as [`Self::release_pages`] does; how many pages that is.
+    /// them), [`BATCH`] at most, last first as [`Self::release_pages`] does; how many pages that is.
     pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) -> u64 {
+        debug_assert!(folios.len() <= BATCH);
         if folios.is_empty() {
             return 0;
         }
@@ -112,13 +113,13 @@ impl<H: Devices> Kernel<H> {
         }
         nr_pages += (BATCH - first) as u64;
         self.note_given(cx, nr_pages);
-        self.mem.free_unused(cx, &pages[first..]);
+        self.mem.free_list_unchecked(cx, &pages[first..]);
         self.free_large(cx, large);
         nr_pages
     }
 
-    /// Frees the folios of a list, in list order.
-    pub(super) fn free_unused(&self, cx: &Cx<'_, H>, mut list: PageList) {
+    /// Frees the folios of a list to which nobody refers, from its tail on.
+    pub(super) fn free_unreferenced_list(&self, cx: &Cx<'_, H>, mut list: PageList) {
         let mut dead = Dead::default();
         while let Some(pfn) = list.pop_tail(&self.mem.map) {
             self.bury(cx, self.mem.map.lookup(pfn), &mut dead);

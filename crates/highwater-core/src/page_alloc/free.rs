@@ -194,16 +194,16 @@ impl<H: Host> PageAllocator<H> {
         result
     }
 
-    /// As [`Self::free_list`], for pages of the kernel's own that nobody refers to.
-    pub(crate) fn free_unused(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+    /// As [`Self::free_list`], of pages that the caller knows to be single, in use and without references.
+    pub(crate) fn free_list_unchecked(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         self.end_use(cx, pfns);
         self.free_runs(cx, pfns);
     }
 
-    /// As [`Self::free_unused`], for pages linked to a list of the caller's.
+    /// As [`Self::free_list_unchecked`], for pages linked to a list of the caller's.
     ///
-    /// In chunks through a buffer on the stack: a page on a per-CPU list uses the links that hold the
-    /// caller's list together, so it has to leave that list first.
+    /// In chunks through a buffer on the stack: a page uses the links that hold the caller's list together as soon as it
+    /// is on a list of its pageblock's owner or, after a drain, of the zone, so it has to leave the caller's first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
             self.end_use(cx, &[pfn]);
@@ -357,4 +357,99 @@ fn same_type<H: Host>(zone: &Zone<H>, pfns: &[Pfn], migratetype: MigrateType) ->
         last != block && zone.pageblock_type(pfn) != migratetype
     };
     pfns.iter().position(is_other).unwrap_or(pfns.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{Machine, PRESETS, preset};
+    use crate::host::{Cost, CpuId, EventSink, Solo};
+    use crate::page_alloc::{Gfp, NoRelief, boot};
+    use crate::sync::order::LockClass;
+    use crate::vmstat::VmEvent;
+    use crate::zone::{NodeId, ZoneFlags};
+
+    /// What is on each CPU's lists of each zone, all words, all free counts, events, charges and locks.
+    type Seen = (Vec<Vec<Pfn>>, Vec<u32>, Vec<u64>, Vec<u64>, Vec<u64>, Vec<u64>);
+
+    /// What to do, on which CPU, with how many pages, from which of those that are held.
+    type Step = (u8, u16, usize, usize);
+
+    const TYPES: [MigrateType; 4] = [
+        MigrateType::Movable,
+        MigrateType::Unmovable,
+        MigrateType::Isolate,
+        MigrateType::Reclaimable,
+    ];
+
+    fn run<S: EventSink>(sink: S, policy: &str, steps: &[Step]) -> Seen {
+        let host = Solo::new(sink);
+        let sizes = [(24 << 20, Vec::from([0, 1])), (16 << 20, Vec::from([2]))];
+        let machine = Machine::from_sizes("m", &sizes).unwrap();
+        let memory = boot(&host, &machine, &preset(policy).unwrap()).unwrap();
+        let mut held: Vec<Pfn> = Vec::new();
+        for &(what, cpu, nr, pick) in steps {
+            let cx = Cx::new(&host, CpuId(cpu));
+            let at = pick % (held.len() + 1);
+            let zone = held.get(at).and_then(|&pfn| memory.zone_of(pfn));
+            match (what, zone) {
+                (0..3, _) => {
+                    let gfp = [Gfp::GFP_HIGHUSER_MOVABLE, Gfp::GFP_KERNEL][usize::from(what % 2)];
+                    let node = NodeId((pick % 2) as u16);
+                    let page = || memory.alloc(&cx, &NoRelief, gfp, Order::ZERO, node, None);
+                    held.extend((0..nr).map_while(|_| page()));
+                }
+                (3..6, _) => {
+                    let end = held.len().min(at + nr);
+                    let mut pages: Vec<_> = held.drain(at..end).collect();
+                    if what == 4 {
+                        pages.reverse();
+                    }
+                    memory.free_list(&cx, &pages).unwrap();
+                }
+                (6, Some(zone)) => zone.set_pageblock_type(held[at], TYPES[nr % TYPES.len()]),
+                (7, Some(zone)) => {
+                    if !zone.clear_flag(ZoneFlags::RECLAIM_ACTIVE) {
+                        zone.set_flag(ZoneFlags::RECLAIM_ACTIVE);
+                    }
+                }
+                (8, Some(zone)) => zone.set_pcp_sizes(1 + nr as u32 % 9, nr as u32),
+                _ => {}
+            }
+        }
+        let cpus = 0..memory.nr_cpus();
+        let lists =
+            memory.populated_zones().flat_map(|zone| cpus.clone().map(move |cpu| (zone, cpu)));
+        let lists = lists.flat_map(|(zone, cpu)| {
+            let pcp = zone.cpus[cpu].pcp.lock(CpuId(0));
+            pcp.lists.iter().map(|list| list.iter().collect()).collect::<Vec<_>>()
+        });
+        let lists = lists.collect();
+        let words = memory.map.iter().map(Page::word).collect();
+        let free = memory.populated_zones().map(|zone| zone.nr_free_pages_exact()).collect();
+        let events = VmEvent::ALL.iter().map(|&event| memory.events.read(event)).collect();
+        let charges = Cost::ALL.iter().map(|&cost| host.charged(cost)).collect();
+        let takings = LockClass::ALL.map(|class| host.takings(class)).to_vec();
+        (lists, words, free, events, charges, takings)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Who traces frees has each page go by itself.
+        #[test]
+        fn pages_that_are_freed_together_are_pages_freed_one_by_one(
+            steps in prop::collection::vec((0u8..9, 0u16..3, 1usize..90, any::<usize>()), 1..150),
+            policy in 0..PRESETS.len(),
+        ) {
+            let policy = PRESETS[policy].0;
+            let together = run((), policy, &steps);
+            let singly = run(|_: CpuId, _: &Event| {}, policy, &steps);
+            prop_assert!(together == singly, "{policy}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use highwater_core::host::{
 };
 use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind};
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::sync::{Mutex, MutexGuard, TryLockError};
 use shuttle::thread::{self, Thread, ThreadId};
@@ -158,6 +158,11 @@ impl Host for ShuttleHost {
 
     fn trace(&self, _: CpuId, _: &Event) {
         self.switch_point();
+    }
+
+    /// So that what is done together where nobody looks is done together here.
+    fn traces(&self, _: Kind) -> bool {
+        false
     }
 
     fn yield_now(&self) {

@@ -119,6 +119,20 @@ const SHORT_OF_MEMORY: Case = Case {
 const OLD_KERNEL: Case =
     Case { policy: "4.3", batch: 3, high: 9, order_max: 2, steps: 24, ..TWO_ZONES };
 
+/// CPUs own pageblocks: they get them, give them up when others are short, and free into each other's.
+const OWN_BLOCKS: Case = Case {
+    policy: "pcp-blocks",
+    zones: &[(0, ZoneType::Dma32, 4096, 3072)],
+    high: 1024,
+    order_max: 0,
+    ..ONE_ZONE
+};
+
+#[test]
+fn own_blocks() {
+    explore(OWN_BLOCKS);
+}
+
 #[test]
 fn one_zone() {
     explore(ONE_ZONE);
