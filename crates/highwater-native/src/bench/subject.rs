@@ -147,7 +147,7 @@ pub(super) struct Floor {
 
 impl Floor {
     pub(super) fn new(plan: &Plan, pin_threads: bool) -> Result<Floor, NativeError> {
-        let per_thread = plan.nr_frames >> plan.order.0 >> plan.threads.ilog2();
+        let per_thread = (plan.nr_frames >> plan.order.0) / plan.threads as u32;
         let lists = (0..plan.threads as u32)
             .map(|n| {
                 let blocks = (0..per_thread).rev().map(|b| (n * per_thread + b) << plan.order.0);

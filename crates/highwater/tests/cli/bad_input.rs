@@ -235,6 +235,11 @@ fn impossible_options() {
     complaint(&["zoneinfo", "--mem", "8", "--cpus", "1"], &["--mem", "8G"]);
     complaint(&["zoneinfo", "--machine", "small-vm", "--mem", "8G"], &["--mem"]);
     complaint(&["zoneinfo", "--cpus", "2"], &["--mem"]);
+    complaint(&["bench", "--nodes", "0"], &["--nodes", "1..=64"]);
+    let few = ["bench", "--nodes", "3", "--threads", "4", "--threads", "2"];
+    complaint(&few, &["--nodes 3 --threads 2: each node needs a CPU"]);
+    complaint(&["bench", "--pages", "--nodes", "2"], &["--pages", "--nodes"]);
+    complaint(&["bench", "--policy", "6.2"], &["--policy", "6.2", "did you mean 6.1?"]);
 }
 
 #[test]

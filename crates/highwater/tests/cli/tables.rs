@@ -72,6 +72,31 @@ fn every_other_csv_is_one_tidy_table_too() {
     }
 }
 
+/// Where threads sleep for each other only the time that passes tells; who compares says what was compared.
+#[test]
+fn a_benchmark_says_what_it_measured_and_how_long_that_took() {
+    let quick = ["bench", "--quick", "--order", "0", "--pattern", "bulk", "--format", "json"];
+    let table = |more: &[&str]| super::json(&[&quick[..], more].concat())[0].take();
+    let threads = |table: &serde_json::Value| -> Vec<String> {
+        let rows = table["rows"].as_array().unwrap();
+        let own = rows.iter().filter(|row| row["labels"][0] == "highwater");
+        own.map(|row| row["labels"][3].as_str().unwrap().to_owned()).collect()
+    };
+    let plain = table(&[]);
+    assert_eq!(plain["title"], "native allocator benchmarks, ns per alloc+free");
+    assert_eq!(plain["columns"], serde_json::json!(["CPU time", "best", "elapsed", "note"]));
+    assert_eq!(threads(&plain), ["1", "2"]);
+    for row in plain["rows"].as_array().unwrap() {
+        let ns = [0, 1, 2].map(|at| row["cells"][at]["value"].as_f64().unwrap());
+        assert!(ns.iter().all(|&ns| ns > 0.0) && ns[1] <= ns[0], "{row}");
+    }
+    let nodes = table(&["--nodes", "2", "--policy", "5.4"]);
+    let title = nodes["title"].as_str().unwrap();
+    assert!(title.ends_with(", policy 5.4, 2 nodes"), "{title}");
+    assert_eq!(threads(&nodes), ["2"], "one thread cannot have two nodes");
+    assert_eq!(threads(&table(&["--nodes", "3"])), ["3"]);
+}
+
 /// Whoever takes tables from JSON has numbers.
 #[test]
 fn evidence_is_numbers_in_json() {

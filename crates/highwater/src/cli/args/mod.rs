@@ -427,7 +427,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub quick: bool,
     /// Page cache and faults beside this computer's own kernel, instead of the allocator
-    #[arg(long, conflicts_with_all = ["orders", "patterns", "threads"])]
+    #[arg(long, conflicts_with_all = ["orders", "patterns", "threads", "nodes"])]
     pub pages: bool,
     /// Only these orders
     #[arg(long = "order", value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
@@ -438,6 +438,13 @@ pub struct BenchArgs {
     /// Only these numbers of threads
     #[arg(long = "threads", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Vec<u16>,
+    /// Nodes that highwater's memory and CPUs are divided into, each with a zone lock of its own; as many threads at
+    /// least
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: u16,
+    /// Policy that highwater runs under
+    #[arg(long, value_name = "NAME|FILE", default_value = "6.1")]
+    pub policy: String,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
