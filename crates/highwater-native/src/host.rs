@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use highwater_core::host::{Cost, CpuId, Devices, Host, IoError, IoRequest, NS_PER_JIFFY, Tasks};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind};
 
 use crate::arena::{Arena, ArenaError, ArenaOptions};
 use crate::cpu::{CpuLease, Cpus, LeaseError};
@@ -179,6 +179,11 @@ impl Host for NativeHost {
 
     #[inline(always)]
     fn trace(&self, _: CpuId, _: &Event) {}
+
+    #[inline(always)]
+    fn traces(&self, _: Kind) -> bool {
+        false
+    }
 
     /// `cond_resched` gives way at the end of a slice, and that the OS takes by itself. Now and then all the same: who
     /// asks again and again may wait for somebody who does not run.

@@ -12,7 +12,7 @@ use highwater::core::host::{Cost, CpuId, Cx, Host, Lock, NS_PER_JIFFY};
 use highwater::core::page::{Order, PAGE_SIZE, Pfn};
 use highwater::core::page_alloc::{Gfp, NoRelief, PageAllocator, boot};
 use highwater::core::sync::order::LockClass;
-use highwater::core::trace::Event;
+use highwater::core::trace::{Event, Kind};
 use highwater::core::zone::NodeId;
 
 /// Frame `n` is the `n`-th page of `bytes`. For one thread.
@@ -67,6 +67,10 @@ impl Host for Slab {
     }
 
     fn trace(&self, _: CpuId, _: &Event) {}
+
+    fn traces(&self, _: Kind) -> bool {
+        false
+    }
 
     fn yield_now(&self) {}
 

@@ -25,7 +25,7 @@ use highwater::core::page::{Order, Pfn};
 use highwater::core::page_alloc::boot;
 use highwater::core::swap::SwapSpec;
 use highwater::core::sync::order::LockClass;
-use highwater::core::trace::Event;
+use highwater::core::trace::{Event, Kind};
 use highwater::core::vm::{Access, AreaFlags, Backing};
 use highwater::core::vmstat::VmEvent;
 
@@ -81,6 +81,10 @@ impl Host for Threads {
     fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
 
     fn trace(&self, _: CpuId, _: &Event) {}
+
+    fn traces(&self, _: Kind) -> bool {
+        false
+    }
 
     fn yield_now(&self) {
         thread::yield_now();

@@ -5,7 +5,7 @@ use core::hint::spin_loop;
 use highwater_core::host::{Cost, CpuId, Host, NS_PER_JIFFY};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind};
 
 use crate::{Memory, SpinLock};
 
@@ -66,6 +66,10 @@ impl Host for Board {
     }
 
     fn trace(&self, _: CpuId, _: &Event) {}
+
+    fn traces(&self, _: Kind) -> bool {
+        false
+    }
 
     fn yield_now(&self) {
         spin_loop();

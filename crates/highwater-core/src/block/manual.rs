@@ -16,7 +16,7 @@ use crate::page::{Order, Pfn};
 use crate::page_alloc::boot;
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
-use crate::trace::Event;
+use crate::trace::{Event, Kind};
 
 /// [`Solo`] with devices that keep requests. Who sleeps is awake again when the oldest is done.
 #[derive(Default)]
@@ -80,6 +80,10 @@ impl Host for Manual {
     fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
 
     fn trace(&self, _: CpuId, _: &Event) {}
+
+    fn traces(&self, _: Kind) -> bool {
+        false
+    }
 
     fn yield_now(&self) {}
 

@@ -8,18 +8,28 @@ use core::cell::{Cell, RefCell, RefMut};
 
 use super::{Cost, CpuId, Devices, Host, IoError, IoRequest, Lock, Tasks};
 use crate::sync::order::LockClass;
-use crate::trace::Event;
+use crate::trace::{Event, Kind};
 use crate::units::{Order, Pfn};
 
 /// Receives the events of a [`Solo`] host.
 pub trait EventSink {
     /// An event of a CPU.
     fn event(&self, cpu: CpuId, event: &Event);
+
+    /// False if nothing is done with events of a kind ([`Host::traces`]).
+    fn wants(&self, kind: Kind) -> bool {
+        let _ = kind;
+        true
+    }
 }
 
 /// Drops events.
 impl EventSink for () {
     fn event(&self, _: CpuId, _: &Event) {}
+
+    fn wants(&self, _: Kind) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(CpuId, &Event)> EventSink for F {
@@ -146,6 +156,11 @@ impl<S: EventSink> Host for Solo<S> {
     #[inline]
     fn trace(&self, cpu: CpuId, event: &Event) {
         self.sink.event(cpu, event);
+    }
+
+    #[inline]
+    fn traces(&self, kind: Kind) -> bool {
+        self.sink.wants(kind)
     }
 
     fn yield_now(&self) {}

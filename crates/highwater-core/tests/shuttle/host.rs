@@ -8,7 +8,7 @@ use highwater_core::host::{
 };
 use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind};
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::sync::{Mutex, MutexGuard, TryLockError};
 use shuttle::thread::{self, Thread, ThreadId};
@@ -51,9 +51,16 @@ pub(crate) struct ShuttleHost {
     held: Held,
     /// Time goes on by a nanosecond wherever another thread may go on.
     clock: AtomicU64,
+    /// Nobody looks at trace events: what is done for many pages at once then is.
+    is_untraced: bool,
 }
 
 impl ShuttleHost {
+    /// A host that does nothing with trace events, or (false) one whose threads may change places at each.
+    pub(crate) fn untraced(is_untraced: bool) -> ShuttleHost {
+        ShuttleHost { is_untraced, ..ShuttleHost::default() }
+    }
+
     /// Others may run here: shuttle switches threads at its own atomics.
     fn switch_point(&self) {
         self.clock.fetch_add(1, SeqCst);
@@ -157,7 +164,13 @@ impl Host for ShuttleHost {
     fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
 
     fn trace(&self, _: CpuId, _: &Event) {
-        self.switch_point();
+        if !self.is_untraced {
+            self.switch_point();
+        }
+    }
+
+    fn traces(&self, _: Kind) -> bool {
+        !self.is_untraced
     }
 
     fn yield_now(&self) {
