@@ -129,6 +129,10 @@ const OLD_KERNEL: Case =
 const UNTRACED: Case =
     Case { cpus: &[0, 0, 0], high: 16, order_max: 0, is_untraced: true, ..ONE_ZONE };
 
+/// CPUs own pageblocks: what one of them frees of another's goes to that one's lists.
+const OWNED_BLOCKS: Case =
+    Case { policy: "pcp-blocks", cpus: &[0, 0, 0], high: 1024, order_max: 0, ..ONE_ZONE };
+
 #[test]
 fn one_zone() {
     explore(ONE_ZONE);
@@ -157,6 +161,11 @@ fn old_kernel() {
 #[test]
 fn untraced() {
     explore(UNTRACED);
+}
+
+#[test]
+fn owned_blocks() {
+    explore(OWNED_BLOCKS);
 }
 
 /// The host itself notices what it is there to notice.
