@@ -16,7 +16,7 @@ pub trait EventSink {
     /// An event of a CPU.
     fn event(&self, cpu: CpuId, event: &Event);
 
-    /// Does it look at events of a kind? ([`Host::traces`])
+    /// False if nothing is done with events of a kind ([`Host::traces`]).
     fn wants(&self, kind: Kind) -> bool {
         let _ = kind;
         true

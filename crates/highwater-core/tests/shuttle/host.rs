@@ -51,9 +51,16 @@ pub(crate) struct ShuttleHost {
     held: Held,
     /// Time goes on by a nanosecond wherever another thread may go on.
     clock: AtomicU64,
+    /// Nobody looks at trace events: what is done for many pages at once then is.
+    is_untraced: bool,
 }
 
 impl ShuttleHost {
+    /// A host that does nothing with trace events, or (false) one whose threads may change places at each.
+    pub(crate) fn untraced(is_untraced: bool) -> ShuttleHost {
+        ShuttleHost { is_untraced, ..ShuttleHost::default() }
+    }
+
     /// Others may run here: shuttle switches threads at its own atomics.
     fn switch_point(&self) {
         self.clock.fetch_add(1, SeqCst);
@@ -157,12 +164,13 @@ impl Host for ShuttleHost {
     fn frame_read(&self, _: Pfn, _: usize, _: &mut [u8]) {}
 
     fn trace(&self, _: CpuId, _: &Event) {
-        self.switch_point();
+        if !self.is_untraced {
+            self.switch_point();
+        }
     }
 
-    /// So that what is done together where nobody looks is done together here.
     fn traces(&self, _: Kind) -> bool {
-        false
+        !self.is_untraced
     }
 
     fn yield_now(&self) {

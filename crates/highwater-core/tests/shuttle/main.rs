@@ -67,6 +67,8 @@ struct Case {
     large: bool,
     /// Steps of a thread.
     steps: usize,
+    /// Nobody looks at trace events.
+    is_untraced: bool,
 }
 
 const ONE_ZONE: Case = Case {
@@ -78,6 +80,7 @@ const ONE_ZONE: Case = Case {
     order_max: 4,
     large: false,
     steps: 30,
+    is_untraced: false,
 };
 
 const TWO_ZONES: Case = Case {
@@ -89,6 +92,7 @@ const TWO_ZONES: Case = Case {
     order_max: 9,
     large: false,
     steps: 24,
+    is_untraced: false,
 };
 
 /// Far lists decay on their own.
@@ -101,6 +105,7 @@ const TWO_NODES: Case = Case {
     order_max: 3,
     large: false,
     steps: 24,
+    is_untraced: false,
 };
 
 /// Blocks so large that requests fail and, now and then, the reserve for atomic ones is claimed.
@@ -113,25 +118,20 @@ const SHORT_OF_MEMORY: Case = Case {
     order_max: 10,
     large: true,
     steps: 30,
+    is_untraced: false,
 };
 
 /// Round-robin drains, order 0 on the lists only.
 const OLD_KERNEL: Case =
     Case { policy: "4.3", batch: 3, high: 9, order_max: 2, steps: 24, ..TWO_ZONES };
 
-/// CPUs own pageblocks: they get them, give them up when others are short, and free into each other's.
-const OWN_BLOCKS: Case = Case {
-    policy: "pcp-blocks",
-    zones: &[(0, ZoneType::Dma32, 4096, 3072)],
-    high: 1024,
-    order_max: 0,
-    ..ONE_ZONE
-};
+/// Single pages whose frees nobody traces: they go to the lists together.
+const UNTRACED: Case =
+    Case { cpus: &[0, 0, 0], high: 16, order_max: 0, is_untraced: true, ..ONE_ZONE };
 
-#[test]
-fn own_blocks() {
-    explore(OWN_BLOCKS);
-}
+/// CPUs own pageblocks: what one of them frees of another's goes to that one's lists.
+const OWNED_BLOCKS: Case =
+    Case { policy: "pcp-blocks", cpus: &[0, 0, 0], high: 1024, order_max: 0, ..ONE_ZONE };
 
 #[test]
 fn one_zone() {
@@ -156,6 +156,16 @@ fn short_of_memory() {
 #[test]
 fn old_kernel() {
     explore(OLD_KERNEL);
+}
+
+#[test]
+fn untraced() {
+    explore(UNTRACED);
+}
+
+#[test]
+fn owned_blocks() {
+    explore(OWNED_BLOCKS);
 }
 
 /// The host itself notices what it is there to notice.
@@ -249,7 +259,7 @@ struct World {
 
 impl World {
     fn new(case: &Case) -> World {
-        let host = ShuttleHost::default();
+        let host = ShuttleHost::untraced(case.is_untraced);
         let policy = preset(case.policy).expect("a preset");
         let memory = boot(&host, &machine(case), &policy).expect("a possible machine");
         for zone in memory.populated_zones() {
