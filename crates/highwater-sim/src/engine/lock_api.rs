@@ -120,6 +120,24 @@ impl Sim {
     }
 }
 
+/// How often the engine went a shorter way, of which nothing simulated can tell: for tests that hold it against the long
+/// one, and would notice nothing if it were never gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortcuts {
+    /// Tasks that were queued at a held lock without being resumed.
+    pub queued: u64,
+    /// Times that something was done in one go with the time before (`Host::again`).
+    pub again: u64,
+}
+
+impl Sim {
+    /// Counted only where debug assertions are.
+    pub fn shortcuts(&self) -> Option<Shortcuts> {
+        let (queued, again) = (self.inner.state.borrow().nr_queued, self.inner.nr_again.get());
+        cfg!(debug_assertions).then_some(Shortcuts { queued, again })
+    }
+}
+
 /// What locks do at every turn, on the cells themselves.
 impl Inner {
     /// [`Sim::charge`]. Returns the new local clock.

@@ -22,6 +22,7 @@ mod watch;
 
 pub use error::{RunError, StuckTask};
 pub use executor::{Engine, EngineConfig, Outcome, Sim};
+pub use lock_api::Shortcuts;
 pub use spawn::JoinHandle;
 pub use stack::StackClass;
 pub use task::{Placement, Role, Spawn, TaskId, TaskTimes, Wake};
