@@ -246,6 +246,9 @@ fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
         engine.run().expect("run");
         let stats = class.stats();
         assert!(stats.nr_contended > 5000, "{stats:?}");
+        if let Some(went) = engine.sim().shortcuts() {
+            assert_eq!(went.queued > 1000, !is_booking, "{went:?}");
+        }
         let numbers = [stats.nr_taken, stats.nr_contended, stats.wait_ns, stats.hold_ns];
         let times = [0, 1, 2, 3].map(|cpu| engine.sim().cpu_times(CpuId(cpu)));
         let ends = (engine.digest(), engine.nr_events(), engine.sim().now_ns());

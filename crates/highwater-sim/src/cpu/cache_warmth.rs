@@ -349,21 +349,24 @@ fn set_clean(dirty_by: &mut u16) {
 }
 
 #[cfg(test)]
+mod by_the_letter;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    const SIZES: CacheSizes =
+    pub(super) const SIZES: CacheSizes =
         CacheSizes { l1_bytes: 32 << 10, l2_bytes: 256 << 10, llc_bytes: 8 << 20 };
     const LEVELS: LevelCosts = LevelCosts { l1_ns: 30, l2_ns: 80, llc_ns: 200, dram_ns: 450 };
-    const COSTS: CacheCosts = CacheCosts {
+    pub(super) const COSTS: CacheCosts = CacheCosts {
         read: LevelCosts { l1_ns: 1, l2_ns: 2, llc_ns: 3, dram_ns: 4 },
         zero: LEVELS,
         copy: LevelCosts { l1_ns: 25, l2_ns: 45, llc_ns: 200, dram_ns: 450 },
         zero_2m_ns: 100_000,
     };
-    const A: CpuId = CpuId(0);
-    const B: CpuId = CpuId(1);
-    const FAR: CpuId = CpuId(2);
+    pub(super) const A: CpuId = CpuId(0);
+    pub(super) const B: CpuId = CpuId(1);
+    pub(super) const FAR: CpuId = CpuId(2);
 
     /// CPUs 0 and 1 on socket 0 with node 0, CPU 2 on socket 1 with node 1.
     fn caches() -> CacheWarmth {
@@ -508,130 +511,5 @@ mod tests {
         caches.touch(A, 3, 0, Touch::Zero);
         caches.forget(3);
         assert_eq!(caches.level(A, 3, 0), Level::Dram);
-    }
-
-    /// The rules by the letter: a record of every frame, and nothing forgotten.
-    struct ByTheLetter {
-        caches: CacheWarmth,
-        /// Last CPU, dirty, stamps.
-        frames: Vec<Option<(CpuId, bool, u64, u64)>>,
-    }
-
-    impl ByTheLetter {
-        fn counts(&self, cpu: CpuId) -> (u64, u64) {
-            let caches = &self.caches;
-            let socket = usize::from(caches.socket_of_cpu[cpu.idx()]);
-            (caches.cpu_bytes[cpu.idx()], caches.socket_bytes[socket])
-        }
-
-        fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
-            let socket = |cpu: CpuId| self.caches.socket_of_cpu[cpu.idx()];
-            let Some((last, is_dirty, cpu_stamp, socket_stamp)) = self.frames[pfn] else {
-                return self.caches.level_in_memory(cpu, node);
-            };
-            let (own, shared) = self.counts(last);
-            let (own, shared) = (own - cpu_stamp, shared - socket_stamp);
-            match () {
-                () if last == cpu && own < SIZES.l1_bytes => Level::L1,
-                () if last == cpu && own < SIZES.l2_bytes => Level::L2,
-                () if last != cpu
-                    && socket(last) == socket(cpu)
-                    && own < SIZES.l2_bytes
-                    && is_dirty =>
-                {
-                    Level::LlcSnoop
-                }
-                () if shared >= SIZES.llc_bytes => self.caches.level_in_memory(cpu, node),
-                () if socket(last) == socket(cpu) => Level::Llc,
-                () => Level::RemoteCache,
-            }
-        }
-
-        fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, bytes: u64) {
-            self.caches.touch_elsewhere(cpu, bytes);
-            let (own, shared) = self.counts(cpu);
-            let was = self.frames[pfn].is_some_and(|(last, dirty, ..)| dirty && last == cpu);
-            self.frames[pfn] = Some((cpu, writes || was, own, shared));
-        }
-    }
-
-    const NR_FRAMES: usize = 40_000;
-
-    #[derive(Clone, Copy, Debug)]
-    enum Act {
-        /// Of so many frames from one on, so many bytes of each.
-        Touch(usize, usize, Touch, u64),
-        Block(usize),
-        Forget(usize),
-        Elsewhere(u64),
-    }
-
-    fn acts() -> impl proptest::strategy::Strategy<Value = Vec<(u16, Act)>> {
-        use proptest::prelude::*;
-        // Few frames are touched often, many seldom.
-        let pfn = || prop_oneof![0..64_usize, 0..NR_FRAMES - 4096];
-        let kind =
-            prop::sample::select(vec![Touch::Read, Touch::Zero, Touch::CopyFrom, Touch::CopyTo]);
-        let bytes = prop_oneof![Just(4096_u64), 1..4097_u64];
-        let act = prop_oneof![
-            8 => (pfn(), prop_oneof![1..8_usize, 1..4096_usize], kind, bytes)
-                .prop_map(|(pfn, nr, kind, bytes)| Act::Touch(pfn, nr, kind, bytes)),
-            1 => pfn().prop_map(Act::Block),
-            2 => pfn().prop_map(Act::Forget),
-            2 => prop_oneof![0..40_000_u64, 0..(16_u64 << 20)].prop_map(Act::Elsewhere),
-        ];
-        prop::collection::vec((0..4_u16, act), 1..60)
-    }
-
-    proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
-
-        #[test]
-        fn forgetting_cold_frames_changes_no_level(acts in acts()) {
-            let sockets = vec![0, 0, 1, 1];
-            let new = |nr| CacheWarmth::new(SIZES, COSTS, sockets.clone(), vec![0, 1], nr);
-            let mut caches = new(NR_FRAMES);
-            let mut rules = ByTheLetter { caches: new(0), frames: vec![None; NR_FRAMES] };
-            for (cpu, act) in acts {
-                let cpu = CpuId(cpu);
-                match act {
-                    Act::Touch(first, nr, kind, bytes) => {
-                        let writes = matches!(kind, Touch::Zero | Touch::CopyTo);
-                        for pfn in first..first + nr {
-                            proptest::prop_assert_eq!(
-                                caches.level(cpu, pfn, 0),
-                                rules.level(cpu, pfn, 0)
-                            );
-                            if bytes == FRAME_BYTES {
-                                caches.touch(cpu, pfn, 0, kind);
-                            } else {
-                                caches.touch_part(cpu, pfn, 0, kind, bytes);
-                            }
-                            rules.touch(cpu, pfn, writes, bytes);
-                        }
-                    }
-                    Act::Block(first) => {
-                        caches.zero_block(cpu, first, 0, 512);
-                        (first..first + 512).for_each(|pfn| rules.touch(cpu, pfn, true, 4096));
-                    }
-                    Act::Forget(pfn) => {
-                        caches.forget(pfn);
-                        rules.frames[pfn] = None;
-                    }
-                    Act::Elsewhere(bytes) => {
-                        caches.touch_elsewhere(cpu, bytes);
-                        rules.caches.touch_elsewhere(cpu, bytes);
-                    }
-                }
-            }
-            for cpu in [A, B, FAR] {
-                for pfn in 0..NR_FRAMES {
-                    proptest::prop_assert_eq!(
-                        caches.level(cpu, pfn, 1),
-                        rules.level(cpu, pfn, 1)
-                    );
-                }
-            }
-        }
     }
 }

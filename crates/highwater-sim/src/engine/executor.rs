@@ -125,6 +125,8 @@ pub(crate) struct Inner {
     pub(crate) state: RefCell<State>,
     coroutines: RefCell<Vec<Option<Coroutine>>>,
     pub(crate) locks: RefCell<Vec<Rc<crate::lock::LockClass>>>,
+    /// As [`Shortcuts::again`](super::Shortcuts::again).
+    pub(crate) nr_again: Cell<u64>,
 }
 
 impl Engine {
@@ -138,6 +140,7 @@ impl Engine {
             now_ns: 0,
             limit_ns: u64::MAX,
             nr_events: 0,
+            nr_queued: 0,
             watch: Watch::new(),
             book: None,
             pressure: None,
@@ -162,6 +165,7 @@ impl Engine {
             state: RefCell::new(state),
             coroutines: RefCell::new(Vec::new()),
             locks: RefCell::new(Vec::new()),
+            nr_again: Cell::new(0),
         };
         Engine { sim: Sim { inner: Rc::new(inner) } }
     }

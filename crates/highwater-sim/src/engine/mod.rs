@@ -1,7 +1,7 @@
 //! The engine: virtual time, an ordered event queue, tasks as coroutines.
 //!
 //! [`queue`] orders events, [`stack`] switches between coroutines, [`executor`] ties them together
-//! and keeps the clocks, `state` finds woken tasks a CPU, `task_api` and `spawn` are what a running
+//! and keeps the clocks, `state` finds woken tasks a CPU, `task_api`, `lock_api` and `spawn` are what a running
 //! task calls ([`Sim`]). [`clock`] rounds
 //! jiffy timeouts as the kernel's timer wheel does.
 //!
@@ -10,6 +10,7 @@
 pub mod clock;
 pub mod error;
 pub mod executor;
+mod lock_api;
 pub mod queue;
 mod spawn;
 #[allow(unsafe_code, reason = "stack switching needs it; the surface is documented there")]
@@ -21,6 +22,7 @@ mod watch;
 
 pub use error::{RunError, StuckTask};
 pub use executor::{Engine, EngineConfig, Outcome, Sim};
+pub use lock_api::Shortcuts;
 pub use spawn::JoinHandle;
 pub use stack::StackClass;
 pub use task::{Placement, Role, Spawn, TaskId, TaskTimes, Wake};

@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) now_ns: u64,
     pub(super) limit_ns: u64,
     pub(crate) nr_events: u64,
+    /// As [`Shortcuts::queued`](super::Shortcuts::queued).
+    pub(super) nr_queued: u64,
     pub(crate) watch: Watch,
     /// Where everybody's time goes, if somebody wants to know.
     pub(crate) book: Option<Box<Book>>,
@@ -110,6 +112,9 @@ impl State {
         }
         let task = &mut self.tasks[index];
         task.errand = Errand::Queued { since_ns: time_ns };
+        if cfg!(debug_assertions) {
+            self.nr_queued += 1;
+        }
         task.atomic_depth += 1;
         self.begin_spin(index, class, holder);
         true

@@ -102,6 +102,9 @@ impl Gate {
             self.taken_at_ns.set(before.2);
             return 0;
         }
+        if cfg!(debug_assertions) {
+            inner.nr_again.set(inner.nr_again.get() + u64::from(nr));
+        }
         let end_ns = now_ns + turn_ns * u64::from(nr);
         inner.local_ns.set(end_ns);
         inner.user_ns.set(inner.user_ns.get() + user_ns * u64::from(nr));
