@@ -358,3 +358,6 @@ fn same_type<H: Host>(zone: &Zone<H>, pfns: &[Pfn], migratetype: MigrateType) ->
     };
     pfns.iter().position(is_other).unwrap_or(pfns.len())
 }
+
+#[cfg(test)]
+mod tests;
