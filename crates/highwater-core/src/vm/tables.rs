@@ -257,6 +257,9 @@ impl<H: Tasks> SpaceTables<H> {
 mod tests {
     use super::*;
     use crate::host::Solo;
+    use crate::sync::order::LockClass;
+    use crate::units::MemoryPolicy;
+    use crate::vm::{AreaFlags, Backing};
 
     fn tables() -> SpaceTables<Solo> {
         SpaceTables::new(Pfn(0), 0)
@@ -287,6 +290,36 @@ mod tests {
         assert!(all.take_pud(vpn).is_none());
         assert_eq!((all.take_pmd(vpn), all.take_pud(vpn)), (Some(Pfn(2)), Some(Pfn(1))));
         assert!(all.table(vpn).is_none() && all.take_table(vpn).is_none());
+    }
+
+    fn area<H: Tasks>(host: &H, flags: AreaFlags) -> Arc<Area<H>> {
+        let (backing, policy) = (Backing::Anon, MemoryPolicy::default());
+        let swap = Arc::new(host.new_lock(LockClass::Table, Default::default()));
+        Arc::new(Area { start: 7, end: 9, flags, backing, policy, swap })
+    }
+
+    /// Else who comes back would take what he found for what is there.
+    #[test]
+    fn whatever_comes_or_goes_is_a_change() {
+        let host = Solo::default();
+        let mut all = tables();
+        assert!(all.insert_upper(Level::Pud, 0, Pfn(1)) && all.insert_upper(Level::Pmd, 0, Pfn(2)));
+        let mut last = all.changes();
+        let mut is_change =
+            |all: &SpaceTables<Solo>| core::mem::replace(&mut last, all.changes()) != all.changes();
+        all.insert_area(area(&host, AreaFlags::READ));
+        assert!(is_change(&all));
+        all.insert_area(area(&host, AreaFlags::LOCKED));
+        assert!(is_change(&all), "in the place of the other");
+        all.remove_area(7);
+        assert!(is_change(&all));
+        assert!(all.insert_table(7, || table(&host, 3)).is_some());
+        assert!(is_change(&all));
+        assert!(all.insert_table(8, || unreachable!("it is there")).is_some());
+        assert!(!is_change(&all), "nothing came");
+        assert!(all.take_table(7).is_some());
+        assert!(is_change(&all));
+        assert!(all.take_table(7).is_none() && !is_change(&all), "nothing is left to go");
     }
 
     #[test]

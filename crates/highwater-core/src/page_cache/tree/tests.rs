@@ -64,6 +64,8 @@ fn entry() -> impl Strategy<Value = Entry> {
 #[derive(Clone, Debug)]
 enum Op {
     Store(u32, Entry),
+    /// A shadow in the place of the page that is there, or of another one that is not.
+    Evict(u32, u64, bool),
     Fill(u32, u32),
     Mark(u32, usize, bool),
     DropShadows(u32),
@@ -72,6 +74,8 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (index(), entry()).prop_map(|(i, e)| Op::Store(i, e)),
+        4 => (index(), any::<u64>(), prop::bool::weighted(0.9))
+            .prop_map(|(i, shadow, is_there)| Op::Evict(i, shadow, is_there)),
         1 => (index(), 1u32..100).prop_map(|(i, n)| Op::Fill(i, n)),
         3 => (index(), 0..Mark::COUNT, any::<bool>()).prop_map(|(i, m, on)| Op::Mark(i, m, on)),
         1 => index().prop_map(Op::DropShadows),
@@ -89,6 +93,9 @@ proptest! {
         for op in ops {
             match op {
                 Op::Store(index, entry) => put(&mut tree, &mut model, &mut objects, index, entry),
+                Op::Evict(index, shadow, is_there) => {
+                    evict(&mut tree, &mut model, index, Shadow(shadow), is_there);
+                }
                 Op::Fill(from, nr) => {
                     for index in from..from.saturating_add(nr).min(u32::MAX - 1) {
                         let entry = Entry::Page(Pfn(index & 0xffff));
@@ -136,6 +143,25 @@ fn put(tree: &mut Tree, model: &mut Model, objects: &mut Vec<ObjectId>, index: u
     assert_eq!(stored.old, old.map_or(Entry::Empty, |(old, _)| old));
     let change = model.shadow_only_nodes() as i64 - before as i64;
     assert_eq!(stored.shadow_only.map_or(0, |(_, on)| if on { 1 } else { -1 }), change);
+}
+
+/// As [`put`] of a shadow, if the page that is to be evicted is there and unmarked; else nothing happens.
+fn evict(tree: &mut Tree, model: &mut Model, index: u32, shadow: Shadow, is_there: bool) {
+    let before = model.shadow_only_nodes();
+    let (found, is_marked) = match model.slots.get(&index) {
+        Some(&(Entry::Page(pfn), marks)) => (Some(pfn), marks.contains(&true)),
+        _ => (None, false),
+    };
+    let pfn = found.map_or(Pfn(index & 0xffff), |pfn| Pfn(pfn.0 ^ u32::from(!is_there)));
+    let evicted = tree.evict(index, pfn, shadow);
+    if found.is_none() || is_marked || !is_there {
+        assert_eq!(evicted, None);
+        return;
+    }
+    model.slots.insert(index, (Entry::Shadow(shadow), [false; Mark::COUNT]));
+    let object = tree.nodes().find(|node| node.number == index / 64).map(|node| node.object);
+    let is_shadow_only = model.shadow_only_nodes() > before;
+    assert_eq!(evicted, Some(object.filter(|_| is_shadow_only)));
 }
 
 fn compare(tree: &Tree, model: &Model, probes: &[(u32, u32)]) {

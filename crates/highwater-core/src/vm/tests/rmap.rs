@@ -1,7 +1,7 @@
 //! Reverse mapping (rules/rmap#places).
 
 use super::*;
-use crate::host::Cost;
+use crate::host::{Cost, Lock, Tasks};
 use crate::page_cache::Mappings;
 use crate::vm::{Referenced, Trail};
 
@@ -74,6 +74,82 @@ fn a_locked_area_ends_the_walk_and_keeps_the_page() {
     assert!(!stage.kernel.try_to_unmap(&stage.cx, folio, &mut Trail::default()));
     assert!(stage.pte(start).is_present());
     stage.kernel.unlock_page(&stage.cx, folio);
+}
+
+#[test]
+fn an_area_that_is_locked_between_two_walks_is_locked_to_the_second() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(2, AreaFlags::empty());
+    let folios = [0, 1].map(|i| stage.map_anon(start + i));
+    stage.kernel.lru_add_drain(&stage.cx);
+    let mut trail = Trail::default();
+    let mut referenced = |folio| stage.kernel.page_referenced(&stage.cx, folio, &mut trail);
+    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    assert_eq!(folios.map(&mut referenced), [Referenced::By(1, flags); 2]);
+    stage.kernel.mlock(&stage.cx, &stage.space, start + 1, 1).unwrap();
+    let locked = Referenced::By(0, AreaFlags::LOCKED);
+    assert_eq!(folios.map(&mut referenced), [Referenced::By(0, AreaFlags::empty()), locked]);
+    stage.kernel.munlock(&stage.cx, &stage.space, start + 1, 1).unwrap();
+    stage.space.table_of(CPU, start).unwrap().access(start + 1, false);
+    assert_eq!(referenced(folios[1]), Referenced::By(1, flags));
+}
+
+#[test]
+fn memory_mapped_where_other_memory_was_is_found_between_two_walks() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let mut trail = Trail::default();
+    let mut referenced = |folio| stage.kernel.page_referenced(&stage.cx, folio, &mut trail);
+    let first = stage.anon_region(1, AreaFlags::SEQ_READ);
+    let folio = stage.map_anon(first);
+    assert_eq!(referenced(folio), Referenced::By(0, AreaFlags::empty()));
+    let old = stage.space.table_of(CPU, first).unwrap();
+    stage.munmap(first, 1);
+    let start = stage.anon_region(1, AreaFlags::EXEC);
+    assert_eq!(start, first);
+    let folio = stage.map_anon(start);
+    assert!(!Arc::ptr_eq(&old, &stage.space.table_of(CPU, start).unwrap()), "a table of its own");
+    let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::EXEC;
+    assert_eq!(referenced(folio), Referenced::By(1, flags));
+    assert!(!stage.pte(start).is_young());
+}
+
+fn with_flags<H: Tasks>(area: &Area<H>, flags: AreaFlags) -> Arc<Area<H>> {
+    Arc::new(area.part(area.start, area.end, flags))
+}
+
+/// Each change by itself: munmap makes several of them one after the other.
+#[test]
+fn a_trail_knows_nothing_of_an_area_or_a_table_that_went() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let start = stage.anon_region(1, AreaFlags::EXEC);
+    let folio = stage.map_anon(start);
+    let mut trail = Trail::default();
+    let mut found = || {
+        let mut found = Vec::new();
+        stage.kernel.each_place(&stage.cx, folio, &mut trail, |place| {
+            found.push((place.table.pfn, place.flags));
+            core::ops::ControlFlow::Continue(())
+        });
+        found
+    };
+    let area = stage.space.area_of(CPU, start).unwrap();
+    let table = stage.space.table_of(CPU, start).unwrap();
+    assert_eq!(found(), [(table.pfn, area.flags)]);
+    // As while munmap is about to clear the entry.
+    stage.space.tables.lock(CPU).remove_area(start);
+    assert_eq!(found(), [(table.pfn, AreaFlags::empty())]);
+    stage.space.tables.lock(CPU).insert_area(Arc::clone(&area));
+    assert_eq!(found(), [(table.pfn, area.flags)]);
+    let seq = area.flags | AreaFlags::SEQ_READ;
+    stage.space.tables.lock(CPU).insert_area(with_flags(&area, seq));
+    assert_eq!(found(), [(table.pfn, seq)], "another one in its place");
+    stage.space.tables.lock(CPU).take_table(start);
+    assert_eq!(found(), []);
+    stage.space.tables.lock(CPU).insert_table(start, || table.clone());
+    assert_eq!(found(), [(table.pfn, seq)]);
 }
 
 #[test]
