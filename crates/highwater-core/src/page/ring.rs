@@ -5,7 +5,10 @@
 //! first has come from memory. The price: four bytes a frame, and no frame leaves from the middle. The array grows
 //! under its lock until it has the room that its users' limit asks for, and keeps it.
 //!
-//! A frame is on at most one list. Every operation is O(1) and needs the lock that owns the ring.
+//! A frame is on at most one list. Every operation is O(1), but for those with many frames at once, and needs the lock that
+//! owns the ring.
+//!
+//! From: `page_alloc::pcp` and its drains.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -17,7 +17,13 @@
 //! of its pieces nothing else is freed, so what is on the lists meanwhile nobody meets but the next piece, which
 //! takes it off again. Counts, charges and events are each piece's own.
 //!
-//! A compactor that waits for a block looks at every merge, so what it frees is not joined beforehand.
+//! A compactor that waits for a block looks at every merge, so what it frees is not joined beforehand. Nor is what is left of
+//! a pageblock that loses its owner ([`super::owned`]): it leaves while the zone lock is held.
+//!
+//! Synchronisation: the blocks are nobody's but the drain's until [`Leaving::free`], which needs the zone lock. Their words
+//! change under it. What is read of others' descriptors before is for hints alone.
+//!
+//! From: [`super::bulk_free`], [`super::owned`] · to: [`super::runs`].
 
 use arrayvec::ArrayVec;
 
