@@ -281,6 +281,11 @@ impl<H: Tasks> PageTable<H> {
         self.entries.iter().enumerate().find_map(is_wrong)
     }
 
+    /// As many entries are counted as hot as are noted: for audits.
+    pub(crate) fn hot_are_counted(&self) -> bool {
+        self.hot.is_counted()
+    }
+
     /// Replaces the entry of `vpn`, on hosts whose tasks take turns.
     #[inline(always)]
     fn replace(&self, vpn: u32, old: u32, new: u32) {
