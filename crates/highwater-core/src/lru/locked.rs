@@ -30,7 +30,7 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
 
 /// Pages on their way to the heads of lists ([`LockedLru::link_next`]). Nothing else joins a list meanwhile, and
 /// [`LockedLru::end_run`] comes last.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 #[must_use]
 pub(super) struct HeadRun<'a> {
     /// Those that go to the list of the last one.
