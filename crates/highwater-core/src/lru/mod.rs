@@ -35,6 +35,7 @@ pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use isolate::{IsolateMode, Isolated};
 pub use list::{Lru, LruLists, LruVec};
 pub(crate) use locked::LockedLru;
+pub(crate) use release::BATCH;
 pub use takings::Takings;
 use workingset::age as age_clock;
 pub use workingset::{Refaults, Shadow};

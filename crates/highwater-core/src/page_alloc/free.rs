@@ -194,16 +194,18 @@ impl<H: Host> PageAllocator<H> {
         result
     }
 
-    /// As [`Self::free_list`], for pages of the kernel's own that nobody refers to.
-    pub(crate) fn free_unused(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
+    /// As [`Self::free_list`], but nobody looks whether they may be freed: for those above, who know that each is a single page
+    /// in use that nobody refers to.
+    pub(crate) fn free_list_unchecked(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         self.end_use(cx, pfns);
         self.free_runs(cx, pfns);
     }
 
-    /// As [`Self::free_unused`], for pages linked to a list of the caller's.
+    /// As [`Self::free_list_unchecked`], for pages linked to a list of the caller's.
     ///
-    /// In chunks through a buffer on the stack: a page on a per-CPU list uses the links that hold the
-    /// caller's list together, so it has to leave that list first.
+    /// In chunks through a buffer on the stack: the links that hold the caller's list together are those by which a page is on
+    /// the lists of a CPU that owns its pageblock, or on the buddy lists that a drain fills. So it has to leave the
+    /// caller's list first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
             self.end_use(cx, &[pfn]);

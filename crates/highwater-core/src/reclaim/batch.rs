@@ -31,12 +31,12 @@
 //!
 //! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
-use super::folios::{BATCH, BatchStats, Busy, Decision, Rules, Uses};
+use super::folios::{BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};
 use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::lru::{IsolateMode, Isolated, LruKind, PageType, Walk};
+use crate::lru::{BATCH, IsolateMode, Isolated, LruKind, PageType, Walk};
 use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::trace::{Event, narrow};

@@ -56,17 +56,13 @@ pub(super) use crate::config::References;
 use crate::config::{Answers, DirtyAtTail, PageUses};
 use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
-use crate::lru::{PageType, Walk};
+use crate::lru::{BATCH, PageType, Walk};
 use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::units::LruVecId;
-use crate::units::SWAP_CLUSTER_MAX;
 use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, StatSet, VmEvent};
 use crate::zone::ZoneType;
-
-/// Pages of a batch.
-pub(super) const BATCH: usize = SWAP_CLUSTER_MAX as usize;
 
 /// What a batch added up to, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,7 +295,7 @@ impl<H: Devices> Kernel<H> {
     /// would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
     fn free_batch(&self, cx: &Cx<'_, H>, freed: &mut Freed) {
         self.flush_unmapped(cx, false);
-        freed.pages += self.free_unreferenced(cx, &freed.folios[..freed.nr]);
+        freed.pages += self.retire_and_free(cx, &freed.folios[..freed.nr]);
         freed.nr = 0;
     }
 
