@@ -107,6 +107,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("{:?}'s table at {first:#x} {what}", space.id);
                 return self.broken(table.pfn, Rule::HotEntries, found);
             }
+            if !table.hot_are_counted() {
+                let found = format!("{:?}'s table at {first:#x} miscounts hot entries", space.id);
+                return self.broken(table.pfn, Rule::HotEntries, found);
+            }
             from = first + crate::vm::PTES as u32;
         }
         drop(tables);

@@ -196,7 +196,7 @@ impl<H: Devices> Kernel<H> {
         while let Some(pfn) = unevictable.pop_head(map) {
             self.putback_page(cx, self.mem.map.folio(pfn));
         }
-        self.free_unreferenced_list(cx, free);
+        self.retire_and_free_list(cx, free);
         moved
     }
 

@@ -10,7 +10,7 @@ use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
 use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{VmEvent, ZoneStat};
 
-/// Pages that reclaim judges, and frees, together.
+/// Pages that reclaim judges together, and so frees together, at most.
 pub(crate) const BATCH: usize = SWAP_CLUSTER_MAX as usize;
 
 /// Folios that nobody uses any more, on their way to the allocator: it takes single pages together, larger
@@ -36,7 +36,7 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         if page.put::<H>(1) {
             self.retire(cx, (folio, page));
-            self.mem.free_unreferenced(cx, folio);
+            self.mem.free_folio(cx, folio);
         }
     }
 
@@ -51,7 +51,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.note_given(cx, folio.nr_pages());
         self.retire(cx, (folio, page));
-        self.mem.free_unreferenced(cx, folio);
+        self.mem.free_folio(cx, folio);
     }
 
     /// Drops one reference of each page (`release_pages`). Pages whose last it was leave their
@@ -88,10 +88,10 @@ impl<H: Devices> Kernel<H> {
         self.free_dead(cx, dead);
     }
 
-    /// Frees folios that nobody references and that are on no list (reclaim's, after freezing
-    /// them), [`BATCH`] at most, last first as [`Self::release_pages`] does; how many pages that is.
-    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folios: &[Folio]) -> u64 {
-        debug_assert!(folios.len() <= BATCH);
+    /// Folios that nobody references and that are on no list (reclaim's, after freezing them) forget what they were and go
+    /// to the allocator, [`BATCH`] at most, last first as [`Self::release_pages`] does; how many pages that is.
+    pub(crate) fn retire_and_free(&self, cx: &Cx<'_, H>, folios: &[Folio]) -> u64 {
+        debug_assert!(folios.len() <= BATCH, "{} folios are more than a batch", folios.len());
         if folios.is_empty() {
             return 0;
         }
@@ -118,8 +118,8 @@ impl<H: Devices> Kernel<H> {
         nr_pages
     }
 
-    /// Frees the folios of a list to which nobody refers, from its tail on.
-    pub(super) fn free_unreferenced_list(&self, cx: &Cx<'_, H>, mut list: PageList) {
+    /// As [`Self::retire_and_free`], for all folios of a list, in list order.
+    pub(super) fn retire_and_free_list(&self, cx: &Cx<'_, H>, mut list: PageList) {
         let mut dead = Dead::default();
         while let Some(pfn) = list.pop_tail(&self.mem.map) {
             self.bury(cx, self.mem.map.lookup(pfn), &mut dead);
@@ -149,7 +149,7 @@ impl<H: Devices> Kernel<H> {
 
     fn free_large(&self, cx: &Cx<'_, H>, mut folios: PageList) {
         while let Some(pfn) = folios.pop_head(&self.mem.map) {
-            self.mem.free_unreferenced(cx, self.mem.map.folio(pfn));
+            self.mem.free_folio(cx, self.mem.map.folio(pfn));
         }
     }
 

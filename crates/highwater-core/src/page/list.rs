@@ -232,6 +232,8 @@ impl PageList {
 
 /// A list that is made from its back to its front and by nobody else: as many times [`PageList::push_head`], with less to look
 /// up and to store.
+///
+/// No copies: both would link to what is one list.
 #[derive(Default)]
 pub(crate) struct Chain<'a> {
     list: PageList,

@@ -274,3 +274,6 @@ impl Choice {
         self.quota -= nr;
     }
 }
+
+#[cfg(test)]
+mod tests;

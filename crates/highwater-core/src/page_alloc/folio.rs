@@ -30,7 +30,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// From here on nobody else has it: the count is 0 and nobody gets a reference to a page with none.
     /// So its word may change without care.
-    pub(crate) fn free_unreferenced(&self, cx: &Cx<'_, H>, folio: Folio) {
+    pub(crate) fn free_folio(&self, cx: &Cx<'_, H>, folio: Folio) {
         let state = self.map.page(folio).block();
         debug_assert!(state.has(crate::page::BlockFlags::USED) && state.order() == folio.order());
         if folio.is_large() {

@@ -194,7 +194,8 @@ impl<H: Host> PageAllocator<H> {
         result
     }
 
-    /// As [`Self::free_list`], of pages that the caller knows to be single, in use and without references.
+    /// As [`Self::free_list`], but nobody looks whether they may be freed: for those above, who know that each is a single page
+    /// in use that nobody refers to.
     pub(crate) fn free_list_unchecked(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         self.end_use(cx, pfns);
         self.free_runs(cx, pfns);
@@ -202,8 +203,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// As [`Self::free_list_unchecked`], for pages linked to a list of the caller's.
     ///
-    /// In chunks through a buffer on the stack: a page uses the links that hold the caller's list together as soon as it
-    /// is on a list of its pageblock's owner or, after a drain, of the zone, so it has to leave the caller's first.
+    /// In chunks through a buffer on the stack: the links that hold the caller's list together are those by which a page is on
+    /// the lists of a CPU that owns its pageblock, or on the buddy lists that a drain fills. So it has to leave the
+    /// caller's list first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
             self.end_use(cx, &[pfn]);

@@ -295,7 +295,7 @@ impl<H: Devices> Kernel<H> {
     /// would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
     fn free_batch(&self, cx: &Cx<'_, H>, freed: &mut Freed) {
         self.flush_unmapped(cx, false);
-        freed.pages += self.free_unreferenced(cx, &freed.folios[..freed.nr]);
+        freed.pages += self.retire_and_free(cx, &freed.folios[..freed.nr]);
         freed.nr = 0;
     }
 

@@ -49,10 +49,10 @@ impl HotEntries {
         self.nr.load(Relaxed) == PTES as u32
     }
 
-    /// Does the number say what the bits do? For audits: sweeps pass a full table without a look at them.
+    /// As many as are counted: sweeps ask for the count alone. For audits.
     pub(super) fn is_counted(&self) -> bool {
-        let bits = self.words.iter().map(|word| word.load(Relaxed).count_ones());
-        self.nr.load(Relaxed) == bits.sum::<u32>()
+        let nr: u32 = self.words.iter().map(|word| word.load(Relaxed).count_ones()).sum();
+        self.nr.load(Relaxed) == nr
     }
 
     /// Is entry `index` hot?
@@ -102,6 +102,16 @@ mod tests {
         assert!(!map.is_full() && map.next_cold(0..PTES) == 64 && map.next_cold(65..70) == 70);
     }
 
+    #[test]
+    fn a_count_that_is_wrong_is_noticed() {
+        assert_eq!(size_of::<HotEntries>(), 72, "as is said above");
+        let map = HotEntries::none();
+        map.flip(100);
+        assert!(map.is_counted());
+        map.nr.store(PTES as u32, Relaxed);
+        assert!(map.is_full() && !map.is_counted());
+    }
+
     proptest! {
         /// Against a table of flags.
         #[test]
@@ -122,6 +132,7 @@ mod tests {
             prop_assert_eq!(map.next_cold(range), found);
             prop_assert!((0..PTES).all(|at| map.has(at) == flags[at]));
             prop_assert_eq!(map.is_full(), flags.iter().all(|&hot| hot));
+            prop_assert!(map.is_counted());
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The page tables of the lowest level; what an entry is, [`Pte`] says.
+//! The tables of the lowest level.
 //!
-//! [`PageTable`] is 512 words. The kernel changes them under the table's lock, through [`Ptes`]. The
+//! [`PageTable`] is 512 entries ([`Pte`]). The kernel changes them under the table's lock, through [`Ptes`]. The
 //! program's accesses ([`PageTable::access`]) take no lock, as a processor's page walk takes none:
 //! they only set young and dirty in an entry that stays what it was, atomically, so that whoever
 //! takes an entry away gets those bits or the access misses.
@@ -30,7 +30,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::Pte;
 use super::hot_entries::HotEntries;
-use super::pte::{DIRTY, WRITABLE, YOUNG, is_present};
+use super::pte::{DIRTY, Pte, WRITABLE, YOUNG, is_present};
 use crate::host::{CpuId, Lock, Tasks};
 use crate::page::{Folio, Pfn};
 use crate::sync::atomic::{AtomicBool, AtomicU32};
@@ -109,6 +109,11 @@ impl<H: Tasks> PageTable<H> {
         };
         let wrong = self.entries.iter().enumerate().find_map(is_wrong);
         wrong.or_else(|| (!self.hot.is_counted()).then_some(PTES as u32))
+    }
+
+    /// As many entries are counted as hot as are noted: for audits.
+    pub(crate) fn hot_are_counted(&self) -> bool {
+        self.hot.is_counted()
     }
 
     /// Replaces the entry of `vpn`, on hosts whose tasks take turns.

@@ -1,4 +1,6 @@
-//! Page table entries: what a table says of a page, in a word.
+//! Page table entries: what one says.
+//!
+//! From: [`super::page_table`], which keeps them, and whoever maps and unmaps.
 
 use super::PTES;
 use crate::page::Pfn;

@@ -87,7 +87,7 @@ impl Stage<'_> {
         let slot = self.swap_out(at, folio);
         assert!(k.try_lock_page(folio) && k.remove_mapping_swap(cx, folio));
         k.mem.map.page(folio).flag_clear::<Solo>(PageFlags::LOCKED);
-        k.free_unreferenced(cx, &[folio]);
+        k.retire_and_free(cx, &[folio]);
         slot
     }
 
@@ -128,7 +128,7 @@ fn out_and_in_again() {
     k.put_page(cx, folio);
     assert!(k.remove_mapping_swap(cx, folio));
     k.mem.map.page(folio).flag_clear::<Solo>(PageFlags::LOCKED);
-    k.free_unreferenced(cx, &[folio]);
+    k.retire_and_free(cx, &[folio]);
     let state = k.swap.state(CpuId(0), slot);
     assert_eq!((state.count, state.has_cache, state.cached), (1, false, None));
     assert!(state.shadow.is_some());

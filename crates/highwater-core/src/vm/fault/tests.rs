@@ -120,7 +120,7 @@ impl<'h> Stage<'h> {
         assert!(self.kernel.try_lock_page(folio));
         assert!(self.kernel.remove_mapping_swap(&self.cx, folio));
         self.kernel.unlock_page(&self.cx, folio);
-        self.kernel.free_unreferenced(&self.cx, &[folio]);
+        self.kernel.retire_and_free(&self.cx, &[folio]);
     }
 }
 
