@@ -12,7 +12,7 @@ use crate::page::{BlockFlags, FileId, PageFlags, PageOwner, Pfn};
 use crate::page_cache::MapRange;
 use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte, STACK_KIB, STACK_ORDER, Space};
+use crate::vm::{Area, AreaFlags, Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space};
 use crate::vmstat::NodeStat;
 
 /// Resident pages of a space, as walked.
@@ -88,7 +88,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut from = 0;
         while let Some((first, table)) = tables.next_table(from, Space::<H>::TOP) {
             let mut area: Option<&Arc<Area<H>>> = None;
-            for vpn in first..first + PTES as u32 {
+            for vpn in first..first + crate::vm::PTES as u32 {
                 let pte = table.peek(vpn);
                 if pte.is_none() {
                     continue;
@@ -100,11 +100,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             }
             self.leaf(space, first, table)?;
             if let Some(at) = table.wrongly_hot() {
-                let what = match at as usize {
-                    PTES => "miscounts its young and dirty entries".into(),
-                    _ => format!("is wrong about entry {at}"),
-                };
-                let found = format!("{:?}'s table at {first:#x} {what}", space.id);
+                let found =
+                    format!("{:?}'s table at {first:#x} is wrong about entry {at}", space.id);
                 return self.broken(table.pfn, Rule::HotEntries, found);
             }
             if !table.hot_are_counted() {

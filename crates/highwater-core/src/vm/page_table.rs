@@ -28,7 +28,6 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::Pte;
 use super::hot_entries::HotEntries;
 use super::pte::{DIRTY, Pte, WRITABLE, YOUNG, is_present};
 use crate::host::{CpuId, Lock, Tasks};
@@ -100,15 +99,13 @@ impl<H: Tasks> PageTable<H> {
         leaf.is_present().then_some(leaf)
     }
 
-    /// The first entry that is not noted as what it is, hot or not, or [`PTES`] if their number is not that of those
-    /// noted: for audits.
+    /// The first entry that is not noted as what it is, hot or not: for audits.
     pub(crate) fn wrongly_hot(&self) -> Option<u32> {
         let is_wrong = |(at, entry): (usize, &AtomicU32)| {
             let is_wrong = !H::THREADED && is_hot(entry.load(Relaxed)) != self.hot.has(at);
             is_wrong.then_some(at as u32)
         };
-        let wrong = self.entries.iter().enumerate().find_map(is_wrong);
-        wrong.or_else(|| (!self.hot.is_counted()).then_some(PTES as u32))
+        self.entries.iter().enumerate().find_map(is_wrong)
     }
 
     /// As many entries are counted as hot as are noted: for audits.
