@@ -145,16 +145,16 @@ fn scan(size: &Size, state: State) {
             (best, done) = (ns / work.scans() as f64, work);
         }
     }
-    let Work { scanned, refilled, stolen } = done;
-    let is_right = match state {
-        State::Cache => stolen >= pages / 2 - 64 && scanned < stolen * 11 / 10,
-        State::ActiveCache => stolen >= pages / 2 - 64 && refilled >= stolen * 3 / 4,
-        State::MappedCache | State::Anon => done.scans() >= pages && stolen < pages / 10,
-        _ => scanned >= pages && stolen == 0,
+    let asked = match state {
+        State::Cache | State::ActiveCache => pages / 2,
+        _ => pages,
     };
     // In a small machine filling it already makes kswapd work.
     let is_small = size.small_mib < FULL.small_mib;
-    assert!(is_right || is_small && done.scans() > 0, "{state:?}: {done:?} of {pages}");
+    assert!(
+        state.is_right(asked, done) || is_small && done.scans() > 0,
+        "{state:?}: {done:?} of {pages}"
+    );
     let name = match state {
         State::Cache => "clean cache read once: freed",
         State::ActiveCache => "active cache: aged, then freed (two scans a page)",
