@@ -3,6 +3,9 @@
 //! Each benchmark checks its result: a wake-up at another than the exact time, or an event out of
 //! order, is an error. `--quick` (and `cargo test --benches`) runs a small version.
 
+#[path = "stage/mod.rs"]
+mod stage;
+
 use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::rc::Rc;
@@ -10,17 +13,14 @@ use std::time::Instant;
 
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::Cx;
-use highwater_core::page::Order;
 use highwater_core::page_alloc::boot;
-use highwater_core::page_alloc::{Gfp, NoRelief};
-use highwater_core::zone::NodeId;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::cpu::CpuId;
-use highwater_sim::engine::queue::Queue;
 use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
 use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::lock::{LockCosts, LockKind, SimLock};
 use highwater_sim::rng::Stream;
+use stage::loops;
 
 fn main() {
     // `cargo bench` passes `--bench`; `cargo test --benches` does not.
@@ -63,20 +63,8 @@ fn main() {
 /// Tasks that sleep for random times; every wake-up must come at the exact time.
 fn sleep_wake(name: &str, placement: Option<Placement>, nr_tasks: u32, nr_wakes: u32) {
     let mut engine = Engine::new(&EngineConfig::new(48));
-    for task in 0..nr_tasks {
-        let spawn = Spawn::new(format!("sleeper {task}"))
-            .placement(placement.unwrap_or(Placement::Anywhere));
-        engine.spawn(spawn, move |sim| {
-            let mut stream = Stream::indexed(1, "sleep", u64::from(task));
-            let mut due_ns = sim.now_ns();
-            for _ in 0..nr_wakes {
-                let delay_ns = 1 + stream.below(200_000);
-                due_ns += delay_ns;
-                sim.sleep_ns(delay_ns);
-                assert_eq!(sim.now_ns(), due_ns, "woken at another time");
-            }
-        });
-    }
+    let placement = placement.unwrap_or(Placement::Anywhere);
+    loops::sleepers(&mut engine, placement, nr_tasks.into(), nr_wakes.into());
     // Start everything outside the measurement.
     engine.run_until(1).expect("start");
     let before = engine.nr_events();
@@ -117,15 +105,12 @@ fn sync_alone(nr_steps: u64) {
 /// An uncontended lock taken and released.
 fn lock_alone(kind: LockKind, nr_rounds: u64) {
     let mut engine = Engine::new(&EngineConfig::new(4));
-    let costs = LockCosts { hot_ns: 20, ..LockCosts::default() };
+    let costs = LockCosts { hot_ns: loops::HOT_NS, ..LockCosts::default() };
     let class = engine.sim().lock_class("bench", kind, costs);
     let lock = SimLock::new(engine.sim(), &class, 0u64);
     let task = engine.spawn(Spawn::new("alone"), move |sim| {
         let start = Instant::now();
-        for _ in 0..nr_rounds {
-            *black_box(&lock).lock() += 1;
-        }
-        assert_eq!((*lock.lock(), sim.now_ns()), (nr_rounds, 20 * (nr_rounds + 1)));
+        loops::lock(sim, &lock, nr_rounds);
         start.elapsed()
     });
     engine.run().expect("run");
@@ -148,12 +133,7 @@ fn alloc_free(nr_pairs: u64) {
         let cx = Cx::new(&*host, CpuId(0));
         let start_ns = sim.now_ns();
         let start = Instant::now();
-        for _ in 0..nr_pairs {
-            let pfn = memory.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order::ZERO, NodeId(0), None);
-            let pfn = black_box(pfn).expect("page");
-            memory.free(&cx, pfn, Order::ZERO).expect("free");
-            sim.sync();
-        }
+        loops::pairs(&memory, &cx, nr_pairs);
         let elapsed = start.elapsed();
         assert!(sim.now_ns() - start_ns >= 90 * nr_pairs, "an alloc costs 50, a free 40");
         elapsed
@@ -178,11 +158,7 @@ impl Mix {
     fn delay_ns(self, stream: &mut Stream) -> u64 {
         match self {
             Mix::Exponential => stream.exponential(100_000.0) as u64,
-            Mix::Kernel => match stream.below(10) {
-                0..7 => 500 + stream.below(1000),
-                7..9 => 50_000 + stream.below(100_000),
-                _ => 50_000_000 + stream.below(100_000_000),
-            },
+            Mix::Kernel => loops::kernel_delay_ns(stream),
         }
     }
 }
@@ -192,21 +168,9 @@ fn hold_model(nr_pending: u32, mix: Mix, nr_holds: u64) {
     let mut stream = Stream::new(2, "hold");
     let delays: Vec<u64> = (0..4096).map(|_| mix.delay_ns(&mut stream)).collect();
 
-    let mut queue = Queue::new();
-    queue.reserve_ids(nr_pending as usize);
-    for id in 0..nr_pending {
-        queue.insert(id, delays[id as usize % delays.len()]);
-    }
+    let mut queue = loops::filled(nr_pending, &delays);
     let start = Instant::now();
-    let mut wheel_sum = 0u64;
-    let mut last_ns = 0;
-    for i in 0..nr_holds {
-        let (time_ns, id) = queue.pop().expect("pending");
-        assert!(time_ns >= last_ns, "events out of order");
-        last_ns = time_ns;
-        wheel_sum = wheel_sum.rotate_left(1) ^ time_ns ^ u64::from(id);
-        queue.insert(id, time_ns + delays[i as usize % delays.len()]);
-    }
+    let wheel_sum = loops::hold(&mut queue, &delays, nr_holds);
     let wheel_ns = start.elapsed().as_nanos() as f64 / nr_holds as f64;
 
     let mut heap = BinaryHeap::new();

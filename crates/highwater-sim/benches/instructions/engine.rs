@@ -1,18 +1,19 @@
 //! The engine: tasks that sleep, its queue, its locks.
 
-use std::hint::black_box;
+use std::rc::Rc;
 
 use highwater_sim::cpu::CpuId;
-use highwater_sim::engine::queue::Queue;
 use highwater_sim::engine::{Engine, EngineConfig, Placement, Spawn};
 use highwater_sim::lock::{LockCosts, LockKind, SimLock};
 use highwater_sim::rng::Stream;
 
 use super::Units;
+use super::stage::loops;
 
 const SLEEPERS: u64 = 1024;
 const PENDING: u32 = 1024;
-const LOCK_NS: u64 = 20;
+/// CPUs that want one lock.
+const RIVALS: u16 = 16;
 
 pub(super) fn interrupt(wakes: u64) -> Units {
     sleep_wake(Placement::Interrupt(CpuId(0)), wakes)
@@ -22,22 +23,9 @@ pub(super) fn on_cpus(wakes: u64) -> Units {
     sleep_wake(Placement::Anywhere, wakes)
 }
 
-/// Tasks that sleep for random times; every wake-up comes at the exact time.
 fn sleep_wake(placement: Placement, wakes: u64) -> Units {
     let mut engine = Engine::new(&EngineConfig::new(48));
-    for task in 0..SLEEPERS {
-        let spawn = Spawn::new(format!("sleeper {task}")).placement(placement);
-        engine.spawn(spawn, move |sim| {
-            let mut stream = Stream::indexed(1, "sleep", task);
-            let mut due_ns = sim.now_ns();
-            for _ in 0..wakes {
-                let delay_ns = 1 + stream.below(200_000);
-                due_ns += delay_ns;
-                sim.sleep_ns(delay_ns);
-                assert_eq!(sim.now_ns(), due_ns, "woken at another time");
-            }
-        });
-    }
+    loops::sleepers(&mut engine, placement, SLEEPERS, wakes);
     engine.run().expect("run");
     Units(SLEEPERS * wakes).tell()
 }
@@ -45,39 +33,48 @@ fn sleep_wake(placement: Placement, wakes: u64) -> Units {
 /// The earliest event is taken and comes again later: short slices, transfers, timers.
 pub(super) fn queue(holds: u64) -> Units {
     let mut stream = Stream::new(2, "hold");
-    let mut delay_ns = || match stream.below(10) {
-        0..7 => 500 + stream.below(1000),
-        7..9 => 50_000 + stream.below(100_000),
-        _ => 50_000_000 + stream.below(100_000_000),
-    };
-    let delays: Vec<u64> = (0..4096).map(|_| delay_ns()).collect();
-    let delay = |at: u64| delays[at as usize % delays.len()];
-    let mut queue = Queue::new();
-    queue.reserve_ids(PENDING as usize);
-    (0..PENDING).for_each(|id| queue.insert(id, delay(id.into())));
-    let mut last_ns = 0;
-    for at in 0..holds {
-        let (time_ns, id) = queue.pop().expect("pending");
-        assert!(time_ns >= last_ns, "out of order");
-        last_ns = time_ns;
-        queue.insert(id, time_ns + delay(at));
-    }
+    let delays: Vec<u64> = (0..4096).map(|_| loops::kernel_delay_ns(&mut stream)).collect();
+    let mut queue = loops::filled(PENDING, &delays);
+    let word = loops::hold(&mut queue, &delays, holds);
+    assert_ne!(word, 0);
     Units(holds).tell()
 }
 
 /// A lock that nobody else wants.
 pub(super) fn lock(rounds: u64) -> Units {
     let mut engine = Engine::new(&EngineConfig::new(4));
-    let costs = LockCosts { hot_ns: LOCK_NS, ..LockCosts::default() };
+    let costs = LockCosts { hot_ns: loops::HOT_NS, ..LockCosts::default() };
     let class = engine.sim().lock_class("bench", LockKind::Spin, costs);
     let lock = SimLock::new(engine.sim(), &class, 0_u64);
     engine.spawn(Spawn::new("alone"), move |sim| {
-        for _ in 0..rounds {
-            *black_box(&lock).lock() += 1;
-        }
-        assert_eq!((*lock.lock(), sim.now_ns()), (rounds, LOCK_NS * (rounds + 1)));
+        loops::lock(sim, &lock, rounds);
         Units(rounds).tell()
     });
     engine.run().expect("run");
     Units(0)
+}
+
+/// A lock that somebody has whenever another CPU comes: nearly all are queued on their way.
+pub(super) fn held_lock(rounds: u64) -> Units {
+    let mut engine = Engine::new(&EngineConfig::new(RIVALS));
+    let costs = LockCosts { hot_ns: 20, same_node_ns: 80, cross_node_ns: 250, handoff_ns: 100 };
+    let class = engine.sim().lock_class("bench", LockKind::Spin, costs);
+    let lock = Rc::new(SimLock::new(engine.sim(), &class, 0_u64));
+    for cpu in 0..RIVALS {
+        let lock = Rc::clone(&lock);
+        engine.spawn(Spawn::new(format!("cpu {cpu}")).pinned(CpuId(cpu)), move |sim| {
+            for _ in 0..rounds {
+                let mut guard = lock.lock();
+                *guard += 1;
+                sim.charge(700);
+                drop(guard);
+                sim.charge(300);
+            }
+        });
+    }
+    engine.run().expect("run");
+    let (turns, stats) = (u64::from(RIVALS) * rounds, class.stats());
+    assert_eq!(stats.nr_taken, turns);
+    assert!(stats.nr_contended >= turns - u64::from(RIVALS), "{stats:?}");
+    Units(turns).tell()
 }

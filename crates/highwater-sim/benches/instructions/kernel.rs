@@ -13,25 +13,25 @@ use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::vm::{Access, Backing};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, Zone, ZoneType, watermark::Marks};
-use highwater_native::{NativeMachine, NativeOptions};
+use highwater_native::{NativeMachine, NativeOptions, Task};
 
 use super::Units;
-use super::scan::on_machine;
-use super::stage::RW;
+use super::scan::{MIB, on_machine};
+use super::stage::{RW, loops};
 
 const NODE: NodeId = NodeId(0);
 /// Pages of areas and files.
 const PAGES: u64 = 4096;
+/// Pages that are swept over: 64 tables.
+const SWEPT: u64 = 32_768;
+/// Frames of the native machine, and pages that are taken at once there.
+const NATIVE_FRAMES: u64 = 1 << 16;
+const NATIVE_BULK: usize = 8192;
 
 /// An order-0 page on the simulated machine.
 pub(super) fn pair(pairs: u64) -> Units {
     on_machine(move |stage| {
-        let (mem, cx) = (&stage.kernel.mem, stage.cx);
-        for _ in 0..pairs {
-            let pfn = mem.alloc(cx, &NoRelief, Gfp::GFP_KERNEL, Order::ZERO, NODE, None);
-            mem.free(cx, black_box(pfn).expect("page"), Order::ZERO).expect("free");
-            cx.host.sim().sync();
-        }
+        loops::pairs(&stage.kernel.mem, stage.cx, pairs);
         Units(pairs)
     })
 }
@@ -49,6 +49,35 @@ pub(super) fn touch(passes: u64) -> Units {
         }
         assert_eq!(stage.event(VmEvent::Pgfault), before);
         Units(passes * PAGES)
+    })
+}
+
+/// Mapped pages, many tables with one call.
+pub(super) fn sweep(passes: u64) -> Units {
+    on_machine(move |stage| {
+        let start = stage.map(SWEPT, RW, Backing::Anon);
+        stage.touch_all(start, SWEPT, Access::Write);
+        let before = stage.event(VmEvent::Pgfault);
+        (0..passes).for_each(|_| stage.touch_all(start, SWEPT, Access::Read));
+        assert_eq!(stage.event(VmEvent::Pgfault), before);
+        Units(passes * SWEPT / 512)
+    })
+}
+
+/// Anonymous memory, half as much again as there is memory, once more: every page comes from swap, and another one
+/// has to go there.
+pub(super) fn swap(pages: u64) -> Units {
+    on_machine(move |stage| {
+        let all = (MIB << 8) * 3 / 2;
+        let start = stage.map(all, RW, Backing::Anon);
+        stage.touch_all(start, all, Access::Write);
+        let counts = || [VmEvent::Pswpin, VmEvent::Pswpout].map(|event| stage.event(event));
+        let before = counts();
+        stage.touch_all(start, pages, Access::Write);
+        for (now, before) in counts().into_iter().zip(before) {
+            assert!(now - before >= pages * 3 / 4, "{before} and {now} of {pages}");
+        }
+        Units(pages)
     })
 }
 
@@ -101,24 +130,50 @@ pub(super) fn native_order_9(pairs: u64) -> Units {
     native_pair(Order(9), pairs)
 }
 
-/// The allocator on a real thread and real memory, half of which is in use.
+/// One block comes and goes, while half of the memory is in use.
 fn native_pair(order: Order, pairs: u64) -> Units {
-    let frames = 1 << 16;
-    let machine = one_zone(1 << 20, frames);
+    on_a_thread(|task| {
+        let take = || task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, order).expect("memory");
+        let held: Vec<Pfn> = (0..NATIVE_FRAMES >> order.0 >> 1).map(|_| take()).collect();
+        let first = take();
+        task.free(first, order).expect("in use");
+        assert!(!held.contains(&first));
+        let mut nr_first = 0;
+        for _ in 0..pairs {
+            let pfn = black_box(take());
+            nr_first += u64::from(pfn == first);
+            task.free(pfn, order).expect("in use");
+        }
+        assert_eq!(nr_first, pairs, "the block that was freed last, which nobody holds");
+        Units(pairs)
+    })
+}
+
+/// Many pages are taken, and freed in reverse.
+pub(super) fn native_bulk(passes: u64) -> Units {
+    on_a_thread(|task| {
+        let mut held = [Pfn(0); NATIVE_BULK];
+        for _ in 0..passes {
+            for page in &mut held {
+                *page = task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, Order::ZERO).expect("memory");
+            }
+            for &page in black_box(&held).iter().rev() {
+                task.free(page, Order::ZERO).expect("in use");
+            }
+        }
+        held.sort_unstable();
+        assert!(held.windows(2).all(|pair| pair[0] < pair[1]), "a page was handed out twice");
+        Units(passes * NATIVE_BULK as u64)
+    })
+}
+
+/// The allocator on a real thread and real memory.
+fn on_a_thread(body: impl FnOnce(&Task<'_>) -> Units) -> Units {
+    let machine = one_zone(1 << 20, NATIVE_FRAMES);
     let options = NativeOptions { pin_threads: false, ..NativeOptions::default() };
     let policy = preset("6.1").expect("a preset");
     let machine = NativeMachine::boot(&machine, &policy, &options).expect("boot");
-    let task = machine.enter(CpuId(0)).expect("a CPU");
-    let take = || task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, order).expect("memory");
-    let held: Vec<Pfn> = (0..frames >> order.0 >> 1).map(|_| take()).collect();
-    let mut distinct = 0;
-    for _ in 0..pairs {
-        let pfn = black_box(take());
-        distinct += u64::from(Some(&pfn) != held.last());
-        task.free(pfn, order).expect("in use");
-    }
-    assert_eq!(distinct, pairs);
-    Units(pairs).tell()
+    body(&machine.enter(CpuId(0)).expect("a CPU")).tell()
 }
 
 fn one_zone(start: u64, frames: u64) -> Machine {

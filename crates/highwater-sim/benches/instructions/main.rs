@@ -5,7 +5,7 @@
 //! many units of it that was, checked where there is something to check by. The difference between two amounts is the loop
 //! alone: start, boot and what memory is filled with are the same in both, and the process ends right after the work.
 //!
-//! `cargo test --benches` runs each loop with its smaller amount.
+//! `cargo test --benches` runs each loop with its smaller amount, or with 1 if that is nothing.
 
 mod engine;
 mod kernel;
@@ -46,23 +46,28 @@ const fn one(
 }
 
 /// All of them. Amounts are such that callgrind needs a second or two for each.
-const LOOPS: [Loop; 18] = [
+const LOOPS: [Loop; 23] = [
     one("engine-interrupt", "sleep and wake", [4, 64], engine::interrupt),
     one("engine-cpus", "sleep and wake", [4, 64], engine::on_cpus),
     one("event-queue", "pop and push", [2_000, 52_000], engine::queue),
     one("lock", "lock and unlock", [1_000, 101_000], engine::lock),
+    one("lock-held", "lock and unlock", [10, 1_010], engine::held_lock),
     one("sim-pair-0", "alloc and free", [1_000, 21_000], kernel::pair),
     one("scan-clean", "scan", [2_000, 12_000], scan::clean),
     one("scan-active", "scan", [2_000, 12_000], scan::active),
     one("scan-mapped", "scan", [0, 1], scan::mapped),
     one("scan-anon", "scan", [0, 1], scan::anon),
     one("scan-held", "scan", [0, 1], scan::held),
+    one("scan-dirty", "scan", [0, 1], scan::dirty),
     one("touch", "page", [1, 17], kernel::touch),
+    one("sweep", "table", [1, 65], kernel::sweep),
     one("anon-fault", "page", [1, 5], kernel::anon_fault),
     one("file-fault", "page", [1, 9], kernel::file_fault),
+    one("swap", "page in, page out", [512, 8_704], kernel::swap),
     one("cache-read", "page", [1, 17], kernel::cache_read),
     one("native-pair-0", "alloc and free", [1_000, 51_000], kernel::native_order_0),
     one("native-pair-9", "alloc and free", [1_000, 21_000], kernel::native_order_9),
+    one("native-bulk-0", "alloc and free", [1, 9], kernel::native_bulk),
     one("compact-sources", "frame", [1, 9], kernel::compact_sources),
     one("compact-targets", "frame", [1, 33], kernel::compact_targets),
 ];
@@ -94,8 +99,8 @@ fn usage() -> ExitCode {
 /// Every loop, in a process of its own: it ends that.
 fn each_a_little() -> ExitCode {
     for Loop { name, amounts, .. } in LOOPS {
-        let exe = std::env::current_exe().expect("this program");
-        let ran = Command::new(exe).args([name, &amounts[0].to_string()]).status();
+        let (exe, amount) = (std::env::current_exe().expect("this program"), amounts[0].max(1));
+        let ran = Command::new(exe).args([name, &amount.to_string()]).status();
         assert!(ran.expect("it starts").success(), "{name}");
     }
     ExitCode::SUCCESS

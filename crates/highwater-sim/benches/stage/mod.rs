@@ -1,7 +1,10 @@
-//! A machine of one CPU with a program alone on it, memory in one state, and reclaim going over that: what the benches `reclaim`
-//! (by time) and `instructions` (by callgrind) have in common, so that the two measure the same loops.
+//! A machine of one CPU with a program alone on it, memory in one state, and reclaim going over that; loops of the engine
+//! ([`loops`]): what the benches `reclaim` and `engine` (by time) and `instructions` (by callgrind) have in common, so that they
+//! measure the same.
 
-#![allow(dead_code, reason = "each of the two benches leaves a part of it out")]
+#![allow(dead_code, reason = "each of the benches leaves a part of it out")]
+
+pub(crate) mod loops;
 
 use std::sync::Arc;
 
@@ -28,13 +31,20 @@ pub(crate) const RW: AreaFlags = READ.union(AreaFlags::WRITE);
 const SECOND: u64 = 1_000_000_000;
 
 /// A machine of one CPU, so that what is timed is not a change of tasks, its data on a disk that
-/// takes no time, and swap of twice the memory.
+/// takes no time, and swap of twice the memory. Nobody writes dirty pages before reclaim finds them.
 pub(crate) fn boot(mib: u64, has_swap: bool) -> SimMachine {
-    let machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
+    boot_with(mib, has_swap, DiskSpec::ram("data", mib << 9))
+}
+
+/// The same with its data on a disk of its own kind.
+pub(crate) fn boot_with(mib: u64, has_swap: bool, data: DiskSpec) -> SimMachine {
+    let mut machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
+    (machine.tunables.dirty_bytes, machine.tunables.dirty_background_bytes) =
+        (mib << 20, mib << 20);
     let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let pages = mib << 9;
-    config.disks = vec![DiskSpec::ram("data", pages), DiskSpec::ram("swap", pages)];
+    config.disks = vec![data, DiskSpec::ram("swap", pages)];
     if has_swap {
         config.swap = vec![SwapSpec { device: DeviceId(1), pages: pages as u32, priority: -2 }];
     }
@@ -82,6 +92,14 @@ impl Stage<'_, '_> {
         }
     }
 
+    pub(crate) fn write(&self, open: &OpenFile<SimHost>, pages: u64) {
+        for at in (0..pages).step_by(16) {
+            let want = (pages - at).min(16) * PAGE;
+            let got = self.kernel.file_write(self.cx, open, at * PAGE, want);
+            assert_eq!(got, Ok(want));
+        }
+    }
+
     pub(crate) fn map(&self, pages: u64, flags: AreaFlags, backing: Backing<SimHost>) -> u32 {
         self.kernel.mmap(self.cx, self.space, pages as u32, 512, flags, backing).expect("room")
     }
@@ -117,10 +135,12 @@ pub(crate) enum State {
     Swapped,
     /// Clean cache that somebody holds: scanned in vain.
     Held,
+    /// Cache, written and not read: dirty at the tail.
+    Dirty,
 }
 
 impl State {
-    const ALL: [State; 7] = [
+    const ALL: [State; 8] = [
         State::Idle,
         State::Cache,
         State::ActiveCache,
@@ -128,6 +148,7 @@ impl State {
         State::Anon,
         State::Swapped,
         State::Held,
+        State::Dirty,
     ];
 
     pub(crate) fn parse(name: &str) -> State {
@@ -156,6 +177,7 @@ impl State {
                 let start = stage.map(pages, RW, Backing::Anon);
                 stage.touch_all(start, pages, Access::Write);
             }
+            State::Dirty => stage.write(&stage.file(pages), pages),
             State::Held => {
                 let open = stage.file(pages);
                 stage.read(&open, pages);
@@ -164,6 +186,18 @@ impl State {
             }
         }
         Vec::new()
+    }
+
+    /// Did reclaim do what it should? Of what goes at the first or second look it was asked for so many pages; over what
+    /// stays it was to go so many times.
+    pub(crate) fn is_right(self, asked: u64, work: Work) -> bool {
+        let Work { scanned, refilled, stolen } = work;
+        match self {
+            State::Cache => stolen + 64 >= asked && scanned < stolen * 11 / 10,
+            State::ActiveCache => stolen + 64 >= asked && refilled >= stolen * 3 / 4,
+            State::Held => scanned >= asked && stolen == 0,
+            _ => work.scans() >= asked && stolen <= asked / 10,
+        }
     }
 }
 
