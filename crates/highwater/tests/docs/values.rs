@@ -27,14 +27,18 @@
 //! | `published(TABLE, ROW, COLUMN)`, `published_change` | the value, or the percentage, of a published table |
 //! | `published_stalls(HISTOGRAM)`, `_at_once`, `_in_full`, `_stall_ms` | as `stalls`, of a published histogram |
 //! | `published_used(HISTOGRAM, N)` | as `used` |
+//! | `instructions(LOOP)` | on record, for a unit of its work (`record/instructions.toml`) |
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use highwater_report::stats::Sorted;
 use highwater_report::stats::quantile::{best_mean_2015, percentile, percentile_2015};
 use highwater_report::stats::summary::{amean, hmean};
 use highwater_results::{Better, Document, Histogram, Published, Run, Stall};
 use serde_json::Value;
+
+use crate::root;
 
 /// Where figures are taken from.
 pub(crate) enum Source {
@@ -60,9 +64,19 @@ fn there<T>(value: Option<T>, what: &[&str]) -> Result<T, String> {
     value.ok_or_else(|| format!("there is no {}", what.join(", ")))
 }
 
+/// What a loop takes, as the guard has it.
+fn on_record(a_loop: &str) -> Option<f64> {
+    let text = fs::read_to_string(root().join("record/instructions.toml")).ok()?;
+    let record: toml::Table = text.parse().ok()?;
+    record.get("loop")?.get(a_loop)?.get("instructions")?.as_float()
+}
+
 impl Values<'_> {
     /// The value of a function.
     pub(crate) fn get(&self, name: &str, arguments: &[&str]) -> Result<f64, String> {
+        if let ("instructions", [a_loop]) = (name, arguments) {
+            return there(on_record(a_loop), arguments);
+        }
         if let Some(value) = self.of_published(name, arguments) {
             return there(value, arguments);
         }
