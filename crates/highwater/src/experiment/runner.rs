@@ -222,55 +222,67 @@ fn run_cells(
 ) -> Result<Vec<(Outcome, Vec<Told>)>, RunError> {
     let units = units(plan, cells);
     let starts = starts(plan, cells, &units);
-    let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
-    let slots: Vec<Mutex<Option<Result<UnitRan, RunError>>>> =
-        units.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            let Some(&index) = starts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-            let (cell, part) = units[index];
-            if stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
-                return;
-            }
-            let result = run_unit(plan, Unit { part, clock: progress.clock(), ..cells[cell] });
-            failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            if let Ok(mut slot) = slots[index].lock() {
-                *slot = Some(result);
-            }
-            progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, units.len());
-        }
+    let run = |index: usize| {
+        let (cell, part) = units[index];
+        let result = run_unit(plan, Unit { part, clock: progress.clock(), ..cells[cell] });
+        progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, units.len());
+        result
     };
     // Threads of native runs must not compete with another cell for the processors.
     let jobs = if plan.host == HostKind::Native { 1 } else { plan.jobs.max(1) };
-    thread::scope(|scope| {
-        for _ in 1..jobs.min(units.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut ran: Vec<Option<Result<UnitRan, RunError>>> =
-        slots.into_iter().map(|slot| slot.into_inner().ok().flatten()).collect();
-    // The first that started, so that the error reported does not depend on how many run at once: one alone would have
-    // met it first.
-    if let Some(&at) = starts.iter().find(|&&at| matches!(ran[at], Some(Err(_))))
-        && let Some(Err(error)) = ran[at].take()
-    {
-        return Err(error);
-    }
+    let ran = in_order(&starts, jobs, &|| stop.load(Ordering::Relaxed), &run)?;
     if stop.load(Ordering::Relaxed) {
         return Err(RunError::Interrupted);
     }
     let mut outcomes: Vec<(Outcome, Vec<Told>)> =
         cells.iter().map(|_| Default::default()).collect();
     for (result, (cell, _)) in ran.into_iter().zip(units) {
-        if let Some(Ok((outcome, told))) = result {
+        if let Some((outcome, told)) = result {
             outcomes[cell].0.append(outcome);
             outcomes[cell].1.extend(told);
         }
     }
     Ok(outcomes)
+}
+
+/// Runs units on so many threads, those that `starts` names first first, until `is_over` or one fails. What they gave,
+/// by their numbers; of errors that of the unit that started first, so that it does not depend on how many run at once: one
+/// thread alone would have met it first.
+fn in_order<T: Send, E: Send>(
+    starts: &[usize],
+    jobs: usize,
+    is_over: &(dyn Fn() -> bool + Sync),
+    run: &(dyn Fn(usize) -> Result<T, E> + Sync),
+) -> Result<Vec<Option<T>>, E> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let slots: Vec<Mutex<Option<Result<T, E>>>> = starts.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        // Asked before a unit is taken: what is taken runs, and so does everything before a unit that failed.
+        while !is_over() && !failed.load(Ordering::Relaxed) {
+            let Some(&index) = starts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let result = run(index);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            if let Ok(mut slot) = slots[index].lock() {
+                *slot = Some(result);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..jobs.min(starts.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut ran: Vec<Option<Result<T, E>>> =
+        slots.into_iter().map(|slot| slot.into_inner().ok().flatten()).collect();
+    if let Some(&at) = starts.iter().find(|&&at| matches!(ran[at], Some(Err(_))))
+        && let Some(Err(error)) = ran[at].take()
+    {
+        return Err(error);
+    }
+    Ok(ran.into_iter().map(|result| result.and_then(Result::ok)).collect())
 }
 
 /// Runs one unit, with samples if there are to be some.
@@ -370,8 +382,31 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Condvar;
+
     use super::*;
     use crate::workload::Registry;
+
+    /// Two fail, one of them first: as if one thread alone ran them, whoever is how fast.
+    #[test]
+    fn the_error_is_that_of_the_unit_that_started_first() {
+        let failed = (Mutex::new(false), Condvar::new());
+        let nr_asked = AtomicUsize::new(0);
+        // The thread that asks first is held up until the other one's unit has failed.
+        let is_over = || {
+            if nr_asked.fetch_add(1, Ordering::Relaxed) == 0 {
+                let lock = failed.0.lock().unwrap();
+                drop(failed.1.wait_while(lock, |failed| !*failed).unwrap());
+            }
+            false
+        };
+        let run = |index: usize| -> Result<(), usize> {
+            *failed.0.lock().unwrap() = true;
+            failed.1.notify_all();
+            Err(index)
+        };
+        assert_eq!(in_order(&[2, 0, 1], 2, &is_over, &run), Err(2));
+    }
 
     /// Looks at virtual time whenever a run is done.
     #[derive(Default)]

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use highwater_sim::cpu::Nice;
 use highwater_workloads::jobs::{Arrivals, Pattern, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::plan::DEPTH_MAX;
 use crate::workload::params::{Bytes, Param, Params, Problem};
 
 /// Tasks of one's own: what they do to memory and files.
@@ -85,8 +87,9 @@ pub struct JobTask {
     /// The node whose CPUs it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u16>,
-    /// How much it gives way to others that want its CPU, from -20 to 19: each step is a factor of 1.25 between their shares.
+    /// How much it gives way to others that want its CPU: each step is a factor of 1.25 between their shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = *Nice::RANGE.start(), max = *Nice::RANGE.end()))]
     pub nice: Option<i8>,
     /// Its memory cgroup: a name, which nothing looks at yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,6 +170,7 @@ pub struct JobPhase {
     /// `read`, `write`, `append`, `fsync`: how many may be under way at once, as asynchronous I/O has them; without it one. Together they do as
     /// much as one alone would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = DEPTH_MAX))]
     pub depth: Option<u32>,
     /// Only in the task's `first` round, or in its `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

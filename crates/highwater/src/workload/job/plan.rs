@@ -19,7 +19,7 @@ const NS_PER_SECOND: f64 = 1e9;
 /// Microseconds of an hour.
 const US_MAX: f64 = 3.6e9;
 /// Most operations of a phase that are under way.
-const DEPTH_MAX: u32 = 1024;
+pub(super) const DEPTH_MAX: u32 = 1024;
 /// Most copies of all tasks together, and most of them with those that help them.
 const COPIES_MAX: u64 = 4096;
 /// Least operations a second: one in an hour.
