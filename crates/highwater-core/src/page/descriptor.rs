@@ -100,8 +100,7 @@ impl BlockWord {
 
     /// The word of a frame in the same place that is the head of a free block.
     pub(super) fn free(self, order: Order, migratetype: MigrateType) -> BlockWord {
-        let word = self.0 & ZONE_MASK | MANAGED | BlockFlags::BUDDY.bits();
-        BlockWord(word | u32::from(order.0) | (migratetype as u32) << TYPE_SHIFT)
+        BlockWord(self.0 | MANAGED).with(BlockFlags::BUDDY, order, migratetype)
     }
 
     /// The word of a frame in the same place of which nothing is said: in a block, or the head of none.

@@ -37,8 +37,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::prefetch::prefetch_read;
 use crate::trace::{Event, Kind};
 
-/// So many blocks leave at a time: a kernel's usual drain, and the first that are larger. Of a drain of more the others are
-/// taken off the lists while the zone lock is held.
+/// So many blocks leave at a time: all of a usual drain. Of a larger one the others are taken off the lists while the zone
+/// lock is held.
 const MOST: usize = 256;
 /// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
 const NEAR: usize = 8;
