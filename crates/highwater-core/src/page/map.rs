@@ -6,13 +6,16 @@
 //!
 //! | word of the chunk | its frames |
 //! |---|---|
-//! | 0 | have words of their own |
+//! | 0, or the place of one of them and [`WRITTEN_OUT`] | have words of their own |
 //! | a place, nothing else | belong to a zone and were never the allocator's |
 //! | the head of a free block | are that block: *fresh* |
 //!
 //! Who goes over frames asks [`PageMap::block`], which answers for both. Before a descriptor of a chunk is
 //! changed, [`PageMap::write_out`] gives all of them their words. Nobody has to think of that but those who take
 //! a fresh block off the free lists ([`crate::page_alloc::Buddy`]): of a page in use the chunk is written out.
+//!
+//! Chunks written out keep their place: nearly always that of all of their frames, and known without a look at a descriptor
+//! ([`PageMap::likely_zone`]).
 //!
 //! Synchronisation: a chunk changes under the lock of the zone that it lies in. Who looks without it, as
 //! scanners do, sees its frames before or after.
@@ -25,17 +28,20 @@ use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::units::{NodeId, ZoneType};
+use crate::sync::prefetch::prefetch_read;
+use crate::units::{NodeId, ZoneId, ZoneType};
 
 const CHUNK_SHIFT: u32 = Order::MAX.0 as u32;
 /// Frames of a chunk.
 pub(crate) const CHUNK: u32 = 1 << CHUNK_SHIFT;
+/// In a chunk's word: its frames have words of their own. No flag of a block.
+const WRITTEN_OUT: u32 = 1 << 31;
 
 /// The array of all descriptors, index = pfn.
 #[derive(Debug)]
 pub struct PageMap {
     pages: ZeroedSlice<Page>,
-    /// By chunk: the word that stands for its descriptors; 0: they stand for themselves.
+    /// By chunk: the word that stands for its descriptors; 0 or [`WRITTEN_OUT`]: they stand for themselves.
     chunks: ZeroedSlice<AtomicU32>,
 }
 
@@ -70,6 +76,14 @@ impl PageMap {
         self.pages.get(pfn.idx())
     }
 
+    /// A frame's descriptor is wanted soon, if there is such a frame.
+    #[inline(always)]
+    pub(crate) fn hint(&self, pfn: Pfn) {
+        if let Some(page) = self.get(pfn) {
+            prefetch_read(page);
+        }
+    }
+
     /// What any frame says of its block.
     #[inline(always)]
     pub fn block(&self, pfn: Pfn) -> BlockWord {
@@ -92,7 +106,14 @@ impl PageMap {
     /// find one sees what was written.
     fn chunk(&self, pfn: Pfn) -> Option<BlockWord> {
         let word = self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].load(Acquire);
-        (word != 0).then_some(BlockWord::from_word(word))
+        (word != 0 && word & WRITTEN_OUT == 0).then_some(BlockWord::from_word(word))
+    }
+
+    /// The zone of a frame that exists, unless zones meet in its chunk: then that of one of them.
+    #[inline(always)]
+    pub(crate) fn likely_zone(&self, pfn: Pfn) -> ZoneId {
+        let word = self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].load(Relaxed);
+        BlockWord::from_word(word).zone_id()
     }
 
     /// The frame's chunk is as boot left it.
@@ -125,7 +146,8 @@ impl PageMap {
             self.page(Pfn(tail)).init(word.tail());
         }
         self.page(Pfn(first)).init(word);
-        self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].store(0, Release);
+        let place = word.place() | WRITTEN_OUT;
+        self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].store(place, Release);
     }
 
     /// All frames of chunks that are no longer as boot left them, in order.
@@ -148,10 +170,12 @@ impl PageMap {
         let (word, end) = (BlockWord::reserved(node, zone), start.0 + nr);
         let mut at = start.0;
         while at < end {
+            let chunk = &self.chunks[(at >> CHUNK_SHIFT) as usize];
             if at.is_multiple_of(CHUNK) && end - at >= CHUNK {
-                self.chunks[(at >> CHUNK_SHIFT) as usize].store(word.to_word(), Relaxed);
+                chunk.store(word.to_word(), Relaxed);
                 at += CHUNK;
             } else {
+                chunk.store(word.place() | WRITTEN_OUT, Relaxed);
                 self.page(Pfn(at)).set_place(word);
                 at += 1;
             }

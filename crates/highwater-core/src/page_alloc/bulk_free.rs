@@ -19,12 +19,12 @@
 //! Synchronisation: per-CPU lock first, then one hold of the zone lock for all blocks of a drain.
 //! `drain_all` lets go of both between chunks.
 
-use super::leaving::Leaving;
+use super::leaving::{Leaving, foresee_one};
 use super::runs::Pending;
 use super::{PageAllocator, Pcp, PcpShape};
 use crate::config::DrainOrder;
 use crate::host::{CpuId, Cx, Host, Lock, Phase};
-use crate::page::Pfn;
+use crate::page::{Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::Zone;
 
@@ -52,7 +52,8 @@ impl<H: Host> PageAllocator<H> {
             return;
         }
         // Of a CPU that only frees high orders it is one block each time.
-        if let Some(pfn) = self.take_only(pcp, n, start) {
+        if let Some((pfn, order)) = self.take_only(pcp, n, start) {
+            foresee_one(&self.map, pfn, order);
             let mut area = zone.free.lock(cx.cpu());
             return self.buddy(cx, zone, &mut area).free_drained(pfn);
         }
@@ -77,15 +78,16 @@ impl<H: Host> PageAllocator<H> {
 
     /// The first block of a drain, if it is all that the drain takes.
     #[inline]
-    fn take_only(&self, pcp: &mut Pcp, n: u32, start: Option<usize>) -> Option<Pfn> {
+    fn take_only(&self, pcp: &mut Pcp, n: u32, start: Option<usize>) -> Option<(Pfn, Order)> {
         let list = start.filter(|_| self.policy.pcp.drain_order == DrainOrder::FreedListFirst)?;
-        let pages = self.pcp_shape.order(list).pages() as u32;
+        let order = self.pcp_shape.order(list);
+        let pages = order.pages() as u32;
         if pages < n {
             return None;
         }
         let pfn = pcp.lists[list].pop_tail()?;
         pcp.count -= pages;
-        Some(pfn)
+        Some((pfn, order))
     }
 
     /// Gives everything that any CPU keeps (of one zone, or of all) back to the buddy lists.

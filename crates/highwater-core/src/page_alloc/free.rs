@@ -77,6 +77,29 @@ impl<H: Host> PageAllocator<H> {
         // then, and with the page.
         let users = page.refcount_acquire();
         let state = page.block();
+        // Nearly always by the only user, and nothing of that waits for the descriptor to come from memory but what confirms
+        // that it may go on.
+        if users == 1
+            && let Some(zone) = self.likely_zone(pfn)
+            && state.is_in_use(zone.place, order)
+        {
+            page.set_refcount(0);
+            // Single pages get code of their own, in which the order is a constant.
+            match order {
+                Order::ZERO => self.free_block_to(cx, zone, pfn, Order::ZERO),
+                _ => self.free_block_to(cx, zone, pfn, order),
+            }
+            return Ok(());
+        }
+        self.free_any(cx, pfn, order)
+    }
+
+    /// As [`Self::free`], of a frame that exists.
+    #[inline(never)]
+    fn free_any(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let page = self.map.page(pfn);
+        let users = page.refcount_acquire();
+        let state = page.block();
         if !state.has(BlockFlags::USED) || users == 0 {
             return Err(FreeError::NotAllocated);
         }
@@ -87,11 +110,7 @@ impl<H: Host> PageAllocator<H> {
         // The only user drops its reference without an atomic instruction.
         if users == 1 {
             page.set_refcount(0);
-            // Single pages get code of their own, in which the order is a constant.
-            match order {
-                Order::ZERO => self.free_block(cx, state, pfn, Order::ZERO),
-                _ => self.free_block(cx, state, pfn, order),
-            }
+            self.free_block(cx, state, pfn, order);
         } else {
             self.free_shared(cx, pfn, order);
         }
@@ -151,10 +170,15 @@ impl<H: Host> PageAllocator<H> {
     /// past the per-CPU lists: there its pages could be handed out again.
     #[inline(always)]
     pub(super) fn free_block(&self, cx: &Cx<'_, H>, state: BlockWord, pfn: Pfn, order: Order) {
+        if let Some(zone) = self.zone_by_id(state.zone_id()) {
+            self.free_block_to(cx, zone, pfn, order);
+        }
+    }
+
+    /// As [`Self::free_block`], of a block of a zone.
+    #[inline(always)]
+    fn free_block_to(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, order: Order) {
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
-        let Some(Some(zone)) = self.zones.get(state.zone_id().idx()) else {
-            return;
-        };
         if self.free_to_owner(cx, zone, pfn, order) {
             return;
         }
@@ -326,7 +350,7 @@ impl<H: Host> PageAllocator<H> {
                 continue;
             }
             let index = self.pcp_put(cx, pcp, now, Order::ZERO, migratetype);
-            if Self::pcp_may_be_full(zone, pcp) {
+            if self.pcp_may_be_full(zone, pcp, Order::ZERO) {
                 count(&mut uncounted);
                 self.pcp_limit(cx, zone, pcp, Order::ZERO, index);
             }

@@ -34,7 +34,6 @@ use crate::page::{
     BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, PageRing, Pfn,
 };
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::prefetch::prefetch_read;
 use crate::trace::{Event, Kind};
 
 /// So many blocks leave at a time: all of a usual drain. Of a larger one the others are taken off the lists while the zone
@@ -201,9 +200,7 @@ impl<'m> Leaving<'m> {
     /// read here may be wrong by the time a block is freed, and then the hint was for nothing.
     pub(super) fn foresee(&self) {
         for block in &self.blocks {
-            for order in merges(block.order) {
-                self.hint(head(block.pfn, order).buddy(order));
-            }
+            foresee_one(self.map, block.pfn, block.order);
         }
         for block in self.blocks.iter().take(NEAR) {
             self.foresee_links(block);
@@ -230,9 +227,7 @@ impl<'m> Leaving<'m> {
 
     #[inline(always)]
     pub(super) fn hint(&self, pfn: Pfn) {
-        if let Some(page) = self.map.get(pfn) {
-            prefetch_read(page);
-        }
+        self.map.hint(pfn);
     }
 
     /// Frees them, in the order in which they came. What waits for its buddy does so in `pending`, which the caller
@@ -248,6 +243,14 @@ impl<'m> Leaving<'m> {
             buddy.free_pending(pending, block);
         }
         self.blocks.clear();
+    }
+}
+
+/// Asks for the descriptors at which the merges of a block will look.
+#[inline(always)]
+pub(super) fn foresee_one(map: &PageMap, pfn: Pfn, order: Order) {
+    for order in merges(order) {
+        map.hint(head(pfn, order).buddy(order));
     }
 }
 

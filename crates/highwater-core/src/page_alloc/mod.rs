@@ -235,6 +235,16 @@ impl<H: Host> PageAllocator<H> {
         self.zone_by_id(self.map.page(pfn).zone_id())
     }
 
+    /// The zone of a frame that exists, but where zones meet: there it may be a neighbour.
+    ///
+    /// The frame's word knows better. But that is often on its way from memory for longer than all the rest of a free takes,
+    /// and a zone found by it is an address for which everything behind it waits. A zone that is known beforehand only
+    /// has to be confirmed, which the processor takes for granted and goes on.
+    #[inline(always)]
+    pub(crate) fn likely_zone(&self, pfn: Pfn) -> Option<&Zone<H>> {
+        self.zone_by_id(self.map.likely_zone(pfn))
+    }
+
     /// Zones with memory, by node, then type.
     pub fn populated_zones(&self) -> impl Iterator<Item = &Zone<H>> {
         self.zones.iter().flatten()

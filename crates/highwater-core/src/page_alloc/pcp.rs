@@ -250,7 +250,7 @@ impl<H: Host> PageAllocator<H> {
         let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add(cpu, VmEvent::Pgfree, events);
         let index = self.pcp_put(cx, &mut pcp, &[pfn], order, migratetype);
-        if Self::pcp_may_be_full(zone, &pcp) {
+        if self.pcp_may_be_full(zone, &pcp, order) {
             self.pcp_limit(cx, zone, &mut pcp, order, index);
         }
         true
@@ -306,11 +306,15 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Not below every limit that could apply? One comparison for nearly all frees; which limit it
-    /// is depends on kswapd, the order and the factor, and is asked only then.
+    /// Not below the limit, or for orders that have limits of their own not below every limit that could apply? One comparison
+    /// for nearly all frees: which limit it is depends on kswapd, the order and the factor, and is asked only then.
     #[inline(always)]
-    pub(super) fn pcp_may_be_full(zone: &Zone<H>, pcp: &Pcp) -> bool {
-        pcp.count >= zone.pcp_least_limit() || pcp.free_factor != 0
+    pub(super) fn pcp_may_be_full(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> bool {
+        let may = pcp.count >= zone.pcp_least_limit();
+        match has_own_limit(order) {
+            true => may || pcp.free_factor != 0,
+            false => may && pcp.count >= self.pcp_most(zone),
+        }
     }
 
     /// Drains the lists if they hold as much as they may, after a free to the list `index`
@@ -329,7 +333,7 @@ impl<H: Host> PageAllocator<H> {
         index: usize,
     ) {
         let policy = &self.policy.pcp;
-        let is_high_order = (1..=Order::COSTLY.0).contains(&order.0);
+        let is_high_order = has_own_limit(order);
         let is_adaptive = policy.high_order_free == HighOrderFree::Adaptive;
         if is_adaptive && is_high_order && zone.pcp_high() != 0 {
             let n = pcp.give_back(self.pcp_most(zone), zone.pcp_batch());
@@ -402,6 +406,12 @@ pub(super) struct PcpBusy;
 
 /// What asking a CPU's lists gave.
 pub(super) type PcpTaken = Result<Option<Pfn>, PcpBusy>;
+
+/// Orders for which a policy may have a limit of their own (rules/per-cpu-lists#free-high).
+#[inline(always)]
+fn has_own_limit(order: Order) -> bool {
+    (1..=Order::COSTLY.0).contains(&order.0)
+}
 
 /// What one operation on the lists adds to pgalloc or pgfree (rules/zone-counters#vm-events).
 #[inline(always)]

@@ -11,7 +11,7 @@ use super::watermark::{self, Marks};
 use super::{AllocFlags, NodeId, ZoneId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
-use crate::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
+use crate::page::{BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -95,6 +95,8 @@ pub struct ZoneInfo {
     /// The CPU that owns a pageblock, plus 1; 0: nobody.
     owners: Box<[AtomicU16]>,
     first_pageblock: u32,
+    /// What the words of the allocator's frames here say of their place.
+    pub(crate) place: u32,
     boost_factor: AtomicU64,
     /// 4.3 fair allocation: pages left in this round.
     pub(crate) alloc_batch: AtomicI64,
@@ -142,6 +144,7 @@ impl ZoneInfo {
             pageblocks: blocks.into_boxed_slice(),
             owners: (0..nr_blocks).map(|_| AtomicU16::new(0)).collect(),
             first_pageblock,
+            place: BlockWord::managed_place(node, zone),
             boost_factor: AtomicU64::new(0),
             alloc_batch: AtomicI64::new(0),
             scanned: AtomicU64::new(0),
