@@ -4,7 +4,7 @@
 //! and removed before they are freed, so that a block held twice, by whichever threads, is noticed.
 
 use core::hint::black_box;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, PoisonError};
 
 use highwater_core::page::Order;
@@ -40,28 +40,37 @@ impl Plan {
         (self.nr_frames as usize >> 1 >> self.order.0) / self.threads
     }
 
-    /// Runs the pattern once on all threads.
+    /// How often memory is filled and freed: with larger blocks so much more often that pairs are as many.
+    fn rounds(&self) -> u32 {
+        1 << self.order.0
+    }
+
+    /// Runs the pattern on all threads.
     pub(super) fn sample<S: Subject>(&self, subject: &S) -> Result<Sample, String> {
         let before = subject.nr_free();
         let held = Held::new(self);
         let exchange = Exchange::default();
-        let start = Barrier::new(self.threads);
+        let (start, given_up) = (Barrier::new(self.threads), AtomicBool::new(false));
         let results: Vec<Result<Timed, String>> = std::thread::scope(|s| {
             let threads: Vec<_> = (0..self.threads)
                 .map(|n| {
-                    let meeting =
-                        Meeting { number: n, held: &held, exchange: &exchange, start: &start };
+                    let (held, exchange, start, given_up) = (&held, &exchange, &start, &given_up);
+                    let meeting = Meeting { number: n, held, exchange, start, given_up };
                     s.spawn(move || self.one_thread(subject, &meeting))
                 })
                 .collect();
             let joined = threads.into_iter().map(|t| t.join());
             joined.map(|t| t.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
         });
+        // What a thread found comes before that others heard of it.
+        let found = |result: &&Result<Timed, String>| result.as_ref().is_err_and(|why| why != OTHERS);
+        if let Some(Err(why)) = results.iter().find(found) {
+            return Err(why.clone());
+        }
         let mut all = Timed::default();
         for result in results {
             let timed = result?;
-            all.took.cpu_ns += timed.took.cpu_ns;
-            all.took.wall_ns += timed.took.wall_ns;
+            all.took.add(timed.took);
             all.pairs += timed.pairs;
             all.moved += timed.moved;
         }
@@ -84,19 +93,7 @@ impl Plan {
     }
 
     fn one_thread<S: Subject>(&self, subject: &S, meeting: &Meeting<'_>) -> Result<Timed, String> {
-        let worker = subject.worker(meeting.number);
-        meeting.start.wait();
-        let mut worker = match worker {
-            Ok(worker) => worker,
-            Err(why) => {
-                // Do not leave the others waiting where they meet again.
-                meeting.start.wait();
-                if self.pattern == Pattern::Random {
-                    meeting.start.wait();
-                }
-                return Err(why);
-            }
-        };
+        let mut worker = subject.worker(meeting.number).inspect_err(|_| meeting.give_up())?;
         match self.pattern {
             Pattern::Repeat => self.repeat(&mut worker, meeting),
             Pattern::Bulk | Pattern::Random => self.fill_and_free(&mut worker, meeting),
@@ -106,9 +103,12 @@ impl Plan {
     /// Half of the memory stays allocated; one more block comes and goes.
     fn repeat<W: Worker>(&self, worker: &mut W, meeting: &Meeting<'_>) -> Result<Timed, String> {
         let held = meeting.held;
-        let (prefill, _) = self.fill(worker);
+        let mut prefill = Vec::new();
+        self.fill(worker, &mut prefill);
         // The timed parts of all threads should overlap, whatever happened before.
-        meeting.start.wait();
+        if !meeting.all_are_there() {
+            return Err(OTHERS.into());
+        }
         let first = worker.alloc(self.order).ok_or("out of memory")?;
         worker.free(first, self.order);
         let mut timed = Timed { pairs: u64::from(self.repeats), ..Timed::default() };
@@ -130,52 +130,76 @@ impl Plan {
     }
 
     /// Takes this thread's share, then frees it in reverse; or as many blocks out of what all threads took, shuffled.
-    /// No thread frees before all have taken.
+    /// No thread frees before all have taken. So many rounds that a sample has as many pairs at every order: the first one
+    /// finds the caches as the audit left them.
     fn fill_and_free<W: Worker>(
         &self,
         worker: &mut W,
         meeting: &Meeting<'_>,
     ) -> Result<Timed, String> {
+        let (mut timed, mut blocks) = (Timed::default(), Vec::new());
+        for _ in 0..self.rounds() {
+            if !meeting.all_are_there() {
+                return Err(OTHERS.into());
+            }
+            self.round(worker, meeting, &mut blocks, &mut timed)
+                .inspect_err(|_| meeting.give_up())?;
+        }
+        // Who gave up in the last round waits here.
+        match meeting.all_are_there() {
+            true => Ok(timed),
+            false => Err(OTHERS.into()),
+        }
+    }
+
+    /// One round. All threads meet in it as often, whatever goes wrong.
+    fn round<W: Worker>(
+        &self,
+        worker: &mut W,
+        meeting: &Meeting<'_>,
+        blocks: &mut Vec<u32>,
+        timed: &mut Timed,
+    ) -> Result<(), String> {
         let held = meeting.held;
-        let (mut blocks, mut took) = self.fill(worker);
-        let entered = held.enter(&blocks);
+        timed.took.add(self.fill(worker, blocks));
+        let nr = blocks.len();
+        let entered = held.enter(blocks);
         match self.pattern {
-            Pattern::Random => blocks = meeting.shuffled(blocks, self.threads),
+            Pattern::Random => meeting.shuffle(blocks, self.threads),
             _ => {
                 meeting.start.wait();
                 blocks.reverse();
             }
         }
         entered?;
-        held.leave(&blocks)?;
+        held.leave(blocks)?;
         let begun = Clocks::now();
-        for &pfn in &blocks {
+        for &pfn in &*blocks {
             worker.free(pfn, self.order);
         }
-        let freeing = begun.elapsed();
-        took.cpu_ns += freeing.cpu_ns;
-        took.wall_ns += freeing.wall_ns;
-        let pairs = blocks.len() as u64;
-        match blocks.len() == self.blocks_per_thread() {
-            true => Ok(Timed { took, pairs, moved: 0 }),
-            false => Err(format!("out of memory after {pairs} blocks")),
+        timed.took.add(begun.elapsed());
+        timed.pairs += nr as u64;
+        match nr == self.blocks_per_thread() {
+            true => Ok(()),
+            false => Err(format!("out of memory after {nr} blocks")),
         }
     }
 
     /// Takes this thread's share and tells how long it took.
-    fn fill<W: Worker>(&self, worker: &mut W) -> (Vec<u32>, Clocks) {
+    fn fill<W: Worker>(&self, worker: &mut W, blocks: &mut Vec<u32>) -> Clocks {
         // Touched beforehand: page faults of the benchmark's own array are not the allocator's.
-        let mut blocks = vec![u32::MAX; self.blocks_per_thread()];
+        blocks.clear();
+        blocks.resize(self.blocks_per_thread(), u32::MAX);
         let mut nr = 0;
         let begun = Clocks::now();
-        for slot in &mut blocks {
+        for slot in &mut **blocks {
             let Some(pfn) = worker.alloc(self.order) else { break };
             *slot = pfn;
             nr += 1;
         }
         let took = begun.elapsed();
         blocks.truncate(nr);
-        (blocks, took)
+        took
     }
 }
 
@@ -186,16 +210,37 @@ struct Meeting<'s> {
     held: &'s Held,
     exchange: &'s Exchange,
     start: &'s Barrier,
+    /// A thread does not come any more. Set between two meetings at which all threads ask, and one at least lies between.
+    given_up: &'s AtomicBool,
 }
+
+/// What a thread says that stops because another one did.
+const OTHERS: &str = "another thread stopped";
 
 /// The blocks of all threads.
 type Exchange = Mutex<Vec<u32>>;
 
 impl Meeting<'_> {
+    /// This thread will not come again; it comes once more for those who wait for it, and they hear of it.
+    fn give_up(&self) {
+        self.given_up.store(true, Relaxed);
+        self.start.wait();
+    }
+
+    /// Waits for all threads; false if one of them does not go on.
+    fn all_are_there(&self) -> bool {
+        self.start.wait();
+        !self.given_up.load(Relaxed)
+    }
+
     /// Puts this thread's blocks to those of the others, and takes its share of the shuffled whole.
-    fn shuffled(&self, blocks: Vec<u32>, nr_threads: usize) -> Vec<u32> {
+    fn shuffle(&self, blocks: &mut Vec<u32>, nr_threads: usize) {
         let all = || self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        all().extend(blocks);
+        if self.number == 0 {
+            all().clear();
+        }
+        self.start.wait();
+        all().append(blocks);
         self.start.wait();
         if self.number == 0 {
             // Which thread came first must not matter.
@@ -207,7 +252,7 @@ impl Meeting<'_> {
         let all = all();
         // Parts that differ by one, so that each block is somebody's.
         let begin = |number: usize| number * all.len() / nr_threads;
-        all[begin(self.number)..begin(self.number + 1)].to_vec()
+        blocks.extend(&all[begin(self.number)..begin(self.number + 1)]);
     }
 }
 
@@ -286,6 +331,12 @@ impl Clocks {
             t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
         };
         Clocks { cpu_ns: ns(ClockId::ThreadCPUTime), wall_ns: ns(ClockId::Monotonic) }
+    }
+
+    /// One time more.
+    fn add(&mut self, more: Clocks) {
+        self.cpu_ns += more.cpu_ns;
+        self.wall_ns += more.wall_ns;
     }
 
     pub(super) fn elapsed(self) -> Clocks {
