@@ -87,11 +87,29 @@ impl BlockWord {
         self.0 & PLACE_MASK
     }
 
-    /// True of a block of `order` in use, in a place as [`Self::place`] says it. One comparison: nearly every free asks.
+    /// True of the head of a block of `order` in use, in a place as [`Self::place`] says it. One comparison: nearly every
+    /// free asks.
     #[inline(always)]
     pub(crate) fn is_in_use(self, place: u32, order: Order) -> bool {
-        let asked = BlockFlags::USED.bits() | ORDER_MASK | PLACE_MASK;
-        self.0 & asked == BlockFlags::USED.bits() | place | u32::from(order.0)
+        self.is_head_of(BlockFlags::USED, place, order)
+    }
+
+    /// As [`Self::is_in_use`], of a block on a buddy list.
+    #[inline(always)]
+    pub(crate) fn is_free(self, place: u32, order: Order) -> bool {
+        self.is_head_of(BlockFlags::BUDDY, place, order)
+    }
+
+    #[inline(always)]
+    fn is_head_of(self, flag: BlockFlags, place: u32, order: Order) -> bool {
+        let asked = flag.bits() | ORDER_MASK | PLACE_MASK;
+        self.0 & asked == flag.bits() | place | u32::from(order.0)
+    }
+
+    /// The word of a frame of a place of which nothing is said.
+    #[inline(always)]
+    pub(crate) fn at(place: u32) -> BlockWord {
+        BlockWord(place)
     }
 
     /// True if the allocator never got the frame (kernel image, page array, holes).

@@ -38,7 +38,9 @@ use core::cell::Cell;
 
 use crate::config::{MergeRule, Policy};
 use crate::host::{Cost, Probe, TaskLocal};
-use crate::page::{BlockFlags, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, Pfn};
+use crate::page::{
+    BlockFlags, BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, Page, PageMap, Pfn,
+};
 use crate::zone::{FreeArea, ZoneFlags, ZoneId, ZoneInfo};
 
 /// A block that a direct compactor waits for (rules/buddy#capture).
@@ -109,14 +111,14 @@ pub struct Buddy<'a, P> {
     pub capture: Option<&'a Capture>,
 }
 
-impl<P: Probe> Buddy<'_, P> {
+impl<'a, P: Probe> Buddy<'a, P> {
     /// Frees a block to the lists of `migratetype`, merging it with free buddies; NR_FREE grows.
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
         self.probe.charge(Cost::BuddyFree, 1);
         self.map.page(pfn).clear();
         self.map.page(pfn).set_refcount(0);
         self.count_freed(order, 1, migratetype);
-        if let Some((pfn, order)) = self.merge(pfn, order, migratetype, Self::unlink) {
+        if let Some((pfn, order)) = self.merge(pfn, order, migratetype, Self::unlink_linked) {
             // The list is that of the freed block, also if a buddy came from another type's. Pageblocks
             // keep their types, so what is taken from here may lie in one of another type.
             let to_tail = to_tail || self.parent_will_merge(pfn, order);
@@ -142,7 +144,7 @@ impl<P: Probe> Buddy<'_, P> {
         pfn: Pfn,
         order: Order,
         migratetype: MigrateType,
-        mut unlink: impl FnMut(&mut Self, Pfn),
+        mut unlink: impl FnMut(&mut Self, Pfn, &'a Page, BlockWord),
     ) -> Option<(Pfn, Order)> {
         let (mut pfn, mut order) = (pfn, order);
         while order < Order::MAX {
@@ -157,12 +159,11 @@ impl<P: Probe> Buddy<'_, P> {
             }
             // Below pageblock size both halves lie in one pageblock, so types need not be asked.
             let buddy = pfn.buddy(order);
-            if !self.is_free_buddy(pfn, buddy, order)
-                || (order.0 >= PAGEBLOCK_ORDER && !self.may_merge(buddy, migratetype))
-            {
+            let Some((page, state)) = self.free_block_at(buddy, order) else { break };
+            if order.0 >= PAGEBLOCK_ORDER && !self.may_merge(buddy, migratetype) {
                 break;
             }
-            unlink(self, buddy);
+            unlink(self, buddy, page, state);
             // The lower of the two: the merged block begins there.
             pfn = Pfn(pfn.0 & buddy.0);
             order = Order(order.0 + 1);
@@ -256,12 +257,18 @@ impl<P: Probe> Buddy<'_, P> {
         if !state.has(BlockFlags::BUDDY) {
             return self.unlink_fresh(pfn);
         }
+        self.unlink_linked(pfn, page, state);
+    }
+
+    /// As [`Self::unlink`], of a block that is linked and whose word was read.
+    #[inline]
+    pub(super) fn unlink_linked(&mut self, pfn: Pfn, page: &Page, state: BlockWord) {
         self.about_to_leave(pfn);
         let (order, migratetype) = (state.order(), state.migratetype());
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
         list.remove(self.map, pfn);
         self.zone.note_list(order, migratetype, list.is_empty(), -1);
-        page.clear();
+        page.set_block(state.tail());
     }
 
     /// A block that is linked is about to leave its list: others may stand behind it that are not.
@@ -281,18 +288,19 @@ impl<P: Probe> Buddy<'_, P> {
         self.insert(pfn, order, migratetype, to_tail);
     }
 
-    /// Is `buddy` the head of a free block of exactly `order` in this zone?
+    /// The descriptor of a frame, and its word, if it is the head of a free block of exactly `order` in this zone.
     ///
     /// The span comes first: the buddy of a zone's last block may lie beyond, where another lock rules
     /// or no frame is. Its word is read once: order without BUDDY says nothing. Within the span, holes
     /// and frames of other nodes have words of their own and no BUDDY of this place.
-    #[inline]
-    fn is_free_buddy(&self, pfn: Pfn, buddy: Pfn, order: Order) -> bool {
-        if !self.zone.spans(buddy) {
-            return false;
+    #[inline(always)]
+    fn free_block_at(&self, pfn: Pfn, order: Order) -> Option<(&'a Page, BlockWord)> {
+        if !self.zone.spans(pfn) {
+            return None;
         }
-        let (page, buddy) = (self.map.page(pfn).block(), self.map.page(buddy).block());
-        buddy.has(BlockFlags::BUDDY) && buddy.order() == order && buddy.place() == page.place()
+        let page = self.map.page(pfn);
+        let state = page.block();
+        state.is_free(self.zone.place, order).then_some((page, state))
     }
 
     /// From order 9 on a merge would mix pageblocks: do their types allow it?
@@ -322,7 +330,7 @@ impl<P: Probe> Buddy<'_, P> {
         }
         let parent = Pfn(pfn.0 & pfn.buddy(order).0);
         let parent_order = Order(order.0 + 1);
-        self.is_free_buddy(pfn, parent.buddy(parent_order), parent_order)
+        self.free_block_at(parent.buddy(parent_order), parent_order).is_some()
     }
 
     /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it

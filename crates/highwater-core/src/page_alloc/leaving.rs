@@ -284,7 +284,7 @@ impl<P: Probe> Buddy<'_, P> {
     fn leave_cpu(&self, block: Joined) {
         let Joined { pfn, order, piece, migratetype, .. } = block;
         let pages = &self.map[pfn.idx()..][..order.pages() as usize];
-        let word = pages[0].block().tail();
+        let word = BlockWord::at(self.zone.place);
         pages.iter().step_by(piece.pages() as usize).for_each(|page| page.set_block(word));
         // Who traces drains sees the time of each.
         if !self.probe.traces(Kind::PagePcpuDrain) {

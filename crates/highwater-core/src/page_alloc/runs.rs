@@ -17,13 +17,17 @@
 use super::Buddy;
 use super::leaving::Joined;
 use crate::host::{Cost, Probe};
-use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PageRing, Pfn};
+use crate::page::{BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageRing, Pfn};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::prefetch::prefetch_read;
 use crate::trace::Event;
 
 /// Blocks that wait to be linked: neighbours that are freed one after the other make one of each order, like
 /// the digits of a counter.
 const PENDING_MAX: usize = 8;
+/// Instead of the neighbour before it: the block waits to be linked, in the place that stands instead of the one behind it. No
+/// frame has this number.
+const WAITS: u32 = u32::MAX - 1;
 
 impl<P: Probe> Buddy<'_, P> {
     /// Takes up to `most` blocks of `order` from a type's own lists, all of them out of the smallest sufficient block,
@@ -83,17 +87,22 @@ impl<P: Probe> Buddy<'_, P> {
     pub(super) fn free_pending(&mut self, pending: &mut Pending, block: Joined) {
         let Joined { pfn, order, migratetype, .. } = block;
         self.count_freed(block.piece, block.nr_pieces(), migratetype);
-        let merged = self.merge(pfn, order, migratetype, |buddies, buddy| {
-            if pending.forget(buddy) {
-                buddies.map.page(buddy).clear();
+        let merged = self.merge(pfn, order, migratetype, |buddies, buddy, page, state| {
+            if page.prev.load(Relaxed) == WAITS {
+                pending.forget(page.next.load(Relaxed), buddy);
+                page.set_block(state.tail());
             } else {
-                buddies.unlink(buddy);
+                buddies.unlink_linked(buddy, page, state);
             }
         });
         if let Some((pfn, order)) = merged {
             let to_tail = self.parent_will_merge(pfn, order);
             // By its word it is on a list already, for its buddies.
-            self.map.page(pfn).set(BlockFlags::BUDDY, order, migratetype);
+            let page = self.map.page(pfn);
+            let word = BlockWord::at(self.zone.place);
+            page.set_block(word.with(BlockFlags::BUDDY, order, migratetype));
+            page.prev.store(WAITS, Relaxed);
+            page.next.store(pending.place(), Relaxed);
             let block = Waiting { pfn, order, migratetype, to_tail };
             if let Some(oldest) = pending.push(block) {
                 self.link(oldest.pfn, oldest.order, oldest.migratetype, oldest.to_tail);
@@ -158,17 +167,18 @@ impl Pending {
         (left.pfn != NOBODY.pfn).then_some(left)
     }
 
-    /// A block merges: it is not to be linked. False if it does not wait here.
+    /// Where the next one will wait.
     #[inline(always)]
-    fn forget(&mut self, pfn: Pfn) -> bool {
-        let there = &mut self.blocks[..self.nr.min(PENDING_MAX)];
-        match there.iter_mut().find(|block| block.pfn == pfn) {
-            Some(block) => {
-                *block = NOBODY;
-                true
-            }
-            None => false,
-        }
+    fn place(&self) -> u32 {
+        (self.nr % PENDING_MAX) as u32
+    }
+
+    /// A block merges that waits in a place: it is not to be linked.
+    #[inline(always)]
+    fn forget(&mut self, place: u32, pfn: Pfn) {
+        let block = &mut self.blocks[place as usize % PENDING_MAX];
+        debug_assert_eq!(block.pfn, pfn, "another block waits there");
+        *block = NOBODY;
     }
 }
 
@@ -223,8 +233,9 @@ mod tests {
     impl Side {
         fn new(policy: &str) -> Side {
             let map = PageMap::new(NR_FRAMES);
-            (0..NR_FRAMES).for_each(|pfn| map.page(Pfn(pfn)).clear());
             let (pages, kind) = (u64::from(NR_FRAMES), ZoneType::Dma32);
+            map.assign(Pfn(0), NR_FRAMES, NodeId(0), kind);
+            map.give(Pfn(0), NR_FRAMES);
             let zone = ZoneInfo::new(NodeId(0), kind, Pfn(0), Pfn(NR_FRAMES), pages, 1, true);
             zone.add_managed(pages);
             let policy = preset(policy).unwrap();
