@@ -149,6 +149,7 @@ impl Host for NativeHost {
     type CpuLock<T> = CpuLock<T>;
 
     const HAS_DATA: bool = true;
+    const DEFERS_FREES: bool = true;
 
     fn new_lock<T>(&self, class: LockClass, value: T) -> SpinLock<T> {
         SpinLock::with_meter(value, self.new_meter(class))

@@ -75,6 +75,10 @@ pub trait Host: Sized {
     /// change places only inside calls of this trait: plain loads and stores are then atomic.
     const THREADED: bool = true;
 
+    /// True if descriptors of pages come from a memory that is far: a freed block is then put down until others follow it, and
+    /// its descriptor fetched meanwhile ([`crate::page_alloc`]). False where every step is to be seen in its place.
+    const DEFERS_FREES: bool = false;
+
     /// True if frames hold bytes: what [`Host::frame_write`] stored, [`Host::frame_read`] returns.
     const HAS_DATA: bool;
 

@@ -25,7 +25,7 @@ use core::ops::Range;
 use super::zeroed::ZeroedSlice;
 use super::{BlockWord, MigrateType, Order, Page, Pfn};
 use crate::sync::atomic::{
-    AtomicU32,
+    AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::prefetch::prefetch_read;
@@ -43,6 +43,8 @@ pub struct PageMap {
     pages: ZeroedSlice<Page>,
     /// By chunk: the word that stands for its descriptors; 0 or [`WRITTEN_OUT`]: they stand for themselves.
     chunks: ZeroedSlice<AtomicU32>,
+    /// By frame: see [`PageMap::set_head`]. Empty if nobody asks.
+    heads: ZeroedSlice<AtomicU8>,
 }
 
 /// The descriptors as a slice: what [`super::PageList`] works on.
@@ -60,7 +62,39 @@ impl PageMap {
     pub fn new(nr_frames: u32) -> PageMap {
         let nr_chunks = nr_frames.div_ceil(CHUNK);
         let pages = ZeroedSlice::new(nr_frames as usize);
-        PageMap { pages, chunks: ZeroedSlice::new(nr_chunks as usize) }
+        let (chunks, heads) = (ZeroedSlice::new(nr_chunks as usize), ZeroedSlice::new(0));
+        PageMap { pages, chunks, heads }
+    }
+
+    /// The same, and [`PageMap::is_head`] answers.
+    pub(crate) fn with_heads(nr_frames: u32) -> PageMap {
+        PageMap { heads: ZeroedSlice::new(nr_frames as usize), ..PageMap::new(nr_frames) }
+    }
+
+    /// A block in use, with one reference, begins at a frame: what its descriptor says, in a byte that is near when the
+    /// descriptor is far. Whoever changes what the descriptor says of that takes the byte back first
+    /// ([`PageMap::forget_head`]); without a byte nothing is said. Not where zones meet ([`PageMap::likely_zone`]).
+    #[inline(always)]
+    pub(crate) fn set_head(&self, pfn: Pfn, order: Order, state: BlockWord) {
+        if self.likely_zone(pfn) == state.zone_id()
+            && let Some(head) = self.heads.get(pfn.idx())
+        {
+            head.store(order.0 + 1, Relaxed);
+        }
+    }
+
+    /// A block of `order` in use is known to begin here.
+    #[inline(always)]
+    pub(crate) fn is_head(&self, pfn: Pfn, order: Order) -> bool {
+        self.heads.get(pfn.idx()).is_some_and(|head| head.load(Relaxed) == order.0 + 1)
+    }
+
+    /// Nothing is known of a block that begins here.
+    #[inline(always)]
+    pub(crate) fn forget_head(&self, pfn: Pfn) {
+        if let Some(head) = self.heads.get(pfn.idx()) {
+            head.store(0, Relaxed);
+        }
     }
 
     /// The descriptor of a frame, or of a folio's head. Its word is not to be asked of frames that

@@ -19,7 +19,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::Page;
-use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -33,6 +33,9 @@ pub(crate) unsafe trait Zeroed {}
 
 // SAFETY: an integer of four bytes.
 unsafe impl Zeroed for AtomicU32 {}
+
+// SAFETY: an integer of one byte.
+unsafe impl Zeroed for AtomicU8 {}
 
 // SAFETY: eight of those and nothing else (the size is asserted where it is declared).
 unsafe impl Zeroed for Page {}

@@ -89,7 +89,11 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
     let managed: u64 = zone_specs(machine).map(|(_, z)| z.managed_at_boot).sum();
     // With fewer pageblocks than types nothing can be kept apart (rules/zones#grouping).
     let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
-    let map = PageMap::new(machine.end_pfn() as u32);
+    let nr_frames = machine.end_pfn() as u32;
+    let map = match H::DEFERS_FREES {
+        true => PageMap::with_heads(nr_frames),
+        false => PageMap::new(nr_frames),
+    };
     // Both ways are asked: which node a CPU is on by each allocation, the CPUs of a node by sizes.
     let mut cpu_node = vec![NodeId(0); nr_cpus];
     for (n, node) in machine.nodes.iter().enumerate() {

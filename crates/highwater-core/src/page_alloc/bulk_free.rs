@@ -125,6 +125,7 @@ impl<H: Host> PageAllocator<H> {
     pub fn drain_cpu(&self, cx: &Cx<'_, H>, zone: &Zone<H>, cpu: CpuId) {
         loop {
             let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
+            self.free_deferred(cx, zone, &mut pcp);
             let chunk = match self.policy.pcp.chunked_drain_all {
                 true => zone.pcp_batch() << CHUNK_SHIFT,
                 false => pcp.count,
@@ -168,6 +169,7 @@ impl<H: Host> PageAllocator<H> {
             mine.expire.store(expire - 1, Relaxed);
             if expire == 1 {
                 let mut pcp = mine.pcp.lock(cpu);
+                self.free_deferred(cx, zone, &mut pcp);
                 let n = pcp.count.min(zone.pcp_batch());
                 self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
                 self.dissolve_all(cx, zone, &mut pcp);
@@ -182,7 +184,7 @@ impl<H: Host> PageAllocator<H> {
     /// Pages on a CPU's lists of a zone, and free ones of pageblocks that it owns.
     pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
         let pcp = zone.cpus[cpu.idx()].pcp.lock(on);
-        pcp.count + pcp.owned.pages
+        pcp.count + pcp.owned.pages + pcp.deferred.pages()
     }
 }
 

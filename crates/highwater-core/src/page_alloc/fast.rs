@@ -553,6 +553,9 @@ impl<H: Host> PageAllocator<H> {
         page.set(word, order, migratetype);
         page.reset_usage();
         page.set_refcount(1);
+        if H::DEFERS_FREES {
+            self.may_defer(pfn, order, page.block());
+        }
         if gfp.contains(Gfp::ZERO) {
             cx.host.frame_zero(pfn, order);
         }

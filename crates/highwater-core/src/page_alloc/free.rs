@@ -23,6 +23,8 @@
 //!
 //! From: last reference of a page · to: [`super::pcp`], [`super::buddy`].
 
+use super::deferred::is_deferrable;
+use super::pcp::pcp_event_unit;
 use super::{PageAllocator, Pcp};
 use crate::host::{Cx, Host, Lock};
 use crate::page::{
@@ -72,6 +74,9 @@ impl<H: Host> PageAllocator<H> {
     /// If the frame does not start a block in use of that order.
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if H::DEFERS_FREES && self.defer(cx, pfn, order) {
+            return Ok(());
+        }
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
         // The count first: whoever drops the last but one reference has finished with the word by
         // then, and with the page.
@@ -135,6 +140,7 @@ impl<H: Host> PageAllocator<H> {
         if page.refcount_acquire() != 1 {
             return Err(FreeError::Shared);
         }
+        self.map.forget_head(pfn);
         page.set_refcount(0);
         self.disown(cx, zone, pfn);
         self.free_to_buddy(cx, zone, pfn, order, zone.pageblock_type(pfn));
@@ -145,12 +151,13 @@ impl<H: Host> PageAllocator<H> {
     /// have no count of their own, so nobody can hold them: they go now, and the head alone when its
     /// user is done. A compound page is one thing for all its users and stays whole.
     #[cold]
-    fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
+    pub(super) fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
         let page = self.map.page(pfn);
         let keeps_tail = page.has(BlockFlags::HEAD) || order == Order::ZERO;
         if !keeps_tail {
             // Before the reference is dropped: whoever drops the last one frees what the word says.
             // While this reference is held nobody else frees the head.
+            self.map.forget_head(pfn);
             page.set_order(Order::ZERO);
         }
         let state = page.block();
@@ -178,6 +185,9 @@ impl<H: Host> PageAllocator<H> {
     /// As [`Self::free_block`], of a block of a zone.
     #[inline(always)]
     fn free_block_to(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, order: Order) {
+        if H::DEFERS_FREES && is_deferrable(order) {
+            self.map.forget_head(pfn);
+        }
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
         if self.free_to_owner(cx, zone, pfn, order) {
             return;
@@ -254,6 +264,9 @@ impl<H: Host> PageAllocator<H> {
         for &pfn in pfns {
             debug_assert_eq!(self.is_to_be_freed(pfn), Ok(()), "{pfn:?}");
             let page = &map[pfn.idx()];
+            if H::DEFERS_FREES {
+                self.map.forget_head(pfn);
+            }
             page.set_refcount(0);
             page.clear();
         }
@@ -304,7 +317,10 @@ impl<H: Host> PageAllocator<H> {
             }
             rest = &rest[now.len()..];
             match zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
-                Some(mut pcp) => self.free_run(cx, zone, &mut pcp, now),
+                Some(mut pcp) => {
+                    self.free_deferred(cx, zone, &mut pcp);
+                    self.free_run(cx, zone, &mut pcp, now, Order::ZERO);
+                }
                 // Asked once for the run; each page then takes the zone lock by itself.
                 None => {
                     for &pfn in now {
@@ -317,10 +333,17 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Pages of one zone to this CPU's lists of it. They are counted together, but for those who may look
+    /// Blocks of one order and zone to this CPU's lists of it. They are counted together, but for those who may look
     /// while the zone lock is waited for; and put there together, as far as they go to one list and it is not full.
-    #[inline]
-    fn free_run(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, pfns: &[Pfn]) {
+    #[inline(always)]
+    pub(super) fn free_run(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        pfns: &[Pfn],
+        order: Order,
+    ) {
         let cpu = cx.cpu();
         let mut uncounted = 0;
         let count = |uncounted: &mut u64| {
@@ -335,24 +358,26 @@ impl<H: Host> PageAllocator<H> {
             let run = match is_traced || is_isolated {
                 true => 1,
                 false => {
-                    let most = rest.len().min(self.pcp_room(zone, pcp));
+                    let most = rest.len().min(self.pcp_room(zone, pcp, order));
                     same_type(zone, &rest[..most], migratetype)
                 }
             };
             let (now, later) = rest.split_at(run);
             rest = later;
-            // One operation or one page: the same.
-            uncounted += run as u64;
-            cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
+            if order == Order::ZERO {
+                cx.host.trace(cpu, &Event::PageFreeBatched { pfn });
+            }
             if is_isolated {
+                uncounted += order.pages();
                 count(&mut uncounted);
-                self.free_to_buddy(cx, zone, pfn, Order::ZERO, migratetype);
+                self.free_to_buddy(cx, zone, pfn, order, migratetype);
                 continue;
             }
-            let index = self.pcp_put(cx, pcp, now, Order::ZERO, migratetype);
-            if self.pcp_may_be_full(zone, pcp, Order::ZERO) {
+            uncounted += run as u64 * pcp_event_unit(self.policy.pcp.event_unit, order);
+            let index = self.pcp_put(cx, pcp, now, order, migratetype);
+            if self.pcp_may_be_full(zone, pcp, order) {
                 count(&mut uncounted);
-                self.pcp_limit(cx, zone, pcp, Order::ZERO, index);
+                self.pcp_limit(cx, zone, pcp, order, index);
             }
         }
         count(&mut uncounted);

@@ -171,7 +171,7 @@ impl<'m> Leaving<'m> {
         let far = (most - near).min(before.len());
         let parts = [&behind[behind.len() - near..], &before[before.len() - far..]];
         for part in parts {
-            part.iter().rev().for_each(|&pfn| self.hint(pfn));
+            part.iter().rev().for_each(|&pfn| self.map.hint(pfn));
         }
         self.extend(parts);
         near + far
@@ -203,31 +203,8 @@ impl<'m> Leaving<'m> {
             foresee_one(self.map, block.pfn, block.order);
         }
         for block in self.blocks.iter().take(NEAR) {
-            self.foresee_links(block);
+            foresee_links(self.map, block.pfn, block.order);
         }
-    }
-
-    /// What those are linked to that a block will merge with.
-    #[inline(always)]
-    fn foresee_links(&self, block: &Joined) {
-        for order in merges(block.order) {
-            let pfn = head(block.pfn, order);
-            let Some(page) = self.map.get(pfn.buddy(order)) else { return };
-            let state = page.block();
-            if !state.has(BlockFlags::BUDDY) || state.order() != order {
-                return;
-            }
-            self.hint(Pfn(page.prev.load(Relaxed)));
-            self.hint(Pfn(page.next.load(Relaxed)));
-            // That says whether the block that this makes goes to the tail.
-            let parent = Order(order.0 + 2);
-            self.hint(head(pfn, parent).buddy(parent));
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn hint(&self, pfn: Pfn) {
-        self.map.hint(pfn);
     }
 
     /// Frees them, in the order in which they came. What waits for its buddy does so in `pending`, which the caller
@@ -235,7 +212,7 @@ impl<'m> Leaving<'m> {
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
         for (place, &block) in self.blocks.iter().enumerate() {
             if let Some(later) = self.blocks.get(place + NEAR) {
-                self.foresee_links(later);
+                foresee_links(self.map, later.pfn, later.order);
             }
             let migratetype = buddy.type_of_drained(block.pfn, block.migratetype);
             let block = Joined { migratetype, ..block };
@@ -251,6 +228,24 @@ impl<'m> Leaving<'m> {
 pub(super) fn foresee_one(map: &PageMap, pfn: Pfn, order: Order) {
     for order in merges(order) {
         map.hint(head(pfn, order).buddy(order));
+    }
+}
+
+/// Asks for the descriptors of those to which blocks are linked that a block will merge with.
+#[inline(always)]
+pub(super) fn foresee_links(map: &PageMap, block: Pfn, order: Order) {
+    for order in merges(order) {
+        let pfn = head(block, order);
+        let Some(page) = map.get(pfn.buddy(order)) else { return };
+        let state = page.block();
+        if !state.has(BlockFlags::BUDDY) || state.order() != order {
+            return;
+        }
+        map.hint(Pfn(page.prev.load(Relaxed)));
+        map.hint(Pfn(page.next.load(Relaxed)));
+        // That says whether the block that this makes goes to the tail.
+        let parent = Order(order.0 + 2);
+        map.hint(head(pfn, parent).buddy(parent));
     }
 }
 

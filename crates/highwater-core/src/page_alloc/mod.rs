@@ -74,6 +74,7 @@ mod boot;
 mod buddy;
 mod bulk_free;
 mod by_policy;
+mod deferred;
 mod fallback;
 mod fast;
 mod folio;

@@ -215,12 +215,20 @@ impl<H: Host> PageAllocator<H> {
         let Some(mut pcp) = mine.pcp.try_lock(cx.cpu()) else {
             return Err(PcpBusy);
         };
+        let mut at_hand = None;
+        if H::DEFERS_FREES && !pcp.deferred.is_empty() {
+            at_hand = self.take_deferred(cx, zone, &mut pcp, order, migratetype);
+            self.free_deferred(cx, zone, &mut pcp);
+        }
         if self.policy.pcp.own_blocks {
             return self.pcp_alloc_owned(cx, zone, &mut pcp, order, migratetype, flags());
         }
         cx.host.charge(Cost::PcpAlloc, 1);
         // This CPU allocates: it may want back what it frees.
         pcp.free_factor >>= 1;
+        if at_hand.is_some() {
+            return Ok(at_hand);
+        }
         let index = self.pcp_shape.index(order, migratetype);
         if pcp.lists[index].is_empty() {
             self.pcp_refill(cx, zone, &mut pcp, index, order, migratetype, flags());
@@ -247,6 +255,7 @@ impl<H: Host> PageAllocator<H> {
         let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else {
             return false;
         };
+        self.free_deferred(cx, zone, &mut pcp);
         let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add(cpu, VmEvent::Pgfree, events);
         let index = self.pcp_put(cx, &mut pcp, &[pfn], order, migratetype);
@@ -288,11 +297,23 @@ impl<H: Host> PageAllocator<H> {
         index
     }
 
-    /// Single pages that the lists take before they are full: one at least, as they are asked after a free only. So it
-    /// stays while nobody else has the zone.
-    #[inline]
-    pub(super) fn pcp_room(&self, zone: &Zone<H>, pcp: &Pcp) -> usize {
-        self.pcp_most(zone).saturating_sub(pcp.count).max(1) as usize
+    /// Blocks that can be put on the lists together, with what then is to be drained as if it had been one by one: one at
+    /// least, as the limit is asked after a free only. So it stays while nobody else has the zone.
+    #[inline(always)]
+    pub(super) fn pcp_room(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> usize {
+        if has_own_limit(order) {
+            match self.policy.pcp.high_order_free {
+                // Each is drained at once, and nothing else.
+                HighOrderFree::Limited if pcp.free_factor > 0 && pcp.count == 0 => {
+                    return usize::MAX;
+                }
+                HighOrderFree::Limited if pcp.free_factor > 0 => return 1,
+                HighOrderFree::Adaptive => return 1,
+                _ => {}
+            }
+        }
+        let pages = self.pcp_most(zone).saturating_sub(pcp.count);
+        pages.div_ceil(1 << order.0).max(1) as usize
     }
 
     /// What the lists may hold, if no rule about orders says otherwise.

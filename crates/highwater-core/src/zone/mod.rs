@@ -23,5 +23,6 @@ pub use crate::units::{MemoryPolicy, NodeId, NodeMask, ZoneId, ZoneType};
 pub use alloc_flags::AllocFlags;
 pub(crate) use fresh::FreshRun;
 pub use info::{Mark, ZoneFlags, ZoneInfo};
+pub(crate) use pcp::Deferred;
 pub use pcp::{OwnedLists, Pcp};
 pub use zone::{CpuZone, FreeArea, Node, Zone};

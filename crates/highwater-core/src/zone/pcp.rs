@@ -18,6 +18,8 @@ pub struct Pcp {
     pub(crate) high_limit: u32,
     /// Pages that were given back by that limit and not wanted back since.
     pub(crate) given: u32,
+    /// Blocks that were freed and are on no list yet.
+    pub(crate) deferred: Deferred,
     /// What is free of the pageblocks that this CPU owns (rules/per-cpu-lists#owned-blocks).
     pub(crate) owned: OwnedLists,
 }
@@ -31,6 +33,7 @@ impl Pcp {
             free_factor: 0,
             high_limit: 0,
             given: 0,
+            deferred: Deferred::default(),
             owned: OwnedLists { cpu, pages: 0, lists: Default::default() },
         }
     }
@@ -48,6 +51,67 @@ impl Pcp {
     /// Free blocks of the pageblocks that this CPU owns.
     pub fn owned(&self) -> &OwnedLists {
         &self.owned
+    }
+}
+
+/// Blocks of one order that were freed here lately, in that order ([`Pcp::deferred`]).
+#[derive(Debug, Default)]
+pub(crate) struct Deferred {
+    blocks: [Pfn; Deferred::MOST],
+    len: usize,
+    order: Order,
+}
+
+impl Deferred {
+    /// Blocks, at most.
+    pub(crate) const MOST: usize = 32;
+
+    /// True if there are none.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// May a block of `order` come?
+    #[inline(always)]
+    pub(crate) fn takes(&self, order: Order) -> bool {
+        self.len == 0 || self.order == order
+    }
+
+    /// Puts down a block of an order that may come; true if there is no room for another one.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, pfn: Pfn, order: Order) -> bool {
+        self.blocks[self.len % Deferred::MOST] = pfn;
+        self.order = order;
+        self.len += 1;
+        self.len == Deferred::MOST
+    }
+
+    /// The block, if there is one only, and its order.
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<(Pfn, Order)> {
+        (self.len == 1).then_some((self.blocks[0], self.order))
+    }
+
+    /// Forgets them.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Takes up to so many of the oldest: all, of which those that are taken come first, how many they are, and their order.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, most: usize) -> ([Pfn; Deferred::MOST], usize, Order) {
+        let (all, nr) = (self.blocks, most.min(self.len));
+        self.blocks.copy_within(nr..self.len, 0);
+        self.len -= nr;
+        (all, nr, self.order)
+    }
+
+    /// Pages of all of them.
+    #[inline(always)]
+    pub(crate) fn pages(&self) -> u32 {
+        (self.len as u32) << self.order.0
     }
 }
 

@@ -1,0 +1,133 @@
+//! Frees that are put down until others follow (hosts with [`Host::DEFERS_FREES`]).
+//!
+//! A free looks at its block's descriptor, puts the block on a list and often from there to the buddy lists, whose other
+//! blocks have descriptors elsewhere. Where memory is far, that is two or three times in a row waiting for a line that nobody
+//! knew of before; and between the second and the third stands the zone lock. Here a block is put down by its CPU and
+//! its descriptors are asked for; when it is freed in earnest, some frees later, they are there:
+//!
+//! ```text
+//! free ── is it what the caller says? ── Deferred: 7 3 9 ...  ── full, or somebody looks ──▶ the CPU's lists, buddy lists
+//!         (a byte, which is near)        descriptors come        the older half, in one hold of the zone lock
+//! ```
+//!
+//! What comes of it is what would come of a CPU that was held up between its caller and the lists: blocks go where they go
+//! one by one, in the order in which they were freed, by the same rules and with the same counts. Who looks at the CPU's
+//! lists has them freed first, so an allocation gets what was freed last, and a drain gets all. Others see them as
+//! in use until then; that is [`Deferred::MOST`] blocks of a CPU and zone, and no more pages than its lists may hold.
+//!
+//! A wrong free is refused at once, as always. What only the descriptor knows, that others use the page, is found when the
+//! block is freed; until then it has one reference more.
+//!
+//! From: [`super::free`] · to: [`super::pcp`], [`super::buddy`].
+
+use super::leaving::foresee_one;
+use super::pcp::pcp_event_unit;
+use super::{PageAllocator, Pcp};
+use crate::host::{Cx, Host, Lock};
+use crate::page::{BlockWord, MigrateType, Order, Pfn};
+use crate::trace::Event;
+use crate::vmstat::VmEvent;
+use crate::zone::{Deferred, Zone};
+
+impl<H: Host> PageAllocator<H> {
+    /// A block was handed out: [`Self::defer`] may take it when it comes back.
+    #[inline(always)]
+    pub(super) fn may_defer(&self, pfn: Pfn, order: Order, state: BlockWord) {
+        // Pages of a pageblock with an owner go to him.
+        if is_deferrable(order) && self.pcp_shape.holds(order) && !self.policy.pcp.own_blocks {
+            self.map.set_head(pfn, order, state);
+        }
+    }
+
+    /// Puts down a block that is freed; false if that is to be done at once.
+    #[inline(always)]
+    pub(super) fn defer(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> bool {
+        let cpu = cx.cpu();
+        if !is_deferrable(order) || !self.map.is_head(pfn, order) {
+            return false;
+        }
+        let Some(zone) = self.likely_zone(pfn) else { return false };
+        let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else { return false };
+        self.map.forget_head(pfn);
+        self.map.hint(pfn);
+        if order > Order::ZERO {
+            foresee_one(&self.map, pfn, order);
+        }
+        if !pcp.deferred.takes(order) {
+            self.free_oldest(cx, zone, &mut pcp, Deferred::MOST);
+        }
+        if pcp.deferred.push(pfn, order) {
+            self.free_oldest(cx, zone, &mut pcp, Deferred::MOST / 2);
+        }
+        true
+    }
+
+    /// The block that was put down, if it is one only and just what an allocation wants: as if it had been freed and taken.
+    #[inline(always)]
+    pub(super) fn take_deferred(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> Option<Pfn> {
+        let (pfn, its_order) = pcp.deferred.only()?;
+        // On its list it must not have met a limit.
+        let most = zone.pcp_least_limit();
+        let has_room = pcp.count + (order.pages() as u32) < most && pcp.free_factor == 0;
+        if its_order != order
+            || zone.pageblock_type(pfn) != migratetype
+            || !has_room
+            || self.map.page(pfn).refcount_acquire() != 1
+        {
+            return None;
+        }
+        pcp.deferred.clear();
+        let events = pcp_event_unit(self.policy.pcp.event_unit, order);
+        self.events.add(cx.cpu(), VmEvent::Pgfree, events);
+        Some(pfn)
+    }
+
+    /// Frees what was put down by a CPU whose lists are locked: before anything else is done with them.
+    #[inline(always)]
+    pub(super) fn free_deferred(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp) {
+        if H::DEFERS_FREES && !pcp.deferred.is_empty() {
+            self.free_oldest(cx, zone, pcp, Deferred::MOST);
+        }
+    }
+
+    #[inline(never)]
+    fn free_oldest(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, most: usize) {
+        let (blocks, nr, order) = pcp.deferred.take(most);
+        let mut rest = &blocks[..nr];
+        while !rest.is_empty() {
+            let is_only_user = |pfn: Pfn| {
+                let page = self.map.page(pfn);
+                debug_assert!(page.block().is_in_use(zone.place, order), "freed behind our back");
+                page.refcount_acquire() == 1
+            };
+            let nr = rest.iter().position(|&pfn| !is_only_user(pfn)).unwrap_or(rest.len());
+            let (now, later) = rest.split_at(nr);
+            for &pfn in now {
+                self.map.page(pfn).set_refcount(0);
+                cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
+            }
+            match order {
+                Order::ZERO => self.free_run(cx, zone, pcp, now, Order::ZERO),
+                _ => self.free_run(cx, zone, pcp, now, order),
+            }
+            rest = later;
+            if let Some((&shared, others)) = later.split_first() {
+                self.free_shared(cx, shared, order);
+                rest = others;
+            }
+        }
+    }
+}
+
+/// Larger blocks are freed at once: a few huge pages that nobody else may have are much memory.
+#[inline(always)]
+pub(super) fn is_deferrable(order: Order) -> bool {
+    order <= Order::COSTLY
+}
