@@ -41,6 +41,8 @@ use crate::trace::{Event, Kind};
 const MOST: usize = 256;
 /// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
 const NEAR: usize = 8;
+/// So many blocks ahead descriptors are asked for.
+const FAR: usize = 24;
 /// Merges that are foreseen: each is half as likely as the one before.
 const MERGES: u8 = 2;
 
@@ -199,7 +201,7 @@ impl<'m> Leaving<'m> {
     /// has come; but those of different blocks do not wait for each other. All of this are hints: what is
     /// read here may be wrong by the time a block is freed, and then the hint was for nothing.
     pub(super) fn foresee(&self) {
-        for block in &self.blocks {
+        for block in self.blocks.iter().take(FAR) {
             foresee_one(self.map, block.pfn, block.order);
         }
         for block in self.blocks.iter().take(NEAR) {
@@ -211,6 +213,9 @@ impl<'m> Leaving<'m> {
     /// settles before it lets go of the lock.
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
         for (place, &block) in self.blocks.iter().enumerate() {
+            if let Some(later) = self.blocks.get(place + FAR) {
+                foresee_one(self.map, later.pfn, later.order);
+            }
             if let Some(later) = self.blocks.get(place + NEAR) {
                 foresee_links(self.map, later.pfn, later.order);
             }
