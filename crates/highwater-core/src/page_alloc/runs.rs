@@ -59,8 +59,9 @@ impl<P: Probe> Buddy<'_, P> {
         if let Some(half) = next.and_then(|next| self.map.get(next.add((1 << high.0) / 2))) {
             prefetch_read(half);
         }
-        // A pageblock at most: when the next one is split, its order's list has to be what it is then.
-        let within = high.0.min(PAGEBLOCK_ORDER.max(order.0)) - order.0;
+        // A pageblock at most, of smaller blocks: when the next one is split, its order's list has to be what it is then.
+        let most_order = if order.0 < PAGEBLOCK_ORDER { PAGEBLOCK_ORDER } else { Order::MAX.0 };
+        let within = high.0.min(most_order) - order.0;
         let nr = most.min(1 << within);
         for at in 0..nr {
             self.probe.charge(Cost::BuddyRemove, 1);

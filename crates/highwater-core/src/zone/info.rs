@@ -530,9 +530,8 @@ impl ZoneInfo {
         }
         match test {
             WatermarkTest::FreeBlock => {
-                let types = core::array::from_fn(|o| self.blocks.types[o].load(Relaxed));
-                let may = reserves_reach_highatomic(reserves, flags);
-                watermark::has_block(order.idx(), &types, may)
+                let types = self.blocks.types[order.idx()..].iter().map(|types| types.load(Relaxed));
+                watermark::has_block(types, reserves_reach_highatomic(reserves, flags))
             }
             WatermarkTest::HalvedMarks => {
                 let nr_free = core::array::from_fn(|o| self.blocks.nr_free[o].load(Relaxed));

@@ -197,11 +197,11 @@ pub fn effective_min(mark: i64, flags: AllocFlags, rule: MinReserveRule) -> i64 
 /// High-order part of the exact test: is a block of the order on a usable list
 /// (rules/watermarks#exact-test)?
 ///
-/// `types[o]` has bit `t` set if the list of order `o` and type `t` is not empty.
+/// `types` are those of the order and of all above: bit `t` is set if the list of type `t` is not empty.
 #[inline]
-pub fn has_block(order: usize, types: &[u8; MAX_ORDER], may_use_highatomic: bool) -> bool {
+pub fn has_block(types: impl IntoIterator<Item = u8>, may_use_highatomic: bool) -> bool {
     let usable = 0b111 | u8::from(may_use_highatomic) << MigrateType::HighAtomic as u8;
-    types[order..].iter().any(|&t| t & usable != 0)
+    types.into_iter().any(|types| types & usable != 0)
 }
 
 /// The high-order test up to 4.3 (rules/watermarks#halved-marks): blocks below the order do not
@@ -286,7 +286,7 @@ mod tests {
         let nr_free = [12_000, 500, 100, 20, 5, 2, 0, 0, 0, 0, 0];
         let types = nr_free.map(|n| u8::from(n > 0) << 1);
         let free = 13_704 - 7;
-        assert!(free > 8000 && has_block(3, &types, false));
+        assert!(free > 8000 && has_block(types[3..].iter().copied(), false));
         assert!(!halved_marks_ok(3, &nr_free, free, 8000));
     }
 
