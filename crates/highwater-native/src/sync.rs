@@ -30,7 +30,6 @@ const LOOKS: u32 = 8;
 const SPINS: u32 = 128;
 /// Yields to the OS before a waiter starts to sleep.
 const YIELDS: u32 = 64;
-const YIELDS_END: u32 = LOOKS + YIELDS;
 /// How long a waiter sleeps when yielding did not help: the holder is not running.
 const NAP: core::time::Duration = core::time::Duration::from_micros(50);
 
@@ -48,12 +47,15 @@ impl Wait {
 
     /// One step.
     pub(crate) fn relax(&mut self) {
-        match self.steps {
-            _ if cfg!(loom) => yield_now(),
-            ..LOOKS => (0..SPINS).for_each(|_| core::hint::spin_loop()),
+        if cfg!(loom) {
+            yield_now();
+        } else if self.steps < LOOKS {
+            (0..SPINS).for_each(|_| core::hint::spin_loop());
+        } else if self.steps < LOOKS + YIELDS {
             // The holder may be descheduled: spinning would keep it from running.
-            ..YIELDS_END => yield_now(),
-            _ => return std::thread::sleep(NAP),
+            yield_now();
+        } else {
+            return std::thread::sleep(NAP);
         }
         self.steps += 1;
     }

@@ -1,10 +1,11 @@
 //! What the core may rely on, asked of every host: the same body runs on `Solo` and on threads.
 
-use highwater_core::config::{Machine, Policy, preset};
+use highwater_core::audit;
+use highwater_core::config::{Machine, PRESETS, Policy, preset};
 use highwater_core::host::{CpuId, Cx, Host, Lock, NS_PER_JIFFY, Solo};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::boot;
-use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
+use highwater_core::page_alloc::{FreeError, Gfp, NoRelief, PageAllocator};
 use highwater_core::sync::order::LockClass;
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::NodeId;
@@ -94,6 +95,104 @@ fn allocations<H: Host>(host: &H) -> (Vec<Pfn>, Vec<u64>) {
     }
     let events = VmEvent::ALL.iter().map(|&e| alloc.events.read(e)).collect();
     (seen, events)
+}
+
+/// What a program of allocations and frees sees: the frames that it gets, what was refused, and the counters.
+type Seen = (Vec<Result<Option<Pfn>, FreeError>>, Vec<u64>);
+
+/// Blocks of many orders come and go, up, down and shuffled, singly and together; some are freed twice, with a wrong order, while
+/// somebody else has them, or past the lists; now and then all lists are drained. Equal on every host.
+fn churns<H: Host>(host: &H, policy: &Policy, seed: u64) -> Seen {
+    let alloc: PageAllocator<H> = boot(host, &machine(), policy).unwrap();
+    let cx = Cx::new(host, CpuId(0));
+    let before = alloc.nr_free_pages();
+    let mut state = seed;
+    let mut random = move |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let (mut seen, mut held) = (Vec::new(), Vec::<(Pfn, Order)>::new());
+    for _ in 0..400 {
+        let orders: [u8; 8] = [0, 0, 0, 3, 3, 1, 2, random(11) as u8];
+        let order = Order(orders[random(8)]);
+        let gfp = [Gfp::GFP_KERNEL, Gfp::GFP_HIGHUSER_MOVABLE][random(2)];
+        for _ in 0..random(60) {
+            let pfn = alloc.alloc(&cx, &NoRelief, gfp, order, NodeId(0), None);
+            held.extend(pfn.map(|pfn| (pfn, order)));
+            seen.push(Ok(pfn));
+        }
+        match random(4) {
+            0 => held.reverse(),
+            1 => (1..held.len()).for_each(|i| held.swap(i, random(i + 1))),
+            _ => {}
+        }
+        let nr = random(held.len() + 1).min(80);
+        let freed = held.split_off(held.len() - nr);
+        let pages: Vec<Pfn> = freed.iter().filter(|b| b.1 == Order(0)).map(|b| b.0).collect();
+        let together = random(4) == 0;
+        for (pfn, order) in freed {
+            if together && order == Order(0) {
+                continue;
+            }
+            let page = alloc.map.page(pfn);
+            match random(40) {
+                0 => seen.push(alloc.free(&cx, pfn, Order(order.0 ^ 1)).map(|()| None)),
+                1 => {
+                    page.get_ref();
+                    seen.push(alloc.free(&cx, pfn, order).map(|()| None));
+                    seen.push(alloc.free(&cx, pfn, Order(0)).map(|()| None));
+                    continue;
+                }
+                2 => {
+                    seen.push(alloc.free_past_lists(&cx, pfn, order).map(|()| None));
+                    continue;
+                }
+                _ => {}
+            }
+            seen.push(alloc.free(&cx, pfn, order).map(|()| None));
+            match random(10) {
+                0 => seen.push(alloc.free(&cx, pfn, order).map(|()| None)),
+                1 => seen.push(alloc.free_list(&cx, &[pfn]).map(|()| None)),
+                2 => seen.push(alloc.free_past_lists(&cx, pfn, order).map(|()| None)),
+                3 => seen.push(alloc.split_used(&cx, pfn, Order(0)).map(|()| None)),
+                _ => {}
+            }
+        }
+        if together {
+            seen.push(alloc.free_list(&cx, &pages).map(|()| None));
+        }
+        if random(20) == 0 {
+            alloc.drain_all(&cx, None);
+            seen.push(Ok(Some(Pfn(alloc.nr_free_pages() as u32))));
+        }
+    }
+    for (pfn, order) in held {
+        alloc.free(&cx, pfn, order).unwrap();
+    }
+    let report = audit::check(&alloc, &cx).unwrap();
+    assert_eq!(report.used, 0);
+    alloc.drain_all(&cx, None);
+    assert_eq!(alloc.nr_free_pages(), before);
+    (seen, VmEvent::ALL.iter().map(|&e| alloc.events.read(e)).collect())
+}
+
+/// A native free may be put off ([`Host::DEFERS_FREES`]): nobody can tell.
+#[test]
+fn native_frees_are_those_of_solo_under_every_policy() {
+    const { assert!(NativeHost::DEFERS_FREES && !<Solo as Host>::DEFERS_FREES) };
+    for (name, _) in PRESETS {
+        let policy = preset(name).unwrap();
+        for seed in 0..3 {
+            let host = native(&NativeOptions::default());
+            let _lease = host.enter(CpuId(0)).unwrap();
+            let (expected, seen) =
+                (churns(&Solo::default(), &policy, seed), churns(&host, &policy, seed));
+            let first = expected.0.iter().zip(&seen.0).position(|(a, b)| a != b);
+            assert_eq!(first, None, "{name}, seed {seed}: {} steps", expected.0.len());
+            assert!(expected == seen, "{name}, seed {seed}: counters");
+        }
+    }
 }
 
 fn conforms<H: Host>(host: &H) -> (Vec<Pfn>, Vec<u64>) {

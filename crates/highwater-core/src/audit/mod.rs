@@ -188,6 +188,7 @@ impl core::error::Error for AuditError {}
 /// # Errors
 /// The first broken rule.
 pub fn check<H: Host>(alloc: &PageAllocator<H>, cx: &Cx<'_, H>) -> Result<AuditReport, AuditError> {
+    alloc.free_all_deferred(cx);
     let mut audit = Audit { alloc, seen: vec![0; alloc.map.len()], report: AuditReport::default() };
     for zone in alloc.populated_zones() {
         audit.report.zones += 1;

@@ -37,6 +37,9 @@ pub(crate) const CHUNK: u32 = 1 << CHUNK_SHIFT;
 /// In a chunk's word: its frames have words of their own. No flag of a block.
 const WRITTEN_OUT: u32 = 1 << 31;
 
+/// In a head's byte: the block was freed, and its descriptor does not say so yet. No order plus 1.
+const PUT_DOWN: u8 = u8::MAX;
+
 /// The array of all descriptors, index = pfn.
 #[derive(Debug)]
 pub struct PageMap {
@@ -86,10 +89,27 @@ impl PageMap {
     /// A block of `order` in use is known to begin here.
     #[inline(always)]
     pub(crate) fn is_head(&self, pfn: Pfn, order: Order) -> bool {
-        self.heads.get(pfn.idx()).is_some_and(|head| head.load(Relaxed) == order.0 + 1)
+        self.head(pfn) == order.0 + 1
     }
 
-    /// Nothing is known of a block that begins here.
+    /// A block that begins here was put down ([`PageMap::put_down_head`]).
+    #[inline(always)]
+    pub(crate) fn is_put_down(&self, pfn: Pfn) -> bool {
+        self.head(pfn) == PUT_DOWN
+    }
+
+    #[inline(always)]
+    fn head(&self, pfn: Pfn) -> u8 {
+        self.heads.get(pfn.idx()).map_or(0, |head| head.load(Relaxed))
+    }
+
+    /// The block that begins here is nobody's any longer, although its descriptor says so later.
+    #[inline(always)]
+    pub(crate) fn put_down_head(&self, pfn: Pfn) {
+        self.heads[pfn.idx()].store(PUT_DOWN, Relaxed);
+    }
+
+    /// Nothing is known of a block that begins here but what its descriptor says.
     #[inline(always)]
     pub(crate) fn forget_head(&self, pfn: Pfn) {
         if let Some(head) = self.heads.get(pfn.idx()) {

@@ -16,7 +16,8 @@
 //! in use until then; that is [`Deferred::MOST`] blocks of a CPU and zone, and no more pages than its lists may hold.
 //!
 //! A wrong free is refused at once, as always. What only the descriptor knows, that others use the page, is found when the
-//! block is freed; until then it has one reference more.
+//! block is freed; until then it has one reference more. Who wants to free a block that was put down, by mistake or because
+//! he was the other user, first has all freed that was.
 //!
 //! From: [`super::free`] · to: [`super::pcp`], [`super::buddy`].
 
@@ -48,7 +49,7 @@ impl<H: Host> PageAllocator<H> {
         }
         let Some(zone) = self.likely_zone(pfn) else { return false };
         let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) else { return false };
-        self.map.forget_head(pfn);
+        self.map.put_down_head(pfn);
         self.map.hint(pfn);
         if order > Order::ZERO {
             foresee_one(&self.map, pfn, order);
@@ -84,9 +85,33 @@ impl<H: Host> PageAllocator<H> {
             return None;
         }
         pcp.deferred.clear();
+        self.map.forget_head(pfn);
         let events = pcp_event_unit(self.policy.pcp.event_unit, order);
         self.events.add(cx.cpu(), VmEvent::Pgfree, events);
         Some(pfn)
+    }
+
+    /// A frame whose descriptor is going to be believed: what was put down there is freed first, whoever did. That is a wrong
+    /// free, or the other user's of a block that two had.
+    #[inline(always)]
+    pub(super) fn settle_put_down(&self, cx: &Cx<'_, H>, pfn: Pfn) {
+        if H::DEFERS_FREES && self.map.is_put_down(pfn) {
+            self.free_all_deferred(cx);
+        }
+    }
+
+    /// Frees what any CPU has put down: for those who look at frames from outside.
+    #[cold]
+    pub fn free_all_deferred(&self, cx: &Cx<'_, H>) {
+        if !H::DEFERS_FREES {
+            return;
+        }
+        for zone in self.populated_zones() {
+            for cpu in &zone.cpus {
+                let mut pcp = cpu.pcp.lock(cx.cpu());
+                self.free_deferred(cx, zone, &mut pcp);
+            }
+        }
     }
 
     /// Frees what was put down by a CPU whose lists are locked: before anything else is done with them.
@@ -94,6 +119,20 @@ impl<H: Host> PageAllocator<H> {
     pub(super) fn free_deferred(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp) {
         if H::DEFERS_FREES && !pcp.deferred.is_empty() {
             self.free_oldest(cx, zone, pcp, Deferred::MOST);
+        }
+    }
+
+    /// Frees what this CPU has put down: before it does something else about which its earlier frees should have been known.
+    #[inline(always)]
+    pub(super) fn free_mine_deferred(&self, cx: &Cx<'_, H>) {
+        if !H::DEFERS_FREES {
+            return;
+        }
+        let cpu = cx.cpu();
+        for zone in self.populated_zones() {
+            if let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
+                self.free_deferred(cx, zone, &mut pcp);
+            }
         }
     }
 
@@ -110,18 +149,37 @@ impl<H: Host> PageAllocator<H> {
             let nr = rest.iter().position(|&pfn| !is_only_user(pfn)).unwrap_or(rest.len());
             let (now, later) = rest.split_at(nr);
             for &pfn in now {
+                self.map.forget_head(pfn);
                 self.map.page(pfn).set_refcount(0);
-                cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
             }
-            match order {
-                Order::ZERO => self.free_run(cx, zone, pcp, now, Order::ZERO),
-                _ => self.free_run(cx, zone, pcp, now, order),
-            }
+            self.free_in_turn(cx, zone, pcp, now, order);
             rest = later;
             if let Some((&shared, others)) = later.split_first() {
-                self.free_shared(cx, shared, order);
+                self.map.forget_head(shared);
+                self.leave_shared(shared, order, |pfn, order| {
+                    self.free_in_turn(cx, zone, pcp, &[pfn], order);
+                });
                 rest = others;
             }
+        }
+    }
+
+    /// Blocks of one order and zone, to which nobody refers, to this CPU's lists.
+    #[inline(always)]
+    fn free_in_turn(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        blocks: &[Pfn],
+        order: Order,
+    ) {
+        for &pfn in blocks {
+            cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
+        }
+        match order {
+            Order::ZERO => self.free_run(cx, zone, pcp, blocks, Order::ZERO),
+            _ => self.free_run(cx, zone, pcp, blocks, order),
         }
     }
 }

@@ -71,6 +71,7 @@ impl<H: Host> PageAllocator<H> {
         (node, nodes): (NodeId, Option<NodeMask>),
         tried: Option<PcpTaken>,
     ) -> Option<Pfn> {
+        self.free_mine_deferred(cx);
         let mut req = self.prepare(cx, gfp, order, node, nodes)?;
         let flags = self.fast_flags(cx, &mut req, nodes);
         let migratetype = req.migratetype;

@@ -74,8 +74,11 @@ impl<H: Host> PageAllocator<H> {
     /// If the frame does not start a block in use of that order.
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if H::DEFERS_FREES && self.defer(cx, pfn, order) {
-            return Ok(());
+        if H::DEFERS_FREES {
+            if self.defer(cx, pfn, order) {
+                return Ok(());
+            }
+            self.settle_put_down(cx, pfn);
         }
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
         // The count first: whoever drops the last but one reference has finished with the word by
@@ -129,6 +132,7 @@ impl<H: Host> PageAllocator<H> {
     /// As [`Self::free`]; and if others use the block too.
     pub fn free_past_lists(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
+        self.settle_put_down(cx, pfn);
         let state = self.map.block(pfn);
         let zone = self.zone_by_id(state.zone_id()).ok_or(FreeError::NoSuchFrame)?;
         if !state.has(BlockFlags::USED) || page.refcount_acquire() == 0 {
@@ -140,6 +144,7 @@ impl<H: Host> PageAllocator<H> {
         if page.refcount_acquire() != 1 {
             return Err(FreeError::Shared);
         }
+        self.free_mine_deferred(cx);
         self.map.forget_head(pfn);
         page.set_refcount(0);
         self.disown(cx, zone, pfn);
@@ -151,7 +156,14 @@ impl<H: Host> PageAllocator<H> {
     /// have no count of their own, so nobody can hold them: they go now, and the head alone when its
     /// user is done. A compound page is one thing for all its users and stays whole.
     #[cold]
-    pub(super) fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
+    fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
+        self.leave_shared(pfn, order, |pfn, order| {
+            self.free_block(cx, self.map.page(pfn).block(), pfn, order);
+        });
+    }
+
+    /// As [`Self::free_shared`]; what nobody uses then is for `free`.
+    pub(super) fn leave_shared(&self, pfn: Pfn, order: Order, mut free: impl FnMut(Pfn, Order)) {
         let page = self.map.page(pfn);
         let keeps_tail = page.has(BlockFlags::HEAD) || order == Order::ZERO;
         if !keeps_tail {
@@ -160,13 +172,12 @@ impl<H: Host> PageAllocator<H> {
             self.map.forget_head(pfn);
             page.set_order(Order::ZERO);
         }
-        let state = page.block();
         if page.put_ref() {
-            self.free_block(cx, state, pfn, order);
+            free(pfn, order);
         } else if !keeps_tail {
             // Blocks that are aligned to their size: all but the first page of a block are such halves.
             for half in (0..order.0).rev() {
-                self.free_block(cx, state, pfn.add(1 << half), Order(half));
+                free(pfn.add(1 << half), Order(half));
             }
         }
     }
@@ -200,6 +211,7 @@ impl<H: Host> PageAllocator<H> {
             return;
         }
         // No pgfree is counted when a per-CPU order bypasses its busy lists.
+        self.free_mine_deferred(cx);
         if !self.pcp_shape.holds(order) || migratetype == MigrateType::Isolate {
             self.events.add(cx.cpu(), VmEvent::Pgfree, order.pages());
         }
@@ -218,6 +230,7 @@ impl<H: Host> PageAllocator<H> {
         let mut result = Ok(());
         let mut good = pfns.len();
         for (i, &pfn) in pfns.iter().enumerate() {
+            self.settle_put_down(cx, pfn);
             if let Err(error) = self.is_to_be_freed(pfn) {
                 (result, good) = (Err(error), i);
                 break;

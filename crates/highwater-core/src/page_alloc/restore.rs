@@ -130,12 +130,14 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// # Errors
     /// If the frame does not start a block in use of at least that order.
-    pub fn split_used(&self, pfn: Pfn, to: Order) -> Result<(), super::FreeError> {
+    pub fn split_used(&self, cx: &Cx<'_, H>, pfn: Pfn, to: Order) -> Result<(), super::FreeError> {
         let page = self.map.get(pfn).ok_or(super::FreeError::NoSuchFrame)?;
+        self.settle_put_down(cx, pfn);
         if !page.has(BlockFlags::USED) || page.refcount() == 0 || page.order() < to {
             return Err(super::FreeError::NotAllocated);
         }
         let (order, migratetype) = (page.order(), page.migratetype());
+        self.map.forget_head(pfn);
         // The head keeps its users.
         page.set(BlockFlags::USED, to, migratetype);
         for piece in (0..order.pages()).step_by(to.pages() as usize).skip(1) {
@@ -349,7 +351,7 @@ mod tests {
         assert_eq!((got(2), got(2)), (Some(Pfn(4100)), Some(Pfn(8192))));
         assert_eq!(got(10), Some(Pfn(100_352)));
         memory.free(&cx, Pfn(8208), Order(3)).unwrap();
-        memory.split_used(Pfn(100_352), Order(0)).unwrap();
+        memory.split_used(&cx, Pfn(100_352), Order(0)).unwrap();
         memory.free(&cx, Pfn(100_353), Order(0)).unwrap();
         crate::audit::check(&memory, &cx).unwrap();
     }

@@ -11,7 +11,9 @@ use super::watermark::{self, Marks};
 use super::{AllocFlags, NodeId, ZoneId, ZoneType};
 use crate::config::{MinReserveRule, WatermarkTest};
 use crate::host::CpuId;
-use crate::page::{BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
+use crate::page::{
+    BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
+};
 use crate::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -530,7 +532,8 @@ impl ZoneInfo {
         }
         match test {
             WatermarkTest::FreeBlock => {
-                let types = self.blocks.types[order.idx()..].iter().map(|types| types.load(Relaxed));
+                let types =
+                    self.blocks.types[order.idx()..].iter().map(|types| types.load(Relaxed));
                 watermark::has_block(types, reserves_reach_highatomic(reserves, flags))
             }
             WatermarkTest::HalvedMarks => {

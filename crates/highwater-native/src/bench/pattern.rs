@@ -63,7 +63,8 @@ impl Plan {
             joined.map(|t| t.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
         });
         // What a thread found comes before that others heard of it.
-        let found = |result: &&Result<Timed, String>| result.as_ref().is_err_and(|why| why != OTHERS);
+        let found =
+            |result: &&Result<Timed, String>| result.as_ref().is_err_and(|why| why != OTHERS);
         if let Some(Err(why)) = results.iter().find(found) {
             return Err(why.clone());
         }

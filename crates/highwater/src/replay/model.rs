@@ -365,7 +365,7 @@ impl<'a> Model<'a> {
     /// Splits a block into blocks of `order`; all but the first become live by themselves.
     fn split(&mut self, real: u64, page: Pfn, had: u8, order: u8) {
         // A block in use as large as the model knows it to be can be split.
-        if self.memory.split_used(page, Order(order)).is_err() {
+        if self.memory.split_used(&self.cx, page, Order(order)).is_err() {
             return;
         }
         for piece in (1u64 << order..1 << had).step_by(1 << order) {
