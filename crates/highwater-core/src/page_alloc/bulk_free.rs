@@ -65,15 +65,25 @@ impl<H: Host> PageAllocator<H> {
         choice.take(pcp, &mut leaving);
         leaving.foresee();
         let mut area = zone.free.lock(cx.cpu());
-        let mut buddy = self.buddy(cx, zone, &mut area);
         let mut pending = Pending::default();
-        leaving.free(&mut buddy, &mut pending);
-        while choice.left > 0 {
-            choice.take(pcp, &mut leaving);
-            leaving.foresee();
+        loop {
+            let mut buddy = self.buddy(cx, zone, &mut area);
             leaving.free(&mut buddy, &mut pending);
+            if choice.left <= 0 {
+                return buddy.settle(&mut pending);
+            }
+            // Where others really wait, they need not while more blocks leave their lists.
+            if H::DEFERS_FREES {
+                buddy.settle(&mut pending);
+                drop(area);
+                choice.take(pcp, &mut leaving);
+                leaving.foresee();
+                area = zone.free.lock(cx.cpu());
+            } else {
+                choice.take(pcp, &mut leaving);
+                leaving.foresee();
+            }
         }
-        buddy.settle(&mut pending);
     }
 
     /// The first block of a drain, if it is all that the drain takes.
