@@ -50,7 +50,15 @@ pub enum NativeKernelError {
 pub struct KernelTask<'k> {
     /// Who runs where, for calls into the core.
     pub cx: Cx<'k, NativeHost>,
+    kernel: &'k Kernel<NativeHost>,
     _lease: CpuLease,
+}
+
+/// Who leaves a CPU leaves nothing half done there.
+impl Drop for KernelTask<'_> {
+    fn drop(&mut self) {
+        self.kernel.mem.free_mine_deferred(&self.cx);
+    }
 }
 
 impl NativeKernel {
@@ -99,7 +107,7 @@ impl NativeKernel {
     /// If there is no such CPU, or the thread runs on one already.
     pub fn enter(&self, cpu: CpuId) -> Result<KernelTask<'_>, LeaseError> {
         let lease = self.host.enter(cpu)?;
-        Ok(KernelTask { cx: Cx::new(&self.host, cpu), _lease: lease })
+        Ok(KernelTask { cx: Cx::new(&self.host, cpu), kernel: &self.kernel, _lease: lease })
     }
 
     /// Runs `body` with the daemons around it, each on a thread and one of the last CPUs; they have

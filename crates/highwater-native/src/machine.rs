@@ -58,6 +58,13 @@ pub struct Task<'m> {
     _lease: CpuLease,
 }
 
+/// Who leaves a CPU leaves nothing half done there.
+impl Drop for Task<'_> {
+    fn drop(&mut self) {
+        self.machine.alloc.free_mine_deferred(&self.cx);
+    }
+}
+
 impl Task<'_> {
     /// Allocates a block near this CPU's node. Nothing is reclaimed if memory is short.
     #[inline]

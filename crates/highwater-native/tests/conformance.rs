@@ -9,7 +9,7 @@ use highwater_core::page_alloc::{FreeError, Gfp, NoRelief, PageAllocator};
 use highwater_core::sync::order::LockClass;
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::NodeId;
-use highwater_native::{NativeHost, NativeOptions};
+use highwater_native::{NativeHost, NativeMachine, NativeOptions};
 
 fn machine() -> Machine {
     Machine::from_sizes("conformance", &[(64 << 20, vec![0, 1])]).unwrap()
@@ -175,6 +175,26 @@ fn churns<H: Host>(host: &H, policy: &Policy, seed: u64) -> Seen {
     alloc.drain_all(&cx, None);
     assert_eq!(alloc.nr_free_pages(), before);
     (seen, VmEvent::ALL.iter().map(|&e| alloc.events.read(e)).collect())
+}
+
+/// What a thread put down is freed when it leaves its CPU, and others are told of it.
+#[test]
+fn who_leaves_a_cpu_has_freed_its_pages() {
+    let machine = NativeMachine::boot(&machine(), &policy(), &NativeOptions::default()).unwrap();
+    let freed = || machine.alloc.events.read(VmEvent::Pgfree);
+    let task = machine.enter(CpuId(1)).unwrap();
+    let take = |order| task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, order).unwrap();
+    let blocks = [0, 0, 3, 0, 2].map(Order).map(|order| (take(order), order));
+    for (pfn, order) in blocks {
+        task.free(pfn, order).unwrap();
+        assert_eq!(task.free(pfn, order), Err(FreeError::NotAllocated));
+    }
+    let pfn = take(Order(1));
+    let before = freed();
+    task.free(pfn, Order(1)).unwrap();
+    assert_eq!(freed(), before, "put down");
+    drop(task);
+    assert_eq!(freed(), before + 2);
 }
 
 /// A native free may be put off ([`Host::DEFERS_FREES`]): nobody can tell.

@@ -159,6 +159,7 @@ impl<H: Host> PageAllocator<H> {
     /// busy again.
     pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
         let cpu = cx.cpu();
+        self.free_mine_deferred(cx);
         let mut changed = false;
         for zone in self.populated_zones() {
             let mine = &zone.cpus[cpu.idx()];
@@ -179,7 +180,6 @@ impl<H: Host> PageAllocator<H> {
             mine.expire.store(expire - 1, Relaxed);
             if expire == 1 {
                 let mut pcp = mine.pcp.lock(cpu);
-                self.free_deferred(cx, zone, &mut pcp);
                 let n = pcp.count.min(zone.pcp_batch());
                 self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
                 self.dissolve_all(cx, zone, &mut pcp);

@@ -12,8 +12,9 @@
 //!
 //! What comes of it is what would come of a CPU that was held up between its caller and the lists: blocks go where they go
 //! one by one, in the order in which they were freed, by the same rules and with the same counts. Who looks at the CPU's
-//! lists has them freed first, so an allocation gets what was freed last, and a drain gets all. Others see them as
-//! in use until then; that is [`Deferred::MOST`] blocks of a CPU and zone, and no more pages than its lists may hold.
+//! lists has them freed first, so an allocation gets what was freed last, and a drain gets all. So has the CPU itself
+//! before it does anything else for which they matter, so that a task that is alone cannot tell. Others see them as in use until
+//! then: [`Deferred::MOST`] blocks of a CPU and zone, a mebibyte at most.
 //!
 //! A wrong free is refused at once, as always. What only the descriptor knows, that others use the page, is found when the
 //! block is freed; until then it has one reference more. Who wants to free a block that was put down, by mistake or because
@@ -100,7 +101,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Frees what any CPU has put down: for those who look at frames from outside.
+    /// Frees what any CPU has put down: for those who look at frames from outside. The caller holds no CPU's lists.
     #[cold]
     pub fn free_all_deferred(&self, cx: &Cx<'_, H>) {
         if !H::DEFERS_FREES {
@@ -122,9 +123,10 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Frees what this CPU has put down: before it does something else about which its earlier frees should have been known.
+    /// Frees what this CPU has put down: before it does something else for which its earlier frees matter, and when nobody
+    /// uses the CPU any longer.
     #[inline(always)]
-    pub(super) fn free_mine_deferred(&self, cx: &Cx<'_, H>) {
+    pub fn free_mine_deferred(&self, cx: &Cx<'_, H>) {
         if !H::DEFERS_FREES {
             return;
         }
@@ -136,6 +138,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
+    /// Frees up to so many of the blocks that were put down first.
     #[inline(never)]
     fn free_oldest(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, most: usize) {
         let (blocks, nr, order) = pcp.deferred.take(most);

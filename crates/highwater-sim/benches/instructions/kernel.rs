@@ -24,7 +24,7 @@ const NODE: NodeId = NodeId(0);
 const PAGES: u64 = 4096;
 /// Pages that are swept over: 64 tables.
 const SWEPT: u64 = 32_768;
-/// Frames of the native machine, and pages that are taken at once there.
+/// Frames of the native machine, and pages that are taken at once there in many blocks.
 const NATIVE_FRAMES: u64 = 1 << 16;
 const NATIVE_BULK: usize = 8192;
 
@@ -149,22 +149,50 @@ fn native_pair(order: Order, pairs: u64) -> Units {
     })
 }
 
-/// Many pages are taken, and freed in reverse.
-pub(super) fn native_bulk(passes: u64) -> Units {
+pub(super) fn native_bulk_0(passes: u64) -> Units {
+    native_many(Order(0), <[_]>::reverse, passes)
+}
+
+pub(super) fn native_bulk_3(passes: u64) -> Units {
+    native_many(Order(3), <[_]>::reverse, passes)
+}
+
+pub(super) fn native_rand_0(passes: u64) -> Units {
+    native_many(Order(0), scatter, passes)
+}
+
+pub(super) fn native_rand_3(passes: u64) -> Units {
+    native_many(Order(3), scatter, passes)
+}
+
+/// Many blocks are taken, and freed in another order.
+fn native_many(order: Order, reorder: fn(&mut [Pfn]), passes: u64) -> Units {
     on_a_thread(|task| {
-        let mut held = [Pfn(0); NATIVE_BULK];
+        let nr = NATIVE_BULK >> order.0;
+        let take = || task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, order).expect("memory");
+        let mut held = Vec::new();
         for _ in 0..passes {
-            for page in &mut held {
-                *page = task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, Order::ZERO).expect("memory");
-            }
-            for &page in black_box(&held).iter().rev() {
-                task.free(page, Order::ZERO).expect("in use");
+            held.clear();
+            held.extend((0..nr).map(|_| take()));
+            reorder(&mut held);
+            for &pfn in black_box(&held) {
+                task.free(pfn, order).expect("in use");
             }
         }
         held.sort_unstable();
-        assert!(held.windows(2).all(|pair| pair[0] < pair[1]), "a page was handed out twice");
-        Units(passes * NATIVE_BULK as u64)
+        let size = order.pages() as u32;
+        let apart = held.windows(2).all(|pair| pair[1].0 - pair[0].0 >= size);
+        assert!(apart, "a page was handed out twice");
+        Units(passes * nr as u64)
     })
+}
+
+/// No neighbours stay neighbours: every so many, from one end to the other and again.
+fn scatter(held: &mut [Pfn]) {
+    const APART: usize = 61;
+    let all = held.to_vec();
+    let scattered = (0..APART).flat_map(|first| all.iter().skip(first).step_by(APART));
+    held.iter_mut().zip(scattered).for_each(|(place, &pfn)| *place = pfn);
 }
 
 /// The allocator on a real thread and real memory.

@@ -46,7 +46,7 @@ const fn one(
 }
 
 /// All of them. Amounts are such that callgrind needs a second or two for each.
-const LOOPS: [Loop; 23] = [
+const LOOPS: [Loop; 26] = [
     one("engine-interrupt", "sleep and wake", [4, 64], engine::interrupt),
     one("engine-cpus", "sleep and wake", [4, 64], engine::on_cpus),
     one("event-queue", "pop and push", [2_000, 52_000], engine::queue),
@@ -67,7 +67,10 @@ const LOOPS: [Loop; 23] = [
     one("cache-read", "page", [1, 17], kernel::cache_read),
     one("native-pair-0", "alloc and free", [1_000, 51_000], kernel::native_order_0),
     one("native-pair-9", "alloc and free", [1_000, 21_000], kernel::native_order_9),
-    one("native-bulk-0", "alloc and free", [1, 9], kernel::native_bulk),
+    one("native-bulk-0", "alloc and free", [1, 9], kernel::native_bulk_0),
+    one("native-bulk-3", "alloc and free", [1, 33], kernel::native_bulk_3),
+    one("native-rand-0", "alloc and free", [1, 9], kernel::native_rand_0),
+    one("native-rand-3", "alloc and free", [1, 33], kernel::native_rand_3),
     one("compact-sources", "frame", [1, 9], kernel::compact_sources),
     one("compact-targets", "frame", [1, 33], kernel::compact_targets),
 ];
