@@ -47,7 +47,7 @@ impl Held {
 
 /// A host whose threads are shuttle's.
 #[derive(Default)]
-pub(crate) struct ShuttleHost {
+pub(crate) struct ShuttleHost<const DEFERS: bool = true> {
     held: Held,
     /// Time goes on by a nanosecond wherever another thread may go on.
     clock: AtomicU64,
@@ -55,10 +55,10 @@ pub(crate) struct ShuttleHost {
     is_untraced: bool,
 }
 
-impl ShuttleHost {
+impl<const DEFERS: bool> ShuttleHost<DEFERS> {
     /// A host that does nothing with trace events, or (false) one whose threads may change places at each.
-    pub(crate) fn untraced(is_untraced: bool) -> ShuttleHost {
-        ShuttleHost { is_untraced, ..ShuttleHost::default() }
+    pub(crate) fn untraced(is_untraced: bool) -> Self {
+        ShuttleHost { is_untraced, ..Self::default() }
     }
 
     /// Others may run here: shuttle switches threads at its own atomics.
@@ -135,11 +135,12 @@ impl<T> std::ops::DerefMut for ShuttleGuard<'_, T> {
     }
 }
 
-impl Host for ShuttleHost {
+impl<const DEFERS: bool> Host for ShuttleHost<DEFERS> {
     type Lock<T> = ShuttleLock<T>;
     type CpuLock<T> = ShuttleLock<T>;
 
     const HAS_DATA: bool = false;
+    const DEFERS_FREES: bool = DEFERS;
 
     fn new_lock<T>(&self, class: LockClass, value: T) -> ShuttleLock<T> {
         ShuttleLock { value: Mutex::new(value), class, held: self.held.clone() }
@@ -185,7 +186,7 @@ impl Host for ShuttleHost {
     }
 }
 
-impl Tasks for ShuttleHost {
+impl<const DEFERS: bool> Tasks for ShuttleHost<DEFERS> {
     type Task = Thread;
 
     fn current(&self) -> Thread {
@@ -209,7 +210,7 @@ impl Tasks for ShuttleHost {
 }
 
 /// Devices that are done at once.
-impl Devices for ShuttleHost {
+impl<const DEFERS: bool> Devices for ShuttleHost<DEFERS> {
     fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
         Some((request, Ok(())))
     }

@@ -173,7 +173,7 @@ fn owned_blocks() {
 #[should_panic(expected = "pcp->lock may not be taken while zone->lock is held")]
 fn locks_that_nest_the_wrong_way_round_are_seen() {
     let body = || {
-        let host = ShuttleHost::default();
+        let host = ShuttleHost::<true>::default();
         let lists = host.new_cpu_lock(LockClass::Pcp, CpuId(0), ());
         let zone = host.new_lock(LockClass::Zone, ());
         let _outer = zone.lock(CpuId(0));
@@ -186,7 +186,7 @@ fn locks_that_nest_the_wrong_way_round_are_seen() {
 #[should_panic(expected = "sleeps while zone->lock is held")]
 fn a_sleep_under_the_zone_lock_is_seen() {
     let body = || {
-        let host = ShuttleHost::default();
+        let host = ShuttleHost::<true>::default();
         let zone = host.new_lock(LockClass::Zone, ());
         let _outer = zone.lock(CpuId(0));
         host.sleep_jiffies(1);
@@ -195,7 +195,8 @@ fn a_sleep_under_the_zone_lock_is_seen() {
 }
 
 fn explore(case: Case) {
-    run_all(move || scenario(&case));
+    run_all(move || scenario::<false>(&case));
+    run_all(move || scenario::<true>(&case));
 }
 
 /// Both schedulers, as many schedules as asked for.
@@ -214,9 +215,9 @@ fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'sta
     Runner::new(scheduler, config).run(body);
 }
 
-/// One execution: threads work, then everything is given back and counted.
-fn scenario(case: &Case) {
-    let world = Arc::new(World::new(case));
+/// One execution: threads work, then everything is given back and counted. Frees may be put down until others follow.
+fn scenario<const DEFERS: bool>(case: &Case) {
+    let world = Arc::new(World::<DEFERS>::new(case));
     let before = world.memory.nr_free_pages();
     let threads: Vec<_> = (0..case.cpus.len())
         .map(|cpu| {
@@ -248,17 +249,17 @@ fn scenario(case: &Case) {
 type Block = (Pfn, Order);
 
 /// The machine, and who owns what.
-struct World {
-    host: ShuttleHost,
-    memory: PageAllocator<ShuttleHost>,
+struct World<const DEFERS: bool> {
+    host: ShuttleHost<DEFERS>,
+    memory: PageAllocator<ShuttleHost<DEFERS>>,
     /// CPU + 1 of each frame's owner, 0 for the allocator.
     owners: Box<[AtomicU8]>,
     /// Blocks on their way to a CPU.
     mail: Box<[Mutex<Vec<Block>>]>,
 }
 
-impl World {
-    fn new(case: &Case) -> World {
+impl<const DEFERS: bool> World<DEFERS> {
+    fn new(case: &Case) -> Self {
         let host = ShuttleHost::untraced(case.is_untraced);
         let policy = preset(case.policy).expect("a preset");
         let memory = boot(&host, &machine(case), &policy).expect("a possible machine");
@@ -302,16 +303,16 @@ fn machine(case: &Case) -> Machine {
 }
 
 /// A thread on its CPU.
-struct Worker<'w> {
-    world: &'w World,
-    cx: Cx<'w, ShuttleHost>,
+struct Worker<'w, const DEFERS: bool> {
+    world: &'w World<DEFERS>,
+    cx: Cx<'w, ShuttleHost<DEFERS>>,
     case: &'w Case,
     cpu: usize,
     held: Vec<Block>,
 }
 
-impl<'w> Worker<'w> {
-    fn new(world: &'w World, case: &'w Case, cpu: usize) -> Worker<'w> {
+impl<'w, const DEFERS: bool> Worker<'w, DEFERS> {
+    fn new(world: &'w World<DEFERS>, case: &'w Case, cpu: usize) -> Self {
         let cx = Cx::new(&world.host, CpuId(cpu as u16));
         Worker { world, cx, case, cpu, held: Vec::new() }
     }
