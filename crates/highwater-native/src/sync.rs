@@ -20,14 +20,16 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, Ordering, fence},
 };
 
-/// Looks at what is waited for before the waiter lets other threads run, and spins before each.
+/// Spins before the waiter lets other threads run: ten to forty microseconds, by processor.
+const SPINS: u32 = 1024;
+/// Spins between two looks at a lock that its holder may take again.
 ///
-/// A look takes the cache line from whoever works with it, and with a lock goes all that it protects: some hundred nanoseconds
-/// of the holder's time for each line, where cores are far from each other. So a waiter looks seldom. Meanwhile
-/// the holder takes the lock again and again with all lines at home, and both get on faster than if they took turns.
-const LOOKS: u32 = 8;
-/// One to five microseconds, by processor.
-const SPINS: u32 = 128;
+/// A lock that changes hands takes all that it protects along: some hundred nanoseconds for each line, where cores are far from
+/// each other. So a waiter looks seldom. Meanwhile the holder takes the lock again and again with all lines at home, and
+/// both get on faster than if they took turns.
+const SELDOM: u32 = 128;
+/// Spins between two looks for somebody who will not come again before the waiter was in.
+const OFTEN: u32 = 4;
 /// Yields to the OS before a waiter starts to sleep.
 const YIELDS: u32 = 64;
 /// How long a waiter sleeps when yielding did not help: the holder is not running.
@@ -35,29 +37,38 @@ const NAP: core::time::Duration = core::time::Duration::from_micros(50);
 
 /// Waiting for another thread: spins at first, then lets others run, then naps.
 ///
-/// Bounded only by the other thread's progress.
+/// Bounded by the other threads' progress: of a lock that many want a waiter gets its share by chance, not in turn.
 pub(crate) struct Wait {
+    spins: u32,
     steps: u32,
 }
 
 impl Wait {
-    pub(crate) fn new() -> Wait {
-        Wait { steps: 0 }
+    /// For what others may take again and again meanwhile.
+    pub(crate) fn seldom() -> Wait {
+        Wait { spins: SELDOM, steps: 0 }
+    }
+
+    /// For what is the waiter's as soon as it is free.
+    pub(crate) fn often() -> Wait {
+        Wait { spins: OFTEN, steps: 0 }
     }
 
     /// One step.
     pub(crate) fn relax(&mut self) {
+        let looks = SPINS / self.spins;
+        self.steps += 1;
         if cfg!(loom) {
             yield_now();
-        } else if self.steps < LOOKS {
-            (0..SPINS).for_each(|_| core::hint::spin_loop());
-        } else if self.steps < LOOKS + YIELDS {
+        } else if self.steps <= looks {
+            (0..self.spins).for_each(|_| core::hint::spin_loop());
+        } else if self.steps <= looks + YIELDS {
             // The holder may be descheduled: spinning would keep it from running.
             yield_now();
         } else {
-            return std::thread::sleep(NAP);
+            self.steps = looks + YIELDS;
+            std::thread::sleep(NAP);
         }
-        self.steps += 1;
     }
 }
 

@@ -197,6 +197,38 @@ fn who_leaves_a_cpu_has_freed_its_pages() {
     assert_eq!(freed(), before + 2);
 }
 
+/// A CPU frees so many blocks and does nothing more: how many another one gets, and how many pages were ever free for nobody.
+fn leaves_to_others<H: Host>(host: &H, nr: usize) -> (usize, u64) {
+    let alloc: PageAllocator<H> = boot(host, &machine(), &policy()).unwrap();
+    let [other, idle] = [0, 1].map(|cpu| Cx::new(host, CpuId(cpu)));
+    let take =
+        |cx: &Cx<'_, H>| alloc.alloc(cx, &NoRelief, Gfp::GFP_KERNEL, Order(3), NodeId(0), None);
+    let all: Vec<Pfn> = core::iter::from_fn(|| take(&idle)).collect();
+    let freed = || alloc.events.read(VmEvent::Pgfree);
+    let (before, mut most) = (freed(), 0);
+    for (nr, &pfn) in (1..).zip(&all[..nr]) {
+        alloc.free(&idle, pfn, Order(3)).unwrap();
+        most = most.max(nr * Order(3).pages() - (freed() - before));
+    }
+    (core::iter::from_fn(|| take(&other)).count(), most)
+}
+
+/// What an idle CPU put down is bounded by its lists' limit, and others get it before they go without.
+#[test]
+fn what_an_idle_cpu_put_down_is_not_lost() {
+    let high = {
+        let alloc = boot(&Solo::default(), &machine(), &policy()).unwrap();
+        alloc.populated_zones().map(|zone| u64::from(zone.pcp_high())).max().unwrap()
+    };
+    for nr in [1, 7, 40, 133, 400] {
+        let host = native(&NativeOptions::default());
+        let (expected, none) = leaves_to_others(&Solo::default(), nr);
+        let (got, most) = leaves_to_others(&host, nr);
+        assert_eq!((got, none), (expected, 0), "{nr} blocks");
+        assert!(most <= high, "{most} pages were put down, high is {high}");
+    }
+}
+
 /// A native free may be put off ([`Host::DEFERS_FREES`]): nobody can tell.
 #[test]
 fn native_frees_are_those_of_solo_under_every_policy() {

@@ -22,6 +22,7 @@ impl<H: Host> Audit<'_, H> {
                 at += CHUNK;
                 continue;
             }
+            self.head(zone, pfn)?;
             if self.seen(pfn) != Place::Nowhere {
                 at += 1;
                 continue;
@@ -41,6 +42,24 @@ impl<H: Host> Audit<'_, H> {
         }
         self.report.reserved += reserved;
         Ok(())
+    }
+
+    /// What is known of a block without its descriptor is what that says.
+    fn head(&self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
+        let (map, word) = (&self.alloc.map, self.alloc.map.page(pfn).block());
+        let is_right = match map.known_head(pfn) {
+            None => true,
+            Some(order) => word.is_in_use(zone.place, order) && map.likely_zone(pfn) == zone.id(),
+        };
+        match is_right {
+            true => Ok(()),
+            false => self.broken(
+                zone,
+                pfn,
+                Rule::Head,
+                format!("is known as a head, its word is {word:?}"),
+            ),
+        }
     }
 
     fn reserved(&mut self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {

@@ -92,6 +92,8 @@ pub enum Rule {
     PageblockType,
     /// The high-atomic reserve counts its pageblocks.
     HighAtomic,
+    /// What a native host knows of a block in use without a look at its descriptor is what that says.
+    Head,
     /// Every frame that the allocator got is free, on a per-CPU list or in use.
     Lost,
     /// Frames that it never got are on no list and have no users.
@@ -188,6 +190,7 @@ impl core::error::Error for AuditError {}
 /// # Errors
 /// The first broken rule.
 pub fn check<H: Host>(alloc: &PageAllocator<H>, cx: &Cx<'_, H>) -> Result<AuditReport, AuditError> {
+    // What was put down is in use by its word and nobody's: it goes first to where it can be judged.
     alloc.free_all_deferred(cx);
     let mut audit = Audit { alloc, seen: vec![0; alloc.map.len()], report: AuditReport::default() };
     for zone in alloc.populated_zones() {

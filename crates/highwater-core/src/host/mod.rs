@@ -75,8 +75,10 @@ pub trait Host: Sized {
     /// change places only inside calls of this trait: plain loads and stores are then atomic.
     const THREADED: bool = true;
 
-    /// True if descriptors of pages come from a memory that is far: a freed block is then put down until others follow it, and
-    /// its descriptor fetched meanwhile ([`crate::page_alloc`]). False where every step is to be seen in its place.
+    /// True if descriptors of pages come from a memory that is far and other CPUs really wait for locks. A freed block of
+    /// orders 0 to 3 is then put down until others follow it, up to 32 of a CPU and zone, and its descriptor fetched meanwhile;
+    /// and drains let go of the zone lock now and then. It takes a byte more of each frame. Only for hosts that do nothing
+    /// with traced events and charges of frees, which come late or, of a page that is taken again at once, not at all.
     const DEFERS_FREES: bool = false;
 
     /// True if frames hold bytes: what [`Host::frame_write`] stored, [`Host::frame_read`] returns.

@@ -3,7 +3,7 @@
 //! ```text
 //! word      31..20 flags | 19..10 node | 9..7 zone | 6..4 migratetype (cached) | 3..0 order
 //! refcount  users of the page; 0 while it is free
-//! next prev neighbours on the one list the frame is on
+//! next prev neighbours on the one list the frame is on; of a free block that waits to be linked, that and where it waits
 //! flags     what the users of the page say of it: super::PageFlags
 //! mapcount  page table entries that map it
 //! owner     address space or file the page belongs to: super::PageOwner

@@ -17,6 +17,9 @@
 //! Chunks written out keep their place: nearly always that of all of their frames, and known without a look at a descriptor
 //! ([`PageMap::likely_zone`]).
 //!
+//! A head's byte ([`PageMap::set_head`]) is its user's as long as the block is in use, and that CPU's who puts it down from then
+//! on, under the lock of that CPU's lists.
+//!
 //! Synchronisation: a chunk changes under the lock of the zone that it lies in. Who looks without it, as
 //! scanners do, sees its frames before or after.
 
@@ -74,9 +77,9 @@ impl PageMap {
         PageMap { heads: ZeroedSlice::new(nr_frames as usize), ..PageMap::new(nr_frames) }
     }
 
-    /// A block in use, with one reference, begins at a frame: what its descriptor says, in a byte that is near when the
-    /// descriptor is far. Whoever changes what the descriptor says of that takes the byte back first
-    /// ([`PageMap::forget_head`]); without a byte nothing is said. Not where zones meet ([`PageMap::likely_zone`]).
+    /// A block in use begins at a frame: what its descriptor says of that, in a byte that is near when the descriptor is far.
+    /// Whoever changes what the descriptor says of it takes the byte back first ([`PageMap::forget_head`]); without a byte
+    /// nothing is said. Not where zones meet ([`PageMap::likely_zone`]).
     #[inline(always)]
     pub(crate) fn set_head(&self, pfn: Pfn, order: Order, state: BlockWord) {
         if self.likely_zone(pfn) == state.zone_id()
@@ -96,6 +99,11 @@ impl PageMap {
     #[inline(always)]
     pub(crate) fn is_put_down(&self, pfn: Pfn) -> bool {
         self.head(pfn) == PUT_DOWN
+    }
+
+    /// The order of the block in use that is known to begin here, if one is; of one that was put down none that exists.
+    pub(crate) fn known_head(&self, pfn: Pfn) -> Option<Order> {
+        self.head(pfn).checked_sub(1).map(Order)
     }
 
     #[inline(always)]
@@ -247,6 +255,7 @@ impl PageMap {
     /// A frame is not the allocator's any longer, and nothing else either.
     pub(crate) fn withhold(&self, pfn: Pfn) {
         self.write_out(pfn);
+        self.forget_head(pfn);
         let page = self.page(pfn);
         page.clear();
         page.set_managed(false);
@@ -290,6 +299,33 @@ mod tests {
         assert_eq!(all.map(|pfn| tell(&map, pfn)), told);
         assert_eq!(map.block(Pfn(CHUNK)).migratetype(), MigrateType::Movable);
         assert_eq!(map.touched().count(), map.len());
+    }
+
+    #[test]
+    fn the_zone_of_a_chunk_is_known_without_its_frames() {
+        let map = PageMap::with_heads(4 * CHUNK);
+        let zones = [ZoneType::Dma, ZoneType::Normal];
+        // They meet in the second chunk, which is the upper one's then.
+        let border = CHUNK + 100;
+        map.assign(Pfn(0), border, NodeId(0), zones[0]);
+        map.assign(Pfn(border), 4 * CHUNK - border, NodeId(1), zones[1]);
+        let [lower, upper] = [ZoneId::new(NodeId(0), zones[0]), ZoneId::new(NodeId(1), zones[1])];
+        let likely = |map: &PageMap| {
+            [5, CHUNK, border, 2 * CHUNK, 4 * CHUNK - 1].map(|pfn| map.likely_zone(Pfn(pfn)))
+        };
+        assert_eq!(likely(&map), [lower, upper, upper, upper, upper]);
+        map.give(Pfn(0), 4 * CHUNK);
+        assert_eq!(likely(&map), [lower, upper, upper, upper, upper]);
+        // Of a frame whose zone its chunk does not tell nothing is known.
+        for (pfn, is_known) in [(8, true), (CHUNK + 8, false), (border, true)] {
+            let pfn = Pfn(pfn);
+            map.set_head(pfn, Order(2), map.page(pfn).block());
+            assert_eq!((map.is_head(pfn, Order(2)), map.is_head(pfn, Order(0))), (is_known, false));
+        }
+        map.put_down_head(Pfn(8));
+        assert_eq!((map.is_put_down(Pfn(8)), map.is_head(Pfn(8), Order(2))), (true, false));
+        map.forget_head(Pfn(8));
+        assert_eq!(map.known_head(Pfn(8)), None);
     }
 
     #[test]

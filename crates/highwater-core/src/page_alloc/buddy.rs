@@ -41,6 +41,7 @@ use crate::host::{Cost, Probe, TaskLocal};
 use crate::page::{
     BlockFlags, BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, Page, PageMap, Pfn,
 };
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::{FreeArea, ZoneFlags, ZoneId, ZoneInfo};
 
 /// A block that a direct compactor waits for (rules/buddy#capture).
@@ -263,6 +264,7 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// As [`Self::unlink`], of a block that is linked and whose word was read.
     #[inline]
     pub(super) fn unlink_linked(&mut self, pfn: Pfn, page: &Page, state: BlockWord) {
+        debug_assert_ne!(page.prev.load(Relaxed), super::runs::WAITS, "waits to be linked");
         self.about_to_leave(pfn);
         let (order, migratetype) = (state.order(), state.migratetype());
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];

@@ -38,7 +38,7 @@ const CHUNK_SHIFT: u32 = 5;
 
 impl<H: Host> PageAllocator<H> {
     /// Frees about `n` pages (whole blocks) from the lists to the buddy lists, under one zone
-    /// lock. `start` is the list that was freed to.
+    /// lock (natively one for each [`super::leaving`] full of blocks). `start` is the list that was freed to.
     pub(super) fn bulk_drain(
         &self,
         cx: &Cx<'_, H>,
@@ -63,7 +63,6 @@ impl<H: Host> PageAllocator<H> {
             Choice::new(self.policy.pcp.drain_order, self.pcp_shape, n, start.unwrap_or(0));
         let mut leaving = Leaving::new(&self.map, !cx.is_capturing());
         choice.take(pcp, &mut leaving);
-        leaving.foresee();
         let mut area = zone.free.lock(cx.cpu());
         let mut pending = Pending::default();
         loop {
@@ -77,11 +76,9 @@ impl<H: Host> PageAllocator<H> {
                 buddy.settle(&mut pending);
                 drop(area);
                 choice.take(pcp, &mut leaving);
-                leaving.foresee();
                 area = zone.free.lock(cx.cpu());
             } else {
                 choice.take(pcp, &mut leaving);
-                leaving.foresee();
             }
         }
     }
@@ -191,7 +188,7 @@ impl<H: Host> PageAllocator<H> {
         changed
     }
 
-    /// Pages on a CPU's lists of a zone, and free ones of pageblocks that it owns.
+    /// Pages on a CPU's lists of a zone, those that it put down, and free ones of pageblocks that it owns.
     pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
         let pcp = zone.cpus[cpu.idx()].pcp.lock(on);
         pcp.count + pcp.owned.pages + pcp.deferred.pages()
@@ -221,7 +218,7 @@ impl Choice {
         Choice { order, shape, left: n.into(), list, range: (0, shape.nr_lists - 1), quota: 0 }
     }
 
-    /// Takes blocks off the lists until there are enough of them or there is no more room.
+    /// Takes blocks off the lists until there are enough of them or there is no more room; asks for what they will need.
     fn take(&mut self, pcp: &mut Pcp, leaving: &mut Leaving<'_>) {
         while self.left > 0 && !leaving.is_full() {
             match self.order {
@@ -230,6 +227,7 @@ impl Choice {
             }
             self.take_from_list(pcp, leaving);
         }
+        leaving.foresee();
     }
 
     /// From 5.18: the freed list first, each list emptied before the next

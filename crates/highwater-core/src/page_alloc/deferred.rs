@@ -14,9 +14,13 @@
 //! one by one, in the order in which they were freed, by the same rules and with the same counts. Who looks at the CPU's
 //! lists has them freed first, so an allocation gets what was freed last, and a drain gets all. So has the CPU itself
 //! before it does anything else for which they matter, so that a task that is alone cannot tell. Others see them as in use until
-//! then: [`Deferred::MOST`] blocks of a CPU and zone, a mebibyte at most.
+//! then: [`Deferred::MOST`] blocks of a CPU and zone, a mebibyte at most, and no more than its lists may hold and one block. Who
+//! gets no memory otherwise has them freed before he reclaims; a thread that leaves its CPU frees its own.
 //!
-//! A wrong free is refused at once, as always. What only the descriptor knows, that others use the page, is found when the
+//! So frames handed out, errors and, once lists are drained, counters are what they would be. In between pgfree and the free
+//! pages lag by these blocks, as they do by the pages on the lists.
+//!
+//! A wrong free is refused at once, as always (two at the same moment: later, without effect). What only the descriptor knows, that others use the page, is found when the
 //! block is freed; until then it has one reference more. Who wants to free a block that was put down, by mistake or because
 //! he was the other user, first has all freed that was.
 //!
@@ -34,10 +38,19 @@ use crate::zone::{Deferred, Zone};
 impl<H: Host> PageAllocator<H> {
     /// A block was handed out: [`Self::defer`] may take it when it comes back.
     #[inline(always)]
-    pub(super) fn may_defer(&self, pfn: Pfn, order: Order, state: BlockWord) {
+    pub(super) fn remember_head(&self, pfn: Pfn, order: Order, state: BlockWord) {
         // Pages of a pageblock with an owner go to him.
-        if is_deferrable(order) && self.pcp_shape.holds(order) && !self.policy.pcp.own_blocks {
+        let may_come = is_deferrable(order) && self.pcp_shape.holds(order);
+        if H::DEFERS_FREES && may_come && !self.policy.pcp.own_blocks {
             self.map.set_head(pfn, order, state);
+        }
+    }
+
+    /// What is known of a block is about to change, or to be believed no longer.
+    #[inline(always)]
+    pub(super) fn forget_head(&self, pfn: Pfn) {
+        if H::DEFERS_FREES {
+            self.map.forget_head(pfn);
         }
     }
 
@@ -58,8 +71,11 @@ impl<H: Host> PageAllocator<H> {
         if !pcp.deferred.takes(order) {
             self.free_oldest(cx, zone, &mut pcp, Deferred::MOST);
         }
-        if pcp.deferred.push(pfn, order) {
+        pcp.deferred.push(pfn, order);
+        if pcp.deferred.is_full() {
             self.free_oldest(cx, zone, &mut pcp, Deferred::MOST / 2);
+        } else if pcp.deferred.pages() > zone.pcp_high() {
+            self.free_oldest(cx, zone, &mut pcp, Deferred::MOST);
         }
         true
     }
@@ -75,7 +91,7 @@ impl<H: Host> PageAllocator<H> {
         migratetype: MigrateType,
     ) -> Option<Pfn> {
         let (pfn, its_order) = pcp.deferred.only()?;
-        // On its list it must not have met a limit.
+        // On its list it would have met no limit.
         let most = zone.pcp_least_limit();
         let has_room = pcp.count + (order.pages() as u32) < most && pcp.free_factor == 0;
         if its_order != order
@@ -97,22 +113,28 @@ impl<H: Host> PageAllocator<H> {
     #[inline(always)]
     pub(super) fn settle_put_down(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         if H::DEFERS_FREES && self.map.is_put_down(pfn) {
-            self.free_all_deferred(cx);
+            if let Some(zone) = self.likely_zone(pfn) {
+                self.free_all_deferred_of(cx, zone);
+            }
         }
     }
 
-    /// Frees what any CPU has put down: for those who look at frames from outside. The caller holds no CPU's lists.
+    /// Frees what any CPU has put down: for those who look at frames from outside, and who else would do without memory. True
+    /// if there was anything. The caller holds no CPU's lists.
+    pub fn free_all_deferred(&self, cx: &Cx<'_, H>) -> bool {
+        let zones = self.populated_zones().filter(|_| H::DEFERS_FREES);
+        zones.fold(false, |any, zone| self.free_all_deferred_of(cx, zone) || any)
+    }
+
     #[cold]
-    pub fn free_all_deferred(&self, cx: &Cx<'_, H>) {
-        if !H::DEFERS_FREES {
-            return;
+    fn free_all_deferred_of(&self, cx: &Cx<'_, H>, zone: &Zone<H>) -> bool {
+        let mut any = false;
+        for cpu in &zone.cpus {
+            let mut pcp = cpu.pcp.lock(cx.cpu());
+            any |= !pcp.deferred.is_empty();
+            self.free_deferred(cx, zone, &mut pcp);
         }
-        for zone in self.populated_zones() {
-            for cpu in &zone.cpus {
-                let mut pcp = cpu.pcp.lock(cx.cpu());
-                self.free_deferred(cx, zone, &mut pcp);
-            }
-        }
+        any
     }
 
     /// Frees what was put down by a CPU whose lists are locked: before anything else is done with them.
@@ -127,44 +149,50 @@ impl<H: Host> PageAllocator<H> {
     /// uses the CPU any longer.
     #[inline(always)]
     pub fn free_mine_deferred(&self, cx: &Cx<'_, H>) {
-        if !H::DEFERS_FREES {
-            return;
+        if H::DEFERS_FREES {
+            self.populated_zones().for_each(|zone| self.free_mine_deferred_of(cx, zone));
         }
+    }
+
+    /// As [`Self::free_mine_deferred`], of one zone.
+    #[inline(always)]
+    pub(super) fn free_mine_deferred_of(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
         let cpu = cx.cpu();
-        for zone in self.populated_zones() {
-            if let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu) {
-                self.free_deferred(cx, zone, &mut pcp);
-            }
+        if H::DEFERS_FREES
+            && let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu)
+        {
+            self.free_deferred(cx, zone, &mut pcp);
         }
     }
 
     /// Frees up to so many of the blocks that were put down first.
     #[inline(never)]
     fn free_oldest(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, most: usize) {
-        let (blocks, nr, order) = pcp.deferred.take(most);
-        let mut rest = &blocks[..nr];
-        while !rest.is_empty() {
-            let is_only_user = |pfn: Pfn| {
-                let page = self.map.page(pfn);
-                debug_assert!(page.block().is_in_use(zone.place, order), "freed behind our back");
-                page.refcount_acquire() == 1
-            };
-            let nr = rest.iter().position(|&pfn| !is_only_user(pfn)).unwrap_or(rest.len());
-            let (now, later) = rest.split_at(nr);
-            for &pfn in now {
-                self.map.forget_head(pfn);
-                self.map.page(pfn).set_refcount(0);
-            }
-            self.free_in_turn(cx, zone, pcp, now, order);
-            rest = later;
-            if let Some((&shared, others)) = later.split_first() {
-                self.map.forget_head(shared);
-                self.leave_shared(shared, order, |pfn, order| {
-                    self.free_in_turn(cx, zone, pcp, &[pfn], order);
-                });
-                rest = others;
+        let (mut blocks, nr, order) = pcp.deferred.take(most);
+        // Those that nobody uses any longer are moved together and wait to be freed together.
+        let mut nr_unused = 0;
+        for at in 0..nr {
+            let pfn = blocks[at];
+            let page = self.map.page(pfn);
+            self.map.forget_head(pfn);
+            match page.refcount_acquire() {
+                _ if !page.block().is_in_use(zone.place, order) => wrong_in_turn(pfn, order),
+                0 => wrong_in_turn(pfn, order),
+                1 => {
+                    page.set_refcount(0);
+                    blocks[nr_unused] = pfn;
+                    nr_unused += 1;
+                }
+                _ => {
+                    self.free_in_turn(cx, zone, pcp, &blocks[..nr_unused], order);
+                    nr_unused = 0;
+                    self.leave_shared(pfn, order, |pfn, order| {
+                        self.free_in_turn(cx, zone, pcp, &[pfn], order);
+                    });
+                }
             }
         }
+        self.free_in_turn(cx, zone, pcp, &blocks[..nr_unused], order);
     }
 
     /// Blocks of one order and zone, to which nobody refers, to this CPU's lists.
@@ -185,6 +213,12 @@ impl<H: Host> PageAllocator<H> {
             _ => self.free_run(cx, zone, pcp, blocks, order),
         }
     }
+}
+
+/// Two freed a block at the same moment that was one's, which no byte can tell: it is refused now.
+#[cold]
+fn wrong_in_turn(pfn: Pfn, order: Order) {
+    debug_assert!(false, "{pfn:?}, {order:?} was put down and is not in use");
 }
 
 /// Larger blocks are freed at once: a few huge pages that nobody else may have are much memory.

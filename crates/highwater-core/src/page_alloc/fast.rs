@@ -551,12 +551,11 @@ impl<H: Host> PageAllocator<H> {
         if flags.contains(AllocFlags::NO_WATERMARKS) {
             word |= BlockFlags::PFMEMALLOC;
         }
-        page.set(word, order, migratetype);
+        let state = page.block().with(word, order, migratetype);
+        page.set_block(state);
         page.reset_usage();
         page.set_refcount(1);
-        if H::DEFERS_FREES {
-            self.may_defer(pfn, order, page.block());
-        }
+        self.remember_head(pfn, order, state);
         if gfp.contains(Gfp::ZERO) {
             cx.host.frame_zero(pfn, order);
         }

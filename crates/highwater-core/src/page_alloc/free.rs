@@ -9,6 +9,7 @@
 //! | | goes to | because |
 //! |---|---|---|
 //! | an order with per-CPU lists | those of this CPU, in the block's zone | warm, and no lock is shared |
+//! | the same, orders 0 to 3 on a native host | at first where the CPU puts it down ([`super::deferred`]) | descriptors are far |
 //! | its pageblock is isolated | the Isolate list of the zone | nobody may get it again |
 //! | the lists are busy | buddy lists | a drain is at work: do not wait for it |
 //! | another order | buddy lists | seldom freed, and large: it had better merge at once |
@@ -144,8 +145,8 @@ impl<H: Host> PageAllocator<H> {
         if page.refcount_acquire() != 1 {
             return Err(FreeError::Shared);
         }
-        self.free_mine_deferred(cx);
-        self.map.forget_head(pfn);
+        self.free_mine_deferred_of(cx, zone);
+        self.forget_head(pfn);
         page.set_refcount(0);
         self.disown(cx, zone, pfn);
         self.free_to_buddy(cx, zone, pfn, order, zone.pageblock_type(pfn));
@@ -169,7 +170,7 @@ impl<H: Host> PageAllocator<H> {
         if !keeps_tail {
             // Before the reference is dropped: whoever drops the last one frees what the word says.
             // While this reference is held nobody else frees the head.
-            self.map.forget_head(pfn);
+            self.forget_head(pfn);
             page.set_order(Order::ZERO);
         }
         if page.put_ref() {
@@ -196,8 +197,8 @@ impl<H: Host> PageAllocator<H> {
     /// As [`Self::free_block`], of a block of a zone.
     #[inline(always)]
     fn free_block_to(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, order: Order) {
-        if H::DEFERS_FREES && is_deferrable(order) {
-            self.map.forget_head(pfn);
+        if is_deferrable(order) {
+            self.forget_head(pfn);
         }
         cx.host.trace(cx.cpu(), &Event::PageFree { pfn, order });
         if self.free_to_owner(cx, zone, pfn, order) {
@@ -210,8 +211,8 @@ impl<H: Host> PageAllocator<H> {
         {
             return;
         }
+        self.free_mine_deferred_of(cx, zone);
         // No pgfree is counted when a per-CPU order bypasses its busy lists.
-        self.free_mine_deferred(cx);
         if !self.pcp_shape.holds(order) || migratetype == MigrateType::Isolate {
             self.events.add(cx.cpu(), VmEvent::Pgfree, order.pages());
         }
@@ -277,9 +278,7 @@ impl<H: Host> PageAllocator<H> {
         for &pfn in pfns {
             debug_assert_eq!(self.is_to_be_freed(pfn), Ok(()), "{pfn:?}");
             let page = &map[pfn.idx()];
-            if H::DEFERS_FREES {
-                self.map.forget_head(pfn);
-            }
+            self.forget_head(pfn);
             page.set_refcount(0);
             page.clear();
         }

@@ -36,8 +36,8 @@ use crate::page::{
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::{Event, Kind};
 
-/// So many blocks leave at a time: all of a usual drain. Of a larger one the others are taken off the lists while the zone
-/// lock is held.
+/// So many blocks leave at a time: all of a usual drain. Of a larger one the others are taken off the lists later, by the
+/// simulator's drains while the zone lock is held, by native ones while it is not.
 const MOST: usize = 256;
 /// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
 const NEAR: usize = 8;
@@ -238,7 +238,7 @@ pub(super) fn foresee_one(map: &PageMap, pfn: Pfn, order: Order) {
 
 /// Asks for the descriptors of those to which blocks are linked that a block will merge with.
 #[inline(always)]
-pub(super) fn foresee_links(map: &PageMap, block: Pfn, order: Order) {
+fn foresee_links(map: &PageMap, block: Pfn, order: Order) {
     for order in merges(order) {
         let pfn = head(block, order);
         let Some(page) = map.get(pfn.buddy(order)) else { return };

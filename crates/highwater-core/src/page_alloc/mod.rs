@@ -12,7 +12,7 @@
 //!   hot, fast ── which zone may give? marks, reserves            │
 //!       │  └──── none: slow ── relief: kswapd, reclaim, a kill   │
 //!       ▼                                                        ▼
-//!   pcp ──────── this CPU's own lists of the zone ──────────── free
+//!   pcp ──────── this CPU's own lists of the zone ──────────── free, deferred
 //!       │ empty: a batch                           full: a batch │ bulk_free
 //!       ▼                                                        ▼
 //!   buddy ────── the zone's free blocks by order and type, split and merged
@@ -37,6 +37,7 @@
 //! | head of a free block on a buddy list | BUDDY, order, type of the list | the holder of the zone lock |
 //! | head of a block on a CPU's list | PCP, order, type to be freed to | the holder of that per-CPU lock |
 //! | head of a block in use | USED, order | its user |
+//! | head of a block that was put down (native hosts) | the same | the holder of that per-CPU lock |
 //! | another frame of a block | no such flag | whoever has the head |
 //! | never given to the allocator | not MANAGED | nobody |
 //!

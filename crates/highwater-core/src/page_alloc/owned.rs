@@ -154,8 +154,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// Frees blocks of one order into the pageblocks that `owner` owns; how many of them. The next one is nobody's.
     ///
-    /// The only place in which a CPU waits for another one's lists: to free past them would leave the
-    /// pageblock in two places.
+    /// But for drains, the only place in which a CPU waits for another one's lists (nothing is put down where CPUs own
+    /// pageblocks): to free past them would leave the pageblock in two places.
     #[inline(never)]
     pub(super) fn owned_free(
         &self,

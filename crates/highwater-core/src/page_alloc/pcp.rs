@@ -215,13 +215,13 @@ impl<H: Host> PageAllocator<H> {
         let Some(mut pcp) = mine.pcp.try_lock(cx.cpu()) else {
             return Err(PcpBusy);
         };
+        if self.policy.pcp.own_blocks {
+            return self.pcp_alloc_owned(cx, zone, &mut pcp, order, migratetype, flags());
+        }
         let mut at_hand = None;
         if H::DEFERS_FREES && !pcp.deferred.is_empty() {
             at_hand = self.take_deferred(cx, zone, &mut pcp, order, migratetype);
             self.free_deferred(cx, zone, &mut pcp);
-        }
-        if self.policy.pcp.own_blocks {
-            return self.pcp_alloc_owned(cx, zone, &mut pcp, order, migratetype, flags());
         }
         cx.host.charge(Cost::PcpAlloc, 1);
         // This CPU allocates: it may want back what it frees.

@@ -137,7 +137,7 @@ impl<H: Host> PageAllocator<H> {
             return Err(super::FreeError::NotAllocated);
         }
         let (order, migratetype) = (page.order(), page.migratetype());
-        self.map.forget_head(pfn);
+        self.forget_head(pfn);
         // The head keeps its users.
         page.set(BlockFlags::USED, to, migratetype);
         for piece in (0..order.pages()).step_by(to.pages() as usize).skip(1) {
@@ -197,6 +197,7 @@ impl<H: Host> PageAllocator<H> {
     fn empty_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
         for cpu in self.cpus() {
             let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
+            self.free_deferred(cx, zone, &mut pcp);
             for (index, list) in pcp.lists.iter_mut().enumerate() {
                 while let Some(pfn) = list.pop_head() {
                     let order = self.pcp_shape.order(index);
@@ -224,6 +225,7 @@ impl<H: Host> PageAllocator<H> {
         }
         drop(area);
         for pfn in (zone.start.0..zone.end.0).map(Pfn) {
+            self.forget_head(pfn);
             let page = self.map.page(pfn);
             if page.has(BlockFlags::USED) {
                 self.mark_single(pfn, page.order().pages());

@@ -25,9 +25,8 @@ use crate::trace::Event;
 /// Blocks that wait to be linked: neighbours that are freed one after the other make one of each order, like
 /// the digits of a counter.
 const PENDING_MAX: usize = 8;
-/// Instead of the neighbour before it: the block waits to be linked, in the place that stands instead of the one behind it. No
-/// frame has this number.
-const WAITS: u32 = u32::MAX - 1;
+/// In `prev`: the block waits to be linked, and `next` is its place in [`Pending`]. No frame has this number.
+pub(super) const WAITS: u32 = u32::MAX - 1;
 
 impl<P: Probe> Buddy<'_, P> {
     /// Takes up to `most` blocks of `order` from a type's own lists, all of them out of the smallest sufficient block,

@@ -78,13 +78,19 @@ impl Deferred {
         self.len == 0 || self.order == order
     }
 
-    /// Puts down a block of an order that may come; true if there is no room for another one.
+    /// There is no room for another one.
     #[inline(always)]
-    pub(crate) fn push(&mut self, pfn: Pfn, order: Order) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == Deferred::MOST
+    }
+
+    /// Puts down a block of an order that may come, for which there is room.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, pfn: Pfn, order: Order) {
+        debug_assert!(self.takes(order) && !self.is_full());
         self.blocks[self.len % Deferred::MOST] = pfn;
         self.order = order;
         self.len += 1;
-        self.len == Deferred::MOST
     }
 
     /// The block, if there is one only, and its order.

@@ -3,7 +3,8 @@
 //!
 //! Patterns and sizes are those with which llfree-rs measures itself: 2^20 frames, half of them
 //! allocated; *repeat* takes and frees one block again and again, *bulk* fills half of the memory
-//! and frees it last-in first-out, *random* frees it in random order, each thread blocks that any of them took.
+//! and frees it last-in first-out, *random* frees it in random order, each thread blocks that any of them took. The
+//! latter two go on for `2^order` rounds, so that there are as many pairs at every order.
 //!
 //! | row | is |
 //! |---|---|

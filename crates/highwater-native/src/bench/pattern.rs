@@ -416,6 +416,71 @@ mod tests {
         assert!(outside.contains("no block of order 0"), "{outside}");
     }
 
+    /// Hands out what nobody has, until a thread has had so many blocks, or no worker to that thread at all.
+    struct Failing {
+        next: AtomicU64,
+        thread: usize,
+        after: Option<u32>,
+    }
+
+    struct FailingWorker<'a>(&'a AtomicU64, Option<u32>);
+
+    impl Subject for Failing {
+        const NAME: &'static str = "failing";
+        type Worker<'a> = FailingWorker<'a>;
+
+        fn worker(&self, number: usize) -> Result<FailingWorker<'_>, String> {
+            match (number == self.thread, self.after) {
+                (true, None) => Err("no worker".into()),
+                (true, after) => Ok(FailingWorker(&self.next, after)),
+                _ => Ok(FailingWorker(&self.next, None)),
+            }
+        }
+
+        fn nr_free(&self) -> u64 {
+            256
+        }
+
+        fn settle(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    impl Worker for FailingWorker<'_> {
+        fn alloc(&mut self, order: Order) -> Option<u32> {
+            if let Some(left) = &mut self.1 {
+                *left = left.checked_sub(1)?;
+            }
+            let block = self.0.fetch_add(1, Relaxed) % (256 >> order.0);
+            Some((block as u32) << order.0)
+        }
+
+        fn free(&mut self, _: u32, _: Order) {}
+    }
+
+    #[test]
+    fn who_gives_up_leaves_nobody_waiting() {
+        for pattern in Pattern::ALL {
+            // In the first round, in the second, in the last of eight, or before any.
+            for after in [Some(3), Some(8), Some(38), None] {
+                for thread in 0..3 {
+                    let plan = Plan { pattern, threads: 3, order: Order(3), ..plan() };
+                    let subject = Failing { next: AtomicU64::new(0), thread, after };
+                    let result = plan.sample(&subject);
+                    let is_over = pattern == Pattern::Repeat && after == Some(38);
+                    let why = match result {
+                        Ok(_) => {
+                            assert!(is_over, "{pattern} {after:?} {thread}: no error");
+                            continue;
+                        }
+                        Err(why) => why,
+                    };
+                    assert_ne!(why, OTHERS, "{pattern} {after:?} {thread}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn shuffle_is_a_permutation() {
         let mut blocks: Vec<u32> = (0..1000).collect();

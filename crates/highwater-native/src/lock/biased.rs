@@ -244,7 +244,7 @@ impl<T> CpuLock<T> {
     #[cold]
     fn owner_wait(&self) {
         let waited = Waited::start(&self.meter);
-        let mut wait = Wait::new();
+        let mut wait = Wait::often();
         loop {
             wait.relax();
             if !self.remote.load(Ordering::Relaxed) && self.owner_enter() {
@@ -279,13 +279,13 @@ impl<T> CpuLock<T> {
     #[cold]
     fn remote_wait(&self) {
         let mut waited = None;
-        let mut wait = Wait::new();
+        let mut wait = Wait::seldom();
         while !self.remote_claim() {
             waited.get_or_insert_with(|| Waited::start(&self.meter));
             wait.relax();
         }
         self.barrier.heavy();
-        let mut wait = Wait::new();
+        let mut wait = Wait::often();
         while self.held.load(Ordering::Acquire) {
             waited.get_or_insert_with(|| Waited::start(&self.meter));
             wait.relax();

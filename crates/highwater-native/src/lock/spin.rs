@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A waiter reads until the lock looks free before it tries again, so that waiting does not take
-//! the cache line from the holder.
+//! the cache line from the holder; and it reads seldom ([`Wait`]).
 
 #![allow(unsafe_code, reason = "a lock hands out references into its cell")]
 
@@ -82,10 +82,10 @@ impl<T> SpinLock<T> {
     #[cold]
     fn wait(&self) {
         let waited = Waited::start(&self.meter);
-        let mut wait = Wait::new();
+        let mut wait = Wait::seldom();
         loop {
             wait.relax();
-            // Look before trying: reading shares the cache line.
+            // Look before trying: reading shares the cache line, a try takes it.
             if !self.held.load(Ordering::Relaxed) && self.try_take() {
                 break;
             }

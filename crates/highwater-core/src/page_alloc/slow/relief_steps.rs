@@ -61,6 +61,12 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> (u64, Option<Pfn>) {
+        // What others have put down is free, but for nobody yet.
+        if self.free_all_deferred(cx)
+            && let Some(page) = self.get_page(cx, relief, req, flags)
+        {
+            return (0, Some(page));
+        }
         let reclaimed = cx.with_flag(TaskFlags::MEMALLOC, || relief.reclaim(self, cx, req));
         if reclaimed == 0 {
             return (0, None);
