@@ -112,18 +112,22 @@ impl<H: Host> PageAllocator<H> {
     /// free, or the other user's of a block that two had.
     #[inline(always)]
     pub(super) fn settle_put_down(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        if H::DEFERS_FREES && self.map.is_put_down(pfn) {
-            if let Some(zone) = self.likely_zone(pfn) {
-                self.free_all_deferred_of(cx, zone);
-            }
+        if H::DEFERS_FREES
+            && self.map.is_put_down(pfn)
+            && let Some(zone) = self.likely_zone(pfn)
+        {
+            self.free_all_deferred_of(cx, zone);
         }
     }
 
     /// Frees what any CPU has put down: for those who look at frames from outside, and who else would do without memory. True
     /// if there was anything. The caller holds no CPU's lists.
     pub fn free_all_deferred(&self, cx: &Cx<'_, H>) -> bool {
-        let zones = self.populated_zones().filter(|_| H::DEFERS_FREES);
-        zones.fold(false, |any, zone| self.free_all_deferred_of(cx, zone) || any)
+        let mut any = false;
+        for zone in self.populated_zones().filter(|_| H::DEFERS_FREES) {
+            any |= self.free_all_deferred_of(cx, zone);
+        }
+        any
     }
 
     #[cold]
