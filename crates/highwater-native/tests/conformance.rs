@@ -148,6 +148,15 @@ fn churns<H: Host>(host: &H, policy: &Policy, seed: u64) -> Seen {
                     seen.push(alloc.free_past_lists(&cx, pfn, order).map(|()| None));
                     continue;
                 }
+                3 => {
+                    seen.push(alloc.split_used(&cx, pfn, Order(0)).map(|()| None));
+                    seen.push(alloc.free(&cx, pfn, order).map(|()| None));
+                    let pieces = if order == Order(0) { 0..0 } else { 0..order.pages() as u32 };
+                    for piece in pieces.map(|nr| pfn.add(nr)) {
+                        seen.push(alloc.free(&cx, piece, Order(0)).map(|()| None));
+                    }
+                    continue;
+                }
                 _ => {}
             }
             seen.push(alloc.free(&cx, pfn, order).map(|()| None));

@@ -1,15 +1,16 @@
 //! Frees that nobody traces, which are done for many pages at once, against the same frees traced.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Machine, PRESETS, preset};
+use crate::config::{Machine, NodeSpec, PRESETS, ZoneSpec, preset};
 use crate::host::{CpuId, EventSink, Solo};
 use crate::page_alloc::{Gfp, NoRelief, boot};
 use crate::sync::order::LockClass;
-use crate::zone::ZoneFlags;
+use crate::zone::{NodeId, ZoneFlags, ZoneType};
 
 const NR_CPUS: u16 = 3;
 /// Where pages come from: another type each, and another zone.
@@ -194,4 +195,29 @@ proptest! {
             prop_assert_eq!(untraced.takings(class), traced.takings(class), "{:?}", class);
         }
     }
+}
+
+/// Two zones meet in the middle of a chunk, whose word says one of them only.
+#[test]
+fn where_zones_meet_pages_go_home() {
+    let border = 5632;
+    let zones = vec![
+        ZoneSpec::full(ZoneType::Dma32, 4096, border - 4096),
+        ZoneSpec::full(ZoneType::Normal, border, 8192 - border),
+    ];
+    let machine = Machine::of_nodes("m", vec![NodeSpec { cpus: vec![0], zones }]).unwrap();
+    let host = Solo::default();
+    let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+    let cx = Cx::new(&host, CpuId(0));
+    let gfp = Gfp::GFP_KERNEL.union(Gfp::DMA32);
+    let take = || memory.alloc(&cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None);
+    let pages: Vec<Pfn> = core::iter::from_fn(take).collect();
+    let misleading = |pfn: &Pfn| memory.map.likely_zone(*pfn) != memory.map.page(*pfn).zone_id();
+    assert!(pages.iter().filter(|pfn| misleading(pfn)).count() > 300);
+    for pfn in pages {
+        memory.free(&cx, pfn, Order::ZERO).unwrap();
+    }
+    memory.drain_all(&cx, None);
+    crate::audit::check(&memory, &cx).unwrap();
+    assert_eq!(memory.nr_free_pages(), 4096);
 }
