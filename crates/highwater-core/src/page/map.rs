@@ -227,8 +227,9 @@ impl PageMap {
         })
     }
 
-    /// Says which zone a range of frames belongs to.
-    pub(crate) fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
+    /// Says which zone a range of frames belongs to. Before they are given to the allocator: blocks of a zone merge with those that
+    /// say so.
+    pub fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
         let (word, end) = (BlockWord::reserved(node, zone), start.0 + nr);
         let mut at = start.0;
         while at < end {

@@ -178,8 +178,9 @@ impl Bench {
     /// The zone with everything in use.
     pub fn empty(start: u32, end: u32) -> Bench {
         let map = PageMap::new(end);
-        map.give(Pfn(start), end - start);
         let (pages, kind) = (u64::from(end - start), ZoneType::Dma32);
+        map.assign(Pfn(start), end - start, NodeId(0), kind);
+        map.give(Pfn(start), end - start);
         let zone = ZoneInfo::new(NodeId(0), kind, Pfn(start), Pfn(end), pages, 1, true);
         zone.add_managed(pages);
         Bench { map, zone, area: FreeArea::default(), policy: policy("6.1"), log: Log::default() }
