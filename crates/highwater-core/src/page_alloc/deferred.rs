@@ -20,9 +20,9 @@
 //! So frames handed out, errors and, once lists are drained, counters are what they would be. In between pgfree and the free
 //! pages lag by these blocks, as they do by the pages on the lists.
 //!
-//! A wrong free is refused at once, as always (two at the same moment: later, without effect). What only the descriptor knows, that others use the page, is found when the
-//! block is freed; until then it has one reference more. Who wants to free a block that was put down, by mistake or because
-//! he was the other user, first has all freed that was.
+//! A wrong free is refused at once, as always (two at the same moment: later, without effect). What only the descriptor knows,
+//! that others use the page, is found when the block is freed; until then it has one reference more. Who wants to free a block
+//! that was put down, by mistake or because he was the other user, first has all freed that was.
 //!
 //! From: [`super::free`] · to: [`super::pcp`], [`super::buddy`].
 
