@@ -1,12 +1,13 @@
 //! Checkers that stand outside the code they judge: every frame is in exactly one place.
 //!
 //! [`check`] walks the allocator's lists by their links, then all frames, and compares what it
-//! counted with what the counters say; [`check_kernel`] goes on with everything that uses frames. They use no operation of what they judge, only what lies in memory, so a
-//! bug in the lists cannot hide itself. The first broken [`Rule`] ends the walk and is named
+//! counted with what the counters say; [`check_kernel`] goes on with everything that uses frames. They use no operation of what
+//! they judge, only what lies in memory, so a bug in the lists cannot hide itself. (Before the walk, what native CPUs put down
+//! is freed: [`PageAllocator::free_all_deferred`].) The first broken [`Rule`] ends the walk and is named
 //! together with zone and frame.
 //!
-//! Synchronisation: takes each per-CPU lock and each zone lock once, one after the other. The
-//! result means something only while nobody else allocates or frees.
+//! Synchronisation: takes each per-CPU lock and each zone lock once, one after the other, on native hosts the per-CPU locks once
+//! more before that. The result means something only while nobody else allocates or frees.
 
 mod files;
 mod frames;

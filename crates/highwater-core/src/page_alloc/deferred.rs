@@ -180,8 +180,9 @@ impl<H: Host> PageAllocator<H> {
             let page = self.map.page(pfn);
             self.map.forget_head(pfn);
             match page.refcount_acquire() {
-                _ if !page.block().is_in_use(zone.place, order) => wrong_in_turn(pfn, order),
-                0 => wrong_in_turn(pfn, order),
+                users if users == 0 || !page.block().is_in_use(zone.place, order) => {
+                    wrong_in_turn(pfn, order);
+                }
                 1 => {
                     page.set_refcount(0);
                     blocks[nr_unused] = pfn;
