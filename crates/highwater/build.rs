@@ -1,8 +1,11 @@
-//! Lists the definitions that come with the program, so that a new one is its file and nothing else.
+//! Lists the definitions that come with the program, so that a new one is its file and nothing else; and hashes the
+//! sources that decide results (`HIGHWATER_MODEL`), so that kept results of another model are not taken for this one's.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+use sha2::{Digest, Sha256};
 
 /// The lists that are made, and the folders whose TOML files they hold.
 const LISTS: [(&str, &str); 5] = [
@@ -13,6 +16,19 @@ const LISTS: [(&str, &str); 5] = [
     ("WORKLOADS", "workloads"),
 ];
 
+/// What decides the bytes of a unit of work, beside what its recipe says: code, and tables of costs that machines name.
+const MODEL: [&str; 7] = [
+    "crates/highwater-core/src",
+    "crates/highwater-sim/src",
+    "crates/highwater-workloads/src",
+    "crates/highwater-results/src",
+    "crates/highwater/src/experiment",
+    "crates/highwater/src/workload",
+    "machines/costs",
+];
+/// Libraries whose next version might compute another number.
+const LIBRARIES: [&str; 4] = ["hdrhistogram", "libm", "rand_core", "rand_xoshiro"];
+
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
     let mut text = String::new();
@@ -20,6 +36,7 @@ fn main() -> io::Result<()> {
         let entries = entries(&root.join(folder))?;
         let _ = writeln!(text, "pub(crate) const {name}: &[(&str, &str)] = &[{entries}];");
     }
+    println!("cargo:rustc-env=HIGHWATER_MODEL={}", model(&root)?);
     let out = PathBuf::from(env::var("OUT_DIR").unwrap_or_default());
     fs::write(out.join("catalogue.rs"), text)
 }
@@ -39,4 +56,46 @@ fn entries(folder: &Path) -> io::Result<String> {
         let _ = write!(entries, "({name:?}, include_str!({:?})), ", file.display().to_string());
     }
     Ok(entries)
+}
+
+/// The hash of the model, in hexadecimal digits: of every file of [`MODEL`] its path below the root and its bytes, in the
+/// order of the paths, and of every one of [`LIBRARIES`] its version.
+fn model(root: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    for folder in MODEL {
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+        files_below(root, Path::new(folder), &mut files)?;
+    }
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(file.to_string_lossy().as_bytes());
+        hash.update([0]);
+        hash.update(Sha256::digest(fs::read(root.join(&file))?));
+    }
+    // A package that is built elsewhere has no lock file of its own.
+    let lock = root.join("Cargo.lock");
+    println!("cargo:rerun-if-changed={}", lock.display());
+    let lock = fs::read_to_string(lock).unwrap_or_default();
+    for package in lock.split("[[package]]") {
+        let name = LIBRARIES.iter().find(|name| package.contains(&format!("name = \"{name}\"\n")));
+        let version = package.lines().find(|line| line.starts_with("version = "));
+        if let (Some(name), Some(version)) = (name, version) {
+            hash.update(format!("{name} {version}\n").as_bytes());
+        }
+    }
+    Ok(hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+}
+
+/// The files below a folder, as paths from the root.
+fn files_below(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => files_below(root, &path, files)?,
+            false => files.push(path),
+        }
+    }
+    Ok(())
 }

@@ -3,6 +3,8 @@
 //! A [`BlockMaps`] is of one unit of work. It lies beside the document ([`PAGEBLOCKS_FILE`]), as the ages of the pages
 //! on LRU lists do at the same moments ([`AGES_FILE`], a [`crate::Series`]).
 
+use serde::{Deserialize, Serialize};
+
 /// File name of the maps of the first seed in a result directory.
 pub const PAGEBLOCKS_FILE: &str = "pageblocks.csv";
 /// File name of the ages of its pages on LRU lists.
@@ -52,7 +54,7 @@ impl BlockUse {
 }
 
 /// Maps of a part of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMaps {
     /// Which part of the run it is of: what one of its steps is called.
     pub part: String,
@@ -63,7 +65,7 @@ pub struct BlockMaps {
 }
 
 /// A zone of a map.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappedZone {
     /// `node0/Normal`.
     pub name: String,

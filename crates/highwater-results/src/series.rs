@@ -11,7 +11,7 @@ pub const SERIES_FILE: &str = "samples.csv";
 pub const TIMELINE_FILE: &str = "timeline.csv";
 
 /// What was counted at each of several times.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     /// Which part of the run it is of: what one of its steps is called.
     pub part: String,

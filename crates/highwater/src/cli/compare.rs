@@ -1,37 +1,32 @@
 //! `highwater compare` and `highwater run`: run the cells of a plan, print tables, keep results.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use highwater_report::worse::WorseError;
 use highwater_report::{Format, PAGE_WIDTH, summary};
 use highwater_results::explain::STALLS_FILE;
-use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
+use highwater_results::store::Store;
 use highwater_results::texts::{TEXT_FILES, file_of};
 use highwater_results::{
     AGES_FILE, Document, PAGEBLOCKS_FILE, SERIES_FILE, Section, TIMELINE_FILE,
 };
 
 use super::args::{CompareArgs, CompareCommand, FailArgs, RunArgs};
+use super::interrupt::NEVER;
+use super::out::{Out, SUMMARY_FILE, failed, prepare};
 use super::plan::{experiment_plan, workload_plan};
-use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::progress::Bar;
 use super::report::{self, Look};
-use super::vary::GRID_FILE;
 use super::{CliError, Outcome, remark, vary};
 use crate::experiment::{self, Ran, RunPlan};
 use crate::explain;
 use crate::workload::Registry;
 
-/// What several experiments add up to, in the directory of their results.
-pub(super) const SUMMARY_FILE: &str = "summary.csv";
 /// Slowest operations of each policy on each machine that are kept with results.
 const STORY_OPERATIONS: usize = 5;
 
 /// Runs an experiment, or several one after the other.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
     let CompareCommand { experiments, plan: args, histograms, all, fail } = args;
-    let out = Out::new(args.out.as_deref(), args.force);
+    let out = Out::new(args.out.as_deref(), args.force, args.resume);
     let [experiment] = &experiments[..] else {
         if let Some(vary) = args.vary.first() {
             let reason = "a grid is of one experiment";
@@ -49,7 +44,7 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
     }
     let wanted = Wanted { histograms: *histograms, fail, all: *all };
     let plan = with_story(experiment_plan(registry, experiment, args, None)?, out.as_ref());
-    finish(&plan, &wanted, args.format, out.as_ref())
+    finish(plan, &wanted, args.format, out.as_ref())
 }
 
 /// What is kept has the story of its first seed, from which charts are drawn.
@@ -76,12 +71,13 @@ fn several(
         }
         plans.push(plan);
     }
-    let (store, is_keeping) = prepare(out)?;
+    let place = prepare(out, &plans)?;
     let look = Look::new(args.format, wanted.all);
     let (mut documents, mut worse): (Vec<Document>, Vec<String>) = (Vec::new(), Vec::new());
-    for (at, plan) in plans.iter().enumerate() {
-        remark(&format!("experiment {} of {}", at + 1, plans.len()));
-        let ran = measure(plan, wanted)?;
+    let nr_plans = plans.len();
+    for (at, plan) in plans.into_iter().enumerate() {
+        remark(&format!("experiment {} of {nr_plans}", at + 1));
+        let ran = measure(&place.keeps(plan), wanted)?;
         let document = &ran.document;
         if args.format.is_for_reading() {
             let text = match wanted.all {
@@ -91,10 +87,10 @@ fn several(
             super::show(args.format, &text)?;
         }
         if let Some(out) = out {
-            is_keeping.store(true, Ordering::Relaxed);
+            place.begin_keeping();
             let dir = out.dir.join(&document.experiment);
             keep(&Store::create(dir).map_err(failed)?, &ran, look)?;
-            is_keeping.store(false, Ordering::Relaxed);
+            place.end_keeping();
         }
         let of_this = report::judge(document, wanted.fail)?.into_iter();
         worse.extend(of_this.map(|line| format!("{}: {line}", document.experiment)));
@@ -102,8 +98,8 @@ fn several(
     }
     let table = summary::summary(&documents).map_err(|error| CliError::new(error.to_string()))?;
     super::show(args.format, &report::several(&documents, &table, look)?)?;
-    if let Some(store) = store {
-        is_keeping.store(true, Ordering::Relaxed);
+    if let Some(store) = &place.store {
+        place.begin_keeping();
         let mut text = String::new();
         for document in &documents {
             text += &report::verdict(document, look.kept())?;
@@ -120,11 +116,11 @@ fn several(
 
 /// Runs one workload under one policy.
 pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, CliError> {
-    let out = Out::new(args.out.as_deref(), args.force);
+    let out = Out::new(args.out.as_deref(), args.force, args.resume);
     let plan = with_story(workload_plan(registry, args)?, out.as_ref());
     let fail = FailArgs::default();
     let wanted = Wanted { histograms: args.histograms, fail: &fail, all: args.all };
-    finish(&plan, &wanted, args.format, out.as_ref())
+    finish(plan, &wanted, args.format, out.as_ref())
 }
 
 /// What is wanted of a run besides its tables.
@@ -156,30 +152,22 @@ impl Wanted<'_> {
 
 /// Runs a plan and prints its report; with `out`, keeps the results.
 fn finish(
-    plan: &RunPlan,
+    plan: RunPlan,
     wanted: &Wanted<'_>,
     format: Format,
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
-    wanted.check(plan)?;
-    let (store, is_keeping) = prepare(out)?;
-    let ran = measure(plan, wanted)?;
+    wanted.check(&plan)?;
+    let place = prepare(out, std::slice::from_ref(&plan))?;
+    let ran = measure(&place.keeps(plan), wanted)?;
     let look = Look::new(format, wanted.all);
     // First to the reader: a disk that is full takes the files, not the table.
     super::show(format, &report::text(&ran.document, look)?)?;
-    if let Some(store) = store {
-        is_keeping.store(true, Ordering::Relaxed);
-        keep(&store, &ran, look)?;
+    if let Some(store) = &place.store {
+        place.begin_keeping();
+        keep(store, &ran, look)?;
     }
     report::judge(&ran.document, wanted.fail).map(report::tell)
-}
-
-/// The place of results, and whether they are being kept: until then Ctrl-C ends everything at once.
-pub(super) fn prepare(out: Option<&Out<'_>>) -> Result<(Option<Store>, Arc<AtomicBool>), CliError> {
-    let is_new = |out: &&Out<'_>| !out.dir.exists();
-    let made = out.filter(is_new).map(|out| out.dir.to_owned());
-    let store = out.map(Out::create).transpose()?;
-    Ok((store, exit_on_interrupt(made)?))
 }
 
 /// Runs a plan.
@@ -236,38 +224,9 @@ fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
     Ok(())
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(super) fn failed(error: StoreError) -> CliError {
-    CliError::new(error.to_string())
-}
-
-/// Where results go.
-pub(super) struct Out<'a> {
-    pub(super) dir: &'a Path,
-    /// Whatever is there.
-    force: bool,
-}
-
-impl<'a> Out<'a> {
-    fn new(dir: Option<&'a Path>, force: bool) -> Option<Out<'a>> {
-        dir.map(|dir| Out { dir, force })
-    }
-
-    /// The directory, if it has no results that this run is not to replace.
-    pub(super) fn create(&self) -> Result<Store, CliError> {
-        let dir = self.dir.display();
-        let has = |file: &str| self.dir.join(file).exists();
-        if !self.force && (has(DOCUMENT_FILE) || has(GRID_FILE) || has(SUMMARY_FILE)) {
-            let reason = "there are results in it; --force replaces them";
-            return Err(CliError::new(format!("--out {dir}: {reason}")));
-        }
-        Store::create(self.dir).map_err(|error| CliError::new(error.to_string()))
-    }
-}
-
 /// Options with a value that change no results.
-const OF_OUTPUT: [&str; 6] =
-    ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color"];
+const OF_OUTPUT: [&str; 7] =
+    ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color", "--progress"];
 
 /// The command without what does not change its results.
 pub(super) fn command_line() -> Vec<String> {
@@ -275,7 +234,7 @@ pub(super) fn command_line() -> Vec<String> {
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {
-            "--force" | "--all" | "--quiet" | "-q" => {}
+            "--force" | "--resume" | "--all" | "--quiet" | "-q" => {}
             option if OF_OUTPUT.contains(&option) => {
                 args.next();
             }

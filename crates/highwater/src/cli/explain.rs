@@ -9,8 +9,9 @@ use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{Store, StoreError, write_atomically};
 
 use super::args::{CompareArgs, ExplainArgs, HostArg};
+use super::interrupt::{AtEnd, NEVER, exit_on_interrupt};
 use super::plan::{default_jobs, experiment_plan};
-use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::progress::Bar;
 use super::{CliError, Outcome, compare, print, remark};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
@@ -81,6 +82,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
         out: None,
         sample_every: None,
         force: false,
+        resume: false,
         format: args.format,
     };
     experiment_plan(registry, name, &args, Some(ONCE))
@@ -89,7 +91,7 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
     plan.explain = Some(args.worst);
-    exit_on_interrupt(None)?;
+    exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);
     let explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
     bar.finish();

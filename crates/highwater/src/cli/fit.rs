@@ -1,11 +1,13 @@
 //! `highwater fit`: the least of a setting that keeps an objective.
 
 use highwater_report::table::Cell;
-use highwater_report::{Layout, Table};
+use highwater_report::{Format, Layout, PAGE_WIDTH, Table};
 
 use super::args::FitArgs;
+use super::interrupt::NEVER;
+use super::out::{FIT_FILE, Out, failed, prepare};
 use super::plan::experiment_plan;
-use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::progress::Bar;
 use super::{CliError, Outcome, remark};
 use crate::experiment::{self, RunPlan};
 use crate::fit::{Found, Objective, search};
@@ -42,15 +44,15 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
         return Err(CliError::new(format!("{}: {reason}", first.experiment.name)));
     }
     let range = range(args, &first)?;
-    for value in [range.from, range.to] {
-        plan(registry, args, Some(range.text(value)))?;
-    }
-    exit_on_interrupt(None)?;
+    let ends = [range.from, range.to].map(|value| plan(registry, args, Some(range.text(value))));
+    let ends: Vec<RunPlan> = ends.into_iter().collect::<Result<_, _>>()?;
+    let out = Out::new(args.out.as_deref(), args.force, args.resume);
+    let place = prepare(out.as_ref(), &ends)?;
     let mut points: Vec<Point> = Vec::new();
     let found = search((range.from, range.to), range.grain, args.within / 100.0, |value| {
         let text = range.text(value);
         remark(&format!("{key}={text}"));
-        let plan = plan(registry, args, Some(text))?;
+        let plan = place.keeps(plan(registry, args, Some(text))?);
         let bar = Bar::start(&plan);
         let document = experiment::run_all(&plan, &bar, &NEVER)?.document;
         bar.finish();
@@ -59,8 +61,15 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
         points.push(Point { value, figures, is_good });
         Ok::<_, CliError>(is_good)
     })?;
-    let table = table(args, &objective, &range, points, found);
-    super::show(args.format, &super::tables(args.format, &[table]))?;
+    let tables = [table(args, &objective, &range, points, found)];
+    super::show(args.format, &super::tables(args.format, &tables))?;
+    if let Some(store) = &place.store {
+        place.begin_keeping();
+        let text = Format::Terminal.tables(&tables, PAGE_WIDTH);
+        store.write_text("report.txt", &text).map_err(failed)?;
+        // Last: where it is, everything is.
+        store.write_text(FIT_FILE, &Format::Csv.tables(&tables, PAGE_WIDTH)).map_err(failed)?;
+    }
     Ok(match found {
         Found::Nothing(_) => Outcome::Disagrees,
         Found::Between { .. } | Found::Least(_) => Outcome::Done,

@@ -7,9 +7,8 @@ use highwater_report::{html, summary};
 use highwater_results::{Document, input};
 
 use super::CliError;
-use super::compare::SUMMARY_FILE;
+use super::out::{GRID_FILE, SUMMARY_FILE};
 use super::report::{self, Look, cannot_show};
-use super::vary::GRID_FILE;
 
 /// What such a directory holds.
 pub(super) enum Many {

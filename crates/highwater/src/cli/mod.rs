@@ -1,6 +1,6 @@
 //! The command: arguments to library calls, results to text, errors to one line.
 //!
-//! Exit status: 0 done, 1 a check or comparison failed as asked, 2 usage or bad input.
+//! Exit status: 0 done, 1 a check or comparison failed as asked, 2 usage or bad input, 130 and 143 interrupted.
 
 mod args;
 mod bench;
@@ -10,10 +10,12 @@ mod colour;
 mod compare;
 mod explain;
 mod fit;
+mod interrupt;
 mod list;
 mod manual;
 mod many;
 mod one_run;
+mod out;
 mod plan;
 mod proc;
 mod progress;
@@ -135,6 +137,7 @@ fn run_command_line(registry: &Registry) -> ExitCode {
     };
     IS_QUIET.store(cli.quiet, Ordering::Relaxed);
     colour::choose(cli.color);
+    progress::choose(cli.progress);
     match run(registry, cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Disagrees) => ExitCode::from(1),

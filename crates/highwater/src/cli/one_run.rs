@@ -100,6 +100,7 @@ fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliE
         out: None,
         sample_every: None,
         force: false,
+        resume: false,
         format: Format::Terminal,
     };
     // A machine of the experiment may be a variant of another, which no file has.

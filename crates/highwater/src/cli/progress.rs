@@ -1,44 +1,188 @@
-//! What a user sees of a run before there are results: what it will take, how far it is; and Ctrl-C.
+//! What a user sees of a command before there are results: what it will take, and how far it is.
+//!
+//! On a terminal that is a bar, elsewhere a line every few seconds, with `--progress json` an object on each line. All of it
+//! goes to stderr and comes from this computer's clock: nothing of it gets into results.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use indicatif::{FormattedDuration, ProgressBar, ProgressState, ProgressStyle};
-
+use clap::ValueEnum;
 use highwater_sim::engine::Passed;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
-use super::{CliError, complain, remark};
-use crate::experiment::{Progress, RunPlan};
-use crate::workload::HostKind;
+use super::{is_quiet, remark};
+use crate::experiment::{Progress, RunPlan, Work};
 
-/// A run that is not kept yet loses nothing by ending at once.
-pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
+/// Between two lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Between two looks of a bar.
+const BAR_EVERY: Duration = Duration::from_millis(200);
+/// A command that goes on for longer than this says how to shorten it.
+const LONG: f64 = 120.0;
 
-/// Ends the process when the user asks to, at once; but not while results are being kept, which the caller says
-/// by setting what is returned: files are whole or not there. The directory that was made for them goes, too.
-pub(super) fn exit_on_interrupt(made: Option<PathBuf>) -> Result<Arc<AtomicBool>, CliError> {
-    let is_keeping = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&is_keeping);
-    ctrlc::set_handler(move || {
-        if !seen.load(Ordering::Relaxed) {
-            complain("interrupted");
-            if let Some(made) = &made {
-                // Only if it is empty; and one that stays does no harm.
-                let _ = std::fs::remove_dir(made);
-            }
-            std::process::exit(130);
-        }
-    })
-    .map_err(|error| CliError::new(format!("cannot watch for interrupts: {error}")))?;
-    Ok(is_keeping)
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProgressArg {
+    /// A bar on a terminal, else lines
+    #[default]
+    Auto,
+    /// A line every few seconds
+    Plain,
+    /// A JSON object every few seconds, each on a line of its own
+    Json,
+    /// Nothing
+    None,
 }
 
-/// How far a plan is, on stderr, if that is a terminal: runs, and from the first second on virtual time.
-pub(super) struct Bar {
-    bar: ProgressBar,
+static WANTED: AtomicU8 = AtomicU8::new(ProgressArg::Auto as u8);
+/// The bar that is drawn now, if one is: cleared before anything else is said.
+static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// What the user wants from now on.
+pub(super) fn choose(wanted: ProgressArg) {
+    WANTED.store(wanted as u8, Ordering::Relaxed);
+}
+
+fn wanted() -> ProgressArg {
+    let wanted = WANTED.load(Ordering::Relaxed);
+    let all = ProgressArg::value_variants();
+    all.iter().copied().find(|one| *one as u8 == wanted).unwrap_or_default()
+}
+
+/// Takes a bar away: the process is about to end.
+pub(super) fn clear() {
+    if let Ok(mut drawn) = DRAWN.lock()
+        && let Some(bar) = drawn.take()
+    {
+        bar.finish_and_clear();
+    }
+}
+
+/// How far a command is.
+struct State {
+    /// What runs, for lines that stand among others.
+    title: String,
+    /// What is counted: `runs`, `files`.
+    what: &'static str,
+    total: usize,
+    done: AtomicUsize,
+    /// Of those, how many an earlier run had kept.
+    found: AtomicUsize,
+    /// Virtual time of all runs, if that is known.
+    simulated_of: Option<f64>,
+    is_simulated: bool,
     clock: Arc<Passed>,
+    begun: Instant,
+    /// How to shorten it, said once.
+    advice: Option<String>,
+    has_advised: AtomicBool,
+}
+
+/// A moment, as `--progress json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Moment<'a> {
+    /// What runs.
+    title: &'a str,
+    /// What is counted.
+    what: &'a str,
+    done: usize,
+    total: usize,
+    /// Of those that are done, how many an earlier run had kept.
+    found: usize,
+    /// Seconds of virtual time.
+    simulated_s: f64,
+    /// Of how many; null: not known.
+    simulated_of_s: Option<f64>,
+    events: u64,
+    events_per_s: f64,
+    /// Seconds of this computer's time.
+    elapsed_s: f64,
+    /// What is left of it; null: not known yet.
+    left_s: Option<f64>,
+}
+
+impl State {
+    fn moment(&self) -> Moment<'_> {
+        let elapsed_s = self.begun.elapsed().as_secs_f64();
+        let [done, found] = [&self.done, &self.found].map(|nr| nr.load(Ordering::Relaxed));
+        let [ns, events] =
+            [&self.clock.ns, &self.clock.events].map(|sum| sum.load(Ordering::Relaxed));
+        let simulated_s = ns as f64 / 1e9;
+        let ran = done.saturating_sub(found);
+        let to_run = self.total.saturating_sub(found);
+        // Units that were found take no time, and no share of the virtual time that is to pass.
+        let of_time = self.simulated_of.map(|all| {
+            let all = all * to_run as f64 / self.total.max(1) as f64;
+            if all > 0.0 { simulated_s / all } else { 0.0 }
+        });
+        let of_units = ran as f64 / to_run.max(1) as f64;
+        // What runs to its end before its time is over is ahead of the clock.
+        let share = of_time.unwrap_or(0.0).max(of_units).min(1.0);
+        let left_s = (share > 0.0).then(|| elapsed_s * (1.0 - share) / share);
+        Moment {
+            title: &self.title,
+            what: self.what,
+            done,
+            total: self.total,
+            found,
+            simulated_s,
+            simulated_of_s: self.simulated_of,
+            events,
+            events_per_s: events as f64 / elapsed_s.max(0.1),
+            elapsed_s,
+            left_s,
+        }
+    }
+
+    /// The moment as one line.
+    fn line(&self) -> String {
+        let now = self.moment();
+        let mut line = format!("{} of {} {}", now.done, now.total, now.what);
+        if self.is_simulated {
+            line += &match now.simulated_of_s {
+                Some(all) => format!(", {:.1} of {all:.1} s simulated", now.simulated_s),
+                None => format!(", {:.1} s simulated", now.simulated_s),
+            };
+            line += &format!(", {:.1} M events/s", now.events_per_s / 1e6);
+        }
+        line + &match now.left_s {
+            Some(left) => format!(", about {} left", duration(left)),
+            None => format!(", {} so far", duration(now.elapsed_s)),
+        }
+    }
+
+    /// Says how to shorten what takes long, once it is known to.
+    fn advise(&self) {
+        let left_s = self.moment().left_s.filter(|left| *left > LONG);
+        if let (Some(left), Some(advice)) = (left_s, &self.advice)
+            && !self.has_advised.swap(true, Ordering::Relaxed)
+        {
+            remark(&format!("{}: about {}; {advice}", self.title, duration(left)));
+        }
+    }
+}
+
+/// A time for people.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// How far a command is, on stderr.
+pub(super) struct Bar {
+    state: Arc<State>,
+    /// What the plans before the present one had.
+    before: AtomicUsize,
+    bar: Option<ProgressBar>,
+    /// Prints lines until this goes.
+    printer: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Bar {
@@ -46,50 +190,216 @@ impl Bar {
     pub(super) fn start(plan: &RunPlan) -> Bar {
         let work = plan.work();
         remark(&format!("{}: {work}", plan.experiment.name));
-        let clock = Arc::new(Passed::default());
-        let bar = match super::is_quiet() {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new(work.nr_units as u64),
-        };
-        let simulated = match plan.host {
-            HostKind::Sim => ", {simulated}",
-            HostKind::Native => "",
-        };
-        let template = format!("{{bar:30}} {{pos}}/{{len}} runs{simulated}, {{left}}");
-        if let Ok(style) = ProgressStyle::with_template(&template) {
-            let shown = Arc::clone(&clock);
-            let simulated = move |state: &ProgressState, to: &mut dyn std::fmt::Write| {
-                let seconds = shown.ns.load(Ordering::Relaxed) as f64 / 1e9;
-                let events = shown.events.load(Ordering::Relaxed) as f64;
-                let rate = events / state.elapsed().as_secs_f64().max(0.1) / 1e6;
-                // Nothing is left to do if even this cannot be shown.
-                let _ = write!(to, "{seconds:.1} s simulated, {rate:.1} M events/s");
-            };
-            let left = |state: &ProgressState, to: &mut dyn std::fmt::Write| {
-                let _ = match state.pos() {
-                    // Of nothing no rest follows.
-                    0 => write!(to, "{} so far", FormattedDuration(state.elapsed())),
-                    _ => write!(to, "{} left", FormattedDuration(state.eta())),
-                };
-            };
-            bar.set_style(style.with_key("simulated", simulated).with_key("left", left));
+        Bar::begin(plan.experiment.name.clone(), &[(plan, work)])
+    }
+
+    /// The same of several plans of one experiment, which run one after the other.
+    pub(super) fn start_all(plans: &[RunPlan]) -> Bar {
+        let works: Vec<(&RunPlan, Work)> = plans.iter().map(|plan| (plan, plan.work())).collect();
+        let title = plans.first().map(|plan| plan.experiment.name.clone()).unwrap_or_default();
+        if let Some(sum) = works.iter().map(|(_, work)| *work).reduce(Work::and) {
+            remark(&format!("{title}: {} points, {sum}", plans.len()));
         }
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Bar { bar, clock }
+        Bar::begin(title, &works)
+    }
+
+    /// Something that is counted and has no virtual time.
+    pub(super) fn counting(title: &str, total: usize, what: &'static str) -> Bar {
+        Bar::of(State {
+            title: title.to_owned(),
+            what,
+            total,
+            done: AtomicUsize::new(0),
+            found: AtomicUsize::new(0),
+            simulated_of: None,
+            is_simulated: false,
+            clock: Arc::default(),
+            begun: Instant::now(),
+            advice: None,
+            has_advised: AtomicBool::new(false),
+        })
+    }
+
+    fn begin(title: String, works: &[(&RunPlan, Work)]) -> Bar {
+        let seconds = works.iter().map(|(plan, _)| plan.virtual_seconds());
+        let sums: Option<f64> = seconds.sum();
+        let is_known = works.iter().all(|(_, work)| work.seconds.is_some());
+        let has_advice = !is_known && sums.is_some();
+        Bar::of(State {
+            what: "runs",
+            total: works.iter().map(|(_, work)| work.nr_units).sum(),
+            done: AtomicUsize::new(0),
+            found: AtomicUsize::new(0),
+            simulated_of: sums,
+            is_simulated: works.iter().all(|(_, work)| work.bytes.is_some()),
+            clock: Arc::default(),
+            begun: Instant::now(),
+            advice: has_advice.then(|| {
+                "to shorten it: --quick, fewer --iterations, or --set job.seconds=N".to_owned()
+            }),
+            has_advised: AtomicBool::new(false),
+            title,
+        })
+    }
+
+    fn of(state: State) -> Bar {
+        let state = Arc::new(state);
+        let (mut bar, mut printer) = (None, None);
+        let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        match wanted() {
+            ProgressArg::None => {}
+            _ if is_quiet() => {}
+            ProgressArg::Auto if is_terminal => {
+                let new = ProgressBar::new(state.total as u64);
+                if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+                    new.set_style(style);
+                }
+                if let Ok(mut drawn) = DRAWN.lock() {
+                    *drawn = Some(new.clone());
+                }
+                let shown = new.clone();
+                printer = Some(every(BAR_EVERY, &state, move |state| {
+                    shown.set_position(state.done.load(Ordering::Relaxed) as u64);
+                    shown.set_message(state.line());
+                    if state.begun.elapsed() > LINE_EVERY {
+                        shown.suspend(|| state.advise());
+                    }
+                }));
+                bar = Some(new);
+            }
+            ProgressArg::Json => {
+                printer = Some(every(LINE_EVERY, &state, print_json));
+            }
+            ProgressArg::Auto | ProgressArg::Plain => {
+                printer = Some(every(LINE_EVERY, &state, |state| {
+                    remark(&format!("{}: {}", state.title, state.line()));
+                    state.advise();
+                }));
+            }
+        }
+        Bar { state, before: AtomicUsize::new(0), bar, printer }
+    }
+
+    /// Says something while the bar is there.
+    pub(super) fn remark(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| remark(text)),
+            None => remark(text),
+        }
+    }
+
+    /// One more of what is counted is done.
+    pub(super) fn one_done(&self) {
+        self.state.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A plan is over: the next one counts from here.
+    pub(super) fn next_plan(&self) {
+        self.before.store(self.state.done.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Takes it away.
-    pub(super) fn finish(self) {
-        self.bar.finish_and_clear();
+    pub(super) fn finish(mut self) {
+        self.stop();
+        if wanted() == ProgressArg::Json && !is_quiet() {
+            print_json(&self.state);
+        }
     }
+
+    fn stop(&mut self) {
+        if let Some((stop, printer)) = self.printer.take() {
+            drop(stop);
+            // It has nothing to say any more.
+            let _ = printer.join();
+        }
+        if self.bar.take().is_some() {
+            clear();
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Calls somebody now and then, on a thread, until the sender goes.
+fn every(
+    period: Duration,
+    state: &Arc<State>,
+    print: impl Fn(&State) + Send + 'static,
+) -> (mpsc::Sender<()>, JoinHandle<()>) {
+    let (stop, stopped) = mpsc::channel();
+    let state = Arc::clone(state);
+    let printer = thread::spawn(move || {
+        while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+            print(&state);
+        }
+    });
+    (stop, printer)
+}
+
+fn print_json(state: &State) {
+    // Numbers and two names: JSON can hold them.
+    remark(&serde_json::to_string(&state.moment()).unwrap_or_default());
 }
 
 impl Progress for Bar {
     fn cell_done(&self, done: usize, _: usize) {
-        self.bar.set_position(done as u64);
+        let before = self.before.load(Ordering::Relaxed);
+        self.state.done.fetch_max(before + done, Ordering::Relaxed);
+    }
+
+    fn cell_found(&self, done: usize, total: usize) {
+        self.state.found.fetch_add(1, Ordering::Relaxed);
+        self.cell_done(done, total);
     }
 
     fn clock(&self) -> Option<&Arc<Passed>> {
-        Some(&self.clock)
+        Some(&self.state.clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(done: usize, found: usize, simulated_of: Option<f64>) -> State {
+        State {
+            title: "x".to_owned(),
+            what: "runs",
+            total: 12,
+            done: AtomicUsize::new(done),
+            found: AtomicUsize::new(found),
+            simulated_of,
+            is_simulated: true,
+            clock: Arc::default(),
+            begun: Instant::now() - Duration::from_secs(60),
+            advice: None,
+            has_advised: AtomicBool::new(false),
+        }
+    }
+
+    #[test]
+    fn what_is_left_follows_from_runs_and_virtual_time() {
+        // A quarter of twelve runs in a minute.
+        let line = state(3, 0, None).line();
+        assert_eq!(line, "3 of 12 runs, 0.0 s simulated, 0.0 M events/s, about 3 min left");
+        // Half of those that were not there.
+        let left = state(8, 4, None).moment().left_s.unwrap();
+        assert!((59.0..62.0).contains(&left), "{left}");
+        assert_eq!(state(4, 4, None).moment().left_s, None);
+        // None is done, and a tenth of the virtual time has passed.
+        let state = state(0, 0, Some(20.0));
+        state.clock.ns.store(2_000_000_000, Ordering::Relaxed);
+        let left = state.moment().left_s.unwrap();
+        assert!((530.0..560.0).contains(&left), "{left}");
+        assert!(state.line().contains("2.0 of 20.0 s simulated"), "{}", state.line());
+    }
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!([3.0, 300.0, 7200.0].map(duration), ["3 s", "5 min", "2.0 h"]);
     }
 }

@@ -10,7 +10,9 @@ use highwater_results::store::write_atomically;
 use highwater_sim::ledger::{KindSet, Window};
 
 use super::args::{TraceArgs, TraceFormat};
-use super::progress::{Bar, NEVER, exit_on_interrupt};
+use super::interrupt::{AtEnd, NEVER, exit_on_interrupt};
+use super::out::check_file;
+use super::progress::Bar;
 use super::{CliError, Outcome, one_run, print, remark};
 use crate::recording::{self, Chosen, Wanted, When};
 use crate::workload::Registry;
@@ -25,8 +27,9 @@ const VIEWER: &str = "https://ui.perfetto.dev";
 /// Records a run and writes it.
 pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliError> {
     let wanted = wanted(args)?;
+    check_file("--output", &args.output)?;
     let plan = one_run::plan(registry, &args.run)?;
-    let is_keeping = exit_on_interrupt(None)?;
+    let is_keeping = exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);
     let (recording, chosen) = recording::record(&plan, &wanted, &bar, &NEVER)?;
     bar.finish();

@@ -4,24 +4,22 @@
 //! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
 //! jobs, so that what comes out does not depend on how many there are.
 
-use std::sync::atomic::Ordering;
-
 use highwater_report::grid::{Grid, Point};
 use highwater_report::{Format, PAGE_WIDTH};
 use highwater_results::Document;
 use highwater_results::store::Store;
 
 use super::args::CompareArgs;
-use super::compare::{self, Out, failed};
+use super::compare;
+use super::interrupt::NEVER;
+use super::out::{GRID_FILE, Out, failed, prepare};
 use super::plan::experiment_plan;
-use super::progress::{Bar, NEVER};
+use super::progress::Bar;
 use super::report::{self, Look};
-use super::{CliError, Outcome, remark};
+use super::{CliError, Outcome};
 use crate::experiment::{self, RunPlan};
 use crate::workload::Registry;
 
-/// The tidy table in a directory of results.
-pub(super) const GRID_FILE: &str = "grid.csv";
 /// Most points of a grid.
 const POINTS_MAX: usize = 10_000;
 
@@ -50,17 +48,18 @@ pub(super) fn run(
     let plan_of = |values: &Vec<String>| plan(registry, experiment, args, &keys, values);
     let plans: Vec<RunPlan> = points.iter().map(plan_of).collect::<Result<_, _>>()?;
 
-    let (store, is_keeping) = compare::prepare(out)?;
+    let place = prepare(out, &plans)?;
     let mut documents: Vec<Document> = Vec::new();
-    for (at, (plan, values)) in plans.iter().zip(&points).enumerate() {
-        remark(&format!("point {} of {}: {}", at + 1, points.len(), said(&keys, values)));
-        let bar = Bar::start(plan);
-        let mut document = experiment::run_all(plan, &bar, &NEVER)?.document;
-        bar.finish();
+    let bar = Bar::start_all(&plans);
+    for (at, (plan, values)) in plans.into_iter().zip(&points).enumerate() {
+        bar.remark(&format!("point {} of {}: {}", at + 1, points.len(), said(&keys, values)));
+        let mut document = experiment::run_all(&place.keeps(plan), &bar, &NEVER)?.document;
+        bar.next_plan();
         document.command_line = compare::command_line();
         document.validate().map_err(|error| CliError::new(error.to_string()))?;
         documents.push(document);
     }
+    bar.finish();
     let grid = Grid {
         keys: &keys,
         points: points
@@ -71,9 +70,9 @@ pub(super) fn run(
     };
     let csv = grid.csv();
     super::show(args.format, &report::of_grid(&grid, Look::new(args.format, false)))?;
-    if let Some(store) = store {
-        is_keeping.store(true, Ordering::Relaxed);
-        keep(&store, out, args, &grid, &csv)?;
+    if let Some(store) = &place.store {
+        place.begin_keeping();
+        keep(store, out, args, &grid, &csv)?;
     }
     Ok(Outcome::Done)
 }

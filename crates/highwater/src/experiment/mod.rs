@@ -15,6 +15,7 @@ mod file;
 mod jobs;
 mod raw;
 mod runner;
+pub mod unit;
 mod vars;
 mod work;
 

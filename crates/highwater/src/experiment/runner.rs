@@ -7,13 +7,14 @@ use std::thread;
 use highwater_core::config::Policy;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{
-    BlockMaps, Definition, Document, Largest, Run, RunMaps, RunSeries, RunText, SERIES_FILE,
-    Sampled, SeedTotals, Series,
+    Definition, Document, Largest, Run, RunMaps, RunSeries, RunText, SERIES_FILE, Sampled,
+    SeedTotals,
 };
 
 use highwater_sim::engine::Passed;
 
 use super::file::Experiment;
+use super::unit::{OverTime, Recipe, UnitRan, UnitStore};
 use crate::machine_file::MachineFile;
 use crate::workload::outcome::add_histogram;
 use crate::workload::{HostKind, Outcome, RunError, Sampling, Unit};
@@ -42,10 +43,13 @@ pub struct RunPlan {
     pub story: Option<usize>,
     /// What the user set of all that, as it was written: for the results.
     pub settings: Vec<String>,
+    /// Where each unit is kept as soon as it is finished, and taken from if it is there; none: nowhere. In virtual time only:
+    /// what was measured on a computer would be another number the next time.
+    pub units: Option<Arc<UnitStore>>,
 }
 
 impl RunPlan {
-    /// What runs in virtual time, on one thread, with seed 1; nothing is booked and no samples are taken.
+    /// What runs in virtual time, on one thread, with seed 1; nothing is booked and no samples are taken, and no unit is kept.
     pub fn new(
         experiment: Experiment,
         machines: Vec<MachineFile>,
@@ -62,7 +66,18 @@ impl RunPlan {
             sample_every_ms: None,
             story: None,
             settings: Vec::new(),
+            units: None,
         }
+    }
+
+    /// The recipes of all units, in the order of the plan.
+    ///
+    /// # Errors
+    /// As [`Recipe::of`].
+    pub fn recipes(&self) -> Result<Vec<Recipe>, RunError> {
+        let cells = cells(self);
+        let units = units(self, &cells);
+        units.into_iter().map(|(cell, part)| recipe(self, Unit { part, ..cells[cell] })).collect()
     }
 }
 
@@ -72,20 +87,15 @@ const STORY_ROWS: usize = 384;
 /// One policy on one machine with one seed: the first of its units.
 type Cell<'a> = Unit<'a>;
 
-/// What a unit left.
-type UnitRan = (Outcome, Option<Told>);
-
-/// What was seen of a unit over time.
-struct Told {
-    series: Series,
-    /// What lay where, and how old pages on LRU lists were.
-    moments: Option<(BlockMaps, Series)>,
-}
-
 /// Told about every finished unit of work: a cell, or a part of one.
 pub trait Progress: Sync {
     /// `done` of `total` units are finished.
     fn cell_done(&self, done: usize, total: usize);
+
+    /// The same of a unit that did not run: an earlier run had kept it.
+    fn cell_found(&self, done: usize, total: usize) {
+        self.cell_done(done, total);
+    }
 
     /// Where simulations add virtual time and events as they pass; none: nobody looks.
     fn clock(&self) -> Option<&Arc<Passed>> {
@@ -219,15 +229,32 @@ fn run_cells(
     cells: &[Cell<'_>],
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> Result<Vec<(Outcome, Vec<Told>)>, RunError> {
+) -> Result<Vec<(Outcome, Vec<OverTime>)>, RunError> {
     let units = units(plan, cells);
     let starts = starts(plan, cells, &units);
     let done = AtomicUsize::new(0);
     let run = |index: usize| {
         let (cell, part) = units[index];
-        let result = run_unit(plan, Unit { part, clock: progress.clock(), ..cells[cell] });
-        progress.cell_done(done.fetch_add(1, Ordering::Relaxed) + 1, units.len());
-        result
+        let unit = Unit { part, clock: progress.clock(), ..cells[cell] };
+        let is_done = || (done.fetch_add(1, Ordering::Relaxed) + 1, units.len());
+        let store = plan.units.as_ref().filter(|_| plan.host == HostKind::Sim);
+        let Some(store) = store else {
+            let result = run_unit(plan, unit);
+            let (done, total) = is_done();
+            progress.cell_done(done, total);
+            return result;
+        };
+        let recipe = recipe(plan, unit)?;
+        if let Some(ran) = store.get(&recipe) {
+            let (done, total) = is_done();
+            progress.cell_found(done, total);
+            return Ok(ran);
+        }
+        let ran = run_unit(plan, unit)?;
+        store.put(&recipe, &ran)?;
+        let (done, total) = is_done();
+        progress.cell_done(done, total);
+        Ok(ran)
     };
     // Threads of native runs must not compete with another cell for the processors.
     let jobs = if plan.host == HostKind::Native { 1 } else { plan.jobs.max(1) };
@@ -235,12 +262,12 @@ fn run_cells(
     if stop.load(Ordering::Relaxed) {
         return Err(RunError::Interrupted);
     }
-    let mut outcomes: Vec<(Outcome, Vec<Told>)> =
+    let mut outcomes: Vec<(Outcome, Vec<OverTime>)> =
         cells.iter().map(|_| Default::default()).collect();
     for (result, (cell, _)) in ran.into_iter().zip(units) {
-        if let Some((outcome, told)) = result {
+        if let Some(UnitRan { outcome, over_time }) = result {
             outcomes[cell].0.append(outcome);
-            outcomes[cell].1.extend(told);
+            outcomes[cell].1.extend(over_time);
         }
     }
     Ok(outcomes)
@@ -285,9 +312,8 @@ fn in_order<T: Send, E: Send>(
     Ok(ran.into_iter().map(|result| result.and_then(Result::ok)).collect())
 }
 
-/// Runs one unit, with samples if there are to be some.
-fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
-    let job = plan.experiment.job_on(&unit.machine.name);
+/// What is kept of a unit beside its outcome: its samples, and how many of its slowest operations.
+fn looks(plan: &RunPlan, unit: &Unit<'_>) -> (Option<Sampling>, Option<usize>) {
     let story = plan.story.filter(|_| unit.seed == plan.seed && plan.host == HostKind::Sim);
     let timeline = story.map(|_| Sampling::timeline(STORY_ROWS));
     let sampling = plan.sample_every_ms.map(Sampling::every).or(timeline);
@@ -295,16 +321,33 @@ fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
         Some(_) => sampling.map(Sampling::with_moments),
         None => sampling,
     };
-    let explain = plan.explain.or(story);
+    (sampling, plan.explain.or(story))
+}
+
+/// What decides the bytes of a unit's result.
+fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
+    let job = plan.experiment.job_on(&unit.machine.name);
+    let (sampling, explain) = looks(plan, &unit);
+    let samples = match &sampling {
+        None => "none".to_owned(),
+        Some(sampling) => sampling.name(),
+    };
+    Ok(Recipe::of(&**job, &Unit { explain, ..unit }, &samples)?)
+}
+
+/// Runs one unit, with samples if there are to be some.
+fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
+    let job = plan.experiment.job_on(&unit.machine.name);
+    let (sampling, explain) = looks(plan, &unit);
     let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit })?;
-    let told = sampling.map(|sampling| {
+    let over_time = sampling.map(|sampling| {
         let part = job.part_name(unit.machine, unit.part);
         let moments = sampling.moments(part.clone());
         let (series, note) = sampling.finish(part);
         outcome.notes.extend(note);
-        Told { series, moments }
+        OverTime { series, moments }
     });
-    Ok((outcome, told))
+    Ok(UnitRan { outcome, over_time })
 }
 
 fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::RunPlan;
+use crate::machine_file::MachineFile;
 use crate::workload::HostKind;
 
 /// Host memory of a simulated page frame that is in use, bytes: what the book's page on performance measures, rounded
@@ -14,6 +15,8 @@ const BYTES_PER_FRAME: u64 = 56;
 pub struct Work {
     /// Machines, policies, seeds of each.
     pub shape: [usize; 3],
+    /// Runs: a policy on a machine with a seed each.
+    pub nr_runs: usize,
     /// Units of work, over all runs.
     pub nr_units: usize,
     /// How many of them at a time.
@@ -25,6 +28,17 @@ pub struct Work {
 }
 
 impl RunPlan {
+    /// Virtual time of all its units, seconds, at most; none: nobody knows.
+    pub fn virtual_seconds(&self) -> Option<f64> {
+        let per_machine = self.policies.len() * self.experiment.iterations as usize;
+        let of_machine = |machine: &MachineFile| {
+            let job = self.experiment.job_on(&machine.name);
+            let parts = (0..job.units(machine)).map(|part| job.virtual_seconds(machine, part));
+            parts.sum::<Option<f64>>().map(|sum| sum * per_machine as f64)
+        };
+        self.machines.iter().map(of_machine).sum()
+    }
+
     /// How much work this is.
     pub fn work(&self) -> Work {
         let per_machine = self.policies.len() * self.experiment.iterations as usize;
@@ -43,10 +57,29 @@ impl RunPlan {
         let jobs = if is_simulated { self.jobs.max(1).min(nr_units.max(1)) } else { 1 };
         Work {
             shape: [self.machines.len(), self.policies.len(), self.experiment.iterations as usize],
+            nr_runs: self.machines.len() * per_machine,
             nr_units,
             jobs,
             seconds: seconds.filter(|_| is_simulated).map(|s| s / jobs as f64),
             bytes: is_simulated.then(|| largest.saturating_mul(jobs as u64)),
+        }
+    }
+}
+
+impl Work {
+    /// This and another one, one after the other.
+    #[must_use]
+    pub fn and(self, other: Work) -> Work {
+        let [machines, policies, seeds] = self.shape;
+        let more = other.shape;
+        Work {
+            // Points of a grid have the same policies and seeds, unless those are varied.
+            shape: [machines.max(more[0]), policies.max(more[1]), seeds.max(more[2])],
+            nr_runs: self.nr_runs + other.nr_runs,
+            nr_units: self.nr_units + other.nr_units,
+            jobs: self.jobs.max(other.jobs),
+            seconds: self.seconds.zip(other.seconds).map(|(mine, more)| mine + more),
+            bytes: self.bytes.zip(other.bytes).map(|(mine, more)| mine.max(more)),
         }
     }
 }
@@ -57,7 +90,7 @@ impl fmt::Display for Work {
             1 => format!("1 {one}"),
             n => format!("{n} {more}"),
         };
-        let nr_runs: usize = self.shape.iter().product();
+        let nr_runs = self.nr_runs;
         write!(f, "{} (", count(nr_runs, "run", "runs"))?;
         let [machines, policies, seeds] = self.shape;
         write!(f, "{}, ", count(machines, "machine", "machines"))?;
@@ -91,6 +124,7 @@ mod tests {
     fn work_is_one_line() {
         let work = Work {
             shape: [1, 2, 3],
+            nr_runs: 6,
             nr_units: 6,
             jobs: 2,
             seconds: Some(12.4),
@@ -98,7 +132,8 @@ mod tests {
         };
         let text = "6 runs (1 machine, 2 policies, 3 seeds), 2 at a time; about 12 s, up to 5 MiB";
         assert_eq!(work.to_string(), text);
-        let native = Work { shape: [1; 3], nr_units: 6, jobs: 1, seconds: None, bytes: None };
+        let native =
+            Work { shape: [1; 3], nr_runs: 1, nr_units: 6, jobs: 1, seconds: None, bytes: None };
         assert_eq!(native.to_string(), "1 run (1 machine, 1 policy, 1 seed), 6 steps in all");
         let long = |seconds| Work { seconds: Some(seconds), ..work }.to_string();
         assert!(long(0.3).contains("; seconds,") && long(7200.0).contains("; about 2.0 h,"));

@@ -41,6 +41,7 @@ pub mod stutter;
 pub mod stutterp;
 pub mod unmap;
 
+use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -171,6 +172,11 @@ pub trait Workload: 'static {
         None
     }
 
+    /// Seconds of virtual time that a unit goes on for, at most: how far it is follows from that. None: nobody knows.
+    fn virtual_seconds(_: &Self::Params, _: &MachineFile, _part: usize) -> Option<f64> {
+        None
+    }
+
     /// Runs one unit.
     ///
     /// # Errors
@@ -200,6 +206,8 @@ pub trait Job: fmt::Debug + Send + Sync {
     fn part_name(&self, machine: &MachineFile, part: usize) -> String;
     /// See [`Workload::seconds`].
     fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64>;
+    /// See [`Workload::virtual_seconds`].
+    fn virtual_seconds(&self, machine: &MachineFile, part: usize) -> Option<f64>;
     /// Runs one unit.
     ///
     /// # Errors
@@ -252,6 +260,10 @@ impl<W: Workload> Job for Bound<W> {
         W::seconds(&self.params, machine, part)
     }
 
+    fn virtual_seconds(&self, machine: &MachineFile, part: usize) -> Option<f64> {
+        W::virtual_seconds(&self.params, machine, part)
+    }
+
     fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError> {
         match (unit.host, W::NOT_NATIVE) {
             (HostKind::Native, Some(reason)) => Err(RunError::Native(reason.to_owned())),
@@ -283,6 +295,8 @@ pub struct Entry {
     pub counts_delays: bool,
     /// Its parameters.
     pub params: &'static [Param],
+    /// The type that implements it.
+    of: TypeId,
     job: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError>,
     defaults: fn() -> Arc<dyn Job>,
     pub(crate) schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
@@ -324,10 +338,16 @@ impl Entry {
             not_native: W::NOT_NATIVE,
             counts_delays: W::COUNTS_DELAYS,
             params: W::Params::PARAMS,
+            of: TypeId::of::<W>(),
             job: job::<W>,
             defaults: || bind::<W>(W::Params::default()),
             schema: |generator| <W::Params as schemars::JsonSchema>::json_schema(generator),
         }
+    }
+
+    /// True if both are the same code, whatever they are called.
+    pub(crate) fn is_same(&self, other: &Entry) -> bool {
+        self.of == other.of
     }
 
     /// The workload with its defaults.

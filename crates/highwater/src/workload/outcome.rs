@@ -7,7 +7,9 @@ use highwater_core::proc::numastat_of;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_core::zone::NodeId;
 use highwater_results::explain::ExplainedRun;
+use highwater_results::texts::TEXT_FILES;
 use highwater_results::{Counters, Histogram, Largest, Times};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 /// Why a cell failed.
@@ -47,6 +49,9 @@ pub enum RunError {
     /// The host books no time by cause.
     #[error("{0}")]
     Unexplained(String),
+    /// A finished unit cannot be kept.
+    #[error(transparent)]
+    Store(#[from] crate::experiment::unit::UnitStoreError),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -60,7 +65,7 @@ impl RunError {
 }
 
 /// Result of one unit of work, or of several put together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Operation and value.
     pub samples: Vec<(String, f64)>,
@@ -78,9 +83,24 @@ pub struct Outcome {
     pub digest: u64,
     /// What the kernel itself would say at the end: the name of a file of results that has it, and its text. Those of the
     /// first seed are kept.
+    #[serde(deserialize_with = "known_files")]
     pub texts: Vec<(&'static str, String)>,
     /// Where the time went, if that was asked for.
     pub explained: Option<ExplainedRun>,
+}
+
+/// Texts with the names of their files, which are known ones.
+fn known_files<'de, D>(reader: D) -> Result<Vec<(&'static str, String)>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let texts = Vec::<(String, String)>::deserialize(reader)?;
+    let known = |(name, text): (String, String)| {
+        let file = TEXT_FILES.into_iter().find(|file| *file == name);
+        let unknown = || serde::de::Error::custom(format!("no text has the name {name}"));
+        file.map(|file| (file, text)).ok_or_else(unknown)
+    };
+    texts.into_iter().map(known).collect()
 }
 
 impl Outcome {

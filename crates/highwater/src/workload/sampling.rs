@@ -103,6 +103,18 @@ impl Sampling {
         Sampling::new(every_ns, window, keep)
     }
 
+    /// Everything about which samples are taken, in words.
+    pub(crate) fn name(&self) -> String {
+        let Sampling { every_ns, window: Window { from_ns, to_ns }, .. } = self;
+        let keep = match self.keep {
+            Keep::First(rows) => format!("first {rows}"),
+            Keep::Thinned(rows) => format!("thinned {rows}"),
+        };
+        let has_moments = self.taken.lock().is_ok_and(|taken| taken.moments.is_some());
+        let moments = if has_moments { " with moments" } else { "" };
+        format!("every {every_ns} ns from {from_ns} to {to_ns} {keep}{moments}")
+    }
+
     fn new(every_ns: u64, window: Window, keep: Keep) -> Sampling {
         Sampling { every_ns, window, keep, taken: Arc::default() }
     }

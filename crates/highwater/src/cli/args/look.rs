@@ -163,6 +163,16 @@ pub struct FitArgs {
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
+    /// Also write the points to this directory, and keep each finished run there at once
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write there even if that replaces results
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// Continue an interrupted command: finished runs that are kept in that directory are not run again. Results are byte for
+    /// byte those of a command that was not interrupted
+    #[arg(long, requires = "out")]
+    pub resume: bool,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -189,6 +199,7 @@ impl FitArgs {
             out: None,
             sample_every: None,
             force: false,
+            resume: false,
             format: self.format,
         }
     }

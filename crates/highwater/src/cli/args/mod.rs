@@ -14,6 +14,7 @@ pub(super) use look::{
 };
 
 use super::CliError;
+use super::progress::ProgressArg;
 use crate::input::size::CPUS_MAX;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
@@ -26,6 +27,10 @@ pub struct Cli {
     /// No remarks and no progress on standard error; errors only
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// How far a command is, on standard error: a bar on a terminal, else a line every few seconds; lines; JSON objects; or
+    /// nothing
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto")]
+    pub progress: ProgressArg,
     /// Colours where they help: on a terminal, unless NO_COLOR is set; always; or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: clap::ColorChoice,
@@ -240,6 +245,10 @@ pub struct CompareArgs {
     /// Write there even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
+    /// Continue an interrupted command: finished runs that are kept in that directory are not run again. Results are byte for
+    /// byte those of a command that was not interrupted
+    #[arg(long, requires = "out")]
+    pub resume: bool,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -291,6 +300,10 @@ pub struct RunArgs {
     /// Write there even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
+    /// Continue an interrupted command: finished runs that are kept in that directory are not run again. Results are byte for
+    /// byte those of a command that was not interrupted
+    #[arg(long, requires = "out")]
+    pub resume: bool,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,

@@ -79,6 +79,10 @@ impl Workload for Job {
         cpus.max().map_or(1, |cpu| usize::from(cpu) + 1)
     }
 
+    fn virtual_seconds(params: &JobParams, _: &MachineFile, _: usize) -> Option<f64> {
+        Some(params.seconds)
+    }
+
     fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunError> {
         sim::run(params, unit)
     }

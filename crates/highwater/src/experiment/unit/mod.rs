@@ -1,0 +1,52 @@
+//! Units of work by name: what a run is made of, kept on disk as soon as each is finished.
+//!
+//! A unit is one policy on one machine with one seed, or one step of that. Its [`Recipe`] says in a few lines everything
+//! that decides the bytes of its result; the [`UnitId`] is the SHA-256 of these lines. Two units with one id have equal
+//! results, on whatever computer and in whatever sweep they ran. A [`UnitStore`] is a directory with a file for each
+//! finished unit, named by its id: an interrupted run continues from it, and a longer one starts from it.
+//!
+//! The recipe, line by line (each ends with a newline; digests are SHA-256 in hexadecimal digits):
+//!
+//! ```text
+//! highwater-unit 1
+//! model      digest of the sources that decide results (build.rs), of the executable for code of a program of its own
+//! host       sim
+//! workload   name, digest of its parameters as TOML
+//! machine    digest of its name, a newline, its definition as TOML
+//! policy     digest of its definition as TOML
+//! seed       decimal
+//! part       which unit of the cell, from 0
+//! explain    how many of the slowest operations are kept, or none
+//! samples    which samples of counters are kept, in words; or none
+//! ```
+//!
+//! A recipe changes only together with its first line.
+
+mod recipe;
+mod store;
+
+use highwater_results::{BlockMaps, Series};
+use serde::{Deserialize, Serialize};
+
+pub use recipe::{Recipe, UnitId};
+pub use store::{Kept, UNITS_DIR, UnitStore, UnitStoreError};
+
+use crate::workload::Outcome;
+
+/// What a unit left.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UnitRan {
+    /// Its samples, counters and notes.
+    pub outcome: Outcome,
+    /// Its counters over time, if samples were taken.
+    pub over_time: Option<OverTime>,
+}
+
+/// What was seen of a unit over time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OverTime {
+    /// Counters.
+    pub series: Series,
+    /// What lay where, and how old pages on LRU lists were.
+    pub moments: Option<(BlockMaps, Series)>,
+}

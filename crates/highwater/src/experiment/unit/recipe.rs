@@ -1,0 +1,150 @@
+//! What decides the bytes of a unit's result, and the id that follows from it.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::{env, fs};
+
+use sha2::{Digest, Sha256};
+
+use super::UnitStoreError;
+use crate::policy_file;
+use crate::workload::{Job, STANDARD, Unit};
+
+/// The sources that decide results, as the build hashed them.
+const MODEL: &str = env!("HIGHWATER_MODEL");
+/// The first line of a recipe.
+const FORM: &str = "highwater-unit 1";
+
+/// The name of a unit of work: the SHA-256 of its recipe.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId([u8; 32]);
+
+impl fmt::Display for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Everything that decides the bytes of a unit's result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    text: String,
+}
+
+impl Recipe {
+    /// The recipe of a unit of a job: what runs, and what is kept of it beside its outcome. `samples` says which samples of
+    /// counters are taken, in words that name everything about them.
+    ///
+    /// # Errors
+    /// If the unit runs code of a program of its own, and the executable cannot be read.
+    pub fn of(job: &dyn Job, unit: &Unit<'_>, samples: &str) -> Result<Recipe, UnitStoreError> {
+        let workload = job.definition();
+        let machine = unit.machine.definition();
+        // Code that no source of Highwater has: only the executable says which.
+        let is_own = !STANDARD.iter().any(|entry| entry.is_same(&job.entry()))
+            || unit.policy.own.name().is_some();
+        let model = match is_own {
+            true => format!("{MODEL} {}", executable()?),
+            false => MODEL.to_owned(),
+        };
+        let mut text = format!("{FORM}\n");
+        let lines = [
+            ("model", model),
+            ("host", unit.host.name().to_owned()),
+            ("workload", format!("{} {}", workload.name, digest(&workload.definition))),
+            ("machine", digest(&format!("{}\n{}", machine.name, machine.definition))),
+            ("policy", digest(&policy_file::to_toml(unit.policy))),
+            ("seed", unit.seed.to_string()),
+            ("part", unit.part.to_string()),
+            ("explain", unit.explain.map_or_else(|| "none".to_owned(), |kept| kept.to_string())),
+            ("samples", samples.to_owned()),
+        ];
+        for (key, value) in lines {
+            text += &format!("{key} {value}\n");
+        }
+        Ok(Recipe { text })
+    }
+
+    /// The same as it was written.
+    pub(super) const fn from_text(text: String) -> Recipe {
+        Recipe { text }
+    }
+
+    /// The lines.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The unit's name.
+    pub fn id(&self) -> UnitId {
+        UnitId(Sha256::digest(self.text.as_bytes()).into())
+    }
+}
+
+fn digest(text: &str) -> String {
+    UnitId(Sha256::digest(text.as_bytes()).into()).to_string()
+}
+
+/// The digest of the program that runs.
+fn executable() -> Result<String, UnitStoreError> {
+    static DIGEST: OnceLock<String> = OnceLock::new();
+    if let Some(known) = DIGEST.get() {
+        return Ok(known.clone());
+    }
+    let read = env::current_exe().and_then(fs::read).map_err(UnitStoreError::Executable)?;
+    let hash = UnitId(Sha256::digest(read).into()).to_string();
+    Ok(DIGEST.get_or_init(|| hash).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine_file::MachineFile;
+    use crate::workload::Registry;
+    use highwater_core::config::preset;
+
+    #[test]
+    fn an_id_is_the_hash_of_the_recipe_as_the_book_has_it() {
+        // printf 'highwater-unit 1\n' | sha256sum
+        let recipe = Recipe::from_text("highwater-unit 1\n".to_owned());
+        let known = "d287c282c56043ace3233acde54ccc0b569866e5459258f530b52bf6b7595101";
+        assert_eq!(recipe.id().to_string(), known);
+    }
+
+    #[test]
+    fn whatever_decides_a_result_is_in_its_id() {
+        let text = "[[node]]\nmemory = \"64M\"\ncpus = \"0-1\"\n";
+        let machine = MachineFile::parse("m.toml", text).unwrap();
+        let larger = MachineFile::parse("m.toml", &text.replace("64M", "65M")).unwrap();
+        let (policy, other) = (preset("6.1").unwrap(), preset("5.4").unwrap());
+        let job = |name: &str| Registry::default().find(name).unwrap().defaults();
+        let unmap = job("unmap");
+        let unit = Unit::of(&machine, &policy, 1);
+        let id =
+            |job: &dyn Job, unit: &Unit<'_>, samples| Recipe::of(job, unit, samples).unwrap().id();
+        let first = id(&*unmap, &unit, "none");
+        assert_eq!(first, id(&*unmap, &unit, "none"));
+        let others = [
+            id(&*job("pagealloc"), &unit, "none"),
+            id(&*unmap, &Unit { machine: &larger, ..unit }, "none"),
+            id(&*unmap, &Unit { policy: &other, ..unit }, "none"),
+            id(&*unmap, &Unit { seed: 2, ..unit }, "none"),
+            id(&*unmap, &Unit { part: 1, ..unit }, "none"),
+            id(&*unmap, &Unit { explain: Some(5), ..unit }, "none"),
+            id(&*unmap, &unit, "every 10 ms"),
+        ];
+        for (at, other) in others.iter().enumerate() {
+            assert!(*other != first && !others[..at].contains(other), "{at}");
+        }
+        let text = Recipe::of(&*unmap, &unit, "none").unwrap().text;
+        let keys: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+        let known = "highwater-unit model host workload machine policy seed part explain samples";
+        assert_eq!(keys.join(" "), known);
+    }
+}
