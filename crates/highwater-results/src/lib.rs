@@ -43,7 +43,7 @@ pub use counter::Counters;
 pub use histogram::Histogram;
 pub use pageblocks::{AGES_FILE, BlockMaps, PAGEBLOCKS_FILE, RunMaps};
 pub use published::{Published, PublishedTable};
-pub use run::{Definition, Document, DocumentError, Run, SCHEMA, SeedTotals, Times};
+pub use run::{Definition, Document, DocumentError, EndedEarly, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Largest, Metric, Sample, TableKind};
 pub use section::{ClaimBeside, MachineFigures, RowBeside, Section, StallsBeside, TRACE_TIMES};
 pub use series::{RunSeries, SERIES_FILE, Sampled, Series, TIMELINE_FILE};

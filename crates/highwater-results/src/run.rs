@@ -126,6 +126,44 @@ pub struct SeedTotals {
     pub times: Times,
     /// Counter differences; those that stood still are left out.
     pub counters: Counters,
+    /// Tasks of a job that ended before their time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_early: Vec<EndedEarly>,
+}
+
+/// A task of a job of which copies ended before their time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndedEarly {
+    /// The task.
+    pub task: String,
+    /// Copies that the OOM killer chose.
+    pub killed: u32,
+    /// Copies that gave up because a call failed: a refused map, for one.
+    pub failed: u32,
+    /// Copies that there were.
+    pub started: u32,
+    /// Which call failed first, and what it said; empty if none did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+impl std::fmt::Display for EndedEarly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { task, killed, failed, started, reason } = self;
+        let some = |n: u32| match (*started, n) {
+            (1, _) => "was".to_owned(),
+            (_, 1) => format!("(1 of {started}) was"),
+            _ => format!("({n} of {started}) were"),
+        };
+        match (*killed, *failed) {
+            (0, failed) if failed == *started => write!(f, "{task} gave up: {reason}"),
+            (0, failed) => write!(f, "{task} ({failed} of {started}) gave up: {reason}"),
+            (killed, 0) => write!(f, "{task} {} killed for memory", some(killed)),
+            (killed, failed) => {
+                write!(f, "{task} {} killed for memory, {failed} gave up: {reason}", some(killed))
+            }
+        }
+    }
 }
 
 /// Time spent by a run, in virtual time for the sim host.

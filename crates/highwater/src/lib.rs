@@ -12,6 +12,7 @@ pub mod explain;
 pub mod fit;
 pub mod input;
 pub mod machine_file;
+pub mod metric;
 pub mod policy_file;
 pub mod recording;
 pub mod replay;

@@ -21,7 +21,9 @@ pub(super) struct Flow {
     begin_ns: u64,
     /// Pages or blocks of a pass.
     pass: u64,
+    /// Operations that were taken, and those of them that have ended.
     count: u64,
+    nr_ended: u64,
 }
 
 /// An operation that somebody took.
@@ -42,7 +44,17 @@ impl Flow {
     ) -> Flow {
         let clock = phase.arrivals.map(|arrivals| Clock::new(arrivals, begin_ns));
         let (next_due_ns, is_stopped) = (None, false);
-        Flow { picker, clock, next_due_ns, is_stopped, random, begin_ns, pass, count: 0 }
+        Flow {
+            picker,
+            clock,
+            next_due_ns,
+            is_stopped,
+            random,
+            begin_ns,
+            pass,
+            count: 0,
+            nr_ended: 0,
+        }
     }
 
     /// Nobody is to take another one.
@@ -87,6 +99,48 @@ impl Flow {
         self.next_due_ns = None;
         self.count += 1;
         Some(Next { at: self.picker.next(), due_ns })
+    }
+
+    /// An operation that was taken has ended.
+    pub(super) fn ended(&mut self) {
+        self.nr_ended += 1;
+    }
+
+    /// The task has died: arrivals up to a time that nobody answers any more, among them the ones that it had taken,
+    /// and when the phase was planned to end. A closed loop has no arrivals, and one of a number of operations no
+    /// planned end.
+    pub(super) fn left(&mut self, often: Often, until_ns: u64) -> (u64, Option<u64>) {
+        self.is_stopped = false;
+        let mut end_ns = match often {
+            Often::Forever => Some(until_ns),
+            Often::Nanoseconds(ns) => Some(self.end_ns(ns).min(until_ns)),
+            Often::Times(_) | Often::Pass | Often::Passes(_) => None,
+        };
+        if self.clock.is_none() {
+            return (0, end_ns);
+        }
+        let is_counted = end_ns.is_none();
+        let mut nr = self.count - self.nr_ended;
+        while let Some(due_ns) = self.due_ns(often).filter(|&due_ns| due_ns < until_ns) {
+            if self.is_done(often, || due_ns) || self.next(often).is_none() {
+                break;
+            }
+            nr += 1;
+            if is_counted {
+                end_ns = Some(due_ns);
+            }
+        }
+        (nr, end_ns)
+    }
+
+    /// Goes on with these random numbers.
+    pub(super) fn take_random(&mut self, random: Random) {
+        self.random = random;
+    }
+
+    /// When the phase began.
+    pub(super) fn begin_ns(&self) -> u64 {
+        self.begin_ns
     }
 
     /// The task's random numbers, at the end.
@@ -136,6 +190,34 @@ mod tests {
         let mut clock = Clock::new(Arrivals { rate: 1000.0, spacing }, 5);
         let mut random = Random::new(1);
         (0..count).map(|_| clock.next(&mut random)).collect()
+    }
+
+    #[test]
+    fn a_dead_task_leaves_its_arrivals() {
+        let arrivals = Some(Arrivals { rate: 1000.0, spacing: Spacing::Steady });
+        let flow = |arrivals| {
+            let action = crate::jobs::Action::Sleep { ns: 1 };
+            let (often, when) = (Often::Forever, crate::jobs::When::Always);
+            let phase = Phase { action, often, arrivals, operation: None, when, depth: 1 };
+            let picker = Picker::new(crate::jobs::Pattern::Sequential, 1, 0);
+            let mut flow = Flow::new(&phase, (picker, 8), 0, Random::new(1));
+            // Three were taken, two ended; then the task died.
+            (0..3).for_each(|_| drop(flow.next(Often::Forever)));
+            (0..2).for_each(|_| flow.ended());
+            flow.stop();
+            flow
+        };
+        let ms = 1_000_000;
+        let left = |often, until| flow(arrivals).left(often, until * ms);
+        // Due at 0, 1, 2 ms and so on: 8 of 10 are not answered.
+        assert_eq!(left(Often::Forever, 10), (8, Some(10 * ms)));
+        assert_eq!(left(Often::Nanoseconds(6 * ms), 10), (4, Some(6 * ms)));
+        assert_eq!(left(Often::Times(5), 10), (3, Some(4 * ms)));
+        assert_eq!(left(Often::Pass, 10), (6, Some(7 * ms)));
+        assert_eq!(left(Often::Times(50), 10), (8, Some(9 * ms)));
+        // A closed loop has no arrivals that could come.
+        assert_eq!(flow(None).left(Often::Forever, 10 * ms), (0, Some(10 * ms)));
+        assert_eq!(flow(None).left(Often::Times(5), 10 * ms), (0, None));
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //! Everything here is plain: sizes are pages and bytes, names are numbers. Who reads a file and gives names numbers is
 //! the caller, as is who starts tasks.
 //!
-//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave), [`Helper`].
+//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave), [`CutShort`] (what a task
+//! that died had still to do), [`Helper`].
 
 mod flow;
 mod pick;
@@ -21,7 +22,7 @@ mod run;
 
 pub use pick::Pattern;
 pub use record::Recorded;
-pub use run::{Area, Failed, Ground, Helper, Inherited, Joined, help, numbered, run};
+pub use run::{Area, CutShort, Failed, Ground, Helper, Inherited, Joined, help, numbered, run};
 
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::units::MemoryPolicy;

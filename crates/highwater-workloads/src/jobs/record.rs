@@ -14,8 +14,10 @@ pub struct Recorded {
     pub latencies: Histogram<u64>,
     /// Of the longest, how long it took and when it ended.
     pub longest: Option<(u64, u64)>,
-    /// From the first one's beginning to the last one's end.
+    /// From the first one's beginning to the last one's end; of a task that died to the end that was planned.
     pub span_ns: Option<(u64, u64)>,
+    /// Arrivals of an open loop that nobody answered, because the task had died.
+    pub unanswered: u64,
     /// Faults that did without a device.
     pub minor: u64,
     /// Faults that waited for one.
@@ -29,7 +31,8 @@ impl Default for Recorded {
         // These bounds are ones that the crate takes.
         let latencies = Histogram::new_with_max(LONGEST_NS, DIGITS)
             .unwrap_or_else(|_| unreachable!("bounds that hold"));
-        Recorded { latencies, longest: None, span_ns: None, minor: 0, major: 0, refaults: 0 }
+        let (minor, major, refaults) = (0, 0, 0);
+        Recorded { latencies, longest: None, span_ns: None, unanswered: 0, minor, major, refaults }
     }
 }
 
@@ -41,10 +44,23 @@ impl Recorded {
         if self.longest.is_none_or(|(known, _)| ns > known) {
             self.longest = Some((ns, to_ns));
         }
+        self.span(from_ns, to_ns);
+    }
+
+    fn span(&mut self, from_ns: u64, to_ns: u64) {
         self.span_ns = match self.span_ns {
             None => Some((from_ns, to_ns)),
             Some((first, last)) => Some((first.min(from_ns), last.max(to_ns))),
         };
+    }
+
+    /// The task died in a phase that began at a time and was planned to end at another one: so many arrivals nobody
+    /// answers.
+    pub(super) fn cut_short(&mut self, unanswered: u64, begin_ns: u64, end_ns: Option<u64>) {
+        self.unanswered += unanswered;
+        if let Some(end_ns) = end_ns {
+            self.span(begin_ns, end_ns.max(begin_ns));
+        }
     }
 
     /// Adds what another task left.
@@ -56,6 +72,7 @@ impl Recorded {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
             (a, b) => a.or(b),
         };
+        self.unanswered += other.unanswered;
         self.minor += other.minor;
         self.major += other.major;
         self.refaults += other.refaults;
@@ -66,7 +83,20 @@ impl Recorded {
         self.latencies.len()
     }
 
-    /// Operations a second, from the first one's beginning to the last one's end.
+    /// The latency below which a share of the arrivals was answered, nanoseconds; none if so many never were.
+    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
+        let (longest_ns, _) = self.longest?;
+        let answered = self.count() as f64;
+        let quantile = match self.unanswered {
+            0 => quantile,
+            unanswered => quantile * (answered + unanswered as f64) / answered,
+        };
+        // Known to three digits; the longest is known exactly.
+        let value = || self.latencies.value_at_quantile(quantile).min(longest_ns);
+        (quantile <= 1.0).then(value)
+    }
+
+    /// Operations a second, over [`Self::span_ns`].
     pub fn rate(&self) -> f64 {
         match self.span_ns {
             Some((from, to)) if to > from => self.count() as f64 * 1e9 / (to - from) as f64,
@@ -94,5 +124,18 @@ mod tests {
         assert_eq!(one.span_ns, Some((1_000, 1_000_001_000)));
         assert!((one.rate() - 3.0).abs() < 1e-6);
         assert_eq!(one.latencies.value_at_quantile(0.3), 1_000);
+    }
+
+    #[test]
+    fn what_nobody_answers_counts() {
+        let mut record = Recorded::default();
+        (0..98).for_each(|at| record.add(at * 1_000, at * 1_000 + 50));
+        assert_eq!([0.5, 0.99].map(|q| record.quantile_ns(q)), [Some(50); 2]);
+        record.cut_short(2, 0, Some(1_000_000_000));
+        assert_eq!(
+            [0.5, 0.98, 0.99, 1.0].map(|q| record.quantile_ns(q)),
+            [Some(50), Some(50), None, None]
+        );
+        assert!((record.rate() - 98.0).abs() < 1e-6, "over the planned second: {}", record.rate());
     }
 }

@@ -15,7 +15,7 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
 use super::flow::{Flow, Next};
 use super::pick::Picker;
 use super::record::Recorded;
-use super::{Action, MapHow, Mapped, Pattern, Phase, Task, Touch, When};
+use super::{Action, MapHow, Mapped, Often, Pattern, Phase, Task, Touch, When};
 use crate::process;
 use crate::random::Random;
 
@@ -27,12 +27,28 @@ pub struct Area {
 }
 
 /// Where a task ended before its time, and why.
-#[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
     /// The number of the phase.
     pub phase: usize,
     /// What its call said.
     pub error: Error,
+    /// What it had still to do.
+    pub left: Vec<CutShort>,
+}
+
+/// Operations of a phase that a task has not got to, because it died.
+pub struct CutShort {
+    record: usize,
+    often: Often,
+    flow: Flow,
+}
+
+impl CutShort {
+    /// The job has ended, or was planned to: adds the arrivals up to then that nobody answered.
+    pub fn tell(mut self, until_ns: u64, records: &mut [Recorded]) {
+        let (nr, end_ns) = self.flow.left(self.often, until_ns);
+        records[self.record].cut_short(nr, self.flow.begin_ns(), end_ns);
+    }
 }
 
 /// What a task that was forked begins with.
@@ -93,7 +109,10 @@ pub fn run<H: Devices>(
         }
         None => {
             let space = process::start(ground.kernel, cx);
-            (space.map_err(|error| Failed { phase: 0, error })?, vec![None; task.nr_areas])
+            (
+                space.map_err(|error| Failed { phase: 0, error, left: Vec::new() })?,
+                vec![None; task.nr_areas],
+            )
         }
     };
     (ground.entered)(&space);
@@ -108,11 +127,15 @@ pub fn run<H: Devices>(
         records,
         round: 0,
         at: 0,
+        left: Vec::new(),
     };
     let mut random = Random::new(seed);
     let ended = running.rounds(task, &mut random);
+    if ended.is_err() {
+        running.leave_later_phases(task, &mut random);
+    }
     process::end(ground.kernel, cx, &running.space);
-    ended.map_err(|error| Failed { phase: running.at, error })
+    ended.map_err(|error| Failed { phase: running.at, error, left: running.left })
 }
 
 /// Runs a helper of a task to its end, in the calling one. What its operations leave is added to `records`.
@@ -128,8 +151,9 @@ pub fn help<H: Devices>(
 ) -> Result<(), Error> {
     let Helper { phase: at, round, space, open, appended, flow } = helper;
     space.add_task(cx);
-    let areas = Vec::new();
-    let mut running = Running { ground, cx, space, areas, open, appended, records, round, at };
+    let (areas, left) = (Vec::new(), Vec::new());
+    let mut running =
+        Running { ground, cx, space, areas, open, appended, records, round, at, left };
     let ended = running.share(&task.phases[at], &flow);
     ground.kernel.exit_task(cx);
     running.space.remove_task(cx);
@@ -149,6 +173,8 @@ struct Running<'a, 'h, H: Devices> {
     round: u64,
     /// The phase.
     at: usize,
+    /// What is left to do by a task that dies.
+    left: Vec<CutShort>,
 }
 
 /// What faults an operation took.
@@ -168,11 +194,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 if (self.ground.is_over)() {
                     return Ok(());
                 }
-                let is_due = match phase.when {
-                    When::Always => true,
-                    When::First => self.round == 1,
-                    When::Last => task.rounds == Some(self.round),
-                };
+                let is_due = self.is_due(task, phase);
                 if is_due && phase.action == Action::Exit {
                     return Ok(());
                 }
@@ -186,6 +208,54 @@ impl<H: Devices> Running<'_, '_, H> {
             }
         }
         Ok(())
+    }
+
+    /// A phase is gone through in this round.
+    fn is_due(&self, task: &Task, phase: &Phase) -> bool {
+        match phase.when {
+            When::Always => true,
+            When::First => self.round == 1,
+            When::Last => task.rounds == Some(self.round),
+        }
+    }
+
+    /// The task died: open loops of this round's later phases had their arrivals, too. Each begins when the one before
+    /// was planned to end; what has no planned end takes no time.
+    fn leave_later_phases(&mut self, task: &Task, random: &mut Random) {
+        let mut begin_ns = self.cx.host.now_ns();
+        let of_this = &task.phases[self.at];
+        match of_this.often {
+            Often::Forever => return,
+            Often::Nanoseconds(ns) => {
+                let began_ns = self.left.last().map_or(begin_ns, |left| left.flow.begin_ns());
+                begin_ns = begin_ns.max(began_ns.saturating_add(ns));
+            }
+            _ => {}
+        }
+        for phase in &task.phases[self.at + 1..] {
+            if !self.is_due(task, phase) {
+                continue;
+            }
+            if phase.action == Action::Exit {
+                return;
+            }
+            let units = self.units(&phase.action);
+            if let (Some((record, _)), Some(_)) = (&phase.operation, phase.arrivals)
+                && (units.is_some() || !matches!(phase.often, Often::Pass | Often::Passes(_)))
+            {
+                let pattern = pattern(&phase.action);
+                let (nr_units, pass) = units.map_or((1, 1), |n| (n, Picker::round(pattern, n)));
+                let picker = Picker::new(pattern, nr_units.max(1), 0);
+                let flow =
+                    Flow::new(phase, (picker, pass), begin_ns, Random::new(random.below(u64::MAX)));
+                self.left.push(CutShort { record: *record, often: phase.often, flow });
+            }
+            match phase.often {
+                Often::Forever => return,
+                Often::Nanoseconds(ns) => begin_ns = begin_ns.saturating_add(ns),
+                _ => {}
+            }
+        }
     }
 
     fn phase(&mut self, phase: &Phase, random: &mut Random) -> Result<(), Error> {
@@ -210,6 +280,14 @@ impl<H: Devices> Running<'_, '_, H> {
             ended = ended.and(helped);
         }
         *random = flow.borrow_mut().give_back();
+        // Helpers have ended: nobody else holds it.
+        if let (Err(_), Some((record, _)), Some(flow)) =
+            (&ended, &phase.operation, Rc::into_inner(flow))
+        {
+            let mut flow = flow.into_inner();
+            flow.take_random(Random::new(random.below(u64::MAX)));
+            self.left.push(CutShort { record: *record, often: phase.often, flow });
+        }
         ended
     }
 
@@ -282,6 +360,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 let refaults = refaulted() - before;
                 let to_ns = host.now_ns();
                 host.op_end(name);
+                flow.borrow_mut().ended();
                 let record = &mut self.records[*record];
                 record.add(from_ns, to_ns);
                 record.minor += faults.minor;

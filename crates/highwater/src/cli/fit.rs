@@ -9,8 +9,8 @@ use super::out::{FIT_FILE, Out, failed, prepare};
 use super::plan::experiment_plan;
 use super::progress::Bar;
 use super::{CliError, Outcome, remark};
-use crate::experiment::{self, RunPlan};
-use crate::fit::{Found, Objective, search};
+use crate::experiment::RunPlan;
+use crate::fit::{Answer, Fit, FitError, Found, Objective, Place, Refused};
 use crate::input::size::{parse_size, size_text};
 use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
@@ -21,18 +21,14 @@ const MIB: u64 = 1 << 20;
 /// Without a range: shares of the memory of the job's machine.
 const DEFAULT_RANGE: (u64, u64) = (16, 4);
 
-/// A point that was tried.
-struct Point {
-    value: u64,
-    figures: Vec<Option<f64>>,
-    is_good: bool,
-}
-
 /// Runs the search.
 pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliError> {
-    let wrong = |option: &str, reason: String| CliError::new(format!("{option}: {reason}"));
-    let objective = Objective::parse(&args.slo).map_err(|reason| wrong("--slo", reason))?;
-    let key = &args.min;
+    let wrong = |reason: String| CliError::new(format!("--slo: {reason}"));
+    let objectives: Vec<Objective> = args
+        .slo
+        .iter()
+        .map(|text| Objective::parse(text).map_err(wrong))
+        .collect::<Result<_, _>>()?;
     // Everything is looked at before the first run.
     let first = plan(registry, args, None)?;
     if first.experiment.job.entry().name != Job::NAME {
@@ -44,24 +40,33 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
         return Err(CliError::new(format!("{}: {reason}", first.experiment.name)));
     }
     let range = range(args, &first)?;
-    let ends = [range.from, range.to].map(|value| plan(registry, args, Some(range.text(value))));
-    let ends: Vec<RunPlan> = ends.into_iter().collect::<Result<_, _>>()?;
+    // What cannot be at the upper end, cannot be at all: the key or the range is wrong.
+    let end = plan(registry, args, Some(range.text(range.to)))?;
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let place = prepare(out.as_ref(), &ends)?;
-    let mut points: Vec<Point> = Vec::new();
-    let found = search((range.from, range.to), range.grain, args.within / 100.0, |value| {
-        let text = range.text(value);
-        remark(&format!("{key}={text}"));
-        let plan = place.keeps(plan(registry, args, Some(text))?);
-        let bar = Bar::start(&plan);
-        let document = experiment::run_all(&plan, &bar, &NEVER)?.document;
-        bar.finish();
-        let figures = objective.values(&document).map_err(|reason| wrong("--slo", reason))?;
-        let is_good = figures.iter().all(|&figure| objective.holds(figure));
-        points.push(Point { value, figures, is_good });
-        Ok::<_, CliError>(is_good)
+    let place = prepare(out.as_ref(), &[end])?;
+    let fit = Fit {
+        objectives,
+        range: (range.from, range.to),
+        grain: range.grain,
+        within: args.within / 100.0,
+        allows_kills: args.allow_kills,
+    };
+    let plan_at = |value| match plan(registry, args, Some(range.text(value))) {
+        Ok(plan) => Ok(place.keeps(plan)),
+        // With the upper end it could be made.
+        Err(error) => Err(Refused::<CliError>::Value(error.to_string())),
+    };
+    let begin = |at: &Place<'_>| {
+        remark(&format!("{}={}", args.min, range.text(at.value)));
+        Bar::start(at.plan)
+    };
+    let answer = fit.run(plan_at, begin, &NEVER).map_err(|error| match error {
+        FitError::Objective(reason) => wrong(reason),
+        FitError::Value(reason) => CliError::new(reason),
+        FitError::Run(error) => error.into(),
+        FitError::Other(error) => error,
     })?;
-    let tables = [table(args, &objective, &range, points, found)];
+    let tables = [table(args, &fit, &range, &answer)];
     super::show(args.format, &super::tables(args.format, &tables))?;
     if let Some(store) = &place.store {
         place.begin_keeping();
@@ -70,16 +75,17 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
         // Last: where it is, everything is.
         store.write_text(FIT_FILE, &Format::Csv.tables(&tables, PAGE_WIDTH)).map_err(failed)?;
     }
-    Ok(match found {
+    Ok(match answer.found {
         Found::Nothing(_) => Outcome::Disagrees,
         Found::Between { .. } | Found::Least(_) => Outcome::Done,
     })
 }
 
-/// What runs with a value of the key.
-fn plan(registry: &Registry, args: &FitArgs, value: Option<String>) -> Result<RunPlan, CliError> {
-    let setting = value.map(|value| format!("{}={value}", args.min));
-    experiment_plan(registry, &args.job, &args.compare(setting), None)
+/// What `compare` would run, with one setting more.
+fn plan(registry: &Registry, args: &FitArgs, setting: Option<String>) -> Result<RunPlan, CliError> {
+    let setting = setting.map(|value| format!("{}={value}", args.min));
+    let plan = experiment_plan(registry, &args.job, &args.compare(setting), None)?;
+    Ok(RunPlan { tolerates_failures: true, ..plan })
 }
 
 /// Values between which is searched.
@@ -127,39 +133,67 @@ fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
 }
 
 /// The points in order, and the answer.
-fn table(
-    args: &FitArgs,
-    objective: &Objective,
-    range: &Range,
-    mut points: Vec<Point>,
-    found: Found,
-) -> Table {
-    let (key, text) = (&args.min, &objective.text);
-    let heads = ["smallest", "largest", "seeds that keep it"].map(str::to_owned).to_vec();
-    let title = format!("{}: the least {key} that keeps {text}", args.job);
-    let mut table = Table::new(title, &[key], heads, Layout::Fitted);
-    points.sort_by_key(|point| point.value);
-    for point in &points {
-        let known: Vec<f64> = point.figures.iter().copied().flatten().collect();
-        let of = |fold: fn(f64, f64) -> f64| match known.iter().copied().reduce(fold) {
-            Some(value) => Cell::number(value, 2),
-            None => Cell::Missing,
+fn table(args: &FitArgs, fit: &Fit, range: &Range, answer: &Answer) -> Table {
+    let (key, objectives) = (&args.min, &fit.objectives);
+    let mut heads: Vec<String> = Vec::new();
+    for objective in objectives {
+        // With one objective the title says whose.
+        let of = match objectives.len() {
+            1 => String::new(),
+            _ => format!("{} ", objective.metric.text),
         };
-        let kept = point.figures.iter().filter(|figure| objective.holds(**figure)).count();
-        let kept = Cell::text(format!("{kept} of {}", point.figures.len()));
-        table.push(&[&range.text(point.value)], vec![of(f64::min), of(f64::max), kept]);
+        heads.extend(["smallest", "largest"].map(|head| format!("{of}{head}")));
+    }
+    heads.extend(["killed", "gave up", "seeds that keep it"].map(str::to_owned));
+    let texts: Vec<&str> = objectives.iter().map(|objective| &*objective.text).collect();
+    let title = format!("{}: the least {key} that keeps {}", args.job, texts.join(" and "));
+    let mut table = Table::new(title, &[key], heads, Layout::Fitted);
+    for point in &answer.points {
+        let mut cells = Vec::new();
+        for at in 0..objectives.len() {
+            let figures = point.figures.get(at).into_iter().flatten();
+            let known: Vec<f64> = figures.copied().flatten().collect();
+            let of = |fold: fn(f64, f64) -> f64| match known.iter().copied().reduce(fold) {
+                Some(value) => Cell::number(value, 2),
+                None => Cell::Missing,
+            };
+            cells.extend([of(f64::min), of(f64::max)]);
+        }
+        match &point.refused {
+            None => {
+                let nr = point.keeps.iter().filter(|&&keeps| keeps).count();
+                let keeps = Cell::text(format!("{nr} of {}", point.keeps.len()));
+                let counts = [point.killed(), point.failed()];
+                cells.extend(counts.map(|count| Cell::number(count as f64, 0)));
+                cells.push(keeps);
+            }
+            Some(_) => {
+                cells.extend([Cell::Missing, Cell::Missing, Cell::text("cannot start")]);
+            }
+        }
+        table.push(&[&range.text(point.value)], cells);
     }
     let said = |value| range.text(value);
-    table.notes.push(match found {
+    let why = |value| {
+        let why = answer.at(value).and_then(|point| point.why_not(fit));
+        why.map(|why| format!(": {why}")).unwrap_or_default()
+    };
+    table.notes.push(match answer.found {
         Found::Between { bad, good } => {
-            format!("{} keeps it in every seed, {} does not", said(good), said(bad))
+            format!("{} keeps it in every seed, {} does not{}", said(good), said(bad), why(bad))
         }
         Found::Least(value) => format!("{} keeps it already: --from could be less", said(value)),
-        Found::Nothing(value) => format!("not even {} keeps it in every seed", said(value)),
+        Found::Nothing(value) => {
+            format!("not even {} keeps it in every seed{}", said(value), why(value))
+        }
     });
-    let good = points.iter().position(|point| point.is_good);
-    if good.is_some_and(|first| points[first..].iter().any(|point| !point.is_good)) {
+    if answer.is_one_of_several() {
         let reason = "more did not always do better: the answer is one of several";
+        table.notes.push(reason.to_owned());
+    }
+    if fit.allows_kills && answer.points.iter().any(|point| point.killed() + point.failed() > 0) {
+        let reason =
+            "--allow-kills: tasks that were killed or gave up do not count against a value";
         table.notes.push(reason.to_owned());
     }
     table

@@ -41,6 +41,8 @@ pub struct RunPlan {
     /// Of the first seed book the time of operations and take samples, for its charts; how many of the slowest to keep.
     /// Results are the same with it and without.
     pub story: Option<usize>,
+    /// A task of a job whose call fails ends, and the results say so; else that is an error of the run.
+    pub tolerates_failures: bool,
     /// What the user set of all that, as it was written: for the results.
     pub settings: Vec<String>,
     /// Where each unit is kept as soon as it is finished, and taken from if it is there; none: nowhere. In virtual time only:
@@ -65,6 +67,7 @@ impl RunPlan {
             explain: None,
             sample_every_ms: None,
             story: None,
+            tolerates_failures: false,
             settings: Vec::new(),
             units: None,
         }
@@ -192,7 +195,9 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
         for seed in seeds(plan) {
             for (policy, _) in &plan.policies {
                 let (host, explain) = (plan.host, plan.explain);
-                cells.push(Unit { host, explain, ..Unit::of(machine, policy, seed) });
+                let tolerates_failures = plan.tolerates_failures;
+                let unit = Unit::of(machine, policy, seed);
+                cells.push(Unit { host, explain, tolerates_failures, ..unit });
             }
         }
     }
@@ -404,7 +409,8 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
     }
     let moved = outcome.counters.iter().filter(|(_, change)| *change != 0);
     let counters = moved.collect();
-    run.per_seed.push(SeedTotals { seed, times: outcome.times, counters });
+    let (times, ended_early) = (outcome.times, outcome.ended_early);
+    run.per_seed.push(SeedTotals { seed, times, counters, ended_early });
     run.counters.merge(&outcome.counters);
     run.times.user_ns += outcome.times.user_ns;
     run.times.system_ns += outcome.times.system_ns;

@@ -75,7 +75,7 @@ pub fn boot_and_tell(
     let config = MachineConfig { tracing, ..config };
     let name = &unit.machine.name;
     let machine = SimMachine::boot(config)
-        .map_err(|error| RunError::Stuck(format!("machine {name}: {error}")))?;
+        .map_err(|error| RunError::Boot(format!("machine {name}: {error}")))?;
     watch(machine.sim(), unit);
     let kernel = Rc::downgrade(&machine.kernel);
     sample(machine.sim(), unit, more, move |see| {

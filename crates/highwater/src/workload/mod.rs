@@ -106,6 +106,8 @@ pub struct Unit<'a> {
     pub part: usize,
     /// Book the time of operations by cause; how many of the slowest to keep.
     pub explain: Option<usize>,
+    /// A task whose call fails is told of in the outcome; else the unit fails.
+    pub tolerates_failures: bool,
     /// Where to add virtual time and events as they pass, for whoever waits.
     pub clock: Option<&'a Arc<Passed>>,
     /// What takes samples of counters over virtual time.
@@ -126,6 +128,7 @@ impl<'a> Unit<'a> {
             host: HostKind::Sim,
             part: 0,
             explain: None,
+            tolerates_failures: false,
             clock: None,
             sampling: None,
             recorder: None,

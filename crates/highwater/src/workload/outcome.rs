@@ -8,7 +8,7 @@ use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_core::zone::NodeId;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::texts::TEXT_FILES;
-use highwater_results::{Counters, Histogram, Largest, Times};
+use highwater_results::{Counters, EndedEarly, Histogram, Largest, Times};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
@@ -23,6 +23,12 @@ pub enum RunError {
         /// Field and reason.
         reason: MachineError,
     },
+    /// The machine cannot boot.
+    #[error("simulation: {0}")]
+    Boot(String),
+    /// There is too little room on a disk.
+    #[error("simulation: {0}")]
+    Room(String),
     /// The machine's file says nothing, or nothing usable, about costs and caches.
     #[error("{0}")]
     Costs(String),
@@ -77,6 +83,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// Time spent.
     pub times: Times,
+    /// Tasks that ended before their time.
+    pub ended_early: Vec<EndedEarly>,
     /// What a reader of the results has to know: what the machine was given that it does not have, what was left out.
     pub notes: Vec<String>,
     /// Digest of every event; 0 on hosts without one.
@@ -115,6 +123,7 @@ impl Outcome {
         self.times.user_ns += other.times.user_ns;
         self.times.system_ns += other.times.system_ns;
         self.times.elapsed_ns += other.times.elapsed_ns;
+        self.ended_early.extend(other.ended_early);
         let news = other.notes.into_iter().filter(|note| !self.notes.contains(note));
         let news: Vec<String> = news.collect();
         self.notes.extend(news);
@@ -146,6 +155,14 @@ pub fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
     let mut counters = Counters::default();
     counters_of(memory, |name, value| counters.add(name, value as i64));
     counters
+}
+
+/// The names of all counters, in the order of `/proc/vmstat`.
+pub(crate) fn counter_names() -> impl Iterator<Item = &'static str> {
+    let of_zones = ZoneStat::ALL.iter().map(|item| item.name());
+    let of_nodes = NodeStat::ALL.iter().map(|item| item.name());
+    let all = of_zones.chain(NumaStat::ALL.iter().map(|item| item.name())).chain(of_nodes);
+    all.chain(VmEvent::ALL.iter().map(|event| event.name()))
 }
 
 /// The counters of one node, by the names of its `numastat` and `vmstat`.

@@ -49,7 +49,7 @@ impl Storage {
             let (machine, missing) = (&unit.machine.name, first_page + file_pages - disk.nr_pages);
             let (name, mib) = (&disk.name, missing.div_ceil(256));
             let reason = format!("machine {machine}: disk {name} lacks {mib} MiB for {files}");
-            return Err(RunError::Stuck(reason));
+            return Err(RunError::Room(reason));
         }
         Ok(Storage { disks, swap, first_page, note: None })
     }

@@ -7,6 +7,7 @@ mod capture;
 mod check;
 mod determinism;
 mod explain;
+mod fit;
 mod jobs;
 mod manual;
 mod page;

@@ -124,9 +124,13 @@ pub struct FitArgs {
     /// Job: a name that `list workloads` shows, or a file
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// What has to hold: an operation's figure (rate, p50, p90, p99, p99.9, max, minor, major) and a bound, as reader.get.p99<5ms
-    #[arg(long, value_name = "TASK.OP.FIGURE<BOUND")]
-    pub slo: String,
+    /// What has to hold: an operation's figure (rate, p50, p90, p99, p99.9, max, minor, major) and a bound, as
+    /// reader.get.p99<5ms; or a counter and a bound, as pswpout<1000. Several: all of them have to hold
+    #[arg(long, value_name = "TASK.OP.FIGURE<BOUND", required = true)]
+    pub slo: Vec<String>,
+    /// Accept a value with which a task is killed for its memory or a map is refused, as long as every --slo holds
+    #[arg(long)]
+    pub allow_kills: bool,
     /// The key of --set of which the least is searched
     #[arg(long, value_name = "KEY", default_value = "machine.memory")]
     pub min: String,
@@ -137,7 +141,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "VALUE")]
     pub to: Option<String>,
     /// How near, percent of the answer
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.25)]
     pub within: f64,
     /// Policy instead of the job's own
     #[arg(long, value_name = "NAME|FILE")]

@@ -68,6 +68,9 @@ impl Recipe {
         for (key, value) in lines {
             text += &format!("{key} {value}\n");
         }
+        if unit.tolerates_failures {
+            text += "failures tolerated\n";
+        }
         Ok(Recipe { text })
     }
 

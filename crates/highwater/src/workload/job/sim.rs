@@ -10,13 +10,15 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
-use highwater_results::{Counters, KERNEL_LOG_FILE, Largest, PRESSURE_FILE, Times};
+use highwater_results::{Counters, EndedEarly, KERNEL_LOG_FILE, Largest, PRESSURE_FILE, Times};
 use highwater_sim::cpu::Nice;
 use highwater_sim::engine::{Placement, Spawn, TaskTimes};
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_sim::pressure::{Lines, Reading, Resource};
-use highwater_workloads::jobs::{self, Failed, Ground, Helper, Inherited, Joined, Recorded, Task};
+use highwater_workloads::jobs::{
+    self, CutShort, Failed, Ground, Helper, Inherited, Joined, Recorded, Task,
+};
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
@@ -35,11 +37,21 @@ const NS_PER_US: f64 = 1e3;
 /// Kills of which the kernel's own line is told.
 const KILLS_TOLD: usize = 2;
 
-/// What a copy of a task leaves: its records, and whether it was killed for its memory.
+/// What a copy of a task leaves.
 #[derive(Default)]
 struct Left {
     records: Vec<Recorded>,
-    was_killed: bool,
+    /// Why it ended before its time.
+    ended: Option<Early>,
+    /// What it had still to do then.
+    cut_short: Vec<CutShort>,
+}
+
+/// Why a copy of a task ended before its time.
+enum Early {
+    Killed,
+    /// A call failed: which one, what it said.
+    Failed(String),
 }
 
 /// What all of a job is.
@@ -57,8 +69,6 @@ struct Plan {
     started: RefCell<Vec<(usize, Worker<Left>)>>,
     /// Address spaces.
     memory: Rc<Memory>,
-    /// What the first call that failed was to do.
-    failed: RefCell<Option<String>>,
     /// Steps of each task.
     steps: RefCell<Vec<Steps>>,
     /// Of each task, copies so far: each has another seed.
@@ -125,7 +135,6 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
         memory,
-        failed: RefCell::default(),
         steps: RefCell::new((0..nr_tasks).map(|_| Steps::default()).collect()),
         nr_started: RefCell::new(vec![0; nr_tasks]),
         helped: Cell::default(),
@@ -138,7 +147,12 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     });
     run_to_end(&mut machine)?;
     let (ended, counters) = driver.take().ok_or_else(|| lost("driver"))??;
-    let Ended { records, killed, steps, times } = ended;
+    let Ended { records, early, steps, times } = ended;
+    if let Some(early) = early.iter().find(|early| early.failed > 0)
+        && !unit.tolerates_failures
+    {
+        return Err(RunError::of(Job::NAME, format!("{}: {}", early.task, early.reason)));
+    }
     let pressure = machine.sim().pressure();
     let said = machine.kernel.oom_reports(CpuId(0));
     let explained = harness::explained(&machine, unit)?;
@@ -150,15 +164,18 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         let (more, file) = (said.len() - KILLS_TOLD, KERNEL_LOG_FILE);
         notes.push(format!("{more} more were killed; with --out, {file} has them"));
     }
-    for (task, (killed, started)) in params.task.iter().zip(killed) {
-        if killed > 0 {
-            let name = &task.name;
-            notes.push(format!("{name}: {killed} of {started} were killed for their memory"));
+    for EndedEarly { task, killed, failed, started, reason } in &early {
+        if *killed > 0 {
+            notes.push(format!("{task}: {killed} of {started} were killed for their memory"));
+        }
+        if *failed > 0 {
+            notes.push(format!("{task}: {failed} of {started} gave up: {reason}"));
         }
     }
     let texts = texts(pressure, &said);
     let mut outcome =
         Outcome { counters, times, explained, digest, notes, texts, ..Outcome::default() };
+    outcome.ended_early = early;
     for (operation, record) in operations.iter().zip(&records) {
         tell(operation, record, unit.seed, &mut outcome);
     }
@@ -170,26 +187,42 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
 /// The figures of an operation; one that never ended has none.
 fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
     let Operation { name: operation, has_faults, has_refaults } = operation;
+    let us = |ns: u64| ns as f64 / NS_PER_US;
+    let unanswered = record.unanswered;
+    if unanswered > 0 {
+        let all = unanswered + record.count();
+        let note = format!("{operation}: {unanswered} of {all} arrivals were never answered");
+        outcome.notes.push(format!("{note}: the task had died; a \"-\" below stands for never"));
+    }
     let Some((longest_ns, at_ns)) = record.longest else {
         outcome.notes.push(format!("{operation}: none has ended"));
+        if unanswered > 0 {
+            outcome.samples.push((named(operation, RATE), 0.0));
+        }
         return;
     };
-    let us = |ns: u64| ns as f64 / NS_PER_US;
     let mut push = |figure: &str, value: f64| {
         outcome.samples.push((named(operation, figure), value));
     };
     push(RATE, record.rate());
+    // What so many never saw answered has no latency.
     for (quantile, name) in PERCENTILES {
-        // Known to three digits; the longest is known exactly.
-        push(name, us(record.latencies.value_at_quantile(quantile).min(longest_ns)));
+        if let Some(ns) = record.quantile_ns(quantile) {
+            push(name, us(ns));
+        }
     }
-    push(LONGEST, us(longest_ns));
+    if unanswered == 0 {
+        push(LONGEST, us(longest_ns));
+    }
     if *has_faults {
         let faults = [record.minor, record.major];
         FAULT_KINDS.iter().zip(faults).for_each(|(kind, faults)| push(kind, faults as f64));
     }
     if *has_refaults {
         push(REFAULTS, record.refaults as f64);
+    }
+    if unanswered > 0 {
+        return;
     }
     let (operation, value) = (named(operation, LONGEST), us(longest_ns));
     Largest::keep(&mut outcome.largest, Largest { operation, seed, value, at_ns });
@@ -228,8 +261,8 @@ fn texts(pressure: Reading, kills: &[OomReport]) -> Vec<(&'static str, String)> 
 /// What is left when all tasks have ended.
 struct Ended {
     records: Vec<Recorded>,
-    /// Of each task how many copies were killed, and how many there were.
-    killed: Vec<(u32, u32)>,
+    /// Tasks that ended before their time.
+    early: Vec<EndedEarly>,
     /// Counters of steps.
     steps: Vec<(String, f64)>,
     times: Times,
@@ -244,7 +277,9 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     }
     let mut ends = Ends::new(Job::NAME);
     let mut records = vec![Recorded::default(); plan.nr_operations];
-    let mut killed = vec![0; plan.tasks.len()];
+    let of_task = |task: &JobTask| EndedEarly { task: task.name.clone(), ..EndedEarly::default() };
+    let mut early: Vec<EndedEarly> = plan.told.iter().map(of_task).collect();
+    let mut until_ns = plan.end_ns;
     for is_background in [false, true] {
         // Forks add to the list while it is gone through.
         loop {
@@ -257,25 +292,37 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
             };
             let Some((number, worker)) = next else { break };
             let left = ends.of(worker);
-            killed[number] += u32::from(left.was_killed);
             for (sum, record) in records.iter_mut().zip(&left.records) {
                 sum.merge(record);
             }
+            left.cut_short.into_iter().for_each(|cut| cut.tell(until_ns, &mut records));
+            let early = &mut early[number];
+            match left.ended {
+                Some(Early::Killed) => early.killed += 1,
+                Some(Early::Failed(reason)) => {
+                    early.failed += 1;
+                    if early.reason.is_empty() {
+                        early.reason = reason;
+                    }
+                }
+                None => {}
+            }
         }
         plan.is_over.set(true);
+        // Those in the background were to go on until now.
+        until_ns = until_ns.min(cx.host.now_ns());
     }
-    let failed = plan.failed.take();
-    let mut times = ends.times().map_err(|error| match failed {
-        Some(failed) => RunError::of(Job::NAME, failed),
-        None => error,
-    })?;
+    let mut times = ends.times()?;
     let helped = plan.helped.get();
     times.user_ns += helped.user_ns;
     times.system_ns += helped.system_ns;
     times.elapsed_ns = cx.host.now_ns();
-    let killed = killed.into_iter().zip(plan.nr_started.take()).collect();
+    for (early, started) in early.iter_mut().zip(plan.nr_started.take()) {
+        early.started = started;
+    }
+    early.retain(|early| early.killed + early.failed > 0);
     let steps = plan.steps.borrow().iter().flat_map(Steps::samples).collect();
-    Ok(Ended { records, killed, steps, times })
+    Ok(Ended { records, early, steps, times })
 }
 
 /// Starts a copy of a task.
@@ -360,18 +407,16 @@ fn work(
     let ran = on_ground(machine, plan, cx, (number, copy), |ground| {
         jobs::run(task, ground, cx, inherited, seed, &mut records)
     });
-    match ran {
-        Ok(()) => Ok(Left { records, was_killed: false }),
-        Err(Failed { error: Error::Killed, .. }) => Ok(Left { records, was_killed: true }),
-        Err(Failed { phase, error }) => {
-            let told = &plan.told[number];
-            let (name, phase) = (&told.name, &told.phase[phase]);
+    let (ended, cut_short) = match ran {
+        Ok(()) => (None, Vec::new()),
+        Err(Failed { error: Error::Killed, left, .. }) => (Some(Early::Killed), left),
+        Err(Failed { phase, error, left }) => {
+            let phase = &plan.told[number].phase[phase];
             let of = phase.of.as_deref().map(|of| format!(" {of}")).unwrap_or_default();
-            let failed = format!("{name}: {}{of}: {error}", phase.action.name());
-            plan.failed.borrow_mut().get_or_insert(failed);
-            Err(error)
+            (Some(Early::Failed(format!("{}{of}: {error}", phase.action.name()))), left)
         }
-    }
+    };
+    Ok(Left { records, ended, cut_short })
 }
 
 /// Does something with what a copy of a task shares with the others.

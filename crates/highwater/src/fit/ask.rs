@@ -1,0 +1,213 @@
+//! A search: runs at each point, and what they say.
+
+use std::sync::atomic::AtomicBool;
+
+use highwater_results::{Document, EndedEarly};
+use thiserror::Error;
+
+use super::objective::Objective;
+use super::search::{Found, search};
+use crate::experiment::{self, Progress, RunPlan};
+use crate::workload::RunError;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// What has to hold, in every seed.
+    pub objectives: Vec<Objective>,
+    /// Between which values.
+    pub range: (u64, u64),
+    /// Values are multiples of it.
+    pub grain: u64,
+    /// How near the answer is to come: a share of it.
+    pub within: f64,
+    /// A task that is killed or gives up does not count against a value, as long as all objectives hold.
+    pub allows_kills: bool,
+}
+
+/// A value at which nothing can be run, and why.
+#[derive(Debug)]
+pub enum Refused<E> {
+    /// The machine or the job cannot be with this value.
+    Value(String),
+    /// Something else: the search ends.
+    Other(E),
+}
+
+/// Why a search ended without an answer.
+#[derive(Debug, Error)]
+pub enum FitError<E> {
+    /// An objective is about nothing that there is.
+    #[error("{0}")]
+    Objective(String),
+    /// Not even the upper end of the range can be.
+    #[error("{0}")]
+    Value(String),
+    /// A run failed.
+    #[error("{0}")]
+    Run(#[from] RunError),
+    /// The caller's own.
+    #[error("{0}")]
+    Other(E),
+}
+
+/// Where a search is: what it is about to run.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The value.
+    pub value: u64,
+    /// What runs with it.
+    pub plan: &'a RunPlan,
+}
+
+/// A value that was tried.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Point {
+    /// The value.
+    pub value: u64,
+    /// Of each objective the figure in each seed; none: there was no answer.
+    pub figures: Vec<Vec<Option<f64>>>,
+    /// Of each seed which tasks ended before their time.
+    pub ended_early: Vec<Vec<EndedEarly>>,
+    /// In which seeds it keeps all that is asked.
+    pub keeps: Vec<bool>,
+    /// Why nothing could run at all.
+    pub refused: Option<String>,
+}
+
+impl Point {
+    /// It keeps all that is asked in every seed.
+    pub fn is_good(&self) -> bool {
+        self.refused.is_none() && !self.keeps.is_empty() && self.keeps.iter().all(|&keeps| keeps)
+    }
+
+    /// Copies of tasks that the OOM killer chose, in all seeds.
+    pub fn killed(&self) -> u64 {
+        self.ended_early.iter().flatten().map(|early| u64::from(early.killed)).sum()
+    }
+
+    /// Copies of tasks that gave up, in all seeds.
+    pub fn failed(&self) -> u64 {
+        self.ended_early.iter().flatten().map(|early| u64::from(early.failed)).sum()
+    }
+
+    /// Why it is not good: what ended a task, else the first objective that does not hold.
+    pub fn why_not(&self, fit: &Fit) -> Option<String> {
+        if let Some(reason) = &self.refused {
+            return Some(reason.clone());
+        }
+        let early = self.ended_early.iter().flatten().next().filter(|_| !fit.allows_kills);
+        if let Some(early) = early {
+            return Some(early.to_string());
+        }
+        let misses = |(objective, figures): &(&Objective, &Vec<Option<f64>>)| {
+            figures.iter().any(|&figure| !objective.holds(figure))
+        };
+        let (objective, figures) = fit.objectives.iter().zip(&self.figures).find(misses)?;
+        let (name, is_below) = (&objective.metric.text, objective.is_below);
+        if figures.iter().any(Option::is_none) {
+            return Some(format!("{name}: too many arrivals were never answered"));
+        }
+        let worst = |a: f64, b: f64| if is_below { a.max(b) } else { a.min(b) };
+        let worst = figures.iter().copied().flatten().reduce(worst)?;
+        let worst = match objective.metric.is_time() {
+            true => crate::metric::time(worst),
+            false => format!("{worst:.2}"),
+        };
+        Some(format!("{name} is {worst}"))
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The points that were tried, by value.
+    pub points: Vec<Point>,
+    /// The answer.
+    pub found: Found,
+}
+
+impl Answer {
+    /// The point of a value.
+    pub fn at(&self, value: u64) -> Option<&Point> {
+        self.points.iter().find(|point| point.value == value)
+    }
+
+    /// More did not always do better: there are several answers.
+    pub fn is_one_of_several(&self) -> bool {
+        let good = self.points.iter().position(Point::is_good);
+        good.is_some_and(|first| self.points[first..].iter().any(|point| !point.is_good()))
+    }
+}
+
+impl Fit {
+    /// Searches. `plan_at` makes the plan of a value, which tolerates that tasks fail; `begin` is told before each run and says who is to be told how far
+    /// it is.
+    ///
+    /// The upper end runs first: what cannot run even there is an error, and below it a value that keeps nothing.
+    ///
+    /// # Errors
+    /// If an objective is about nothing that there is, a run fails, or the caller's functions do.
+    pub fn run<E, P: Progress>(
+        &self,
+        mut plan_at: impl FnMut(u64) -> Result<RunPlan, Refused<E>>,
+        mut begin: impl FnMut(&Place<'_>) -> P,
+        stop: &AtomicBool,
+    ) -> Result<Answer, FitError<E>> {
+        let mut points: Vec<Point> = Vec::new();
+        let found = search(self.range, self.grain, self.within, |value| {
+            let is_first = points.is_empty();
+            let refused =
+                |reason: String| Point { value, refused: Some(reason), ..Point::default() };
+            let point = match plan_at(value) {
+                Err(Refused::Value(reason)) if !is_first => refused(reason),
+                Err(Refused::Value(reason)) => return Err(FitError::Value(reason)),
+                Err(Refused::Other(error)) => return Err(FitError::Other(error)),
+                Ok(plan) => {
+                    let progress = begin(&Place { value, plan: &plan });
+                    match experiment::run(&plan, &progress, stop) {
+                        Ok(document) => self.point(value, &document)?,
+                        Err(error) if cannot_start(&error) && !is_first => {
+                            refused(error.to_string())
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            };
+            let is_good = point.is_good();
+            points.push(point);
+            Ok(is_good)
+        })?;
+        points.sort_by_key(|point| point.value);
+        Ok(Answer { points, found })
+    }
+
+    /// What a run says.
+    fn point<E>(&self, value: u64, document: &Document) -> Result<Point, FitError<E>> {
+        let mut point = Point { value, ..Point::default() };
+        let Some(run) = document.runs.first() else { return Ok(point) };
+        for objective in &self.objectives {
+            point.figures.push(objective.values(document, run).map_err(FitError::Objective)?);
+        }
+        point.ended_early = run.per_seed.iter().map(|totals| totals.ended_early.clone()).collect();
+        for (at, early) in point.ended_early.iter().enumerate() {
+            let holds = |(objective, figures): (&Objective, &Vec<Option<f64>>)| {
+                objective.holds(figures.get(at).copied().flatten())
+            };
+            let all = self.objectives.iter().zip(&point.figures).all(holds);
+            point.keeps.push(all && (self.allows_kills || early.is_empty()));
+        }
+        Ok(point)
+    }
+}
+
+/// The machine or the job cannot begin: there is too little of something.
+fn cannot_start(error: &RunError) -> bool {
+    matches!(
+        error,
+        RunError::Machine { .. }
+            | RunError::Boot(_)
+            | RunError::Room(_)
+            | RunError::Workload { .. }
+    )
+}

@@ -1,0 +1,342 @@
+//! A figure of a run by its name: what an objective bounds (`fit`) and a change is taken apart by (`bisect`).
+//!
+//! | name | is, in each seed |
+//! |---|---|
+//! | `reader.get.p99`, `reader.p99`, `reader.get.rate` | a figure of a job's operation; of a task with one operation its name does |
+//! | `memory.some`, `io.full` | a share of the time: pressure, of jobs |
+//! | `pgscan_direct`, `pgscan_direct+pgscan_kswapd` | how far a counter of `/proc/vmstat` moved, or several together |
+//! | `pgmajfault.rate` | the same for each second of the run |
+//! | `time.system`, `time.user`, `time.elapsed` | seconds |
+//! | `mmap-4`, `mmap-4.p99`, `mmap-4.max` | of other workloads the mean of an operation's samples, a percentile, the largest |
+//!
+//! Key type: [`MetricName`].
+
+use highwater_report::stats::quantile::interpolated;
+use highwater_results::{Counters, Document, Run, SeedTotals};
+
+use crate::input::names::unknown;
+use crate::workload::job::FIGURES;
+use crate::workload::outcome::counter_names;
+
+/// What stands behind counters for each second.
+const RATE: &str = ".rate";
+/// Times of a run.
+const TIMES: [&str; 3] = ["time.system", "time.user", "time.elapsed"];
+/// The largest sample.
+const MAX: &str = "max";
+
+/// The name of a figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricName {
+    /// As it was written.
+    pub text: String,
+}
+
+/// What a name stands for in a document.
+#[derive(Clone, Debug, PartialEq)]
+enum Source {
+    /// One sample a seed.
+    Sample(String),
+    /// A statistic of an operation's samples: a share of them is below it; none: their mean.
+    Samples(String, Option<f64>),
+    /// Counters together, for each second or for the run.
+    Counters { names: String, is_rate: bool },
+    /// A time, by its place in [`TIMES`].
+    Time(usize),
+}
+
+impl MetricName {
+    /// A name; whether there is such a figure, the results say.
+    pub fn new(text: &str) -> MetricName {
+        MetricName { text: text.trim().to_owned() }
+    }
+
+    /// The figure of a job's operation or of a resource, and what it is of: `p99` and `reader.get`.
+    pub fn of_operation(&self) -> Option<(&str, &'static str)> {
+        // The longest that fits: p99.9 ends with a figure, too.
+        let before = |figure: &str| self.text.strip_suffix(figure)?.strip_suffix('.');
+        let fitting = FIGURES.iter().filter_map(|&figure| Some((before(figure)?, figure)));
+        fitting.max_by_key(|(_, figure)| figure.len()).filter(|(of, _)| !of.is_empty())
+    }
+
+    /// Whether it can be a figure of a job: of an operation, a resource, a counter, or a time of the run.
+    pub(crate) fn may_be_of_job(&self) -> bool {
+        let names = self.text.strip_suffix(RATE).unwrap_or(&self.text);
+        self.of_operation().is_some()
+            || TIMES.contains(&&*self.text)
+            || names.split('+').all(|name| counter_names().any(|known| known == name))
+    }
+
+    /// The figure is a time in microseconds.
+    pub fn is_time(&self) -> bool {
+        let is_time = |figure: &str| figure.starts_with('p') || figure == MAX;
+        self.of_operation().is_some_and(|(_, figure)| is_time(figure))
+    }
+
+    /// A value as a reader has it, with its unit.
+    pub fn value_text(&self, document: &Document, value: f64) -> String {
+        let number = match value.abs() {
+            0.0 => "0".to_owned(),
+            large if large >= 1000.0 => thousands(value),
+            small if small < 0.01 => format!("{value:.2e}"),
+            _ => trimmed(format!("{value:.2}")),
+        };
+        let unit = match self.source(document) {
+            Ok(Source::Sample(name) | Source::Samples(name, _)) => {
+                let has = |metric: &&highwater_results::Metric| metric.operations.contains(&name);
+                let metric = document.metrics.iter().find(has).or(document.metrics.first());
+                metric.map_or("", |metric| &metric.unit)
+            }
+            Ok(Source::Counters { is_rate: true, .. }) => "a second",
+            Ok(Source::Time(_)) => "s",
+            _ => "",
+        };
+        match unit {
+            "microseconds" => time(value),
+            "percent of the time" => format!("{number} % of the time"),
+            "" => number,
+            unit => format!("{number} {unit}"),
+        }
+    }
+
+    /// What it is in a document.
+    fn source(&self, document: &Document) -> Result<Source, String> {
+        let text = &*self.text;
+        if let Some(at) = TIMES.iter().position(|time| *time == text) {
+            return Ok(Source::Time(at));
+        }
+        let all: Vec<&str> =
+            document.metrics.iter().flat_map(|m| &m.operations).map(String::as_str).collect();
+        let of_job = self.of_operation().map(|of| job_operation(of, &all)).transpose();
+        if let Ok(Some(Some(name))) = of_job {
+            return Ok(Source::Sample(name));
+        }
+        let samples = || document.runs.iter().flat_map(|run| run.operations());
+        let (name, statistic) = match text.rsplit_once(".p") {
+            Some((name, percent)) if percent.parse::<f64>().is_ok_and(|p| p <= 100.0) => {
+                (name, percent.parse().ok().map(|percent: f64| percent / 100.0))
+            }
+            _ => match (text.strip_suffix(".max"), text.strip_suffix(".mean")) {
+                (Some(name), _) => (name, Some(1.0)),
+                (_, Some(name)) => (name, None),
+                _ => (text, None),
+            },
+        };
+        if samples().any(|known| known == name) {
+            return Ok(Source::Samples(name.to_owned(), statistic));
+        }
+        let (names, is_rate) = match text.strip_suffix(RATE) {
+            Some(names) => (names, true),
+            None => (text, false),
+        };
+        let unknown_counter = names.split('+').find(|name| !is_counter(document, name));
+        let Some(counter) = unknown_counter else {
+            return Ok(Source::Counters { names: names.to_owned(), is_rate });
+        };
+        // What was meant: an operation, if one is named like it, else a counter.
+        if let Err(reason) = of_job {
+            return Err(reason);
+        }
+        if let Some((of, _)) = self.of_operation() {
+            let names = operations(&all, None);
+            return Err(unknown("operation", of, &names));
+        }
+        let known: Vec<&str> = document
+            .runs
+            .iter()
+            .flat_map(|run| run.counters.iter().map(|(name, _)| name))
+            .collect();
+        let figures = FIGURES.join(", ");
+        let reason = match crate::input::names::nearest(counter, known) {
+            near if near.is_empty() => String::new(),
+            near => format!("; did you mean {}?", near.join(" or ")),
+        };
+        Err(format!(
+            "\"{text}\" is no figure{reason} (there are TASK.OP.FIGURE with {figures}; memory.some and \
+             its like; counters of /proc/vmstat; {})",
+            TIMES.join(", ")
+        ))
+    }
+
+    /// The figure in each seed of a run; none where there is none: of an operation that never ended, for one.
+    ///
+    /// # Errors
+    /// If the document has no such figure, or several could be meant.
+    pub fn values(&self, document: &Document, run: &Run) -> Result<Vec<Option<f64>>, String> {
+        let source = self.source(document)?;
+        let of_seed = |seed: &u64| -> Option<f64> {
+            let samples = |name: &str| -> Vec<f64> {
+                let of = run.samples.iter().filter(|s| s.seed == *seed && s.operation == name);
+                of.map(|sample| sample.value).collect()
+            };
+            let totals = || run.per_seed.iter().find(|totals| totals.seed == *seed);
+            match &source {
+                Source::Sample(name) => samples(name).first().copied(),
+                Source::Samples(name, share) => {
+                    let mut values = samples(name);
+                    values.sort_by(f64::total_cmp);
+                    match share {
+                        Some(share) => interpolated(&values, *share),
+                        None if values.is_empty() => None,
+                        None => Some(values.iter().sum::<f64>() / values.len() as f64),
+                    }
+                }
+                Source::Counters { names, is_rate } => totals().map(|totals| {
+                    let sum = sum(&totals.counters, names);
+                    if *is_rate { sum / seconds(totals) } else { sum }
+                }),
+                Source::Time(at) => totals().map(|SeedTotals { times, .. }| {
+                    let all = [times.system_s(), times.user_s(), times.elapsed_s()];
+                    all[*at]
+                }),
+            }
+        };
+        Ok(run.seeds.iter().map(of_seed).collect())
+    }
+}
+
+fn sum(counters: &Counters, names: &str) -> f64 {
+    names.split('+').map(|name| counters.get(name) as f64).sum()
+}
+
+fn seconds(totals: &SeedTotals) -> f64 {
+    totals.times.elapsed_s().max(1e-9)
+}
+
+/// A kernel of any version has such a counter, whether or not it moved.
+fn is_counter(document: &Document, name: &str) -> bool {
+    let moved = document.runs.iter().any(|run| run.counters.iter().any(|(known, _)| known == name));
+    moved || counter_names().any(|known| known == name)
+}
+
+/// Operations of a job that have a figure, or any.
+fn operations<'a>(all: &[&'a str], figure: Option<&str>) -> Vec<&'a str> {
+    let of_figure = |name: &&'a str| -> Option<&'a str> {
+        let (operation, of) = name.rsplit_once(' ')?;
+        figure.is_none_or(|figure| figure == of).then_some(operation)
+    };
+    let mut names: Vec<&str> = all.iter().filter_map(of_figure).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The sample of an operation's figure; none if nothing is called that.
+fn job_operation((of, figure): (&str, &str), all: &[&str]) -> Result<Option<String>, String> {
+    let names = operations(all, Some(figure));
+    let named = |name: &str| Ok(Some(format!("{name} {figure}")));
+    if names.contains(&of) {
+        return named(of);
+    }
+    let mut fitting = names.iter().filter(|name| name.split('.').next() == Some(of));
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => named(only),
+        (Some(_), Some(_)) => {
+            Err(format!("{of} has several operations; say which: {}", names.join(", ")))
+        }
+        (None, _) => Ok(None),
+    }
+}
+
+/// A time in microseconds as a reader has it.
+pub(crate) fn time(us: f64) -> String {
+    let (value, unit) = match us.abs() {
+        s if s >= 1e6 => (us / 1e6, "s"),
+        ms if ms >= 1e3 => (us / 1e3, "ms"),
+        us_ if us_ >= 1.0 || us_ == 0.0 => (us, "us"),
+        _ => (us * 1e3, "ns"),
+    };
+    let digits = match value.abs() {
+        large if large >= 100.0 => 0,
+        middle if middle >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{} {unit}", trimmed(format!("{value:.digits$}")))
+}
+
+/// Without zeros at the end that say nothing.
+fn trimmed(number: String) -> String {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => number,
+    }
+}
+
+/// With commas between thousands.
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_results::{Better, Metric, TableKind, Times};
+
+    use super::*;
+
+    fn document() -> Document {
+        let mut document = Document::new("0.1.0", "x", "sim", 1);
+        let mut metric = Metric::new("latency", "microseconds", Better::Lower, TableKind::Single);
+        metric.operations =
+            ["reader.get p99", "writer.put p99", "writer.sync p99"].map(str::to_owned).to_vec();
+        document.metrics = vec![metric];
+        let mut run = Run::new("m", "p", "p");
+        run.seeds = vec![1, 2];
+        run.push("reader.get p99", 0, 1, 7.0);
+        [4.0, 1.0, 3.0, 2.0].into_iter().for_each(|value| run.push("mmap-4", 0, 1, value));
+        for seed in [1, 2] {
+            let times =
+                Times { system_ns: 500_000_000, elapsed_ns: 2_000_000_000, ..Times::default() };
+            let mut totals = SeedTotals { seed, times, ..SeedTotals::default() };
+            totals.counters.set("pgscan_direct", 10 * seed as i64);
+            totals.counters.set("pgscan_kswapd", 1);
+            run.counters.merge(&totals.counters);
+            run.per_seed.push(totals);
+        }
+        document.runs = vec![run];
+        document
+    }
+
+    #[test]
+    fn figures_have_names() {
+        let document = document();
+        let values = |name: &str| MetricName::new(name).values(&document, &document.runs[0]);
+        assert_eq!(values("reader.get.p99"), Ok(vec![Some(7.0), None]));
+        assert_eq!(values("reader.p99"), values("reader.get.p99"));
+        assert_eq!(values("pgscan_direct"), Ok(vec![Some(10.0), Some(20.0)]));
+        assert_eq!(values("pgscan_direct+pgscan_kswapd"), Ok(vec![Some(11.0), Some(21.0)]));
+        assert_eq!(values("pgscan_direct.rate"), Ok(vec![Some(5.0), Some(10.0)]));
+        assert_eq!(values("oom_kill"), Ok(vec![Some(0.0); 2]), "it stood still");
+        assert_eq!(values("time.system"), Ok(vec![Some(0.5); 2]));
+        assert_eq!(values("mmap-4"), Ok(vec![Some(2.5), None]));
+        assert_eq!(values("mmap-4.p50"), Ok(vec![Some(2.5), None]));
+        assert_eq!(values("mmap-4.max"), Ok(vec![Some(4.0), None]));
+        let wrong = |name: &str| values(name).unwrap_err();
+        assert!(wrong("writer.p99").contains("say which: reader.get, writer.put, writer.sync"));
+        assert!(wrong("wroter.put.p99").contains("did you mean writer.put?"));
+        assert!(
+            wrong("pgscan_derict").contains("did you mean pgscan_direct"),
+            "{}",
+            wrong("pgscan_derict")
+        );
+    }
+
+    #[test]
+    fn values_have_units() {
+        let document = document();
+        let text = |name: &str, value| MetricName::new(name).value_text(&document, value);
+        assert_eq!(text("reader.get.p99", 3.81), "3.81 us");
+        assert_eq!(text("reader.get.p99", 12_345.0), "12.3 ms");
+        assert_eq!(text("reader.get.p99", 2_000_000.0), "2 s");
+        assert_eq!(text("pgscan_direct", 1_234_567.0), "1,234,567");
+        assert_eq!(text("pgscan_direct.rate", 2.5), "2.5 a second");
+        assert_eq!(text("time.system", 0.25), "0.25 s");
+    }
+}

@@ -1,0 +1,148 @@
+//! `fit`: what it recommends keeps the objectives, and nothing dies with it.
+
+use serde_json::Value;
+
+use super::{highwater, json};
+
+/// Jobs and machines of these tests.
+const DIR: &str = "crates/highwater/tests/cli/fit/";
+
+fn path(name: &str) -> String {
+    format!("{DIR}{name}.toml")
+}
+
+/// Runs `fit` on a job and a machine of these tests: its exit status, its table.
+fn fit(job: &str, machine: &str, more: &[&str]) -> (Option<i32>, Value) {
+    let (job, machine) = (path(job), path(machine));
+    let args = ["fit", &job, "--machine", &machine, "--format", "json"];
+    let output = highwater(&[&args[..], more].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let tables: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
+    (output.status.code(), tables[0].clone())
+}
+
+/// The first note: the answer.
+fn said(table: &Value) -> &str {
+    table["notes"][0].as_str().unwrap()
+}
+
+/// The least that keeps the objectives, and the most that does not, MiB.
+fn knee(table: &Value) -> (u64, u64) {
+    let words: Vec<&str> = said(table).split_whitespace().collect();
+    let mib = |word: &str| word.trim_end_matches('M').parse::<u64>().unwrap();
+    assert_eq!(words[1..6], ["keeps", "it", "in", "every", "seed,"], "{}", said(table));
+    (mib(words[0]), mib(words[6]))
+}
+
+/// By hand: does a run with so much memory keep the objective, with nobody killed?
+fn keeps(job: &str, machine: &str, mib: u64, (operation, bound_us): (&str, f64)) -> bool {
+    let (job, machine, set) = (path(job), path(machine), format!("machine.memory={mib}M"));
+    let args = ["run", &job, "--machine", &machine, "--set", &set, "--format", "json"];
+    let output = highwater(&args);
+    // A map that is refused ends the run.
+    let Ok(results) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
+    let run = &results["runs"][0];
+    let is_it = |sample: &&Value| sample["operation"] == operation;
+    let value = run["samples"].as_array().unwrap().iter().find(is_it);
+    let value = value.and_then(|sample| sample["values"][0].as_f64());
+    run["counters"]["oom_kill"].as_i64().unwrap_or(0) == 0
+        && value.is_some_and(|value| value < bound_us)
+}
+
+#[test]
+fn a_value_with_which_a_task_dies_is_not_recommended() {
+    let (status, table) = fit("killed", "noswap-machine", &["--slo", "a.get.p99<1ms"]);
+    assert_eq!(status, Some(0));
+    assert_eq!(said(&table), "451M keeps it in every seed, 450M does not: a was killed for memory");
+    let heads: Vec<&str> =
+        table["columns"].as_array().unwrap().iter().map(|head| head.as_str().unwrap()).collect();
+    assert_eq!(heads, ["smallest", "largest", "killed", "gave up", "seeds that keep it"]);
+    // Nobody can even map its memory: a value that keeps nothing, as any other.
+    let rows = table["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["cells"][3]["value"], 2.0, "{}", rows[0]);
+    // Of those with a kill none keeps it.
+    for row in rows {
+        let cells = &row["cells"];
+        let is_kept = cells[4]["text"] == "1 of 1";
+        let died = [2, 3].map(|at| cells[at]["value"].as_f64().unwrap()).iter().sum::<f64>();
+        assert_eq!(is_kept, died == 0.0, "{row}");
+    }
+}
+
+#[test]
+fn of_two_services_both_have_to_live() {
+    let (_, table) = fit("two", "noswap-machine", &["--slo", "b.get.p99<1ms"]);
+    assert_eq!(knee(&table), (462, 461));
+    // The other one lives with less, but only because its neighbour dies.
+    let (_, table) = fit("two", "noswap-machine", &["--slo", "a.get.p99<1ms"]);
+    assert_eq!(knee(&table), (462, 461));
+    let more = ["--slo", "a.get.p99<1ms", "--allow-kills"];
+    let (_, table) = fit("two", "noswap-machine", &more);
+    assert!(knee(&table).0 < 400, "{}", said(&table));
+    let notes = table["notes"].as_array().unwrap();
+    assert!(notes.last().unwrap().as_str().unwrap().contains("--allow-kills"), "{notes:?}");
+}
+
+#[test]
+fn several_objectives_hold_together() {
+    let more = ["--slo", "a.get.p99<1ms", "--slo", "b.get.rate>4900", "--slo", "oom_kill<1"];
+    let (_, table) = fit("two", "noswap-machine", &more);
+    assert_eq!(knee(&table), (462, 461));
+    assert_eq!(table["columns"].as_array().unwrap().len(), 3 * 2 + 3);
+    assert_eq!(table["columns"][2], "b.get.rate smallest");
+    // One that never holds: no value does.
+    let never = [&more[..], &["--slo", "a.get.p50<1ns"]].concat();
+    let (status, table) = fit("two", "noswap-machine", &never);
+    assert_eq!(status, Some(1));
+    assert_eq!(said(&table), "not even 4G keeps it in every seed: a.get.p50 is 3.81 us");
+}
+
+/// The knee that `fit` finds is where single runs say it is, with swap and without, and with what it recommends nobody
+/// is killed.
+#[test]
+fn fit_and_sweeps_by_hand_agree() {
+    let jobs = [
+        ("killed", "a.get p99", 1000.0),
+        ("two", "b.get p99", 1000.0),
+        ("records", "db.get p90", 100.0),
+        ("remap", "a.get p99", 1000.0),
+    ];
+    for machine in ["noswap-machine", "swap-machine"] {
+        for (job, operation, bound_us) in jobs {
+            let slo = format!("{}<{bound_us}us", operation.replace(' ', "."));
+            let (_, table) = fit(job, machine, &["--slo", &slo, "--to", "1G"]);
+            let (good, bad) = knee(&table);
+            assert_eq!(good - bad, 1, "{job} on {machine}: {}", said(&table));
+            let keeps = |mib| keeps(job, machine, mib, (operation, bound_us));
+            for mib in [good, good + 3, good + 24, 1024] {
+                assert!(keeps(mib), "{job} on {machine}: {mib} MiB; {}", said(&table));
+            }
+            for mib in [bad, bad - 3, bad - 24] {
+                assert!(!keeps(mib), "{job} on {machine}: {mib} MiB; {}", said(&table));
+            }
+        }
+    }
+}
+
+/// Arrivals that nobody answers count, in `run` and `compare`, too.
+#[test]
+fn a_dead_service_has_no_good_latency() {
+    let (job, machine) = (path("killed"), path("noswap-machine"));
+    let args = ["run", &job, "--machine", &machine, "--set", "machine.memory=300M"];
+    let results = json(&[&args[..], &["--format", "json"]].concat());
+    let run = &results["runs"][0];
+    let value = |operation: &str| {
+        let samples = run["samples"].as_array().unwrap().iter();
+        let sample = samples.clone().find(|sample| sample["operation"] == operation);
+        sample.and_then(|sample| sample["values"][0].as_f64())
+    };
+    // It lived for less than a second of eight, and 5000 a second arrive.
+    assert_eq!(value("a.get p99"), None);
+    let rate = value("a.get rate").unwrap();
+    assert!((1.0..700.0).contains(&rate), "over the planned time: {rate}");
+    let early = &run["per_seed"][0]["ended_early"];
+    assert_eq!((&early[0]["task"], &early[0]["killed"]), (&"a".into(), &1.into()), "{early}");
+    let notes = run["notes"].to_string();
+    assert!(notes.contains("arrivals were never answered: the task had died"), "{notes}");
+}
