@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use highwater_results::import::ImportError;
 use highwater_results::import::proc::{
-    BlockCount, Buddyinfo, PageTypeInfo, Vmstat, Zoneinfo, ZoneinfoPageset,
+    BlockCount, Buddyinfo, PageTypeInfo, Vmstat, Zoneinfo, ZoneinfoPageset, in_orders,
 };
 use proptest::prelude::*;
 
@@ -103,6 +103,36 @@ fn zoneinfo_of_a_new_kernel_says_what_lists_tune_themselves_from() {
     assert_eq!(zone.stat("promo"), Some(4));
 }
 
+/// RHEL 8 prints a counter without its name; a text may have the command above it that printed it.
+#[test]
+fn zoneinfo_of_rhel_8_has_a_number_without_a_name() {
+    let text = b"# cat /proc/zoneinfo\nNode 0, zone      DMA\n  per-node stats\n      nr_dirtied   305939\n\
+        \x20     nr_written   260861\n                   537792\n  pages free     3975\n        min      33\n\
+        \x20       low      41\n        high     49\n        spanned  4095\n        present  3999\n        managed  3977\n\
+        \x20       protection: (0, 3828, 7894, 7894, 7894)\n  pagesets\n  node_unreclaimable:  0\n  start_pfn:           1\n";
+    let info = Zoneinfo::parse("f", text).unwrap();
+    let zone = &info.zones[0];
+    assert_eq!(zone.per_node.as_ref().unwrap().len(), 2);
+    assert_eq!((zone.min, zone.managed, zone.protection[1]), (33, 3977, 3828));
+    let vmstat = Vmstat::parse("f", b"nr_written 260861\n 537792\nnr_dirty 1\n").unwrap();
+    assert_eq!(vmstat.counters.len(), 2);
+}
+
+/// 2.6.32: no `managed`, counters in the zone, what priority reclaim had.
+#[test]
+fn zoneinfo_of_2_6_does_not_say_what_is_managed() {
+    let text = b"Node 0, zone      DMA\n  pages free     3931\n        min      5\n        low      6\n\
+        \x20       high     7\n        scanned  0 (aa: 0 ia: 0 af: 0 if: 0)\n        spanned  4080\n\
+        \x20       present  3840\n    nr_free_pages 3931\n    nr_inactive_anon 0\n\
+        \x20       protection: (0, 2991, 16121, 16121)\n  pagesets\n    cpu: 0\n              count: 0\n\
+        \x20             high:  0\n              batch: 1\n  vm stats threshold: 6\n  all_unreclaimable: 1\n\
+        \x20 prev_priority:     12\n  start_pfn:         16\n  inactive_ratio:    1\n";
+    let info = Zoneinfo::parse("f", text).unwrap();
+    let zone = &info.zones[0];
+    assert_eq!((zone.present, zone.managed, zone.stat("scanned")), (3840, 3840, Some(0)));
+    assert_eq!(zone.node_unreclaimable, Some(true));
+}
+
 #[test]
 fn damaged_zoneinfo_names_line_and_field() {
     let whole = text("unix-stream-16384.zoneinfo");
@@ -159,8 +189,11 @@ fn buddyinfo_agrees_with_the_free_count_of_the_same_moment() {
 fn damaged_buddyinfo_names_line_and_field() {
     let parse = |text: &str| place(Buddyinfo::parse("f", text.as_bytes()));
     let row = "Node 0, zone      DMA      0      0      0      0      0      1      1      1      0      1";
-    assert_eq!(parse(row), (1, "order 10".to_owned()));
-    assert_eq!(parse(&format!("{row} 3 4")), (1, "order 11".to_owned()));
+    let dma32 = row.replace("  DMA", "DMA32");
+    assert_eq!(parse(&format!("{row} 3\n{dma32}")), (2, "order 10".to_owned()));
+    assert_eq!(parse(&format!("{row} 3\n{dma32} 3 4")), (2, "order 11".to_owned()));
+    assert_eq!(parse(&format!("{row} {}", "1 ".repeat(23))), (1, "order 32".to_owned()));
+    assert_eq!(parse("Node 0, zone DMA 1 2 3"), (1, "order 3".to_owned()));
     assert_eq!(parse(&format!("{row} -3")), (1, "order 10".to_owned()));
     assert_eq!(parse(&format!("{row} 3\n{row} 3\n")), (2, "zone".to_owned()));
     let many: String =
@@ -170,6 +203,19 @@ fn damaged_buddyinfo_names_line_and_field() {
     assert_eq!(parse("Node 0, zone "), (1, "zone".to_owned()));
     assert_eq!(parse("hello"), (1, "Node".to_owned()));
     assert_eq!(parse(""), (1, "Node".to_owned()));
+}
+
+#[test]
+fn rows_of_kernels_with_other_orders() {
+    // Pages of 64 KiB on arm64: 14 orders. On ppc64: 9, here without nodes.
+    let arm = "Node 0, zone    DMA32     12     10      5      5      5      4      3      1      3      2      1      1      1      0 \n";
+    let info = Buddyinfo::parse("f", arm.as_bytes()).unwrap();
+    assert_eq!((info.nr_orders(), info.zones[0].nr_free[12]), (14, 1));
+    let (blocks, taken_apart) = in_orders::<11>(&info.zones[0].nr_free);
+    assert_eq!((blocks[9], blocks[10], taken_apart), (2, 1 + 2 + 4, 6 << 10));
+    let power = Buddyinfo::parse("f", b"zone Normal 1 2 3 4 5 6 7 8 9\n").unwrap();
+    assert_eq!((power.zones[0].node, power.nr_orders()), (0, 9));
+    assert_eq!(in_orders::<11>(&power.zones[0].nr_free).0, [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0]);
 }
 
 // --- pagetypeinfo ---

@@ -54,7 +54,7 @@ const CATALOGUE: Catalogue =
 
 /// Most memory that a machine here may reach up to: a terabyte, the hole that a PC leaves below 4 GiB, and as
 /// much again as page table entries can name.
-const BYTES_MAX: u64 = 1150 << 30;
+pub(crate) const BYTES_MAX: u64 = 1150 << 30;
 const _: () = assert!(BYTES_MAX / PAGE_SIZE as u64 <= Pte::MAX_PFN as u64 + 1);
 
 /// Says so if a machine is larger than this computer should try to hold.
@@ -65,6 +65,17 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
     }
     let (gib, most) = (bytes >> 30, BYTES_MAX >> 30);
     Err(format!("memory up to {gib} GiB; machines here end at {most} GiB"))
+}
+
+/// Why there is no zone of a name that Linux has.
+pub(crate) fn no_such_zone(name: &str) -> String {
+    match name {
+        "HighMem" => "HighMem is not modelled: only a 32-bit kernel has it, whose memory above 896 MiB it is; \
+                      `highwater check` compares the sizes of such a machine's zones all the same"
+            .to_owned(),
+        "Device" => "zone Device is not modelled: its pages are never free".to_owned(),
+        _ => format!("\"{name}\" is no zone that is modelled: DMA, DMA32, Normal, Movable are"),
+    }
 }
 
 /// The cost table of machines that name none.

@@ -91,9 +91,9 @@ impl fmt::Display for MachineError {
 
 impl core::error::Error for MachineError {}
 
-/// Frames below 16 MiB.
+/// Frames below 16 MiB, the end of a PC's DMA.
 const DMA_END: u64 = 4096;
-/// Frames below 4 GiB.
+/// Frames below 4 GiB, the end of a PC's DMA32.
 const DMA32_END: u64 = 1 << 20;
 /// RAM below the PCI hole (the reference machines have it at 3 GiB).
 const LOW_RAM_END: u64 = 3 << 18;
@@ -336,15 +336,24 @@ impl Machine {
                 if node.zones[..k].iter().any(|other| other.zone == z.zone) {
                     return fail(&format!("{at}.zone"), "the node has this zone already");
                 }
-                let (lo, hi) = match z.zone {
-                    ZoneType::Dma => (0, DMA_END),
-                    ZoneType::Dma32 => (DMA_END, DMA32_END),
-                    // NORMAL may begin at 0: where all devices reach all memory there is no other zone.
-                    ZoneType::Normal | ZoneType::Movable => (0, u64::MAX),
-                    ZoneType::Device => return fail(&format!("{at}.zone"), "DEVICE has no pages"),
+                // Where a zone begins and ends is the architecture's: DMA ends at 16 MiB on a PC and at 4 GiB on many
+                // an arm64 board. On each, a node's zones lie one above the other; MOVABLE lies where it was put.
+                if z.zone == ZoneType::Device {
+                    return fail(&format!("{at}.zone"), "DEVICE has no pages");
+                }
+                let is_above = |other: &&ZoneSpec| {
+                    z.zone < other.zone
+                        && other.zone != ZoneType::Movable
+                        && z.start_pfn > other.start_pfn
+                        || z.zone > other.zone
+                            && z.zone != ZoneType::Movable
+                            && z.start_pfn < other.start_pfn
                 };
-                if z.start_pfn < lo || end > hi {
-                    let reason = format!("pages {}..{end} are outside of {}", z.start_pfn, z.zone);
+                if let Some(other) = node.zones[..k].iter().find(is_above) {
+                    let reason = format!(
+                        "pages {}..{end} of {} are on the wrong side of those of {}",
+                        z.start_pfn, z.zone, other.zone
+                    );
                     return fail(&format!("{at}.start_pfn"), &reason);
                 }
                 if let Some((_, _, other)) =
@@ -474,6 +483,16 @@ mod tests {
         assert_eq!(broken(|m| m.nodes[1].cpus = vec![7]), "nodes[1].cpus[0]");
         assert_eq!(broken(|m| m.nodes[1].zones[0].managed += 1 << 30), "nodes[1].zones[0].managed");
         assert_eq!(broken(|m| m.nodes[1].zones[0].start_pfn -= 1), "nodes[1].zones[0]");
+        // Zones as an arm64 board has them; DMA above DMA32 no machine has.
+        let zone = |zone, start| ZoneSpec::full(zone, start, 1 << 18);
+        let board = |zones| Machine::of_nodes("m", vec![NodeSpec { cpus: vec![0], zones }]);
+        let (dma, dma32) = (ZoneType::Dma, ZoneType::Dma32);
+        assert!(
+            board(vec![zone(dma, 0), zone(dma32, 1 << 18), zone(ZoneType::Normal, 1 << 20)])
+                .is_ok()
+        );
+        let error = board(vec![zone(dma, 1 << 18), zone(dma32, 0)]).unwrap_err();
+        assert_eq!(error.field, "nodes[0].zones[1].start_pfn");
         assert_eq!(broken(|m| m.distances[0][0] = 20), "distances[0][0]");
         assert_eq!(
             broken(|m| m.tunables.watermark_scale_factor = 0),

@@ -116,9 +116,11 @@ pub fn pcp_sizes(
     let cap = if sizing == PcpSizing::SixBatches { 128 } else { 256 };
     let base = ((managed / 1024).min(cap) / 4).max(1);
     let rounded = base + base / 2;
-    let batch = ((1 << rounded.ilog2()) - 1).max(1);
+    // 0 for a zone below 8192 pages: before 5.13 its lists keep nothing.
+    let raw = (1 << rounded.ilog2()) - 1;
+    let batch = raw.max(1);
     let high = match sizing {
-        PcpSizing::SixBatches | PcpSizing::SixBatchesMib if high_fraction == 0 => 6 * batch,
+        PcpSizing::SixBatches | PcpSizing::SixBatchesMib if high_fraction == 0 => 6 * raw,
         _ => {
             let total = managed.checked_div(high_fraction).unwrap_or(low);
             (total / cpus.max(1)).max(batch * 4)

@@ -203,6 +203,12 @@ fn per_cpu_sizes_of_4_3() {
     let (alloc, _) = boot_on(&host, &guest_1_gib(241_529, Thp::Never), &policy("4.3"));
     let zone = alloc.zone(NodeId(0), ZoneType::Dma32).unwrap();
     assert_eq!((zone.pcp_batch(), zone.pcp_high()), (31, 186));
+    // Below 8192 pages (rules/per-cpu-lists#sizes): nothing is kept, on 5.10 as on 4.3.
+    for name in ["4.3", "5.4", "5.10"] {
+        let sizing = policy(name).pcp.sizing;
+        let sizes = |managed| watermark::pcp_sizes(managed, 1000, 2, 0, sizing);
+        assert_eq!((sizes(3840), sizes(8191), sizes(8192)), ((1, 0), (1, 0), (1, 6)), "{name}");
+    }
     let m = zone.marks();
     assert_eq!((m.low - m.min, m.high - m.min), (m.min / 4, m.min / 2));
 }

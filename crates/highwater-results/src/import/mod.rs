@@ -1,8 +1,9 @@
 //! Reading what a real Linux left behind: allocator traces, `/proc` texts, captured reference files.
 //!
-//! Three doors:
+//! Four doors:
 //! * [`kmem`]: a stream of page-allocator tracepoints out of ftrace text, `trace-cmd report` or `perf script`;
 //! * [`proc`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and `vmstat` as plain structs;
+//! * [`KernelText`]: what a text is, for one that was given to the wrong command;
 //! * [`linux61`]: the JSON files under `reference/linux-6.1/`, checked for machines that cannot exist.
 //!
 //! Everything here turns foreign bytes into plain numbers and names. Nothing here knows the simulator: the crates
@@ -16,6 +17,8 @@ mod error;
 pub mod kmem;
 pub mod linux61;
 pub mod proc;
+mod recognise;
 mod source;
 
 pub use error::ImportError;
+pub use recognise::KernelText;

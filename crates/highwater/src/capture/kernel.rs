@@ -1,6 +1,9 @@
 //! Which kernel it is, and the preset that comes nearest.
 
-use highwater_core::config::PRESETS;
+use highwater_core::config::{PRESETS, Policy};
+
+use crate::input::InputError;
+use crate::policy_file;
 
 /// What a capture is judged by where its kernel says nothing that could be understood.
 const DEFAULT_PRESET: &str = "6.1";
@@ -28,6 +31,17 @@ impl KernelVersion {
         })
     }
 
+    /// Releases since 2.6.0: 3.19 was followed by 4.0, 4.20 by 5.0, and so on.
+    fn release(self) -> u32 {
+        let before = match self.major {
+            0..=2 => 0,
+            3 => 40,
+            4 => 60,
+            major => 81 + (major - 5) * 20,
+        };
+        before + self.minor
+    }
+
     /// The version that a preset has for a name; none: it has another one.
     fn of_preset(name: &str) -> Option<KernelVersion> {
         let (major, minor) = name.split_once('.')?;
@@ -42,32 +56,100 @@ pub struct Nearest {
     pub preset: &'static str,
     /// It is of the kernel's own version.
     pub is_exact: bool,
+    /// The preset of the kernel's own version, and how many figures it has otherwise: this one's are less than half.
+    pub instead_of: Option<(&'static str, usize)>,
 }
 
 impl Nearest {
-    /// The newest preset that is not newer than the kernel; of older kernels the oldest.
-    pub fn to(kernel: &str) -> Nearest {
-        let Some(version) = KernelVersion::find(kernel) else {
-            return Nearest { preset: DEFAULT_PRESET, is_exact: false };
-        };
-        let known = PRESETS
+    /// The presets that may stand for a kernel, the likeliest first: that of its version; or the one before and the one
+    /// behind it; or, of a kernel that does not say its version, all.
+    fn candidates(kernel: &str) -> Vec<Nearest> {
+        let mut known: Vec<(KernelVersion, &'static str)> = PRESETS
             .iter()
-            .filter_map(|(name, _)| KernelVersion::of_preset(name).map(|v| (v, *name)));
-        let oldest = known.clone().min();
-        let newest = known.filter(|(known, _)| *known <= version).max();
-        match newest.or(oldest) {
-            Some((found, preset)) => Nearest { preset, is_exact: found == version },
-            None => Nearest { preset: DEFAULT_PRESET, is_exact: false },
+            .filter_map(|(name, _)| KernelVersion::of_preset(name).map(|v| (v, *name)))
+            .collect();
+        known.sort();
+        let nearest = |(_, preset): &(KernelVersion, &'static str)| Nearest {
+            preset,
+            is_exact: false,
+            instead_of: None,
+        };
+        let Some(version) = KernelVersion::find(kernel) else {
+            let first = known.iter().filter(|(_, preset)| *preset == DEFAULT_PRESET);
+            let rest = known.iter().rev().filter(|(_, preset)| *preset != DEFAULT_PRESET);
+            return first.chain(rest).map(nearest).collect();
+        };
+        if let Some(own) = known.iter().find(|(known, _)| *known == version) {
+            return vec![Nearest { is_exact: true, ..nearest(own) }];
         }
+        let before = known.iter().rev().find(|(known, _)| *known < version);
+        let behind = known.iter().find(|(known, _)| *known > version);
+        let distance =
+            |(known, _): &&(KernelVersion, &str)| known.release().abs_diff(version.release());
+        let mut both: Vec<_> = before.into_iter().chain(behind).collect();
+        both.sort_by_key(distance);
+        both.into_iter().map(nearest).collect()
     }
 
     /// A line about a kernel that is no preset; none for one that is.
     pub fn note(&self, kernel: &str) -> Option<String> {
         let preset = self.preset;
-        let said = format!(
-            "{kernel} is no preset: its figures are compared with those of {preset}, the nearest one"
-        );
+        if let Some((own, nr_wrong)) = self.instead_of {
+            return Some(format!(
+                "{kernel} says that it is {own}, which has {nr_wrong} figures otherwise: they are compared with those of \
+                 {preset}, which fit better"
+            ));
+        }
+        let said = if KernelVersion::find(kernel).is_none() {
+            format!(
+                "the kernel's version is not known: its figures are compared with those of {preset}, which fit best"
+            )
+        } else {
+            format!(
+                "{kernel} is no preset: its figures are compared with those of {preset}, the nearest one"
+            )
+        };
         (!self.is_exact).then_some(said)
+    }
+}
+
+/// What a kernel is judged by. `judge` compares it with a preset and says how many figures differ; of the
+/// [candidates](Nearest::candidates) the one is taken with which fewest do, the likeliest of equals. Distributions
+/// change their kernels, and texts get under wrong names: a preset of another version stands in if it has less than
+/// half of the differences.
+pub(crate) fn judged_by<T>(
+    kernel: &str,
+    mut judge: impl FnMut(&Policy) -> Result<(T, usize), InputError>,
+) -> Result<(Nearest, T), InputError> {
+    let mut ask = |nearest: Nearest| -> Result<(usize, Nearest, T), InputError> {
+        let (judged, nr_wrong) = judge(&policy_file::load(nearest.preset)?)?;
+        Ok((nr_wrong, nearest, judged))
+    };
+    let mut best: Option<(usize, Nearest, T)> = None;
+    for nearest in Nearest::candidates(kernel) {
+        let asked = ask(nearest)?;
+        if best.as_ref().is_none_or(|best| asked.0 < best.0) {
+            best = Some(asked);
+        }
+    }
+    let (nr_wrong, nearest, judged) =
+        best.ok_or_else(|| InputError::whole("policies", "there is no preset of a kernel"))?;
+    if nr_wrong == 0 || !nearest.is_exact {
+        return Ok((nearest, judged));
+    }
+    let mut other: Option<(usize, Nearest, T)> = None;
+    // Of equals the oldest: the rules since when it has such figures.
+    for candidate in Nearest::candidates("").into_iter().rev() {
+        let asked = ask(candidate)?;
+        if asked.0 * 2 < nr_wrong && other.as_ref().is_none_or(|other| asked.0 < other.0) {
+            other = Some(asked);
+        }
+    }
+    match other {
+        Some((_, found, judged)) => {
+            Ok((Nearest { instead_of: Some((nearest.preset, nr_wrong)), ..found }, judged))
+        }
+        None => Ok((nearest, judged)),
     }
 }
 
@@ -85,19 +167,40 @@ mod tests {
         assert_eq!(find("99999999999.1"), None);
     }
 
+    fn candidates(kernel: &str) -> Vec<&'static str> {
+        Nearest::candidates(kernel).into_iter().map(|nearest| nearest.preset).collect()
+    }
+
     #[test]
-    fn the_nearest_preset_is_not_newer() {
-        let nearest = |kernel| {
-            let nearest = Nearest::to(kernel);
-            (nearest.preset, nearest.is_exact)
+    fn a_kernel_between_presets_may_be_either() {
+        assert_eq!(candidates("Linux 6.1.140"), ["6.1"]);
+        assert_eq!(candidates("Linux 5.4"), ["5.4"]);
+        assert_eq!(candidates("Linux 3.10"), ["4.3"]);
+        // Six releases before 5.4, twelve behind 4.6.
+        assert_eq!(candidates("Linux 4.18.0"), ["5.4", "4.6"]);
+        assert_eq!(candidates("Linux 4.9"), ["4.6", "5.4"]);
+        assert!(candidates("no number").len() > 4 && candidates("")[0] == "6.1");
+        assert_eq!(candidates("Linux 99.1").len(), 1);
+    }
+
+    #[test]
+    fn the_preset_is_the_one_with_fewest_differences() {
+        let judge = |kernel: &str, wrong: &[(&str, usize)]| {
+            let (nearest, ()) = judged_by(kernel, |policy| {
+                let known = wrong.iter().find(|(name, _)| *name == policy.name);
+                Ok(((), known.map_or(9, |(_, nr)| *nr)))
+            })
+            .unwrap();
+            (nearest.preset, nearest.instead_of)
         };
-        assert_eq!(nearest("Linux 6.1.140"), ("6.1", true));
-        assert_eq!(nearest("Linux 7.2"), ("6.1", false));
-        assert_eq!(nearest("Linux 5.15"), ("5.10", false));
-        assert_eq!(nearest("Linux 5.4"), ("5.4", true));
-        assert_eq!(nearest("Linux 3.10"), ("4.3", false));
-        assert_eq!(nearest("no number"), ("6.1", false));
-        assert_eq!(Nearest::to("Linux 6.1").note("Linux 6.1"), None);
-        assert!(Nearest::to("Linux 6.18").note("Linux 6.18").is_some_and(|n| n.contains("6.1,")));
+        assert_eq!(judge("Linux 4.18", &[("4.6", 2), ("5.4", 8)]), ("4.6", None));
+        assert_eq!(judge("Linux 4.18", &[("4.6", 8), ("5.4", 8)]), ("5.4", None));
+        assert_eq!(judge("Linux 6.1", &[("6.1", 3), ("5.4", 2)]), ("6.1", None));
+        assert_eq!(judge("Linux 6.1", &[("6.1", 32), ("5.4", 15)]), ("5.4", Some(("6.1", 32))));
+        assert_eq!(judge("", &[("5.4", 0)]), ("5.4", None));
+        let exact = Nearest { preset: "6.1", is_exact: true, instead_of: None };
+        assert_eq!(exact.note("Linux 6.1"), None);
+        let near = Nearest { is_exact: false, ..exact };
+        assert!(near.note("Linux 6.18").is_some_and(|note| note.contains("6.1,")));
     }
 }

@@ -32,19 +32,23 @@ mod source;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use highwater_results::import::proc::Vmstat;
+use highwater_core::config::Tunables;
+use highwater_core::page::{MAX_ORDER, PAGEBLOCK_ORDER};
+use highwater_core::zone::watermark;
+use highwater_results::import::proc::{Buddyinfo, Vmstat, ZoneinfoPageset, ZoneinfoZone};
 
+pub(crate) use kernel::judged_by;
 pub use kernel::{KernelVersion, Nearest};
 pub use proc::{Caches, Disk, SwapArea, System};
 pub use process::{Io, Look, Memory, Process};
 pub use source::Source;
 
 use crate::check::Figure;
-use crate::check::static_machine;
+use crate::check::sizes::{SizedList, SizedMachine, SizedZone};
+use crate::check::static_machine::{self, Compared};
 use crate::input::InputError;
 use crate::machine_file::MachineFile;
-use crate::policy_file;
-use highwater_results::import::linux61::Reference;
+use highwater_results::import::linux61::{Reference, Static};
 
 /// Processes that are taken unless they are named.
 const PROCESSES_MAX: usize = 12;
@@ -62,6 +66,8 @@ pub struct Wanted {
     pub watch: Duration,
     /// Time between looks.
     pub every: Duration,
+    /// The machine alone.
+    pub no_processes: bool,
 }
 
 /// What was found.
@@ -84,16 +90,27 @@ pub struct Capture {
 /// The three files, as texts that were read again.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The machine file.
-    pub machine: String,
-    /// The job file; none without processes.
+    /// The machine file; none of a machine that is not modelled.
+    pub machine: Option<String>,
+    /// The job file; none without processes or machine.
     pub job: Option<String>,
-    /// The static reference.
-    pub reference: String,
-    /// The preset that the machine was booted with.
+    /// The static reference; none of a machine with zones or pages that it cannot hold.
+    pub reference: Option<String>,
+    /// Why there is no machine file.
+    pub not_modelled: Option<String>,
+    /// What the kernel computed, beside what follows from its zones.
+    pub verdict: Verdict,
+}
+
+/// What a kernel computed beside what the model makes of the same zones.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The preset by whose rules.
     pub nearest: Nearest,
-    /// What its boot gives, beside what the kernel has.
+    /// Every figure.
     pub figures: Vec<Figure>,
+    /// What is to be said about them.
+    pub notes: Vec<String>,
 }
 
 /// Where the files will be: names go into them.
@@ -122,6 +139,7 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     let began = Instant::now();
     let mut watched = Vec::new();
     let pids = match wanted.pids.is_empty() {
+        _ if wanted.no_processes => Vec::new(),
         true => process::all(source),
         false => {
             let mut pids = wanted.pids.clone();
@@ -147,7 +165,10 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
             None => {}
         }
     }
-    let first_vmstat = vmstat(source, &mut notes);
+    let first_vmstat = match wanted.no_processes {
+        true => None,
+        false => vmstat(source, &mut notes),
+    };
     let mut processes: Vec<Process> = watched
         .into_iter()
         .map(|(pid, at, first)| Process {
@@ -259,25 +280,153 @@ impl Capture {
     /// Writes the three texts, and boots the machine that one of them describes.
     ///
     /// # Errors
-    /// If there can be no such machine here.
+    /// If there can be no such machine.
     pub fn files(&self, names: Names<'_>) -> Result<Files, InputError> {
-        let nearest = Nearest::to(&self.system.kernel);
-        let policy = policy_file::load(nearest.preset)?;
-        let reference = reference::of(self, &policy, names.reference)?;
-        let text = reference::to_json(&reference);
-        // What is written is what will be read: nothing that cannot be is written.
-        let Reference::Static(captured) = Reference::parse(names.reference, text.as_bytes())?
-        else {
-            return Err(InputError::whole(names.reference, "not a static reference"));
+        let not_modelled = self.system.not_modelled();
+        let is_modelled = not_modelled.is_none();
+        let (verdict, captured) = self.judged(names.reference)?;
+        let Some(captured) = captured else {
+            return Ok(Files { machine: None, job: None, reference: None, not_modelled, verdict });
         };
-        let machine = machine::to_toml(&self.system, &captured)?;
-        let shape = MachineFile::parse(names.machine, &machine)?;
-        let figures = static_machine::compare(names.machine, &shape.machine, &policy, &captured)?;
-        let job = match self.processes.is_empty() {
-            true => None,
-            false => Some(job::to_toml(self, names, nearest)?),
+        let reference = Some(reference::to_json(&captured));
+        let machine = match is_modelled {
+            // What is written is what will be read: nothing that cannot be is written.
+            true => {
+                let text = machine::to_toml(&self.system, &captured)?;
+                MachineFile::parse(names.machine, &text)?;
+                Some(text)
+            }
+            false => None,
         };
-        Ok(Files { machine, job, reference: text, nearest, figures })
+        let job = match is_modelled && !self.processes.is_empty() {
+            true => Some(job::to_toml(self, names, verdict.nearest)?),
+            false => None,
+        };
+        Ok(Files { machine, job, reference, not_modelled, verdict })
+    }
+
+    /// What the kernel computed beside what the model makes of its zones; `file` names the texts in errors.
+    ///
+    /// # Errors
+    /// If there can be no such machine.
+    pub fn verdict(&self, file: &str) -> Result<Verdict, InputError> {
+        Ok(self.judged(file)?.0)
+    }
+
+    /// The same, with the static reference, if there can be one.
+    fn judged(&self, file: &str) -> Result<(Verdict, Option<Static>), InputError> {
+        let system = &self.system;
+        let is_static =
+            system.page_bytes == 4096 && system.zones.iter().all(|z| System::zone_name(z).is_ok());
+        let (nearest, (compared, captured)) = judged_by(&system.kernel, |policy| {
+            if !is_static {
+                let figures = self.sized().figures(policy);
+                let notes = vec!["its sizes are computed, it cannot be booted".to_owned()];
+                let compared = Compared { figures, notes };
+                let nr_wrong = compared.nr_wrong();
+                return Ok(((compared, None), nr_wrong));
+            }
+            let reference = reference::of(self, policy, file)?;
+            let text = reference::to_json(&reference);
+            let Reference::Static(captured) = Reference::parse(file, text.as_bytes())? else {
+                return Err(InputError::whole(file, "not a static reference"));
+            };
+            let machine = static_machine::machine(file, &captured)?;
+            let compared = static_machine::compare(file, &machine, policy, &captured)?;
+            let nr_wrong = compared.nr_wrong();
+            Ok(((compared, Some(captured)), nr_wrong))
+        })?;
+        let mut notes = compared.notes;
+        if let (kbytes, true) = self.min_free_kbytes() {
+            notes.push(format!("vm.min_free_kbytes is not told: {kbytes} follows from the marks"));
+        }
+        let order = system.pagetypeinfo.as_ref().map(|info| info.pageblock_order);
+        if let Some(order) = order.filter(|order| *order != u64::from(PAGEBLOCK_ORDER)) {
+            notes.push(format!(
+                "pageblocks of this kernel are of order {order}, those of the model of order {PAGEBLOCK_ORDER}"
+            ));
+        }
+        let nr_orders = system.buddyinfo.as_ref().map_or(MAX_ORDER, Buddyinfo::nr_orders);
+        if nr_orders > MAX_ORDER {
+            notes.push(format!(
+                "this kernel has {nr_orders} orders of blocks, the model {MAX_ORDER}: larger free blocks are written as \
+                 several of order {}",
+                MAX_ORDER - 1
+            ));
+        }
+        Ok((Verdict { nearest, figures: compared.figures, notes }, captured))
+    }
+
+    /// `vm.min_free_kbytes`, and whether it had to be found from the marks, whose sum it is (rules/watermarks#marks).
+    fn min_free_kbytes(&self) -> (u64, bool) {
+        let told = self.system.settings.get(settings::MIN_FREE).and_then(|text| text.parse().ok());
+        if let Some(told) = told {
+            return (told, false);
+        }
+        // HighMem has no part in it.
+        let low = || self.system.zones.iter().filter(|zone| zone.zone != "HighMem");
+        let total: u64 = low().map(|zone| zone.managed).sum();
+        let min = |zone: &ZoneinfoZone| zone.min.saturating_sub(zone.boost);
+        let sum: u64 = low().map(min).sum();
+        // A mark is a share, rounded down: each zone says how much the whole is at least and at most. The sum is the
+        // least of all where zones managed less at boot than now.
+        let of = |zone: &ZoneinfoZone, pages: u64| {
+            u64::try_from(u128::from(pages) * u128::from(total) / u128::from(zone.managed.max(1)))
+                .unwrap_or(u64::MAX)
+        };
+        let most = low().map(|zone| of(zone, min(zone) + 1)).min().unwrap_or(sum);
+        let least = low().map(|zone| of(zone, min(zone))).max().unwrap_or(sum).max(sum);
+        // What a kernel computes itself is likelier than its neighbours.
+        let used = |zone: &ZoneinfoZone| zone.managed.saturating_sub(zone.high);
+        let nr_zones = low().filter(|zone| zone.zone != "Movable").count() as u64;
+        let shift = (self.system.page_bytes / 4096).max(1);
+        let computed = [
+            watermark::thp_min_free_kbytes(nr_zones, low().map(used).sum()),
+            watermark::min_free_kbytes(total.saturating_mul(shift), 262_144),
+        ];
+        let all = sum..=sum.saturating_add(nr_zones);
+        let is_it = |kbytes: &&u64| all.contains(&(**kbytes / (4 * shift)));
+        if let Some(kbytes) = computed.iter().find(is_it) {
+            return (*kbytes, true);
+        }
+        let pages = if least <= most { least } else { sum };
+        (pages.saturating_mul(self.system.page_bytes / 1024).max(1), true)
+    }
+
+    /// What sizes follow from, of a machine that cannot be booted.
+    fn sized(&self) -> SizedMachine {
+        let system = &self.system;
+        let number =
+            |name: &str| system.settings.get(name).and_then(|text| text.parse::<u64>().ok());
+        let usual = Tunables::default();
+        let list = |set: &ZoneinfoPageset| SizedList {
+            cpu: set.cpu,
+            high: set.high_min.unwrap_or(set.high),
+            batch: set.batch,
+            threshold: set.stat_threshold,
+        };
+        let zone = |zone: &ZoneinfoZone| SizedZone {
+            node: zone.node,
+            name: zone.zone.clone(),
+            at_boot: zone.managed,
+            managed: zone.managed,
+            marks: [zone.min, zone.low, zone.high].map(|mark| mark.saturating_sub(zone.boost)),
+            protection: zone.protection.clone(),
+            lists: zone.pagesets.iter().map(list).collect(),
+        };
+        let names = system.kernel_zones.iter().flat_map(|zones| zones.names());
+        SizedMachine {
+            page_bytes: system.page_bytes,
+            nr_cpus: u64::from(system.nr_cpus),
+            node_cpus: system.nodes.iter().map(|node| node.cpus.len() as u64).collect(),
+            min_free_kbytes: self.min_free_kbytes().0,
+            scale_factor: number("vm.watermark_scale_factor")
+                .unwrap_or(usual.watermark_scale_factor),
+            high_fraction: number("vm.percpu_pagelist_high_fraction").unwrap_or(0),
+            kernel_zones: names.map(|name| (*name).to_owned()).collect(),
+            ratios: system.reserve_ratio.clone(),
+            zones: system.zones.iter().map(zone).collect(),
+        }
     }
 
     /// By how much a counter grew in a second; none if it is not known.

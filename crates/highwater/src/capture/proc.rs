@@ -7,13 +7,16 @@
 use std::collections::BTreeMap;
 
 use highwater_results::import::linux61::{Node, ZoneName};
-use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, ZoneinfoZone};
+use highwater_results::import::proc::{
+    Buddyinfo, KernelZones, PageTypeInfo, Zoneinfo, ZoneinfoZone,
+};
 
 use super::{Source, settings};
 use crate::input::InputError;
 use crate::input::size::parse_ranges;
+use crate::machine_file::{BYTES_MAX, no_such_zone};
 
-/// Bytes of a page, the only size that is modelled.
+/// Bytes of a page that are modelled.
 const PAGE_SIZE: u64 = 4096;
 /// Bytes of a sector, in which sysfs counts the size of disks.
 const SECTOR: u64 = 512;
@@ -29,8 +32,14 @@ const DISKS_MAX: usize = 4;
 pub struct System {
     /// `Linux 6.18.44`: what there is before the words of who built it.
     pub kernel: String,
+    /// Bytes of a page, by how many there are.
+    pub page_bytes: u64,
     /// Zones with memory, nodes and CPUs numbered without gaps.
     pub zones: Vec<ZoneinfoZone>,
+    /// Zones that the kernel may have; none if its lists fit no kernel.
+    pub kernel_zones: Option<KernelZones>,
+    /// `lowmem_reserve_ratio`, a number for each of these; empty if it is not told.
+    pub reserve_ratio: Vec<u64>,
     /// Free blocks, where they could be read.
     pub buddyinfo: Option<Buddyinfo>,
     /// Types of pageblocks, where they could be read.
@@ -126,9 +135,12 @@ impl System {
         const ZONEINFO: &str = "proc/zoneinfo";
         let zoneinfo = source.needed(ZONEINFO)?;
         let zoneinfo = Zoneinfo::parse(&source.name(ZONEINFO), zoneinfo.as_bytes())?;
-        let version = source.needed("proc/version")?;
-        let meminfo = source.needed("proc/meminfo")?;
-        let meminfo = sizes(&source.name("proc/meminfo"), &meminfo)?;
+        let version = source.text("proc/version").unwrap_or_default();
+        let meminfo = source.text_or_note("proc/meminfo", "memory is what the zones have", notes);
+        let meminfo = match meminfo {
+            Some(text) => sizes(&source.name("proc/meminfo"), &text)?,
+            None => BTreeMap::new(),
+        };
         let mut optional = |path: &str, lost: &str| source.text_or_note(path, lost, notes);
         let buddyinfo = optional("proc/buddyinfo", "free blocks are not known");
         let types = optional("proc/pagetypeinfo", "types of pageblocks are not known");
@@ -146,8 +158,14 @@ impl System {
             None => Vec::new(),
         };
 
-        let cpus = cpus(source, &zoneinfo)?;
-        let with_memory = zoneinfo.zones.iter().filter(|zone| zone.is_populated());
+        let cpus = cpus(source, &zoneinfo, notes)?;
+        // Pages of a device are never free, and a zone that manages nothing gives nothing.
+        let has_memory = |zone: &&ZoneinfoZone| zone.is_populated() && zone.managed > 0;
+        let idle = zoneinfo.zones.iter().filter(|zone| zone.is_populated() && zone.managed == 0);
+        notes.extend(idle.map(|zone| {
+            format!("node {} {}: it manages no page and is left out", zone.node, zone.zone)
+        }));
+        let with_memory = zoneinfo.zones.iter().filter(has_memory);
         let listed = source.numbered(NODES, "node");
         let numbers = Numbering::new(match listed.is_empty() {
             true => with_memory.clone().map(|zone| zone.node).collect(),
@@ -175,16 +193,21 @@ impl System {
             });
             zones.push(zone);
         }
+        let kernel_zones = KernelZones::of(&zoneinfo);
+        let page_bytes = page_bytes(&zones, &meminfo);
         let system = System {
             kernel: kernel(&version),
-            nodes: nodes(source, &numbers, &cpus)?,
+            page_bytes,
+            nodes: nodes(source, &numbers, &cpus, notes)?,
             node_meminfo: numbers.0.iter().map(|id| node_sizes(source, *id)).collect(),
             nr_cpus: cpus.0.len() as u32,
             cpu_model: cpu_model(source),
             caches: caches(source),
             nr_sockets: nr_sockets(source, &cpus),
             disks: disks(source),
-            settings: settings::read(source, notes),
+            settings: settings::read(source, kernel_zones.as_ref(), notes),
+            reserve_ratio: ratios(source),
+            kernel_zones,
             memory_pressure: source.word("proc/pressure/memory"),
             zones,
             buddyinfo: buddyinfo.map(|info| renumbered(info, &numbers)),
@@ -196,14 +219,40 @@ impl System {
         Ok(system)
     }
 
-    /// Pages that Linux says it has.
+    /// Pages that Linux says it has; those of its zones if it does not say.
     pub fn phys_pages(&self) -> u64 {
-        self.meminfo.get("MemTotal").copied().unwrap_or(0) / (PAGE_SIZE / 1024)
+        match self.meminfo.get("MemTotal") {
+            Some(kib) => kib / (self.page_bytes / 1024),
+            None => self.pages(|zone| zone.managed),
+        }
+    }
+
+    /// Why no machine here can be like this one; none if one can.
+    pub fn not_modelled(&self) -> Option<String> {
+        if self.page_bytes != PAGE_SIZE {
+            let kib = self.page_bytes / 1024;
+            return Some(format!(
+                "pages of this kernel are larger than 4 KiB ({kib} KiB), and only such of 4 KiB are modelled"
+            ));
+        }
+        let unknown = self.zones.iter().find(|zone| Self::zone_name(zone).is_err());
+        if let Some(zone) = unknown {
+            return Some(format!("node {}: {}", zone.node, no_such_zone(&zone.zone)));
+        }
+        let end = self.zones.iter().map(|zone| zone.start_pfn.unwrap_or(0) + zone.spanned).max();
+        let bytes = end.unwrap_or(0).saturating_mul(PAGE_SIZE);
+        (bytes > BYTES_MAX).then(|| {
+            format!(
+                "memory up to {} GiB; machines here end at {} GiB",
+                bytes >> 30,
+                BYTES_MAX >> 30
+            )
+        })
     }
 
     /// Bytes of memory that the zones manage.
     pub fn bytes(&self) -> u64 {
-        self.pages(|zone| zone.managed).saturating_mul(PAGE_SIZE)
+        self.pages(|zone| zone.managed).saturating_mul(self.page_bytes)
     }
 
     fn pages(&self, of: fn(&ZoneinfoZone) -> u64) -> u64 {
@@ -219,7 +268,7 @@ impl System {
             [ZoneName::Dma, ZoneName::Dma32, ZoneName::Normal, ZoneName::Movable, ZoneName::Device];
         all.into_iter().find(|name| name.as_str() == zone.zone).ok_or_else(|| InputError {
             field: Some(format!("node {}, zone {}", zone.node, zone.zone)),
-            ..InputError::whole("proc/zoneinfo", "a zone that the model does not have")
+            ..InputError::whole("proc/zoneinfo", no_such_zone(&zone.zone))
         })
     }
 
@@ -230,12 +279,12 @@ impl System {
         if managed == 0 || said == 0 {
             return Err(InputError::whole(file, "no zone has memory"));
         }
-        // Of pages of 16 KiB there are a fourth. What is managed tells nothing: zones can have less than there is.
+        // What is managed tells nothing: zones can have less than there is.
         if present < said {
+            let kib = said.saturating_mul(self.page_bytes / 1024);
             let reason = format!(
-                "the zones have {present} pages and /proc/meminfo {} KiB: pages of this kernel are larger than \
-                 4 KiB, and only such are modelled",
-                said * 4
+                "the zones have {present} pages and /proc/meminfo {kib} KiB: pages of this kernel would be larger than \
+                 64 KiB; are both texts of one machine?"
             );
             return Err(InputError::whole(file, reason));
         }
@@ -244,7 +293,7 @@ impl System {
                 "the zones manage {} MiB of the {} MiB of /proc/meminfo (the kernel gives them the rest when it is \
                  needed, or a balloon has it): the machine has what its zones have now",
                 self.bytes() >> 20,
-                said / ((1 << 20) / PAGE_SIZE)
+                said * self.page_bytes >> 20
             ));
         }
         Ok(())
@@ -253,6 +302,20 @@ impl System {
 
 const NODES: &str = "sys/devices/system/node";
 const CPUS: &str = "sys/devices/system/cpu";
+
+/// Bytes of a page: the least with which the zones have what the kernel says it has.
+fn page_bytes(zones: &[ZoneinfoZone], meminfo: &BTreeMap<String, u64>) -> u64 {
+    let present = zones.iter().fold(0u64, |sum, zone| sum.saturating_add(zone.present));
+    let said = meminfo.get("MemTotal").copied().unwrap_or(0);
+    let holds = |bytes: &u64| said / (bytes / 1024) <= present;
+    [PAGE_SIZE, 4 * PAGE_SIZE, 16 * PAGE_SIZE].into_iter().find(holds).unwrap_or(PAGE_SIZE)
+}
+
+/// `lowmem_reserve_ratio` as the kernel has it: a number for each zone that it may have.
+fn ratios(source: &Source) -> Vec<u64> {
+    let text = source.word("proc/sys/vm/lowmem_reserve_ratio").unwrap_or_default();
+    text.split_whitespace().map_while(|word| word.parse().ok()).collect()
+}
 
 /// `Linux 6.18.44` of `Linux version 6.18.44-x (somebody@somewhere) ...`: who built it is nobody's business.
 fn kernel(version: &str) -> String {
@@ -291,7 +354,11 @@ fn node_sizes(source: &Source, node: u32) -> BTreeMap<String, u64> {
 }
 
 /// CPUs that are on; where sysfs is missing, those that have page lists.
-fn cpus(source: &Source, zoneinfo: &Zoneinfo) -> Result<Numbering, InputError> {
+fn cpus(
+    source: &Source,
+    zoneinfo: &Zoneinfo,
+    notes: &mut Vec<String>,
+) -> Result<Numbering, InputError> {
     let path = format!("{CPUS}/online");
     let listed = match source.word(&path) {
         Some(text) => ranges(source, &path, &text)?,
@@ -300,10 +367,12 @@ fn cpus(source: &Source, zoneinfo: &Zoneinfo) -> Result<Numbering, InputError> {
             sets.map(|set| set.cpu).collect()
         }
     };
-    match listed.is_empty() {
-        true => Err(InputError::whole(source.name(&path), "no CPU is on")),
-        false => Ok(Numbering::new(listed)),
+    if listed.is_empty() {
+        let file = source.name("proc/zoneinfo");
+        notes.push(format!("{file}: it has no CPU's lists: one CPU is taken"));
+        return Ok(Numbering::new(vec![0]));
     }
+    Ok(Numbering::new(listed))
 }
 
 fn ranges(source: &Source, path: &str, text: &str) -> Result<Vec<u32>, InputError> {
@@ -311,15 +380,31 @@ fn ranges(source: &Source, path: &str, text: &str) -> Result<Vec<u32>, InputErro
     Ok(numbers.into_iter().map(u32::from).collect())
 }
 
-/// The nodes with their CPUs and distances. Without sysfs the first has all CPUs.
-fn nodes(source: &Source, numbers: &Numbering, cpus: &Numbering) -> Result<Vec<Node>, InputError> {
+/// The nodes with their CPUs and distances. Without sysfs they have equal shares of the CPUs, in order.
+fn nodes(
+    source: &Source,
+    numbers: &Numbering,
+    cpus: &Numbering,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Node>, InputError> {
     let nr_nodes = numbers.0.len();
     let mut nodes = Vec::new();
+    let share = |id: usize| -> Vec<u32> {
+        let of = |(at, _): &(usize, &u32)| at * nr_nodes / cpus.0.len() == id;
+        cpus.0.iter().enumerate().filter(of).map(|(_, cpu)| *cpu).collect()
+    };
+    let is_told = |number: &u32| source.exists(&format!("{NODES}/node{number}/cpulist"));
+    let is_any_told = numbers.0.iter().any(is_told);
+    if nr_nodes > 1 && !is_any_told {
+        notes.push(format!(
+            "{NODES} is missing: which CPUs are on which of the {nr_nodes} nodes is not known, each has an equal share"
+        ));
+    }
     for (id, number) in (0..).zip(&numbers.0) {
         let path = |file: &str| format!("{NODES}/node{number}/{file}");
         let listed = match source.word(&path("cpulist")) {
             Some(text) => ranges(source, &path("cpulist"), &text)?,
-            None if id == 0 => cpus.0.clone(),
+            None if !is_any_told => share(id as usize),
             None => Vec::new(),
         };
         let distance = |to: usize| if to == id as usize { 10 } else { 20 };

@@ -3,7 +3,9 @@
 use highwater_core::config::{Machine, Policy, Tunables};
 use highwater_core::host::Solo;
 use highwater_core::page_alloc::boot;
+use highwater_core::zone::ZoneType;
 use highwater_results::import::linux61::{Counters, Pageset, Reference, Static, Zone, ZoneBlocks};
+use highwater_results::import::proc::{ZoneinfoZone, in_orders};
 use serde::Serialize;
 
 use super::at_boot::{Rules, managed_at_boot};
@@ -40,14 +42,11 @@ pub(super) fn to_json(captured: &Static) -> String {
 /// If a machine cannot be so, or is larger than machines here.
 pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Static, InputError> {
     let system = &capture.system;
-    let number = |name: &str| system.settings.get(name).and_then(|text| text.parse::<u64>().ok());
-    let min_free_kbytes = number(settings::MIN_FREE).ok_or_else(|| {
-        InputError::whole(settings::MIN_FREE, "cannot be read: marks follow from it")
-    })?;
     let mut tunables = Tunables::default();
     let refused = |refused: settings::Refused| InputError::whole(refused.name, refused.reason);
     settings::adopt(&system.settings, &mut tunables).map_err(refused)?;
     let zones = zones(system)?;
+    let min_free_kbytes = capture.min_free_kbytes().0;
     let mut captured = Static {
         name: "captured".to_owned(),
         kernel: system.kernel.clone(),
@@ -117,7 +116,7 @@ fn zones(system: &System) -> Result<Vec<Zone>, InputError> {
             present: zone.present,
             managed: zone.managed,
             managed_at_boot: None,
-            protection: zone.protection.clone(),
+            protection: protection(system, zone),
             // A zone with memory has one: the parser asks for it.
             start_pfn: zone.start_pfn.unwrap_or(0),
         });
@@ -127,13 +126,22 @@ fn zones(system: &System) -> Result<Vec<Zone>, InputError> {
     Ok(zones)
 }
 
+/// What a zone keeps from requests for each of the model's zones.
+fn protection(system: &System, zone: &ZoneinfoZone) -> Vec<u64> {
+    let names = ZoneType::ALL.map(ZoneType::name);
+    match &system.kernel_zones {
+        Some(zones) => zones.reserves(&zone.zone, &zone.protection, &names),
+        None => zone.protection.clone(),
+    }
+}
+
 /// Free blocks of the zones that are told.
 fn blocks(system: &System, zones: &[Zone]) -> Vec<ZoneBlocks> {
     let rows = system.buddyinfo.iter().flat_map(|info| &info.zones);
     rows.filter_map(|row| {
         let is_it = |zone: &&Zone| zone.node == row.node && zone.zone.as_str() == row.zone;
         let zone = zones.iter().find(is_it)?;
-        Some(ZoneBlocks { node: row.node, zone: zone.zone, free_blocks: row.nr_free })
+        Some(ZoneBlocks { node: row.node, zone: zone.zone, free_blocks: in_orders(&row.nr_free).0 })
     })
     .collect()
 }

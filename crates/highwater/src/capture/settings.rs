@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use highwater_core::config::{TunableForm, Tunables};
+use highwater_core::zone::ZoneType;
+use highwater_results::import::proc::KernelZones;
 
 use super::Source;
 use crate::input::one_line;
@@ -29,7 +31,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("vm.dirty_ratio", "dirty_ratio"),
     ("vm.dirty_writeback_centisecs", "dirty_writeback_centisecs"),
     ("vm.extfrag_threshold", "extfrag_threshold"),
-    ("vm.lowmem_reserve_ratio", "lowmem_reserve_ratio"),
+    (RESERVE_RATIO, "lowmem_reserve_ratio"),
     ("vm.min_slab_ratio", "min_slab_ratio"),
     ("vm.min_unmapped_ratio", "min_unmapped_ratio"),
     ("vm.page-cluster", "page_cluster"),
@@ -39,6 +41,20 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("vm.watermark_scale_factor", "watermark_scale_factor"),
     ("vm.zone_reclaim_mode", "zone_reclaim_mode"),
 ];
+
+/// The setting that has a number for each zone that the kernel may have.
+pub(super) const RESERVE_RATIO: &str = "vm.lowmem_reserve_ratio";
+
+/// The ratios of the zones that the model has, of a kernel that may have others; a zone that it does not have keeps
+/// what kernels come with.
+fn ratios(text: &str, zones: &KernelZones) -> String {
+    let list: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+    let Some(list) = list else { return text.to_owned() };
+    let usual = Tunables::default().lowmem_reserve_ratio;
+    let of = |(zone, usual): (&ZoneType, u64)| zones.value(&list, zone.name()).unwrap_or(usual);
+    let all: Vec<String> = ZoneType::ALL.iter().zip(usual).map(of).map(|r| r.to_string()).collect();
+    all.join(" ")
+}
 
 /// The setting that a kernel computes unless somebody says it.
 pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
@@ -56,7 +72,11 @@ fn path(name: &str) -> String {
 
 /// Every setting that the kernel shows; of a choice (`always [madvise] never`) the word that is chosen. What the model
 /// refuses is left out, and a line says so.
-pub(super) fn read(source: &Source, notes: &mut Vec<String>) -> BTreeMap<String, String> {
+pub(super) fn read(
+    source: &Source,
+    zones: Option<&KernelZones>,
+    notes: &mut Vec<String>,
+) -> BTreeMap<String, String> {
     let value = |name: &str| {
         let text = source.word(&path(name))?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -66,7 +86,12 @@ pub(super) fn read(source: &Source, notes: &mut Vec<String>) -> BTreeMap<String,
     };
     let mut settings = BTreeMap::new();
     for (name, _) in SETTINGS {
-        let Some(value) = value(name) else { continue };
+        let Some(mut value) = value(name) else { continue };
+        if *name == RESERVE_RATIO
+            && let Some(zones) = zones
+        {
+            value = ratios(&value, zones);
+        }
         let alone = BTreeMap::from([((*name).to_owned(), value)]);
         match adopt(&alone, &mut Tunables::default()) {
             Ok(()) => settings.extend(alone),
@@ -168,7 +193,7 @@ mod tests {
         std::fs::write(huge.join("enabled"), "always [madvise] never\n").unwrap();
         std::fs::write(huge.join("defrag"), "never [harder]\n").unwrap();
         let mut notes = Vec::new();
-        let settings = read(&Source::recorded(dir.path()), &mut notes);
+        let settings = read(&Source::recorded(dir.path()), None, &mut notes);
         assert_eq!(settings["transparent_hugepage.enabled"], "madvise");
         assert_eq!(settings.len(), 1);
         assert!(matches!(&notes[..], [note] if note.contains("defrag: ")), "{notes:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use highwater_results::input;
 
-use crate::input::{InputError, one_line};
+use crate::input::{InputError, one_line, recognised};
 
 /// Larger than any text of a kernel that is read here.
 const BYTES_MAX: u64 = 64 << 20;
@@ -15,8 +15,20 @@ const BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Source {
     root: PathBuf,
+    form: Form,
     /// Nothing in it changes any more.
     is_recorded: bool,
+}
+
+/// What a recorded tree's root is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A directory with `proc` and `sys`.
+    Tree,
+    /// What was in `proc`, without it.
+    Proc,
+    /// `zoneinfo` alone, or `X.zoneinfo` with `X.buddyinfo` and `X.pagetypeinfo` beside it.
+    Zoneinfo,
 }
 
 impl Source {
@@ -26,7 +38,7 @@ impl Source {
     /// If that is no Linux.
     pub fn running() -> Result<Source, InputError> {
         match cfg!(target_os = "linux") {
-            true => Ok(Source { root: PathBuf::from("/"), is_recorded: false }),
+            true => Ok(Source { root: PathBuf::from("/"), form: Form::Tree, is_recorded: false }),
             false => {
                 let reason = "this computer does not run Linux; --root reads what was recorded on one that does";
                 Err(InputError::whole("capture", reason))
@@ -34,9 +46,17 @@ impl Source {
         }
     }
 
-    /// A recorded tree.
+    /// A recorded tree; what was in `proc` may lie in it directly.
     pub fn recorded(root: impl Into<PathBuf>) -> Source {
-        Source { root: root.into(), is_recorded: true }
+        let root = root.into();
+        let has = |file: &str| root.join(file).exists();
+        let form = if !has("proc/zoneinfo") && has("zoneinfo") { Form::Proc } else { Form::Tree };
+        Source { root, form, is_recorded: true }
+    }
+
+    /// A copy of `/proc/zoneinfo`, with what lies beside it under the same name.
+    pub fn zoneinfo(file: impl Into<PathBuf>) -> Source {
+        Source { root: file.into(), form: Form::Zoneinfo, is_recorded: true }
     }
 
     /// Nothing in it changes any more.
@@ -50,7 +70,17 @@ impl Source {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.root.join(path)
+        match (self.form, path.strip_prefix("proc/")) {
+            (Form::Proc, Some(of_proc)) => self.root.join(of_proc),
+            (Form::Zoneinfo, Some("zoneinfo")) => self.root.clone(),
+            (Form::Zoneinfo, Some(of_proc @ ("buddyinfo" | "pagetypeinfo"))) => {
+                match self.root.extension() {
+                    Some(_) => self.root.with_extension(of_proc),
+                    None => self.root.with_file_name(of_proc),
+                }
+            }
+            _ => self.root.join(path),
+        }
     }
 
     /// The text of a file.
@@ -66,8 +96,12 @@ impl Source {
     /// # Errors
     /// Names it.
     pub fn needed(&self, path: &str) -> Result<String, InputError> {
-        let unreadable = |error: io::Error| {
-            InputError::whole(self.name(path), format!("cannot be read: {error}"))
+        let unreadable = |error: io::Error| match recognised(&self.root) {
+            // A file instead of a directory.
+            Some(text) if self.form == Form::Tree => {
+                InputError::whole(self.root.display().to_string(), text.advice())
+            }
+            _ => InputError::whole(self.name(path), format!("cannot be read: {error}")),
         };
         self.text(path).map_err(unreadable)
     }

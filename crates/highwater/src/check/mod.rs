@@ -3,6 +3,7 @@
 //! | kind of file | what is compared | agrees if |
 //! |---|---|---|
 //! | `static` | what a boot computes for each zone | every figure is the same |
+//! | `/proc/zoneinfo`, a directory with it | the same | the same |
 //! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
 //! | `scenario` | key counters of every step of a small program | within max(10 %, distance of the real runs, 256) |
 //! | a trace | refills, drains, hottest block of the replay under 6.1 | within the limits of [`trace`] |
@@ -15,18 +16,22 @@ pub mod ab_trace;
 mod captured;
 mod machine;
 pub mod scenario;
+pub(crate) mod sizes;
 pub mod static_machine;
 pub mod throttling;
 pub mod trace;
+mod tree;
 
 use std::path::{Path, PathBuf};
 
+use highwater_results::import::KernelText;
 use highwater_results::import::linux61::Reference;
 use serde::Serialize;
 
 pub(crate) use captured::captured_machine;
 
-use crate::input::InputError;
+use crate::capture::Source;
+use crate::input::{InputError, recognised};
 
 /// The kind of file whose figures are counters.
 const SCENARIO: &str = "scenario";
@@ -116,6 +121,18 @@ impl Figure {
     fn is_worth_a_line(&self) -> bool {
         let nothing = self.real == "0" && self.model == "0";
         !self.agrees || (self.limit != Limit::Exact && !nothing)
+    }
+
+    /// Compares two lists that have an entry for each zone. Kernels have fewer or more zones than the model: a list that
+    /// is shorter says the same if the longer one only goes on as it ends.
+    pub fn entries(field: impl Into<String>, real: &[u64], model: &[u64]) -> Figure {
+        let text = |list: &[u64]| list.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let nr = real.len().min(model.len());
+        let rest = [&real[nr..], &model[nr..]].concat();
+        let last = model[..nr].last().copied().unwrap_or(0);
+        let goes_on = rest.iter().all(|entry| *entry == last);
+        let shown = if goes_on && real[..nr] == model[..nr] { real } else { model };
+        Figure::text(field, text(real), text(shown))
     }
 
     /// Compares two texts.
@@ -263,7 +280,7 @@ pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputE
         let before = files.len();
         collect(path, &mut files, Found::Named)?;
         if files.len() == before {
-            let reason = "no captured file (.json, .trace, .trace.gz) in this directory";
+            let reason = "no captured file (.json, .trace, .trace.gz) and no proc/zoneinfo in this directory";
             return Err(InputError::whole(path.display().to_string(), reason));
         }
     }
@@ -299,6 +316,11 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), In
         Found::InDirectory => std::fs::symlink_metadata(path),
     };
     if kind.map_err(unreadable)?.is_dir() {
+        // The texts of a machine.
+        if [ZONEINFO, "zoneinfo"].iter().any(|file| path.join(file).is_file()) {
+            files.push(path.to_path_buf());
+            return Ok(());
+        }
         let entries: Result<Vec<_>, _> = std::fs::read_dir(path)
             .map_err(unreadable)?
             .map(|entry| entry.map(|e| e.path()))
@@ -313,6 +335,9 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), In
     Ok(())
 }
 
+/// Where a machine's zones are in a recorded tree.
+const ZONEINFO: &str = "proc/zoneinfo";
+
 fn is_trace(path: &Path) -> bool {
     has_suffix(path, &[".trace", ".trace.gz"])
 }
@@ -324,11 +349,18 @@ fn has_suffix(path: &Path, suffixes: &[&str]) -> bool {
 
 /// `judged` gets what other files may be compared with.
 fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileResult, InputError> {
-    if is_trace(path) {
-        return trace::check(path);
+    let file = path.display().to_string();
+    if path.is_dir() {
+        return tree::check(&file, &Source::recorded(path));
+    }
+    match recognised(path) {
+        Some(KernelText::Zoneinfo) => return tree::check(&file, &Source::zoneinfo(path)),
+        Some(KernelText::Trace) => return trace::check(path),
+        Some(other) => return Err(InputError::whole(file, other.advice())),
+        None if is_trace(path) => return trace::check(path),
+        None => {}
     }
     let reference = Reference::read(path)?;
-    let file = path.display().to_string();
     match &reference {
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),

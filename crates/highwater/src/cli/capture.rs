@@ -35,6 +35,7 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
         pids: args.pids.clone(),
         watch: Duration::from_secs_f64(args.seconds),
         every: Duration::from_millis(args.every),
+        no_processes: false,
     };
     let captured = capture(&source, &wanted)?;
     captured.notes.iter().for_each(|note| remark(note));
@@ -46,15 +47,29 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
     let names =
         Names { machine: &machine, job: &job, machine_of_job: beside, reference: &reference };
     let texts = captured.files(names)?;
-    write(&args.machine, &texts.machine)?;
-    write(&args.reference, &texts.reference)?;
+    if let Some(text) = &texts.machine {
+        write(&args.machine, text)?;
+    }
+    if let Some(text) = &texts.reference {
+        write(&args.reference, text)?;
+    }
     if let Some(text) = &texts.job {
         write(&args.output, text)?;
     }
     print(&summary(args, &captured, &texts))?;
     let table = verdict(&captured, &texts);
     show(Format::Terminal, &format!("\n{}", tables(Format::Terminal, &[table])))?;
-    Ok(Outcome::Done)
+    match texts.not_modelled {
+        None => Ok(Outcome::Done),
+        Some(reason) => {
+            let file = if texts.reference.is_some() {
+                "no machine file"
+            } else {
+                "no machine file, no reference"
+            };
+            Err(CliError::new(format!("{file}: {reason}")))
+        }
+    }
 }
 
 fn write(file: &Path, text: &str) -> Result<(), CliError> {
@@ -66,20 +81,24 @@ fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
     let system = &captured.system;
     let name = |file: &PathBuf| file.display().to_string();
     let (machine, reference) = (name(&args.machine), name(&args.reference));
-    let mut lines = vec![
-        format!(
-            "{machine}: {}, {} MiB; CPUs: {}, nodes: {}, disks: {}, swap areas: {}",
-            system.kernel,
-            system.bytes() >> 20,
-            system.nr_cpus,
-            system.nodes.len(),
-            system.disks.len(),
-            system.swaps.len()
-        ),
-        format!("{reference}: what its kernel computed, for `highwater check {reference}`"),
-    ];
+    let machine = if texts.machine.is_some() { machine } else { "not modelled".to_owned() };
+    let mut lines = vec![format!(
+        "{machine}: {}, {} MiB; CPUs: {}, nodes: {}, disks: {}, swap areas: {}",
+        system.kernel,
+        system.bytes() >> 20,
+        system.nr_cpus,
+        system.nodes.len(),
+        system.disks.len(),
+        system.swaps.len()
+    )];
+    if texts.reference.is_some() {
+        lines.push(format!(
+            "{reference}: what its kernel computed, for `highwater check {reference}`"
+        ));
+    }
     let (nr, nr_left_out) = (captured.processes.len(), captured.nr_left_out);
     lines.push(match texts.job {
+        None if texts.machine.is_none() => "no job: it would have no machine".to_owned(),
         None => "no job: no process of yours uses memory or CPU time worth a task; --pid names one"
             .to_owned(),
         Some(_) => {
@@ -100,19 +119,26 @@ fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
 /// The running kernel beside the model's boot: a row for each figure of a zone.
 fn verdict(captured: &Capture, texts: &Files) -> Table {
     let kernel = &captured.system.kernel;
-    let preset = texts.nearest.preset;
+    let verdict = &texts.verdict;
+    let preset = verdict.nearest.preset;
     let heads = [kernel.as_str(), "model", ""].map(str::to_owned).to_vec();
     let title = format!("What a boot of the machine computes, {preset}");
     let mut table = Table::new(title, &["figure"], heads, Layout::Fitted);
-    for figure in rows(&texts.figures) {
+    for figure in rows(&verdict.figures) {
         let differs = if figure.agrees { "" } else { "differs" };
         let cells = [figure.real.as_str(), &figure.model, differs].map(Cell::text).to_vec();
         table.push(&[&figure.field], cells);
     }
-    let nr_wrong = texts.figures.iter().filter(|figure| !figure.agrees).count();
-    let nr_all = texts.figures.len();
-    let is = if texts.nearest.is_exact {
+    let nr_wrong = verdict.figures.iter().filter(|figure| !figure.agrees).count();
+    let nr_all = verdict.figures.len();
+    let is = if verdict.nearest.is_exact {
         format!("{kernel} is the preset {preset}")
+    } else if let Some((own, nr_own)) = verdict.nearest.instead_of {
+        format!(
+            "{kernel} says that it is {own}, which has {nr_own} figures otherwise; {preset} fits better"
+        )
+    } else if kernel == "Linux" {
+        format!("the kernel's version is not known; {preset} fits best")
     } else {
         format!("{kernel} is no preset; {preset} is the nearest one")
     };
@@ -120,6 +146,7 @@ fn verdict(captured: &Capture, texts: &Files) -> Table {
         0 => format!("{is}: all {nr_all} figures are the same"),
         _ => format!("{is}: {nr_wrong} of {nr_all} figures differ"),
     });
+    table.notes.extend(verdict.notes.iter().cloned());
     let boosted = captured.system.zones.iter().filter(|zone| zone.boost > 0);
     for zone in boosted {
         let (node, name, boost) = (zone.node, &zone.zone, zone.boost);

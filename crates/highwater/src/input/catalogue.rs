@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use highwater_results::import::KernelText;
 use highwater_results::input;
 
 use super::InputError;
@@ -90,6 +91,10 @@ impl Catalogue {
         if path.extension().is_some_and(|e| e == "toml") || path.exists() {
             let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
                 .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
+            if let Some(text) = KernelText::of(&text) {
+                let reason = format!("{}; expected: a {} file", text.advice(), self.what);
+                return Err(InputError::whole(name, reason));
+            }
             return Ok(Found { file: name.to_owned(), text: Cow::Owned(text) });
         }
         let mut known = more.to_vec();

@@ -5,6 +5,7 @@
 //! | [`catalogue`] | things by name that come with the program, or files of the user's |
 //! | [`source`] | the text of a TOML file and the places in it |
 //! | [`error`] | one line about what is wrong: file, line, field, reason |
+//! | `kernel_text` | texts of Linux that were given for something else |
 //! | [`names`] | which name was meant |
 //! | [`size`], [`time`] | `8G`, `0-3,8`; `20ms` |
 //!
@@ -14,6 +15,7 @@
 
 pub(crate) mod catalogue;
 pub mod error;
+mod kernel_text;
 pub(crate) mod names;
 pub mod size;
 pub(crate) mod source;
@@ -22,4 +24,5 @@ pub mod time;
 pub(crate) use catalogue::Catalogue;
 pub use error::InputError;
 pub(crate) use error::{one_line, said};
+pub(crate) use kernel_text::recognised;
 pub(crate) use source::Source;

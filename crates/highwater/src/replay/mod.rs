@@ -23,15 +23,16 @@ pub mod warning;
 use std::path::{Path, PathBuf};
 
 use highwater_core::config::{Machine, Policy};
+use highwater_results::import::KernelText;
 
-pub use model::Replay;
+pub use model::{FailedInTrace, FailedRequest, Replay};
 pub use state::{MachineSource, Shape, Sidecars};
 pub use survey::Survey;
 pub use tally::{EventKind, Tally};
 pub use trace::Trace;
 pub use warning::Warning;
 
-use crate::input::InputError;
+use crate::input::{InputError, recognised};
 
 /// A replay is near its trace if counts of events differ by at most this share of the trace's,
 pub const NEAR_SHARE: f64 = 0.25;
@@ -101,7 +102,14 @@ pub fn run_trace(
         let reason = "not a regular file; a trace is read more than once, so store it first";
         return Err(trace.error(reason));
     }
-    let survey = Survey::read(&mut trace)?;
+    let survey = match Survey::read(&mut trace) {
+        Ok(survey) => survey,
+        Err(error) => {
+            // Another text of Linux is called by its name.
+            let text = recognised(trace.path()).filter(|text| *text != KernelText::Trace);
+            return Err(text.map_or(error, |text| trace.error(&text.advice())));
+        }
+    };
     let sidecars = match sidecars {
         UseSidecars::Yes => Sidecars::beside(trace.path())?,
         UseSidecars::No => Sidecars::default(),
@@ -113,6 +121,6 @@ pub fn run_trace(
         .map(|policy| model::replay(&trace, &survey, &sidecars, &shape, policy))
         .collect::<Result<_, _>>()?;
     warning::refuse_unknown_frees(&survey, &replays).map_err(|reason| trace.error(reason))?;
-    let warnings = Warning::all(&survey, trace.totals(), &replays);
+    let warnings = Warning::all(&survey, trace.totals(), &sidecars, &replays);
     Ok(Report { trace: name, survey, shape, warnings, sidecars: sidecars.files, replays })
 }

@@ -60,6 +60,8 @@ pub struct Replay {
     pub zone_lock_takings: u64,
     /// Requests that the trace served and the model could not.
     pub nr_failed: u64,
+    /// Requests that failed in the trace, as the model answers them.
+    pub failed_in_trace: FailedInTrace,
     /// Frees of blocks that were in use before the trace began.
     pub nr_frees_from_before: u64,
     /// Frees of frames of which nothing is known (the trace lost events).
@@ -72,6 +74,33 @@ pub struct Replay {
     pub nr_unplaced: u64,
     /// Pages on per-CPU lists at the start of which only the number was known.
     pub nr_unknown_on_lists: u64,
+    /// Free pages of CMA at the start, which nobody gets here.
+    pub nr_cma: u64,
+}
+
+/// Requests that failed in the trace, put to the model. It has nobody who makes room (no reclaim, no compaction):
+/// what the traced kernel did not get in spite of those, it does not get either.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailedInTrace {
+    /// The model refuses them, too.
+    pub nr_refused: u64,
+    /// The model has a block for them.
+    pub nr_served: u64,
+    /// The first of each, with the free memory of that moment.
+    pub first_refused: Option<FailedRequest>,
+    /// The same of those that the model serves.
+    pub first_served: Option<FailedRequest>,
+}
+
+/// A request that failed in the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRequest {
+    /// Its size.
+    pub order: u8,
+    /// Its flags, by name.
+    pub gfp: String,
+    /// Free memory when the model was asked.
+    pub free: Vec<ZoneFree>,
 }
 
 /// Replays a trace under a policy.
@@ -89,13 +118,14 @@ pub fn replay(
     let name = trace.name();
     let memory = boot(&host, &shape.machine, policy)
         .map_err(|error| InputError::whole(&name, error.to_string()))?;
+    shape.apply_zone_sizes(&memory);
     shape.apply_pcp_sizes(policy, &memory);
-    let (nr_unplaced, nr_unknown_on_lists) = restore(&host, &memory, &name, survey, sidecars)?;
+    let start_of = restore(&host, &memory, &name, survey, sidecars)?;
     let start = free_memory(&memory);
     let takings = host.takings(LockClass::Zone);
     host.sink().is_on.set(true);
 
-    let mut model = Model::new(&host, &memory, survey);
+    let mut model = Model::new(&host, &memory, survey, shape);
     trace.each(|event| model.take(event))?;
     model.finish();
     // A broken rule is a bug of the model, and its figures are worth nothing.
@@ -105,14 +135,16 @@ pub fn replay(
         (model.nr_failed, model.nr_frees_from_before, model.nr_frees_unknown);
     Ok(Replay {
         policy: policy.clone(),
-        zone_lock_takings: host.takings(LockClass::Zone) - takings,
+        zone_lock_takings: host.takings(LockClass::Zone) - takings - model.takings_asked,
         nr_failed,
+        failed_in_trace: model.failed_in_trace,
         nr_frees_from_before,
         nr_frees_unknown,
         start,
         end: free_memory(&memory),
-        nr_unplaced,
-        nr_unknown_on_lists,
+        nr_unplaced: start_of.nr_unplaced,
+        nr_unknown_on_lists: start_of.nr_unknown_on_lists,
+        nr_cma: start_of.nr_cma,
         tally: host.sink().tally.take(),
     })
 }
@@ -124,9 +156,9 @@ fn restore(
     trace: &str,
     survey: &Survey,
     sidecars: &Sidecars,
-) -> Result<(u64, u64), InputError> {
+) -> Result<StartOf, InputError> {
     let cx = Cx::new(host, CpuId(0));
-    let (mut nr_unplaced, mut nr_unknown) = (0, 0);
+    let mut sums = StartOf::default();
     for zone in memory.populated_zones() {
         let at = Place {
             node: zone.node.0,
@@ -139,10 +171,19 @@ fn restore(
         memory
             .restore(&cx, zone, &placed.state)
             .map_err(|error| InputError::whole(trace, error.to_string()))?;
-        nr_unplaced += placed.nr_unplaced;
-        nr_unknown += placed.nr_unknown_on_lists;
+        sums.nr_unplaced += placed.nr_unplaced;
+        sums.nr_unknown_on_lists += placed.nr_unknown_on_lists;
+        sums.nr_cma += placed.nr_cma;
     }
-    Ok((nr_unplaced, nr_unknown))
+    Ok(sums)
+}
+
+/// Sums over the zones of what is said about a start.
+#[derive(Default)]
+struct StartOf {
+    nr_unplaced: u64,
+    nr_unknown_on_lists: u64,
+    nr_cma: u64,
 }
 
 /// Receives the model's events.
@@ -188,8 +229,13 @@ struct Model<'a> {
     held_back: BTreeMap<u32, VecDeque<u64>>,
     next_stat_ns: BTreeMap<u32, u64>,
     nr_failed: u64,
+    failed_in_trace: FailedInTrace,
+    /// Takings of zone locks for requests that failed in the trace.
+    takings_asked: u64,
     nr_frees_from_before: u64,
     nr_frees_unknown: u64,
+    /// What to do where the trace and its machine do not fit.
+    advice: &'static str,
 }
 
 impl<'a> Model<'a> {
@@ -197,6 +243,7 @@ impl<'a> Model<'a> {
         host: &'a Solo<Recorder>,
         memory: &'a PageAllocator<Solo<Recorder>>,
         survey: &Survey,
+        shape: &Shape,
     ) -> Model<'a> {
         Model {
             memory,
@@ -206,6 +253,9 @@ impl<'a> Model<'a> {
             held_back: BTreeMap::new(),
             next_stat_ns: BTreeMap::new(),
             nr_failed: 0,
+            failed_in_trace: FailedInTrace::default(),
+            takings_asked: 0,
+            advice: shape.source.advice(),
             nr_frees_from_before: 0,
             nr_frees_unknown: 0,
         }
@@ -233,11 +283,13 @@ impl<'a> Model<'a> {
                 }
             }
             KmemKind::FreeBatched { pfn } => self.free_of_list(event.cpu, pfn),
-            // The kernel failed, or it worked inside the allocator: nothing that a caller did.
-            KmemKind::AllocFailed { .. }
-            | KmemKind::ZoneLocked { .. }
-            | KmemKind::PcpuDrain { .. }
-            | KmemKind::ExtFrag { .. } => {}
+            KmemKind::AllocFailed { order, migratetype, gfp } => {
+                self.release(event.cpu);
+                self.ask(event.cpu, order, migratetype, gfp);
+            }
+            // The kernel worked inside the allocator: nothing that a caller did.
+            KmemKind::ZoneLocked { .. } | KmemKind::PcpuDrain { .. } | KmemKind::ExtFrag { .. } => {
+            }
         }
         Ok(())
     }
@@ -272,7 +324,36 @@ impl<'a> Model<'a> {
         }
         let machine = self.memory.machine();
         let end = machine.end_pfn();
-        Err(format!("{pfn:#x} is in no zone of machine {}, which ends at {end:#x}", machine.name))
+        let (name, advice) = (&machine.name, self.advice);
+        Err(format!("{pfn:#x} is in no zone of machine {name}, which ends at {end:#x}{advice}"))
+    }
+
+    /// Puts a request that failed in the trace to the model. Nobody has what it would get, so that goes back at once and
+    /// is not counted.
+    fn ask(&mut self, cpu: u32, order: u8, migratetype: u8, gfp: u32) {
+        let on = CpuId(cpu as u16);
+        self.cx.set_cpu(on);
+        let gfp = with_type(Gfp::from_bits_retain(gfp), migratetype);
+        let recorder = self.cx.host.sink();
+        recorder.is_on.set(false);
+        let takings = self.cx.host.takings(LockClass::Zone);
+        let known = &self.failed_in_trace;
+        let is_first = known.first_refused.is_none() || known.first_served.is_none();
+        let free = if is_first { free_memory(self.memory) } else { Vec::new() };
+        let page = self.request(gfp, order, self.memory.cpu_node(on));
+        let known = &mut self.failed_in_trace;
+        let (nr, first) = match page {
+            None => (&mut known.nr_refused, &mut known.first_refused),
+            Some(_) => (&mut known.nr_served, &mut known.first_served),
+        };
+        *nr += 1;
+        first.get_or_insert_with(|| FailedRequest { order, gfp: gfp.to_string(), free });
+        match page {
+            Some(page) => self.give_back(page, order, Way::Single),
+            None => recorder.tally.borrow_mut().count(EventKind::AllocFailed, cpu, order),
+        }
+        recorder.is_on.set(true);
+        self.takings_asked += self.cx.host.takings(LockClass::Zone) - takings;
     }
 
     fn alloc(&mut self, cpu: u32, pfn: u64, order: u8, migratetype: u8, gfp: u32) {

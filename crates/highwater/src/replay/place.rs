@@ -6,6 +6,10 @@
 //! first, preferring frames that the trace shows to be free and pageblocks of their own type, and
 //! never so that two of them could merge: the counts then are exactly the captured ones.
 //!
+//! Free blocks that are set aside start so: HighAtomic and RESERVE in the reserve, those of CMA and isolated
+//! ones on the list that nobody is served from. CMA is not modelled: movable requests, which Linux serves from it, do not
+//! get its pages here, and the report says how many those are.
+//!
 //! Without such counts, all that is not known to be in use is free, as after boot.
 
 use std::cmp::Reverse;
@@ -17,12 +21,27 @@ use highwater_core::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEB
 use highwater_core::page_alloc::{Block, ZoneState};
 use highwater_core::zone::ZoneType;
 
+use highwater_results::import::proc::in_orders;
+
 use super::state::Sidecars;
 use super::survey::Survey;
 
 /// The types that have per-CPU lists, by index.
 const TYPES: [MigrateType; MigrateType::PCP_TYPES] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+
+/// The types that captured free blocks start with: first those that can be had, then those set aside.
+const FREE_TYPES: [MigrateType; MigrateType::COUNT] = MigrateType::ALL;
+
+/// What `/proc/pagetypeinfo` calls free memory that is set aside, and how it starts.
+const SET_ASIDE: [(&str, MigrateType); 4] = [
+    ("HighAtomic", MigrateType::HighAtomic),
+    // Of 4.3 and before.
+    ("Reserve", MigrateType::HighAtomic),
+    (CMA, MigrateType::Isolate),
+    ("Isolate", MigrateType::Isolate),
+];
+const CMA: &str = "CMA";
 
 /// The zone to fill.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +67,8 @@ pub struct Placed {
     pub nr_unplaced: u64,
     /// Pages on per-CPU lists of which only the number was known.
     pub nr_unknown_on_lists: u64,
+    /// Free pages of CMA, which nobody gets.
+    pub nr_cma: u64,
 }
 
 /// Builds a zone's state.
@@ -57,6 +78,7 @@ pub fn place(zone: Place, survey: &Survey, sidecars: &Sidecars, policy: &Policy)
     match counts(zone, sidecars) {
         Some(counts) => {
             let unknown = unknown_on_lists(zone, survey, sidecars);
+            builder.placed.nr_cma = counts.nr_cma;
             builder.captured_blocks(&counts, unknown.values().sum());
             builder.unknown_on_lists(survey, &unknown);
         }
@@ -66,38 +88,63 @@ pub fn place(zone: Place, survey: &Survey, sidecars: &Sidecars, policy: &Policy)
 }
 
 /// Free blocks and pageblocks by type, as captured.
+#[derive(Default)]
 struct Counts {
     free: [[u64; MAX_ORDER]; MigrateType::COUNT],
     pageblocks: [u64; MigrateType::COUNT],
+    nr_cma: u64,
 }
 
 fn counts(zone: Place, sidecars: &Sidecars) -> Option<Counts> {
     let is_here = |node: u32, name: &str| node == u32::from(zone.node) && name == zone.zone.name();
-    let mut counts = Counts { free: Default::default(), pageblocks: [0; MigrateType::COUNT] };
-    if let Some(info) = &sidecars.pagetypeinfo {
-        for row in info.free.iter().filter(|r| is_here(r.node, &r.zone)) {
-            for (order, blocks) in row.nr_free.iter().enumerate() {
-                counts.free[type_index(&row.migratetype)][order] += blocks.nr_blocks;
-            }
-        }
-        for row in info.pageblocks.iter().filter(|r| is_here(r.node, &r.zone)) {
-            for (name, blocks) in &row.nr_blocks {
-                counts.pageblocks[type_index(name)] += blocks;
-            }
-        }
+    let of_all = sidecars.buddyinfo.as_ref().and_then(|info| {
+        let row = info.zones.iter().find(|z| is_here(z.node, &z.zone))?;
+        Some(in_orders::<MAX_ORDER>(&row.nr_free).0)
+    });
+    let mut counts = Counts::default();
+    let rows = sidecars.pagetypeinfo.iter().flat_map(|info| &info.free);
+    let rows: Vec<_> = rows.filter(|r| is_here(r.node, &r.zone)).collect();
+    if rows.is_empty() {
+        // Blocks without types: movable, as most free memory is.
+        counts.free[MigrateType::Movable.idx()] = of_all?;
         return Some(counts);
     }
-    // Blocks without types: movable, as most free memory is.
-    let info = sidecars.buddyinfo.as_ref()?;
-    let row = info.zones.iter().find(|z| is_here(z.node, &z.zone))?;
-    counts.free[MigrateType::Movable.idx()] = row.nr_free;
+    let mut capped = [None; MAX_ORDER];
+    for row in rows {
+        let all: Vec<u64> = row.nr_free.iter().map(|blocks| blocks.nr_blocks).collect();
+        let (all, _) = in_orders::<MAX_ORDER>(&all);
+        let migratetype = type_of(&row.migratetype).idx();
+        for (order, blocks) in all.into_iter().enumerate() {
+            counts.free[migratetype][order] += blocks;
+            counts.nr_cma += if row.migratetype == CMA { blocks << order } else { 0 };
+        }
+        for (order, _) in row.nr_free.iter().enumerate().filter(|(_, blocks)| blocks.is_capped) {
+            if let Some(capped) = capped.get_mut(order) {
+                *capped = Some(migratetype);
+            }
+        }
+    }
+    // Linux stops counting a type's list at 100,000; how many there are of all types buddyinfo knows.
+    for (order, migratetype) in capped.into_iter().enumerate() {
+        if let (Some(migratetype), Some(all)) = (migratetype, &of_all) {
+            let counted: u64 = counts.free.iter().map(|blocks| blocks[order]).sum();
+            counts.free[migratetype][order] += all[order].saturating_sub(counted);
+        }
+    }
+    let pageblocks = sidecars.pagetypeinfo.iter().flat_map(|info| &info.pageblocks);
+    for row in pageblocks.filter(|r| is_here(r.node, &r.zone)) {
+        for (name, blocks) in &row.nr_blocks {
+            counts.pageblocks[type_of(name).idx()] += blocks;
+        }
+    }
     Some(counts)
 }
 
-/// Types without per-CPU lists count as movable: nothing here reserves or isolates.
-fn type_index(name: &str) -> usize {
-    let known = MigrateType::ALL.into_iter().find(|t| t.name() == name && t.is_mergeable());
-    known.unwrap_or(MigrateType::Movable).idx()
+/// The type that a name of `/proc/pagetypeinfo` stands for; of a name that is not known, movable.
+fn type_of(name: &str) -> MigrateType {
+    let set_aside = SET_ASIDE.into_iter().find(|(known, _)| *known == name);
+    let known = || MigrateType::ALL.into_iter().find(|t| t.name() == name);
+    set_aside.map(|(_, t)| t).or_else(known).unwrap_or(MigrateType::Movable)
 }
 
 /// Pages on each CPU's lists beyond those that the trace gives away.
@@ -191,7 +238,7 @@ impl Builder {
             if order + 1 == PAGEBLOCK_ORDER {
                 self.assign_pageblocks(&mut blocks_left);
             }
-            for migratetype in TYPES {
+            for migratetype in FREE_TYPES {
                 let wanted = counts.free[migratetype.idx()][usize::from(order)];
                 let got = self.place_free(order, migratetype, wanted, reserve);
                 if order >= PAGEBLOCK_ORDER {
@@ -275,7 +322,12 @@ impl Builder {
             if self.types.contains_key(&block) {
                 continue;
             }
-            let scarce = [MigrateType::Unmovable, MigrateType::Reclaimable];
+            let scarce = [
+                MigrateType::Unmovable,
+                MigrateType::Reclaimable,
+                MigrateType::HighAtomic,
+                MigrateType::Isolate,
+            ];
             let migratetype = scarce.into_iter().find(|t| left[t.idx()] > 0);
             let migratetype = migratetype.unwrap_or(MigrateType::Movable);
             let left = &mut left[migratetype.idx()];
@@ -327,7 +379,9 @@ impl Builder {
         for (at, frame) in self.frames.iter().enumerate() {
             let pfn = self.zone.start + at as u64;
             let migratetype = self.types.get(&(pfn >> PAGEBLOCK_ORDER)).copied();
-            let spare = &mut spare[migratetype.unwrap_or(MigrateType::Movable).idx()];
+            // Nothing on a list comes from memory that is set aside.
+            let of = migratetype.unwrap_or(MigrateType::Movable).idx();
+            let Some(spare) = spare.get_mut(of) else { continue };
             if matches!(frame, Frame::Unknown | Frame::Blocked) && spare.len() < most {
                 spare.push_back(pfn);
             }

@@ -4,7 +4,7 @@ use highwater_core::page::MigrateType;
 use highwater_report::{Cell, Layout, Table};
 use serde_json::{Map, Value, json};
 
-use super::model::{Replay, ZoneFree};
+use super::model::{FailedRequest, Replay, ZoneFree};
 use super::{EventKind, Report, Tally, Warning};
 
 /// Schema of the JSON form.
@@ -48,6 +48,14 @@ fn events(report: &Report) -> Table {
     }
     own_row(&mut table, report, "zone lock takings", |r| r.zone_lock_takings);
     own_row(&mut table, report, "requests the model could not serve", |r| r.nr_failed);
+    if survey.tally.total(EventKind::AllocFailed) > 0 {
+        own_row(&mut table, report, "failed in the trace, and in the model", |r| {
+            r.failed_in_trace.nr_refused
+        });
+        own_row(&mut table, report, "failed in the trace, not in the model", |r| {
+            r.failed_in_trace.nr_served
+        });
+    }
     own_row(&mut table, report, "frees of blocks from before", |r| r.nr_frees_from_before);
     own_row(&mut table, report, "frees of unknown frames", |r| r.nr_frees_unknown);
     table.notes = notes(report);
@@ -94,6 +102,7 @@ fn notes(report: &Report) -> Vec<String> {
         pages >> 8,
         shape.source.name()
     ));
+    notes.extend(report.replays.iter().flat_map(failed_in_trace));
     let known: u64 = (0..survey.nr_cpus).map(|cpu| survey.known_pages(cpu)).sum();
     notes.push(format!(
         "at the start: {known} pages on per-CPU lists and {} blocks in use known from the trace",
@@ -126,6 +135,50 @@ fn notes(report: &Report) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What a policy makes of requests that failed in the trace: a line for each answer, about the first one.
+fn failed_in_trace(replay: &Replay) -> Vec<String> {
+    let policy = &replay.policy.name;
+    let failed = &replay.failed_in_trace;
+    let mut lines = Vec::new();
+    if let Some(first) = &failed.first_refused {
+        lines.push(format!(
+            "failed in the trace: {policy} refuses {} of {}, too; the first, of order {} ({}): {}",
+            failed.nr_refused,
+            failed.nr_refused + failed.nr_served,
+            first.order,
+            first.gfp,
+            why_refused(first)
+        ));
+    }
+    if let Some(first) = &failed.first_served {
+        lines.push(format!(
+            "failed in the trace: {policy} would have served {} of {}; the first, of order {} ({})",
+            failed.nr_served,
+            failed.nr_refused + failed.nr_served,
+            first.order,
+            first.gfp
+        ));
+    }
+    lines
+}
+
+/// Why a request got nothing, by the free memory of its moment.
+fn why_refused(request: &FailedRequest) -> String {
+    let order = usize::from(request.order);
+    let pages: u64 = request.free.iter().map(ZoneFree::nr_pages).sum();
+    let large: u64 =
+        request.free.iter().map(|zone| zone.nr_free.iter().skip(order).sum::<u64>()).sum();
+    match large {
+        0 if pages >> order > 0 && order > 0 => {
+            format!("{pages} pages are free, no block of that order (fragmentation)")
+        }
+        0 => format!("{pages} pages are free"),
+        blocks => format!(
+            "blocks of that order or larger: {blocks}; marks, reserves or their type keep them ({pages} pages are free)"
+        ),
+    }
 }
 
 /// The blocks used most, rank by rank.
@@ -241,9 +294,14 @@ fn policy(report: &Report, replay: &Replay, nr_hottest: usize) -> Value {
         },
         "zone_lock_takings": replay.zone_lock_takings,
         "failed": replay.nr_failed,
+        "failed_in_trace": {
+            "refused": replay.failed_in_trace.nr_refused,
+            "served": replay.failed_in_trace.nr_served,
+        },
         "frees_from_before": replay.nr_frees_from_before,
         "frees_unknown": replay.nr_frees_unknown,
         "unplaced_free_pages": replay.nr_unplaced,
+        "cma_pages": replay.nr_cma,
         "unknown_pages_on_lists": replay.nr_unknown_on_lists,
         "start": replay.start.iter().map(zone_free).collect::<Vec<_>>(),
         "end": replay.end.iter().map(zone_free).collect::<Vec<_>>(),

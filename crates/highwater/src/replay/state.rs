@@ -5,17 +5,21 @@
 //! the trace in each case ([`Survey`]); frames keep their real numbers. [`super::place`] decides
 //! where the free blocks of the captured counts lie.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use highwater_core::config::{Machine, NodeSpec, PcpSizing, Policy, Thp, ZoneSpec};
 use highwater_core::host::Solo;
-use highwater_core::page::PAGE_SIZE;
+use highwater_core::page::{MAX_ORDER, PAGE_SIZE, PAGEBLOCK_PAGES};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::page_alloc::boot;
 use highwater_core::zone::ZoneType;
-use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo, ZoneinfoZone};
+use highwater_core::zone::watermark::Marks;
+use highwater_results::import::proc::{
+    Buddyinfo, KernelZones, PageTypeInfo, Zoneinfo, ZoneinfoZone,
+};
 
-use super::survey::Survey;
+use super::survey::{LOW_END, Survey};
 use crate::input::InputError;
 use crate::machine_file;
 
@@ -33,6 +37,82 @@ pub struct Sidecars {
 }
 
 impl Sidecars {
+    /// What in these files cannot be of one machine, a sentence each.
+    pub(super) fn disagreements(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let zones = self.zoneinfo.iter().flat_map(|info| &info.zones).filter(|z| z.is_populated());
+        let zones: Vec<(u32, &str, u64)> =
+            zones.map(|z| (z.node, z.zone.as_str(), z.present)).collect();
+        let mut of_buddy: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+        for zone in self.buddyinfo.iter().flat_map(|info| &info.zones) {
+            of_buddy.insert((zone.node, &zone.zone), zone.nr_pages());
+        }
+        let mut of_types: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+        for row in self.pagetypeinfo.iter().flat_map(|info| &info.free) {
+            let pages =
+                (0..).zip(&row.nr_free).map(|(order, n)| n.nr_blocks.saturating_mul(1 << order));
+            *of_types.entry((row.node, &row.zone)).or_default() += pages.sum::<u64>();
+        }
+        for (file, counted) in [("buddyinfo", &of_buddy), ("pagetypeinfo", &of_types)] {
+            if counted.is_empty() || zones.is_empty() {
+                continue;
+            }
+            let nodes =
+                |nodes: &mut dyn Iterator<Item = u32>| nodes.collect::<BTreeSet<u32>>().len();
+            let (own, real) = (
+                nodes(&mut counted.keys().map(|(node, _)| *node)),
+                nodes(&mut zones.iter().map(|(node, ..)| *node)),
+            );
+            if own != real {
+                found.push(format!("{file} has {own} nodes with memory, zoneinfo {real}"));
+                continue;
+            }
+            for &(node, zone, present) in &zones {
+                match counted.get(&(node, zone)) {
+                    None => found.push(format!("{file} has no zone {zone} of node {node}, zoneinfo has")),
+                    Some(free) if *free > present => found.push(format!(
+                        "{file} counts {free} free pages in node {node} {zone}, which has {present} by zoneinfo"
+                    )),
+                    Some(_) => {}
+                }
+            }
+            for (node, zone) in counted.keys() {
+                if !zones.iter().any(|(n, z, _)| n == node && z == zone) {
+                    found.push(format!(
+                        "{file} has a zone {zone} of node {node}, zoneinfo has none"
+                    ));
+                }
+            }
+        }
+        if let (Some(buddy), Some(types)) = (&self.buddyinfo, &self.pagetypeinfo) {
+            let (buddy, types) = (buddy.nr_orders(), types.nr_orders());
+            if buddy != types {
+                found.push(format!("buddyinfo has {buddy} orders, pagetypeinfo {types}"));
+            }
+        }
+        found
+    }
+
+    /// What of these files the model has otherwise, a sentence each.
+    pub(super) fn not_modelled(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let of_buddy = self.buddyinfo.as_ref().map(Buddyinfo::nr_orders);
+        let orders = self.pagetypeinfo.as_ref().map(PageTypeInfo::nr_orders).max(of_buddy);
+        if let Some(orders) = orders.filter(|orders| *orders > MAX_ORDER) {
+            let most = MAX_ORDER - 1;
+            found.push(format!(
+                "the traced kernel has {orders} orders: free blocks above order {most} start as blocks of order {most}"
+            ));
+        }
+        let pages = self.pagetypeinfo.as_ref().map(|info| info.pages_per_block);
+        if let Some(pages) = pages.filter(|pages| *pages != PAGEBLOCK_PAGES) {
+            found.push(format!(
+                "pageblocks of the traced kernel have {pages} pages, here they have {PAGEBLOCK_PAGES}"
+            ));
+        }
+        found
+    }
+
     /// Reads what lies beside `X.trace.gz` (or `X.trace`, `X.txt`).
     ///
     /// # Errors
@@ -79,6 +159,18 @@ impl MachineSource {
             MachineSource::Inferred => "inferred from the trace",
         }
     }
+
+    /// What to do about a trace that does not fit on the machine, for the end of a sentence.
+    pub(super) const fn advice(self) -> &'static str {
+        match self {
+            MachineSource::Captured => {
+                ": the files beside the trace are of another machine, or memory or CPUs came later; \
+                 --no-sidecars replays without them"
+            }
+            MachineSource::Given => "; without a machine, one is inferred from the trace",
+            MachineSource::Inferred => "",
+        }
+    }
 }
 
 /// Batch and limit of per-CPU lists of a zone.
@@ -110,6 +202,21 @@ pub struct Shape {
     pub source: MachineSource,
     /// Sizes of per-CPU lists that are known better than the machine's other figures say.
     pub pcp_sizes: Vec<PcpSizes>,
+    /// Marks and reserves of zones as captured: what they were computed from is known less well.
+    pub zone_sizes: Vec<ZoneSizes>,
+}
+
+/// Marks and reserves of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneSizes {
+    /// Node.
+    pub node: u16,
+    /// Which zone.
+    pub zone: ZoneType,
+    /// Min, low, high, with the boost of the moment.
+    pub marks: [u64; 3],
+    /// Pages kept from requests for each zone.
+    pub reserves: [u64; 5],
 }
 
 impl Shape {
@@ -129,6 +236,7 @@ impl Shape {
                 machine: machine.clone(),
                 source: MachineSource::Given,
                 pcp_sizes: Vec::new(),
+                zone_sizes: Vec::new(),
             },
             (None, None) => inferred(trace, survey)?,
         };
@@ -139,14 +247,30 @@ impl Shape {
         let nr_cpus = shape.machine.nr_cpus() as u32;
         if survey.nr_cpus > nr_cpus {
             let reason = format!(
-                "events of CPU {}, but machine {} has CPUs 0 to {}",
+                "events of CPU {}, but machine {} has CPUs 0 to {}{}",
                 survey.nr_cpus - 1,
                 shape.machine.name,
-                nr_cpus - 1
+                nr_cpus - 1,
+                shape.source.advice()
             );
             return Err(InputError::whole(trace, reason));
         }
         Ok(shape)
+    }
+
+    /// Sets marks and reserves as captured.
+    pub fn apply_zone_sizes<S>(&self, memory: &PageAllocator<Solo<S>>)
+    where
+        Solo<S>: highwater_core::host::Host,
+    {
+        for sizes in &self.zone_sizes {
+            let node = highwater_core::zone::NodeId(sizes.node);
+            let Some(zone) = memory.zone(node, sizes.zone) else { continue };
+            let [min, low, high] = sizes.marks;
+            zone.set_marks(&Marks { min, low, high, promo: high.max(zone.marks().promo) });
+            zone.set_lowmem_reserves(&sizes.reserves);
+        }
+        memory.refresh_reserves();
     }
 
     /// Sets what is known of the sizes of per-CPU lists, for policies that compute them as the
@@ -177,14 +301,15 @@ impl Shape {
 /// A machine like the one that zoneinfo was captured on.
 fn captured(zoneinfo: &Zoneinfo, files: &[PathBuf]) -> Result<Shape, InputError> {
     let file = files.first().map_or_else(String::new, |f| f.display().to_string());
-    let populated: Vec<_> = zoneinfo.zones.iter().filter(|z| z.is_populated()).collect();
+    let populated: Vec<_> = zoneinfo.zones.iter().filter(has_memory).collect();
     let nr_nodes = zoneinfo.zones.iter().map(|z| z.node + 1).max().unwrap_or(1) as usize;
     let nr_cpus =
         populated.iter().flat_map(|z| &z.pagesets).map(|p| p.cpu + 1).max().unwrap_or(1) as usize;
     let mut nodes = vec![NodeSpec::default(); nr_nodes.min(64)];
     for zone in &populated {
         let kind = zone_type(&zone.zone).ok_or_else(|| {
-            InputError::whole(&file, format!("zone: \"{}\" is not a zone of x86-64", zone.zone))
+            let reason = machine_file::no_such_zone(&zone.zone);
+            InputError { field: Some("zone".to_owned()), ..InputError::whole(&file, reason) }
         })?;
         if let Some(node) = nodes.get_mut(zone.node as usize) {
             node.zones.push(ZoneSpec {
@@ -219,7 +344,31 @@ fn captured(zoneinfo: &Zoneinfo, files: &[PathBuf]) -> Result<Shape, InputError>
         Some(PcpSizes { zone: Some((zone.node as u16, zone_type(&zone.zone)?)), batch, high })
     });
     let pcp_sizes = pcp_sizes.collect();
-    Ok(Shape { machine, source: MachineSource::Captured, pcp_sizes })
+    let kernel_zones = KernelZones::of(zoneinfo);
+    let sizes = populated.iter().filter_map(|zone| zone_sizes(zone, kernel_zones.as_ref()));
+    let zone_sizes = sizes.collect();
+    Ok(Shape { machine, source: MachineSource::Captured, pcp_sizes, zone_sizes })
+}
+
+/// Pages of a device are never free, and a zone that manages nothing gives nothing.
+fn has_memory(zone: &&ZoneinfoZone) -> bool {
+    zone.is_populated() && zone.managed > 0
+}
+
+/// What a zone's file says of its marks and reserves, as they stand: with a boost, which nobody takes away here.
+fn zone_sizes(zone: &ZoneinfoZone, zones: Option<&KernelZones>) -> Option<ZoneSizes> {
+    let names = ZoneType::ALL.map(ZoneType::name);
+    let reserves = zones.map(|zones| zones.reserves(&zone.zone, &zone.protection, &names));
+    let mut all = [0; ZoneType::ALL.len()];
+    for (slot, pages) in all.iter_mut().zip(reserves.as_ref().unwrap_or(&zone.protection)) {
+        *slot = *pages;
+    }
+    Some(ZoneSizes {
+        node: u16::try_from(zone.node).ok()?,
+        zone: zone_type(&zone.zone)?,
+        marks: [zone.min, zone.low, zone.high],
+        reserves: all,
+    })
 }
 
 /// Transparent huge pages raise the watermarks (rules/watermarks#thp-min-free): which setting
@@ -241,23 +390,48 @@ fn captured_thp(machine: &Machine, zones: &[&ZoneinfoZone]) -> Thp {
     if distance(Thp::Never) < distance(Thp::Always) { Thp::Never } else { Thp::Always }
 }
 
-/// A machine just large enough for the highest frame and for the batch of the per-CPU lists, one
-/// node.
+/// A machine just large enough for the highest frame and for the batch of the per-CPU lists, one node. Frames between
+/// 3 and 4 GiB, where PCs have none, are memory if the trace has some there.
 fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     const GIB_PAGES: u64 = 1 << 18;
-    // The 1 GiB below 4 GiB are a hole: frames above it belong to the memory that comes next.
-    let pages = match survey.end_pfn {
-        end if end > 4 * GIB_PAGES => end - GIB_PAGES,
-        end => end.min(3 * GIB_PAGES),
-    };
-    let pages = pages.max(survey.batch.map_or(0, pages_for_batch));
-    let step = if pages < GIB_PAGES { GIB_PAGES / 4 } else { GIB_PAGES };
-    let bytes = pages.div_ceil(step) * step * PAGE_SIZE as u64;
-    let cpus = (0..survey.nr_cpus as u16).collect();
-    let machine = Machine::from_sizes("inferred", &[(bytes, cpus)]).map_err(|error| {
-        let reason = format!("pfn: the highest is {:#x}: {}", survey.end_pfn - 1, error.reason);
+    let cpus: Vec<u16> = (0..survey.nr_cpus as u16).collect();
+    let refused = |reason: &str| {
+        let reason = format!("pfn: the highest is {:#x}: {reason}", survey.end_pfn - 1);
         InputError::whole(trace, reason)
-    })?;
+    };
+    let first = survey.first_pfn.unwrap_or(0);
+    let is_far_up = survey.end_pfn.saturating_mul(PAGE_SIZE as u64) > machine_file::BYTES_MAX / 8;
+    let machine = if is_far_up && first >= LOW_END && survey.end_pfn - first < first / 4 {
+        // All of it far above 4 GiB, as some boards have their memory.
+        let start = first / GIB_PAGES * GIB_PAGES;
+        let end = survey.end_pfn.max(start + survey.batch.map_or(0, pages_for_batch));
+        let pages = end.next_multiple_of(GIB_PAGES) - start;
+        let zones = vec![ZoneSpec::full(ZoneType::Normal, start, pages)];
+        Machine::of_nodes("inferred", vec![NodeSpec { cpus, zones }])
+    } else {
+        // The 1 GiB below 4 GiB are a hole: frames above it belong to the memory that comes next.
+        let pages = match survey.end_pfn {
+            end if end > LOW_END => end - GIB_PAGES,
+            end => end.min(3 * GIB_PAGES),
+        };
+        let pages = pages.max(survey.batch.map_or(0, pages_for_batch));
+        let step = if pages < GIB_PAGES { GIB_PAGES / 4 } else { GIB_PAGES };
+        let bytes = pages.div_ceil(step) * step * PAGE_SIZE as u64;
+        Machine::from_sizes("inferred", &[(bytes, cpus)]).map(|mut machine| {
+            let in_hole = survey.low_end_pfn.saturating_sub(3 * GIB_PAGES);
+            let zones = machine.nodes.iter_mut().flat_map(|node| &mut node.zones);
+            if let Some(zone) = zones.into_iter().find(|z| z.zone == ZoneType::Dma32 && in_hole > 0)
+            {
+                let more = in_hole.next_multiple_of(GIB_PAGES / 4);
+                zone.spanned += more;
+                zone.present += more;
+                zone.managed_at_boot += more;
+                zone.managed += more;
+            }
+            machine
+        })
+    };
+    let machine = machine.map_err(|error| refused(&error.reason))?;
     let sizes = match (survey.batch, survey.high) {
         (Some(batch), Some(high)) if high >= 4 * batch => {
             PcpSizes { zone: None, batch: Some(batch), high: ListLimit::Known(high) }
@@ -267,7 +441,8 @@ fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
             PcpSizes { zone: None, batch: None, high }
         }
     };
-    Ok(Shape { machine, source: MachineSource::Inferred, pcp_sizes: vec![sizes] })
+    let source = MachineSource::Inferred;
+    Ok(Shape { machine, source, pcp_sizes: vec![sizes], zone_sizes: Vec::new() })
 }
 
 /// Least memory of a zone whose per-CPU lists have this batch (rules/per-cpu-lists#sizes), with a
@@ -290,17 +465,18 @@ mod tests {
     use super::*;
 
     fn surveyed(end_pfn: u64, nr_cpus: u32) -> Survey {
-        Survey { end_pfn, nr_cpus, ..Survey::default() }
+        let low_end_pfn = if end_pfn > LOW_END { 0 } else { end_pfn };
+        Survey { end_pfn, low_end_pfn, nr_cpus, ..Survey::default() }
     }
 
     #[test]
     fn inferred_machines_hold_the_highest_frame() {
-        for end in [5000, 1 << 17, (1 << 18) - 3, 700_000, 1 << 20, (1 << 20) + 5, 5 << 20] {
+        for end in [5000, 1 << 17, (1 << 18) - 3, 700_000, 970_746, 1 << 20, (1 << 20) + 5, 5 << 20]
+        {
             let shape = Shape::of("t", &surveyed(end, 3), &Sidecars::default(), None).unwrap();
             assert_eq!(shape.source, MachineSource::Inferred);
             assert_eq!(shape.machine.nr_cpus(), 3);
-            let hole = (3 << 18)..=(1 << 20);
-            assert!(shape.machine.end_pfn() >= end || hole.contains(&end), "{end}");
+            assert!(shape.machine.end_pfn() >= end, "{end}");
         }
     }
 
@@ -321,7 +497,8 @@ mod tests {
         let machine = Machine::from_sizes("m", &[(1 << 30, vec![0, 1])]).unwrap();
         let error =
             Shape::of("t", &surveyed(9000, 3), &Sidecars::default(), Some(&machine)).unwrap_err();
-        assert_eq!(error.to_string(), "t: events of CPU 2, but machine m has CPUs 0 to 1");
+        let text = "t: events of CPU 2, but machine m has CPUs 0 to 1; without a machine, one is inferred from the trace";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

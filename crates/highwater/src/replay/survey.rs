@@ -67,6 +67,10 @@ pub struct Survey {
     pub tally: Tally,
     /// One past the highest frame.
     pub end_pfn: u64,
+    /// The lowest frame.
+    pub first_pfn: Option<u64>,
+    /// One past the highest frame below 4 GiB.
+    pub low_end_pfn: u64,
     /// One past the highest CPU.
     pub nr_cpus: u32,
     /// Lines passed over.
@@ -122,6 +126,9 @@ impl Survey {
         of_cpu.map(|((_, order, _), l)| ((l.head.len() + l.tail.len()) as u64) << order).sum()
     }
 }
+
+/// Frames below 4 GiB.
+pub(super) const LOW_END: u64 = 1 << 20;
 
 /// The largest batch (rules/per-cpu-lists#sizes).
 const BATCH_MAX: u32 = 63;
@@ -192,7 +199,13 @@ impl Surveyor {
         if pfn & ((1 << size) - 1) != 0 {
             return Err(format!("{pfn:#x} is not the start of a block of order {size}"));
         }
-        self.survey.end_pfn = self.survey.end_pfn.max(pfn + (1 << size));
+        let end = pfn + (1 << size);
+        let survey = &mut self.survey;
+        survey.end_pfn = survey.end_pfn.max(end);
+        survey.first_pfn = Some(survey.first_pfn.map_or(pfn, |first| first.min(pfn)));
+        if end <= LOW_END {
+            survey.low_end_pfn = survey.low_end_pfn.max(end);
+        }
         self.place(event, pfn, size);
         Ok(())
     }

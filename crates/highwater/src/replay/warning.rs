@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::state::Sidecars;
 use super::survey::Survey;
 use super::trace::{Totals, seconds};
 use super::{EventKind, NEAR_EVENTS, NEAR_SHARE, Replay};
@@ -92,6 +93,21 @@ pub enum Warning {
         /// The names.
         names: Vec<String>,
     },
+    /// The files beside the trace cannot all be of one machine.
+    Sidecars {
+        /// What disagrees.
+        what: String,
+    },
+    /// The traced kernel has something that the model has otherwise.
+    NotModelled {
+        /// What.
+        what: String,
+    },
+    /// Free pages of CMA, which Linux gives to movable requests.
+    Cma {
+        /// So many.
+        pages: u64,
+    },
     /// Pages were allocated, and no `mm_page_free` was recorded.
     NoFrees {
         /// Allocations of pages that had been allocated already: those of the policy that has most.
@@ -164,6 +180,15 @@ impl fmt::Display for Warning {
                 let times = count(*uses, "time");
                 write!(f, "{of}, {times}: {}{more}; replayed without", shown.join(", "))
             }
+            Warning::Sidecars { what } => {
+                write!(f, "the files beside the trace are of different machines: {what}")
+            }
+            Warning::NotModelled { what } => write!(f, "{what}"),
+            Warning::Cma { pages } => write!(
+                f,
+                "{} free in CMA: that is not modelled, and nobody gets them here",
+                count_many(*pages, "page is", "pages are")
+            ),
             Warning::NoFrees { again: 0 } => {
                 write!(f, "no mm_page_free events were recorded: what was freed is not known")
             }
@@ -181,7 +206,12 @@ impl fmt::Display for Warning {
 
 impl Warning {
     /// All that apply, in the order of their declaration.
-    pub(super) fn all(survey: &Survey, totals: &Totals, replays: &[Replay]) -> Vec<Warning> {
+    pub(super) fn all(
+        survey: &Survey,
+        totals: &Totals,
+        sidecars: &Sidecars,
+        replays: &[Replay],
+    ) -> Vec<Warning> {
         let disorder = &totals.disorder;
         let skipped = &totals.skipped;
         let gaps = &survey.gaps;
@@ -190,7 +220,8 @@ impl Warning {
         let names = &skipped.unknown_gfp_names;
         let allocated = survey.tally.total(EventKind::Alloc);
         let when = |applies: bool, warning: Warning| applies.then_some(warning);
-        [
+        let cma = replays.first().map_or(0, |replay| replay.nr_cma);
+        let own = [
             totals.cut_at.map(|line| Warning::CutOff { line }),
             totals.unended_at.map(|line| Warning::UnendedLine { line }),
             skipped.first_bad.as_ref().map(|bad| Warning::BadLines {
@@ -239,10 +270,11 @@ impl Warning {
             ),
             when(of == 0 && allocated > 0, Warning::NoFrees { again: frees }),
             when(frees > 0 && of > 0, Warning::UnknownFrees { frees, of }),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+            when(cma > 0, Warning::Cma { pages: cma }),
+        ];
+        let disagree = sidecars.disagreements().into_iter().map(|what| Warning::Sidecars { what });
+        let other = sidecars.not_modelled().into_iter().map(|what| Warning::NotModelled { what });
+        own.into_iter().flatten().chain(disagree).chain(other).collect()
     }
 
     /// Kind and counts, and the sentence.

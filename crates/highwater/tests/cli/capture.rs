@@ -172,9 +172,9 @@ fn what_cannot_be_read_is_told() {
     let text = damaged("proc/meminfo", "24684084", "98736336");
     assert!(text.contains("pages of this kernel are larger than 4 KiB"), "{text}");
     let text = damaged("proc/meminfo", "24684084", "18446744073709551615");
-    assert!(text.contains("/proc/meminfo 18446744073709551612 KiB: pages of this"), "{text}");
+    assert!(text.contains("pages of this kernel would be larger than 64 KiB"), "{text}");
     let text = damaged("proc/zoneinfo", "zone    DMA32", "zone  HighMem");
-    assert!(text.contains("a zone that the model does not have"), "{text}");
+    assert!(text.contains("HighMem is not modelled"), "{text}");
     fs::remove_file(tree.join("proc/zoneinfo")).unwrap();
     let text = complaint(&files);
     assert!(text.contains("proc/zoneinfo: cannot be read: "), "{text}");

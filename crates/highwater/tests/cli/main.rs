@@ -11,6 +11,8 @@ mod fit;
 mod jobs;
 mod manual;
 mod page;
+mod posted;
+mod posted_proc;
 mod proc;
 mod replay;
 mod report;

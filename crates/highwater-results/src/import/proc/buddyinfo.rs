@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::NR_ORDERS;
 use super::text::{at, for_each_line, new_zone, number, per_order, read, zone_line};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
@@ -22,10 +21,16 @@ pub struct BuddyinfoZone {
     /// `DMA`, `DMA32`, `Normal`, ...
     pub zone: String,
     /// Free blocks of each order, all types together.
-    pub nr_free: [u64; NR_ORDERS],
+    pub nr_free: Vec<u64>,
 }
 
 impl Buddyinfo {
+    /// Orders of each row.
+    #[must_use]
+    pub fn nr_orders(&self) -> usize {
+        self.zones.first().map_or(0, |zone| zone.nr_free.len())
+    }
+
     /// Reads a file, plain or gzip.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ImportError> {
         read(path.as_ref(), Self::parse)
@@ -39,7 +44,7 @@ impl Buddyinfo {
                 .ok_or_else(|| FieldProblem::new("Node", "the line does not start with `Node`"))?;
             let is_known = zones.iter().any(|z| z.node == node && z.zone == zone);
             new_zone(node, zone, zones.len(), is_known)?;
-            let nr_free = per_order(rest, number)?;
+            let nr_free = per_order(rest, zones.first().map(|z| z.nr_free.len()), number)?;
             zones.push(BuddyinfoZone { node, zone: zone.to_owned(), nr_free });
             Ok(())
         })?;
@@ -55,7 +60,7 @@ impl BuddyinfoZone {
     #[must_use]
     pub fn nr_pages(&self) -> u64 {
         self.nr_free.iter().enumerate().fold(0, |sum: u64, (order, &blocks)| {
-            sum.saturating_add(blocks.saturating_mul(1 << order))
+            sum.saturating_add(blocks.saturating_mul(1 << order.min(63)))
         })
     }
 }

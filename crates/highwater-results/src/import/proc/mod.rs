@@ -3,20 +3,54 @@
 //! [`Zoneinfo`], [`Buddyinfo`], [`PageTypeInfo`] and [`Vmstat`] each have `parse(name, text)` and `read(path)`. They
 //! keep what the file says in plain structs, in the order of the file, with zones by node number and name. Lines that
 //! a newer or older kernel adds are kept as named numbers where the format has named numbers, and rejected elsewhere.
+//! The line that begins a zone's block or row is read in one place, `text::zone_line`.
+//!
+//! | dialect | read as |
+//! |---|---|
+//! | counters in the zone's lines (before 4.8) or the node's | named numbers of the zone, of the node |
+//! | no `managed` (before 3.9) | as many as are present, which did not count what the kernel kept |
+//! | `zone Normal` without `Node N,` | node 0 |
+//! | a number without a name (RHEL 8 hides a counter so) | passed over |
+//! | 7 to 32 orders | as many as there are, the same number in each row |
+//! | `$ cat /proc/zoneinfo`, `# remark` | passed over |
 
 mod buddyinfo;
+mod kernel_zones;
 mod pagetypeinfo;
 mod text;
 mod vmstat;
 mod zoneinfo;
 
 pub use buddyinfo::{Buddyinfo, BuddyinfoZone};
+pub use kernel_zones::KernelZones;
 pub use pagetypeinfo::{BlockCount, PageTypeInfo, PageblockCounts, TypeFreeBlocks};
 pub use vmstat::Vmstat;
 pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
 
-/// Block orders that the texts list: 0 to 10 (rules/kmem-traces#buddyinfo).
+/// Block orders that a kernel's texts list as it comes: 0 to 10 (rules/kmem-traces#buddyinfo).
 pub const NR_ORDERS: usize = 11;
+/// Fewest and most orders of a row: kernels with pages of 64 KiB have 9 or 14, and some boards up to 21.
+const NR_ORDERS_MIN: usize = 7;
+const NR_ORDERS_MAX: usize = 32;
+
+/// Free blocks by order, in so many orders: blocks of larger ones are as many of the largest as they make. With how many
+/// pages had to be taken apart so.
+pub fn in_orders<const N: usize>(nr_free: &[u64]) -> ([u64; N], u64) {
+    let mut blocks = [0; N];
+    let mut taken_apart = 0u64;
+    for (order, &nr) in nr_free.iter().enumerate() {
+        match blocks.get_mut(order) {
+            Some(slot) => *slot = nr,
+            None => {
+                let most = N - 1;
+                let pieces = nr.saturating_mul(1 << (order - most).min(63));
+                blocks[most] = blocks[most].saturating_add(pieces);
+                taken_apart = taken_apart.saturating_add(pieces.saturating_mul(1 << most));
+            }
+        }
+    }
+    (blocks, taken_apart)
+}
 
 /// Zones that a machine can have: five on each of 1024 nodes. Bounds the search for a zone that is given twice.
 const ZONES_MAX: usize = 5 * 1024;

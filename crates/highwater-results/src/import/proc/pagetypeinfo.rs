@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::NR_ORDERS;
 use super::text::{at, for_each_line, number, per_order, read, zone_line};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
@@ -30,7 +29,7 @@ pub struct TypeFreeBlocks {
     /// `Unmovable`, `Movable`, `Reclaimable`, `HighAtomic`, `CMA`, `Isolate`.
     pub migratetype: String,
     /// Free blocks of each order.
-    pub nr_free: [BlockCount; NR_ORDERS],
+    pub nr_free: Vec<BlockCount>,
 }
 
 /// Linux stops counting a list at 100,000 and prints `>100000`.
@@ -65,6 +64,12 @@ enum Table {
 }
 
 impl PageTypeInfo {
+    /// Orders of each row.
+    #[must_use]
+    pub fn nr_orders(&self) -> usize {
+        self.free.first().map_or(0, |row| row.nr_free.len())
+    }
+
     /// Reads a file, plain or gzip.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ImportError> {
         read(path.as_ref(), Self::parse)
@@ -73,7 +78,8 @@ impl PageTypeInfo {
     /// Parses a text; `file` names it in errors.
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, ImportError> {
         let (mut pageblock_order, mut pages_per_block) = (None, None);
-        let (mut free, mut pageblocks) = (Vec::new(), Vec::new());
+        let (mut free, mut pageblocks) = (Vec::<TypeFreeBlocks>::new(), Vec::new());
+        let mut nr_orders = None;
         let mut table = Table::Head;
         let nr_lines = for_each_line(file, text, |_, line| {
             if let Some(value) = line.strip_prefix("Page block order:") {
@@ -85,6 +91,9 @@ impl PageTypeInfo {
                 pages_per_block.get_or_insert(pages);
             } else if line.starts_with("Free pages count") {
                 table = Table::Free;
+                // The heading names the orders: rows have one number for each.
+                let orders = line.split_whitespace().filter(|word| word.parse::<u32>().is_ok());
+                nr_orders = Some(orders.count()).filter(|nr| *nr > 0);
             } else if let Some(types) = line.strip_prefix("Number of blocks type") {
                 table = Table::Pageblocks {
                     types: types.split_whitespace().map(str::to_owned).collect(),
@@ -99,7 +108,8 @@ impl PageTypeInfo {
                             "missing before the first row",
                         ));
                     }
-                    Table::Free => free.push(free_row(line)?),
+                    Table::Free => free
+                        .push(free_row(line, nr_orders.or(free.first().map(|r| r.nr_free.len())))?),
                     Table::Pageblocks { types } => pageblocks.push(pageblock_row(line, types)?),
                     Table::Ignored => {}
                 }
@@ -120,12 +130,12 @@ impl PageTypeInfo {
 }
 
 /// `Node    0, zone      DMA, type    Unmovable      0 ...`
-fn free_row(line: &str) -> Result<TypeFreeBlocks, FieldProblem> {
+fn free_row(line: &str, nr_orders: Option<usize>) -> Result<TypeFreeBlocks, FieldProblem> {
     let (node, zone, rest) = row_zone(line)?;
     let rest = rest.trim_start_matches([',', ' ']).strip_prefix("type ");
     let rest = rest.ok_or_else(|| FieldProblem::missing("type"))?.trim_start();
     let (migratetype, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let nr_free = per_order(rest, |field, text| match text.strip_prefix('>') {
+    let nr_free = per_order(rest, nr_orders, |field, text| match text.strip_prefix('>') {
         Some(text) => Ok(BlockCount { nr_blocks: number(field, text)?, is_capped: true }),
         None => Ok(BlockCount { nr_blocks: number(field, text)?, is_capped: false }),
     })?;

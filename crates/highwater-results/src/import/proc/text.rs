@@ -31,11 +31,16 @@ pub(super) fn for_each_line(
     for line in text.split(|&b| b == b'\n') {
         nr_lines += 1;
         let line = String::from_utf8_lossy(line);
-        if !line.trim().is_empty() {
+        if !line.trim().is_empty() && !is_pasted(&line) {
             each(nr_lines, &line).map_err(|problem| at(file, nr_lines, problem))?;
         }
     }
     Ok(nr_lines)
+}
+
+/// A line that somebody pasted with the text: the command that printed it, or a remark.
+fn is_pasted(line: &str) -> bool {
+    line.starts_with(['#', '$', '%']) || line.contains("cat /proc/")
 }
 
 pub(super) fn at(file: &str, line: u64, problem: FieldProblem) -> ImportError {
@@ -62,19 +67,25 @@ pub(super) fn set<T>(slot: &mut Option<T>, field: &str, value: T) -> Result<(), 
     }
 }
 
-/// `Node 0, zone   Normal <rest>`: node, zone name, rest. `None` if the line does not start with `Node`.
+/// `Node 0, zone   Normal <rest>`: node, zone name, rest. A text of a kernel without nodes may begin with `zone`: that is
+/// node 0. `None` if the line starts with neither.
 pub(super) fn zone_line(line: &str) -> Result<Option<(u32, &str, &str)>, FieldProblem> {
-    let Some(rest) = line.trim_start().strip_prefix("Node ") else {
-        return Ok(None);
+    let line = line.trim_start();
+    let (node, rest) = match line.strip_prefix("Node ") {
+        Some(rest) => {
+            let (node, rest) = rest
+                .split_once(',')
+                .ok_or_else(|| FieldProblem::new("Node", "no `, zone` behind it"))?;
+            let node = small_number("Node", node.trim())?;
+            let rest = rest.trim_start().strip_prefix("zone");
+            (node, rest.ok_or_else(|| FieldProblem::missing("zone"))?)
+        }
+        None => match line.strip_prefix("zone") {
+            Some(rest) if rest.starts_with([' ', '\t']) => (0, rest),
+            _ => return Ok(None),
+        },
     };
-    let (node, rest) =
-        rest.split_once(',').ok_or_else(|| FieldProblem::new("Node", "no `, zone` behind it"))?;
-    let node = small_number("Node", node.trim())?;
-    let rest = rest
-        .trim_start()
-        .strip_prefix("zone")
-        .ok_or_else(|| FieldProblem::missing("zone"))?
-        .trim_start();
+    let rest = rest.trim_start();
     let end = rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len());
     let (zone, rest) = rest.split_at(end);
     if zone.is_empty() {
@@ -99,23 +110,32 @@ pub(super) fn new_zone(
     Ok(())
 }
 
-/// Exactly one number per order.
-pub(super) fn per_order<T: Default + Copy>(
+/// One number per order, as many as the row has. `like` is how many the rows before had, if there were any: a row
+/// that was cut off is noticed by that.
+pub(super) fn per_order<T>(
     rest: &str,
+    like: Option<usize>,
     mut value: impl FnMut(&str, &str) -> Result<T, FieldProblem>,
-) -> Result<[T; super::NR_ORDERS], FieldProblem> {
-    let mut blocks = [T::default(); super::NR_ORDERS];
-    let mut nr_found = 0;
+) -> Result<Vec<T>, FieldProblem> {
+    let mut blocks = Vec::with_capacity(super::NR_ORDERS);
     for text in rest.split_whitespace() {
-        let field = format!("order {nr_found}");
-        let slot = blocks.get_mut(nr_found).ok_or_else(|| {
-            FieldProblem::new(field.clone(), format!("more than {} orders", super::NR_ORDERS))
-        })?;
-        *slot = value(&field, text)?;
-        nr_found += 1;
+        let field = format!("order {}", blocks.len());
+        if blocks.len() == like.unwrap_or(super::NR_ORDERS_MAX) {
+            let problem = match like {
+                Some(like) => format!("more than the {like} orders of the rows before"),
+                None => format!("more than {} orders", super::NR_ORDERS_MAX),
+            };
+            return Err(FieldProblem::new(field, problem));
+        }
+        blocks.push(value(&field, text)?);
     }
-    if nr_found < super::NR_ORDERS {
-        return Err(FieldProblem::missing(&format!("order {nr_found}")));
+    let least = like.unwrap_or(super::NR_ORDERS_MIN);
+    if blocks.len() < least {
+        let problem = match like {
+            Some(like) => format!("missing: the rows before have {like} orders"),
+            None => format!("missing: a row has at least {least} orders"),
+        };
+        return Err(FieldProblem::new(format!("order {}", blocks.len()), problem));
     }
     Ok(blocks)
 }

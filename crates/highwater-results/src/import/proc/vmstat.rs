@@ -29,6 +29,10 @@ impl Vmstat {
             let (Some(name), value) = (words.next(), words.next()) else {
                 return Ok(());
             };
+            // RHEL 8 hides a counter by printing its number without a name.
+            if value.is_none() && name.bytes().all(|b| b.is_ascii_digit()) {
+                return Ok(());
+            }
             let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if !is_name || name.as_bytes()[0].is_ascii_digit() {
                 return Err(FieldProblem::new(

@@ -36,7 +36,7 @@ pub struct ZoneinfoZone {
     pub spanned: u64,
     /// Without holes.
     pub present: u64,
-    /// Handed to the page allocator.
+    /// Handed to the page allocator; as many as are present where the kernel is too old to say.
     pub managed: u64,
     /// Lowmem reserve against requests of each zone index.
     pub protection: Vec<u64>,
@@ -183,6 +183,8 @@ impl ZoneReader {
                 self.section = Section::Pagesets;
                 return Ok(());
             }
+            // RHEL 8 hides a counter by printing its number without a name.
+            hidden if hidden.bytes().all(|b| b.is_ascii_digit()) => return Ok(()),
             _ => {}
         }
         if let Some(list) = line.strip_prefix("protection:") {
@@ -194,6 +196,11 @@ impl ZoneReader {
                 &line["pages ".len()..]
             }
             None => line,
+        };
+        // 2.6 says of what is scanned which lists it is from: `scanned  0 (aa: 0 ia: 0)`.
+        let line = match line.strip_prefix("scanned") {
+            Some(rest) if rest.contains('(') => line.split('(').next().unwrap_or(line).trim(),
+            _ => line,
         };
         let (name, value) = named_value(line)?;
         match name {
@@ -260,7 +267,9 @@ impl ZoneReader {
         let missing = |field: &str| wrong(field, "missing".to_owned());
         let size = |slot: usize| self.sizes[slot].ok_or_else(|| missing(SIZES[slot]));
         let [free, min, low, high] = [size(0)?, size(2)?, size(3)?, size(4)?];
-        let [spanned, present, managed] = [size(5)?, size(6)?, size(7)?];
+        let [spanned, present] = [size(5)?, size(6)?];
+        // Kernels before 3.9 do not say what is managed: what they call present is that.
+        let managed = self.sizes[7].unwrap_or(present);
         if present > spanned {
             return Err(wrong("present", format!("{present} pages in a span of {spanned}")));
         }
