@@ -18,6 +18,7 @@ pub mod recording;
 pub mod replay;
 pub mod schema;
 pub mod settings;
+pub mod sysctls;
 pub mod watching;
 pub mod workload;
 

@@ -25,6 +25,7 @@
 //! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
 
 pub(crate) mod disks;
+pub mod equip;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -322,7 +323,7 @@ impl Raw {
                     tunables: Tunables::default(),
                 }
             };
-            machine.tunables = self.tunables.clone();
+            machine.tunables = self.tunables(place);
             if let Some(distances) = &self.distances {
                 machine.distances = distances.get_ref().clone();
             }
@@ -335,6 +336,19 @@ impl Raw {
         })?;
         check_size(&machine).map_err(|reason| place.at(self.nodes.span(), "node", reason))?;
         Ok(machine)
+    }
+
+    /// The sysctls. Of two that say the same in bytes and as a share the one written last holds, and the other is 0.
+    fn tunables(&self, place: Source<'_>) -> Tunables {
+        let mut tunables = self.tunables.clone();
+        let at = |key: &str| place.place_of(&format!("tunables.{key}")).map(|span| span.start);
+        let is_last = |key: &str, other: &str| at(key) > at(other);
+        let Tunables { dirty_bytes, dirty_ratio, .. } = &mut tunables;
+        last_holds(dirty_bytes, dirty_ratio, is_last("dirty_ratio", "dirty_bytes"));
+        let Tunables { dirty_background_bytes: bytes, dirty_background_ratio: ratio, .. } =
+            &mut tunables;
+        last_holds(bytes, ratio, is_last("dirty_background_ratio", "dirty_background_bytes"));
+        tunables
     }
 
     /// Where in the file a field of the machine stands.
@@ -381,6 +395,15 @@ impl Raw {
             tables.insert("cache".to_owned(), cache.clone().into());
         }
         Ok(tables)
+    }
+}
+
+/// Zeroes a limit in bytes or the same as a share, as a write to the other does. One that is 0 is not in force.
+fn last_holds(bytes: &mut u64, ratio: &mut u64, ratio_is_last: bool) {
+    match (*bytes > 0, *ratio > 0 && ratio_is_last) {
+        (true, true) => *bytes = 0,
+        (true, false) => *ratio = 0,
+        (false, _) => {}
     }
 }
 
@@ -597,6 +620,22 @@ mod tests {
             "{}",
             error(&text)
         );
+    }
+
+    #[test]
+    fn of_bytes_and_ratio_the_last_one_written_holds() {
+        let limits = |lines: &str| {
+            let text = format!("[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n[tunables]\n{lines}");
+            let tunables = MachineFile::parse("m.toml", &text).unwrap().machine.tunables;
+            (tunables.dirty_bytes, tunables.dirty_ratio)
+        };
+        assert_eq!(limits("dirty_bytes = 1048576\n"), (1 << 20, 0));
+        assert_eq!(limits("dirty_ratio = 30\ndirty_bytes = 1048576\n"), (1 << 20, 0));
+        assert_eq!(limits("dirty_bytes = 1048576\ndirty_ratio = 30\n"), (0, 30));
+        // As a kernel shows them: one of them is 0.
+        assert_eq!(limits("dirty_bytes = 1048576\ndirty_ratio = 0\n"), (1 << 20, 0));
+        assert_eq!(limits("dirty_ratio = 30\ndirty_bytes = 0\n"), (0, 30));
+        assert_eq!(limits("dirty_ratio = 0\n"), (0, 0));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use highwater_core::config::{
 use toml::{Table, Value};
 
 use crate::input::catalogue::texts;
-use crate::input::names::unknown;
+use crate::input::names::{not_modelled, unknown};
 use crate::input::{Catalogue, InputError, Source};
 
 /// A policy that a program defines in code ([`crate::cli::Program`]): a known one, what it sets otherwise, and rules of its own.
@@ -196,6 +196,11 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
         Some(Value::String(name)) => name,
         Some(_) => return Err(at("name", "must be text".to_owned())),
     };
+    let kernel = match raw.remove("kernel") {
+        None => base.kernel,
+        Some(Value::String(kernel)) => kernel.parse().map_err(|reason| at("kernel", reason))?,
+        Some(_) => return Err(at("kernel", "must be a version as text: \"5.18\"".to_owned())),
+    };
     // A text can name code; it cannot bring it.
     let own = match raw.remove("own") {
         None => base.own,
@@ -208,7 +213,7 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
         },
         Some(_) => return Err(at("own", "must be the name of a policy with code".to_owned())),
     };
-    let mut policy = Policy { name, own, ..base };
+    let mut policy = Policy { name, kernel, own, ..base };
     let paths: Vec<String> = Policy::describe().into_iter().map(|field| field.path).collect();
     overlay(&mut policy, &paths, "", &raw, &at)?;
     Ok(policy)
@@ -233,6 +238,9 @@ fn overlay(
                 PolicyError::MustBe(_) => at(&path, format!("{error}; not {value}")),
                 PolicyError::Unknown => {
                     let known: Vec<&str> = keys(paths, section).collect();
+                    if let Some(missing) = not_modelled("field", key) {
+                        return at(&path, missing);
+                    }
                     match path_of(key).filter(|_| section.is_empty()) {
                         Some(meant) => {
                             at(&path, format!("unknown field \"{key}\"; did you mean {meant}?"))
@@ -334,7 +342,7 @@ mod tests {
             let policy = preset(name).unwrap();
             let mut found = Vec::new();
             flatten("", &Table::try_from(&policy).unwrap(), &mut found);
-            found.retain(|(path, _)| path != "name");
+            found.retain(|(path, _)| !["name", "kernel"].contains(&path.as_str()));
             let mut values: Vec<_> = policy
                 .values()
                 .into_iter()
@@ -349,6 +357,16 @@ mod tests {
             more["pcp"]["list"] = "order0".into();
             assert!(serde_json::from_value::<Policy>(more).is_err(), "unknown keys are errors");
         }
+    }
+
+    #[test]
+    fn a_file_is_of_the_kernel_of_its_base_or_says_which() {
+        let kernel = |text| parse("p.toml", text).unwrap().kernel.to_string();
+        assert_eq!(kernel("base = \"6.1-no-boost\"\n"), "6.1");
+        assert_eq!(kernel("base = \"4.3\"\nkernel = \"4.9\"\n"), "4.9");
+        let error = parse("p.toml", "base = \"4.3\"\nkernel = \"new\"\n").unwrap_err();
+        let reason = "p.toml:2: kernel: \"new\" is no version of Linux, as \"5.18\" is";
+        assert_eq!(error.to_string(), reason);
     }
 
     #[test]
@@ -372,7 +390,12 @@ mod tests {
         assert_eq!(error(text), format!("p.toml:2: merge: {known}"));
         let text = "base = \"6.1\"\npcp = { lists = 3 }\n";
         assert!(error(text).starts_with("p.toml:2: pcp.lists: "), "{}", error(text));
-        assert!(error("base = \"7.0\"\n").starts_with("p.toml:1: base: unknown policy"));
+        let kernel = "p.toml:1: base: Linux 7.0 is not modelled; nearest: 6.1";
+        assert!(error("base = \"7.0\"\n").starts_with(kernel));
+        assert!(error("base = \"6.1-clok\"\n").starts_with("p.toml:1: base: unknown policy"));
+        let mglru =
+            "p.toml:2: lru_gen: the multi-generational LRU: not modelled (in Linux since 6.1)";
+        assert!(error("base = \"6.1\"\nlru_gen = true\n").starts_with(mglru));
         assert!(error("[pcp]\n").contains("base: missing"));
         let text = "base = \"6.1\"\nboost = false\n";
         let meant = "unknown field \"boost\"; did you mean watermark.boost?";

@@ -6,7 +6,7 @@
 //! | `job.var.NAME` | a variable of a job's file |
 //! | `iterations`, `native.memory`, `native.cpus` | keys of the experiment |
 //! | `machine.KEY`, as `machine.disk.data.model` | a key of every machine's file; lists by number or name |
-//! | `machine.memory`, `machine.cpus` | the memory of all nodes together; the CPUs of the one node |
+//! | `machine.memory`, `machine.cpus` | the memory of all nodes together, a size or a share of what there is (`50%`); the CPUs of the one node |
 //! | `vm.NAME`, as `vm.swappiness` | a sysctl: `machine.tunables.NAME` |
 //! | `policy.KEY`, as `policy.watermark.boost` | a switch of every policy |
 //!
@@ -15,7 +15,7 @@
 //! Key type: [`Settings`]. Neighbours: the command reads them, applies them to what it resolved, and puts them into
 //! the plan.
 
-use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Value as Switch};
+use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Tunables, Value as Switch};
 use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::disk::FIGURES;
@@ -24,7 +24,7 @@ use toml::{Table, Value};
 
 use crate::experiment::{Experiment, Given, NativeShape};
 use crate::input::catalogue::texts;
-use crate::input::names::{nearest, unknown};
+use crate::input::names::{nearest, not_modelled, unknown};
 use crate::input::size::{CPUS_MAX, parse_size};
 use crate::input::{InputError, one_line, said};
 use crate::machine_file::MachineFile;
@@ -37,6 +37,9 @@ const VAR: &str = "var.";
 const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpus"];
 /// Sections of a machine that only its simulation knows.
 const OF_SIMULATION: [&str; 5] = ["disk", "swap", "cache", "cost", "costs"];
+
+/// Largest share of a machine's memory: of 1 GiB 64 GiB.
+const PERCENT_MAX: f64 = 6400.0;
 
 /// What the user set, in the order in which it was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +110,13 @@ impl Settings {
     pub fn of_workload(&self, key: &str) -> Option<&str> {
         let mut of_workload = self.of(Scope::Workload);
         of_workload.find(|setting| setting.path == key).map(|setting| setting.text.as_str())
+    }
+
+    /// What sets a sysctl, as it was written: the last one that does.
+    pub fn of_sysctl(&self, key: &str) -> Option<&str> {
+        let of_machine = self.of(Scope::Machine);
+        let is_it = |setting: &&Setting| setting.path.strip_prefix("tunables.") == Some(key);
+        of_machine.filter(is_it).last().map(|setting| setting.text.as_str())
     }
 
     fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
@@ -220,6 +230,9 @@ impl Settings {
             result.map_err(|error| match error {
                 PolicyError::MustBe(values) => setting.wrong(format!("must be {values}")),
                 PolicyError::Unknown => {
+                    if let Some(missing) = not_modelled("switch", &setting.path) {
+                        return setting.wrong(missing);
+                    }
                     let paths: Vec<String> =
                         Policy::describe().into_iter().map(|field| field.path).collect();
                     let near = nearest(&setting.path, paths.iter().map(String::as_str));
@@ -264,6 +277,12 @@ impl Setting {
             "vm" => format!("tunables.{}", path.replace('-', "_")),
             _ => path.to_owned(),
         };
+        if let Some(name) = path.strip_prefix("tunables.").filter(|_| scope == Scope::Machine)
+            && Tunables::FIELDS.iter().all(|field| field.key != name)
+        {
+            let known: Vec<&str> = Tunables::FIELDS.iter().map(|field| field.key).collect();
+            return Err(wrong(unknown("sysctl", name, &known)));
+        }
         Ok(Setting::new(scope, &path, value, text))
     }
 
@@ -367,6 +386,20 @@ impl Setting {
         }
         match at {
             Node::Table(table) => {
+                if let ["node", which] = above
+                    && *last == "memory"
+                    && self.value.ends_with('%')
+                {
+                    let node =
+                        which.parse().ok().and_then(|at: usize| machine.machine.nodes.get(at));
+                    let pages = node.map_or(0, |node| node.zones.iter().map(|z| z.present).sum());
+                    let bytes = self.bytes(pages.div_ceil(256) << 20)?;
+                    table.insert((*last).to_owned(), Value::String(format!("{}K", bytes >> 10)));
+                    return Ok(());
+                }
+                if above == ["tunables"] {
+                    return self.set_sysctl(table, last);
+                }
                 if let ["disk", _] = above
                     && *last == "model"
                 {
@@ -389,11 +422,45 @@ impl Setting {
         }
     }
 
+    /// Sets a sysctl. Of two that say the same in bytes and as a share it zeroes the other, as a write does.
+    fn set_sysctl(&self, table: &mut Table, key: &str) -> Result<(), InputError> {
+        let value = self.value_like(table.get(key));
+        let other = match Tunables::EITHER.iter().find(|pair| pair.contains(&key)) {
+            Some([bytes, ratio]) if *bytes == key => {
+                if value.as_integer() == Some(0) {
+                    let reason = format!("a kernel refuses 0; vm.{ratio}=PERCENT is what ends it");
+                    return Err(self.wrong(reason));
+                }
+                Some(ratio)
+            }
+            Some([bytes, _]) => Some(bytes),
+            None => None,
+        };
+        if let Some(other) = other {
+            table.insert((*other).to_owned(), 0.into());
+        }
+        table.insert(key.to_owned(), value);
+        Ok(())
+    }
+
+    /// A size, or a share of one that is there (`50%`), in whole pages.
+    fn bytes(&self, old: u64) -> Result<u64, InputError> {
+        let Some(percent) = self.value.strip_suffix('%') else {
+            return parse_size(&self.value).map_err(|reason| self.wrong(reason));
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent.is_finite() && percent > 0.0 && percent <= PERCENT_MAX => {
+                Ok((old as f64 * percent / 100.0) as u64 & !0xfff)
+            }
+            _ => Err(self.wrong(format!("must be a size, or a share from 0% to {PERCENT_MAX}%"))),
+        }
+    }
+
     /// Gives each node the share of memory that it has now.
     fn set_memory(&self, table: &mut Table, machine: &MachineFile) -> Result<(), InputError> {
-        let bytes = parse_size(&self.value).map_err(|reason| self.wrong(reason))?;
         let old = memory_by_size(table, machine).map_err(|reason| self.wrong(reason))?;
         let total: u64 = old.iter().sum();
+        let bytes = self.bytes(total << 20)?;
         let nodes = table.get_mut("node").and_then(Value::as_array_mut);
         let mut given = 0;
         let last = old.iter().rposition(|&mib| mib > 0);

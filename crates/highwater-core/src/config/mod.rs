@@ -6,9 +6,11 @@ mod machine;
 mod policy;
 mod preset;
 mod tunables;
+mod version;
 
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
 pub(crate) use policy::schemes;
 pub use policy::*;
 pub use preset::{PRESETS, preset, preset_base};
 pub use tunables::{Thp, ThpDefrag, TunableField, TunableForm, Tunables};
+pub use version::KernelVersion;

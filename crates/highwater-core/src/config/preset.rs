@@ -8,6 +8,7 @@
 
 use alloc::string::ToString;
 
+use super::KernelVersion;
 use super::policy::*;
 use crate::host::HZ;
 
@@ -63,6 +64,7 @@ presets! {
     }
     /// 4.3 with high-atomic pageblocks and the free-block watermark test
     "4.5" = "4.3" with {
+        kernel = KernelVersion::of("4.5"),
         watermark.test = WatermarkTest::FreeBlock,
         highatomic = HighatomicKind::HighAtomic,
     }
@@ -88,6 +90,7 @@ presets! {
     }
     /// 4.5 with kcompactd and the scale factor
     "4.6" = "kcompactd" with {
+        kernel = KernelVersion::of("4.6"),
         watermark.gaps = HighWatermark::ScaleFactor,
         compaction.suitable_mark = SuitableMark::ByCost,
         compaction.index_orders = IndexOrders::Costly,
@@ -95,6 +98,7 @@ presets! {
     }
     /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
     "5.4" = "4.6" with {
+        kernel = KernelVersion::of("5.4"),
         pcp.sizing = PcpSizing::SixBatchesMib,
         watermark.reserves = MinReserveRule::LegacyOom,
         watermark.boost = true,
@@ -140,6 +144,7 @@ presets! {
     }
     /// 5.10: costs instead of rotations, inactive start and shadows for anonymous pages, dead congestion waits
     "5.10" = "5.4" with {
+        kernel = KernelVersion::of("5.10"),
         watermark.min_free_kbytes_max = 262_144,
         slow_path.compaction_needs = CompactionNeeds::Io,
         slow_path.thisnode_gives_up = true,
@@ -150,9 +155,12 @@ presets! {
         reclaim.proportional = Proportional::OneRound,
     }
     /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
-    "5.16" = "series-8" with {}
+    "5.16" = "series-8" with {
+        kernel = KernelVersion::of("5.16"),
+    }
     /// high orders cached on per-CPU lists without limit (study 002 before)
     "5.17" = "5.16" with {
+        kernel = KernelVersion::of("5.17"),
         reclaim.throttle.node_pass = NodePassWait::Congested,
         reclaim.throttle.no_progress = NoProgressWait::LastResort,
         reclaim.throttle.no_progress_jiffies = 1,
@@ -164,6 +172,7 @@ presets! {
     }
     /// 5.17 with the high-order limit when mostly freeing (study 002 after)
     "5.18" = "5.17" with {
+        kernel = KernelVersion::of("5.18"),
         pcp.high_order_free = HighOrderFree::Limited,
         pcp.drain_order = DrainOrder::FreedListFirst,
         merge = MergeRule::Mergeable,
@@ -178,6 +187,7 @@ presets! {
     }
     /// late 6.1: as released, high orders limited when mostly freeing
     "6.1" = "5.18" with {
+        kernel = KernelVersion::of("6.1"),
         pcp.lists = PcpLists::HighOrder14,
         pcp.free_factor = FreeFactor::Capped,
         pcp.event_unit = EventUnit::Pages,
@@ -211,6 +221,7 @@ presets! {
     }
     /// 5.16 with 5.15's congestion waits (study 001 before)
     "congestion-wait-5.15" = "5.4" with {
+        kernel = KernelVersion::of("5.15"),
         pcp.lists = PcpLists::HighOrder15,
         pcp.free_factor = FreeFactor::Uncapped,
         pcp.event_unit = EventUnit::Operations,
@@ -377,9 +388,26 @@ mod tests {
         for (rank, (name, _)) in PRESETS.iter().enumerate() {
             let Some(base) = preset_base(name) else { continue };
             let differences = of(base).differences(&of(name));
+            let is_other_kernel = of(base).kernel != of(name).kernel;
             // Each line changes something, so there are as many differences as lines.
-            assert_eq!(differences.len(), RECIPES[rank].nr_lines, "{name}: {differences:?}");
+            let nr_lines = differences.len() + usize::from(is_other_kernel);
+            assert_eq!(nr_lines, RECIPES[rank].nr_lines, "{name}: {differences:?}");
         }
+    }
+
+    #[test]
+    fn presets_called_by_a_version_are_that_kernel() {
+        for (name, _) in PRESETS {
+            let (kernel, is_own) = (of(name).kernel, preset_base(name).is_some());
+            match name.parse::<KernelVersion>() {
+                Ok(version) => assert_eq!(kernel, version, "{name}"),
+                Err(_) => assert!(is_own, "{name} stands on a kernel"),
+            }
+        }
+        assert_eq!(of("zonelist-cache").kernel, KernelVersion::new(4, 3));
+        assert_eq!(of("kcompactd-polls").kernel, KernelVersion::new(4, 5));
+        assert_eq!(of("series-3").kernel, KernelVersion::new(5, 15));
+        assert_eq!(of("handed-over").kernel, KernelVersion::new(6, 1));
     }
 
     #[test]

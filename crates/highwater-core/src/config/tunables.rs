@@ -1,20 +1,25 @@
 //! Run-time settings: the vm sysctls that the core reads, at their 6.1 defaults.
 //!
-//! Each is declared once, by `tunables!`: its field and its key in files, its default, and the values
-//! that a kernel accepts. [`Tunables::FIELDS`] has them as data. The book's page "How to add a sysctl" goes through
-//! one.
+//! Each is declared once, by `tunables!`: its field and its key in files, which kernels have it, its default, and the
+//! values that a kernel accepts. [`Tunables::FIELDS`] has them as data, [`Tunables::validate_in`] and
+//! [`Tunables::not_in`] judge by a kernel's version. The book's page "How to add a sysctl" goes through one.
 
 use alloc::format;
+use alloc::string::String;
+use core::fmt::Write as _;
 use core::ops::RangeInclusive;
 
-use super::{Choice, MachineError};
+use super::{Choice, KernelVersion, MachineError};
 
 /// More dirty bytes than any machine here has memory.
 const DIRTY_BYTES_MAX: u64 = 1 << 44;
 
-/// Declares a setting that is one of several words: `/// What this one does. Name = "word",` each.
+/// Declares a setting that is one of several words: `/// What this one does. Name = "word",` each; one that came later
+/// says since when: `Name = "word" since "4.11",`.
 macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $(#[doc = $doc:literal] $word:ident = $text:literal,)* }) => {
+    ($(#[$about:meta])* $name:ident {
+        $(#[doc = $doc:literal] $word:ident = $text:literal $(since $since:literal)?,)*
+    }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -30,6 +35,12 @@ macro_rules! words {
 
         impl Setting for $name {
             const FORM: TunableForm = TunableForm::Word(Self::CHOICES);
+            const NEWER: &'static [(&'static str, KernelVersion)] =
+                &[$($(($text, KernelVersion::of($since)),)?)*];
+
+            fn word(&self) -> Option<&'static str> {
+                match self { $($name::$word => Some($text),)* }
+            }
         }
     };
 }
@@ -55,9 +66,9 @@ words! {
         /// Reclaims and compacts.
         Always = "always",
         /// Wakes kswapd and takes what there is.
-        Defer = "defer",
+        Defer = "defer" since "4.6",
         /// As `always` where a program asks for huge pages, elsewhere as `defer`.
-        DeferMadvise = "defer+madvise",
+        DeferMadvise = "defer+madvise" since "4.11",
         /// As `always` where a program asks for huge pages, elsewhere as `never`.
         Madvise = "madvise",
         /// Takes what there is.
@@ -77,6 +88,44 @@ pub struct TunableField {
     /// Of a number: where it may be. The last range is the usual one, any before it are single values with a
     /// meaning of their own. None: anywhere.
     pub ranges: &'static [RangeInclusive<u64>],
+    /// The first kernel that has it; none: all kernels here that are not too new for it.
+    pub since: Option<KernelVersion>,
+    /// The first kernel that has it no more.
+    pub until: Option<KernelVersion>,
+    /// Where it may be in kernels before one.
+    pub older: Option<(KernelVersion, RangeInclusive<u64>)>,
+    /// Of a word: those that came later, and with which kernel.
+    pub newer_words: &'static [(&'static str, KernelVersion)],
+}
+
+impl TunableField {
+    /// Whether a kernel has it.
+    pub fn is_in(&self, kernel: KernelVersion) -> bool {
+        self.since.is_none_or(|since| kernel >= since)
+            && self.until.is_none_or(|until| kernel < until)
+    }
+
+    /// When it came, and what it could be before, as sentences for users; empty if every kernel here has it as it is.
+    pub fn history(&self) -> String {
+        let mut text = String::new();
+        let mut say = |sentence: core::fmt::Arguments<'_>| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{}{sentence}", if text.is_empty() { "" } else { " " });
+        };
+        if let Some(since) = self.since {
+            say(format_args!("Since {since}."));
+        }
+        if let Some(until) = self.until {
+            say(format_args!("Before {until}."));
+        }
+        if let Some((before, range)) = &self.older {
+            say(format_args!("Before {before} from {} to {}.", range.start(), range.end()));
+        }
+        for (word, since) in self.newer_words {
+            say(format_args!("`{word}` since {since}."));
+        }
+        text
+    }
 }
 
 /// What a setting is written as.
@@ -95,6 +144,13 @@ pub enum TunableForm {
 /// The type of a setting.
 trait Setting {
     const FORM: TunableForm;
+    /// Words that came with a kernel.
+    const NEWER: &'static [(&'static str, KernelVersion)] = &[];
+
+    /// The word that it is set to, if it is one of several.
+    fn word(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The number that its range is about; none if nothing is set, or it is no number.
     fn number(&self) -> Option<u64> {
@@ -151,14 +207,45 @@ fn check(
     })
 }
 
-/// Declares the sysctls: `name: type = default => [ranges it may be in],` each.
+/// Refuses what a kernel would not take, of a setting that it has.
+fn check_in(
+    field: &TunableField,
+    setting: &impl Setting,
+    kernel: KernelVersion,
+) -> Result<(), MachineError> {
+    let refused = |reason| Err(MachineError { field: format!("tunables.{}", field.key), reason });
+    if let (Some((before, range)), Some(value)) = (&field.older, setting.number())
+        && kernel < *before
+        && !range.contains(&value)
+    {
+        let (least, most) = (range.start(), range.end());
+        return refused(format!(
+            "{value} is not between {least} and {most}, where it may be before {before}"
+        ));
+    }
+    let newer = |word| field.newer_words.iter().find(|(known, _)| *known == word);
+    match setting.word().and_then(newer) {
+        Some((word, since)) if kernel < *since => refused(format!("\"{word}\" came with {since}")),
+        _ => Ok(()),
+    }
+}
+
+/// Declares the sysctls: `name: type = default => [ranges it may be in],` each. Of one that not every kernel has, or not
+/// with all its values:
+///
+/// ```text
+/// name since "4.6": type = default,
+/// name until "5.14": type = default,                        // the first kernel without it
+/// name: type = default => [ranges] before "5.8" [range],
+/// ```
 macro_rules! tunables {
     (
         $(#[$about:meta])*
         $name:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $field:ident: $type:ty = $default:expr $(=> [$($range:expr),+])?,
+                $field:ident $(since $since:literal)? $(until $until:literal)?: $type:ty
+                    = $default:expr $(=> [$($range:expr),+] $(before $older:literal [$was:expr])?)?,
             )*
         }
     ) => {
@@ -183,9 +270,13 @@ macro_rules! tunables {
                 doc: concat!($($doc),*).trim_ascii(),
                 form: <$type as Setting>::FORM,
                 ranges: &[$($($range),+)?],
+                since: tunables!(@version $($since)?),
+                until: tunables!(@version $($until)?),
+                older: tunables!(@older $($($older, $was)?)?),
+                newer_words: <$type as Setting>::NEWER,
             },)*];
 
-            /// Checks that every setting is one that the kernel would accept.
+            /// Checks that every setting is one that some kernel would accept.
             ///
             /// # Errors
             /// Names the first setting that is not.
@@ -193,8 +284,45 @@ macro_rules! tunables {
                 $($(check(stringify!($field), &self.$field, &[$($range),+])?;)?)*
                 Ok(())
             }
+
+            /// Checks that a kernel would accept every setting that it has.
+            ///
+            /// # Errors
+            /// Names the first setting that it would refuse.
+            pub fn validate_in(&self, kernel: KernelVersion) -> Result<(), MachineError> {
+                let mut fields = Self::FIELDS.iter();
+                // In the order of their declarations, both.
+                $(if let Some(field) = fields.next().filter(|field| field.is_in(kernel)) {
+                    check_in(field, &self.$field, kernel)?;
+                })*
+                Ok(())
+            }
+
+            /// Settings that were changed and that a kernel does not have.
+            pub fn not_in(
+                &self,
+                kernel: KernelVersion,
+            ) -> impl Iterator<Item = &'static TunableField> {
+                let usual = Self::default();
+                let changed = [$(self.$field != usual.$field),*];
+                let fields = Self::FIELDS.iter().zip(changed);
+                fields.filter(move |(field, is)| *is && !field.is_in(kernel)).map(|(f, _)| f)
+            }
+
+            /// As a kernel has it: what it does not know is as it comes.
+            pub(crate) fn of_kernel(&self, kernel: KernelVersion) -> Self {
+                let usual = Self::default();
+                let mut fields = Self::FIELDS.iter();
+                let mut has = || fields.next().is_some_and(|field| field.is_in(kernel));
+                // In the order of their declarations, both.
+                $name { $($field: if has() { self.$field.clone() } else { usual.$field },)* }
+            }
         }
     };
+    (@version) => { None };
+    (@version $version:literal) => { Some(KernelVersion::of($version)) };
+    (@older) => { None };
+    (@older $version:literal, $range:expr) => { Some((KernelVersion::of($version), $range)) };
 }
 
 /// The largest C int.
@@ -222,17 +350,20 @@ tunables! {
         /// `khugepaged/max_ptes_none`: pages of a range that may be missing.
         khugepaged_max_ptes_none: u64 = 511 => [0..=511],
         /// `khugepaged/max_ptes_swap`: pages of a range that may be swapped out.
-        khugepaged_max_ptes_swap: u64 = 64 => [0..=511],
+        khugepaged_max_ptes_swap since "4.8": u64 = 64 => [0..=511],
         /// `khugepaged/max_ptes_shared`: pages of a range that others may map too.
-        khugepaged_max_ptes_shared: u64 = 256 => [0..=511],
+        khugepaged_max_ptes_shared since "5.8": u64 = 256 => [0..=511],
         /// `vm.min_free_kbytes` as a user would write it; none = computed.
         min_free_kbytes: Option<u64> = None => [0..=INT_MAX],
         /// `vm.watermark_scale_factor`, in 1/10000 of managed pages.
-        watermark_scale_factor: u64 = 10 => [1..=3000],
+        watermark_scale_factor since "4.6": u64 = 10 => [1..=3000] before "5.18" [1..=1000],
         /// `vm.watermark_boost_factor`, in 1/10000 of the high watermark; 0 = off.
-        watermark_boost_factor: u64 = 15_000 => [0..=INT_MAX],
+        watermark_boost_factor since "5.0": u64 = 15_000 => [0..=INT_MAX],
         /// `vm.percpu_pagelist_high_fraction`; 0 = sizes are computed.
-        percpu_pagelist_high_fraction: u64 = 0 => [0..=0, 8..=INT_MAX],
+        percpu_pagelist_high_fraction since "5.14": u64 = 0 => [0..=0, 8..=INT_MAX],
+        /// `vm.percpu_pagelist_fraction`, by which later kernels' `percpu_pagelist_high_fraction` went; 0 = sizes are
+        /// computed.
+        percpu_pagelist_fraction until "5.14": u64 = 0 => [0..=0, 8..=INT_MAX],
         /// `vm.lowmem_reserve_ratio` for DMA, DMA32, NORMAL, MOVABLE.
         lowmem_reserve_ratio: [u64; 4] = [256, 256, 32, 0],
         /// `vm.zone_reclaim_mode`: bit 0 zone, 1 write, 2 unmap.
@@ -240,7 +371,7 @@ tunables! {
         /// `vm.dirty_ratio`, percent.
         dirty_ratio: u64 = 20 => [0..=100],
         /// `vm.dirty_bytes`; 0 = use the ratio.
-        dirty_bytes: u64 = 0 => [0..=DIRTY_BYTES_MAX],
+        dirty_bytes: u64 = 0 => [0..=0, 8192..=DIRTY_BYTES_MAX],
         /// `vm.dirty_background_ratio`, percent.
         dirty_background_ratio: u64 = 10 => [0..=100],
         /// `vm.dirty_background_bytes`; 0 = use the ratio.
@@ -250,7 +381,7 @@ tunables! {
         /// `vm.dirty_writeback_centisecs`; 0 = no periodic writeback.
         dirty_writeback_centisecs: u64 = 500 => [0..=INT_MAX],
         /// `vm.swappiness`.
-        swappiness: u64 = 60 => [0..=200],
+        swappiness: u64 = 60 => [0..=200] before "5.8" [0..=100],
         /// `vm.page-cluster`: swap readahead of 2^n pages.
         page_cluster: u64 = 3 => [0..=10],
         /// `vm.min_unmapped_ratio`, percent of managed pages per zone.
@@ -258,16 +389,22 @@ tunables! {
         /// `vm.min_slab_ratio`, percent of managed pages per zone.
         min_slab_ratio: u64 = 5 => [0..=100],
         /// `vm.compaction_proactiveness`: how hard free memory is kept in one piece, percent; 0 = not at all.
-        compaction_proactiveness: u64 = 20 => [0..=100],
+        compaction_proactiveness since "5.9": u64 = 20 => [0..=100],
         /// `vm.extfrag_threshold`: up to this index a request fails for lack of memory, not of order.
         extfrag_threshold: u64 = 500 => [0..=1000],
         /// `vm.compact_unevictable_allowed`: pages locked into memory are moved.
         compact_unevictable_allowed: bool = true,
         /// Block queues bound the writes in flight (`queue/wbt_lat_usec` is not 0).
-        wbt: bool = true,
+        wbt since "4.10": bool = true,
         /// Cpusets are in use (a task's allowed nodes are enforced).
         cpusets: bool = false,
     }
+}
+
+impl Tunables {
+    /// Limits in bytes with the same as a share: a write to one zeroes the other, so the last one holds.
+    pub const EITHER: [[&'static str; 2]; 2] =
+        [["dirty_bytes", "dirty_ratio"], ["dirty_background_bytes", "dirty_background_ratio"]];
 }
 
 #[cfg(test)]
@@ -295,6 +432,53 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_has_what_there_was_by_then() {
+        let changed = Tunables {
+            swappiness: 150,
+            watermark_scale_factor: 2000,
+            watermark_boost_factor: 0,
+            percpu_pagelist_fraction: 8,
+            thp_defrag: ThpDefrag::DeferMadvise,
+            ..Tunables::default()
+        };
+        let missing = |version| {
+            let missing = changed.not_in(KernelVersion::of(version)).map(|field| field.key);
+            missing.collect::<Vec<_>>()
+        };
+        assert_eq!(missing("4.3"), ["watermark_scale_factor", "watermark_boost_factor"]);
+        assert_eq!(missing("4.6"), ["watermark_boost_factor"]);
+        assert_eq!(missing("5.10"), [""; 0]);
+        assert_eq!(missing("6.1"), ["percpu_pagelist_fraction"]);
+        let old = changed.of_kernel(KernelVersion::of("4.3"));
+        assert_eq!((old.watermark_scale_factor, old.watermark_boost_factor), (10, 15_000));
+        assert_eq!((old.swappiness, old.percpu_pagelist_fraction), (150, 8));
+        let refused = |tunables: &Tunables, version| {
+            tunables.validate_in(KernelVersion::of(version)).unwrap_err().to_string()
+        };
+        let range = "150 is not between 0 and 100, where it may be before 5.8";
+        let swappy = Tunables { swappiness: 150, ..Tunables::default() };
+        assert!(refused(&swappy, "5.4").contains(range), "{}", refused(&swappy, "5.4"));
+        let scale = Tunables { swappiness: 100, ..changed.clone() };
+        assert!(refused(&scale, "5.17").contains("watermark_scale_factor: 2000"));
+        // It does not have the scale factor: that is no wrong value there.
+        assert!(refused(&scale, "4.3").contains("thp_defrag: \"defer+madvise\" came with 4.11"));
+        assert_eq!(scale.validate_in(KernelVersion::of("5.18")), Ok(()));
+    }
+
+    #[test]
+    fn a_field_says_when_it_came() {
+        let history = |key| {
+            Tunables::FIELDS.iter().find(|field| field.key == key).expect("declared").history()
+        };
+        assert_eq!(history("swappiness"), "Before 5.8 from 0 to 100.");
+        let scale = "Since 4.6. Before 5.18 from 1 to 1000.";
+        assert_eq!(history("watermark_scale_factor"), scale);
+        assert_eq!(history("percpu_pagelist_fraction"), "Before 5.14.");
+        assert_eq!(history("thp_defrag"), "`defer` since 4.6. `defer+madvise` since 4.11.");
+        assert_eq!(history("dirty_ratio"), "");
+    }
+
+    #[test]
     fn what_no_kernel_accepts_is_named() {
         assert_eq!(Tunables::default().validate(), Ok(()));
         let refused = |set: fn(&mut Tunables)| {
@@ -308,6 +492,8 @@ mod tests {
         );
         let text = refused(|t| t.percpu_pagelist_high_fraction = 7);
         assert!(text.contains("7 is not between 8 and 2147483647"), "{text}");
+        let text = refused(|t| t.dirty_bytes = 4096);
+        assert!(text.contains("4096 is not between 8192 and"), "two pages at least: {text}");
         let text = refused(|t| t.min_free_kbytes = Some(1 << 31));
         assert!(text.contains("tunables.min_free_kbytes"), "{text}");
         let mut off = Tunables::default();

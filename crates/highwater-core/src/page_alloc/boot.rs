@@ -87,6 +87,7 @@ fn zone_specs(machine: &Machine) -> impl Iterator<Item = (NodeId, &ZoneSpec)> {
 fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAllocator<H> {
     let nr_cpus = machine.nr_cpus();
     let managed: u64 = zone_specs(machine).map(|(_, z)| z.managed_at_boot).sum();
+    let tunables = machine.tunables.of_kernel(policy.kernel);
     // With fewer pageblocks than types nothing can be kept apart (rules/zones#grouping).
     let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
     let nr_frames = machine.end_pfn() as u32;
@@ -108,7 +109,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         map.assign(start, nr, node, spec.zone);
         let info =
             ZoneInfo::new(node, spec.zone, start, start.add(nr), spec.present, nr_cpus, grouping);
-        info.set_boost_factor(machine.tunables.watermark_boost_factor);
+        info.set_boost_factor(tunables.watermark_boost_factor);
         if policy.watermark_rule().0 == WatermarkTest::FreeBlock {
             info.keep_above_low();
         }
@@ -146,7 +147,8 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
     PageAllocator {
         map,
         policy: policy.clone(),
-        tunables: machine.tunables.clone(),
+        // Of the machine's sysctls those that the policy's kernel has.
+        tunables,
         events: EventSet::new(nr_cpus),
         machine: machine.clone(),
         pcp_shape: PcpShape::new(&policy.pcp),
@@ -325,7 +327,8 @@ impl<H: Host> PageAllocator<H> {
             zone.managed(),
             zone.mark(Mark::Low),
             cpus as u64,
-            self.tunables.percpu_pagelist_high_fraction,
+            // A kernel has one of the two.
+            self.tunables.percpu_pagelist_high_fraction.max(self.tunables.percpu_pagelist_fraction),
             self.policy.pcp.sizing,
         );
         zone.set_pcp_sizes(batch, high);

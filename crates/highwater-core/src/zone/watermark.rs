@@ -103,14 +103,17 @@ pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -
     managed.min(largest + high)
 }
 
-/// Per-CPU list sizes of a zone (rules/per-cpu-lists#sizes): `(batch, high)`.
+/// Largest batch where `percpu_pagelist_fraction` says the size of lists: 8 times the shift of a page.
+const FRACTION_BATCH_MAX: u64 = 96;
+
+/// Per-CPU list sizes of a zone (rules/per-cpu-lists#sizes): `(batch, high)`. `fraction` is the sysctl's; 0: unset.
 ///
 /// `cpus` are the online CPUs of the zone's node, or all online CPUs if it has none.
 pub fn pcp_sizes(
     managed: u64,
     low: u64,
     cpus: u64,
-    high_fraction: u64,
+    fraction: u64,
     sizing: PcpSizing,
 ) -> (u32, u32) {
     let cap = if sizing == PcpSizing::SixBatches { 128 } else { 256 };
@@ -119,11 +122,15 @@ pub fn pcp_sizes(
     // 0 for a zone below 8192 pages: before 5.13 its lists keep nothing.
     let raw = (1 << rounded.ilog2()) - 1;
     let batch = raw.max(1);
-    let high = match sizing {
-        PcpSizing::SixBatches | PcpSizing::SixBatchesMib if high_fraction == 0 => 6 * raw,
-        _ => {
-            let total = managed.checked_div(high_fraction).unwrap_or(low);
-            (total / cpus.max(1)).max(batch * 4)
+    let (batch, high) = match sizing {
+        PcpSizing::SixBatches | PcpSizing::SixBatchesMib => match managed.checked_div(fraction) {
+            None => (batch, 6 * raw),
+            // rules/per-cpu-lists#fraction
+            Some(high) => ((high / 4).clamp(1, FRACTION_BATCH_MAX), high),
+        },
+        PcpSizing::LowWatermark => {
+            let total = managed.checked_div(fraction).unwrap_or(low);
+            (batch, (total / cpus.max(1)).max(batch * 4))
         }
     };
     (batch as u32, high as u32)

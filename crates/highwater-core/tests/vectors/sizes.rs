@@ -176,6 +176,28 @@ fn sysctls_change_watermarks() {
 }
 
 #[test]
+fn lists_by_a_fraction_of_a_zone() {
+    // rules/per-cpu-lists#fraction
+    let lists = |kernel: &str, set: fn(&mut Machine)| {
+        let mut machine = guest_1_gib(241_529, Thp::Never);
+        set(&mut machine);
+        let host = host();
+        let (alloc, _) = boot_on(&host, &machine, &policy(kernel));
+        alloc.populated_zones().map(|zone| (zone.pcp_batch(), zone.pcp_high())).collect::<Vec<_>>()
+    };
+    let (fraction, high_fraction): (fn(&mut Machine), fn(&mut Machine)) = (
+        |machine| machine.tunables.percpu_pagelist_fraction = 8,
+        |machine| machine.tunables.percpu_pagelist_high_fraction = 8,
+    );
+    let old = lists("5.10", fraction);
+    assert_eq!((old[0], old[1]), ((96, 480), (96, 30_191)));
+    // Each kernel knows one of the two.
+    assert_eq!(lists("6.1", fraction), lists("6.1", |_| ()));
+    assert_eq!(lists("5.10", high_fraction), lists("5.10", |_| ()));
+    assert_ne!(lists("6.1", high_fraction), lists("6.1", |_| ()));
+}
+
+#[test]
 fn thresholds_and_drift_marks_of_the_guest() {
     let host = host();
     let (alloc, _) = boot_on(&host, &guest_1_gib(241_529, Thp::Never), &policy("6.1"));

@@ -113,6 +113,8 @@ fn refuse_options(args: &ExplainArgs, more: &[(&str, bool)]) -> Result<(), CliEr
         ("--cpus", machine.cpus.is_some()),
         ("--numa", !machine.numa.is_empty()),
         ("--numa-distance", !machine.numa_distance.is_empty()),
+        ("--disk", machine.disk.is_some()),
+        ("--swap", machine.swap.is_some()),
     ];
     match given.iter().chain(more).find(|(_, is_given)| *is_given) {
         None => Ok(()),

@@ -26,8 +26,10 @@ mod trace;
 mod vary;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
@@ -213,6 +215,15 @@ pub(crate) fn remark(message: &str) {
     if !is_quiet() {
         // Nothing is left to do if even this cannot be printed.
         let _ = writeln!(io::stderr(), "{}", one_line(message));
+    }
+}
+
+/// The same, once for each message: of a plan that is made again and again.
+pub(crate) fn remark_once(message: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = SAID.lock().is_ok_and(|mut said| said.insert(message.to_owned()));
+    if is_new {
+        remark(message);
     }
 }
 

@@ -144,6 +144,8 @@ fn refuse_options(args: &OneRunArgs) -> Result<(), CliError> {
         ("--cpus", machine.cpus.is_some()),
         ("--numa", !machine.numa.is_empty()),
         ("--numa-distance", !machine.numa_distance.is_empty()),
+        ("--disk", machine.disk.is_some()),
+        ("--swap", machine.swap.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),

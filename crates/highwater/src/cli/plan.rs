@@ -6,12 +6,13 @@ use highwater_core::config::Policy;
 use highwater_results::MachineFigures;
 
 use super::args::{self, CompareArgs, HostArg, MachineArgs, RunArgs};
-use super::{CliError, remark};
+use super::{CliError, remark, remark_once};
 use crate::experiment::{Experiment, HostKind, RunPlan, ablation};
 use crate::input::names::unknown;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
 use crate::settings::Settings;
+use crate::sysctls;
 use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
 
@@ -38,6 +39,7 @@ pub(super) fn experiment_plan(
     experiment.set_variants()?;
     let policies = policies(&experiment, &args.policies, &set)?;
     let policies = if args.ablate { taken_apart(&policies)? } else { policies };
+    sysctls::judge(&machines, &policies, &set)?.iter().for_each(|line| remark_once(line));
     let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
@@ -74,6 +76,7 @@ pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPl
     let set = settings(&mut experiment, &args.set.set, host)?;
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     let policies = policies(&experiment, std::slice::from_ref(&args.policy), &set)?;
+    sysctls::judge(&machines, &policies, &set)?.iter().for_each(|line| remark_once(line));
     let (seed, settings) = (args.seed.unwrap_or(DEFAULT_SEED), set.texts());
     let sample_every_ms = sampling(args.sample_every, host)?;
     let plan = RunPlan::new(experiment, machines, policies);
@@ -171,7 +174,9 @@ fn machines(
             vec![machine]
         }
     };
-    let set = |machine| settings.set_machine(machine);
+    let set = |machine: MachineFile| -> Result<MachineFile, CliError> {
+        Ok(settings.set_machine(args.equip(&machine, host)?)?)
+    };
     let machines: Vec<MachineFile> = machines.into_iter().map(set).collect::<Result<_, _>>()?;
     let wanted = experiment.job.cpus_needed();
     for (at, machine) in machines.iter().enumerate() {

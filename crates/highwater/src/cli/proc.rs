@@ -8,8 +8,10 @@ use highwater_core::proc::{self, DirtyThresholds};
 use highwater_core::writeback::DirtyLimits;
 
 use super::args::ProcArgs;
-use super::{CliError, Outcome, print};
+use super::{CliError, Outcome, print, remark};
 use crate::policy_file;
+use crate::settings::Settings;
+use crate::sysctls;
 
 /// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,14 @@ pub(super) enum File {
 /// Boots the machine and prints a text.
 pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
     let machine = args.machine.require()?;
+    args.machine.ignore_storage("nothing that this prints depends on disks or swap");
     let policy = policy_file::load(&args.policy)?;
+    let label = policy.name.clone();
+    let judged = [(policy, label)];
+    sysctls::judge(std::slice::from_ref(&machine), &judged, &Settings::default())?
+        .iter()
+        .for_each(|line| remark(line));
+    let [(policy, _)] = judged;
     let host = Solo::default();
     let memory = boot(&host, &machine.machine, &policy)
         .map_err(|error| CliError::new(format!("{}: {error}", machine.name)))?;

@@ -6,11 +6,18 @@ use highwater_results::import::kmem::OnDamage;
 use super::args::{ReplayArgs, policies};
 use super::{CliError, Outcome, print, remark};
 use crate::replay::{self, Trace, UseSidecars, report};
+use crate::settings::Settings;
+use crate::sysctls;
 
 /// Replays a trace under the policies asked for.
 pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     let policies = policies(&args.policies, &["6.1"])?;
     let machine = args.machine.resolve()?;
+    args.machine.ignore_storage("a trace of the allocator has neither disks nor swap");
+    let labelled = policies.iter().map(|policy| (policy.clone(), policy.name.clone()));
+    let judged =
+        sysctls::judge(machine.as_slice(), &labelled.collect::<Vec<_>>(), &Settings::default());
+    judged?.iter().for_each(|line| remark(line));
     let sidecars = if args.no_sidecars || machine.is_some() {
         // A machine that was asked for is the machine.
         UseSidecars::No

@@ -50,7 +50,7 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
 
 /// A name that leads nowhere: it is no value of an option here.
 fn nameless(error: InputError) -> CliError {
-    match error.line.is_none() && error.reason.starts_with("unknown ") {
+    match error.line.is_none() && error.file.starts_with("--") {
         true => CliError::new(error.reason),
         false => error.into(),
     }

@@ -19,6 +19,8 @@ pub fn ablation(
         let mut policy = of.clone();
         // A value that the other policy has can be set.
         let is_set = policy.set(path, value);
+        // With parts of both it has the sysctls of both.
+        policy.kernel = baseline.0.kernel.max(change.0.kernel);
         debug_assert!(is_set.is_ok(), "{path}");
         policy.name.clone_from(&label);
         if policies.iter().all(|(other, _)| !other.differences(&policy).is_empty()) {

@@ -16,6 +16,7 @@ use highwater_sim::engine::Passed;
 use super::file::Experiment;
 use super::unit::{OverTime, Recipe, UnitRan, UnitStore};
 use crate::machine_file::MachineFile;
+use crate::sysctls;
 use crate::workload::outcome::add_histogram;
 use crate::workload::{HostKind, Outcome, RunError, Sampling, Unit};
 
@@ -345,6 +346,7 @@ fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
     let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit })?;
+    outcome.notes.extend(sysctls::note(unit.machine, unit.policy));
     let over_time = sampling.map(|sampling| {
         let part = job.part_name(unit.machine, unit.part);
         let moments = sampling.moments(part.clone());

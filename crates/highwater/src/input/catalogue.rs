@@ -7,7 +7,7 @@ use highwater_results::import::KernelText;
 use highwater_results::input;
 
 use super::InputError;
-use super::names::unknown;
+use super::names::{not_modelled, unknown};
 
 /// The texts that come with the program, by kind: the TOML files of the repository's folders, as the build script found
 /// them.
@@ -99,7 +99,14 @@ impl Catalogue {
         }
         let mut known = more.to_vec();
         self.names().for_each(|name| known.push(name));
-        let reason = format!("{}, or give a file", unknown(self.what, name, &known));
+        let reason = match not_modelled(self.what, name) {
+            Some(missing) => missing,
+            None => {
+                let (unknown, folder) = (unknown(self.what, name, &known), self.folder);
+                let then = if unknown.ends_with('?') { "" } else { ";" };
+                format!("{unknown}{then} `highwater list {folder}` lists them, or give a file")
+            }
+        };
         Err(InputError::whole(self.option, reason))
     }
 }
@@ -139,7 +146,8 @@ mod tests {
     fn what_is_not_there_is_told_with_what_was_meant() {
         let error = STUDIES.open("frist", &["fourth"]).unwrap_err().to_string();
         let there = "there are fourth, 001-first, 002-second, 6.1-third";
-        assert_eq!(error, format!("--study: unknown study \"frist\"; {there}, or give a file"));
+        let list = "`highwater list studies` lists them, or give a file";
+        assert_eq!(error, format!("--study: unknown study \"frist\"; {there}; {list}"));
         let error = STUDIES.open("first", &[]).unwrap_err().to_string();
         assert!(error.contains("did you mean 001-first?"), "{error}");
         let error = STUDIES.open("none.toml", &[]).unwrap_err().to_string();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use highwater_results::import::ImportError;
 
-use super::names::nearest;
+use super::names::{LISTED_MAX, nearest, not_modelled, there};
 
 /// An input that cannot be used.
 ///
@@ -101,16 +101,31 @@ fn must_be(message: &str) -> Option<String> {
     Some(format!("must be {wanted}; not {found}"))
 }
 
-/// A reader's sentence about an unknown key or value, with those first that may have been meant.
+/// A reader's sentence about an unknown key or value, with those first that may have been meant; if Linux has something
+/// of that name, what is missing.
 fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(name) = quoted.next().filter(|_| message.starts_with("unknown ")) else {
         return message.to_owned();
     };
-    match (nearest(name, quoted).as_slice(), message.split_once(", expected")) {
-        ([], _) | (_, None) => message.to_owned(),
-        (near, Some((what, known))) => {
-            format!("{what}; did you mean {}? (expected{known})", near.join(" or "))
+    let known: Vec<&str> = quoted.collect();
+    let is_key = message.starts_with("unknown field");
+    if let Some(missing) = not_modelled("key", name).filter(|_| is_key) {
+        return missing;
+    }
+    let Some((what, expected)) = message.split_once(", expected") else {
+        return message.to_owned();
+    };
+    let is_long = known.len() > LISTED_MAX;
+    match nearest(name, known.iter().copied()).as_slice() {
+        [] if is_long => format!("{what}; {}", there(name, &known)),
+        [] => message.to_owned(),
+        near => {
+            let near = near.join(" or ");
+            match is_long {
+                true => format!("{what}; did you mean {near}?"),
+                false => format!("{what}; did you mean {near}? (expected{expected})"),
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | [`error`] | one line about what is wrong: file, line, field, reason |
 //! | `kernel_text` | texts of Linux that were given for something else |
 //! | [`names`] | which name was meant |
+//! | [`unmodelled`] | what Linux has and the model has not, by the names that people ask for it with |
 //! | [`size`], [`time`] | `8G`, `0-3,8`; `20ms` |
 //!
 //! The formats themselves are elsewhere: experiments in [`experiment`](crate::experiment), machines in
@@ -20,6 +21,7 @@ pub(crate) mod names;
 pub mod size;
 pub(crate) mod source;
 pub mod time;
+pub mod unmodelled;
 
 pub(crate) use catalogue::Catalogue;
 pub use error::InputError;

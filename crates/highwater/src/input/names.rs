@@ -1,37 +1,91 @@
-//! Names that lead nowhere: which of those that there are was meant.
+//! Names that lead nowhere: which of those that there are was meant, and which Linux has and this model has not.
+
+use super::unmodelled;
 
 /// How alike two names have to be for one to be proposed for the other, from 0 to 1 (Jaro-Winkler).
 const ALIKE: f64 = 0.8;
 /// Most names that are proposed.
-const PROPOSED_MAX: usize = 3;
+const PROPOSED_MAX: usize = 5;
+/// Up to so many names are all listed where none is near.
+pub(super) const LISTED_MAX: usize = 12;
+/// Kinds of names that Linux has, too: what it calls something is told from a slip there.
+const KINDS_OF_LINUX: [&str; 9] = [
+    "policy",
+    "field",
+    "key",
+    "parameter",
+    "switch",
+    "sysctl",
+    "memory policy",
+    "model",
+    "scheduler",
+];
 
 /// The names nearest to a mistyped one, nearest first; none if nothing is near.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut near = by_likeness(name, known);
+    near.retain(|(likeness, _)| *likeness >= ALIKE);
+    near.truncate(PROPOSED_MAX);
+    near.into_iter().map(|(_, known)| known).collect()
+}
+
+/// All names, those most alike first.
+fn by_likeness<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<(f64, &'a str)> {
     let name = name.to_lowercase();
     let likeness = |other: &str| match other.contains(&name) && name.len() > 2 {
         // Part of a name is how people abbreviate.
         true => 1.0,
         false => strsim::jaro_winkler(&name, other),
     };
-    let mut near: Vec<(f64, &str)> = known.into_iter().map(|k| (likeness(k), k)).collect();
-    near.retain(|(likeness, _)| *likeness >= ALIKE);
+    let mut all: Vec<(f64, &str)> = known.into_iter().map(|k| (likeness(k), k)).collect();
     // Stable: of those equally near the first declared comes first.
-    near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    near.truncate(PROPOSED_MAX);
-    near.into_iter().map(|(_, known)| known).collect()
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all
 }
 
-/// What is wrong with a name that is not known: `unknown policy "5.81"; did you mean 5.18? There are ...`.
-pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    let there = match known {
+/// What there is instead of a name, in parentheses' words: all names if they are few, else how many and the nearest.
+pub(crate) fn there(name: &str, known: &[&str]) -> String {
+    match known {
         [] => "there is none".to_owned(),
         [one] => format!("there is {one}"),
-        all => format!("there are {}", all.join(", ")),
-    };
-    match nearest(name, known.iter().copied()).as_slice() {
-        [] => format!("unknown {what} \"{name}\"; {there}"),
-        near => format!("unknown {what} \"{name}\"; did you mean {}? ({there})", near.join(" or ")),
+        all if all.len() <= LISTED_MAX => format!("there are {}", all.join(", ")),
+        all => {
+            let near: Vec<&str> = by_likeness(name, all.iter().copied())
+                .into_iter()
+                .take(PROPOSED_MAX)
+                .map(|(_, known)| known)
+                .collect();
+            format!("there are {}, among them {}", all.len(), near.join(", "))
+        }
     }
+}
+
+/// What is wrong with a name that is not known: `unknown policy "5.81"; did you mean 5.18? (there are ...)`. If Linux
+/// has something of that name, what is missing.
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    if let Some(missing) = not_modelled(what, name) {
+        return missing;
+    }
+    match nearest(name, known.iter().copied()).as_slice() {
+        [] => format!("unknown {what} \"{name}\"; {}", there(name, known)),
+        near => {
+            let near = near.join(" or ");
+            let unknown = format!("unknown {what} \"{name}\"; did you mean {near}?");
+            match known.len() <= LISTED_MAX {
+                true => format!("{unknown} ({})", there(name, known)),
+                false => unknown,
+            }
+        }
+    }
+}
+
+/// The line about a name that Linux has and the model has not.
+pub(crate) fn not_modelled(what: &str, name: &str) -> Option<String> {
+    if !KINDS_OF_LINUX.contains(&what) {
+        return None;
+    }
+    let feature = unmodelled::find(name).map(unmodelled::Feature::line);
+    feature.or_else(|| unmodelled::kernel(name).filter(|_| what == "policy"))
 }
 
 #[cfg(test)]
@@ -52,9 +106,32 @@ mod tests {
 
     #[test]
     fn what_is_there_is_said_in_any_case() {
-        let text = unknown("policy", "5.81", &["5.18", "6.1"]);
-        assert_eq!(text, "unknown policy \"5.81\"; did you mean 5.18? (there are 5.18, 6.1)");
+        let text = unknown("policy", "cachd", &["cached", "6.1"]);
+        assert_eq!(text, "unknown policy \"cachd\"; did you mean cached? (there are cached, 6.1)");
         assert_eq!(unknown("disk", "sda", &["data"]), "unknown disk \"sda\"; there is data");
         assert_eq!(unknown("disk", "sda", &[]), "unknown disk \"sda\"; there is none");
+    }
+
+    #[test]
+    fn of_many_names_the_nearest_are_told() {
+        let many: Vec<String> = (0..30).map(|at| format!("policy-{at}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let text = unknown("policy", "zebra", &many);
+        assert!(text.starts_with("unknown policy \"zebra\"; there are 30, among them "), "{text}");
+        assert_eq!(text.matches(", ").count(), PROPOSED_MAX, "{text}");
+        let text = unknown("policy", "policy-31", &many);
+        let (_, near) = text.split_once("did you mean ").unwrap();
+        assert_eq!(near.matches(" or ").count() + 1, PROPOSED_MAX, "{text}");
+        assert!(near.ends_with('?'), "{text}");
+    }
+
+    #[test]
+    fn what_linux_has_is_no_slip() {
+        let text = unknown("policy", "mglru", &["cached", "6.1"]);
+        assert!(text.starts_with("the multi-generational LRU: not modelled (in Linux since 6.1)"));
+        let text = unknown("policy", "6.12", &["cached", "6.1"]);
+        assert!(text.starts_with("Linux 6.12 is not modelled; nearest: 6.1"), "{text}");
+        let text = unknown("disk", "zram0", &["data"]);
+        assert_eq!(text, "unknown disk \"zram0\"; there is data", "a name of the user's");
     }
 }

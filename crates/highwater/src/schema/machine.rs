@@ -39,7 +39,8 @@ fn tunable(field: &TunableField, default: &Value) -> Value {
             json!({ "type": "string", "oneOf": choice(words.iter().map(|w| (w.name, w.doc))) })
         }
     };
-    schema["description"] = field.doc.into();
+    let about = [field.doc, &field.history()].join(" ");
+    schema["description"] = about.trim_end().into();
     if !default.is_null() {
         schema["default"] = default.clone();
     }

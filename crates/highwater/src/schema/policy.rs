@@ -28,6 +28,12 @@ pub(super) fn schema() -> Schema {
         "description": "The name in reports; without it the file's.",
         "type": "string",
     });
+    own["kernel"] = json!({
+        "description": "The version of Linux that it counts as (`\"5.18\"`): its sysctls are that kernel's. Without it \
+                        that of `base`.",
+        "type": "string",
+        "pattern": r"^[0-9]+\.[0-9]+",
+    });
     own["own"] = json!({
         "description": "The policy whose code this one has, in a program that brings it.",
         "type": "string",

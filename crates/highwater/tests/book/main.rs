@@ -9,6 +9,7 @@
 mod formats;
 mod markdown;
 mod policies;
+mod unmodelled;
 
 use std::fs;
 use std::path::Path;

@@ -152,13 +152,25 @@ fn broken_file_beside_the_trace() {
 #[test]
 fn unknown_names() {
     let trace = trace("file-read");
-    complaint(&["replay", &trace, "--policy", "7.0"], &["unknown policy \"7.0\"", "order0-pcp"]);
+    let newer =
+        "Linux 7.0 is not modelled; nearest: 6.1; missing: the multi-generational LRU since 6.1";
+    complaint(
+        &["replay", &trace, "--policy", "7.0"],
+        &["--policy: ", newer, "not-modelled.md#kernels"],
+    );
+    let many =
+        ["unknown policy \"zebra\"; there are ", ", among them ", "`highwater list policies`"];
+    complaint(&["replay", &trace, "--policy", "zebra"], &many);
+    let between = "nearest: 5.4 before it, 5.10 after it";
+    complaint(&["replay", &trace, "--policy", "5.8"], &[between]);
+    let lru = "the multi-generational LRU: not modelled (in Linux since 6.1); nearest: ";
+    complaint(&["replay", &trace, "--policy", "mglru"], &[lru, "not-modelled.md#mglru"]);
     complaint(&["zoneinfo", "--machine", "mainframe"], &["unknown machine", "small-vm"]);
     complaint(&["compare", "999"], &["999"]);
     complaint(&["list", "kernels"], &["kernels"]);
     complaint(&["show", "kernel", "6.1"], &["kernel"]);
-    complaint(&["show", "policy", "7.0"], &["unknown policy \"7.0\""]);
-    complaint(&["show", "policy", "6.1", "--against", "7.0"], &["unknown policy \"7.0\""]);
+    complaint(&["show", "policy", "7.0"], &["error: Linux 7.0 is not modelled"]);
+    complaint(&["show", "policy", "6.1", "--against", "7.0"], &["Linux 7.0 is not modelled"]);
     complaint(&["frobnicate"], &["frobnicate"]);
 }
 
@@ -226,6 +238,31 @@ fn toml_typos() {
     complaint(&["zoneinfo", "--machine", "small-vm", "--policy", &path], &["p.toml"]);
 }
 
+/// What Linux has and the model has not is told as such, wherever it is asked for.
+#[test]
+fn keys_of_what_is_not_modelled() {
+    let (_dir, machine) = file(
+        "m.toml",
+        b"[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n[tunables]\nnuma_balancing = 1\n",
+    );
+    let balancing = "m.toml:5: numa_balancing: NUMA balancing: not modelled (in Linux since 3.8)";
+    complaint(&["zoneinfo", "--machine", &machine], &[balancing, "nearest: "]);
+    let (_dir, policy) = file("p.toml", b"base = \"6.1\"\n[reclaim]\nmglru = true\n");
+    let lru = "p.toml:3: reclaim.mglru: the multi-generational LRU: not modelled";
+    complaint(&["show", "policy", &policy], &[lru]);
+    let job = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 1.0\n";
+    let (_dir, grouped) =
+        file("j.toml", job.replace("\"t\"\n", "\"t\"\ngroup = \"a\"\n").as_bytes());
+    complaint(
+        &["run", &grouped],
+        &["j.toml:3: group: memory cgroups: not modelled (in Linux since 2.6.25", "--mem SIZE"],
+    );
+    let (_dir, direct) = file("j.toml", format!("{job}direct = true\n").as_bytes());
+    complaint(&["run", &direct], &["j.toml:6: direct: direct I/O: not modelled", "`dontneed`"]);
+    let (_dir, limit) = file("j.toml", format!("[memory]\nhigh = \"1G\"\n{job}").as_bytes());
+    complaint(&["run", &limit], &["unknown key \"memory\""]);
+}
+
 #[test]
 fn impossible_options() {
     complaint(&["compare", "002", "--iterations", "0"], &["--iterations", "0"]);
@@ -239,7 +276,7 @@ fn impossible_options() {
     let few = ["bench", "--nodes", "3", "--threads", "4", "--threads", "2"];
     complaint(&few, &["--nodes 3 --threads 2: each node needs a CPU"]);
     complaint(&["bench", "--pages", "--nodes", "2"], &["--pages", "--nodes"]);
-    complaint(&["bench", "--policy", "6.2"], &["--policy", "6.2", "did you mean 6.1?"]);
+    complaint(&["bench", "--policy", "6.2"], &["--policy", "Linux 6.2", "nearest: 6.1"]);
 }
 
 #[test]

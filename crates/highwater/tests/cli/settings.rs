@@ -88,7 +88,21 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
             "machine.disk.model=nvme",
             "disk: there are 2: which of them? Say machine.disk.0.model or machine.disk.1.model or machine.disk.data.model or ",
         ),
-        ("vm.swapiness=1", "swapiness: unknown field `swapiness`; did you mean swappiness?"),
+        ("vm.swapiness=1", "unknown sysctl \"swapiness\"; did you mean swappiness?"),
+        ("vm.zswap=1", "zswap: not modelled (in Linux since 3.11); nearest: "),
+        ("memory.high=1G", "memory cgroups: not modelled (in Linux since 2.6.25"),
+        ("lru_gen.enabled=7", "the multi-generational LRU: not modelled (in Linux since 6.1)"),
+        ("vm.numa_balancing=1", "NUMA balancing: not modelled (in Linux since 3.8)"),
+        ("policy.reclaim.demotion=true", "memory tiering (demotion and promotion): not modelled"),
+        (
+            "vm.percpu_pagelist_fraction=8",
+            "mark-accessed and set-referenced do not have it (it went with 5.14)",
+        ),
+        ("vm.thp_defrag=sometimes", "thp_defrag: unknown variant `sometimes`"),
+        ("vm.dirty_bytes=0", "a kernel refuses 0; vm.dirty_ratio=PERCENT is what ends it"),
+        ("vm.dirty_bytes=4096", "tunables.dirty_bytes: 4096 is not between 8192 and "),
+        ("machine.memory=0%", "must be a size, or a share from 0% to 6400%"),
+        ("machine.memory=half", "\"half\" is not a size such as 512M or 8G"),
         ("vm.swappiness=900", "tunables.swappiness: 900 is not between 0 and 200"),
         (
             "policy.watermark.bost=true",
@@ -102,6 +116,85 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         let line = refused(setting);
         assert!(line.starts_with(reason), "{setting}: {line}");
     }
+}
+
+/// Sysctls by the kernels of the policies: refused where no policy has them, named where some have not.
+#[test]
+fn a_kernel_has_the_sysctls_that_there_were_by_then() {
+    let run = |settings: &[&str], policies: &[&str]| {
+        let policies = policies.iter().flat_map(|&policy| ["--policy", policy]);
+        let args: Vec<&str> = UNMAP[..5].iter().copied().chain(policies).collect();
+        let quick = [&["unmap.rounds=1", "unmap.processes=1"], settings].concat();
+        let output = highwater(&[&set(&args, &quick)[..], &["--iterations", "1"]].concat());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let scale = "vm.watermark_scale_factor=100";
+    let (status, _, told) = run(&[scale], &["4.3", "4.5"]);
+    let reason = "4.3 and 4.5 do not have it (it came with 4.6)";
+    assert_eq!((status, told), (Some(2), format!("error: --set {scale}: {reason}\n")));
+    let (status, report, told) = run(&[scale], &["4.3", "6.1"]);
+    let some = "4.3 does not have it (it came with 4.6): ignored there";
+    assert!(status == Some(0) && told.contains(&format!("--set {scale}: {some}\n")), "{told}");
+    let note = "Linux 4.3 does not have watermark_scale_factor: set for this machine, ignored";
+    assert!(report.contains(note), "{report}");
+    let (status, _, told) = run(&["vm.swappiness=200"], &["4.3", "6.1"]);
+    assert!(status == Some(2) && told.contains("4.3 refuses it: 200 is not between 0 and 100"));
+    assert_eq!(run(&["vm.swappiness=200"], &["6.1"]).0, Some(0));
+}
+
+/// What `sysctl -w` of the one does to the other.
+#[test]
+fn of_bytes_and_ratio_the_last_one_set_holds() {
+    let limits = |settings: &[&str]| {
+        let text = machine(&["--mem", "64M"], settings);
+        let value = |key: &str| {
+            let line = text.lines().find(|line| line.starts_with(&format!("{key} = ")));
+            line.unwrap_or_else(|| panic!("{key}: {text}")).split(" = ").nth(1).unwrap().to_owned()
+        };
+        (value("dirty_bytes"), value("dirty_ratio"))
+    };
+    let is = |bytes: &str, ratio: &str| (bytes.to_owned(), ratio.to_owned());
+    assert_eq!(limits(&["vm.dirty_bytes=1048576"]), is("1048576", "0"));
+    assert_eq!(limits(&["vm.dirty_bytes=1048576", "vm.dirty_ratio=30"]), is("0", "30"));
+    assert_eq!(limits(&["vm.dirty_ratio=30", "vm.dirty_bytes=1048576"]), is("1048576", "0"));
+}
+
+#[test]
+fn memory_is_a_share_of_what_the_machine_has() {
+    let zones = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains("start-pfn")).map(str::to_owned).collect()
+    };
+    let half = machine(&["--mem", "192M"], &["machine.memory=50%"]);
+    assert_eq!(zones(&half), zones(&machine(&["--mem", "96M"], &[])));
+    let nodes = ["--numa", "64M,cpus=0", "--numa", "192M,cpus=1"];
+    let one = machine(&nodes, &["machine.node.1.memory=50%"]);
+    let given = ["--numa", "64M,cpus=0", "--numa", "96M,cpus=1"];
+    assert_eq!(zones(&one), zones(&machine(&given, &[])));
+}
+
+#[test]
+fn a_machine_of_a_size_has_the_disk_and_the_swap_that_were_named() {
+    let shape = ["--mem", "64M", "--disk", "hdd", "--swap", "32M"];
+    let text = machine(&shape, &[]);
+    for part in ["model = \"hdd\"", "[[swap]]\ndisk = \"disk\"\nsize = \"32768K\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!machine(&["--mem", "64M", "--disk", "nvme", "--swap", "0"], &[]).contains("[[swap]]"));
+    // A disk without a word about swap has some, which is said.
+    let run = ["run", "unmap", "--set", "unmap.rounds=1", "--mem", "64M", "--disk", "nvme"];
+    let output = highwater(&run);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("--disk nvme: with 118M of swap, twice the memory; --swap SIZE says"),
+        "{told}"
+    );
+    let output = highwater(&["zoneinfo", "--mem", "64M", "--swap", "1G"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(told, "--swap 1G: ignored: nothing that this prints depends on disks or swap\n");
+    let output = highwater(&["run", "unmap", "--machine", SMALL, "--disk", "hdd"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("has disks of its own; --set machine.disk.data.model=hdd changes one"));
 }
 
 /// The machine of a run with these settings.

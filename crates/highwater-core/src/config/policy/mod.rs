@@ -33,12 +33,16 @@ use table::{Section, policy};
 pub use thp::*;
 pub use throttle::*;
 
+use super::KernelVersion;
+
 policy! {
     /// Everything that distinguishes one kernel's memory management from another's.
     // rules/allocator-versions#bundles
     Policy {
         /// Name shown in reports.
         name: String,
+        /// The kernel that it is, or stands on: which sysctls there are, and what they may be set to.
+        kernel: KernelVersion,
         /// Per-CPU lists.
         pcp: PcpPolicy,
         /// Watermarks.
@@ -147,7 +151,7 @@ impl Policy {
         result
     }
 
-    /// The switches that another policy sets differently, and whose code they have; names do not count.
+    /// The switches that another policy sets differently, and whose code they have; names and kernels do not count.
     pub fn differences(&self, to: &Policy) -> Vec<Difference> {
         let pairs = self.values().into_iter().zip(to.values());
         let mut differences: Vec<Difference> = pairs

@@ -10,6 +10,8 @@
 use alloc::string::String;
 use core::fmt;
 
+use crate::config::KernelVersion;
+
 /// A value of a switch. Choices go by the name that files use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
@@ -217,6 +219,12 @@ impl Section for String {
     fn sections(_: &str, _: &mut dyn FnMut(String, &'static str)) {}
 }
 
+/// A version is no switch: two policies do not differ in behaviour by it.
+impl Section for KernelVersion {
+    fn visit(&mut self, _: &str, _: &mut dyn FnMut(Switch<'_>)) {}
+    fn sections(_: &str, _: &mut dyn FnMut(String, &'static str)) {}
+}
+
 /// A key below a section; that of the whole policy is "".
 pub(super) fn join(section: &str, key: &str) -> String {
     let dot = if section.is_empty() { "" } else { "." };
@@ -373,6 +381,7 @@ macro_rules! policy {
     // A name is no section.
     (@section ($path:expr, $show:expr, $field:ident, $doc:expr) String) => {};
     (@section ($path:expr, $show:expr, $field:ident, $doc:expr) Own) => {};
+    (@section ($path:expr, $show:expr, $field:ident, $doc:expr) KernelVersion) => {};
     (@section ($path:expr, $show:expr, $field:ident, $doc:expr) $section:ident) => {{
         use $crate::config::policy::table::{self, Section};
         let path = table::join($path, table::kebab!($field));

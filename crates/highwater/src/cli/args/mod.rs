@@ -13,9 +13,11 @@ pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
 
-use super::CliError;
 use super::progress::ProgressArg;
+use super::{CliError, remark_once};
+use crate::experiment::HostKind;
 use crate::input::size::CPUS_MAX;
+use crate::machine_file::equip::Storage;
 use crate::machine_file::{MachineArg, MachineFile};
 use crate::policy_file;
 use crate::schema::Kind;
@@ -491,6 +493,12 @@ pub struct MachineArgs {
     /// Distance of two nodes: FROM,TO=DISTANCE
     #[arg(long, value_name = "DISTANCE")]
     pub numa_distance: Vec<String>,
+    /// The disk of a machine that has none: nvme, ssd, hdd or ram
+    #[arg(long, value_name = "MODEL")]
+    pub disk: Option<String>,
+    /// Swap of the machine, such as 2G; 0: none
+    #[arg(long, value_name = "SIZE")]
+    pub swap: Option<String>,
 }
 
 impl MachineArgs {
@@ -507,6 +515,34 @@ impl MachineArgs {
             numa_distance: self.numa_distance.clone(),
         };
         Ok(arg.resolve()?)
+    }
+
+    /// What was said about storage.
+    fn storage(&self) -> Storage {
+        Storage { disk: self.disk.clone(), swap: self.swap.clone() }
+    }
+
+    /// A machine that runs, with the disk and the swap that were asked for. Says what was added that nobody named.
+    ///
+    /// # Errors
+    /// If it cannot have them.
+    pub fn equip(&self, machine: &MachineFile, host: HostKind) -> Result<MachineFile, CliError> {
+        let storage = self.storage();
+        if host == HostKind::Native && !storage.is_empty() {
+            let reason = "changes nothing with --host native";
+            return Err(CliError::new(format!("{}: {reason}", storage.options())));
+        }
+        let (machine, added) = storage.equip(machine)?;
+        added.iter().for_each(|line| remark_once(line));
+        Ok(machine)
+    }
+
+    /// Says so if storage was asked for where nothing depends on it.
+    pub fn ignore_storage(&self, what: &str) {
+        let storage = self.storage();
+        if !storage.is_empty() {
+            remark_once(&format!("{}: ignored: {what}", storage.options()));
+        }
     }
 
     /// The machine asked for.

@@ -91,7 +91,7 @@ pub struct JobTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *Nice::RANGE.start(), max = *Nice::RANGE.end()))]
     pub nice: Option<i8>,
-    /// Its memory cgroup: a name, which nothing looks at yet.
+    /// Its memory cgroup. There are none yet: a task that names one is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// What it does, in order.

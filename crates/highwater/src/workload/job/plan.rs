@@ -10,6 +10,7 @@ use highwater_workloads::jobs::{
 
 use super::file::{AdviceName, Amount, Do, JobParams, JobPhase, JobTask, Only};
 use crate::input::names::unknown;
+use crate::input::unmodelled;
 use crate::workload::params::Problem;
 
 /// Bytes of a block, unless a phase says.
@@ -65,6 +66,10 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
         if task.forked && lineage(params, task)[0].forked {
             let reason = "no task that begins with the job forks it: it would never run";
             return wrong(format!("{path}.forked"), reason.to_owned());
+        }
+        if task.group.is_some() {
+            let missing = unmodelled::find("group").map(unmodelled::Feature::line);
+            return wrong(format!("{path}.group"), missing.unwrap_or_default());
         }
         if task.cpu.is_some() && task.node.is_some() {
             return wrong(format!("{path}.node"), "there is a CPU, too".to_owned());

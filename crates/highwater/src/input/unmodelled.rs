@@ -1,0 +1,392 @@
+//! What Linux has and this model has not: one table, by the names that people ask for it with.
+//!
+//! A name that no key, sysctl or policy has is looked up here first. The answer is one line: what is missing, since which
+//! kernel Linux has it, the nearest thing that is there, the page of the book. The page has the table, made from this one.
+
+use std::fmt::Write as _;
+
+use highwater_core::config::{KernelVersion, PRESETS, preset};
+
+/// The page of the book that has the table.
+pub const PAGE: &str = "docs/src/not-modelled.md";
+
+/// A part of Linux that is not modelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    /// Its address on the page.
+    pub anchor: &'static str,
+    /// What it is called in a sentence: `multi-generational LRU`.
+    pub name: &'static str,
+    /// Names that people ask for it with: keys, sysctls, files of `/sys` and of a cgroup. Lower case, `_` for `-`; `*` at
+    /// an end stands for anything.
+    pub patterns: &'static [&'static str],
+    /// The kernel with which it came.
+    pub since: &'static str,
+    /// The nearest thing that is there.
+    pub nearest: &'static str,
+    /// A kernel since then behaves otherwise unless somebody switches it off: it is named where that kernel is asked for.
+    pub is_default: bool,
+}
+
+/// All of them.
+pub const FEATURES: &[Feature] = &[
+    Feature {
+        anchor: "mglru",
+        name: "the multi-generational LRU",
+        patterns: &["*mglru*", "*lru_gen*", "min_ttl_ms", "multigen*", "*multi_gen*"],
+        since: "6.1",
+        nearest: "active and inactive lists, --policy 6.1",
+        is_default: true,
+    },
+    Feature {
+        anchor: "memory-cgroups",
+        name: "memory cgroups",
+        patterns: &[
+            "group",
+            "*cgroup*",
+            "*memcg*",
+            "memory.high",
+            "memory.max",
+            "memory.low",
+            "memory.min",
+            "memory.reclaim",
+            "memory.swap.*",
+            "memory.oom.group",
+            "memory.zswap.*",
+            "memory.limit_in_bytes",
+            "memory.soft_limit_in_bytes",
+            "memory_high",
+            "memory_max",
+            "memory_low",
+            "memory_min",
+        ],
+        since: "2.6.25, as version 2 since 4.5",
+        nearest: "a machine of the group's size, --mem SIZE or --set machine.memory=SIZE",
+        is_default: false,
+    },
+    Feature {
+        anchor: "zswap",
+        name: "zswap",
+        patterns: &["*zswap*"],
+        since: "3.11",
+        nearest: "swap on a disk of model \"ram\" (--disk ram --swap SIZE), which uses no memory of the machine",
+        is_default: false,
+    },
+    Feature {
+        anchor: "zram",
+        name: "zram's memory",
+        patterns: &["*zram*", "*zsmalloc*"],
+        since: "3.14",
+        nearest: "swap on a disk of model \"ram\" (--disk ram --swap SIZE), which uses no memory of the machine",
+        is_default: false,
+    },
+    Feature {
+        anchor: "numa-balancing",
+        name: "NUMA balancing",
+        patterns: &["*numa_balancing*", "*autonuma*", "numa_balance*"],
+        since: "3.8",
+        nearest: "where memory lies by hand: a task's `node` and its phase `policy`",
+        is_default: false,
+    },
+    Feature {
+        anchor: "tiering",
+        name: "memory tiering (demotion and promotion)",
+        patterns: &["*demotion*", "*demote*", "*tiering*", "*memory_tier*", "*promotion*", "cxl*"],
+        since: "5.15",
+        nearest: "nodes at distances, --numa and --numa-distance, with vm.zone_reclaim_mode",
+        is_default: false,
+    },
+    Feature {
+        anchor: "hugetlb",
+        name: "the pool of hugetlb pages",
+        patterns: &[
+            "*hugetlb*",
+            "hugepages",
+            "*nr_hugepages*",
+            "*nr_overcommit_hugepages*",
+            "hugepagesz",
+        ],
+        since: "2.6",
+        nearest: "transparent huge pages, vm.thp=always with vm.thp_faults=true",
+        is_default: false,
+    },
+    Feature {
+        anchor: "direct-io",
+        name: "direct I/O",
+        patterns: &["direct", "*o_direct*", "*odirect*", "direct_io", "dio"],
+        since: "2.4",
+        nearest: "reads or writes, then a phase `advise` with `dontneed`",
+        is_default: false,
+    },
+    Feature {
+        anchor: "userfaultfd",
+        name: "userfaultfd",
+        patterns: &["*userfaultfd*", "*uffd*"],
+        since: "4.3",
+        nearest: "ordinary faults, a phase `touch`",
+        is_default: false,
+    },
+    Feature {
+        anchor: "ksm",
+        name: "KSM (pages of equal contents become one)",
+        patterns: &["ksm*", "*.ksm", "mergeable", "merge_across_nodes"],
+        since: "2.6.32",
+        nearest: "memory that tasks share: a [[file]] with memory = true",
+        is_default: false,
+    },
+    Feature {
+        anchor: "large-folios",
+        name: "large folios (files of XFS; mTHP came with 6.8)",
+        patterns: &["*large_folio*", "*mthp*", "hugepages_*kb*", "*anon_orders*"],
+        since: "5.18",
+        nearest: "huge pages of anonymous memory, vm.thp=always with vm.thp_faults=true",
+        is_default: true,
+    },
+    Feature {
+        anchor: "pcp-auto-tuning",
+        name: "per-CPU lists that tune themselves",
+        patterns: &["*pcp_auto*", "*high_min", "*high_max", "*auto_tun*"],
+        since: "6.7",
+        nearest: "--policy pcp-adaptive, or vm.percpu_pagelist_high_fraction",
+        is_default: true,
+    },
+    Feature {
+        anchor: "defrag-mode",
+        name: "vm.defrag_mode",
+        patterns: &["*defrag_mode*"],
+        since: "6.15",
+        nearest: "vm.compaction_proactiveness",
+        is_default: false,
+    },
+    Feature {
+        anchor: "damon",
+        name: "DAMON",
+        patterns: &["*damon*"],
+        since: "5.15",
+        nearest: "a phase `advise` with `cold` or `pageout`",
+        is_default: false,
+    },
+    Feature {
+        anchor: "cma",
+        name: "contiguous-memory areas (CMA)",
+        patterns: &["cma*", "*.cma*"],
+        since: "3.5",
+        nearest: "a zone Movable in a machine's file",
+        is_default: false,
+    },
+    Feature {
+        anchor: "hotplug",
+        name: "memory hotplug",
+        patterns: &["*hotplug*", "*balloon*"],
+        since: "2.6.15",
+        nearest: "one run for each size, compare --vary machine.memory=2G,4G",
+        is_default: false,
+    },
+    Feature {
+        anchor: "device-dirty-share",
+        name: "a device's share of the dirty pages",
+        patterns: &["*min_ratio", "*max_ratio", "*strict_limit*"],
+        since: "2.6.24",
+        nearest: "limits of the machine, vm.dirty_bytes and vm.dirty_background_bytes",
+        is_default: false,
+    },
+    Feature {
+        anchor: "weighted-interleave",
+        name: "weighted interleaving of nodes",
+        patterns: &["*weighted*interleave*", "weighted_interleave*", "weighted interleave*"],
+        since: "6.9",
+        nearest: "a phase `policy` of \"interleave NODES\"",
+        is_default: false,
+    },
+    Feature {
+        anchor: "other-schedulers",
+        name: "the schedulers BFQ, Kyber and CFQ",
+        patterns: &["bfq", "kyber", "cfq"],
+        since: "4.12, CFQ before 5.0",
+        nearest: "scheduler = \"deadline\" of a disk, or \"none\"",
+        is_default: false,
+    },
+    Feature {
+        anchor: "reserves-of-overcommit",
+        name: "reserves for administrators and users",
+        patterns: &["*admin_reserve_kbytes", "*user_reserve_kbytes"],
+        since: "3.10",
+        nearest: "vm.min_free_kbytes",
+        is_default: false,
+    },
+    Feature {
+        anchor: "laptop-mode",
+        name: "laptop mode",
+        patterns: &["*laptop_mode"],
+        since: "2.6.6",
+        nearest: "vm.dirty_writeback_centisecs and vm.dirty_expire_centisecs",
+        is_default: false,
+    },
+];
+
+impl Feature {
+    /// The line for somebody who asks for it.
+    pub fn line(&self) -> String {
+        let Feature { name, since, nearest, anchor, .. } = self;
+        format!(
+            "{name}: not modelled (in Linux since {since}); nearest: {nearest}; see {PAGE}#{anchor}"
+        )
+    }
+}
+
+/// The feature that a name asks for: a key with its sections, or the name alone.
+pub fn find(name: &str) -> Option<&'static Feature> {
+    let name = name.trim().to_lowercase().replace('-', "_");
+    let parts = || {
+        // The whole, what follows each dot, and each part alone.
+        let starts = std::iter::once(0).chain(name.match_indices('.').map(|(at, _)| at + 1));
+        starts.map(|at| &name[at..]).chain(name.split('.'))
+    };
+    let is_it = |pattern: &&str| parts().any(|part| matches(pattern, part));
+    FEATURES.iter().find(|feature| feature.patterns.iter().any(|pattern| is_it(&pattern)))
+}
+
+/// Whether a name is one of a pattern, in which each `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, rest)) => name.strip_prefix(head).is_some_and(|mut tail| {
+            loop {
+                if matches(rest, tail) {
+                    return true;
+                }
+                let mut chars = tail.chars();
+                match chars.next() {
+                    Some(_) => tail = chars.as_str(),
+                    None => return false,
+                }
+            }
+        }),
+    }
+}
+
+/// The line for somebody who asks for a kernel that no preset is; none if the name is no version.
+pub fn kernel(name: &str) -> Option<String> {
+    let bare = name.trim_start_matches("linux-").trim_start_matches('v');
+    let is_bare = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let version: KernelVersion = bare.parse().ok().filter(|_| is_bare)?;
+    let kernel_of = |name: &str| preset(name).map(|policy| policy.kernel);
+    // Presets that are called by a version are kernels; others that stand on the very version come nearest.
+    let kernels: Vec<KernelVersion> =
+        PRESETS.iter().filter_map(|(name, _)| plain_version(name)).collect();
+    if kernels.contains(&version) {
+        return Some(format!("Linux {version} is the policy {version}: point releases are one"));
+    }
+    let same = PRESETS.iter().find(|(name, _)| kernel_of(name) == Some(version));
+    let below = kernels.iter().filter(|&&known| known < version).max();
+    let above = kernels.iter().filter(|&&known| known > version).min();
+    let nearest = match (same, below, above) {
+        (Some((name, about)), ..) => format!("{name} ({about})"),
+        (_, Some(below), Some(above)) => format!("{below} before it, {above} after it"),
+        (_, Some(one), None) | (_, None, Some(one)) => one.to_string(),
+        (_, None, None) => return None,
+    };
+    let mut text = format!("Linux {version} is not modelled; nearest: {nearest}");
+    let came = |feature: &&Feature| {
+        let since = feature.since.split([' ', ',']).next().and_then(|text| text.parse().ok());
+        let newest = kernels.iter().max().copied();
+        let is_there = since.is_some_and(|since: KernelVersion| since <= version);
+        feature.is_default && is_there && newest.is_some_and(|newest| version > newest)
+    };
+    let missing: Vec<String> = FEATURES
+        .iter()
+        .filter(came)
+        .map(|feature| format!("{} since {}", feature.name, feature.since))
+        .collect();
+    if !missing.is_empty() {
+        let _ = write!(text, "; missing: {}", missing.join(", "));
+    }
+    let _ = write!(text, "; see {PAGE}#kernels");
+    Some(text)
+}
+
+/// The version that a name is, and nothing more.
+fn plain_version(name: &str) -> Option<KernelVersion> {
+    let version: KernelVersion = name.parse().ok()?;
+    (version.to_string() == name).then_some(version)
+}
+
+/// Versions of Linux that presets are.
+pub fn kernels() -> Vec<KernelVersion> {
+    PRESETS.iter().filter_map(|(name, _)| plain_version(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_ask_by_many_names() {
+        for (name, anchor) in [
+            ("mglru", "mglru"),
+            ("6.1-mglru", "mglru"),
+            ("lru_gen.enabled", "mglru"),
+            ("vm.lru_gen_min_ttl_ms", "mglru"),
+            ("memory.high", "memory-cgroups"),
+            ("job.memory.max", "memory-cgroups"),
+            ("memory-low", "memory-cgroups"),
+            ("cgroup", "memory-cgroups"),
+            ("memory.swap.max", "memory-cgroups"),
+            ("vm.zswap", "zswap"),
+            ("zswap.max_pool_percent", "zswap"),
+            ("zram0", "zram"),
+            ("numa_balancing", "numa-balancing"),
+            ("kernel.numa_balancing", "numa-balancing"),
+            ("demotion", "tiering"),
+            ("numa.demotion_enabled", "tiering"),
+            ("hugepages", "hugetlb"),
+            ("vm.nr_hugepages", "hugetlb"),
+            ("hugetlb_shm_group", "hugetlb"),
+            ("direct", "direct-io"),
+            ("O_DIRECT", "direct-io"),
+            ("vm.unprivileged_userfaultfd", "userfaultfd"),
+            ("ksm.run", "ksm"),
+            ("vm.defrag_mode", "defrag-mode"),
+            ("vm.laptop_mode", "laptop-mode"),
+            ("hugepages-64kB.enabled", "large-folios"),
+        ] {
+            assert_eq!(find(name).map(|feature| feature.anchor), Some(anchor), "{name}");
+        }
+        for name in ["5.18", "6.2", "swappines", "memory", "memry", "redirect", "groups", ""] {
+            assert!(find(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_one_line_with_everything_in_it() {
+        for feature in FEATURES {
+            let line = feature.line();
+            assert!(!line.contains('\n') && line.len() < 240, "{line}");
+            assert!(feature.since.starts_with(|c: char| c.is_ascii_digit()), "{line}");
+        }
+        let zswap = "zswap: not modelled (in Linux since 3.11); nearest: swap on a disk of model \"ram\" \
+                     (--disk ram --swap SIZE), which uses no memory of the machine; see \
+                     docs/src/not-modelled.md#zswap";
+        assert_eq!(find("vm.zswap").unwrap().line(), zswap);
+    }
+
+    #[test]
+    fn a_kernel_that_is_no_preset_has_neighbours() {
+        let line = |name| kernel(name).unwrap();
+        assert_eq!(
+            line("5.12"),
+            "Linux 5.12 is not modelled; nearest: 5.10 before it, 5.16 after it; see \
+             docs/src/not-modelled.md#kernels"
+        );
+        assert!(line("5.15").contains("nearest: congestion-wait-5.15 ("), "{}", line("5.15"));
+        let new = line("6.12");
+        assert!(new.starts_with("Linux 6.12 is not modelled; nearest: 6.1; missing: "), "{new}");
+        assert!(new.contains("the multi-generational LRU since 6.1"), "{new}");
+        assert!(new.contains("per-CPU lists that tune themselves since 6.7"), "{new}");
+        assert!(!line("6.6").contains("tune themselves"), "{}", line("6.6"));
+        assert!(line("4.1").contains("nearest: 4.3;"), "{}", line("4.1"));
+        assert!(line("v6.18.3").starts_with("Linux 6.18 "), "{}", line("v6.18.3"));
+        assert_eq!(line("6.1.192"), "Linux 6.1 is the policy 6.1: point releases are one");
+        assert_eq!((kernel("mglru"), kernel("6.1-clok")), (None, None));
+    }
+}

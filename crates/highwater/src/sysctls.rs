@@ -1,0 +1,183 @@
+//! Sysctls of machines, judged by the kernels of policies: a kernel has some of them, and takes other values than another.
+//!
+//! Which kernel has what is declared with the sysctls ([`Tunables::FIELDS`]). A kernel that does not have one runs as if
+//! nobody had set it (the core sees to that at boot); here the user learns of it:
+//!
+//! | a sysctl that was set | then |
+//! |---|---|
+//! | on the command line, and no policy's kernel has it | an error |
+//! | and some have it, or it is set in a machine's file | a remark that names the policies that ignore it |
+//! | to a value that a policy's kernel refuses | an error |
+
+use highwater_core::config::{Policy, TunableField, Tunables};
+
+use crate::input::InputError;
+use crate::machine_file::MachineFile;
+use crate::settings::Settings;
+
+/// What the policies' kernels make of the machines' sysctls: a remark for each that some of them do not have.
+///
+/// # Errors
+/// If a sysctl of the command line acts under no policy, or a kernel refuses a value.
+pub fn judge(
+    machines: &[MachineFile],
+    policies: &[(Policy, String)],
+    settings: &Settings,
+) -> Result<Vec<String>, InputError> {
+    let mut remarks: Vec<String> = Vec::new();
+    for machine in machines {
+        for (policy, label) in policies {
+            refused(machine, policy, label, settings)?;
+        }
+        for field in Tunables::FIELDS {
+            let text = settings.of_sysctl(field.key);
+            let is_missing = |policy: &Policy| match text {
+                Some(_) => !field.is_in(policy.kernel),
+                None => machine.machine.tunables.not_in(policy.kernel).any(|one| one == field),
+            };
+            let without: Vec<&str> = policies
+                .iter()
+                .filter(|(policy, _)| is_missing(policy))
+                .map(|(_, label)| label.as_str())
+                .collect();
+            if without.is_empty() {
+                continue;
+            }
+            let missing = missing(field, &without);
+            match text {
+                Some(text) if without.len() == policies.len() => {
+                    return Err(InputError::whole(format!("--set {text}"), missing));
+                }
+                Some(text) => remarks.push(format!("--set {text}: {missing}: ignored there")),
+                None => {
+                    let (name, key) = (&machine.name, field.key);
+                    remarks.push(format!("machine {name}: {key}: {missing}: ignored there"));
+                }
+            }
+        }
+    }
+    remarks.dedup();
+    Ok(remarks)
+}
+
+/// What a run's notes say of sysctls that its policy's kernel does not have.
+pub fn note(machine: &MachineFile, policy: &Policy) -> Option<String> {
+    let missing: Vec<&str> =
+        machine.machine.tunables.not_in(policy.kernel).map(|field| field.key).collect();
+    (!missing.is_empty()).then(|| {
+        let kernel = policy.kernel;
+        format!(
+            "Linux {kernel} does not have {}: set for this machine, ignored",
+            missing.join(", ")
+        )
+    })
+}
+
+/// The sentence about policies whose kernels do not have a sysctl.
+fn missing(field: &TunableField, without: &[&str]) -> String {
+    let who = match without {
+        [one] => format!("{one} does not have it"),
+        [first @ .., last] => format!("{} and {last} do not have it", first.join(", ")),
+        [] => String::new(),
+    };
+    let when = match (field.since, field.until) {
+        (Some(since), _) => format!(" (it came with {since})"),
+        (_, Some(until)) => format!(" (it went with {until})"),
+        _ => String::new(),
+    };
+    who + &when
+}
+
+/// Says so if the policy's kernel would refuse a value.
+fn refused(
+    machine: &MachineFile,
+    policy: &Policy,
+    label: &str,
+    settings: &Settings,
+) -> Result<(), InputError> {
+    machine.machine.tunables.validate_in(policy.kernel).map_err(|error| {
+        let key = error.field.trim_start_matches("tunables.");
+        let what = match settings.of_sysctl(key) {
+            Some(text) => format!("--set {text}"),
+            None => format!("machine {}: {}", machine.name, error.field),
+        };
+        let (kernel, reason) = (policy.kernel, error.reason);
+        let who = match label == kernel.to_string() {
+            true => label.to_owned(),
+            false => format!("{label} (Linux {kernel})"),
+        };
+        InputError::whole(what, format!("{who} refuses it: {reason}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::preset;
+
+    use super::*;
+
+    fn policies(names: &[&str]) -> Vec<(Policy, String)> {
+        names.iter().map(|name| (preset(name).unwrap(), (*name).to_owned())).collect()
+    }
+
+    /// What is said of settings on the command line.
+    fn set(texts: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let settings = Settings::parse(&texts, "unmap").unwrap();
+        let machine = settings.set_machine(MachineFile::load("small-vm").unwrap()).unwrap();
+        judge(&[machine], &policies(names), &settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_no_kernel_has_is_refused_and_what_some_have_is_told() {
+        let scale = "vm.watermark_scale_factor=100";
+        assert_eq!(
+            set(&[scale], &["4.3"]).unwrap_err(),
+            "--set vm.watermark_scale_factor=100: 4.3 does not have it (it came with 4.6)"
+        );
+        assert_eq!(
+            set(&[scale], &["4.3", "kcompactd", "6.1"]).unwrap(),
+            [
+                "--set vm.watermark_scale_factor=100: 4.3 and kcompactd do not have it (it came with 4.6): \
+              ignored there"
+            ]
+        );
+        // Also if it is set to what it is anyway.
+        assert!(set(&["vm.watermark_scale_factor=10"], &["4.3"]).is_err());
+        assert_eq!(set(&[scale], &["5.4", "6.1"]), Ok(Vec::new()));
+        let went = set(&["vm.percpu_pagelist_fraction=8"], &["6.1"]).unwrap_err();
+        assert!(went.ends_with("6.1 does not have it (it went with 5.14)"), "{went}");
+    }
+
+    #[test]
+    fn a_value_that_a_kernel_refuses_is_an_error() {
+        assert_eq!(
+            set(&["vm.swappiness=200"], &["6.1", "4.3"]).unwrap_err(),
+            "--set vm.swappiness=200: 4.3 refuses it: 200 is not between 0 and 100, where it may be before 5.8"
+        );
+        assert_eq!(set(&["vm.swappiness=200"], &["6.1"]), Ok(Vec::new()));
+        let word = set(&["vm.thp_defrag=defer+madvise"], &["kcompactd"]).unwrap_err();
+        assert!(
+            word.contains("kcompactd (Linux 4.5) refuses it: \"defer+madvise\" came with 4.11")
+        );
+    }
+
+    #[test]
+    fn a_machines_file_is_told_by_its_name() {
+        let text =
+            "[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n[tunables]\nwatermark_boost_factor = 0\n";
+        let machine = MachineFile::parse("m.toml", text).unwrap();
+        let none = Settings::default();
+        let machines = [machine.clone()];
+        let told = judge(&machines, &policies(&["4.3", "6.1"]), &none).unwrap();
+        let missing = "4.3 does not have it (it came with 5.0): ignored there";
+        assert_eq!(told, [format!("machine m: watermark_boost_factor: {missing}")]);
+        let noted = note(&machine, &preset("4.3").unwrap()).unwrap();
+        assert!(noted.contains("Linux 4.3 does not have watermark_boost_factor"), "{noted}");
+        assert_eq!(note(&machine, &preset("6.1").unwrap()), None);
+        let text = text.replace("watermark_boost_factor = 0", "swappiness = 150");
+        let machine = MachineFile::parse("m.toml", &text).unwrap();
+        let error = judge(&[machine], &policies(&["5.4"]), &none).unwrap_err().to_string();
+        assert!(error.starts_with("machine m: tunables.swappiness: 5.4 refuses it: "), "{error}");
+    }
+}
