@@ -146,7 +146,7 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
 }
 
 /// What some of the seeds of a run add up to. Histograms are of all seeds together: they stay only if all do.
-fn of_seeds(run: &Run, seeds: &[u64]) -> Run {
+pub(crate) fn of_seeds(run: &Run, seeds: &[u64]) -> Run {
     if run.seeds.iter().all(|seed| seeds.contains(seed)) {
         return run.clone();
     }

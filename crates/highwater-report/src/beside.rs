@@ -7,7 +7,7 @@ use highwater_results::{
     ClaimBeside, Document, Histogram, MachineFigures, Metric, Published, Run, Section,
 };
 
-use crate::headline::{self, EQUAL_PERCENT, Figure, Verdict, headline as headline_table};
+use crate::headline::{self, EQUAL_PERCENT, Figure, Leading, Verdict, headline as headline_table};
 use crate::published::{Pairing, claimed, side_by_side};
 use crate::table::{Cell, Layout, Table};
 
@@ -64,6 +64,23 @@ pub fn headline(
     let figures = headline_figures(document, machine, &known)?;
     let pairs = headline_pairs(document, runs, &figures);
     Ok(pairs.map(|pairs| headline_table(metric, &pairs, &figures)))
+}
+
+/// The figure that the study is about first of all, of each run but the baseline; none if none are named for this machine,
+/// or the policies are not the experiment's.
+///
+/// # Errors
+/// If the document names what was not published.
+pub(crate) fn leading(
+    document: &Document,
+    machine: &str,
+    runs: &[&Run],
+) -> Result<Vec<Leading>, PublishedError> {
+    let known = Published::load()?;
+    let figures = headline_figures(document, machine, &known)?;
+    let pairs = headline_pairs(document, runs, &figures);
+    let all = pairs.zip(document.metrics.first());
+    Ok(all.map_or_else(Vec::new, |(pairs, metric)| headline::leading(metric, &pairs, &figures)))
 }
 
 /// The published figures that a study is about.

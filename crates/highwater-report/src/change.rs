@@ -29,6 +29,23 @@ const SMALL_SHARE: f64 = 0.01;
 pub(crate) enum Way {
     Worse,
     Better,
+    /// More of what is neither good nor bad.
+    More,
+    Less,
+}
+
+impl Way {
+    /// All of them, costs first.
+    pub(crate) const ALL: [Way; 4] = [Way::Worse, Way::Better, Way::More, Way::Less];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Way::Worse => "worse",
+            Way::Better => "better",
+            Way::More => "more",
+            Way::Less => "less",
+        }
+    }
 }
 
 /// A change of one operation's mean.
@@ -43,6 +60,8 @@ pub(crate) struct Change {
     pub(crate) nr_samples: [usize; 2],
     better: Better,
     whole: Option<Whole>,
+    /// Values below this are small.
+    small: Option<f64>,
 }
 
 /// What an operation is a part of.
@@ -60,12 +79,22 @@ impl Change {
         self.whole.as_ref().map_or(self.before.abs(), |whole| whole.size)
     }
 
-    /// By how much a bad thing became more, or a good thing less.
+    /// By how much a bad thing became more, or a good thing less; of what is neither, by how much it became less.
     pub(crate) fn worse_by(&self) -> f64 {
         match self.better {
             Better::Lower => self.after - self.before,
-            Better::Higher => self.before - self.after,
+            Better::Higher | Better::Neither => self.before - self.after,
         }
+    }
+
+    /// True if somebody said which way is better.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.better != Better::Neither
+    }
+
+    /// True if it is from one small value to another.
+    pub(crate) fn is_small(&self) -> bool {
+        self.small.is_some_and(|small| self.before.abs().max(self.after.abs()) < small)
     }
 
     /// True if it is a good thing of which there is none any more.
@@ -77,9 +106,12 @@ impl Change {
     /// Which way it goes; none if it prints as nothing.
     pub(crate) fn way(&self) -> Option<Way> {
         let is_nothing = self.worse_by().abs() * 100.0 < NOTHING_PERCENT * self.scale();
-        let way = match percent::is_better(self.better, self.before, self.after) {
-            true => Way::Better,
-            false => Way::Worse,
+        let way = match (self.is_judged(), percent::is_better(self.better, self.before, self.after))
+        {
+            (true, true) => Way::Better,
+            (true, false) => Way::Worse,
+            (false, true) => Way::More,
+            (false, false) => Way::Less,
         };
         (self.before != self.after && !is_nothing).then_some(way)
     }
@@ -108,6 +140,9 @@ impl Change {
 
     /// How large it is, whichever way it goes: its ratio, and where there is none, its difference.
     fn size(&self, largest: f64) -> (f64, f64) {
+        if self.is_small() {
+            return (-1.0, self.difference());
+        }
         let (before, after) = match &self.whole {
             // What would become of the whole.
             Some(whole) => (whole.size, whole.size + (self.after - self.before)),
@@ -121,13 +156,11 @@ impl Change {
         (if is_small { 0.0 } else { f64::INFINITY }, self.difference())
     }
 
-    /// In words: `better 36.2%`, `worse x8.8`, `worse, from 0`, `better 33.4% of again-4`, `worse 12.0% of all`.
+    /// In words: `better 36.2%`, `worse x8.8`, `worse, from 0`, `better 33.4% of again-4`, `worse 12.0% of all`; of what has
+    /// no better way `more x8.8`.
     pub(crate) fn words(&self) -> String {
-        let word = match self.way() {
-            None => return "the same".to_owned(),
-            Some(Way::Better) => "better",
-            Some(Way::Worse) => "worse",
-        };
+        let Some(way) = self.way() else { return "the same".to_owned() };
+        let word = way.word();
         let by = 100.0 * self.difference() / self.scale();
         match (&self.whole, self.told()) {
             (Some(Whole { operation: Some(of), .. }), _) => format!("{word} {by:.1}% of {of}"),
@@ -172,7 +205,7 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
         let judged = |a: f64, b: f64| match &whole {
             Some(Whole { size, .. }) => {
                 let growth = 100.0 * (b - a) / size;
-                if rules.better == Better::Higher { growth } else { -growth }
+                if rules.better == Better::Lower { -growth } else { growth }
             }
             None => percent::judged(rules.better, a, b),
         };
@@ -186,7 +219,17 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
         };
         let (better, operation) = (rules.better, operation.clone());
         let nr_samples = [a.len(), b.len()];
-        changes.push(Change { operation, before, after, interval, nr_samples, better, whole });
+        let small = metric.small;
+        changes.push(Change {
+            operation,
+            before,
+            after,
+            interval,
+            nr_samples,
+            better,
+            whole,
+            small,
+        });
     }
     changes
 }
@@ -222,12 +265,13 @@ mod tests {
 
     fn change(better: Better, before: f64, after: f64) -> Change {
         let (operation, interval) = ("op".to_owned(), None);
-        Change { operation, before, after, interval, nr_samples: [1, 1], better, whole: None }
+        let (nr_samples, whole, small) = ([1, 1], None, None);
+        Change { operation, before, after, interval, nr_samples, better, whole, small }
     }
 
     #[test]
     fn changes_in_words() {
-        use Better::{Higher, Lower};
+        use Better::{Higher, Lower, Neither};
         for (better, before, after, expected) in [
             (Lower, 2000.0, 1280.0, "better 36.0%"),
             (Lower, 100.0, 880.0, "worse x8.8"),
@@ -240,6 +284,10 @@ mod tests {
             (Lower, 4.0, -0.1, "better, past 0"),
             (Lower, 4.0, 4.0, "the same"),
             (Lower, 4.0, 4.0001, "the same"),
+            (Neither, 100.0, 880.0, "more x8.8"),
+            (Neither, 100.0, 88.0, "less 12.0%"),
+            (Neither, 0.0, 4.0, "more, from 0"),
+            (Neither, 4.0, 0.0, "less, to 0"),
         ] {
             assert_eq!(change(better, before, after).words(), expected);
         }

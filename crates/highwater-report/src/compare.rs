@@ -6,6 +6,8 @@
 //!
 //! Neighbours: [`rules`](crate::rules) says which rows, [`significance`](crate::significance) which marks.
 
+use std::collections::BTreeSet;
+
 use highwater_results::{Metric, Run, TableKind};
 
 use crate::percent::{self, Told};
@@ -71,8 +73,12 @@ impl RowSet {
 pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     let rules = Rules::of(metric, options.style);
     let all = operations(metric, runs);
-    let operations: Vec<String> =
-        all.iter().filter(|name| !metric.skips_zeros || is_any(name, runs)).cloned().collect();
+    let counted: Vec<&String> = all.iter().filter(|name| is_compared(name, runs)).collect();
+    let operations: Vec<String> = counted
+        .iter()
+        .filter(|name| !metric.skips_zeros || is_any(name, runs))
+        .map(|&name| name.clone())
+        .collect();
     let samples = SampleSets::collect(metric, runs, &operations);
     let layout = Layout::Mmtests {
         field: options.style.field_width(),
@@ -111,14 +117,29 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
             }
         }
     }
-    if operations.len() < all.len() {
-        let left_out = all.len() - operations.len();
+    if counted.len() < all.len() {
+        let left_out = all.len() - counted.len();
+        let of_run = |run: &&Run| all.iter().any(|name| run.not_counted.contains(name));
+        let kernels = runs.iter().copied().filter(of_run).map(|run| run.kernel.as_str());
+        let kernels: BTreeSet<&str> = kernels.collect();
+        let kernels = kernels.into_iter().collect::<Vec<_>>().join(" and ");
+        table.notes.push(format!("{left_out} rows of what is not counted in {kernels} left out"));
+    }
+    if operations.len() < counted.len() {
+        let left_out = counted.len() - operations.len();
         table.notes.push(format!("{left_out} rows in which nothing happened left out"));
     }
     table.notes.extend(samples.size_note(&operations, runs));
     table.notes.extend(policy_notes(runs));
     table.notes.extend(undefined_notes(&rules, &operations, &samples, runs));
     table
+}
+
+/// All runs count it, or so many do that these can be compared.
+fn is_compared(operation: &String, runs: &[&Run]) -> bool {
+    let counts = |run: &&&Run| !run.not_counted.contains(operation);
+    let nr_counting = runs.iter().filter(counts).count();
+    nr_counting == runs.len() || nr_counting > 1
 }
 
 /// There was some of an operation in any run.
@@ -145,6 +166,7 @@ pub fn title(metric: &Metric, runs: &[&Run]) -> String {
     let direction = match metric.better {
         highwater_results::Better::Higher => "higher is better",
         highwater_results::Better::Lower => "lower is better",
+        highwater_results::Better::Neither => "positive is more",
     };
     let machine =
         runs.first().map(|run| run.machine.as_str()).filter(|machine| !machine.is_empty());

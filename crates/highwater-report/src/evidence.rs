@@ -114,7 +114,7 @@ fn judge(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Vec<Cell> {
     let change = means.map(|(a, b)| percent::judged(rules.better, a, b));
     let ranks = mann_whitney::test(baseline.best_first(), run.best_first());
     let pairs_better = ranks.map(|ranks| match rules.better {
-        Better::Higher => ranks.share,
+        Better::Higher | Better::Neither => ranks.share,
         Better::Lower => 1.0 - ranks.share,
     });
     let probability = |value| Cell::Probability { value };

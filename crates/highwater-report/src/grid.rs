@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_results::{Document, Metric, Run};
+use highwater_results::{Better, Document, Metric, Run};
 
 use crate::change::{Change, changes};
 use crate::compare::operations;
@@ -61,6 +61,8 @@ pub struct Grid<'a> {
     pub keys: &'a [String],
     /// Every combination, the last key's values next to each other.
     pub points: Vec<Point<'a>>,
+    /// Counters of `/proc/vmstat` to show at each point.
+    pub counters: &'a [String],
 }
 
 /// What came out of an operation of a run at a point.
@@ -93,6 +95,13 @@ struct Observed<'a> {
     interval: Option<(f64, f64)>,
     /// Against the baseline of its point and machine.
     change: Option<Change>,
+}
+
+impl Observed<'_> {
+    /// The run's kernel does not count it.
+    fn is_nothing(&self) -> bool {
+        self.run.not_counted.contains(&self.operation)
+    }
 }
 
 impl<'a> Grid<'a> {
@@ -146,43 +155,110 @@ impl<'a> Grid<'a> {
     /// For the eye: of each metric's operations the means and changes at each point, and what matters how much.
     pub fn tables(&self) -> Vec<Table> {
         let observed = self.observed();
-        let first = self.points.first().and_then(|point| point.document.metrics.first());
-        let mut tables = Vec::new();
-        if let Some(metric) = first {
-            tables.push(self.means(metric, &observed));
-        }
+        let first = self.points.first();
+        let metrics = first.map_or(&[][..], |point| point.document.metrics.as_slice());
+        let mut tables: Vec<Table> =
+            metrics.iter().map(|metric| self.means(metric, &observed)).collect();
+        tables.push(self.counted());
         tables.push(self.factors(&observed));
         tables.retain(|table| !table.rows.is_empty());
         tables
     }
 
-    /// Means of the first metric, with changes.
+    /// Labels of a table with a row for each point: what is measured, the keys, and machine and run where there are
+    /// several of them.
+    fn labels<'s>(
+        &self,
+        (what, of_point): (&'s str, &'s [String]),
+        (machine, run): (&'s str, &'s str),
+    ) -> Vec<&'s str> {
+        let mut labels = vec![what];
+        labels.extend(of_point.iter().map(String::as_str));
+        let runs = || self.points.iter().flat_map(|point| &point.document.runs);
+        let is_several =
+            |of: fn(&Run) -> &str| runs().any(|one| runs().any(|two| of(one) != of(two)));
+        labels.extend(is_several(|run| &run.machine).then_some(machine));
+        labels.extend(is_several(|run| &run.label).then_some(run));
+        labels
+    }
+
+    /// The counters that were asked for, per seed.
+    fn counted(&self) -> Table {
+        let labels = self.labels(("counter", self.keys), ("machine", "run"));
+        let columns = vec!["mean".to_owned()];
+        let title = "counters at each point (events of a run)";
+        let mut table = Table::new(title, &labels, columns, Layout::Fitted);
+        for counter in self.counters {
+            for point in &self.points {
+                for run in &point.document.runs {
+                    let labels = self.labels((counter, point.values), (&run.machine, &run.label));
+                    let nr_seeds = run.seeds.len().max(1) as f64;
+                    let mean = run.counters.get(counter) as f64 / nr_seeds;
+                    table.push(&labels, vec![Cell::number(mean, 0)]);
+                }
+            }
+        }
+        table
+    }
+
+    /// Means of a metric, with changes. Operations of which there is none anywhere say nothing, and neither do counts that are
+    /// the same everywhere.
     fn means(&self, metric: &Metric, observed: &[Observed<'_>]) -> Table {
-        let mut labels: Vec<&str> = self.keys.iter().map(String::as_str).collect();
-        labels.extend(["machine", "operation", "run"]);
-        let columns = ["mean", "95% of it", "change", "95% of change"].map(str::to_owned).to_vec();
+        let labels = self.labels(("operation", self.keys), ("machine", "run"));
+        let of_metric =
+            || observed.iter().filter(|seen| seen.metric.name == metric.name && !seen.is_nothing());
+        let is_any = |has: fn(&Observed<'_>) -> bool| of_metric().any(has);
+        let shown = [
+            true,
+            is_any(|seen| seen.interval.is_some()),
+            is_any(|seen| seen.change.is_some()),
+            is_any(|seen| seen.change.as_ref().is_some_and(|change| change.interval.is_some())),
+        ];
+        let columns = ["mean", "95% of it", "change", "95% of change"];
+        let columns = columns.iter().zip(shown).filter(|(_, is_shown)| *is_shown);
+        let columns = columns.map(|(&column, _)| column.to_owned()).collect();
         let title = format!("{} at each point ({})", metric.name, metric.unit);
         let mut table = Table::new(title, &labels, columns, Layout::Fitted);
-        for seen in observed.iter().filter(|seen| seen.metric.name == metric.name) {
-            let values = self.points[seen.point].values.iter().map(String::as_str);
-            let rest = [&seen.run.machine, &seen.operation, &seen.run.label].map(String::as_str);
-            let labels: Vec<&str> = values.chain(rest).collect();
+        let mut operations: Vec<&str> = Vec::new();
+        for seen in of_metric() {
+            if !operations.contains(&seen.operation.as_str()) {
+                operations.push(&seen.operation);
+            }
+        }
+        operations.retain(|name| {
+            let of_name = || observed.iter().filter(|seen| seen.operation == *name);
+            let first = of_name().next().map_or(0.0, |seen| seen.mean);
+            let is_same = of_name().all(|seen| seen.mean == first);
+            !(is_same && (first == 0.0 || metric.better == Better::Neither))
+        });
+        let of_name = |name: &str| {
+            let name = name.to_owned();
+            of_metric().filter(move |seen| seen.operation == name)
+        };
+        for seen in operations.iter().flat_map(|name| of_name(name)) {
+            let values = self.points[seen.point].values;
+            let labels =
+                self.labels((&seen.operation, values), (&seen.run.machine, &seen.run.label));
             let limits = |limits: Option<(f64, f64)>, decimals: usize| match limits {
                 Some((low, high)) => Cell::text(format!("{low:.decimals$} .. {high:.decimals$}")),
                 None => Cell::Missing,
             };
             let change = seen.change.as_ref();
-            let cells = vec![
+            let cells = [
                 Cell::number(seen.mean, metric.decimals),
                 limits(seen.interval, metric.decimals.into()),
                 change.and_then(percent).map_or(Cell::Missing, Cell::percent),
                 limits(change.and_then(|change| change.interval), 1),
             ];
-            table.push(&labels, cells);
+            let cells = cells.into_iter().zip(shown).filter(|(_, is_shown)| *is_shown);
+            table.push(&labels, cells.map(|(cell, _)| cell).collect());
         }
-        let better =
-            "change: in percent against the first run of the same point, positive is better";
-        table.notes.push(better.to_owned());
+        if shown[2] {
+            let word = if metric.better == Better::Neither { "more" } else { "better" };
+            table.notes.push(format!(
+                "change: in percent against the first run of the same point, positive is {word}"
+            ));
+        }
         table
     }
 
@@ -360,7 +436,8 @@ mod tests {
             .zip(&documents)
             .map(|(values, document)| Point { values, document })
             .collect();
-        let grid = Grid { keys: &keys, points };
+        let counters = ["pgscan_kswapd".to_owned()];
+        let grid = Grid { keys: &keys, points, counters: &counters };
         let csv = grid.csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 1 + 4 * 2);
@@ -373,8 +450,11 @@ mod tests {
         assert!(lines[8].starts_with("2G,60,machine,after,m,ms,op,2,3.8"), "{}", lines[8]);
         let tables = grid.tables();
         assert_eq!(tables[0].rows.len(), 8);
+        assert_eq!(tables[0].labels, ["operation", "memory", "swappiness", "run"]);
+        assert_eq!(tables[0].columns.len(), 4, "two seeds, two runs");
+        assert!(tables[1].title.starts_with("counters") && tables[1].rows.len() == 8);
         let shares: Vec<f64> =
-            tables[1].rows[0].cells.iter().map(|cell| cell.value_text().parse().unwrap()).collect();
+            tables[2].rows[0].cells.iter().map(|cell| cell.value_text().parse().unwrap()).collect();
         assert!(shares[0] > 90.0 && shares[1] == 0.0 && shares[2] > 1.0, "{shares:?}");
         assert!((shares.iter().sum::<f64>() - 100.0).abs() < 0.2, "{shares:?}");
     }
@@ -389,6 +469,47 @@ mod tests {
             .zip(&documents)
             .map(|(values, document)| Point { values, document })
             .collect();
-        assert_eq!(Grid { keys: &keys, points }.tables().len(), 1);
+        assert_eq!(Grid { keys: &keys, points, counters: &[] }.tables().len(), 1);
+    }
+
+    /// Every metric is there at each point; what is nothing anywhere, or a count that never differs, is not.
+    #[test]
+    fn latencies_and_steps_are_shown_at_each_point_and_nothing_is_not() {
+        let keys = texts(&["memory"]);
+        let values = [texts(&["1G"]), texts(&["2G"])];
+        let mut documents = [document(4.0, 4.0), document(2.0, 2.0)];
+        for (at, document) in documents.iter_mut().enumerate() {
+            document.runs.truncate(1);
+            let mut steps = Metric::new("steps", "events", Better::Neither, TableKind::Single);
+            steps.operations = texts(&["fill pgfault", "fill pswpin", "fill pgscan"]);
+            let mut pressure = Metric::new("pressure", "%", Better::Lower, TableKind::Single);
+            pressure.operations = texts(&["cpu some"]);
+            document.metrics.extend([steps, pressure]);
+            let run = &mut document.runs[0];
+            for (name, value) in [
+                ("fill pgfault", 9.0 + at as f64),
+                ("fill pswpin", 0.0),
+                ("fill pgscan", 7.0),
+                ("cpu some", 0.0),
+            ] {
+                run.push(name, 0, 0, value);
+            }
+        }
+        let points: Vec<Point<'_>> = values
+            .iter()
+            .zip(&documents)
+            .map(|(values, document)| Point { values, document })
+            .collect();
+        let tables = Grid { keys: &keys, points, counters: &[] }.tables();
+        let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+        assert!(
+            titles[0].starts_with("m at each") && titles[1].starts_with("steps at each"),
+            "{titles:?}"
+        );
+        assert_eq!(titles.len(), 3, "{titles:?}");
+        assert_eq!(tables[1].labels, ["operation", "memory"]);
+        let rows: Vec<String> = tables[1].rows.iter().map(|row| row.labels.join(" ")).collect();
+        assert_eq!(rows, ["fill pgfault 1G", "fill pgfault 2G"]);
+        assert_eq!(tables[1].columns, ["mean"], "neither seeds nor runs to compare");
     }
 }

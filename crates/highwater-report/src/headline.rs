@@ -6,10 +6,14 @@
 //! Changes are compared as ratios of after to before, on a logarithmic scale: halving and doubling are equally large. A
 //! published change of less than [`EQUAL_PERCENT`] says "about equal".
 
+use std::cmp::Ordering;
+
 use highwater_results::{Better, Metric, PublishedTable, Run, published::PublishedRow};
 
+use crate::against::of_seeds;
 use crate::percent::{self, Told};
 use crate::published::{Pairing, our_value};
+use crate::stats::paired::Paired;
 use crate::table::{Cell, Layout, Table};
 
 /// Published changes below this are no changes; ours must stay within twice this then.
@@ -93,6 +97,77 @@ pub fn judge(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> 
         Judged { label, run, ours, theirs, verdict }
     };
     figures.iter().flat_map(|figure| others.iter().map(move |pair| of(figure, pair))).collect()
+}
+
+/// The figure that a study is about, of one run.
+#[derive(Clone, Debug)]
+pub struct Leading {
+    /// Name of the figure.
+    pub label: String,
+    /// Heading of the run.
+    pub run: String,
+    /// Ours, before and after.
+    pub ours: (f64, f64),
+    /// The published ones, if both were.
+    pub theirs: Option<(f64, f64)>,
+    /// Of our change over seeds, in percent, positive is more; none of one seed.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Leading {
+    /// What is told of our change instead of a percentage.
+    pub fn told(&self) -> Option<Told> {
+        Told::of(Better::Neither, self.ours.0, self.ours.1)
+    }
+
+    /// Our change: `less x3.0`.
+    pub fn words(&self) -> String {
+        words(self.ours)
+    }
+
+    /// The published one.
+    pub fn published(&self) -> Option<String> {
+        self.theirs.map(words)
+    }
+}
+
+/// A change to more or less, in words.
+fn words((before, after): (f64, f64)) -> String {
+    let word = match after.total_cmp(&before) {
+        Ordering::Equal => return "the same".to_owned(),
+        Ordering::Greater => "more",
+        Ordering::Less => "less",
+    };
+    match Told::of(Better::Neither, before, after) {
+        Some(Told::Factor(factor)) => format!("{word} {}", Told::Factor(factor.abs())),
+        Some(told) => format!("{word}, {told}"),
+        None => format!("{word} {:.1}%", percent::judged(Better::Neither, before, after).abs()),
+    }
+}
+
+/// The first of the figures that a study is about of which there are ours, of every run but the first.
+pub fn leading(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Vec<Leading> {
+    let Some((baseline, others)) = pairs.split_first() else { return Vec::new() };
+    let of = |figure: &Figure<'_>, pair: &Pairing<'_>| {
+        let our = |run: &Run| our_value(metric, figure.table, figure.row, run);
+        let ours = (our(baseline.run)?, our(pair.run)?);
+        let published = |column: usize| figure.row.values.get(column).copied();
+        let theirs = published(baseline.column).zip(published(pair.column));
+        let seeds = baseline.run.seeds.iter().filter(|seed| pair.run.seeds.contains(seed));
+        let seeds = seeds.filter_map(|&seed| {
+            let our = |run: &Run| our(&of_seeds(run, &[seed]));
+            our(baseline.run).zip(our(pair.run))
+        });
+        let growth = |a, b| percent::judged(Better::Neither, a, b);
+        let change = Paired::default().change_of_means(&seeds.collect::<Vec<_>>(), growth);
+        let interval = change.and_then(|change| change.limits);
+        let (label, run) = (label(figure, figures), pair.run.label.clone());
+        Some(Leading { label, run, ours, theirs, interval })
+    };
+    let mut all = figures
+        .iter()
+        .map(|figure| others.iter().filter_map(|pair| of(figure, pair)).collect::<Vec<_>>());
+    all.find(|leading| !leading.is_empty()).unwrap_or_default()
 }
 
 /// One row per figure and run other than the first, which is the baseline.

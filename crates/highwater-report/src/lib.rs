@@ -52,6 +52,7 @@ pub mod headline;
 pub mod histogram;
 pub mod html;
 pub mod largest;
+pub mod latency;
 pub mod orders;
 pub mod over_time;
 pub mod percent;

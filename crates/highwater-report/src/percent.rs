@@ -1,4 +1,4 @@
-//! Percent changes: positive is always better (rules/statistics#percent-change).
+//! Percent changes: positive is better; of what has no better way, more (rules/statistics#percent-change).
 //!
 //! Key type: [`Told`] (what is said of a change that a percentage does not tell).
 
@@ -51,7 +51,7 @@ impl Told {
     /// Of a [`change`] in percent, whatever it is of; that from 0 is not to be seen in it.
     pub fn of_percent(better: Better, percent: f64) -> Option<Told> {
         let ratio = match better {
-            Better::Higher => 1.0 + percent / 100.0,
+            Better::Higher | Better::Neither => 1.0 + percent / 100.0,
             Better::Lower => 1.0 - percent / 100.0,
         };
         // 100 % less than something is nothing, but for what rounding leaves.
@@ -82,10 +82,10 @@ impl Serialize for Told {
     }
 }
 
-/// Whether a change goes the better way.
+/// Whether a change goes the better way; of what has none, to more.
 pub fn is_better(better: Better, before: f64, after: f64) -> bool {
     match better {
-        Better::Higher => after > before,
+        Better::Higher | Better::Neither => after > before,
         Better::Lower => after < before,
     }
 }
@@ -101,6 +101,8 @@ pub fn change(better: Better, baseline: f64, value: f64) -> f64 {
         return 0.0;
     }
     match better {
+        Better::Neither if baseline == 0.0 => 100.0 * value.signum(),
+        Better::Neither => 100.0 * (value - baseline) / baseline.abs(),
         Better::Higher if value == 0.0 => 0.0,
         Better::Higher if baseline == 0.0 => 100.0,
         Better::Higher => 100.0 * value / baseline - 100.0,
@@ -121,7 +123,7 @@ pub fn judged(better: Better, baseline: f64, value: f64) -> f64 {
         false => 100.0 * (value - baseline) / baseline.abs(),
     };
     match better {
-        Better::Higher => growth,
+        Better::Higher | Better::Neither => growth,
         Better::Lower => -growth,
     }
 }

@@ -54,6 +54,7 @@ pub fn ratios(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let direction = match rules.better {
         Better::Lower => "Lower",
         Better::Higher => "Higher",
+        Better::Neither => "Neither",
     };
     let summaries: &[(&str, Summary)] = match style {
         Style::Y2026 => &[

@@ -9,7 +9,8 @@ use crate::compare::{Changes, Options, RowSet, comparison};
 use crate::style::Style;
 use crate::table::Table;
 use crate::{
-    beside, by_seed, duration, evidence, histogram, largest, orders, trace_times, verdict, vmstat,
+    beside, by_seed, duration, evidence, histogram, largest, latency, orders, trace_times, verdict,
+    vmstat,
 };
 
 /// How much of the evidence is shown.
@@ -170,6 +171,7 @@ impl OfMachine<'_> {
             Section::Vmstat => vec![vmstat::vmstat(runs, style)],
             Section::VmstatBrief => vec![vmstat::brief(runs, style)],
             Section::Stalls => beside::stalls(document, machine, runs)?.into_iter().collect(),
+            Section::Latencies => vec![latency::latencies(runs)],
             Section::Histograms => histogram::all_side_by_side(runs),
             Section::TraceTimes => vec![trace_times::trace_times(runs, style)],
             Section::Orders { metric } => {

@@ -77,7 +77,7 @@ fn order_bounds(samples: &Sorted, percent: u8) -> Option<(f64, f64)> {
     let (better_end, worse_end) =
         (at(rank(LEVEL_2026 / 2.0)), at(rank(1.0 - LEVEL_2026 / 2.0) + 1));
     let (low, high) = match samples.better() {
-        Better::Lower => (better_end, worse_end),
+        Better::Lower | Better::Neither => (better_end, worse_end),
         Better::Higher => (worse_end, better_end),
     };
     Some((low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY)))

@@ -1,14 +1,18 @@
-//! What came out, in a few lines: of each metric the changes that matter most, and whether they were published.
+//! What came out, in a few lines: the figure that a study is about, then of each metric the changes that matter most, and
+//! whether they were published.
 //!
-//! A change matters if its 95 % interval does not hold 0; of several each way's largest does, as a ratio. Intervals are those of
-//! the evidence: of the samples, or where a run has as many as it happened to give, of seeds. With one seed there are
-//! none: the largest change is shown, and that nobody can tell.
+//! A change matters if its 95 % interval does not hold 0; of several each direction's largest does, as a ratio. Intervals are
+//! those of the evidence: of the samples, or where a run has as many as it happened to give, of seeds. With one seed there
+//! are none: the largest change is shown, and that nobody can tell. A metric without a direction (counters, unless the
+//! workload says which way is better) has more and less, never better and worse. A change between two small values, as the
+//! metric says what is small, is shown only if nothing else changed.
 
 use highwater_results::published::PublishedError;
 use highwater_results::{Better, Document, Metric, Run, TableKind};
 
 use crate::by_seed::SEEDS_MIN;
 use crate::change::{Change, Way, changes, missing};
+use crate::headline::Leading;
 use crate::table::{Cell, Layout, Table};
 use crate::{beside, report};
 
@@ -29,12 +33,20 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     let mut table =
         Table::new(title, &labels, columns.to_vec(), Layout::Fitted).breaking_at(&[0, 3]);
     let (mut published, mut few, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut not_counted, mut has_claim) = (NotCounted::default(), false);
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };
+        for leading in beside::leading(document, machine, &runs)? {
+            has_claim = true;
+            table.push(&["the study", machine, &leading.run], leading_cells(&leading));
+        }
         for metric in &document.metrics {
             for run in others {
                 let changes = changes(metric, baseline, run, document.iterations);
+                not_counted.add(metric, baseline);
+                not_counted.add(metric, run);
                 let names = missing(metric, baseline, run).into_iter();
+                let names = names.filter(|name| !run.not_counted.contains(name));
                 lost.extend(names.map(|name| format!("{name} of {}", run.label)));
                 let shown = most_changed(&changes).into_iter();
                 few.extend(shown.filter_map(|change| few_samples(metric, change)));
@@ -51,14 +63,30 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         return Ok(None);
     }
     let baseline = document.runs.first().map_or("", |run| run.label.as_str());
-    let which = match document.iterations {
-        1 => "",
-        _ => " of those whose interval does not hold 0",
+    let (significant, interval) = match document.iterations {
+        1 => ("", ""),
+        _ => ("significant ", " (95 % interval excludes 0)"),
     };
     table.notes.push(format!(
-        "against {baseline}: the largest change{which}, worse and better; below: percent, positive is better, x3: by a \
-         factor of 3, -x3: worse by that; of counters and times: more and less"
+        "Largest {significant}change against {baseline} in each direction{interval}. Positive % is better; x3 = three \
+         times better, -x3 = three times worse."
     ));
+    if has_claim {
+        table.notes.push(
+            "the study: the figure that the study is about; in brackets, what was published"
+                .to_owned(),
+        );
+    }
+    let is_neutral = |metric: &Metric| metric.better == Better::Neither;
+    if document.metrics.iter().any(is_neutral) {
+        let names = document.metrics.iter().filter(|metric| is_neutral(metric));
+        let names: Vec<&str> = names.map(|metric| metric.name.as_str()).collect();
+        let names = names.join(", ");
+        table.notes.push(format!(
+            "{names}: counts without a better direction. Positive % is more; x3 = three times as many, -x3 = a third."
+        ));
+    }
+    table.notes.extend(not_counted.notes());
     table.notes.extend(abouts(document));
     table.notes.extend(report::settings(document));
     table.notes.extend(published);
@@ -82,6 +110,57 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         document.experiment
     ));
     Ok(Some(table))
+}
+
+/// What kernels do not count.
+#[derive(Default)]
+struct NotCounted(Vec<(String, Vec<String>)>);
+
+impl NotCounted {
+    /// Operations of a metric that this run's kernel does not count.
+    fn add(&mut self, metric: &Metric, run: &Run) {
+        let names = run.not_counted.iter().filter(|name| metric.operations.contains(name));
+        let kernel = if run.kernel.is_empty() { &run.label } else { &run.kernel };
+        for name in names {
+            let at = self.0.iter().position(|(known, _)| known == kernel).unwrap_or_else(|| {
+                self.0.push((kernel.clone(), Vec::new()));
+                self.0.len() - 1
+            });
+            if !self.0[at].1.contains(name) {
+                self.0[at].1.push(name.clone());
+            }
+        }
+    }
+
+    /// A line for each kernel. What differs in the name of a step alone is named once.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(kernel, names)| {
+            let mut counters: Vec<&str> = Vec::new();
+            for name in names {
+                let counter = name.rsplit_once(' ').map_or(name.as_str(), |(_, counter)| counter);
+                if !counters.contains(&counter) {
+                    counters.push(counter);
+                }
+            }
+            format!("not counted in {kernel}: {}", counters.join(", "))
+        })
+    }
+}
+
+/// What came of the figure that a study is about.
+fn leading_cells(leading: &Leading) -> Vec<Cell> {
+    let interval = leading.interval.map_or(Cell::Missing, |limits| {
+        let told = leading.told();
+        Cell::interval(Better::Neither, limits, told).sized()
+    });
+    let published =
+        leading.published().map_or_else(|| "-".to_owned(), |words| format!("({words})"));
+    vec![
+        Cell::text(leading.label.clone()),
+        Cell::text(leading.words()),
+        interval,
+        Cell::text(published),
+    ]
 }
 
 /// What the metrics are of, where their names do not say it.
@@ -136,8 +215,11 @@ fn most_changed<'a>(changes: &'a [Change]) -> Vec<&'a Change> {
             |a: &'a Change, b: &'a Change| if b.by_size(a, largest).is_gt() { b } else { a };
         others.into_iter().reduce(larger).or_else(|| parts.into_iter().reduce(larger))
     };
-    let mut both: Vec<&Change> = [Way::Worse, Way::Better].into_iter().filter_map(of_way).collect();
+    let mut both: Vec<&Change> = Way::ALL.into_iter().filter_map(of_way).collect();
     both.sort_by(|a, b| b.by_size(a, largest));
+    if both.iter().any(|change| !change.is_small()) {
+        both.retain(|change| !change.is_small());
+    }
     both
 }
 
@@ -213,6 +295,58 @@ mod tests {
 
     fn texts(row: &crate::table::Row) -> Vec<String> {
         row.cells.iter().map(Cell::value_text).collect()
+    }
+
+    /// A kernel that counts no refaults of anonymous pages has not none of them; and what no one declared to be good or bad is
+    /// more or less.
+    #[test]
+    fn counters_are_more_or_less_and_what_a_kernel_lacks_is_not_counted() {
+        let mut document = document(3);
+        let mut steps = Metric::new("steps", "events", Better::Neither, TableKind::Single);
+        let [anon, faults] = ["fill workingset_refault_anon", "fill pgfault"];
+        steps.operations = [anon, faults].map(str::to_owned).to_vec();
+        document.metrics = vec![steps];
+        for (run, count) in document.runs.iter_mut().zip([100.0, 300.0]) {
+            for seed in 0..3 {
+                run.push(faults, 0, seed, count);
+            }
+        }
+        document.runs[0].kernel = "5.4".to_owned();
+        document.runs[0].not_counted = vec![anon.to_owned()];
+        document.runs[1].push(anon, 0, 0, 5000.0);
+        let table = verdict(&document).unwrap().unwrap();
+        let rows: Vec<Vec<String>> = table.rows.iter().map(texts).collect();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[0][..2], ["fill pgfault", "more x3.0"]);
+        let has = |note: &str| table.notes.iter().any(|known| known == note);
+        assert!(has("not counted in 5.4: workingset_refault_anon"), "{:?}", table.notes);
+        // The other way round it is not lost either.
+        document.runs.reverse();
+        let notes = verdict(&document).unwrap().unwrap().notes;
+        assert!(!notes.iter().any(|note| note.starts_with("no samples")), "{notes:?}");
+    }
+
+    /// Half of 4 ns is not the news beside a p99 that became a tenth worse; alone it is said.
+    #[test]
+    fn quantiles_of_a_few_nanoseconds_do_not_lead() {
+        let mut document = document(3);
+        document.metrics[0].operations = ["get p50", "get p99"].map(str::to_owned).to_vec();
+        document.metrics[0].small = Some(1.0);
+        let values = [[0.004, 0.002], [900.0, 990.0]];
+        for (at, run) in document.runs.iter_mut().enumerate() {
+            run.samples.clear();
+            for seed in 0..3 {
+                run.push("get p50", 0, seed, values[0][at]);
+                run.push("get p99", 0, seed, values[1][at]);
+            }
+        }
+        let rows = |document: &Document| {
+            let table = verdict(document).unwrap().unwrap();
+            table.rows.iter().map(texts).map(|cells| cells[..2].join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&document), ["get p99 worse 10.0%"]);
+        document.metrics[0].operations.truncate(1);
+        assert_eq!(rows(&document), ["get p50 better 50.0%"]);
     }
 
     /// One up, one down, one as it was: as `activated` and `refaulted` of study 003, of which a table of one row hid a half.

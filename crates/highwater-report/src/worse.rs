@@ -22,7 +22,8 @@ pub enum WorseError {
 ///
 /// A mean counts that is worse by more than the limit, and not by chance: the interval of its change does not hold 0.
 /// Differences and shares are measured by what they are parts of, as their metric says. From nothing to something bad, to
-/// nothing of something good, and what is not there any more is worse beyond every limit.
+/// nothing of something good, and what is not there any more is worse beyond every limit. Counters without a direction are
+/// not worse, and neither is what the run's kernel does not count.
 ///
 /// # Errors
 /// If nothing is compared, or of one seed: whoever asks would be told of chance.
@@ -52,7 +53,8 @@ pub fn worse(document: &Document, limit_percent: f64) -> Result<Vec<String>, Wor
                         tell(&change.operation, &change.words());
                     }
                 }
-                for operation in missing(metric, baseline, run) {
+                let is_counted = |operation: &String| !run.not_counted.contains(operation);
+                for operation in missing(metric, baseline, run).into_iter().filter(is_counted) {
                     tell(&operation, "no samples");
                 }
             }
@@ -63,7 +65,7 @@ pub fn worse(document: &Document, limit_percent: f64) -> Result<Vec<String>, Wor
 
 fn is_worse(change: &Change, limit_percent: f64) -> bool {
     let is_beyond = change.worse_by() > change.scale() * limit_percent / 100.0;
-    change.is_gone() || (change.matters() && is_beyond)
+    change.is_judged() && (change.is_gone() || (change.matters() && is_beyond))
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Name of histograms of latencies: the event is the operation, a key the longest time of its bucket in nanoseconds.
+pub const LATENCY: &str = "latency";
+
 /// Counts by key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Histogram {

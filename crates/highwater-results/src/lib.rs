@@ -40,7 +40,7 @@ pub mod store;
 pub mod texts;
 
 pub use counter::Counters;
-pub use histogram::Histogram;
+pub use histogram::{Histogram, LATENCY};
 pub use pageblocks::{AGES_FILE, BlockMaps, PAGEBLOCKS_FILE, RunMaps};
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, EndedEarly, Run, SCHEMA, SeedTotals, Times};

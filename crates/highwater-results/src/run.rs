@@ -112,6 +112,12 @@ pub struct Run {
     /// Histograms, summed over the seeds.
     #[serde(default)]
     pub histograms: Vec<Histogram>,
+    /// The kernel whose rules the policy has, or most of them: `5.4`; older files do not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
+    /// Operations that this kernel does not count: of these it has no samples, not none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_counted: Vec<String>,
     /// Remarks for the reader: what was cut short, what is not modelled.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -349,6 +355,11 @@ impl Run {
             match self.histograms.iter_mut().find(same) {
                 Some(mine) => mine.merge(&histogram),
                 None => self.histograms.push(histogram),
+            }
+        }
+        for name in other.not_counted {
+            if !self.not_counted.contains(&name) {
+                self.not_counted.push(name);
             }
         }
         for note in other.notes {

@@ -56,6 +56,8 @@ pub enum Better {
     Higher,
     /// Latency, elapsed time.
     Lower,
+    /// Neither: what is counted is more or less, and nobody said which of both is good.
+    Neither,
 }
 
 /// Which rows a benchmark's table has (rules/mmtests-tables#row-sets).
@@ -98,6 +100,9 @@ pub struct Metric {
     /// What all values are shares of, 100 for percentages; changes are judged by that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<f64>,
+    /// Values below this are small: a change from one small value to another leads no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub small: Option<f64>,
     /// Operations of which there were none anywhere are not shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_zeros: bool,
@@ -117,6 +122,7 @@ impl Metric {
             about: String::new(),
             part_of: BTreeMap::new(),
             whole: None,
+            small: None,
             skips_zeros: false,
         }
     }

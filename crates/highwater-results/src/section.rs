@@ -60,6 +60,8 @@ pub enum Section {
     VmstatBrief,
     /// How long throttled tasks slept, published delays beside ours.
     Stalls,
+    /// How the latencies of each operation are distributed.
+    Latencies,
     /// Every delay that was counted.
     Histograms,
     /// How long daemons were awake and tasks compacted, from trace events ([`TRACE_TIMES`]).

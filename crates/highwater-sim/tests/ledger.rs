@@ -232,6 +232,10 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
         let wait = format!("{:?}", NodeKey::Wait(why));
         assert!(times.get(&wait).is_some_and(|&ns| ns > 0), "{why} of {times:#?}");
     }
+    for part in [NodeKey::Queued, NodeKey::Served] {
+        let wait = format!("{:?}", part("a page's input"));
+        assert!(times.get(&wait).is_some_and(|&ns| ns > 0), "{wait} of {times:#?}");
+    }
 
     // Every way to be held up is seen, and chains go on.
     let chains = || ledger.ops.iter().flat_map(|op| &op.waits).map(|wait| &wait.chain);

@@ -22,9 +22,10 @@ use crate::units::LruVecId;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
-/// Pages that came back at the running task's demand, or were read ahead with those: how many so far.
+/// Pages that came back at the running task's demand, or were read ahead with those: how many so far, anonymous pages
+/// and those of files ([`PageType`]).
 #[derive(Debug, Default)]
-pub struct Refaults(pub Cell<u64>);
+pub struct Refaults(pub [Cell<u64>; 2]);
 
 impl TaskLocal for Refaults {}
 
@@ -105,7 +106,7 @@ impl<H: Devices> Kernel<H> {
         let count =
             |item: NodeStat| stats.add(cx.cpu(), item as usize + page_type as usize, nr as i64);
         count(NodeStat::WorkingsetRefaultAnon);
-        let refaults = &cx.local::<Refaults>().0;
+        let refaults = &cx.local::<Refaults>().0[page_type as usize];
         refaults.set(refaults.get() + nr);
 
         let distance = shadow.distance(vec.nonresident_age.load(Relaxed));

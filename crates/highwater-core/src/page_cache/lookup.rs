@@ -87,7 +87,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The pages at `index`, `index + 1`, ... up to the first that is missing, that is not up to
-    /// date or that has the readahead mark (such a one is the last), `max` at most.
+    /// date or that has the readahead mark (such a one is the last), `max` at most. If `found` is there, it gets how many of
+    /// all `max` are up to date now.
     pub(super) fn find_read_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -95,13 +96,22 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         max: u32,
         batch: &mut PageBatch,
+        mut found: Option<&mut u64>,
     ) {
         cx.charge(Cost::PageCacheLookup, 1);
         batch.clear();
+        let end = index.saturating_add(max);
         let max = max.min(PAGEVEC as u32);
         loop {
             let mut is_first_frozen = false;
-            file.tree.lock(cx.cpu()).run(index, max, |at, pfn| {
+            let tree = file.tree.lock(cx.cpu());
+            if let Some(found) = found.take() {
+                tree.walk(index, end, |_, pfn| {
+                    *found += u64::from(self.mem.map.lookup(pfn).1.is(PageFlags::UPTODATE));
+                    true
+                });
+            }
+            tree.run(index, max, |at, pfn| {
                 let (folio, page) = self.mem.map.lookup(pfn);
                 if !page.try_get::<H>() {
                     is_first_frozen = at == index;
@@ -111,6 +121,7 @@ impl<H: Devices> Kernel<H> {
                 let flags = page.flags();
                 flags.contains(PageFlags::UPTODATE) && !flags.contains(PageFlags::READAHEAD)
             });
+            drop(tree);
             if !is_first_frozen {
                 return;
             }

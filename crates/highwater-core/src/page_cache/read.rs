@@ -32,16 +32,42 @@ impl<H: Devices> Kernel<H> {
         pos: u64,
         len: u64,
     ) -> Result<u64, Error> {
+        self.read(cx, open, pos, len, None)
+    }
+
+    /// The same; and how many of the pages that were asked for were in the cache and up to date at that moment.
+    ///
+    /// # Errors
+    /// As [`Self::file_read`].
+    pub fn file_read_found(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        pos: u64,
+        len: u64,
+        found: &mut u64,
+    ) -> Result<u64, Error> {
+        self.read(cx, open, pos, len, Some(found))
+    }
+
+    fn read(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        pos: u64,
+        len: u64,
+        mut found: Option<&mut u64>,
+    ) -> Result<u64, Error> {
         let _phase = cx.phase(Phase::Read);
         cx.charge(Cost::Syscall, 1);
         let wanted = pos.saturating_add(len);
         if open.file.is_memory() {
-            return self.read_memory(cx, open, pos, wanted);
+            return self.read_memory(cx, open, pos, wanted, found);
         }
         let mut batch = PageBatch::default();
         let mut at = pos;
         while at < wanted.min(open.file.size()) {
-            match self.read_batch(cx, open, at, wanted, &mut batch) {
+            match self.read_batch(cx, open, at, wanted, &mut batch, found.take()) {
                 Ok(()) => {}
                 Err(_) if at > pos => break,
                 Err(error) => return Err(error),
@@ -71,6 +97,7 @@ impl<H: Devices> Kernel<H> {
         open: &OpenFile<H>,
         pos: u64,
         wanted: u64,
+        mut found: Option<&mut u64>,
     ) -> Result<u64, Error> {
         let file = &open.file;
         let mut at = pos;
@@ -78,6 +105,9 @@ impl<H: Devices> Kernel<H> {
             let Ok(index) = u32::try_from(at >> PAGE_SHIFT) else { break };
             let end = wanted.min(file.size()).min((u64::from(index) + 1) << PAGE_SHIFT);
             let entry = file.tree.lock(cx.cpu()).get(index);
+            if let (Some(found), false) = (&mut found, matches!(entry, Entry::Swapped(_))) {
+                **found += 1;
+            }
             if let Entry::Page(_) | Entry::Swapped(_) = entry {
                 match self.memory_page(cx, file, index) {
                     Ok(MemoryPage { folio, .. }) => {
@@ -129,7 +159,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Fills `batch` with up-to-date pages from the one of byte `at` on, at least one, for a call
-    /// that reads up to byte `wanted`. No pages: the file ends before.
+    /// that reads up to byte `wanted`. No pages: the file ends before. `found` as of [`Self::find_read_batch`].
     fn read_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -137,6 +167,7 @@ impl<H: Devices> Kernel<H> {
         at: u64,
         wanted: u64,
         batch: &mut PageBatch,
+        mut found: Option<&mut u64>,
     ) -> Result<(), Error> {
         let file = &open.file;
         batch.clear();
@@ -147,10 +178,10 @@ impl<H: Devices> Kernel<H> {
             if cx.is_dying() {
                 return Err(Error::Killed);
             }
-            self.find_read_batch(cx, file, index, req, batch);
+            self.find_read_batch(cx, file, index, req, batch, found.take());
             if batch.is_empty() {
                 self.readahead_sync(cx, open, index, req);
-                self.find_read_batch(cx, file, index, req, batch);
+                self.find_read_batch(cx, file, index, req, batch, None);
             }
             if batch.is_empty() {
                 match self.create_page(cx, file, index, FILE_GFP) {

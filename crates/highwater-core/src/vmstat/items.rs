@@ -1,7 +1,10 @@
-//! The names of all counters, in the order in which `/proc/vmstat` of 6.1 prints them.
+//! The names of all counters, in the order in which `/proc/vmstat` of 6.1 prints them, and since which kernel each is
+//! there (none: since 4.3 or earlier, be it under another name).
+
+use crate::config::KernelVersion;
 
 macro_rules! items {
-    ($(#[$doc:meta])* $name:ident $($variant:ident = $text:literal,)*) => {
+    ($(#[$doc:meta])* $name:ident $($variant:ident = $text:literal $(since $major:literal . $minor:literal)?,)*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
@@ -17,8 +20,14 @@ macro_rules! items {
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
             }
+            /// The first kernel that counts it; none if all that are modelled do.
+            pub const fn since(self) -> Option<KernelVersion> {
+                match self { $($name::$variant => items!(@since $($major $minor)?),)* }
+            }
         }
     };
+    (@since) => { None };
+    (@since $major:literal $minor:literal) => { Some(KernelVersion::new($major, $minor)) };
 }
 
 items! {
@@ -60,13 +69,13 @@ items! {
     SlabUnreclaimable = "nr_slab_unreclaimable",
     IsolatedAnon = "nr_isolated_anon",
     IsolatedFile = "nr_isolated_file",
-    WorkingsetNodes = "workingset_nodes",
-    WorkingsetRefaultAnon = "workingset_refault_anon",
+    WorkingsetNodes = "workingset_nodes" since 4 . 20,
+    WorkingsetRefaultAnon = "workingset_refault_anon" since 5 . 9,
     WorkingsetRefaultFile = "workingset_refault_file",
-    WorkingsetActivateAnon = "workingset_activate_anon",
+    WorkingsetActivateAnon = "workingset_activate_anon" since 5 . 9,
     WorkingsetActivateFile = "workingset_activate_file",
-    WorkingsetRestoreAnon = "workingset_restore_anon",
-    WorkingsetRestoreFile = "workingset_restore_file",
+    WorkingsetRestoreAnon = "workingset_restore_anon" since 5 . 9,
+    WorkingsetRestoreFile = "workingset_restore_file" since 4 . 20,
     WorkingsetNodereclaim = "workingset_nodereclaim",
     AnonPages = "nr_anon_pages",
     Mapped = "nr_mapped",
@@ -75,25 +84,25 @@ items! {
     Writeback = "nr_writeback",
     WritebackTemp = "nr_writeback_temp",
     Shmem = "nr_shmem",
-    ShmemHugepages = "nr_shmem_hugepages",
-    ShmemPmdmapped = "nr_shmem_pmdmapped",
-    FileHugepages = "nr_file_hugepages",
-    FilePmdmapped = "nr_file_pmdmapped",
+    ShmemHugepages = "nr_shmem_hugepages" since 4 . 8,
+    ShmemPmdmapped = "nr_shmem_pmdmapped" since 4 . 8,
+    FileHugepages = "nr_file_hugepages" since 5 . 4,
+    FilePmdmapped = "nr_file_pmdmapped" since 5 . 4,
     AnonTransparentHugepages = "nr_anon_transparent_hugepages",
     VmscanWrite = "nr_vmscan_write",
     VmscanImmediateReclaim = "nr_vmscan_immediate_reclaim",
     Dirtied = "nr_dirtied",
     Written = "nr_written",
-    ThrottledWritten = "nr_throttled_written",
-    KernelMiscReclaimable = "nr_kernel_misc_reclaimable",
-    FollPinAcquired = "nr_foll_pin_acquired",
-    FollPinReleased = "nr_foll_pin_released",
+    ThrottledWritten = "nr_throttled_written" since 5 . 16,
+    KernelMiscReclaimable = "nr_kernel_misc_reclaimable" since 4 . 20,
+    FollPinAcquired = "nr_foll_pin_acquired" since 5 . 7,
+    FollPinReleased = "nr_foll_pin_released" since 5 . 7,
     KernelStack = "nr_kernel_stack",
     PageTablePages = "nr_page_table_pages",
-    SecPageTablePages = "nr_sec_page_table_pages",
-    Swapcached = "nr_swapcached",
-    PgpromoteSuccess = "pgpromote_success",
-    PgpromoteCandidate = "pgpromote_candidate",
+    SecPageTablePages = "nr_sec_page_table_pages" since 6 . 1,
+    Swapcached = "nr_swapcached" since 5 . 12,
+    PgpromoteSuccess = "pgpromote_success" since 5 . 18,
+    PgpromoteCandidate = "pgpromote_candidate" since 6 . 1,
 }
 
 items! {
@@ -113,31 +122,31 @@ items! {
     AllocstallNormal = "allocstall_normal",
     AllocstallMovable = "allocstall_movable",
     AllocstallDevice = "allocstall_device",
-    PgskipDma = "pgskip_dma",
-    PgskipDma32 = "pgskip_dma32",
-    PgskipNormal = "pgskip_normal",
-    PgskipMovable = "pgskip_movable",
-    PgskipDevice = "pgskip_device",
+    PgskipDma = "pgskip_dma" since 4 . 8,
+    PgskipDma32 = "pgskip_dma32" since 4 . 8,
+    PgskipNormal = "pgskip_normal" since 4 . 8,
+    PgskipMovable = "pgskip_movable" since 4 . 8,
+    PgskipDevice = "pgskip_device" since 4 . 8,
     Pgfree = "pgfree",
     Pgactivate = "pgactivate",
     Pgdeactivate = "pgdeactivate",
-    Pglazyfree = "pglazyfree",
+    Pglazyfree = "pglazyfree" since 4 . 13,
     Pgfault = "pgfault",
     Pgmajfault = "pgmajfault",
-    Pglazyfreed = "pglazyfreed",
+    Pglazyfreed = "pglazyfreed" since 4 . 5,
     Pgrefill = "pgrefill",
-    Pgreuse = "pgreuse",
+    Pgreuse = "pgreuse" since 5 . 9,
     PgstealKswapd = "pgsteal_kswapd",
     PgstealDirect = "pgsteal_direct",
-    PgdemoteKswapd = "pgdemote_kswapd",
-    PgdemoteDirect = "pgdemote_direct",
+    PgdemoteKswapd = "pgdemote_kswapd" since 5 . 15,
+    PgdemoteDirect = "pgdemote_direct" since 5 . 15,
     PgscanKswapd = "pgscan_kswapd",
     PgscanDirect = "pgscan_direct",
     PgscanDirectThrottle = "pgscan_direct_throttle",
-    PgscanAnon = "pgscan_anon",
-    PgscanFile = "pgscan_file",
-    PgstealAnon = "pgsteal_anon",
-    PgstealFile = "pgsteal_file",
+    PgscanAnon = "pgscan_anon" since 5 . 8,
+    PgscanFile = "pgscan_file" since 5 . 8,
+    PgstealAnon = "pgsteal_anon" since 5 . 8,
+    PgstealFile = "pgsteal_file" since 5 . 8,
     ZoneReclaimFailed = "zone_reclaim_failed",
     Pginodesteal = "pginodesteal",
     SlabsScanned = "slabs_scanned",
@@ -148,7 +157,7 @@ items! {
     Pgrotated = "pgrotated",
     DropPagecache = "drop_pagecache",
     DropSlab = "drop_slab",
-    OomKill = "oom_kill",
+    OomKill = "oom_kill" since 4 . 13,
     NumaPteUpdates = "numa_pte_updates",
     NumaHugePteUpdates = "numa_huge_pte_updates",
     NumaHintFaults = "numa_hint_faults",
@@ -156,18 +165,18 @@ items! {
     NumaPagesMigrated = "numa_pages_migrated",
     PgmigrateSuccess = "pgmigrate_success",
     PgmigrateFail = "pgmigrate_fail",
-    ThpMigrationSuccess = "thp_migration_success",
-    ThpMigrationFail = "thp_migration_fail",
-    ThpMigrationSplit = "thp_migration_split",
+    ThpMigrationSuccess = "thp_migration_success" since 5 . 9,
+    ThpMigrationFail = "thp_migration_fail" since 5 . 9,
+    ThpMigrationSplit = "thp_migration_split" since 5 . 9,
     CompactMigrateScanned = "compact_migrate_scanned",
     CompactFreeScanned = "compact_free_scanned",
     CompactIsolated = "compact_isolated",
     CompactStall = "compact_stall",
     CompactFail = "compact_fail",
     CompactSuccess = "compact_success",
-    CompactDaemonWake = "compact_daemon_wake",
-    CompactDaemonMigrateScanned = "compact_daemon_migrate_scanned",
-    CompactDaemonFreeScanned = "compact_daemon_free_scanned",
+    CompactDaemonWake = "compact_daemon_wake" since 4 . 6,
+    CompactDaemonMigrateScanned = "compact_daemon_migrate_scanned" since 4 . 12,
+    CompactDaemonFreeScanned = "compact_daemon_free_scanned" since 4 . 12,
     HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success",
     HtlbBuddyAllocFail = "htlb_buddy_alloc_fail",
     UnevictablePgsCulled = "unevictable_pgs_culled",
@@ -179,36 +188,36 @@ items! {
     UnevictablePgsStranded = "unevictable_pgs_stranded",
     ThpFaultAlloc = "thp_fault_alloc",
     ThpFaultFallback = "thp_fault_fallback",
-    ThpFaultFallbackCharge = "thp_fault_fallback_charge",
+    ThpFaultFallbackCharge = "thp_fault_fallback_charge" since 5 . 8,
     ThpCollapseAlloc = "thp_collapse_alloc",
     ThpCollapseAllocFailed = "thp_collapse_alloc_failed",
-    ThpFileAlloc = "thp_file_alloc",
-    ThpFileFallback = "thp_file_fallback",
-    ThpFileFallbackCharge = "thp_file_fallback_charge",
-    ThpFileMapped = "thp_file_mapped",
+    ThpFileAlloc = "thp_file_alloc" since 4 . 8,
+    ThpFileFallback = "thp_file_fallback" since 5 . 8,
+    ThpFileFallbackCharge = "thp_file_fallback_charge" since 5 . 8,
+    ThpFileMapped = "thp_file_mapped" since 4 . 8,
     ThpSplitPage = "thp_split_page",
     ThpSplitPageFailed = "thp_split_page_failed",
-    ThpDeferredSplitPage = "thp_deferred_split_page",
+    ThpDeferredSplitPage = "thp_deferred_split_page" since 4 . 5,
     ThpSplitPmd = "thp_split_pmd",
-    ThpScanExceedNonePte = "thp_scan_exceed_none_pte",
-    ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte",
-    ThpScanExceedSharePte = "thp_scan_exceed_share_pte",
-    ThpSplitPud = "thp_split_pud",
+    ThpScanExceedNonePte = "thp_scan_exceed_none_pte" since 5 . 17,
+    ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte" since 5 . 17,
+    ThpScanExceedSharePte = "thp_scan_exceed_share_pte" since 5 . 17,
+    ThpSplitPud = "thp_split_pud" since 4 . 12,
     ThpZeroPageAlloc = "thp_zero_page_alloc",
     ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed",
-    ThpSwpout = "thp_swpout",
-    ThpSwpoutFallback = "thp_swpout_fallback",
+    ThpSwpout = "thp_swpout" since 4 . 14,
+    ThpSwpoutFallback = "thp_swpout_fallback" since 4 . 14,
     BalloonInflate = "balloon_inflate",
     BalloonDeflate = "balloon_deflate",
     BalloonMigrate = "balloon_migrate",
-    SwapRa = "swap_ra",
-    SwapRaHit = "swap_ra_hit",
-    KsmSwpinCopy = "ksm_swpin_copy",
-    CowKsm = "cow_ksm",
-    Zswpin = "zswpin",
-    Zswpout = "zswpout",
-    DirectMapLevel2Splits = "direct_map_level2_splits",
-    DirectMapLevel3Splits = "direct_map_level3_splits",
+    SwapRa = "swap_ra" since 4 . 14,
+    SwapRaHit = "swap_ra_hit" since 4 . 14,
+    KsmSwpinCopy = "ksm_swpin_copy" since 5 . 18,
+    CowKsm = "cow_ksm" since 5 . 18,
+    Zswpin = "zswpin" since 5 . 19,
+    Zswpout = "zswpout" since 5 . 19,
+    DirectMapLevel2Splits = "direct_map_level2_splits" since 5 . 13,
+    DirectMapLevel3Splits = "direct_map_level3_splits" since 5 . 13,
 }
 
 impl NumaStat {
@@ -227,10 +236,29 @@ impl VmEvent {
     }
 }
 
+/// The first kernel that has a counter of this name; none if all that are modelled do, or none does.
+pub fn since(name: &str) -> Option<KernelVersion> {
+    let zone = ZoneStat::ALL.iter().map(|item| (item.name(), item.since()));
+    let numa = NumaStat::ALL.iter().map(|item| (item.name(), item.since()));
+    let node = NodeStat::ALL.iter().map(|item| (item.name(), item.since()));
+    let events = VmEvent::ALL.iter().map(|item| (item.name(), item.since()));
+    let mut all = zone.chain(numa).chain(node).chain(events);
+    all.find(|(known, _)| *known == name)?.1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::units::ZoneType;
+
+    #[test]
+    fn counters_know_since_when_they_are_counted() {
+        let version = KernelVersion::new;
+        assert_eq!(since("workingset_refault_anon"), Some(version(5, 9)));
+        assert_eq!(since("pgscan_anon"), Some(version(5, 8)));
+        assert_eq!(since("workingset_refault_file"), None, "as workingset_refault before 5.9");
+        assert_eq!((since("pgfault"), since("no_such_counter")), (None, None));
+    }
 
     #[test]
     fn zone_groups_are_contiguous() {

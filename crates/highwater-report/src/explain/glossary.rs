@@ -55,7 +55,17 @@ const WORDS: &[(&str, &str)] = &[
         "waiting: memory for a bio",
         "what is to be written needs a page of memory itself, and there is none",
     ),
+    (
+        "waiting: a page's input, in the device's queue",
+        "a page is to be read, and the device serves others before it",
+    ),
+    ("waiting: a page's input, served by the device", "the device is reading the page"),
     ("waiting: a page's input", "a page is being read"),
+    (
+        "waiting: a page's writeback, in the device's queue",
+        "a page is to be written, and the device serves others before it",
+    ),
+    ("waiting: a page's writeback, served by the device", "the device is writing the page"),
     ("waiting: a page's writeback", "a page is being written"),
     ("waiting: a page lock", "somebody else is at work on the page"),
     (

@@ -17,6 +17,7 @@
 //! | `causes` | the slowest operations' time, by cause |
 //! | `timeline` | what the chart library draws |
 //! | `memory` | maps of pageblocks, LRU lists by age |
+//! | `latency` | latencies of each operation of a job |
 //! | `warnings` | what makes results weaker than they look |
 //!
 //! Key types: [`Story`] (what lies beside a document), [`page`]. The same results give the same bytes.
@@ -25,6 +26,7 @@ mod causes;
 mod distribution;
 mod figure;
 mod heat;
+mod latency;
 mod memory;
 mod svg;
 mod table;
@@ -198,6 +200,8 @@ struct MachinePart {
     hottest: Vec<Figure>,
     boxes: Option<Figure>,
     curves: Vec<Figure>,
+    /// Histogram and distribution of each operation's latencies.
+    latencies: Vec<Figure>,
     bars: Option<Bars>,
     icicles: Vec<Figure>,
     timeline: Vec<Charts>,
@@ -264,6 +268,7 @@ impl Page {
                 boxes: metric.and_then(|metric| distribution::boxes(metric, machine, &runs)),
                 curves: metric
                     .map_or_else(Vec::new, |metric| distribution::curves(metric, machine, &runs)),
+                latencies: latency::figures(machine, &runs),
                 bars: causes::bars(machine, &explained),
                 icicles: explained.iter().filter_map(|run| causes::icicle(run)).collect(),
                 charts: json(&timeline),
@@ -376,7 +381,7 @@ fn groups<'a>(parts: impl Iterator<Item = &'a report::Part>) -> Vec<Group> {
     for part in parts {
         let at = match part.section {
             Section::Headline { .. } | Section::Published { .. } | Section::Claims => 0,
-            Section::Comparison { .. } | Section::Hottest { .. } => 1,
+            Section::Comparison { .. } | Section::Hottest { .. } | Section::Latencies => 1,
             Section::Evidence { .. }
             | Section::Seeds { .. }
             | Section::Largest { .. }

@@ -3,7 +3,7 @@
 
 use highwater_results::Better;
 
-/// A sample set sorted best first: ascending if lower is better, descending if higher is better.
+/// A sample set sorted best first: descending if higher is better, else ascending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sorted {
     best_first: Vec<f64>,
@@ -29,7 +29,7 @@ impl Sorted {
     /// The sample at a rank from 0 in ascending order.
     pub fn ascending(&self, rank: usize) -> Option<f64> {
         match self.better {
-            Better::Lower => self.best_first.get(rank).copied(),
+            Better::Lower | Better::Neither => self.best_first.get(rank).copied(),
             Better::Higher => self.best_first.iter().nth_back(rank).copied(),
         }
     }

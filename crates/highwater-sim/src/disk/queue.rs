@@ -32,6 +32,8 @@ pub struct Finished {
     pub result: Result<(), IoError>,
     /// When it was submitted.
     pub submitted_ns: u64,
+    /// When the disk began to serve it; before that it waited in the queue.
+    pub begun_ns: u64,
     /// When it was done.
     pub done_ns: u64,
 }
@@ -57,6 +59,7 @@ struct Waiting {
 
 struct InService {
     waiting: Waiting,
+    begun_ns: u64,
     result: Result<(), IoError>,
 }
 
@@ -107,10 +110,11 @@ impl DiskQueue {
         while let Some(entry) = self.in_service.first_entry()
             && entry.key().0 <= now_ns
         {
-            let ((done_ns, _), InService { waiting, result }) = entry.remove_entry();
+            let ((done_ns, _), InService { waiting, begun_ns, result }) = entry.remove_entry();
             let Waiting { request, cpu, submitted_ns } = waiting;
             self.count(&request, result, done_ns - submitted_ns);
-            self.done.push_back((cpu, Finished { request, result, submitted_ns, done_ns }));
+            let finished = Finished { request, result, submitted_ns, begun_ns, done_ns };
+            self.done.push_back((cpu, finished));
             self.begin(done_ns);
         }
     }
@@ -148,7 +152,8 @@ impl DiskQueue {
             let service = self.model.serve(now_ns, &transfer_of(&waiting.request));
             let key = (service.done_ns, self.next_ticket);
             self.next_ticket += 1;
-            self.in_service.insert(key, InService { waiting, result: service.result });
+            let (begun_ns, result) = (now_ns, service.result);
+            self.in_service.insert(key, InService { waiting, begun_ns, result });
         }
     }
 

@@ -20,8 +20,9 @@ use highwater_core::page::PAGE_SIZE;
 
 use super::SimHost;
 use crate::cpu::cache_warmth::Touch;
-use crate::disk::{DiskQueue, DiskSpec, DiskStats, PerDirection};
+use crate::disk::{DiskQueue, DiskSpec, DiskStats, Finished, PerDirection};
 use crate::engine::TaskId;
+use crate::ledger::Transfer;
 
 /// One disk of a host.
 pub(super) struct Disk {
@@ -91,7 +92,10 @@ impl SimHost {
                         self.sim.charge(self.costs.io_interrupt_ns);
                         is_inside = true;
                     }
-                    end(finished.request, finished.result);
+                    let Finished { request, result, submitted_ns, begun_ns, done_ns } = finished;
+                    self.sim.ending_transfer(Some(Transfer { submitted_ns, begun_ns, done_ns }));
+                    end(request, result);
+                    self.sim.ending_transfer(None);
                     continue;
                 }
                 (None, Some(at_ns)) => {

@@ -9,7 +9,7 @@ use super::journal::{Role, What, Window, Writer};
 use super::life::Life;
 use super::ops::{Ops, OpsEnd};
 use super::tree::NodeKey;
-use super::{BlockedBy, Blocker, Ledger, TaskRecord};
+use super::{BlockedBy, Blocker, Ledger, TaskRecord, Transfer};
 use crate::cpu::CpuId;
 use crate::engine::task::TaskIndex;
 
@@ -25,6 +25,8 @@ pub(crate) struct Book {
     counts: Counts,
     /// Writes down each change, if that is wanted.
     journal: Option<Writer>,
+    /// Interrupts that end a transfer now.
+    transfers: Vec<(TaskIndex, Transfer)>,
 }
 
 /// The engine's clock and counts.
@@ -59,8 +61,15 @@ const NOBODY: u32 = u32::MAX;
 /// Tasks come and go.
 impl Book {
     /// A book that keeps the `nr_kept` slowest operations whole, and of a window each change.
-    pub(crate) fn new(nr_kept: usize, journal: Option<Window>) -> Self {
-        Book { ops: Ops::new(nr_kept), journal: journal.map(Writer::new), ..Book::default() }
+    /// Of operations of one name alone, if one is given.
+    pub(crate) fn new(nr_kept: usize, only: Option<&str>, journal: Option<Window>) -> Self {
+        Book { ops: Ops::new(nr_kept, only), journal: journal.map(Writer::new), ..Book::default() }
+    }
+
+    /// A task ends a transfer from now on, or none any more.
+    pub(crate) fn ending_transfer(&mut self, task: TaskIndex, transfer: Option<Transfer>) {
+        self.transfers.retain(|&(known, _)| known != task);
+        self.transfers.extend(transfer.map(|transfer| (task, transfer)));
     }
 
     /// A task exists from now on; it is at rest for `pause`.
@@ -254,6 +263,7 @@ impl Book {
             }
             life.pause = Some(pause);
             life.runnable_ns = None;
+            life.transfer = None;
             life.timed_out = false;
             life.held_up_by = Links::NONE;
             life.cpu_held_by = Links::NONE;
@@ -277,7 +287,10 @@ impl Book {
             self.note_at(task, now_ns, What::Wakes(by));
         }
         let links = by.map_or(Links::NONE, |(how, who)| self.links(how, who, since_ns, now_ns));
+        let transfer = by.and_then(|(_, who)| self.transfers.iter().find(|(task, _)| *task == who));
+        let transfer = transfer.map(|&(_, transfer)| transfer);
         if let Some(life) = self.life(task) {
+            life.transfer = transfer;
             life.runnable_ns = Some(now_ns);
             life.timed_out = by.is_none();
             life.held_up_by = links;
@@ -469,7 +482,7 @@ mod tests {
     }
 
     fn two_tasks() -> Book {
-        let mut book = Book::new(usize::MAX, None);
+        let mut book = Book::new(usize::MAX, None, None);
         for (task, name) in [(A, "a"), (B, "b")] {
             book.begin(task, &name.into(), Role::default(), 0, Pause::Queued);
             book.resume(task, CPU, counts(10, 0, 0));

@@ -10,7 +10,7 @@ use highwater_core::trace::Event;
 
 use super::book::Counts;
 use super::journal::{Role, What, Window};
-use super::{BlockedBy, Book, Ledger, NodeKey, Pause};
+use super::{BlockedBy, Book, Ledger, NodeKey, Pause, Transfer};
 use crate::cpu::CpuId;
 use crate::engine::Sim;
 use crate::engine::executor::Inner;
@@ -28,17 +28,17 @@ impl Sim {
     /// As [`Sim::open_ledger`]; only the `nr_kept` slowest operations are kept whole, so that a long run's ledger
     /// takes no more room than a short one's.
     pub fn open_ledger_of(&self, nr_kept: usize) {
-        self.open_ledger_with(nr_kept, None);
+        self.open_ledger_with(nr_kept, None, None);
     }
 
-    /// As [`Sim::open_ledger_of`]; of a window of time, each change is kept in the ledger's
-    /// [journal](Ledger::journal).
-    pub fn open_ledger_with(&self, nr_kept: usize, journal: Option<Window>) {
+    /// As [`Sim::open_ledger_of`], whole ones of one name alone if one is given; of a window of time, each change is
+    /// kept in the ledger's [journal](Ledger::journal).
+    pub fn open_ledger_with(&self, nr_kept: usize, only: Option<&str>, journal: Option<Window>) {
         self.sync();
         let inner = &*self.inner;
         let state = &mut *inner.state.borrow_mut();
         let now_ns = inner.local_ns.get().max(state.now_ns);
-        let mut book = Book::new(nr_kept, journal);
+        let mut book = Book::new(nr_kept, only, journal);
         for task in state.tasks.live() {
             state.begin_life(&mut book, task, now_ns);
         }
@@ -74,6 +74,13 @@ impl Sim {
             && let Some(book) = &mut inner.state.borrow_mut().book
         {
             tell(book, me, inner.counts());
+        }
+    }
+
+    /// The running task, an interrupt, ends a transfer from now on, or none any more: whose wait it ends waited for that.
+    pub(crate) fn ending_transfer(&self, transfer: Option<Transfer>) {
+        if self.is_booking() {
+            self.book(|book, me, _| book.ending_transfer(me, transfer));
         }
     }
 

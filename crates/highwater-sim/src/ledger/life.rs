@@ -5,12 +5,15 @@
 
 use std::rc::Rc;
 
-use super::WaitRecord;
 use super::book::Pause;
 use super::chain::{History, Links, Longest, Recent, Wait};
 use super::tree::{NodeKey, ROOT, Tree};
+use super::{Transfer, WaitRecord};
 use crate::cpu::CpuId;
 use crate::engine::task::TaskIndex;
+
+/// How waits for a page begin: what is waited for is a transfer, not room for one.
+const OF_A_PAGE: &str = "a page";
 
 /// A task.
 pub(super) struct Life {
@@ -29,6 +32,8 @@ pub(super) struct Life {
     /// When a waiting task was made runnable.
     pub(super) runnable_ns: Option<u64>,
     pub(super) timed_out: bool,
+    /// The transfer whose end ended the wait.
+    pub(super) transfer: Option<Transfer>,
     /// Who held up the wait.
     pub(super) held_up_by: Links,
     /// Who has the CPU that it waits for.
@@ -126,6 +131,7 @@ impl Life {
             pause: Some(pause),
             runnable_ns: None,
             timed_out: false,
+            transfer: None,
             held_up_by: Links::NONE,
             cpu_held_by: Links::NONE,
             stolen_ns: 0,
@@ -222,6 +228,37 @@ impl Life {
         }
     }
 
+    /// Books a wait at a leaf. What a page was waited for is told apart: the transfer waited in the device's queue, the
+    /// device served it, and the rest. Which node most of it is at.
+    fn book_wait(&mut self, leaf: NodeKey, start_ns: u64, end_ns: u64) -> u32 {
+        let transfer = self.transfer.take();
+        let mut parts = [(leaf, end_ns - start_ns), (leaf, 0), (leaf, 0)];
+        if let (Some(transfer), NodeKey::Wait(why)) = (transfer, leaf)
+            && why.starts_with(OF_A_PAGE)
+        {
+            let within =
+                |from_ns: u64, to_ns: u64| to_ns.min(end_ns).saturating_sub(from_ns.max(start_ns));
+            let Transfer { submitted_ns, begun_ns, done_ns } = transfer;
+            let (queued, served) = (within(submitted_ns, begun_ns), within(begun_ns, done_ns));
+            parts = [
+                (leaf, end_ns - start_ns - queued - served),
+                (NodeKey::Queued(why), queued),
+                (NodeKey::Served(why), served),
+            ];
+        }
+        let mut longest = (self.at, 0);
+        for (key, ns) in parts {
+            if ns > 0 || (key == leaf && end_ns == start_ns && longest.0 == self.at) {
+                let node = self.tree.child(self.at, key);
+                self.add(node, ns, 1);
+                if ns >= longest.1 {
+                    longest = (node, ns);
+                }
+            }
+        }
+        longest.0
+    }
+
     /// Books the time since the task stopped; it goes on at `now_ns`.
     pub(super) fn finish_pause(&mut self, now_ns: u64) {
         let Some(pause) = self.pause.take() else {
@@ -239,8 +276,7 @@ impl Life {
         match pause {
             Pause::GaveWay | Pause::Queued => {}
             Pause::Wait(leaf) => {
-                let what = self.tree.child(self.at, leaf);
-                self.add(what, runnable_ns - start_ns, 1);
+                let what = self.book_wait(leaf, start_ns, runnable_ns);
                 self.waited(Wait { start_ns, end_ns: runnable_ns, what, timed_out, links });
                 if self.is_op_due {
                     self.begin_op(runnable_ns);

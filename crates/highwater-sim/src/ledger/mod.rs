@@ -41,6 +41,17 @@ pub use journal::{Journal, KindSet, Window};
 pub use ops::Latencies;
 pub use tree::{Node, NodeKey, Tree};
 
+/// When a device's transfer, whose end ends waits, was where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// It came into the device's queue.
+    pub(crate) submitted_ns: u64,
+    /// The device began to serve it.
+    pub(crate) begun_ns: u64,
+    /// It was done.
+    pub(crate) done_ns: u64,
+}
+
 /// One operation of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpRecord {

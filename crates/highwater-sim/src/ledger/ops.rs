@@ -23,6 +23,8 @@ const BITS: u32 = 12;
 #[derive(Default)]
 pub(super) struct Ops {
     nr_kept: usize,
+    /// Of this name alone, if one is given; all are added up.
+    only: Option<Box<str>>,
     slowest: BinaryHeap<Slow>,
     latencies: BTreeMap<Rc<str>, Latencies>,
     gap: Option<String>,
@@ -38,8 +40,8 @@ pub(super) struct OpsEnd {
 }
 
 impl Ops {
-    pub(super) fn new(nr_kept: usize) -> Self {
-        Ops { nr_kept, ..Ops::default() }
+    pub(super) fn new(nr_kept: usize, only: Option<&str>) -> Self {
+        Ops { nr_kept, only: only.map(Box::from), ..Ops::default() }
     }
 
     /// An operation of the task of that number and tree is over.
@@ -49,6 +51,7 @@ impl Ops {
             let at_ns = op.start_ns;
             self.gap = Some(format!("{name} at {at_ns}: {booked_ns} of {ns} ns are booked"));
         }
+
         let name = match self.latencies.get_key_value(name) {
             Some((known, _)) => Rc::clone(known),
             None => name.into(),
@@ -58,6 +61,9 @@ impl Ops {
         group.count += 1;
         op.add_to(&mut group.sum, of_task);
         latencies.limit(GROUPS_MAX);
+        if self.only.as_deref().is_some_and(|only| *only != *name) {
+            return;
+        }
         let rank = (Reverse(ns), op.start_ns, task);
         if self.slowest.len() >= self.nr_kept
             && self.slowest.peek().is_none_or(|fastest| fastest.rank() < rank)

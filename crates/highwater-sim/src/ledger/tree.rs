@@ -23,6 +23,10 @@ pub enum NodeKey {
     Answers,
     /// Waiting for something, as the wait names it. A leaf.
     Wait(&'static str),
+    /// The part of such a wait in which the transfer that it was for waited in the device's queue. A leaf.
+    Queued(&'static str),
+    /// The part in which the device served it. A leaf.
+    Served(&'static str),
     /// Sleeping of its own will. A leaf.
     Sleep,
     /// Runnable, but the CPU has other things to do: others run, it wakes up, it switches. A leaf.

@@ -22,8 +22,12 @@ pub struct Recorded {
     pub minor: u64,
     /// Faults that waited for one.
     pub major: u64,
-    /// Pages that came back on their account.
-    pub refaults: u64,
+    /// Pages that came back on their account: anonymous ones, those of files.
+    pub refaults: [u64; 2],
+    /// Pages that they asked for: read from a file, or touched.
+    pub asked: u64,
+    /// Those of them that were in memory.
+    pub found: u64,
 }
 
 impl Default for Recorded {
@@ -31,8 +35,9 @@ impl Default for Recorded {
         // These bounds are ones that the crate takes.
         let latencies = Histogram::new_with_max(LONGEST_NS, DIGITS)
             .unwrap_or_else(|_| unreachable!("bounds that hold"));
-        let (minor, major, refaults) = (0, 0, 0);
-        Recorded { latencies, longest: None, span_ns: None, unanswered: 0, minor, major, refaults }
+        let (longest, span_ns, unanswered, refaults) = (None, None, 0, [0; 2]);
+        let (minor, major, asked, found) = (0, 0, 0, 0);
+        Recorded { latencies, longest, span_ns, unanswered, minor, major, refaults, asked, found }
     }
 }
 
@@ -75,7 +80,14 @@ impl Recorded {
         self.unanswered += other.unanswered;
         self.minor += other.minor;
         self.major += other.major;
-        self.refaults += other.refaults;
+        self.refaults.iter_mut().zip(other.refaults).for_each(|(sum, more)| *sum += more);
+        self.asked += other.asked;
+        self.found += other.found;
+    }
+
+    /// The share of the pages asked for that were in memory; none if none were asked for.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        (self.asked > 0).then(|| self.found as f64 / self.asked as f64)
     }
 
     /// Operations.
@@ -117,9 +129,12 @@ mod tests {
         let mut other = Recorded::default();
         other.add(2_000, 1_000_001_000);
         other.minor = 3;
-        other.refaults = 4;
+        other.refaults = [0, 4];
+        assert_eq!(one.hit_ratio(), None);
+        (other.asked, other.found) = (8, 6);
         one.merge(&other);
-        assert_eq!((one.count(), one.minor, one.refaults), (3, 3, 4));
+        assert_eq!((one.count(), one.minor, one.refaults), (3, 3, [0, 4]));
+        assert_eq!(one.hit_ratio(), Some(0.75));
         assert_eq!(one.longest, Some((999_999_000, 1_000_001_000)));
         assert_eq!(one.span_ns, Some((1_000, 1_000_001_000)));
         assert!((one.rate() - 3.0).abs() < 1e-6);

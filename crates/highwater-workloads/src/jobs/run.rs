@@ -1,6 +1,6 @@
 //! A task at work.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -177,11 +177,13 @@ struct Running<'a, 'h, H: Devices> {
     left: Vec<CutShort>,
 }
 
-/// What faults an operation took.
+/// What faults an operation took, and what it found of the pages that it asked for.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     minor: u64,
     major: u64,
+    asked: u64,
+    found: u64,
 }
 
 impl<H: Devices> Running<'_, '_, H> {
@@ -353,11 +355,11 @@ impl<H: Devices> Running<'_, '_, H> {
                 }
             };
             let cx = self.cx;
-            let refaulted = || cx.local::<Refaults>().0.get();
-            let before = if measured { refaulted() } else { 0 };
+            let refaulted = || cx.local::<Refaults>().0.each_ref().map(Cell::get);
+            let before = if measured { refaulted() } else { [0; 2] };
             let faults = self.act(&phase.action, at)?;
             if let Some((record, name)) = &phase.operation {
-                let refaults = refaulted() - before;
+                let after = refaulted();
                 let to_ns = host.now_ns();
                 host.op_end(name);
                 flow.borrow_mut().ended();
@@ -365,7 +367,11 @@ impl<H: Devices> Running<'_, '_, H> {
                 record.add(from_ns, to_ns);
                 record.minor += faults.minor;
                 record.major += faults.major;
-                record.refaults += refaults;
+                for kind in 0..after.len() {
+                    record.refaults[kind] += after[kind] - before[kind];
+                }
+                record.asked += faults.asked;
+                record.found += faults.found;
             }
             if self.cx.is_dying() {
                 return Err(Error::Killed);
@@ -410,7 +416,7 @@ impl<H: Devices> Running<'_, '_, H> {
                     Touch::Write => &[Access::Write],
                     Touch::Update => &[Access::Read, Access::Write],
                 };
-                let mut faults = none;
+                let mut faults = Faults { asked: 1, ..none };
                 for &access in accesses {
                     match kernel.touch(cx, &self.space, vpn, access)? {
                         Fault::None => {}
@@ -418,10 +424,15 @@ impl<H: Devices> Running<'_, '_, H> {
                         Fault::Major => faults.major += 1,
                     }
                 }
+                faults.found = u64::from(faults.major == 0);
                 return Ok(faults);
             }
             Action::Read { file, bytes, .. } => {
-                kernel.file_read(cx, &self.open[file], at * bytes, bytes)?;
+                let (open, from, mut found) = (&self.open[file], at * bytes, 0);
+                let read = kernel.file_read_found(cx, open, from, bytes, &mut found)?;
+                let page = PAGE_SIZE as u64;
+                let asked = if read == 0 { 0 } else { (from + read).div_ceil(page) - from / page };
+                return Ok(Faults { asked, found: found.min(asked), ..none });
             }
             Action::Write { file, bytes, .. } => self.write(file, at * bytes, bytes)?,
             Action::Append { file, bytes } => {

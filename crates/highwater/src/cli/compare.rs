@@ -25,7 +25,7 @@ const STORY_OPERATIONS: usize = 5;
 
 /// Runs an experiment, or several one after the other.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
-    let CompareCommand { experiments, plan: args, histograms, all, fail } = args;
+    let CompareCommand { experiments, plan: args, histograms, all, fail, counters } = args;
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
     let [experiment] = &experiments[..] else {
         if let Some(vary) = args.vary.first() {
@@ -40,7 +40,7 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
             let reason = "--histograms and --fail-if-worse are of one comparison";
             return Err(CliError::new(format!("--vary {}: {reason}", args.vary[0])));
         }
-        return vary::run(registry, experiment, args, out.as_ref());
+        return vary::run(registry, experiment, args, counters, out.as_ref());
     }
     let wanted = Wanted { histograms: *histograms, fail, all: *all };
     let plan = with_story(experiment_plan(registry, experiment, args, None)?, out.as_ref());

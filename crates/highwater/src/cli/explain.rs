@@ -15,7 +15,8 @@ use super::progress::Bar;
 use super::{CliError, Outcome, compare, print, remark};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
-use crate::workload::Registry;
+use crate::workload::job::Job;
+use crate::workload::{Registry, Workload};
 
 /// Where `--folded` prints to stdout.
 const STDOUT: &str = "-";
@@ -45,6 +46,9 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
             let of_a_run =
                 [("--iterations", args.iterations.is_some()), ("--jobs", args.jobs.is_some())];
             refuse_options(args, &of_a_run)?;
+            if let Some(op) = &args.op {
+                explain::of_operation(&mut known, op).map_err(CliError::new)?;
+            }
             known.runs.iter_mut().for_each(|run| run.worst.truncate(args.worst));
             *known
         }
@@ -91,11 +95,29 @@ fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
     plan.explain = Some(args.worst);
+    plan.only_op.clone_from(&args.op);
+    if let Some(op) = &args.op {
+        check_operation(&plan, op)?;
+    }
     exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);
-    let explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
+    let mut explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
     bar.finish();
+    if let Some(op) = &args.op {
+        explain::of_operation(&mut explanation, op).map_err(CliError::new)?;
+    }
     Ok(explanation)
+}
+
+/// Refuses an operation that the workload is known not to have, before anything runs.
+pub(super) fn check_operation(plan: &RunPlan, op: &str) -> Result<(), CliError> {
+    let known = plan.experiment.job.operations();
+    let is_job = plan.experiment.job.entry().name == Job::NAME;
+    if known.is_empty() && !is_job {
+        // Nobody knows before a run.
+        return Ok(());
+    }
+    explain::is_operation(op, known.iter().map(String::as_str)).map_err(CliError::new)
 }
 
 /// A directory says itself what was run; `more` are options that this one has no use for either.

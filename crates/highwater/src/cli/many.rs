@@ -89,5 +89,5 @@ impl Many {
 
 fn grid<'a>(keys: &'a [String], points: &'a [(Vec<String>, Document)]) -> Grid<'a> {
     let points = points.iter().map(|(values, document)| Point { values, document });
-    Grid { keys, points: points.collect() }
+    Grid { keys, points: points.collect(), counters: &[] }
 }

@@ -10,6 +10,7 @@ use highwater_results::store::write_atomically;
 use highwater_sim::ledger::{KindSet, Window};
 
 use super::args::{TraceArgs, TraceFormat};
+use super::explain::check_operation;
 use super::interrupt::{AtEnd, NEVER, exit_on_interrupt};
 use super::out::check_file;
 use super::progress::Bar;
@@ -29,6 +30,9 @@ pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliE
     let wanted = wanted(args)?;
     check_file("--output", &args.output)?;
     let plan = one_run::plan(registry, &args.run)?;
+    if let Some(op) = &args.op {
+        check_operation(&plan, op)?;
+    }
     let is_keeping = exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);
     let (recording, chosen) = recording::record(&plan, &wanted, &bar, &NEVER)?;
@@ -78,7 +82,11 @@ fn wanted(args: &TraceArgs) -> Result<Wanted, CliError> {
                 .fold(KindSet::NONE, |set, system| set.or(KindSet::of_system(system))),
         };
     }
-    let when = match args.around_worst {
+    if let (Some(_), None, None) = (args.margin, args.around_worst, &args.op) {
+        return Err(CliError::new("--margin: needs --around-worst or --op"));
+    }
+    let nth = args.around_worst.or(args.op.as_ref().map(|_| 1));
+    let when = match nth {
         Some(nth) => When::Worst { nth, margin_ns: args.margin.unwrap_or(MARGIN_NS) },
         None => {
             let window =
@@ -89,7 +97,7 @@ fn wanted(args: &TraceArgs) -> Result<Wanted, CliError> {
             When::Window(window)
         }
     };
-    Ok(Wanted { when, kinds, part: args.run.step.clone() })
+    Ok(Wanted { when, kinds, part: args.run.step.clone(), op: args.op.clone() })
 }
 
 /// What a replay starts from, beside the text: files of `/proc` at the beginning of the recording.

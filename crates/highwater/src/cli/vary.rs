@@ -4,6 +4,7 @@
 //! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
 //! jobs, so that what comes out does not depend on how many there are.
 
+use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_report::grid::{Grid, Point};
 use highwater_report::{Format, PAGE_WIDTH};
 use highwater_results::Document;
@@ -18,6 +19,7 @@ use super::progress::Bar;
 use super::report::{self, Look};
 use super::{CliError, Outcome};
 use crate::experiment::{self, RunPlan};
+use crate::input::names::nearest;
 use crate::workload::Registry;
 
 /// Most points of a grid.
@@ -35,8 +37,10 @@ pub(super) fn run(
     registry: &Registry,
     experiment: &str,
     args: &CompareArgs,
+    counters: &[String],
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
+    check_counters(counters)?;
     if args.format == Format::Json {
         let reason = "a grid is a table (csv); --out DIR keeps the results of each point as JSON";
         return Err(CliError::new(format!("--format json: {reason}")));
@@ -62,6 +66,7 @@ pub(super) fn run(
     bar.finish();
     let grid = Grid {
         keys: &keys,
+        counters,
         points: points
             .iter()
             .zip(&documents)
@@ -75,6 +80,23 @@ pub(super) fn run(
         keep(store, out, args, &grid, &csv)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Refuses names that no counter has.
+fn check_counters(counters: &[String]) -> Result<(), CliError> {
+    let zone = ZoneStat::ALL.iter().map(|item| item.name());
+    let numa = NumaStat::ALL.iter().map(|item| item.name());
+    let node = NodeStat::ALL.iter().map(|item| item.name());
+    let events = VmEvent::ALL.iter().map(|item| item.name());
+    let known: Vec<&str> = zone.chain(numa).chain(node).chain(events).collect();
+    let Some(wrong) = counters.iter().find(|name| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let near = match nearest(wrong, known).as_slice() {
+        [] => "names are those of /proc/vmstat".to_owned(),
+        near => format!("did you mean {}?", near.join(" or ")),
+    };
+    Err(CliError::new(format!("--counter {wrong}: no such counter; {near}")))
 }
 
 /// The table, what it says, and each point's results in a directory of its own.

@@ -37,6 +37,8 @@ pub struct RunPlan {
     pub jobs: usize,
     /// Book the time of operations by cause; how many of the slowest to keep of each run.
     pub explain: Option<usize>,
+    /// Explain this operation alone.
+    pub only_op: Option<String>,
     /// Take samples of counters, so many milliseconds of virtual time apart.
     pub sample_every_ms: Option<u64>,
     /// Of the first seed book the time of operations and take samples, for its charts; how many of the slowest to keep.
@@ -66,6 +68,7 @@ impl RunPlan {
             seed: 1,
             jobs: 1,
             explain: None,
+            only_op: None,
             sample_every_ms: None,
             story: None,
             tolerates_failures: false,
@@ -195,10 +198,10 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     for machine in &plan.machines {
         for seed in seeds(plan) {
             for (policy, _) in &plan.policies {
-                let (host, explain) = (plan.host, plan.explain);
+                let (host, explain, only_op) = (plan.host, plan.explain, plan.only_op.as_deref());
                 let tolerates_failures = plan.tolerates_failures;
                 let unit = Unit::of(machine, policy, seed);
-                cells.push(Unit { host, explain, tolerates_failures, ..unit });
+                cells.push(Unit { host, explain, only_op, tolerates_failures, ..unit });
             }
         }
     }
@@ -388,7 +391,10 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     for machine in &plan.machines {
         let of = |(policy, label): &(Policy, String)| Run::new(&machine.name, &policy.name, label);
         let mut runs: Vec<Run> = plan.policies.iter().map(of).collect();
-        for run in &mut runs {
+        for (run, (policy, _)) in runs.iter_mut().zip(&plan.policies) {
+            let kernel = policy.kernel;
+            run.not_counted = experiment.job.not_counted(kernel);
+            run.kernel = kernel.to_string();
             let why = experiment.why(&run.label).map(|why| format!("{}: {why}", run.label));
             run.notes.extend(why);
         }
@@ -406,8 +412,10 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
 }
 
 fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histograms: bool) {
-    for (operation, value) in &outcome.samples {
-        run.push(operation, iteration, seed, *value);
+    let is_counted = |operation: &String| !run.not_counted.contains(operation);
+    let samples = outcome.samples.iter().filter(|(operation, _)| is_counted(operation));
+    for (operation, value) in samples.cloned().collect::<Vec<_>>() {
+        run.push(&operation, iteration, seed, value);
     }
     let moved = outcome.counters.iter().filter(|(_, change)| *change != 0);
     let counters = moved.collect();

@@ -21,8 +21,18 @@ use crate::recording::Recorder;
 use crate::workload::{RunError, Unit};
 
 /// Percentiles between which operations are added up; all of them come first.
-const BANDS: [(f64, f64); 5] =
-    [(0.0, 100.0), (0.0, 50.0), (50.0, 90.0), (90.0, 99.0), (99.0, 100.0)];
+const BANDS: [(f64, f64); 7] = [
+    (0.0, 100.0),
+    (0.0, 50.0),
+    (50.0, 90.0),
+    (90.0, 99.0),
+    (99.0, 100.0),
+    // The last one in two, where there are enough.
+    (99.0, 99.9),
+    (99.9, 100.0),
+];
+/// Fewer operations have no slowest thousandth.
+const THOUSANDTH_FROM: u64 = 1000;
 
 /// Rows of what was booked: the slowest operations, all operations in bands, all tasks. Machine, policy, label
 /// and seed are left for the caller to fill in.
@@ -41,7 +51,7 @@ fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
 pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
     if unit.explain.is_some() || unit.recorder.is_some() || unit.watcher.is_some() {
         let window = unit.recorder.map(Recorder::window);
-        sim.open_ledger_with(unit.explain.unwrap_or(0), window);
+        sim.open_ledger_with(unit.explain.unwrap_or(0), unit.only_op, window);
     }
 }
 
@@ -128,7 +138,8 @@ fn bands(ledger: &Ledger) -> Vec<Band> {
         let rank = |percentile: f64| (percentile / 100.0 * nr as f64) as u64;
         for (from, to) in BANDS {
             let (first, end) = (rank(from), rank(to));
-            if first == end {
+            let is_fine = from == 99.9 || to == 99.9;
+            if first == end || (is_fine && nr < THOUSANDTH_FROM) {
                 continue;
             }
             let causes = causes(name, &latencies.between(first, end));
@@ -242,6 +253,8 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
         (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
+        (NodeKey::Queued(why), _) => format!("waiting: {why}, in the device's queue"),
+        (NodeKey::Served(why), _) => format!("waiting: {why}, served by the device"),
         // The only throttling that nobody can end (5.15); later kernels wait for the same as an event.
         (NodeKey::Sleep, Some(Phase::Throttle)) => THROTTLED_FIXED.to_owned(),
         (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),

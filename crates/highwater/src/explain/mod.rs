@@ -13,6 +13,8 @@ pub mod source;
 
 use std::sync::atomic::AtomicBool;
 
+use crate::input::names::unknown;
+
 use highwater_results::Document;
 use highwater_results::explain::{EXPLAIN_SCHEMA, ExplainedRun, Explanation};
 
@@ -31,6 +33,42 @@ pub fn explain(
 ) -> Result<Explanation, RunError> {
     let Ran { document, explained: runs, .. } = run_all(plan, progress, stop)?;
     explanation(&document, runs, command_line)
+}
+
+/// Keeps of an explanation what is about one operation; of tasks and locks everything.
+///
+/// # Errors
+/// If there is no such operation: which there are.
+pub fn of_operation(explanation: &mut Explanation, name: &str) -> Result<(), String> {
+    let bands = explanation.runs.iter().flat_map(|run| &run.bands);
+    is_operation(name, bands.map(|band| band.operation.as_str()))?;
+    for run in &mut explanation.runs {
+        run.worst.retain(|operation| operation.name == name);
+        run.bands.retain(|band| band.operation == name);
+    }
+    Ok(())
+}
+
+/// Whether an operation is among those that there are.
+///
+/// # Errors
+/// If it is not: which there are.
+pub fn is_operation<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut names: Vec<&str> = Vec::new();
+    for known in known {
+        if known == name {
+            return Ok(());
+        }
+        if !names.contains(&known) {
+            names.push(known);
+        }
+    }
+    Err(match names.is_empty() {
+        true => format!(
+            "--op {name}: no operation is timed; a phase of a job has one by `op = \"NAME\"`"
+        ),
+        false => format!("--op: {}", unknown("operation", name, &names)),
+    })
 }
 
 /// What was booked of the runs of a document; every sum in it is exact.

@@ -34,6 +34,8 @@ pub struct Wanted {
     pub kinds: KindSet,
     /// Which step of the run, by name; none: the one with the slowest operation.
     pub part: Option<String>,
+    /// Of which operation the slowest are looked for; none: of all.
+    pub op: Option<String>,
 }
 
 /// Which part of a run.

@@ -12,6 +12,7 @@ use highwater_sim::ledger::Window;
 
 use super::{Recorder, Wanted, When};
 use crate::experiment::{Progress, RunPlan};
+use crate::explain::is_operation;
 use crate::machine_file::MachineFile;
 use crate::workload::{HostKind, RunError, Unit};
 
@@ -68,13 +69,16 @@ pub fn record(
         When::Worst { nth, .. } => nth,
         When::Window(_) => 1,
     };
-    let mut operations = Vec::new();
+    let only_op = wanted.op.as_deref();
+    let (mut operations, mut names_of_ops) = (Vec::new(), Vec::new());
     for part in looks {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let outcome = job.run(&Unit { explain: Some(nth), ..unit(part) })?;
-        let worst = outcome.explained.map(|run| run.worst).unwrap_or_default();
+        let outcome = job.run(&Unit { explain: Some(nth), only_op, ..unit(part) })?;
+        let explained = outcome.explained.unwrap_or_default();
+        names_of_ops.extend(explained.bands.into_iter().map(|band| band.operation));
+        let worst = explained.worst;
         operations.extend(worst.into_iter().map(|operation| (part, operation)));
         step_done();
     }
@@ -88,6 +92,10 @@ pub fn record(
             to_ns: (operation.start_ns + operation.ns).saturating_add(margin_ns),
         },
         (When::Worst { .. }, None) => {
+            if let Some(op) = only_op {
+                let known = names_of_ops.iter().map(String::as_str);
+                is_operation(op, known).map_err(RunError::Unexplained)?;
+            }
             let (name, found) = (&plan.experiment.name, operations.len());
             return refuse(format!("--around-worst {nth}: {name} has {found} operations"));
         }

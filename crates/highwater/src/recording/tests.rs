@@ -45,7 +45,7 @@ fn stutterp() -> RunPlan {
 }
 
 fn recorded(plan: &RunPlan, when: When, part: Option<&str>) -> (Recording, Chosen) {
-    let wanted = Wanted { when, kinds: KindSet::all(), part: part.map(str::to_owned) };
+    let wanted = Wanted { when, kinds: KindSet::all(), part: part.map(str::to_owned), op: None };
     record(plan, &wanted, &Nobody, &AtomicBool::new(false)).unwrap()
 }
 
@@ -201,9 +201,14 @@ fn the_slowest_operation_is_in_its_window() {
         when: When::Worst { nth: 1_000_000, margin_ns },
         kinds: KindSet::NONE,
         part: Some("mmap-4".to_owned()),
+        op: None,
     };
     let error = record(&stutterp(), &wanted, &Nobody, &AtomicBool::new(false)).unwrap_err();
     assert!(error.to_string().starts_with("--around-worst 1000000: x has "), "{error}");
+    let wanted = Wanted { op: Some("mmap-9".to_owned()), ..wanted };
+    let error = record(&stutterp(), &wanted, &Nobody, &AtomicBool::new(false)).unwrap_err();
+    let expected = "--op: unknown operation \"mmap-9\"; did you mean mmap-4? (there is mmap-4)";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
@@ -233,7 +238,7 @@ fn what_cannot_be_recorded_is_refused() {
     let refused = |plan: &RunPlan, part: Option<&str>, from_ns| {
         let window = Window { from_ns, to_ns: u64::MAX };
         let when = When::Window(window);
-        let wanted = Wanted { when, kinds: KindSet::NONE, part: part.map(str::to_owned) };
+        let wanted = Wanted { when, kinds: KindSet::NONE, part: part.map(str::to_owned), op: None };
         record(plan, &wanted, &Nobody, &AtomicBool::new(false)).unwrap_err().to_string()
     };
     let steps = refused(&stutterp(), Some("mmap-7"), 0);

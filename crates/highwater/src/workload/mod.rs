@@ -46,7 +46,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use highwater_core::config::Policy;
+use highwater_core::config::{KernelVersion, Policy};
 use highwater_results::{Definition, Metric, Section};
 use highwater_sim::engine::Passed;
 use toml::de::{DeTable, ValueDeserializer};
@@ -108,6 +108,8 @@ pub struct Unit<'a> {
     pub explain: Option<usize>,
     /// A task whose call fails is told of in the outcome; else the unit fails.
     pub tolerates_failures: bool,
+    /// Keep those of this operation alone.
+    pub only_op: Option<&'a str>,
     /// Where to add virtual time and events as they pass, for whoever waits.
     pub clock: Option<&'a Arc<Passed>>,
     /// What takes samples of counters over virtual time.
@@ -129,6 +131,7 @@ impl<'a> Unit<'a> {
             part: 0,
             explain: None,
             tolerates_failures: false,
+            only_op: None,
             clock: None,
             sampling: None,
             recorder: None,
@@ -189,6 +192,16 @@ pub trait Workload: 'static {
     /// What the samples of runs on some machines mean.
     fn metrics(params: &Self::Params, machines: &[MachineFile]) -> Vec<Metric>;
 
+    /// Operations whose time is booked, by name; none: nobody knows before a run.
+    fn operations(_: &Self::Params) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Operations that a kernel does not count: a run of it has no samples of them.
+    fn not_counted(_: &Self::Params, _: KernelVersion) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The tables that they are worth, in order.
     fn sections(_: &Self::Params, metrics: &[Metric]) -> Vec<Section> {
         highwater_report::report::usual_sections(metrics)
@@ -218,6 +231,10 @@ pub trait Job: fmt::Debug + Send + Sync {
     fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError>;
     /// See [`Workload::metrics`].
     fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric>;
+    /// See [`Workload::operations`].
+    fn operations(&self) -> Vec<String>;
+    /// See [`Workload::not_counted`].
+    fn not_counted(&self, kernel: KernelVersion) -> Vec<String>;
     /// See [`Workload::sections`].
     fn sections(&self, metrics: &[Metric]) -> Vec<Section>;
 }
@@ -276,6 +293,14 @@ impl<W: Workload> Job for Bound<W> {
 
     fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric> {
         W::metrics(&self.params, machines)
+    }
+
+    fn operations(&self) -> Vec<String> {
+        W::operations(&self.params)
+    }
+
+    fn not_counted(&self, kernel: KernelVersion) -> Vec<String> {
+        W::not_counted(&self.params, kernel)
     }
 
     fn sections(&self, metrics: &[Metric]) -> Vec<Section> {

@@ -69,7 +69,7 @@ fn a_job_goes_through_every_command() {
     {
         assert!(compared.contains(line), "{line}: {compared}");
     }
-    assert!(compared.contains("Ops reader.get refaults"), "{compared}");
+    assert!(compared.contains("Ops reader.get refaults-file"), "{compared}");
     assert!(!compared.contains("reader.get minor"), "nothing touches memory");
     // The job is named by its file, and kept with the results.
     let explained = stdout(&["explain", dir, "--worst", "1"]);

@@ -54,8 +54,11 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub around_worst: Option<usize>,
+    /// Around the slowest of this operation, as reports call it (reader.get); with --around-worst the N-th slowest of it
+    #[arg(long, value_name = "TASK.OP", conflicts_with_all = ["from", "to"])]
+    pub op: Option<String>,
     /// How much before and after it; default: 5ms
-    #[arg(long, value_name = "TIME", requires = "around_worst", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "to"], value_parser = parse_time)]
     pub margin: Option<u64>,
     /// Only from this virtual time on: 1.5s, 200ms, 300us
     #[arg(long, value_name = "TIME", value_parser = parse_time)]

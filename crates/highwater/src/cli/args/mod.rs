@@ -178,6 +178,9 @@ pub struct CompareCommand {
     /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
+    /// Of a grid (--vary), also print this counter of /proc/vmstat at each point
+    #[arg(long = "counter", value_name = "NAME", requires = "vary")]
+    pub counters: Vec<String>,
     /// Show all evidence, also of what did not change
     #[arg(long)]
     pub all: bool,
@@ -346,6 +349,9 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub worst: usize,
+    /// This operation alone, as reports call it: reader.get of a job, mmap-48 of stutterp
+    #[arg(long, value_name = "TASK.OP")]
+    pub op: Option<String>,
     /// A short version, for a first look
     #[arg(long)]
     pub quick: bool,

@@ -7,6 +7,7 @@
 //! | operations a second | from the first one's beginning to the last one's end |
 //! | latency | percentiles in microseconds, and the longest; of an open loop from the moment of arrival |
 //! | faults | those that did without a device, those that waited for one; pages that had been reclaimed and came back |
+//! | found | of the pages that were read or touched the share that was in memory |
 //!
 //! Of the machine: for which share of the time tasks waited for CPUs, memory and devices, as `/proc/pressure` counts it.
 //! Over time: memory of each task (`memory`).
@@ -21,7 +22,10 @@ mod swarm;
 #[cfg(test)]
 mod tests;
 
-use highwater_results::{Better, Metric, TableKind};
+use highwater_core::config::KernelVersion;
+use highwater_core::vmstat::since;
+use highwater_report::report::usual_sections;
+use highwater_results::{Better, Metric, Section, TableKind};
 use highwater_sim::pressure::Resource;
 
 pub use file::{
@@ -37,6 +41,8 @@ pub struct Job;
 
 /// Percentiles that are told, and what they are called.
 const PERCENTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+/// The table of latencies.
+const LATENCIES: &str = "latency";
 /// The table of faults.
 const FAULTS: &str = "faults";
 /// Operations a second.
@@ -45,15 +51,20 @@ const RATE: &str = "rate";
 const LONGEST: &str = "max";
 /// Faults without a device, and those that waited for one.
 const FAULT_KINDS: [&str; 2] = ["minor", "major"];
-/// Pages that came back.
-const REFAULTS: &str = "refaults";
+/// Pages that came back: anonymous ones (counted from 5.9 on), those of files.
+const REFAULTS: [(&str, &str); 2] =
+    [("refaults-anon", "workingset_refault_anon"), ("refaults-file", "workingset_refault_file")];
+/// The table of pages found, and their share.
+const HITS: &str = "hit-ratio";
+/// Latencies below this, in microseconds, are of operations that asked nothing of the kernel.
+const SMALL_US: f64 = 1.0;
 /// The table of pressure.
 const PRESSURE: &str = "pressure";
 /// Somebody waited; everybody did who had something to do.
 const PRESSURE_LINES: [&str; 2] = ["some", "full"];
 
 /// What is told of an operation, or of a resource.
-pub const FIGURES: [&str; 11] = [
+pub const FIGURES: [&str; 13] = [
     RATE,
     PERCENTILES[0].1,
     PERCENTILES[1].1,
@@ -62,7 +73,9 @@ pub const FIGURES: [&str; 11] = [
     LONGEST,
     FAULT_KINDS[0],
     FAULT_KINDS[1],
-    REFAULTS,
+    REFAULTS[0].0,
+    REFAULTS[1].0,
+    HITS,
     PRESSURE_LINES[0],
     PRESSURE_LINES[1],
 ];
@@ -72,6 +85,7 @@ impl Workload for Job {
 
     const NAME: &'static str = "job";
     const ABOUT: &'static str = "tasks of your own, as a job file describes them";
+    const COUNTS_DELAYS: bool = true;
     const NOT_NATIVE: Option<&'static str> = Some("jobs run in virtual time only");
 
     fn cpus_needed(params: &JobParams) -> usize {
@@ -92,21 +106,34 @@ impl Workload for Job {
         let of = |name: &str, unit: &str, better, ends: &[&str]| {
             let mut metric = Metric::new(name, unit, better, TableKind::Single);
             let has = |op: &&plan::Operation, end: &str| match end {
-                REFAULTS => op.has_refaults,
+                HITS => op.has_hits,
+                _ if REFAULTS.iter().any(|(refaults, _)| *refaults == end) => op.has_refaults,
                 _ => name != FAULTS || op.has_faults,
             };
             let ends_of = |op| ends.iter().filter(move |end| has(&op, end));
             let names =
                 operations.iter().flat_map(|op| ends_of(op).map(|end| named(&op.name, end)));
             metric.operations = names.collect();
+            metric.small = (better == Better::Lower).then_some(SMALL_US);
             metric
         };
         let latencies: Vec<&str> =
             PERCENTILES.iter().map(|(_, name)| *name).chain([LONGEST]).collect();
         let mut metrics = vec![
             of("throughput", "operations/s", Better::Higher, &[RATE]),
-            of("latency", "microseconds", Better::Lower, &latencies),
-            of(FAULTS, "pages", Better::Lower, &[FAULT_KINDS[0], FAULT_KINDS[1], REFAULTS]),
+            of(LATENCIES, "microseconds", Better::Lower, &latencies),
+            of(
+                FAULTS,
+                "pages",
+                Better::Neither,
+                &[FAULT_KINDS[0], FAULT_KINDS[1], REFAULTS[0].0, REFAULTS[1].0],
+            ),
+            Metric {
+                about: "of the pages that an operation read or touched, those that were in memory"
+                    .to_owned(),
+                whole: Some(100.0),
+                ..of("found", "percent of the pages asked for", Better::Higher, &[HITS])
+            },
             pressure(),
             counters_of_steps(params),
         ];
@@ -114,11 +141,43 @@ impl Workload for Job {
         metrics.retain(|metric| !metric.operations.is_empty());
         metrics
     }
+
+    fn sections(_: &JobParams, metrics: &[Metric]) -> Vec<Section> {
+        let mut sections = usual_sections(metrics);
+        let is_latency = |section: &Section| matches!(section, Section::Comparison { metric, .. } if metric == LATENCIES);
+        if let Some(at) = sections.iter().position(is_latency) {
+            sections.insert(at + 1, Section::Latencies);
+        }
+        sections
+    }
+
+    fn operations(params: &JobParams) -> Vec<String> {
+        plan::tasks(params, 1).1.into_iter().map(|operation| operation.name).collect()
+    }
+
+    fn not_counted(params: &JobParams, kernel: KernelVersion) -> Vec<String> {
+        let is_counted = |key: &str| key.split('+').all(|name| is_counted(name, kernel));
+        let (_, operations) = plan::tasks(params, 1);
+        let refaults = operations.iter().filter(|op| op.has_refaults).flat_map(|op| {
+            let lacking = REFAULTS.iter().filter(|(_, counter)| !is_counted(counter));
+            lacking.map(|(figure, _)| named(&op.name, figure))
+        });
+        let of_steps = plan::steps(params).into_iter().flat_map(|step| {
+            let lacking = steps::COUNTERS.iter().filter(|counter| !is_counted(counter));
+            lacking.map(move |counter| named(&step, counter))
+        });
+        refaults.chain(of_steps).collect()
+    }
+}
+
+/// True if a kernel has a counter.
+fn is_counted(name: &str, kernel: KernelVersion) -> bool {
+    since(name).is_none_or(|since| since <= kernel)
 }
 
 /// Counters, step by step.
 fn counters_of_steps(params: &JobParams) -> Metric {
-    let mut metric = Metric::new("steps", "events", Better::Lower, TableKind::Single);
+    let mut metric = Metric::new("steps", "events", Better::Neither, TableKind::Single);
     let counters = |step: &String| {
         let step = step.clone();
         steps::COUNTERS.iter().map(move |counter| named(&step, counter))

@@ -188,6 +188,8 @@ pub(crate) struct Operation {
     pub(super) has_faults: bool,
     /// Pages may come back on its account: it touches memory or reads or writes a file.
     pub(super) has_refaults: bool,
+    /// It asks for pages: it touches memory or reads a file.
+    pub(super) has_hits: bool,
 }
 
 /// The tasks on a machine with so many pages, and the operations that they record.
@@ -204,13 +206,15 @@ pub(crate) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Op
                 let name = format!("{}.{op}", task.name);
                 let at = operations.iter().position(|known| known.name == name);
                 let at = at.unwrap_or_else(|| {
-                    let (name, has_faults, has_refaults) = (name.clone(), false, false);
-                    operations.push(Operation { name, has_faults, has_refaults });
+                    let (has_faults, has_refaults, has_hits) = (false, false, false);
+                    let name = name.clone();
+                    operations.push(Operation { name, has_faults, has_refaults, has_hits });
                     operations.len() - 1
                 });
                 operations[at].has_faults |= phase.action == Do::Touch;
                 let refaults = [Do::Touch, Do::Read, Do::Write, Do::Append];
                 operations[at].has_refaults |= refaults.contains(&phase.action);
+                operations[at].has_hits |= [Do::Touch, Do::Read].contains(&phase.action);
                 resolved.operation = Some((at, name));
             }
             phases.push(resolved);

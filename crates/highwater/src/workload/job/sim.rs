@@ -10,7 +10,10 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
-use highwater_results::{Counters, EndedEarly, KERNEL_LOG_FILE, Largest, PRESSURE_FILE, Times};
+use highwater_report::latency::bucket;
+use highwater_results::{
+    Counters, EndedEarly, Histogram, KERNEL_LOG_FILE, LATENCY, Largest, PRESSURE_FILE, Times,
+};
 use highwater_sim::cpu::Nice;
 use highwater_sim::engine::{Placement, Spawn, TaskTimes};
 use highwater_sim::host::SimHost;
@@ -29,7 +32,7 @@ use super::file::{JobParams, JobTask};
 use super::memory::Memory;
 use super::plan::{self, Operation};
 use super::steps::Steps;
-use super::{FAULT_KINDS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named};
+use super::{FAULT_KINDS, HITS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
@@ -186,7 +189,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
 
 /// The figures of an operation; one that never ended has none.
 fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
-    let Operation { name: operation, has_faults, has_refaults } = operation;
+    let Operation { name: operation, has_faults, has_refaults, has_hits } = operation;
     let us = |ns: u64| ns as f64 / NS_PER_US;
     let unanswered = record.unanswered;
     if unanswered > 0 {
@@ -201,6 +204,12 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
         }
         return;
     };
+    let mut histogram = Histogram::new(LATENCY, operation, "nanoseconds, up to");
+    for step in record.latencies.iter_recorded() {
+        let key = bucket(step.value_iterated_to().min(longest_ns)).to_string();
+        histogram.record(&key, step.count_at_value());
+    }
+    outcome.histograms.push(histogram);
     let mut push = |figure: &str, value: f64| {
         outcome.samples.push((named(operation, figure), value));
     };
@@ -219,7 +228,12 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
         FAULT_KINDS.iter().zip(faults).for_each(|(kind, faults)| push(kind, faults as f64));
     }
     if *has_refaults {
-        push(REFAULTS, record.refaults as f64);
+        for ((name, _), refaults) in REFAULTS.iter().zip(record.refaults) {
+            push(name, refaults as f64);
+        }
+    }
+    if let Some(share) = record.hit_ratio().filter(|_| *has_hits) {
+        push(HITS, 100.0 * share);
     }
     if unanswered > 0 {
         return;
