@@ -55,6 +55,7 @@ impl HotEntries {
     }
 
     /// Is entry `index` hot?
+    #[inline(always)]
     pub(super) fn has(&self, index: usize) -> bool {
         self.words[index / WORD_BITS].load(Relaxed) & (1 << (index % WORD_BITS)) != 0
     }

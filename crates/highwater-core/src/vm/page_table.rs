@@ -161,6 +161,11 @@ impl<H: Tasks> PageTable<H> {
     /// fault instead.
     #[inline(always)]
     pub fn access(&self, vpn: u32, is_write: bool) -> bool {
+        // A hot entry is one that no access changes. Its bit lies in a line that stays in the cache of the computer; the
+        // entry itself, of a random page of much memory, does not.
+        if !H::THREADED && self.hot.has((vpn & INDEX_MASK) as usize) {
+            return true;
+        }
         let (needs, sets) = match is_write {
             false => (0, YOUNG),
             true => (WRITABLE, YOUNG | DIRTY),

@@ -25,6 +25,8 @@ const EVENTS_AT_ONCE_MAX: u64 = 1 << 24;
 
 /// Events between two times of telling how far virtual time is: some milliseconds of real time.
 const EVENTS_TO_TELL: u64 = 1 << 15;
+/// Virtual time between two, at most: tasks that only touch memory that is there cause few events.
+const NS_TO_TELL: u64 = 1_000_000;
 
 /// What a watch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +112,7 @@ impl fmt::Debug for Sampler {
 /// When to look, and what was seen last.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The earliest of the next three.
+    /// The earliest of the next three, and of `tell_at_ns`.
     due_at_ns: u64,
     look_at_ns: u64,
     collect_at_ns: u64,
@@ -119,6 +121,7 @@ pub(crate) struct Watch {
     due_at_event: u64,
     look_at_event: u64,
     tell_at_event: u64,
+    tell_at_ns: u64,
     /// Who adds up what passed, and the time and events that it was told.
     told: Option<(Arc<Passed>, [u64; 2])>,
     looked_ns: u64,
@@ -147,6 +150,7 @@ impl Watch {
             due_at_event: EVENTS_AT_ONCE_MAX,
             look_at_event: EVENTS_AT_ONCE_MAX,
             tell_at_event: u64::MAX,
+            tell_at_ns: u64::MAX,
             told: None,
             looked_ns: 0,
             looked_at_programs_ns: 0,
@@ -165,6 +169,8 @@ impl Watch {
         self.told = Some((sums, [now_ns, nr_events]));
         self.tell_at_event = 0;
         self.due_at_event = 0;
+        self.tell_at_ns = now_ns;
+        self.set_due();
     }
 
     /// From now on calls somebody at each multiple of `every_ns` after now; nobody if that is 0.
@@ -182,7 +188,8 @@ impl Watch {
 
     fn set_due(&mut self) {
         let sample_at_ns = self.sampler.as_ref().map_or(u64::MAX, |sampler| sampler.next_ns);
-        self.due_at_ns = self.look_at_ns.min(sample_at_ns).min(self.collect_at_ns);
+        let kernel_at_ns = self.look_at_ns.min(self.collect_at_ns);
+        self.due_at_ns = kernel_at_ns.min(sample_at_ns).min(self.tell_at_ns);
     }
 }
 
@@ -205,13 +212,16 @@ impl State {
         if now_ns >= self.watch.collect_at_ns {
             self.watch.collect_at_ns = self.collect_pressure(now_ns);
         }
-        if self.nr_events >= self.watch.tell_at_event {
+        if self.nr_events >= self.watch.tell_at_event || now_ns >= self.watch.tell_at_ns {
             if let Some((sums, [told_ns, told_events])) = &mut self.watch.told {
                 sums.ns.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);
                 sums.events.fetch_add(self.nr_events - *told_events, Ordering::Relaxed);
                 (*told_ns, *told_events) = (now_ns, self.nr_events);
             }
             self.watch.tell_at_event = self.nr_events + EVENTS_TO_TELL;
+            if self.watch.told.is_some() {
+                self.watch.tell_at_ns = now_ns.saturating_add(NS_TO_TELL);
+            }
         }
         if self.nr_events >= self.watch.look_at_event {
             if now_ns == self.watch.looked_ns {

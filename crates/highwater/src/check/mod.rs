@@ -275,6 +275,17 @@ impl CheckReport {
 /// # Errors
 /// If a path is not there, or a file is not what its name says.
 pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputError> {
+    check_telling(paths, &mut |_, _| {})
+}
+
+/// As [`check`]; `tell` is called with how many files are done, and of how many, before each and at the end.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_telling(
+    paths: &[PathBuf],
+    tell: &mut dyn FnMut(usize, usize),
+) -> Result<(CheckReport, Vec<InputError>), InputError> {
     let mut files = Vec::new();
     for path in paths {
         let before = files.len();
@@ -287,12 +298,14 @@ pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputE
     let mut results = Vec::new();
     let mut refused = Vec::new();
     let mut judged = Vec::new();
-    for file in &files {
+    for (at, file) in files.iter().enumerate() {
+        tell(at, files.len());
         match check_file(file, &mut judged) {
             Ok(result) => results.push(result),
             Err(error) => refused.push(error),
         }
     }
+    tell(files.len(), files.len());
     results.extend(throttling::changes(&judged));
     Ok((CheckReport::new(results), refused))
 }

@@ -7,6 +7,7 @@ use highwater_native::bench::{
 use highwater_report::{Cell, Layout, Table};
 
 use super::args::BenchArgs;
+use super::progress::Bar;
 use super::{CliError, Outcome, print};
 use crate::policy_file;
 
@@ -14,8 +15,10 @@ use crate::policy_file;
 pub(super) fn run(args: &BenchArgs) -> Result<Outcome, CliError> {
     let failed = |error: BenchError| CliError::new(format!("bench: {error}"));
     let policy = policy_file::load(&args.policy)?;
+    let bar = Bar::counting("bench", 1, "tables");
     if args.pages {
         let rows = run_pages(&policy, args.quick).map_err(failed)?;
+        bar.finish();
         print(&super::tables(args.format, &[pages_table(&rows)]))?;
         return Ok(Outcome::Done);
     }
@@ -42,6 +45,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<Outcome, CliError> {
         options.patterns = Pattern::ALL.into_iter().filter(wanted).collect();
     }
     let rows = measure(&options).map_err(failed)?;
+    bar.finish();
     print(&super::tables(args.format, &[table(args, &rows)]))?;
     Ok(Outcome::Done)
 }

@@ -9,6 +9,8 @@ use highwater_report::{Layout, Table};
 use highwater_results::store::write_atomically;
 
 use super::args::CaptureArgs;
+use super::out::check_file;
+use super::progress::Bar;
 use super::{CliError, Outcome, print, remark, show, tables};
 use crate::capture::{Capture, Files, Names, Source, Wanted, capture};
 use crate::check::Figure;
@@ -26,6 +28,7 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
             let reason = "is there already; --force replaces it";
             return Err(CliError::new(format!("{}: {reason}", file.display())));
         }
+        check_file(["--output", "--machine", "--reference"][at], file)?;
     }
     let source = match &args.root {
         Some(root) => Source::recorded(root),
@@ -37,7 +40,9 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
         every: Duration::from_millis(args.every),
         no_processes: false,
     };
+    let bar = Bar::counting("capture", files.len(), "files written");
     let captured = capture(&source, &wanted)?;
+    bar.finish();
     captured.notes.iter().for_each(|note| remark(note));
     let [job, machine, reference] = files.map(|file| file.display().to_string());
     // A job finds a machine beside it by its name.

@@ -3,12 +3,16 @@
 use highwater_report::render::Format;
 
 use super::args::CheckArgs;
+use super::progress::Bar;
 use super::{CliError, Outcome, complain, print};
 use crate::check;
 
 /// Judges the model against captured files.
 pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
-    let (report, mut refused) = check::check(&args.paths)?;
+    let bar = Bar::counting("check", 0, "files");
+    let (report, mut refused) =
+        check::check_telling(&args.paths, &mut |done, total| bar.set(done, total))?;
+    bar.finish();
     if report.files.is_empty() && refused.len() == 1 {
         return Err(refused.remove(0).into());
     }

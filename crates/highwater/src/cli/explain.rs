@@ -10,6 +10,7 @@ use highwater_results::store::{Store, StoreError, write_atomically};
 
 use super::args::{CompareArgs, ExplainArgs, HostArg};
 use super::interrupt::{AtEnd, NEVER, exit_on_interrupt};
+use super::out::{check_dir, check_file};
 use super::plan::{default_jobs, experiment_plan};
 use super::progress::Bar;
 use super::{CliError, Outcome, compare, print, remark};
@@ -26,6 +27,11 @@ const ONCE: u32 = 1;
 /// Explains an experiment, or what a directory holds.
 pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, CliError> {
     let path = Path::new(&args.experiment);
+    // Before anything runs.
+    args.out.as_deref().map_or(Ok(()), |dir| check_dir("--out", dir))?;
+    if let Some(file) = args.folded.as_deref().filter(|file| *file != Path::new(STDOUT)) {
+        check_file("--folded", file)?;
+    }
     let explanation = match source::of(registry, &args.experiment)? {
         source::Source::Experiment => measure(plan(registry, args)?, args)?,
         source::Source::Results(document) => {

@@ -136,6 +136,18 @@ pub(super) fn check_file(option: &str, file: &Path) -> Result<(), CliError> {
     writable(parent).map_err(refused)
 }
 
+/// Refuses a directory that could not be made or written to later.
+pub(super) fn check_dir(option: &str, dir: &Path) -> Result<(), CliError> {
+    let refused = |reason: String| CliError::new(format!("{option} {}: {reason}", dir.display()));
+    // What is not there yet is made in the nearest one that is.
+    let there = dir.ancestors().find(|dir| dir.as_os_str().is_empty() || dir.exists());
+    let there = there.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match there.is_dir() {
+        true => writable(there).map_err(refused),
+        false => Err(refused(format!("{} is not a directory", there.display()))),
+    }
+}
+
 /// Says why no file can be made in a directory.
 fn writable(dir: &Path) -> Result<(), String> {
     let probe = dir.join(format!(".highwater.{}.tmp", std::process::id()));

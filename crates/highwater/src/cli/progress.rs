@@ -68,7 +68,7 @@ struct State {
     title: String,
     /// What is counted: `runs`, `files`.
     what: &'static str,
-    total: usize,
+    total: AtomicUsize,
     done: AtomicUsize,
     /// Of those, how many an earlier run had kept.
     found: AtomicUsize,
@@ -112,11 +112,12 @@ impl State {
         let [ns, events] =
             [&self.clock.ns, &self.clock.events].map(|sum| sum.load(Ordering::Relaxed));
         let simulated_s = ns as f64 / 1e9;
+        let total = self.total.load(Ordering::Relaxed);
         let ran = done.saturating_sub(found);
-        let to_run = self.total.saturating_sub(found);
+        let to_run = total.saturating_sub(found);
         // Units that were found take no time, and no share of the virtual time that is to pass.
         let of_time = self.simulated_of.map(|all| {
-            let all = all * to_run as f64 / self.total.max(1) as f64;
+            let all = all * to_run as f64 / total.max(1) as f64;
             if all > 0.0 { simulated_s / all } else { 0.0 }
         });
         let of_units = ran as f64 / to_run.max(1) as f64;
@@ -127,7 +128,7 @@ impl State {
             title: &self.title,
             what: self.what,
             done,
-            total: self.total,
+            total,
             found,
             simulated_s,
             simulated_of_s: self.simulated_of,
@@ -208,7 +209,7 @@ impl Bar {
         Bar::of(State {
             title: title.to_owned(),
             what,
-            total,
+            total: AtomicUsize::new(total),
             done: AtomicUsize::new(0),
             found: AtomicUsize::new(0),
             simulated_of: None,
@@ -227,16 +228,15 @@ impl Bar {
         let has_advice = !is_known && sums.is_some();
         Bar::of(State {
             what: "runs",
-            total: works.iter().map(|(_, work)| work.nr_units).sum(),
+            total: AtomicUsize::new(works.iter().map(|(_, work)| work.nr_units).sum()),
             done: AtomicUsize::new(0),
             found: AtomicUsize::new(0),
             simulated_of: sums,
             is_simulated: works.iter().all(|(_, work)| work.bytes.is_some()),
             clock: Arc::default(),
             begun: Instant::now(),
-            advice: has_advice.then(|| {
-                "to shorten it: --quick, fewer --iterations, or --set job.seconds=N".to_owned()
-            }),
+            advice: has_advice
+                .then(|| "to shorten it: fewer --iterations, or --set job.seconds=N".to_owned()),
             has_advised: AtomicBool::new(false),
             title,
         })
@@ -250,7 +250,7 @@ impl Bar {
             ProgressArg::None => {}
             _ if is_quiet() => {}
             ProgressArg::Auto if is_terminal => {
-                let new = ProgressBar::new(state.total as u64);
+                let new = ProgressBar::new(state.total.load(Ordering::Relaxed) as u64);
                 if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
                     new.set_style(style);
                 }
@@ -259,6 +259,7 @@ impl Bar {
                 }
                 let shown = new.clone();
                 printer = Some(every(BAR_EVERY, &state, move |state| {
+                    shown.set_length(state.total.load(Ordering::Relaxed) as u64);
                     shown.set_position(state.done.load(Ordering::Relaxed) as u64);
                     shown.set_message(state.line());
                     if state.begun.elapsed() > LINE_EVERY {
@@ -288,9 +289,10 @@ impl Bar {
         }
     }
 
-    /// One more of what is counted is done.
-    pub(super) fn one_done(&self) {
-        self.state.done.fetch_add(1, Ordering::Relaxed);
+    /// So many of what is counted are done, of so many.
+    pub(super) fn set(&self, done: usize, total: usize) {
+        self.state.total.store(total, Ordering::Relaxed);
+        self.state.done.store(done, Ordering::Relaxed);
     }
 
     /// A plan is over: the next one counts from here.
@@ -369,7 +371,7 @@ mod tests {
         State {
             title: "x".to_owned(),
             what: "runs",
-            total: 12,
+            total: AtomicUsize::new(12),
             done: AtomicUsize::new(done),
             found: AtomicUsize::new(found),
             simulated_of,

@@ -4,6 +4,7 @@ use highwater_report::render::Format;
 use highwater_results::import::kmem::OnDamage;
 
 use super::args::{ReplayArgs, policies};
+use super::progress::Bar;
 use super::{CliError, Outcome, print, remark};
 use crate::replay::{self, Trace, UseSidecars, report};
 use crate::settings::Settings;
@@ -27,7 +28,9 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     let machine = machine.as_ref().map(|m| &m.machine);
     let on_damage = if args.partial { OnDamage::UseWhole } else { OnDamage::Refuse };
     let trace = Trace::file(&args.trace).on_damage(on_damage);
+    let bar = Bar::counting("replay", policies.len(), "policies");
     let replayed = replay::run_trace(trace, &policies, machine, sidecars)?;
+    bar.finish();
     if args.format == Format::Csv {
         // Rows only: what is to be said about them goes elsewhere.
         replayed.warning_lines().for_each(|line| remark(&line));

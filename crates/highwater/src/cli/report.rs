@@ -18,6 +18,7 @@ use highwater_results::{
 };
 
 use super::args::{FailArgs, ReportArgs};
+use super::out::check_file;
 use super::{CliError, Outcome, many, print, remark};
 use crate::explain::source;
 use crate::settings::in_full;
@@ -25,6 +26,7 @@ use crate::settings::in_full;
 /// Prints the report of a directory of results, or of two.
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
     let look = Look::new(args.format, args.all);
+    args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
     if args.against.is_none()
         && let Some(many) = many::read(&args.dir)?
     {

@@ -16,6 +16,7 @@ mod posted_proc;
 mod proc;
 mod replay;
 mod report;
+mod resume;
 mod samples;
 mod schemas;
 mod settings;

@@ -44,11 +44,24 @@ impl Recipe {
     /// # Errors
     /// If the unit runs code of a program of its own, and the executable cannot be read.
     pub fn of(job: &dyn Job, unit: &Unit<'_>, samples: &str) -> Result<Recipe, UnitStoreError> {
+        // Every field is here: one that is added decides about results, or it does not.
+        let Unit {
+            machine,
+            policy,
+            seed,
+            host,
+            part,
+            explain,
+            clock: _,
+            sampling: _,
+            recorder: _,
+            watcher: _,
+        } = *unit;
         let workload = job.definition();
-        let machine = unit.machine.definition();
+        let machine = machine.definition();
         // Code that no source of Highwater has: only the executable says which.
         let is_own = !STANDARD.iter().any(|entry| entry.is_same(&job.entry()))
-            || unit.policy.own.name().is_some();
+            || policy.own.name().is_some();
         let model = match is_own {
             true => format!("{MODEL} {}", executable()?),
             false => MODEL.to_owned(),
@@ -56,13 +69,13 @@ impl Recipe {
         let mut text = format!("{FORM}\n");
         let lines = [
             ("model", model),
-            ("host", unit.host.name().to_owned()),
+            ("host", host.name().to_owned()),
             ("workload", format!("{} {}", workload.name, digest(&workload.definition))),
             ("machine", digest(&format!("{}\n{}", machine.name, machine.definition))),
-            ("policy", digest(&policy_file::to_toml(unit.policy))),
-            ("seed", unit.seed.to_string()),
-            ("part", unit.part.to_string()),
-            ("explain", unit.explain.map_or_else(|| "none".to_owned(), |kept| kept.to_string())),
+            ("policy", digest(&policy_file::to_toml(policy))),
+            ("seed", seed.to_string()),
+            ("part", part.to_string()),
+            ("explain", explain.map_or_else(|| "none".to_owned(), |kept| kept.to_string())),
             ("samples", samples.to_owned()),
         ];
         for (key, value) in lines {
