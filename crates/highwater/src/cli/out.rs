@@ -105,7 +105,7 @@ impl<'a> Out<'a> {
             if nr_kept > 0 {
                 let others = match nr_kept - found.min(nr_kept) {
                     0 => String::new(),
-                    nr => format!("; {nr} more there are of another command or model"),
+                    nr => format!("; {nr} more are kept there"),
                 };
                 remark(&format!("{dir}: {found} of {total} runs are there already{others}"));
             }

@@ -21,7 +21,7 @@ use crate::input::{Catalogue, InputError, Source, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::settings::Settings;
-use crate::workload::{Job, JobError, Problem, Registry};
+use crate::workload::{Job, JobError, Problem, Registry, RunError};
 
 /// The experiments that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
@@ -434,6 +434,20 @@ impl Experiment {
         // The option of that name was not given.
         let is_option = error.file.starts_with("--");
         self.wrong(path, what, if is_option { error.reason } else { error.to_string() })
+    }
+
+    /// What a run says, with file and line if it is about a value that is written in one.
+    pub(crate) fn at_place(&self, error: RunError) -> RunError {
+        let RunError::At { path, reason, place: None } = error else { return error };
+        let placed = self.origin.as_ref().and_then(|Origin { file, text, .. }| {
+            let source = Source { file, text };
+            // A job's file has the parameters of its workload at the top.
+            let inner = format!("{}.{path}", self.job.entry().name);
+            let span = source.place_of(&path).or_else(|| source.place_of(&inner))?;
+            let line = source.at(span, "", "").line?;
+            Some(format!("{file}:{line}"))
+        });
+        RunError::At { path, reason, place: placed }
     }
 
     /// What is wrong with a value, where it is written.

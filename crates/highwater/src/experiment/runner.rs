@@ -348,7 +348,8 @@ fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
 fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
-    let mut outcome = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit })?;
+    let ran = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit });
+    let mut outcome = ran.map_err(|error| plan.experiment.at_place(error))?;
     outcome.notes.extend(sysctls::note(unit.machine, unit.policy));
     let over_time = sampling.map(|sampling| {
         let part = job.part_name(unit.machine, unit.part);

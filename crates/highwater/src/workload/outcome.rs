@@ -40,6 +40,16 @@ pub enum RunError {
         /// What it says.
         reason: String,
     },
+    /// What a value of the workload asks for cannot be done.
+    #[error("{reason}{}", place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default())]
+    At {
+        /// The keys that lead to it, with dots between them; elements of lists go by number.
+        path: String,
+        /// What is missing.
+        reason: String,
+        /// File and line, once the file is known.
+        place: Option<String>,
+    },
     /// The simulation got stuck or a task panicked.
     #[error("simulation: {0}")]
     Stuck(String),

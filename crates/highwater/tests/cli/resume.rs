@@ -255,3 +255,19 @@ fn progress_is_data_for_who_wants_it() {
     assert_eq!(last["simulated_of_s"], 3.0);
     assert!(!said("none").contains('{'));
 }
+
+/// A closed loop whose operations take no time is an error with its line, and not a run without end.
+#[test]
+fn a_task_that_takes_no_time_is_refused_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("idle.toml");
+    let text = "name = \"idle\"\ntitle = \"t\"\nseconds = 1.0\n[[task]]\nname = \"busy\"\n\
+                [[task.phase]]\ndo = \"compute\"\nus = 0.0001\nforever = true\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let output = highwater(&["compare", file, "--mem", "64M", "--cpus", "1", "--quiet"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("busy: 100000 operations in a row took no virtual time"), "{said}");
+    assert!(said.contains("idle.toml:7") && said.lines().count() == 1, "{said}");
+}

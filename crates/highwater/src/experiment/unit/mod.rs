@@ -18,6 +18,7 @@
 //! part       which unit of the cell, from 0
 //! explain    how many of the slowest operations are kept, or none
 //! samples    which samples of counters are kept, in words; or none
+//! failures   "tolerated"; only where tasks of a job may fail (`fit`)
 //! ```
 //!
 //! A recipe changes only together with its first line.

@@ -52,6 +52,7 @@ impl Recipe {
             host,
             part,
             explain,
+            tolerates_failures,
             clock: _,
             sampling: _,
             recorder: _,
@@ -81,7 +82,7 @@ impl Recipe {
         for (key, value) in lines {
             text += &format!("{key} {value}\n");
         }
-        if unit.tolerates_failures {
+        if tolerates_failures {
             text += "failures tolerated\n";
         }
         Ok(Recipe { text })

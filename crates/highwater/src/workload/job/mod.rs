@@ -13,6 +13,7 @@
 //! Over time: memory of each task (`memory`).
 
 mod file;
+mod idle;
 mod memory;
 pub(crate) mod plan;
 mod sim;

@@ -29,6 +29,7 @@ use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::file::{JobParams, JobTask};
+use super::idle::{self, Idle};
 use super::memory::Memory;
 use super::plan::{self, Operation};
 use super::steps::Steps;
@@ -66,6 +67,8 @@ struct Plan {
     seed: u64,
     end_ns: u64,
     is_over: Cell<bool>,
+    /// A task whose operations take no time.
+    idle: Cell<Option<usize>>,
     /// Copies of each task that have not ended.
     nr_left: RefCell<Vec<u32>>,
     /// Copies that were started, with the number of their task.
@@ -135,6 +138,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         seed,
         end_ns: (params.seconds * 1e9) as u64,
         is_over: Cell::new(false),
+        idle: Cell::default(),
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
         memory,
@@ -326,6 +330,9 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
         // Those in the background were to go on until now.
         until_ns = until_ns.min(cx.host.now_ns());
     }
+    if let Some(number) = plan.idle.get() {
+        return Err(idle::error(number, &plan.told[number].name, &plan.tasks[number]));
+    }
     let mut times = ends.times()?;
     let helped = plan.helped.get();
     times.user_ns += helped.user_ns;
@@ -441,7 +448,15 @@ fn on_ground<T>(
     (number, copy): (usize, u32),
     body: impl FnOnce(&Ground<'_, SimHost>) -> T,
 ) -> T {
-    let is_over = || plan.is_over.get() || machine.sim().now_ns() >= plan.end_ns;
+    let idle = Idle::default();
+    let is_over = || {
+        let now_ns = machine.sim().now_ns();
+        if idle.goes_nowhere(now_ns) {
+            plan.idle.set(Some(number));
+            plan.is_over.set(true);
+        }
+        plan.is_over.get() || now_ns >= plan.end_ns
+    };
     let ground: Ground<'_, SimHost> = Ground {
         kernel: &machine.kernel,
         files: &plan.files,

@@ -1,0 +1,56 @@
+//! Tasks that do one thing after another and take no time: a job with one would never end.
+
+use std::cell::Cell;
+
+use highwater_workloads::jobs::{Often, Task};
+
+use super::super::RunError;
+
+/// Operations in a row at one virtual time that are no accident: whatever does something takes a nanosecond at least.
+const AT_ONCE_MAX: u32 = 100_000;
+
+/// How many operations a copy of a task began at the time at which it began the last one.
+#[derive(Default)]
+pub(super) struct Idle {
+    at_ns: Cell<u64>,
+    nr: Cell<u32>,
+}
+
+impl Idle {
+    /// The next one begins now. True if so many have begun at this time that the task would never end.
+    pub(super) fn goes_nowhere(&self, now_ns: u64) -> bool {
+        if self.at_ns.replace(now_ns) != now_ns {
+            self.nr.set(0);
+        }
+        self.nr.set(self.nr.get() + 1);
+        self.nr.get() > AT_ONCE_MAX
+    }
+}
+
+/// The error of the task of this number and name.
+pub(super) fn error(number: usize, name: &str, task: &Task) -> RunError {
+    // The place is that of the phase, if it can only be one.
+    let endless = |phase: &highwater_workloads::jobs::Phase| phase.often == Often::Forever;
+    let path = match task.phases.iter().position(endless) {
+        Some(phase) => format!("task.{number}.phase.{phase}.do"),
+        None => format!("task.{number}.name"),
+    };
+    let reason = format!(
+        "{name}: {AT_ONCE_MAX} operations in a row took no virtual time, so the job would never end; what it \
+         works on may have no pages, or its time may be 0: give it a size, a time, or a rate"
+    );
+    RunError::At { path, reason, place: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_passes_begins_the_count_again() {
+        let idle = Idle::default();
+        let asked = |times: u32, now_ns| (0..times).any(|_| idle.goes_nowhere(now_ns));
+        assert!(!asked(AT_ONCE_MAX, 7) && !asked(AT_ONCE_MAX, 8));
+        assert!(idle.goes_nowhere(8) && !idle.goes_nowhere(9));
+    }
+}
