@@ -18,6 +18,7 @@
 //! part       which unit of the cell, from 0
 //! explain    how many of the slowest operations are kept, or none
 //! samples    which samples of counters are kept, in words; or none
+//! operation  the only one of which the slowest are kept; only where one was asked for
 //! failures   "tolerated"; only where tasks of a job may fail (`fit`)
 //! ```
 //!

@@ -52,6 +52,7 @@ impl Recipe {
             host,
             part,
             explain,
+            only_op,
             tolerates_failures,
             clock: _,
             sampling: _,
@@ -81,6 +82,9 @@ impl Recipe {
         ];
         for (key, value) in lines {
             text += &format!("{key} {value}\n");
+        }
+        if let Some(op) = only_op {
+            text += &format!("operation {op}\n");
         }
         if tolerates_failures {
             text += "failures tolerated\n";
