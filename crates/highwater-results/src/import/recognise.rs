@@ -25,14 +25,22 @@ pub enum KernelText {
 const LINES: usize = 400;
 
 /// Parts of lines that only a kernel's log has.
-const OF_LOGS: [&str; 7] = [
+const OF_LOGS: [&str; 15] = [
     "invoked oom-killer",
     "page allocation failure",
+    "page allocation stalls for",
+    "vmalloc error: size",
+    "vm_struct allocation failed",
+    "SLUB: Unable to allocate memory",
     "Mem-Info:",
     "Out of memory: Kill",
+    "Killed process",
     "oom-kill:constraint",
+    "oom_reaper:",
     "lowmem_reserve[]:",
     "blocked for more than",
+    "Call Trace:",
+    "Hardware name:",
 ];
 
 impl KernelText {
@@ -176,6 +184,14 @@ mod tests {
             ("<6>[   12.345678] Linux version 5.4\n".to_owned(), Some(KernelText::Log)),
             (
                 "Nov 1 host kernel: a: page allocation failure: order:4\n".to_owned(),
+                Some(KernelText::Log),
+            ),
+            (
+                "khugepaged: page allocation stalls for 10273ms, order:10\n".to_owned(),
+                Some(KernelText::Log),
+            ),
+            (
+                "a: vmalloc error: size 2395133, vm_struct allocation failed\n".to_owned(),
                 Some(KernelText::Log),
             ),
             ("# tracer: nop\n".to_owned(), Some(KernelText::Trace)),

@@ -120,6 +120,8 @@ impl Source {
     pub fn text_or_note(&self, path: &str, lost: &str, notes: &mut Vec<String>) -> Option<String> {
         match self.text(path) {
             Ok(text) => Some(text),
+            // Beside a copy of zoneinfo nothing else is expected.
+            Err(_) if self.form == Form::Zoneinfo => None,
             Err(error) => {
                 let reason = one_line(&error.to_string()).to_owned();
                 notes.push(format!("{}: {reason}: {lost}", self.name(path)));

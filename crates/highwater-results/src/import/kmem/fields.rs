@@ -143,7 +143,13 @@ impl<'l> Pairs<'l> {
     }
 
     fn order(&self, slot: usize) -> Result<u8, FieldProblem> {
-        self.small(slot, ORDER_MAX)
+        let order = self.small(slot, ORDER_MAX);
+        order.map_err(|mut error| {
+            if error.problem.ends_with(&format!("is above {ORDER_MAX}")) {
+                error.problem += ", the largest order that is modelled";
+            }
+            error
+        })
     }
 
     fn migratetype(&self, slot: usize) -> Result<u8, FieldProblem> {
