@@ -18,6 +18,7 @@ mod nodes;
 mod page_cache;
 mod reclaim;
 mod schemes;
+mod sleeping_locks;
 mod stuck;
 mod survive;
 mod swarm;

@@ -141,6 +141,9 @@ presets! {
         thp.effort = ThpEffort::ByAdvice,
         thp.nodes = HugeNodes::HereFirst,
         thp.swap = ThpSwap::Whole,
+        locks.rwsem_readers = RwsemReaders::All,
+        locks.rwsem_handoff = true,
+        locks.rwsem_newcomers = RwsemNewcomers::Spin,
     }
     /// 5.10: costs instead of rotations, inactive start and shadows for anonymous pages, dead congestion waits
     "5.10" = "5.4" with {
@@ -153,6 +156,7 @@ presets! {
         reclaim.anon_new = AnonStart::Inactive,
         reclaim.anon_workingset = true,
         reclaim.proportional = Proportional::OneRound,
+        locks.page_lock = PageLockRule::HandOver,
     }
     /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
     "5.16" = "series-8" with {
@@ -232,6 +236,8 @@ presets! {
         reclaim.balance = BalanceRule::Cost,
         reclaim.anon_new = AnonStart::Inactive,
         reclaim.anon_workingset = true,
+        locks.page_lock = PageLockRule::HandOver,
+        locks.rwsem_newcomers = RwsemNewcomers::Steal,
     }
     /// study 001 up to commit 1: node passes wait for writeback, not for congestion
     "series-1" = "congestion-wait-5.15" with {

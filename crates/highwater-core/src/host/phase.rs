@@ -93,6 +93,8 @@ phases! {
     Exec = "exec",
     /// The end of a process.
     Exit = "exit",
+    /// Spinning for a lock over which tasks sleep, while its owner runs.
+    SpinOnOwner = "spin on owner",
 }
 
 /// A phase that lasts until this is dropped.

@@ -21,4 +21,30 @@ pub trait Tasks: Host {
 
     /// Ends the wait of a task, or its next one.
     fn unpark(&self, task: &Self::Task);
+
+    /// True if [`Tasks::is_on_cpu`] has an answer. If false, nobody spins for a lock over which tasks sleep.
+    const KNOWS_WHO_RUNS: bool = false;
+
+    /// The running task as a number below 2^62, for [`Tasks::is_on_cpu`].
+    #[inline(always)]
+    fn current_word(&self) -> u64 {
+        0
+    }
+
+    /// True if a task has a CPU now (`on_cpu`). Asked only if [`Tasks::KNOWS_WHO_RUNS`].
+    fn is_on_cpu(&self, word: u64) -> bool {
+        let _ = word;
+        false
+    }
+
+    /// Keeps the CPU busy for about `ns` (`cpu_relax` in a loop). Others run meanwhile, here too if it is their turn.
+    fn relax(&self, ns: u64) {
+        let _ = ns;
+        core::hint::spin_loop();
+    }
+
+    /// What others do before the caller's time has happened when this returns. For hosts whose tasks run ahead of each
+    /// other; elsewhere it is so anyway.
+    #[inline(always)]
+    fn settle(&self) {}
 }

@@ -160,7 +160,7 @@ impl<H: Devices> Kernel<H> {
             families: host.new_lock(LockClass::Table, Families::default()),
             cpu_space: cpu_space.into(),
             huge: Huge::new(host, &mem),
-            page_waits: PageWaits::new(host),
+            page_waits: PageWaits::new(host, mem.policy.locks.page_lock),
             zero_page,
             is_stopping: AtomicBool::new(false),
             mem,

@@ -309,7 +309,7 @@ mod tests {
         let page = |i: usize| stage.at(pages[i]);
         page(0).map_add::<Solo>(1);
         page(1).flag_clear::<Solo>(PageFlags::LRU);
-        assert!(page(2).freeze::<Solo>(1));
+        page(2).freeze::<Solo>(1).expect("one user").keep();
         let mode = IsolateMode { may_unmap: false, ..ALL };
         let (n, taken) = isolate(&stage, LruKind::InactiveAnon, 4, mode);
         assert_eq!((n.scanned, n.skipped), (4, 0), "scans what it looks at");

@@ -271,11 +271,9 @@ impl<H: Devices> Kernel<H> {
             let Some(file) = self.file(cx, id) else { return false };
             return self.replace_in_file(cx, &file, old, new, take_over);
         }
-        if !page.freeze::<H>(1) {
-            return false;
-        }
+        let Some(frozen) = page.freeze::<H>(1) else { return false };
         take_over();
-        page.unfreeze(1);
+        frozen.thaw(1);
         true
     }
 

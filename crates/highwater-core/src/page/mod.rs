@@ -7,6 +7,7 @@
 
 mod descriptor;
 mod folio;
+mod frozen;
 mod list;
 pub(crate) mod map;
 mod ring;
@@ -18,6 +19,7 @@ pub use crate::units::{
 };
 pub use descriptor::{BlockFlags, BlockWord, Page};
 pub use folio::Folio;
+pub use frozen::Frozen;
 pub(crate) use list::Chain;
 pub use list::PageList;
 pub use map::PageMap;

@@ -5,6 +5,7 @@
 //! | LRU, ACTIVE, UNEVICTABLE | lists and their batches | lru_lock while LRU is set, else whoever cleared LRU |
 //! | LOCKED | anyone | atomically; the setter owns `owner` and `index` of a cached page |
 //! | DIRTY, WRITEBACK, UPTODATE, SWAPCACHE | holder of LOCKED (writeback's end: the interrupt) | atomically |
+//! | WAITERS | `page_cache::page_waits` | the lock of the page's wait queue, to clear it |
 //! | REFERENCED, NOTED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
 //! | mapcount | who changes a page table entry | the table's lock |
 //!
@@ -74,6 +75,8 @@ bitflags! {
         const BUFFERS = 1 << 22;
         /// Used again since REFERENCED was set, and left to reclaim to be made active (policy `handed-over`).
         const NOTED = 1 << 23;
+        /// A task may wait for LOCKED or WRITEBACK to be cleared: set and cleared by `page_cache::page_waits`.
+        const WAITERS = 1 << 24;
     }
 }
 
@@ -366,10 +369,9 @@ impl Page {
         before == n
     }
 
-    /// If there are exactly `n` users, the caller among them, takes all their references: nobody
-    /// can find the page any more.
+    /// See [`Page::freeze`].
     #[inline(always)]
-    pub fn freeze<H: Host>(&self, n: u32) -> bool {
+    pub(super) fn take_references<H: Host>(&self, n: u32) -> bool {
         if H::THREADED {
             return self.refcount.compare_exchange(n, 0, AcqRel, Relaxed).is_ok();
         }
@@ -380,7 +382,7 @@ impl Page {
         same
     }
 
-    /// Gives `n` references back after [`Page::freeze`].
+    /// Gives `n` references back after [`Page::freeze`] and [`super::Frozen::keep`].
     #[inline(always)]
     pub fn unfreeze(&self, n: u32) {
         self.refcount.store(n, Release);

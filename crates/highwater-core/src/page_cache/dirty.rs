@@ -212,12 +212,11 @@ impl<H: Devices> Kernel<H> {
         let before = if let Some(file) = file {
             let mut tree = file.tree.lock(cx.cpu());
             tree.mark(page.index(), Mark::Writeback, false);
-            page.flag_clear::<H>(PageFlags::WRITEBACK)
+            self.clear_writeback(page)
         } else {
-            page.flag_clear::<H>(PageFlags::WRITEBACK)
+            self.clear_writeback(page)
         };
-        debug_assert!(before.contains(PageFlags::WRITEBACK), "ended writeback twice");
-        self.wake_page(cx, folio);
+        self.wake_after_writeback(cx, folio, before);
     }
 
     pub(super) fn file_of_page(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Arc<File<H>>> {

@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::wait::RwSem;
+use crate::wait::{RwSem, RwSemRules};
 
 /// What a new file is.
 ///
@@ -124,14 +124,14 @@ pub struct OpenFile<H: Tasks> {
 }
 
 impl<H: Tasks> File<H> {
-    fn new(host: &H, id: FileId, spec: FileSpec) -> Self {
+    fn new(host: &H, rules: RwSemRules, id: FileId, spec: FileSpec) -> Self {
         File {
             id,
             spec,
             size: AtomicU64::new(spec.size.min(u64::from(spec.max_pages) * PAGE_SIZE as u64)),
             tree: host.new_lock(LockClass::Table, Tree::default()),
             xa_lock: host.new_lock(LockClass::Mapping, ()),
-            rwsem: RwSem::new(host, "a file"),
+            rwsem: RwSem::new(host, rules, "a file"),
             mappings: host.new_lock(LockClass::Table, MapRanges::default()),
             nr_pages: AtomicU64::new(0),
             writeback_index: AtomicU32::new(0),
@@ -192,7 +192,7 @@ impl<H: Devices> Kernel<H> {
     /// Makes a file.
     pub fn create_file(&self, cx: &Cx<'_, H>, spec: FileSpec) -> Arc<File<H>> {
         let id = FileId(self.next_file.fetch_add(1, Relaxed));
-        let file = Arc::new(File::new(cx.host, id, spec));
+        let file = Arc::new(File::new(cx.host, self.mem.policy.locks.rwsem(), id, spec));
         self.files.lock(cx.cpu()).insert(id.0, Arc::clone(&file));
         file
     }

@@ -286,7 +286,6 @@ impl<H: Devices> Kernel<H> {
         };
         match is_inserted.and_then(|()| self.insert_page(cx, file, index, folio, gfp)) {
             Ok(shadow) => {
-                cx.charge(Cost::PageCacheAdd, 1);
                 if let Some(shadow) = shadow.filter(|_| !gfp.contains(Gfp::WRITE)) {
                     self.workingset_refault(cx, folio, shadow);
                 }
@@ -335,6 +334,8 @@ impl<H: Devices> Kernel<H> {
             let stored = tree.store(index, Entry::Page(folio.pfn()), &mut spare);
             file.nr_pages.store(tree.nr_pages(), Relaxed);
             drop(tree);
+            // While the lock is held: that is how long others wait for it.
+            cx.charge(Cost::PageCacheAdd, 1);
             if let Some(change) = stored.shadow_only {
                 self.note_shadow_only(cx, file, index, change);
             }
@@ -459,16 +460,16 @@ impl<H: Devices> Kernel<H> {
         shadow: impl FnOnce() -> Option<Shadow>,
     ) -> bool {
         let _xa = file.xa_lock.lock(cx.cpu());
-        if !page.freeze::<H>(2) {
+        let Some(frozen) = page.freeze::<H>(2) else {
             cold_path();
             return false;
-        }
+        };
         if page.is(PageFlags::DIRTY) {
             cold_path();
-            page.unfreeze(2);
             return false;
         }
         self.delete_from_page_cache(cx, file, (folio, page), shadow());
+        frozen.keep();
         true
     }
 
@@ -488,13 +489,14 @@ impl<H: Devices> Kernel<H> {
         let index = page.index();
         let _xa = file.xa_lock.lock(cx.cpu());
         let mut tree = file.tree.lock(cx.cpu());
-        if tree.page(index) != Some(old.pfn()) || !page.freeze::<H>(2) {
+        if tree.page(index) != Some(old.pfn()) {
             return false;
         }
+        let Some(frozen) = page.freeze::<H>(2) else { return false };
         take_over();
         tree.replace(index, old.pfn(), new.pfn());
         self.mem.map.page(new).get::<H>(1);
-        page.unfreeze(1);
+        frozen.thaw(1);
         true
     }
 

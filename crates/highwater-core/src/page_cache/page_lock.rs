@@ -1,63 +1,43 @@
-//! Waiting for pages: the page lock and the end of writeback.
+//! The page lock, and waiting for pages (rules/sleeping-locks#page-queues).
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use crate::host::{Cx, Devices, Stall, StallScope, Tasks};
+use super::page_waits::Patience;
+use crate::host::{Cx, Devices, Stall, StallScope};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, Pfn};
-use crate::wait::WaitQueue;
-
-/// Wait queues shared by all pages, by hash of the frame.
-pub struct PageWaits<H: Tasks> {
-    queues: Box<[WaitQueue<H>]>,
-}
-
-const QUEUES: usize = 256;
-
-impl<H: Tasks> PageWaits<H> {
-    /// Empty queues.
-    pub fn new(host: &H) -> Self {
-        let queues: Vec<_> = (0..QUEUES).map(|_| WaitQueue::new(host)).collect();
-        PageWaits { queues: queues.into() }
-    }
-
-    fn queue(&self, folio: Folio) -> &WaitQueue<H> {
-        &self.queues[(folio.pfn().0.wrapping_mul(0x9e37_79b1) >> 24) as usize % QUEUES]
-    }
-}
 
 impl<H: Devices> Kernel<H> {
     /// Takes the lock of a page the caller has a reference to, sleeping as long as it takes.
+    #[doc(alias = "folio_lock")]
     pub fn lock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let page = self.mem.map.page(folio);
-        if page.try_lock::<H>() {
-            return;
-        }
-        self.plug_flush(cx);
-        let _stalls = lock_stalls(cx, page);
-        self.page_waits.queue(folio).wait(cx, "a page lock", || page.try_lock::<H>());
+        self.lock_or_give_up(cx, folio, Patience::Uninterruptible);
     }
 
     /// Takes the lock of a page, or gives up because the task is to die; true if it has the lock.
     #[must_use]
+    #[doc(alias = "folio_lock_killable")]
     pub fn lock_page_killable(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        self.lock_or_give_up(cx, folio, Patience::Killable)
+    }
+
+    fn lock_or_give_up(&self, cx: &Cx<'_, H>, folio: Folio, patience: Patience) -> bool {
         let page = self.mem.map.page(folio);
         if page.try_lock::<H>() {
             return true;
         }
         self.plug_flush(cx);
         let _stalls = lock_stalls(cx, page);
-        self.page_waits.queue(folio).wait_killable(cx, "a page lock", || page.try_lock::<H>())
+        self.page_waits.wait_exclusive(cx, (folio, page), "a page lock", patience)
     }
 
     /// Takes the lock of a page if it is free.
+    #[doc(alias = "folio_trylock")]
     #[inline(always)]
     pub fn try_lock_page(&self, folio: Folio) -> bool {
         self.mem.map.page(folio).try_lock::<H>()
     }
 
     /// Releases a page lock and wakes who waits for it.
+    #[doc(alias = "folio_unlock")]
     #[inline]
     pub fn unlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.unlock(cx, folio, self.mem.map.page(folio));
@@ -68,57 +48,80 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn unlock(&self, cx: &Cx<'_, H>, folio: Folio, page: &Page) {
         let before = page.flag_clear::<H>(PageFlags::LOCKED);
         debug_assert!(before.contains(PageFlags::LOCKED), "unlocked a page that was not locked");
-        self.page_waits.queue(folio).wake_all(cx.host, cx.cpu());
-    }
-
-    /// Waits until nobody holds the lock of a page (its read is done).
-    pub fn wait_on_locked(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let page = self.mem.map.page(folio);
-        if page.is(PageFlags::LOCKED) {
-            self.plug_flush(cx);
-            let done = || !page.is(PageFlags::LOCKED);
-            let _stalls = lock_stalls(cx, page);
-            self.page_waits.queue(folio).wait(cx, "a page's input", done);
+        if before.contains(PageFlags::WAITERS) {
+            self.page_waits.wake(cx, (folio, page), PageFlags::LOCKED);
         }
     }
 
-    /// [`Kernel::wait_on_locked`] that gives up because the task is to die; true if nobody holds the
-    /// lock.
+    /// Clears WRITEBACK and wakes who waits for that.
+    #[inline(always)]
+    pub(crate) fn clear_writeback(&self, page: &Page) -> PageFlags {
+        let before = page.flag_clear::<H>(PageFlags::WRITEBACK);
+        debug_assert!(before.contains(PageFlags::WRITEBACK), "ended writeback twice");
+        before
+    }
+
+    /// Wakes who waits for the end of a page's writeback, if what [`Kernel::clear_writeback`] found says that somebody does.
+    #[doc(alias = "folio_end_writeback")]
+    #[inline(always)]
+    pub(crate) fn wake_after_writeback(&self, cx: &Cx<'_, H>, folio: Folio, before: PageFlags) {
+        if before.contains(PageFlags::WAITERS) {
+            self.page_waits.wake(cx, (folio, self.mem.map.page(folio)), PageFlags::WRITEBACK);
+        }
+    }
+
+    /// Waits until the holder of a page's lock gives it up (its read is done). Somebody else may have it by then.
+    #[doc(alias = "folio_wait_locked")]
+    pub fn wait_on_locked(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.wait_on_locked_or_give_up(cx, folio, Patience::Uninterruptible);
+    }
+
+    /// [`Kernel::wait_on_locked`] that gives up because the task is to die; true if it did not.
     #[must_use]
+    #[doc(alias = "folio_wait_locked_killable")]
     pub fn wait_on_locked_killable(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        self.wait_on_locked_or_give_up(cx, folio, Patience::Killable)
+    }
+
+    fn wait_on_locked_or_give_up(&self, cx: &Cx<'_, H>, folio: Folio, patience: Patience) -> bool {
         let page = self.mem.map.page(folio);
         if !page.is(PageFlags::LOCKED) {
             return true;
         }
         self.plug_flush(cx);
-        let done = || !page.is(PageFlags::LOCKED);
         let _stalls = lock_stalls(cx, page);
-        self.page_waits.queue(folio).wait_killable(cx, "a page's input", done)
+        let bit = PageFlags::LOCKED;
+        self.page_waits.wait_shared(cx, (folio, page), bit, "a page's input", patience)
     }
 
     /// Waits until a page is no longer under writeback.
+    #[doc(alias = "folio_wait_writeback")]
     pub fn wait_on_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let page = self.mem.map.page(folio);
-        if page.is(PageFlags::WRITEBACK) {
+        let (page, bit) = (self.mem.map.page(folio), PageFlags::WRITEBACK);
+        // Again if it was put under writeback again before this task ran: the only shared wait that looks again.
+        while page.is(bit) {
             self.plug_flush(cx);
-            let done = || !page.is(PageFlags::WRITEBACK);
             let _stall = cx.stall(Stall::Io);
-            self.page_waits.queue(folio).wait(cx, "a page's writeback", done);
+            let patience = Patience::Uninterruptible;
+            self.page_waits.wait_shared(cx, (folio, page), bit, "a page's writeback", patience);
         }
     }
 
-    /// Waits until an entry is no longer on its way from frame `from`: whoever moves its page has the lock of the
+    /// Waits until an entry may be no longer on its way from frame `from`: whoever moves its page has the lock of the
     /// page in that frame until the entries are stored.
+    #[doc(alias = "migration_entry_wait")]
     pub(crate) fn wait_for_move(&self, cx: &Cx<'_, H>, from: Pfn, is_over: impl FnMut() -> bool) {
         self.plug_flush(cx);
         let _stall = cx.stall(Stall::Io);
-        self.page_waits.queue(Folio::page(from)).wait(cx, "a page's move", is_over);
+        // The flags of a folio's other frames are nobody's.
+        let is_first = self.mem.map.folio(from).pfn() == from;
+        let page = is_first.then(|| self.mem.map.page(from));
+        self.page_waits.wait_for_move(cx, from, page, "a page's move", is_over);
     }
 
-    /// Wakes who waits for a page (its writeback ended).
-    #[inline]
-    pub(crate) fn wake_page(&self, cx: &Cx<'_, H>, folio: Folio) {
-        self.page_waits.queue(folio).wake_all(cx.host, cx.cpu());
+    /// Wakes who waits for a frame that was another one than the first of a folio which was moved or taken apart.
+    pub(crate) fn wake_moved(&self, cx: &Cx<'_, H>, frame: Pfn) {
+        self.page_waits.wake_frame(cx, frame);
     }
 }
 

@@ -86,8 +86,8 @@ impl<H: Devices> Kernel<H> {
         for &folio in pages {
             self.delete_from_page_cache(cx, file, (folio, self.mem.map.page(folio)), None);
         }
-        drop(xa);
         cx.charge(Cost::TruncatePage, pages.len() as u32);
+        drop(xa);
         for &folio in pages {
             self.unlock_page(cx, folio);
             let is_last = self.mem.map.page(folio).put::<H>(1);

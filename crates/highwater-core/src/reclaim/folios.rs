@@ -483,8 +483,10 @@ impl<H: Devices> Kernel<H> {
         let is_gone = match page.owner() {
             // Lazily freed: no cache has it, so the reclaimer's reference must be the only one.
             PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
-                let is_ours = page.freeze::<H>(1);
-                if is_ours {
+                let frozen = page.freeze::<H>(1);
+                let is_ours = frozen.is_some();
+                if let Some(frozen) = frozen {
+                    frozen.keep();
                     self.mem.events.add(cx.cpu(), VmEvent::Pglazyfreed, folio.nr_pages());
                 }
                 is_ours

@@ -95,17 +95,19 @@ impl<H: Tasks> SwapArea<H> {
 
     /// As the kernel gives slots back.
     #[cfg(test)]
-    pub(crate) fn give_back_for_tests(&self, cpu: CpuId, slots: &[Slot]) {
-        self.give_back(cpu, slots);
+    pub(crate) fn give_back_for_tests(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
+        self.give_back(cx, slots);
     }
 
     /// Makes slots free again that nobody uses.
-    pub(super) fn give_back(&self, cpu: CpuId, slots: &[Slot]) {
-        let _area = self.lock.lock(cpu);
-        let mut states = self.slots.lock(cpu);
+    pub(super) fn give_back(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
+        let _area = self.lock.lock(cx.cpu());
+        let mut states = self.slots.lock(cx.cpu());
         for slot in slots {
             states.give_back(slot.offset);
         }
+        drop(states);
+        cx.host.charge(Cost::SwapSlot, slots.len() as u32);
     }
 }
 
@@ -218,15 +220,11 @@ impl<H: Tasks> Swap<H> {
 impl<H: Devices> Kernel<H> {
     /// Takes a free slot; none if there is none. Has-cache is set, the count is 0.
     pub(crate) fn swap_alloc(&self, cx: &Cx<'_, H>) -> Option<Slot> {
-        let slot = self.slot_from_cache(cx).or_else(|| {
+        self.slot_from_cache(cx).or_else(|| {
             let mut one = None;
             self.take_slots(cx, 1, &mut |slot| one = Some(slot));
             one
-        });
-        if slot.is_some() {
-            cx.host.charge(Cost::SwapSlot, 1);
-        }
-        slot
+        })
     }
 
     /// Takes the slots of a whole free cluster, for a huge page: the first of them. None if no area has one.
@@ -319,26 +317,31 @@ impl<H: Devices> Kernel<H> {
         let mut search: Option<Search> = None;
         let mut got = 0;
         loop {
-            let (offset, pfn) = {
+            let cached = {
                 let _area = area.lock.lock(cx.cpu());
                 let mut slots = area.slots.lock(cx.cpu());
                 let search =
                     search.get_or_insert_with(|| slots.search(cx.cpu(), self.swap.is_full()));
-                loop {
+                let before = got;
+                let cached = loop {
                     if got == want {
-                        return got;
+                        break None;
                     }
                     match slots.take(search) {
                         Found::Slot(offset) => each(Slot { area: number, offset }),
                         Found::CacheOnly(offset, pfn) => {
                             self.mem.map.lookup(pfn).1.get::<H>(1);
-                            break (offset, pfn);
+                            break Some((offset, pfn));
                         }
-                        Found::End => return got,
+                        Found::End => break None,
                     }
                     got += 1;
-                }
+                };
+                // While the lock is held: that is how long others wait for it.
+                cx.host.charge(Cost::SwapSlot, (got - before) as u32);
+                cached
             };
+            let Some((offset, pfn)) = cached else { return got };
             // Swap is full, and nobody but the cache uses this slot.
             if self.drop_cached(cx, self.mem.map.folio(pfn), true)
                 && let Some(search) = &mut search

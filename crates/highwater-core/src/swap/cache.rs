@@ -120,13 +120,11 @@ impl<H: Devices> Kernel<H> {
         let keeps_shadow = self.mem.policy.reclaim.anon_workingset;
         let users = 1 + folio.nr_pages() as u32;
         let unused = self.swap.area(slot).change(cx.cpu(), |slots| {
-            if !page.freeze::<H>(users) {
-                return None;
-            }
+            let frozen = page.freeze::<H>(users)?;
             if page.is(PageFlags::DIRTY) {
-                page.unfreeze(users);
                 return None;
             }
+            frozen.keep();
             let shadow = keeps_shadow.then(|| self.workingset_eviction((folio, page)));
             Some(uncache_all(slots, slots_of(folio, slot), shadow))
         });
@@ -153,15 +151,16 @@ impl<H: Devices> Kernel<H> {
             return false;
         };
         let mut slots = self.swap.area(slot).slots.lock(cx.cpu());
-        if slots.cached(slot.offset) != Some(old.pfn()) || !page.freeze::<H>(2) {
+        if slots.cached(slot.offset) != Some(old.pfn()) {
             return false;
         }
+        let Some(frozen) = page.freeze::<H>(2) else { return false };
         take_over();
         self.swap.slot_of[new.pfn().idx()].store(slot.pack(), Relaxed);
         self.swap.slot_of[old.pfn().idx()].store(0, Relaxed);
         slots.recache(slot.offset, new.pfn());
         self.mem.map.page(new).get::<H>(1);
-        page.unfreeze(1);
+        frozen.thaw(1);
         true
     }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Slot;
-use crate::host::{Cost, CpuId, Cx, Devices, Lock};
+use crate::host::{CpuId, Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -62,7 +62,6 @@ impl<H: Devices> Kernel<H> {
 
     /// Nobody uses a slot any more. It is still taken (has-cache).
     pub(super) fn free_slot(&self, cx: &Cx<'_, H>, slot: Slot) {
-        cx.host.charge(Cost::SwapSlot, 1);
         if !self.swap.caches_active.load(Relaxed) {
             self.give_back_slots(cx, &[slot]);
             return;
@@ -113,7 +112,7 @@ impl<H: Devices> Kernel<H> {
         let mut rest = slots;
         while let Some(first) = rest.first() {
             let nr = rest.iter().take_while(|slot| slot.area == first.area).count();
-            self.swap.area(*first).give_back(cx.cpu(), &rest[..nr]);
+            self.swap.area(*first).give_back(cx, &rest[..nr]);
             self.swap.free.fetch_add(nr as u64, Relaxed);
             rest = &rest[nr..];
         }

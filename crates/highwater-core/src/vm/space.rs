@@ -20,7 +20,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::units::Error;
 use crate::vmstat::NodeStat;
-use crate::wait::RwSem;
+use crate::wait::{RwSem, RwSemRules};
 
 /// Resident pages of an address space, by kind.
 #[derive(Debug, Default)]
@@ -113,12 +113,12 @@ impl<H: Tasks> Space<H> {
     /// had its place.
     pub const BASE: u32 = 1 << 18;
 
-    fn new(host: &H, id: SpaceId, pgd: Pfn, ancestors: Vec<SpaceId>) -> Self {
+    fn new(host: &H, rules: RwSemRules, id: SpaceId, pgd: Pfn, ancestors: Vec<SpaceId>) -> Self {
         Space {
             id,
             process: host.new_lock(LockClass::Table, None),
             ancestors,
-            mmap_lock: RwSem::new(host, "an address space (mmap_lock)"),
+            mmap_lock: RwSem::new(host, rules, "an address space (mmap_lock)"),
             tables: host.new_lock(LockClass::Table, SpaceTables::new(pgd, Self::BASE)),
             rss: Rss::default(),
             cpus: AtomicCpuSet::default(),
@@ -168,7 +168,8 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<Arc<Space<H>>, Error> {
         let pgd = self.alloc_table_frame(cx).ok_or(Error::NoMemory)?;
         let id = SpaceId(self.next_space.fetch_add(1, Relaxed));
-        let space = Arc::new(Space::new(cx.host, id, pgd, ancestors));
+        let space =
+            Arc::new(Space::new(cx.host, self.mem.policy.locks.rwsem(), id, pgd, ancestors));
         // Before it maps anything: who looks for the mappings of a page has to find it.
         self.join_family(cx, &space);
         self.spaces.lock(cx.cpu()).insert(id.0, Arc::clone(&space));

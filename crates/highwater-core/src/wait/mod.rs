@@ -7,4 +7,4 @@ mod queue;
 mod rwsem;
 
 pub use queue::WaitQueue;
-pub use rwsem::{ReadGuard, RwSem, WriteGuard};
+pub use rwsem::{Newcomers, ReadGuard, RwSem, RwSemRules, WriteGuard};

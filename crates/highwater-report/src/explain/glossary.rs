@@ -72,6 +72,8 @@ const WORDS: &[(&str, &str)] = &[
         "waiting for the OOM killer",
         "somebody else chooses a task to kill; it looks again after a tick",
     ),
+    ("waiting: a file", "another task writes the file"),
+    ("spin on owner", "a lock's owner runs and will leave soon; the task keeps its CPU until then"),
     ("waiting for a CPU", "it could run, but the CPU has another task"),
     (
         "waiting for other CPUs",

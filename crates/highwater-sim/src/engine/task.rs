@@ -151,6 +151,11 @@ pub(crate) enum TaskState {
 }
 
 impl TaskState {
+    /// It has a CPU.
+    pub(crate) const fn has_cpu(self) -> bool {
+        matches!(self, TaskState::Running | TaskState::Ready | TaskState::Spinning)
+    }
+
     /// It has a CPU, or waits for one.
     pub(crate) const fn is_awake(self) -> bool {
         match self {

@@ -386,6 +386,19 @@ impl Sim {
         Some(self.inner.state.borrow().tasks.id_of(index))
     }
 
+    /// The running task as [`Sim::is_on_cpu`] takes it: 0 outside tasks.
+    #[inline]
+    pub fn current_word(&self) -> u64 {
+        // Indices of tasks are reused: a number that tells tasks apart only while they live is enough here.
+        self.inner.current().map_or(0, |index| u64::from(index.0) + 1)
+    }
+
+    /// True if the task of a [`Sim::current_word`] has a CPU now.
+    pub fn is_on_cpu(&self, word: u64) -> bool {
+        let Some(index) = word.checked_sub(1) else { return false };
+        self.inner.state.borrow().tasks[TaskIndex(index as u32)].state.has_cpu()
+    }
+
     /// A task's name; `None` if it ended.
     pub fn task_name(&self, id: TaskId) -> Option<Rc<str>> {
         let state = self.inner.state.borrow();

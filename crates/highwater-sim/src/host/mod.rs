@@ -437,6 +437,27 @@ impl Tasks for SimHost {
     fn unpark(&self, task: &TaskId) {
         self.sim.unpark(*task);
     }
+
+    const KNOWS_WHO_RUNS: bool = true;
+
+    #[inline]
+    fn current_word(&self) -> u64 {
+        self.sim.current_word()
+    }
+
+    fn is_on_cpu(&self, word: u64) -> bool {
+        self.sim.is_on_cpu(word)
+    }
+
+    fn relax(&self, ns: u64) {
+        self.sim.charge(ns);
+        self.sim.sync();
+    }
+
+    #[inline]
+    fn settle(&self) {
+        self.sim.sync();
+    }
 }
 
 impl<T> Lock<T> for SimLock<T> {

@@ -2,7 +2,7 @@
 //!
 //! Mechanism asks, policy answers. Each switch is one difference between kernel versions or between
 //! the two sides of a study; nothing else in the core knows a version. A switch is declared once, in
-//! its section's table ([`allocator`], [`compaction`], [`reclaim`], [`throttle`]); [`table`] has the form. What
+//! its section's table ([`allocator`], [`compaction`], [`reclaim`], [`throttle`], [`locks`]); [`table`] has the form. What
 //! the switches of a kernel are is for [`mod@super::preset`] to say.
 //!
 //! Beside the fields there is the same policy as data: [`Policy::describe`] has every switch with
@@ -11,6 +11,7 @@
 
 mod allocator;
 mod compaction;
+mod locks;
 mod own;
 mod reclaim;
 mod scheme;
@@ -24,6 +25,7 @@ use core::fmt;
 
 pub use allocator::*;
 pub use compaction::*;
+pub use locks::*;
 pub use own::*;
 pub use reclaim::*;
 pub use scheme::Scheme;
@@ -80,6 +82,8 @@ policy! {
         reclaim: ReclaimPolicy,
         /// Transparent huge pages.
         thp: ThpPolicy,
+        /// Locks over which tasks sleep.
+        locks: LocksPolicy,
         /// Answers in code.
         own: Own,
     }

@@ -8,7 +8,9 @@ use crate::host::{Cost, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 use crate::page_alloc::Gfp;
-use crate::page_cache::{DirtyAccount, File, MemoryFiles, MemoryPage, OpenFile, ReadMode};
+use crate::page_cache::{
+    DirtyAccount, File, HeldPage, MemoryFiles, MemoryPage, OpenFile, ReadMode,
+};
 use crate::units::Error;
 use crate::vm::space::Rss;
 use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
@@ -69,14 +71,11 @@ impl<H: Devices> Kernel<H> {
         if self.map_around(pass, &table)? {
             return Ok(Step::Done);
         }
-        let Some(folio) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        let pte = Pte::new(folio.pfn()).with_writable(may_write_unseen(&pass.area));
-        let is_used = self.map_missing(pass, &table, folio, pte);
+        let Some(page) = self.fault_page(pass)? else { return Ok(Step::Retry) };
+        let pte = Pte::new(page.folio().pfn()).with_writable(may_write_unseen(&pass.area));
+        let is_used = self.map_missing(pass, &table, page.folio(), pte);
         cx.charge(Cost::FileMap, 1);
-        self.unlock_page(cx, folio);
-        if !is_used {
-            self.put_page(cx, folio);
-        }
+        page.unlock_used(is_used);
         Ok(Step::Done)
     }
 
@@ -91,7 +90,7 @@ impl<H: Devices> Kernel<H> {
                 return other.map(|_| Step::Retry);
             }
         };
-        self.copy_frame(cx, source.pfn(), new);
+        self.copy_frame(cx, source.folio().pfn(), new);
         let is_used = self.pass_table(pass).map(|table| {
             let mut ptes = table.lock(cx.cpu());
             let is_none = ptes.get(pass.vpn).is_none();
@@ -101,8 +100,7 @@ impl<H: Devices> Kernel<H> {
             }
             is_none
         });
-        self.unlock_page(cx, source);
-        self.put_page(cx, source);
+        drop(source);
         if is_used != Ok(true) {
             self.put_page(cx, new);
         }
@@ -111,20 +109,21 @@ impl<H: Devices> Kernel<H> {
 
     /// A write to a shared mapping where nothing is mapped yet.
     pub(super) fn shared_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
-        let Some(folio) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        if let Err(error) = self.before_write(pass, folio) {
-            self.unlock_page(pass.cx, folio);
-            self.put_page(pass.cx, folio);
-            return Err(error);
-        }
+        let Some(page) = self.fault_page(pass)? else { return Ok(Step::Retry) };
+        let folio = page.folio();
+        self.before_write(pass, folio)?;
         let pte = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);
-        let is_used = self.pass_table(pass).map(|table| self.map_missing(pass, &table, folio, pte));
+        let table = self.pass_table(pass)?;
+        let is_used = self.map_missing(pass, &table, folio, pte);
         pass.cx.charge(Cost::SharedWriteFault, 1);
-        self.finish_shared_write(pass, folio, is_used == Ok(true));
-        if is_used != Ok(true) {
-            self.put_page(pass.cx, folio);
+        if is_used {
+            self.set_page_dirty(pass.cx, folio);
         }
-        is_used.map(|_| Step::Done)
+        page.unlock_used(is_used);
+        if is_used {
+            self.hold_up_faulting_writer(pass);
+        }
+        Ok(Step::Done)
     }
 
     /// A write to a shared page that is mapped read-only. Takes over the caller's reference.
@@ -135,18 +134,22 @@ impl<H: Devices> Kernel<H> {
         folio: Folio,
     ) -> Result<Step, Error> {
         let cx = pass.cx;
-        self.lock_page(cx, folio);
+        let page = HeldPage::lock(self, cx, folio);
         let (open, _) = file_of(&pass.area, pass.vpn)?;
         let mut is_used = false;
-        let mut outcome = Ok(());
         if self.is_page_of(&open.file, folio) {
-            outcome = self.before_write(pass, folio);
-            is_used = outcome.is_ok() && self.make_writable(pass, table, folio);
+            self.before_write(pass, folio)?;
+            is_used = self.make_writable(pass, table, folio);
         }
         cx.charge(Cost::SharedWriteFault, 1);
-        self.finish_shared_write(pass, folio, is_used);
-        self.put_page(cx, folio);
-        outcome.map(|()| Step::Done)
+        if is_used {
+            self.set_page_dirty(cx, folio);
+        }
+        drop(page);
+        if is_used {
+            self.hold_up_faulting_writer(pass);
+        }
+        Ok(Step::Done)
     }
 
     /// The filesystem's word before a locked page may be written: it has buffers then, if its filesystem works with
@@ -163,19 +166,13 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// Dirties a locked page that was made writable, unlocks it, and holds the writer up if there
-    /// is too much dirty memory.
-    fn finish_shared_write(&self, pass: &mut Pass<'_, '_, H>, folio: Folio, is_used: bool) {
-        let cx = pass.cx;
-        if is_used {
-            self.set_page_dirty(cx, folio);
-        }
-        self.unlock_page(cx, folio);
-        if is_used && let Ok((open, _)) = file_of(&pass.area, pass.vpn) {
+    /// Holds up a writer that dirtied a page of a shared mapping, if there is too much dirty memory.
+    fn hold_up_faulting_writer(&self, pass: &mut Pass<'_, '_, H>) {
+        if let Ok((open, _)) = file_of(&pass.area, pass.vpn) {
             if !pass.is_retry {
                 pass.lock = None;
             }
-            self.hold_up_writer(cx, &open.file, 1);
+            self.hold_up_writer(pass.cx, &open.file, 1);
         }
     }
 
@@ -240,7 +237,10 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// If it lies beyond the end of the file, cannot be read, or there is no memory.
-    fn fault_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Option<Folio>, Error> {
+    fn fault_page<'k, 'a, 'h>(
+        &'k self,
+        pass: &mut Pass<'a, 'h, H>,
+    ) -> Result<Option<HeldPage<'k, 'a, 'h, H>>, Error> {
         let (cx, area) = (pass.cx, Arc::clone(&pass.area));
         let (open, index) = file_of(&area, pass.vpn)?;
         let file = &open.file;
@@ -253,34 +253,37 @@ impl<H: Devices> Kernel<H> {
         }
         let mut cached = self.find_cached(pass, open, index);
         loop {
-            let folio = match cached {
+            let page = match cached {
                 Some(folio) => {
-                    self.lock_cached(pass, folio)?;
+                    if !self.lock_cached(pass, folio)? {
+                        return Ok(None);
+                    }
+                    let page = HeldPage::new(self, cx, folio);
                     if !self.is_page_of(file, folio) {
-                        self.unlock_page(cx, folio);
-                        self.put_page(cx, folio);
+                        drop(page);
                         cached = self.find_get_page(cx, file, index);
                         continue;
                     }
-                    folio
+                    page
                 }
                 None => {
                     let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
                     let made = self.find_or_create_page(cx, file, index, gfp);
-                    made.map_err(|e| if e == Error::Invalid { Error::Fault } else { e })?.0
+                    let made = made.map_err(|e| if e == Error::Invalid { Error::Fault } else { e });
+                    HeldPage::new(self, cx, made?.0)
                 }
             };
-            if self.mem.map.page(folio).is(PageFlags::UPTODATE) {
-                if !pass.has_let_go() && is_within() {
-                    return Ok(Some(folio));
-                }
-                self.unlock_page(cx, folio);
-                self.put_page(cx, folio);
-                return if pass.has_let_go() { Ok(None) } else { Err(Error::Fault) };
+            if self.mem.map.page(page.folio()).is(PageFlags::UPTODATE) {
+                return match (pass.has_let_go(), is_within()) {
+                    (false, true) => Ok(Some(page)),
+                    (false, false) => Err(Error::Fault),
+                    (true, _) => Ok(None),
+                };
             }
             // Neither there nor being read: this fault reads the one page. If that fails without
             // the space's lock, the second run tries again and reports it.
             let let_go = pass.let_go();
+            let folio = page.leave_locked();
             let read = self.read_page(cx, file, folio);
             self.put_page(cx, folio);
             if let_go {
@@ -292,23 +295,19 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The same for a file that lives in memory: the fault waits with the space's lock held.
-    fn memory_fault_page(
-        &self,
-        pass: &mut Pass<'_, '_, H>,
+    fn memory_fault_page<'k, 'a, 'h>(
+        &'k self,
+        pass: &mut Pass<'a, 'h, H>,
         file: &File<H>,
         index: u32,
-    ) -> Result<Option<Folio>, Error> {
+    ) -> Result<Option<HeldPage<'k, 'a, 'h, H>>, Error> {
         let cx = pass.cx;
         let found = self.memory_page(cx, file, index);
         let MemoryPage { folio, was_swapped } =
             found.map_err(|e| if e == Error::Invalid { Error::Fault } else { e })?;
         pass.is_major |= was_swapped;
-        if u64::from(index) < file.size_pages() {
-            return Ok(Some(folio));
-        }
-        self.unlock_page(cx, folio);
-        self.put_page(cx, folio);
-        Err(Error::Fault)
+        let page = HeldPage::new(self, cx, folio);
+        if u64::from(index) < file.size_pages() { Ok(Some(page)) } else { Err(Error::Fault) }
     }
 
     /// Looks the faulting page up, and lets readahead know how that went. Readahead may wait, so the
@@ -338,18 +337,25 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// Locks a cached page, without the space's lock if that has to wait. On error the reference is
+    /// Locks a cached page. If it has to wait, the first run of a fault waits without the space's lock for the page to be
+    /// unlocked, and has to start over: false (rules/sleeping-locks#page-fault). Then, and on error, the reference is
     /// gone.
-    fn lock_cached(&self, pass: &mut Pass<'_, '_, H>, folio: Folio) -> Result<(), Error> {
+    #[doc(alias = "lock_folio_maybe_drop_mmap")]
+    fn lock_cached(&self, pass: &mut Pass<'_, '_, H>, folio: Folio) -> Result<bool, Error> {
+        let cx = pass.cx;
         if self.try_lock_page(folio) {
-            return Ok(());
+            return Ok(true);
         }
-        pass.let_go();
-        if self.lock_page_killable(pass.cx, folio) {
-            return Ok(());
+        let is_locked = !pass.let_go();
+        let is_alive = match is_locked {
+            true => self.lock_page_killable(cx, folio),
+            false => self.wait_on_locked_killable(cx, folio),
+        };
+        if is_alive && is_locked {
+            return Ok(true);
         }
-        self.put_page(pass.cx, folio);
-        Err(Error::Killed)
+        self.put_page(cx, folio);
+        if is_alive { Ok(false) } else { Err(Error::Killed) }
     }
 }
 

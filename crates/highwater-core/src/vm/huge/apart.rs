@@ -36,7 +36,7 @@ impl<H: Devices> Kernel<H> {
             !page.is_mapped() && self.take_apart_queued(cx, folio, &[false; NR as usize]);
         self.map_all_again(cx, folio.pfn());
         // The caller wakes who waits for the first one, with its lock.
-        folio.frames().skip(1).for_each(|frame| self.wake_page(cx, Folio::page(frame)));
+        folio.frames().skip(1).for_each(|frame| self.wake_moved(cx, frame));
         if is_apart {
             self.sort_tails(cx, folio, tails);
         }

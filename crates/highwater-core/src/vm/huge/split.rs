@@ -154,11 +154,11 @@ impl<H: Devices> Kernel<H> {
         }
         let expected = self.expected_refs(folio);
         let apart = || {
-            let is_frozen = page.freeze::<H>(expected);
-            if is_frozen {
-                self.make_pages(folio, mapped);
-            }
-            is_frozen
+            let Some(frozen) = page.freeze::<H>(expected) else { return false };
+            // Each page gets references of its own.
+            frozen.keep();
+            self.make_pages(folio, mapped);
+            true
         };
         match self.slot_of(folio) {
             Some(slot) => self.swap.area(slot).change(cx.cpu(), |_| apart()),

@@ -35,7 +35,7 @@ impl Stage<'_> {
                 (1..NR).map(|at| Slot { offset: first.offset + at, ..first }).collect();
             let area = self.kernel.swap.area(first);
             // All but one are free again: no cluster is.
-            area.give_back_for_tests(CPU, &slots);
+            area.give_back_for_tests(&self.cx, &slots);
             self.kernel.swap.free.fetch_add(PAGES - 1, crate::sync::atomic::Ordering::Relaxed);
         }
     }
