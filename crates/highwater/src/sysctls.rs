@@ -112,7 +112,7 @@ fn refused(
 
 #[cfg(test)]
 mod tests {
-    use highwater_core::config::preset;
+    use highwater_core::config::{TunableForm, preset};
 
     use super::*;
 
@@ -179,5 +179,101 @@ mod tests {
         let machine = MachineFile::parse("m.toml", &text).unwrap();
         let error = judge(&[machine], &policies(&["5.4"]), &none).unwrap_err().to_string();
         assert!(error.starts_with("machine m: tunables.swappiness: 5.4 refuses it: "), "{error}");
+    }
+
+    /// Another value than the usual one, as it is written.
+    fn another(field: &TunableField) -> String {
+        let usual = toml::Table::try_from(Tunables::default()).unwrap();
+        let usual = usual.get(field.key);
+        match field.form {
+            TunableForm::Bool => (usual != Some(&true.into())).to_string(),
+            TunableForm::Numbers(count) => vec!["7"; count].join(","),
+            TunableForm::Word(words) => {
+                let mut words = words.iter().map(|word| word.name);
+                words.find(|word| usual != Some(&(*word).into())).unwrap().to_owned()
+            }
+            TunableForm::Number => {
+                let bounds = field.ranges.last().map(|range| [*range.start(), *range.end()]);
+                let mut values = bounds.unwrap_or([1, 2]).into_iter();
+                let is_other = |value: &u64| usual != Some(&(*value as i64).into());
+                values.find(is_other).unwrap().to_string()
+            }
+        }
+    }
+
+    /// Each sysctl that is accepted changes the machine that boots, or a policy's kernel is said not to have it.
+    #[test]
+    fn every_sysctl_acts_or_is_refused() {
+        let small = MachineFile::load("small-vm").unwrap();
+        for field in Tunables::FIELDS {
+            let text = format!("vm.{}={}", field.key, another(field));
+            let settings = Settings::parse(std::slice::from_ref(&text), "unmap").unwrap();
+            let machine = match settings.set_machine(small.clone()) {
+                Ok(machine) => machine,
+                // 0 is what a kernel shows, not what it takes.
+                Err(error) => {
+                    assert!(error.to_string().contains("a kernel refuses 0"), "{error}");
+                    continue;
+                }
+            };
+            assert_ne!(machine.machine.tunables, small.machine.tunables, "{text}");
+            let host = highwater_core::host::Solo::default();
+            for name in ["4.3", "5.4", "6.1"] {
+                let policy = preset(name).unwrap();
+                let booted = |machine: &MachineFile| {
+                    highwater_core::page_alloc::boot(&host, &machine.machine, &policy)
+                        .map(|memory| memory.tunables)
+                };
+                let judged = judge(
+                    std::slice::from_ref(&machine),
+                    &[(policy.clone(), name.to_owned())],
+                    &settings,
+                );
+                match judged {
+                    Ok(remarks) => {
+                        assert!(remarks.is_empty(), "one policy: it acts or is refused");
+                        assert_ne!(booted(&machine), booted(&small), "{text} under {name}");
+                    }
+                    Err(_) => assert!(
+                        !field.is_in(policy.kernel) || field.older.is_some(),
+                        "{text} under {name}"
+                    ),
+                }
+            }
+        }
+    }
+
+    /// What nobody asks for would change nothing.
+    #[test]
+    fn the_core_asks_for_every_sysctl_and_every_switch() {
+        let core = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../highwater-core/src");
+        let mut texts = String::new();
+        let mut folders = vec![core];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.ends_with("config") {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    texts += &std::fs::read_to_string(path).unwrap();
+                }
+            }
+        }
+        let is_asked = |key: &str| {
+            let access = format!(".{key}");
+            let is_whole = |at: usize| {
+                let rest = &texts[at + access.len()..];
+                !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            };
+            texts.match_indices(&access).any(|(at, _)| is_whole(at))
+        };
+        for field in Tunables::FIELDS {
+            assert!(is_asked(field.key), "nothing in the core asks for {}", field.key);
+        }
+        for field in Policy::describe() {
+            let key = field.path.replace('-', "_");
+            let key = key.rsplit('.').next().unwrap_or_default();
+            assert!(is_asked(key), "nothing in the core asks for {}", field.path);
+        }
     }
 }

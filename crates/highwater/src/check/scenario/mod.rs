@@ -47,7 +47,7 @@ const SPLIT: &[&str] = &["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pg
 /// A counter agrees within this share of the real mean ...
 const SHARE: f64 = 0.10;
 /// ... and always within this many events.
-const EVENTS: f64 = 256.0;
+pub(super) const EVENTS: f64 = 256.0;
 
 /// Counter changes of one step.
 pub(super) struct Step {
@@ -176,7 +176,9 @@ fn with_spread((mean, spread): (f64, f64)) -> String {
 fn compare(captured: &Captured, index: usize, steps: &[&Step], place: Place, key: &str) -> Figure {
     let (mean, spread) = mean_and_spread(&real_values(captured, index, place, key));
     let model = mean_and_spread(&model_values(steps, place, key));
-    let limit = (mean.abs() * SHARE).max(spread).max(EVENTS);
+    // What is a matter of size, and what is allowed whatever the size.
+    let relative = (mean.abs() * SHARE).max(spread);
+    let (limit, distance) = (relative.max(EVENTS), (model.0 - mean).abs());
     Figure {
         field: match place {
             Place::Machine => format!("{} {key}", steps[0].label),
@@ -185,7 +187,8 @@ fn compare(captured: &Captured, index: usize, steps: &[&Step], place: Place, key
         real: with_spread((mean, spread)),
         model: with_spread(model),
         limit: Limit::Distance(limit),
-        agrees: (model.0 - mean).abs() <= limit,
+        agrees: distance <= limit,
+        only_by_events: distance <= limit && distance > relative,
     }
 }
 
@@ -220,22 +223,22 @@ mod tests {
         };
         let mut other = run.clone();
         other.steps[0].counters.insert("pgpgin".to_owned(), 14_000);
-        let verdict =
-            |runs: Vec<highwater_results::import::linux61::Run>, key: &str, model: i64| {
-                let captured = Captured {
-                    runs,
-                    ..serde_json::from_str(include_str!(
-                        "../../../../../reference/linux-6.1/scenarios/cyclic-0.8.json"
-                    ))
-                    .expect("a scenario")
-                };
-                let mut counters = Counters::default();
-                counters.set(key, model);
-                {
-                    let step = Step { label: "s".to_owned(), counters, nodes: Vec::new() };
-                    compare(&captured, 0, &[&step], Place::Machine, key).agrees
-                }
+        let figure = |runs: Vec<highwater_results::import::linux61::Run>, key: &str, model: i64| {
+            let captured = Captured {
+                runs,
+                ..serde_json::from_str(include_str!(
+                    "../../../../../reference/linux-6.1/scenarios/cyclic-0.8.json"
+                ))
+                .expect("a scenario")
             };
+            let mut counters = Counters::default();
+            counters.set(key, model);
+            {
+                let step = Step { label: "s".to_owned(), counters, nodes: Vec::new() };
+                compare(&captured, 0, &[&step], Place::Machine, key)
+            }
+        };
+        let verdict = |runs, key: &str, model| figure(runs, key, model).agrees;
         // 10 % of one run.
         assert!(verdict(vec![run.clone()], "pgpgin", 11_000));
         assert!(!verdict(vec![run.clone()], "pgpgin", 11_001));
@@ -244,6 +247,10 @@ mod tests {
         assert!(!verdict(vec![run.clone(), other], "pgpgin", 7_999));
         // 256 events where nothing happened.
         assert!(verdict(vec![run.clone()], "pswpin", 256));
-        assert!(!verdict(vec![run], "pswpin", 257));
+        assert!(!verdict(vec![run.clone()], "pswpin", 257));
+        // That is told apart from what is near in proportion.
+        let by_events = |key: &str, model| figure(vec![run.clone()], key, model).only_by_events;
+        assert!(by_events("pswpin", 256) && !by_events("pswpin", 0));
+        assert!(!by_events("pswpin", 257) && !by_events("pgpgin", 11_000));
     }
 }

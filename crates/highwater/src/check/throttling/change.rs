@@ -114,6 +114,7 @@ fn percent(name: &str, real: &Change, model: &Change) -> Figure {
         model: model.text(),
         limit: Limit::Factor(figures::FACTOR),
         agrees: is_inside || is_near,
+        only_by_events: false,
     }
 }
 

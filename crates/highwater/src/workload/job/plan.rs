@@ -1,5 +1,6 @@
 //! A job with its names resolved: what of it cannot be, and what its tasks are on a machine.
 
+use highwater_core::config::{KernelVersion, Tunables};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
@@ -481,6 +482,17 @@ impl Names<'_> {
 
 /// The sysctl that a job can set while it runs.
 const PROACTIVENESS: &str = "vm.compaction_proactiveness";
+
+/// What a run says of sysctls that the job sets and that the policy's kernel does not have.
+pub(super) fn set_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {
+    let key = PROACTIVENESS.trim_start_matches("vm.");
+    let field = Tunables::FIELDS.iter().find(|field| field.key == key)?;
+    let mut phases = params.task.iter().flat_map(|task| &task.phase);
+    let is_set = phases.any(|phase| phase.action == Do::Set);
+    (is_set && !field.is_in(kernel)).then(|| {
+        format!("Linux {kernel} does not have {PROACTIVENESS}, which the job sets: ignored")
+    })
+}
 
 /// A memory policy, as it is written: `bind 0,1`.
 fn policy(text: &str) -> Result<MemoryPolicy, Wrong> {

@@ -112,6 +112,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let on_disk = on_disk.map(|(_, pages)| pages).sum();
     let storage = Storage::of(unit, on_disk, 2 * memory_pages, "the files of the job")?;
     let mut notes: Vec<String> = storage.note.clone().into_iter().collect();
+    notes.extend(plan::set_in_vain(params, unit.policy.kernel));
     let mut next_page = storage.first_page;
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);

@@ -37,6 +37,23 @@ fn value(document: &Document, operation: &str) -> f64 {
     values[0]
 }
 
+/// A job that sets a sysctl under a kernel without it says so.
+#[test]
+fn a_sysctl_that_the_kernel_does_not_have_is_noted() {
+    let text = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"set\"\nof = \"vm.compaction_proactiveness\"\n\
+                value = 0\n[[task.phase]]\ndo = \"compute\"\nus = 1.0\n";
+    let noted = |policy: &str| {
+        let machine = MachineFile::parse("m.toml", MACHINE).unwrap();
+        let policies = vec![(preset(policy).unwrap(), policy.to_owned())];
+        let plan = RunPlan::new(experiment(text).unwrap(), vec![machine], policies);
+        let notes = run(&plan, &Nobody, &AtomicBool::new(false)).unwrap().runs.remove(0).notes;
+        notes.iter().any(|note| {
+            note == "Linux 4.5 does not have vm.compaction_proactiveness, which the job sets: ignored"
+        })
+    };
+    assert!(noted("4.5") && !noted("6.1"));
+}
+
 /// What results keep of a job is the job.
 #[test]
 fn jobs_that_come_with_the_program_survive_their_text() {
