@@ -262,6 +262,10 @@ impl Experiment {
         let root = Spanned::new(span, DeValue::Table(root));
         let raw = Raw::deserialize(ValueDeserializer::from(root)).map_err(|e| source.toml(&e))?;
         reader.check(&raw)?;
+        if let (Some(_), Some(reason)) = (&raw.native, entry.not_native) {
+            let place = source.place_of("native").unwrap_or_default();
+            return Err(source.at(place, "native", reason));
+        }
 
         let params = params.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
         let job = reader.job(entry, params.clone())?;
@@ -569,6 +573,14 @@ mod tests {
             }
             assert_eq!(experiment.policy_path(shipped, "name"), "beyond.policy.0.name");
         }
+    }
+
+    #[test]
+    fn a_shape_of_native_runs_is_refused_where_there_are_none() {
+        let text = "[native]\nmemory = \"1G\"\ncpus = 2\n[[task]]\nname = \"t\"\n\
+                    [[task.phase]]\ndo = \"compute\"\nus = 1.0\n";
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.starts_with("e.toml:1: native: jobs run in virtual time only"), "{error}");
     }
 
     #[test]
