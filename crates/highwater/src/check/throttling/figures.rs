@@ -89,6 +89,7 @@ impl Quotients {
             model: with_runs(model, &each(&self.model), text),
             limit,
             agrees,
+            only_by_events: false,
         }
     }
 }
