@@ -26,7 +26,7 @@ const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 fn boot() -> NativeKernel {
     let sizes = [(640 << 20, (0..NR_CPUS).collect())];
     let mut machine = Machine::from_sizes("huge", &sizes).unwrap();
-    machine.tunables.thp_faults = true;
+    machine.tunables.thp = highwater_core::config::Thp::Always;
     machine.tunables.khugepaged_scan_sleep_millisecs = 1;
     let swap = SwapSpec { device: DeviceId(0), pages: 60_000, priority: -2 };
     let spec = KernelSpec { devices: vec![DeviceSpec::nvme(100_000)], swap: vec![swap] };

@@ -68,6 +68,8 @@ pub struct MachineConfig {
     pub tracing: Tracing,
     /// What the run's digest keeps.
     pub digest: DigestPlan,
+    /// Programs may ask for huge pages: khugepaged runs also where only those get them.
+    pub advised: bool,
 }
 
 impl MachineConfig {
@@ -82,6 +84,7 @@ impl MachineConfig {
             seed: 0,
             tracing: Tracing::default(),
             digest: DigestPlan::default(),
+            advised: false,
         }
     }
 }
@@ -136,7 +139,8 @@ impl SimMachine {
     /// # Errors
     /// If the machine cannot exist or the kernel does not start on it.
     pub fn boot(config: MachineConfig) -> Result<Self, BootError> {
-        let MachineConfig { machine, costs, policy, disks, swap, seed, tracing, digest } = config;
+        let MachineConfig { machine, costs, policy, disks, swap, seed, tracing, digest, advised } =
+            config;
         machine.validate().map_err(BootError::Machine)?;
         let engine = Engine::new(&EngineConfig { digest, ..engine_config(&machine, &costs) });
         let host = SimHost::new(engine.sim(), &machine, costs, tracing).with_disks(&disks, seed);
@@ -146,7 +150,7 @@ impl SimMachine {
         let kernel = Rc::new(kernel.map_err(BootError::Kernel)?);
         let parts = SimKernel { host: Rc::new(host), kernel };
         parts.start_interrupts();
-        parts.start_daemons();
+        parts.start_daemons(advised);
         Ok(SimMachine { engine, parts })
     }
 
@@ -229,8 +233,9 @@ impl SimKernel {
         })
     }
 
-    fn start_daemons(&self) {
-        for daemon in self.kernel.daemons() {
+    fn start_daemons(&self, advised: bool) {
+        let for_advice = self.kernel.khugepaged_for_advice().filter(|_| advised);
+        for daemon in self.kernel.daemons().into_iter().chain(for_advice) {
             let placement = match daemon.runs_on() {
                 DaemonCpus::Node(node) => Placement::Node(node.0),
                 DaemonCpus::Any => Placement::Anywhere,

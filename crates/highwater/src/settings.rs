@@ -361,6 +361,14 @@ impl Setting {
                 let costs = named.and_then(|(_, text)| toml::from_str::<Table>(text).ok());
                 table.extend(costs.into_iter().flatten().filter(|(section, _)| section == "cost"));
             }
+            "tunables.drop_caches" => {
+                let how = "a job does it: do = \"drop-caches\", value = 1, 2 or 3";
+                return Err(self.wrong(format!("is no setting but an act; {how}")));
+            }
+            "tunables.thp_faults" => {
+                let how = "vm.thp alone says who gets huge pages: always, madvise or never";
+                return Err(self.wrong(format!("is gone: {how}")));
+            }
             path if path.starts_with("tunables.") && !table.contains_key("tunables") => {
                 table.insert("tunables".to_owned(), Table::new().into());
             }
@@ -406,8 +414,13 @@ impl Setting {
                     // Figures are those of the model.
                     table.retain(|key, _| FIGURES.iter().all(|figure| figure.key != key));
                 }
-                let value = self.value_like(table.get(*last));
-                table.insert((*last).to_owned(), value);
+                // Figures of a disk as Linux writes them, too: read_ahead_kb.
+                let figure = last.replace('_', "-");
+                let is_figure =
+                    matches!(above, ["disk", _]) && FIGURES.iter().any(|known| known.key == figure);
+                let key = if is_figure { &figure } else { *last };
+                let value = self.value_like(table.get(key));
+                table.insert(key.to_owned(), value);
                 Ok(())
             }
             Node::List(list) => {

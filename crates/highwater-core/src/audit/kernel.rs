@@ -22,6 +22,7 @@
 //! is read.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -92,6 +93,7 @@ pub fn check_kernel_besides<H: Devices>(
         uses: Uses::new(kernel.mem.map.len()),
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
         zero_leaves: 0,
+        leaves: BTreeMap::new(),
         nr_processes: 0,
         exclusive: Vec::new(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
@@ -178,6 +180,8 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) named: Vec<Vec<u32>>,
     /// Leaves that map the huge page of zeros.
     pub(super) zero_leaves: u64,
+    /// Leaves that map a huge page, by its first frame.
+    pub(super) leaves: BTreeMap<Pfn, u32>,
     /// Spaces that have a process's memory.
     pub(super) nr_processes: u64,
     /// Slots that an entry names as its own alone.

@@ -115,7 +115,7 @@ pub enum Rule {
     EntryPlace,
     /// The page of an entry knows by owner and index that it is mapped there.
     EntryPage,
-    /// A leaf maps a folio of its own size, or the huge page of zeros, which counts its leaves.
+    /// A leaf maps a folio of its own size, or the huge page of zeros; each counts its leaves.
     Leaf,
     /// Folios that wait to be split are on their node's queue.
     Deferred,

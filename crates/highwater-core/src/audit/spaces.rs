@@ -138,14 +138,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(table.pfn, Rule::Leaf, found);
         }
         let Some(pfn) = leaf.and_then(Pte::pfn) else { return Ok(()) };
-        let (folio, page) = self.k.mem.map.lookup(pfn);
+        let folio = self.k.mem.map.folio(pfn);
         if folio.pfn() != pfn || folio.nr_pages() != crate::vm::PTES as u64 {
             let found = format!("{:?} has a leaf of {folio:?} at {first:#x}", space.id);
             return self.broken(pfn, Rule::Leaf, found);
         }
         match self.k.is_huge_zero(pfn) {
             true => self.zero_leaves += 1,
-            false => self.count(page, NodeStat::AnonTransparentHugepages, folio.nr_pages()),
+            false => *self.leaves.entry(pfn).or_default() += 1,
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::host::{Devices, Lock};
 use crate::page::map::CHUNK;
 use crate::page::{BlockFlags, PageFlags, PageOwner, Pfn};
 use crate::slab::CacheKind;
+use crate::vm::PTES;
 use crate::vmstat::{NodeStat, ZoneStat};
 
 /// Kinds of kernel memory.
@@ -122,6 +123,17 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         if page.mapcount() != entry.mapped {
             let found = format!("counts {} mappings, {} were found", page.mapcount(), entry.mapped);
             return self.broken(pfn, Rule::Mapcount, found);
+        }
+        if page.order().pages() == PTES as u64 {
+            let (found, counted) =
+                (self.leaves.remove(&pfn).unwrap_or(0), self.page(pfn.add(1)).mapcount());
+            if found != counted {
+                let found = format!("counts {counted} leaves, {found} were found");
+                return self.broken(pfn, Rule::Leaf, found);
+            }
+            if found > 0 {
+                self.count(page, NodeStat::AnonTransparentHugepages, page.order().pages());
+            }
         }
         let is_of_file = matches!(page.owner(), PageOwner::File(_));
         if is_of_file != entry.is.contains(Found::FILE) {

@@ -32,6 +32,8 @@ pub struct DeviceSpec {
     pub depth: u32,
     /// Largest request, pages.
     pub max_request_pages: u32,
+    /// Largest readahead window of a file without advice, pages (`queue/read_ahead_kb`); 0 = no readahead.
+    pub ra_pages: u32,
     /// Seeks cost time (`queue/rotational`): swap slots and swap readahead depend on it.
     pub rotational: bool,
     /// Done before submission returns (RAM-backed).
@@ -43,6 +45,8 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
+    /// Readahead of a device that nobody set another for, pages: 128 KiB (`VM_READAHEAD_PAGES`).
+    pub const RA_PAGES: u32 = 32;
     /// Commands a SATA drive takes at once. What serves more than that at a time is an NVMe drive.
     pub const SATA_COMMANDS: u32 = 31;
 
@@ -52,6 +56,7 @@ impl DeviceSpec {
             pages,
             depth: NVME_TAGS,
             max_request_pages: REQUEST_PAGES_MAX,
+            ra_pages: Self::RA_PAGES,
             rotational: false,
             synchronous: false,
             stable_writes: false,

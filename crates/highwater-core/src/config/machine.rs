@@ -10,9 +10,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::Tunables;
+use super::{Thp, Tunables};
 use crate::units::PAGE_SIZE;
 use crate::units::ZoneType;
+
+/// Below this much memory, 512 MiB, the kernel turns huge pages off when it starts, and raises nothing for them
+/// (rules/watermarks#thp-min-free).
+#[doc(alias = "hugepage_init")]
+pub(crate) const THP_MIN_PAGES: u64 = 512 << 8;
 
 /// A zone of a node, in pages (rules/zones#page-counts).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +233,11 @@ impl Machine {
     /// Pages that the allocator manages: all that can ever be allocated.
     pub fn managed_pages(&self) -> u64 {
         self.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum()
+    }
+
+    /// Who gets huge pages: nobody where memory is too small for them, whatever its settings say.
+    pub fn thp(&self) -> Thp {
+        if self.managed_pages() < THP_MIN_PAGES { Thp::Never } else { self.tunables.thp }
     }
 
     /// Pages of its zones that the allocator never gets: holes, and what firmware and kernel keep.

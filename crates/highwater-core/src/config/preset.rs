@@ -157,6 +157,7 @@ presets! {
         reclaim.anon_workingset = true,
         reclaim.proportional = Proportional::OneRound,
         locks.page_lock = PageLockRule::HandOver,
+        thp.write = HugeWrite::Split,
     }
     /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
     "5.16" = "series-8" with {
@@ -238,6 +239,7 @@ presets! {
         reclaim.anon_workingset = true,
         locks.page_lock = PageLockRule::HandOver,
         locks.rwsem_newcomers = RwsemNewcomers::Steal,
+        thp.write = HugeWrite::Split,
     }
     /// study 001 up to commit 1: node passes wait for writeback, not for congestion
     "series-1" = "congestion-wait-5.15" with {

@@ -13,6 +13,8 @@ use super::{Choice, KernelVersion, MachineError};
 
 /// More dirty bytes than any machine here has memory.
 const DIRTY_BYTES_MAX: u64 = 1 << 44;
+/// More than any machine here has memory, KiB.
+const OVERCOMMIT_KBYTES_MAX: u64 = 1 << 34;
 
 /// Declares a setting that is one of several words: `/// What this one does. Name = "word",` each; one that came later
 /// says since when: `Name = "word" since "4.11",`.
@@ -46,14 +48,14 @@ macro_rules! words {
 }
 
 words! {
-    /// Transparent huge page setting; it raises min_free_kbytes at boot
-    /// (rules/watermarks#thp-min-free), and with `thp_faults` programs get huge pages.
+    /// Who gets transparent huge pages; unless nobody does, khugepaged raises min_free_kbytes at boot
+    /// (rules/watermarks#thp-min-free).
     Thp {
-        /// Enabled for all mappings.
+        /// Every program, for all anonymous memory that has room for one.
         Always = "always",
-        /// Enabled where a program asks for it.
+        /// Programs that ask for them (MADV_HUGEPAGE).
         Madvise = "madvise",
-        /// Off.
+        /// Nobody.
         Never = "never",
     }
 }
@@ -332,9 +334,7 @@ tunables! {
     /// The vm sysctls.
     Tunables {
         /// `transparent_hugepage/enabled`.
-        thp: Thp = Thp::Always,
-        /// Programs get huge pages where `thp` says so; false: `thp` only raises the watermarks.
-        thp_faults: bool = false,
+        thp: Thp = Thp::Madvise,
         /// `transparent_hugepage/defrag`.
         thp_defrag: ThpDefrag = ThpDefrag::Kernel,
         /// `transparent_hugepage/use_zero_page`.
@@ -382,6 +382,21 @@ tunables! {
         dirty_writeback_centisecs: u64 = 500 => [0..=INT_MAX],
         /// `vm.swappiness`.
         swappiness: u64 = 60 => [0..=200] before "5.8" [0..=100],
+        /// `vm.vfs_cache_pressure`: how hard reclaim presses on inodes and dentries, percent of the pressure on pages; 0 = none
+        /// are freed.
+        vfs_cache_pressure: u64 = 100 => [0..=INT_MAX],
+        /// `vm.overcommit_memory`: 0 = a request is refused that is larger than all memory and swap, 1 = none is, 2 = what
+        /// programs may write is limited to CommitLimit.
+        overcommit_memory: u8 = 0 => [0..=2],
+        /// `vm.overcommit_ratio`: CommitLimit as percent of memory, on top of swap.
+        overcommit_ratio: u64 = 50 => [0..=INT_MAX],
+        /// `vm.overcommit_kbytes`: CommitLimit on top of swap, in place of the ratio; 0 = use the ratio.
+        overcommit_kbytes: u64 = 0 => [0..=OVERCOMMIT_KBYTES_MAX],
+        /// `vm.panic_on_oom`: 1 = the kernel stops where it would kill a program, unless the request is limited to some nodes;
+        /// 2 = then, too.
+        panic_on_oom: u8 = 0 => [0..=2],
+        /// `vm.oom_kill_allocating_task`: the task dies that found no memory, not the one with the most.
+        oom_kill_allocating_task: u8 = 0 => [0..=1],
         /// `vm.page-cluster`: swap readahead of 2^n pages.
         page_cluster: u64 = 3 => [0..=10],
         /// `vm.min_unmapped_ratio`, percent of managed pages per zone.

@@ -63,6 +63,8 @@ costs! {
     SetPte = "set_pte",
     /// Clearing a page table entry, lock held.
     ClearPte = "clear_pte",
+    /// Giving a child one page of its parent's: reference, mapping, counters (the entries apart).
+    ForkPage = "fork_page",
     /// Unmapping a zero page entry.
     ZapZero = "zap_zero",
     /// Unmapping one anonymous page (its free apart).

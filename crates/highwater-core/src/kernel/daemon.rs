@@ -70,7 +70,8 @@ impl Daemon {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The daemons that a host has to run.
+    /// The daemons that a host has to run; where only programs that ask get huge pages,
+    /// [`Kernel::khugepaged_for_advice`] is one more as soon as one may ask.
     pub fn daemons(&self) -> Vec<Daemon> {
         let nodes = self.mem.nodes().iter().map(|node| node.id);
         let nodes = || nodes.clone().filter(|&node| self.mem.zones_of(node).count() > 0);
@@ -80,10 +81,17 @@ impl<H: Devices> Kernel<H> {
         }
         all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
         all.push(Daemon::OomReaper);
-        if self.huge.is_on() {
+        if self.huge.is_for_all() {
             all.push(Daemon::Khugepaged);
         }
         all
+    }
+
+    /// khugepaged where only programs that ask get huge pages: until one has asked it has nothing to do, so that a host
+    /// whose programs do not ask need not run it.
+    pub fn khugepaged_for_advice(&self) -> Option<Daemon> {
+        let is_needed = self.huge.is_on() && !self.huge.is_for_all();
+        is_needed.then_some(Daemon::Khugepaged)
     }
 
     /// A daemon's body, until the kernel shuts down. The calling task is that daemon meanwhile.

@@ -32,7 +32,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{PageAllocator, PcpShape, ZonelistCache};
-use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec};
+use crate::config::{
+    HighatomicKind, Machine, MachineError, Policy, THP_MIN_PAGES, Thp, WatermarkTest, ZoneSpec,
+};
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,9 +43,6 @@ use crate::vmstat::{EventSet, NodeStat, StatSet};
 use crate::zone::zonelist::{self, NodeSummary};
 use crate::zone::{Mark, Node, NodeId, Zone, ZoneId, ZoneInfo, ZoneType, watermark};
 
-/// THP turns itself off below this much memory (512 MiB, rules/watermarks#thp-min-free), and then
-/// raises nothing.
-const THP_MIN_PAGES: u64 = 512 << 8;
 /// Blocks of the 4.3 RESERVE type per zone, at most (rules/buddy#reserve-blocks).
 const RESERVE_BLOCKS_MAX: u64 = 2;
 

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Filesystem, InodeMemory, MapRanges, ReadAhead, Tree};
-use crate::block::DeviceId;
+use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE};
@@ -209,7 +209,9 @@ impl<H: Devices> Kernel<H> {
 
     /// Opens a file.
     pub fn open(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) -> Arc<OpenFile<H>> {
-        let readahead = cx.host.new_lock(LockClass::Table, ReadAhead::new());
+        // A file in memory has no device.
+        let ra_pages = if file.is_memory() { DeviceSpec::RA_PAGES } else { self.ra_pages(file) };
+        let readahead = cx.host.new_lock(LockClass::Table, ReadAhead::new(ra_pages));
         Arc::new(OpenFile { file: Arc::clone(file), readahead, _is_open: Arc::clone(&file.opens) })
     }
 }

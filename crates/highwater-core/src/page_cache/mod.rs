@@ -63,6 +63,5 @@ pub(crate) use map_ranges::MapRanges;
 pub use node_memory::{Objects, ShadowNodes};
 pub use owners::{DirtyAccount, Mappings, MemoryFiles, MemoryPage};
 pub use page_waits::PageWaits;
-pub(crate) use readahead::RA_PAGES;
 pub use readahead::{ReadAhead, Window};
 pub use tree::{Entry, Mark, NodeInfo, Stored, Tree};

@@ -23,8 +23,6 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 
-/// Largest window of a descriptor without advice, pages: 128 KiB.
-pub(crate) const RA_PAGES: u32 = 32;
 /// Forced reading goes in pieces of 2 MiB.
 const FORCED_CHUNK: u32 = (2 << 20) / PAGE_SIZE as u32;
 /// Net misses of faults after which a file is taken for randomly used.
@@ -99,9 +97,10 @@ const fn next_size(size: u32, max: u32) -> u32 {
 }
 
 impl ReadAhead {
-    /// A descriptor that was not read yet.
-    pub fn new() -> Self {
-        ReadAhead { ra_pages: RA_PAGES, ..ReadAhead::default() }
+    /// A descriptor that was not read yet, of a file on a device with such windows.
+    #[doc(alias = "file_ra_state_init")]
+    pub fn new(ra_pages: u32) -> Self {
+        ReadAhead { ra_pages, ..ReadAhead::default() }
     }
 
     /// Largest window for a request: one larger than usual gets as much as the device takes at once.
@@ -310,6 +309,11 @@ impl<H: Devices> Kernel<H> {
         state.mmap_miss = state.mmap_miss.saturating_sub(nr);
     }
 
+    /// Largest readahead window of a file's device, pages.
+    pub(crate) fn ra_pages(&self, file: &File<H>) -> u32 {
+        self.block.device(file.spec.device).spec.ra_pages
+    }
+
     /// Largest request of a file's device.
     fn io_pages(&self, file: &File<H>) -> u32 {
         self.block.device(file.spec.device).spec.max_request_pages
@@ -376,6 +380,9 @@ mod tests {
     use super::super::node_memory::Objects;
     use super::super::tree::Entry;
     use super::*;
+    use crate::block::DeviceSpec;
+
+    const RA_PAGES: u32 = DeviceSpec::RA_PAGES;
     use crate::slab::ObjectId;
 
     const MAX: u32 = 32;
@@ -391,7 +398,7 @@ mod tests {
 
     /// Reads a file in calls of `pages` pages; the first windows as (trigger, start, size, async).
     fn sequential(pages: u32, windows: usize) -> Vec<(u32, u32, u32, u32)> {
-        let (mut state, mut tree) = (ReadAhead::new(), Tree::default());
+        let (mut state, mut tree) = (ReadAhead::new(RA_PAGES), Tree::default());
         let (mut seen, mut mark) = (Vec::new(), None);
         let mut page = 0;
         while seen.len() < windows {
@@ -433,7 +440,7 @@ mod tests {
     fn random_reads_get_what_they_ask_for() {
         let prev_pos = Some(10 * PAGE_SIZE as u64);
         let mut state =
-            ReadAhead { start: 8, size: 4, async_size: 3, prev_pos, ..ReadAhead::new() };
+            ReadAhead { start: 8, size: 4, async_size: 3, prev_pos, ..ReadAhead::new(RA_PAGES) };
         let before = state;
         let window = state.decide(1000, 4, MAX, Trigger::Miss, &Tree::default());
         assert_eq!(window, Some(Window { start: 1000, size: 4, async_size: 0 }));
@@ -443,7 +450,7 @@ mod tests {
     /// Half of the window lies before the page (rules/readahead#mmap-miss).
     #[test]
     fn misses_of_faults_read_around() {
-        let mut state = ReadAhead::new();
+        let mut state = ReadAhead::new(RA_PAGES);
         let window = |start, size, async_size| Some(Window { start, size, async_size });
         assert_eq!(state.around(100), window(84, 32, 8));
         assert_eq!(state.around(5), window(0, 32, 8));
@@ -459,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_large_read_gets_what_the_device_takes_at_once() {
-        let state = ReadAhead::new();
+        let state = ReadAhead::new(RA_PAGES);
         assert_eq!(
             [(16, 320), (100, 320), (1000, 320), (100, 16)]
                 .map(|(req, io)| { state.max_window(req, io) }),
@@ -475,13 +482,13 @@ mod tests {
         let mut tree = Tree::default();
         cache(&mut tree, 0..6);
         cache(&mut tree, 100..110);
-        let mut state = ReadAhead::new();
+        let mut state = ReadAhead::new(RA_PAGES);
         let window = state.decide(110, 4, MAX, Trigger::Miss, &tree);
         assert_eq!(window, Some(Window { start: 110, size: 14, async_size: 1 }));
-        let mut state = ReadAhead::new();
+        let mut state = ReadAhead::new(RA_PAGES);
         let window = state.decide(6, 2, MAX, Trigger::Miss, &tree);
         assert_eq!(window, Some(Window { start: 6, size: 14, async_size: 1 }), "counted twice");
-        let window = ReadAhead::new().decide(110, 10, MAX, Trigger::Miss, &tree);
+        let window = ReadAhead::new(RA_PAGES).decide(110, 10, MAX, Trigger::Miss, &tree);
         assert_eq!(window, Some(Window { start: 110, size: 10, async_size: 0 }));
     }
 
@@ -489,7 +496,7 @@ mod tests {
     fn a_foreign_mark_goes_on_behind_what_is_cached() {
         let mut tree = Tree::default();
         cache(&mut tree, 200..212);
-        let mut state = ReadAhead::new();
+        let mut state = ReadAhead::new(RA_PAGES);
         let window = state.decide(204, 1, MAX, Trigger::Mark, &tree);
         assert_eq!(window, Some(Window { start: 212, size: 18, async_size: 18 }));
         cache(&mut tree, 212..300);
@@ -502,7 +509,7 @@ mod tests {
     fn reading_on_after_a_hole_is_sequential() {
         let at = |index| {
             let prev_pos = Some(8 * PAGE_SIZE as u64 - 1);
-            let mut state = ReadAhead { prev_pos, ..ReadAhead::new() };
+            let mut state = ReadAhead { prev_pos, ..ReadAhead::new(RA_PAGES) };
             state.decide(index, 1, MAX, Trigger::Miss, &Tree::default()).unwrap().size
         };
         assert_eq!([7, 8, 9, 10].map(at), [1, 4, 4, 1]);

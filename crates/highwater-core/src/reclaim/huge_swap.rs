@@ -27,7 +27,7 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         let goes_whole = self.mem.policy.thp.swap == ThpSwap::Whole;
-        if goes_whole && self.is_leaf_mapped(cx, folio) {
+        if goes_whole && self.nr_leaves(folio) > 0 {
             if self.add_to_swap(cx, folio) {
                 return true;
             }

@@ -16,7 +16,10 @@ pub struct InodeShrinker;
 
 impl<H: Devices> Shrinker<H> for InodeShrinker {
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
-        kernel.nr_inodes_listed(cx, node)
+        vfs_pressure_ratio(
+            kernel.nr_inodes_listed(cx, node),
+            kernel.mem.tunables.vfs_cache_pressure,
+        )
     }
 
     fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
@@ -36,5 +39,26 @@ impl<H: Devices> Shrinker<H> for InodeShrinker {
 
     fn is_node_aware(&self) -> bool {
         true
+    }
+}
+
+/// So many of `objects` count as freeable at a `vm.vfs_cache_pressure`, percent: the more, the larger the share that
+/// reclaim asks for. 0 = none, and none is ever freed.
+const fn vfs_pressure_ratio(objects: u64, pressure: u64) -> u64 {
+    // In two steps, as the product may be too large.
+    objects / 100 * pressure + objects % 100 * pressure / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_scales_what_may_be_freed() {
+        let table = [(1234, 100, 1234), (1234, 0, 0), (1234, 50, 617), (1234, 1000, 12_340)];
+        for (objects, pressure, expected) in table {
+            assert_eq!(vfs_pressure_ratio(objects, pressure), expected, "{pressure}");
+        }
+        assert_eq!(vfs_pressure_ratio(u64::MAX / 200, 200), u64::MAX / 200 * 2);
     }
 }

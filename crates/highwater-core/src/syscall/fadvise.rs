@@ -3,7 +3,7 @@
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE};
-use crate::page_cache::{OpenFile, RA_PAGES, ReadMode};
+use crate::page_cache::{OpenFile, ReadMode};
 use crate::writeback::WriteReason;
 
 /// Advice on a range of a file.
@@ -34,8 +34,13 @@ impl<H: Devices> Kernel<H> {
         }
         let end = if len == 0 { u64::MAX } else { pos.saturating_add(len) };
         match advice {
-            Advice::Normal => self.set_read_mode(cx, open, RA_PAGES, ReadMode::Normal),
-            Advice::Sequential => self.set_read_mode(cx, open, 2 * RA_PAGES, ReadMode::Sequential),
+            Advice::Normal => {
+                self.set_read_mode(cx, open, self.ra_pages(&open.file), ReadMode::Normal);
+            }
+            Advice::Sequential => {
+                let ra_pages = self.ra_pages(&open.file).saturating_mul(2);
+                self.set_read_mode(cx, open, ra_pages, ReadMode::Sequential);
+            }
             Advice::Random => {
                 let ra_pages = open.readahead.lock(cx.cpu()).ra_pages;
                 self.set_read_mode(cx, open, ra_pages, ReadMode::Random);

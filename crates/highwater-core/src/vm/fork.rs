@@ -10,7 +10,8 @@
 //! | file page of a private area | the same page, read-only, old | reference, mapping, resident |
 //! | page of zeros | the same | nothing |
 //! | swap slot | the same slot, both marked as shared | an entry more of the slot, swap |
-//! | all of a table's range (a leaf) | it is split, and so is what the child gets | as single pages |
+//! | all of a table's range (a leaf) | the same leaf, read-only, old; the parent's read-only too | 512 of each |
+//! | huge page of zeros | the same leaf | a leaf more |
 //! | page that is being moved | waited for | |
 //!
 //! Areas without a page of their own (mappings of files that nothing was written to, shared ones) are not gone
@@ -36,20 +37,22 @@ use crate::units::Error;
 
 /// What one table's entries come to for the child.
 #[derive(Default)]
-struct Copied {
-    anon: i64,
+pub(super) struct Copied {
+    pub(super) anon: i64,
     file: i64,
     swap: i64,
     /// Entries of the parent that it may not write through any more.
-    protected: u32,
-    entries: u32,
+    pub(super) protected: u32,
+    pub(super) entries: u32,
+    /// Entries whose page has a reference and a mapping more: its descriptor was written.
+    pub(super) pages: u32,
 }
 
 impl<H: Devices> Kernel<H> {
     /// A new space with all that `parent` has, copied when it is written.
     ///
     /// # Errors
-    /// If there is no memory for its tables or its process. The parent is as it was then, but that its next writes fault.
+    /// If there is no memory for its tables or its process, or no more may be promised (`vm.overcommit_memory`). The parent is as it was then, but that its next writes fault.
     pub(crate) fn fork_space(
         &self,
         cx: &Cx<'_, H>,
@@ -69,6 +72,7 @@ impl<H: Devices> Kernel<H> {
             let areas: Vec<_> = parent.tables.lock(cx.cpu()).all_areas().cloned().collect();
             let mut is_protected = false;
             let copied = areas.iter().try_for_each(|area| {
+                self.may_commit(cx, parent, area.committed())?;
                 self.copy_area(cx, &child, area);
                 match self.has_own_pages(cx, parent, area) {
                     true => self.copy_area_entries(cx, parent, &child, area, &mut is_protected),
@@ -136,15 +140,21 @@ impl<H: Devices> Kernel<H> {
             if part.clone().all(|vpn| table.peek(vpn).is_none()) {
                 continue;
             }
-            let to = self.make_table(cx, child, part.start).ok_or(Error::NoMemory)?;
+            let to = match table.peek_leaf() {
+                Some(_) => self.make_leaf_table(cx, child, part.start),
+                None => self.make_table(cx, child, part.start),
+            };
+            let to = to.ok_or(Error::NoMemory)?;
             let mut copied = Copied::default();
             let mut at = part.start;
             while at < part.end {
                 at = {
                     let mut from = table.lock(cx.cpu());
-                    // Huge pages are mapped as a whole by one space at most: that is how they are found.
-                    self.split_leaf(cx, parent, &mut from, part.start);
-                    self.copy_table(cx, &mut from, &to, at..part.end, &mut copied)
+                    // A leaf lies in one area, so all of the table is copied.
+                    match self.copy_leaf(cx, &mut from, &to, &mut copied) {
+                        true => part.end,
+                        false => self.copy_table(cx, &mut from, &to, at..part.end, &mut copied),
+                    }
                 };
                 // Its page is on its way to another frame, which cannot be waited for under the table's lock.
                 let pte = table.peek(at);
@@ -155,6 +165,7 @@ impl<H: Devices> Kernel<H> {
             *is_protected |= copied.protected > 0;
             cx.charge(Cost::SetPte, copied.entries);
             cx.charge(Cost::ClearPte, copied.protected);
+            cx.charge(Cost::ForkPage, copied.pages);
             let rss = &child.rss;
             for (count, pages) in
                 [(&rss.anon, copied.anon), (&rss.file, copied.file), (&rss.swap, copied.swap)]
@@ -212,6 +223,7 @@ impl<H: Devices> Kernel<H> {
             }
             page.get::<H>(1);
             page.map_add::<H>(1);
+            copied.pages += 1;
             to.fill(vpn, pte.with_young(false));
         }
         end

@@ -19,7 +19,8 @@ impl<H: Devices> Kernel<H> {
     /// first. No page is allocated.
     ///
     /// # Errors
-    /// If no anonymous area begins there, `pages` is 0, or what lies behind it is in use.
+    /// If no anonymous area begins there, `pages` is 0, what lies behind it is in use, or no more may be promised
+    /// (`vm.overcommit_memory`).
     pub fn grow_area(
         &self,
         cx: &Cx<'_, H>,
@@ -31,6 +32,7 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::Syscall, 1);
         self.enter_space(cx, space);
         let _guard = space.mmap_lock.write(cx);
+        self.may_commit(cx, space, pages.into())?;
         let mut tables = space.tables.lock(cx.cpu());
         let old = tables.area(start).filter(|area| area.start == start).cloned();
         let old = old.filter(|area| matches!(area.backing, Backing::Anon) && pages > 0);
@@ -51,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::audit::check_kernel;
-    use crate::config::{Machine, preset};
+    use crate::config::{Machine, Thp, preset};
     use crate::host::{CpuId, Solo};
     use crate::kernel::KernelSpec;
     use crate::page_alloc::boot;
@@ -70,7 +72,7 @@ mod tests {
         fn new(host: &'h Solo) -> Self {
             let machine = Machine::from_sizes("stage", &[(1 << 30, vec![0])]).unwrap();
             let mut machine = machine;
-            machine.tunables.thp_faults = true;
+            machine.tunables.thp = Thp::Always;
             let cx = Cx::new(host, CpuId(0));
             let mem = boot(host, &machine, &preset("4.3").unwrap()).unwrap();
             let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();

@@ -70,7 +70,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// If the request makes no sense, if the space has no room, or if it asks for more private
-    /// writable memory than memory and swap together (`vm.overcommit_memory` = 0).
+    /// writable memory than may be promised (`vm.overcommit_memory`).
     pub fn mmap(
         &self,
         cx: &Cx<'_, H>,
@@ -83,16 +83,18 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::Mmap);
         cx.charge(Cost::Syscall, 1);
         self.enter_space(cx, space);
-        self.check_mapping(pages, align, flags, &backing)?;
+        Self::check_mapping(pages, align, flags, &backing)?;
         let guard = space.mmap_lock.write(cx);
         let swap = Arc::new(cx.host.new_lock(LockClass::Table, VmaSwapState::default()));
         let area = {
+            let (start, end, policy) = (0, pages, MemoryPolicy::Default);
+            let mut area = Area { start, end, flags, backing, policy, swap };
+            self.may_commit(cx, space, area.committed())?;
             let mut tables = space.tables.lock(cx.cpu());
             let room = tables.find_room(pages, align, Space::<H>::TOP);
-            let start = room.ok_or(Error::NoMemory)?;
-            let end = start + pages;
-            let area =
-                Arc::new(Area { start, end, flags, backing, policy: MemoryPolicy::Default, swap });
+            area.start = room.ok_or(Error::NoMemory)?;
+            area.end = area.start + pages;
+            let area = Arc::new(area);
             tables.insert_area(Arc::clone(&area));
             area
         };
@@ -106,7 +108,6 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn check_mapping(
-        &self,
         pages: u32,
         align: u32,
         flags: AreaFlags,
@@ -123,14 +124,6 @@ impl<H: Devices> Kernel<H> {
                 return Err(Error::Invalid);
             }
             _ => {}
-        }
-        // Only what could have to be kept in memory or swap counts.
-        let is_private = !flags.contains(AreaFlags::SHARED);
-        if is_private && flags.contains(AreaFlags::WRITE) {
-            let memory: u64 = self.mem.populated_zones().map(|zone| zone.info.managed()).sum();
-            if u64::from(pages) > memory + self.swap.nr_total() {
-                return Err(Error::NoMemory);
-            }
         }
         Ok(())
     }
@@ -237,7 +230,7 @@ impl<H: Devices> Kernel<H> {
         }
         for area in &removed {
             for cut in [start, end].into_iter().filter(|&cut| area.start < cut && cut < area.end) {
-                self.split_leaf_across(cx, space, cut);
+                self.split_leaf_across(cx, space, cut, area.flags);
             }
         }
         // An area that lies in the range as a whole has a part with its own bounds: the file knows it.

@@ -3,7 +3,7 @@
 //!
 //! Key types: [`Space`] (an mm), [`Area`] (a VMA), [`PageTable`] and [`Pte`].
 //!
-//! [`space`] makes and ends spaces, [`mapping`] says what is where in them ([`grow`] makes it more), [`tables`] how it is
+//! [`space`] makes and ends spaces, [`mapping`] says what is where in them ([`grow`] makes it more, [`commit`] says how much may be), [`tables`] how it is
 //! found; [`fault`] fills the tables, [`unmap`] and [`zap`] empty them, [`rmap`] gets there from a
 //! page, [`moving`] says in them that a page is on its way to another frame.
 //!
@@ -22,6 +22,7 @@
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
 mod area;
+mod commit;
 mod family;
 mod fault;
 mod fork;

@@ -245,11 +245,22 @@ impl<H: Tasks> PageTable<H> {
     pub(super) fn fill(&self, vpn: u32, pte: Pte) {
         let entry = self.entry(vpn);
         debug_assert!(entry.load(Relaxed) == 0 && self.leaf.load(Relaxed) == 0);
+        if self.is_bare() {
+            // It was made for a leaf, which the parent's reclaim split meanwhile.
+            self.is_bare.store(false, Relaxed);
+        }
         if H::THREADED {
             entry.store(pte.0, Release);
         } else {
             self.replace(vpn, 0, pte.0);
         }
+    }
+
+    /// As [`PageTable::fill`], a leaf.
+    pub(super) fn fill_leaf(&self, leaf: Pte) {
+        debug_assert!(self.entries.iter().all(|entry| entry.load(Relaxed) == 0));
+        self.is_bare.store(false, Relaxed);
+        self.leaf.store(leaf.0, Release);
     }
 }
 

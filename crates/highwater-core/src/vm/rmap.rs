@@ -387,7 +387,7 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// The walk of a large folio's only place: an area that used any part of it is one user.
+    /// One place of a large folio: an area that used any part of it is one user.
     fn large_referenced(
         &self,
         cx: &Cx<'_, H>,
@@ -433,7 +433,7 @@ impl<H: Devices> Kernel<H> {
             return Flow::Break(());
         }
         if is_leaf {
-            self.split_leaf(cx, place.space, ptes, place.vpn);
+            self.split_leaf(cx, place.space, ptes, place.vpn, place.flags);
         }
         let (mut tally, mut nr_swapped, mut is_stuck) = (Tally::default(), 0, false);
         for (vpn, frame) in (place.vpn..).zip(folio.frames()) {

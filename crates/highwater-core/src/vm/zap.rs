@@ -196,7 +196,7 @@ impl<H: Devices> Kernel<H> {
         }
         if zap.only.is_none() {
             // Part of it goes.
-            self.split_leaf(cx, space, &mut ptes, part.start);
+            self.split_leaf(cx, space, &mut ptes, part.start, zap.flags);
         }
         for vpn in part {
             let pte = ptes.get(vpn);
@@ -271,8 +271,9 @@ impl<H: Devices> Kernel<H> {
         if zap.flags.contains(AreaFlags::LOCKED) && !is_part {
             self.munlock_page(cx, folio);
         }
-        if is_part && is_anon && page.is_mapped() {
-            self.queue_split(cx, folio);
+        if is_anon && folio.is_large() {
+            let first = pte.pfn().map_or(0, |pfn| pfn.0);
+            self.queue_if_partly_mapped(cx, folio, first..first + nr as u32);
         }
         if nr > 1 {
             let was_last = page.put::<H>(nr as u32 - 1);

@@ -12,6 +12,9 @@ use super::{DiskKind, DiskSpec, Scheduler};
 /// Most channels: more than any drive has queues.
 const CHANNELS_MAX: u64 = 1 << 16;
 
+/// Longest readahead window, KiB: 1 GiB.
+const READ_AHEAD_KB_MAX: u64 = 1 << 20;
+
 /// What a figure is set to. Prints as TOML has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureValue<'a> {
@@ -188,6 +191,8 @@ figures! {
     /// Which waiting request is served next: the oldest (`none`), or reads before writes and each in the order of the
     /// disk (`deadline`).
     "scheduler": scheduler,
+    /// Largest readahead window of a file without advice, KiB; 0: nothing is read ahead. Advice (`sequential`) doubles it.
+    "read-ahead-kb": read_ahead_kb in 0..=READ_AHEAD_KB_MAX,
     /// The kernel is told that seeks cost time, whatever the model says.
     "rotational": rotational,
     /// Pages under writeback must not change.

@@ -1,6 +1,7 @@
 //! A disk as a machine has it.
 
 use highwater_core::block::DeviceSpec;
+use highwater_core::page::PAGE_SIZE;
 
 use super::{
     DiskModel, DiskQueue, Faulty, FaultySpec, Hdd, HddSpec, Limited, Ram, RateLimit, Scheduler,
@@ -31,6 +32,8 @@ pub struct DiskSpec {
     pub depth: u32,
     /// Largest request, pages.
     pub request_pages_max: u32,
+    /// Largest readahead window of a file without advice, KiB (`queue/read_ahead_kb`); 0 = no readahead.
+    pub read_ahead_kb: u32,
     /// Which waiting request is served next.
     pub scheduler: Scheduler,
     /// The kernel is told that seeks cost time (`queue/rotational`).
@@ -44,6 +47,8 @@ pub struct DiskSpec {
     /// What goes wrong; none: nothing.
     pub faults: Option<FaultySpec>,
 }
+
+const KIB_PER_PAGE: u32 = (PAGE_SIZE / 1024) as u32;
 
 impl DiskSpec {
     /// A disk of a kind with what its kind usually has: NVMe drives a deep queue of their own,
@@ -63,6 +68,7 @@ impl DiskSpec {
             kind,
             depth: usual.depth,
             request_pages_max: usual.max_request_pages,
+            read_ahead_kb: usual.ra_pages * KIB_PER_PAGE,
             scheduler,
             rotational: usual.rotational,
             stable_writes: usual.stable_writes,
@@ -98,6 +104,7 @@ impl DiskSpec {
             pages: self.nr_pages,
             depth: self.depth,
             max_request_pages: self.request_pages_max,
+            ra_pages: self.read_ahead_kb / KIB_PER_PAGE,
             rotational: self.rotational,
             synchronous: self.is_synchronous(),
             stable_writes: self.stable_writes,

@@ -284,7 +284,7 @@ fn draw_tunables(s: &mut Stream, bytes: u64) -> Tunables {
     let rarity = s.pick(&[2, 5, 20]);
     let is_set = |s: &mut Stream| s.one_in(rarity);
     if is_set(s) {
-        t.thp = s.pick(&[Thp::Always, Thp::Madvise, Thp::Never]);
+        t.thp = s.pick(&[Thp::Always, Thp::Always, Thp::Madvise, Thp::Never]);
     }
     if is_set(s) {
         t.min_free_kbytes = Some(s.magnitude(64, bytes >> 13));
@@ -333,7 +333,6 @@ fn draw_tunables(s: &mut Stream, bytes: u64) -> Tunables {
 /// Huge pages, where memory is large enough for them: mostly, and mostly for everybody. khugepaged is in a
 /// hurry.
 fn draw_huge_pages(s: &mut Stream, t: &mut Tunables) {
-    t.thp_faults = s.one_in(4) || s.one_in(2);
     t.thp_defrag = s.pick(&[
         ThpDefrag::Kernel,
         ThpDefrag::Kernel,

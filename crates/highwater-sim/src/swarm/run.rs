@@ -130,6 +130,7 @@ fn run_with(
         seed: options.seed,
         tracing: Tracing { digest: true, sink, ..Tracing::default() },
         digest,
+        advised: true,
         ..MachineConfig::new(
             options.machine.clone(),
             CostModel::new(&options.costs.1),

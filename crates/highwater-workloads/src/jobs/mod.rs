@@ -217,6 +217,9 @@ pub enum Action {
     },
     /// Has all memory compacted, as by hand (`/proc/sys/vm/compact_memory`).
     Compact,
+    /// Drops clean caches, as writing this to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2 inodes, dentries and other
+    /// slab, 3 both.
+    DropCaches(u8),
     /// Sets `vm.compaction_proactiveness`, percent.
     Proactiveness(u32),
     /// Sets the task's memory policy.

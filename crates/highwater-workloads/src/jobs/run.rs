@@ -485,6 +485,7 @@ impl<H: Devices> Running<'_, '_, H> {
             Action::Sleep { ns } => cx.host.sleep_ns(ns),
             Action::Wait { task } => (self.ground.wait)(cx, task),
             Action::Compact => kernel.compact_memory(cx),
+            Action::DropCaches(what) => kernel.drop_caches(cx, what),
             Action::Proactiveness(percent) => {
                 kernel.set_compaction_proactiveness(cx, percent.into())
             }

@@ -57,7 +57,7 @@ pub(super) fn to_toml(system: &System, captured: &Static) -> Result<String, Inpu
             let _ = writeln!(text, "zones = [\n{}]", rows.concat());
         }
     }
-    tunables(&mut text, system, captured)?;
+    tunables(&mut text, captured)?;
     caches(&mut text, system);
     disks(&mut text, system);
     Ok(text)
@@ -102,7 +102,7 @@ fn zone(zone: &Zone) -> String {
 }
 
 /// Settings that differ from what a kernel comes with.
-fn tunables(text: &mut String, system: &System, captured: &Static) -> Result<(), InputError> {
+fn tunables(text: &mut String, captured: &Static) -> Result<(), InputError> {
     let default = toml::Table::try_from(Tunables::default()).unwrap_or_default();
     let mut adopted = Tunables::default();
     let refused = |refused: settings::Refused| InputError::whole(refused.name, refused.reason);
@@ -117,9 +117,6 @@ fn tunables(text: &mut String, system: &System, captured: &Static) -> Result<(),
         if *name == settings::MIN_FREE {
             text.push_str("# (set by hand, or computed otherwise than by the preset nearest to this kernel)\n");
         }
-    }
-    if system.settings.contains_key("transparent_hugepage.enabled") {
-        text.push_str("# Programs get huge pages where that says so, as from a real kernel.\nthp_faults = true\n");
     }
     Ok(())
 }
@@ -163,6 +160,9 @@ fn disks(text: &mut String, system: &System) {
             (disk.nr_requests, disk.scheduler.as_deref())
         {
             let _ = writeln!(text, "depth = {depth}");
+        }
+        if let Some(kb) = disk.read_ahead_kb.filter(|&kb| kb != 128 && kb <= 1 << 20) {
+            let _ = writeln!(text, "read-ahead-kb = {kb}");
         }
     }
     if system.disks.is_empty() {

@@ -92,6 +92,8 @@ pub struct Disk {
     pub scheduler: Option<String>,
     /// Requests of its queue.
     pub nr_requests: Option<u64>,
+    /// Its largest readahead window.
+    pub read_ahead_kb: Option<u64>,
 }
 
 /// A swap area.
@@ -484,7 +486,9 @@ fn disks(source: &Source) -> Vec<Disk> {
         });
         let is_rotational = source.number(&file("queue/rotational")) == Some(1);
         let nr_requests = source.number(&file("queue/nr_requests"));
-        disks.push(Disk { bytes, is_rotational, scheduler, nr_requests, name: name.clone() });
+        let read_ahead_kb = source.number(&file("queue/read_ahead_kb"));
+        let name = name.clone();
+        disks.push(Disk { bytes, is_rotational, scheduler, nr_requests, read_ahead_kb, name });
     }
     disks.sort_by_key(|disk| std::cmp::Reverse(disk.bytes));
     disks.truncate(DISKS_MAX);

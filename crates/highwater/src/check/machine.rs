@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Policy, Tunables};
+use highwater_core::config::{Policy, Thp, Tunables};
 use highwater_core::host::Devices;
 use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
@@ -117,7 +117,7 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
     let mut shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
     // As the captured kernels were set: huge pages for all who do not refuse them, and khugepaged takes
     // what it finds.
-    shape.tunables.thp_faults = true;
+    shape.tunables.thp = Thp::Always;
     shape.tunables.khugepaged_defrag = false;
     adopt_settings(system.file, &system.settings, &mut shape.tunables)?;
     shape.validate().map_err(|error| InputError {
@@ -134,6 +134,7 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
     })?;
     let queue = queue(system)?;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
+    config.advised = true;
     let disk = |name: &str, pages: u64| {
         let mut disk = DiskSpec::new(name, DiskKind::Hdd(DISK), pages);
         disk.limit = system.disk_limit.map(RateLimit::new);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use highwater_core::config::Policy;
+use highwater_core::config::{Policy, Thp};
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{
     Definition, Document, Largest, Run, RunMaps, RunSeries, RunText, SERIES_FILE, Sampled,
@@ -351,6 +351,7 @@ fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let ran = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit });
     let mut outcome = ran.map_err(|error| plan.experiment.at_place(error))?;
     outcome.notes.extend(sysctls::note(unit.machine, unit.policy));
+    outcome.notes.extend(no_huge_pages(unit.machine));
     let over_time = sampling.map(|sampling| {
         let part = job.part_name(unit.machine, unit.part);
         let moments = sampling.moments(part.clone());
@@ -359,6 +360,19 @@ fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
         OverTime { series, moments }
     });
     Ok(UnitRan { outcome, over_time })
+}
+
+/// Huge pages were asked for, and the machine is too small for them.
+fn no_huge_pages(machine: &MachineFile) -> Option<String> {
+    let (name, shape) = (&machine.name, &machine.machine);
+    let is_off = shape.tunables.thp == Thp::Always && shape.thp() == Thp::Never;
+    is_off.then(|| {
+        let mib = shape.managed_pages() >> 8;
+        format!(
+            "{name}: vm.thp is always, but no program gets huge pages: the kernel turns them off below 512 MiB, and it \
+             manages {mib} MiB"
+        )
+    })
 }
 
 fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {

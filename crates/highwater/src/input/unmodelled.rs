@@ -107,7 +107,7 @@ pub const FEATURES: &[Feature] = &[
             "hugepagesz",
         ],
         since: "2.6",
-        nearest: "transparent huge pages, vm.thp=always with vm.thp_faults=true",
+        nearest: "transparent huge pages, vm.thp=always",
         is_default: false,
     },
     Feature {
@@ -139,7 +139,7 @@ pub const FEATURES: &[Feature] = &[
         name: "large folios (files of XFS; mTHP came with 6.8)",
         patterns: &["*large_folio*", "*mthp*", "hugepages_*kb*", "*anon_orders*"],
         since: "5.18",
-        nearest: "huge pages of anonymous memory, vm.thp=always with vm.thp_faults=true",
+        nearest: "huge pages of anonymous memory, vm.thp=always",
         is_default: true,
     },
     Feature {

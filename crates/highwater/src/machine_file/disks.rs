@@ -72,7 +72,8 @@ impl<'de> Deserialize<'de> for DiskKey {
             "model" => DiskKey::Model,
             "size" => DiskKey::Size,
             "source" => DiskKey::Source,
-            other => match FIGURES.iter().find(|figure| figure.key == other) {
+            // As Linux writes them too: read_ahead_kb.
+            other => match FIGURES.iter().find(|figure| figure.key == other.replace('_', "-")) {
                 Some(figure) => DiskKey::Figure(figure),
                 None => {
                     let mut known = "`name`, `model`, `size`, `source`".to_owned();

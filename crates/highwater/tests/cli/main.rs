@@ -9,6 +9,7 @@ mod determinism;
 mod explain;
 mod fit;
 mod jobs;
+mod kernel_settings;
 mod locks;
 mod manual;
 mod page;

@@ -31,6 +31,14 @@ policy! {
             /// The CPU's own without reclaim; then any, if the request may reclaim (5.4 on).
             HereFirst,
         },
+        /// What a write to a huge page does that a fork shared.
+        // rules/huge-pages#write
+        write: HugeWrite = Copy {
+            /// It copies all of it to a new one, if there is one (up to 5.7).
+            Copy,
+            /// It splits the mapping and copies one page (5.8 on).
+            Split,
+        },
         /// What becomes of a huge page that goes to swap.
         // rules/huge-pages#swap
         swap: ThpSwap = Split {

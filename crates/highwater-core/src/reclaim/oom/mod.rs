@@ -37,6 +37,8 @@
 //! From: `page_alloc::slow` through `Relief`, the host (reaper) · to: `vm::unmap`.
 
 mod report;
+#[cfg(test)]
+mod setting_tests;
 
 pub use report::OomReport;
 
@@ -44,12 +46,12 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use report::{Kill, Log};
+use report::{Kill, Log, Why};
 
 use crate::host::{Cx, Devices, HZ, Lock, Signals, TaskFlags, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, Request};
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vm::Space;
 use crate::vmstat::VmEvent;
@@ -79,6 +81,8 @@ pub struct OomState<H: Tasks> {
     victims: H::Lock<Victims<H>>,
     /// What was said of kills; `Table` class.
     log: H::Lock<Log>,
+    /// The kernel has stopped (`vm.panic_on_oom`).
+    has_panicked: AtomicBool,
 }
 
 impl<H: Tasks> OomState<H> {
@@ -88,6 +92,7 @@ impl<H: Tasks> OomState<H> {
             reaper_wait: WaitQueue::new(host),
             victims: host.new_lock(LockClass::Table, VecDeque::new()),
             log: host.new_lock(LockClass::Table, Log::default()),
+            has_panicked: AtomicBool::new(false),
         }
     }
 }
@@ -201,28 +206,74 @@ impl<H: Devices> Kernel<H> {
                 || !space.any_task(cx, |signals| limits.concern(signals)),
         });
         let candidates: Vec<Candidate> = candidates.collect();
-        match choose(candidates.iter().copied(), ram + self.swap.nr_total()) {
-            Choice::Wait => true,
+        let is_limited = limits.nodes != NodeMask::ALL.and(self.mem.nodes_with_memory());
+        let tunables = &self.mem.tunables;
+        let kill = |victim: usize, why: Why| Kill {
+            request: req,
+            spaces: &spaces,
+            candidates: &candidates,
+            victim: Some(victim),
+            nodes: is_limited.then_some(limits.nodes),
+            by_policy: limits.by_policy,
+            why,
+        };
+        // Nothing else is asked first: where it is wanted, the machine stops rather than lose a program.
+        if tunables.panic_on_oom == 2 || (tunables.panic_on_oom == 1 && !is_limited) {
+            let why = if tunables.panic_on_oom == 2 { Why::PanicAlways } else { Why::Panic };
+            self.panic(cx, &Kill { victim: None, ..kill(0, why) });
+            return true;
+        }
+        let choice = match self.allocating_task(cx, &spaces, &candidates) {
+            Some(own) => (Choice::Kill(own), Why::Allocating),
+            None => (choose(candidates.iter().copied(), ram + self.swap.nr_total()), Why::Most),
+        };
+        match choice {
+            (Choice::Wait, _) => true,
             // All are exempt. The request fails.
-            Choice::Nobody => false,
-            Choice::Kill(i) => {
+            (Choice::Nobody, _) => false,
+            (Choice::Kill(i), why) => {
                 let victim = &spaces[i];
                 self.mem.events.add(cx.cpu(), VmEvent::OomKill, 1);
-                let is_limited = limits.nodes != NodeMask::ALL.and(self.mem.nodes_with_memory());
-                let kill = Kill {
-                    request: req,
-                    spaces: &spaces,
-                    candidates: &candidates,
-                    victim: i,
-                    nodes: is_limited.then_some(limits.nodes),
-                    by_policy: limits.by_policy,
-                };
-                self.report_kill(cx, &kill);
+                self.report_kill(cx, &kill(i, why));
                 self.reap_later(cx, victim);
                 victim.signal_tasks(cx, TaskFlags::FATAL_SIGNAL | TaskFlags::OOM_VICTIM);
                 true
             }
         }
+    }
+
+    /// With `vm.oom_kill_allocating_task` who asked is who dies, whoever has the most memory and whoever is dying; but
+    /// for tasks that are never chosen (rules/shrinkers-and-oom#oom-settings).
+    fn allocating_task(
+        &self,
+        cx: &Cx<'_, H>,
+        spaces: &[Arc<Space<H>>],
+        candidates: &[Candidate],
+    ) -> Option<usize> {
+        if self.mem.tunables.oom_kill_allocating_task == 0 {
+            return None;
+        }
+        let own = spaces.iter().position(|space| space.has_task(cx))?;
+        let is_exempt = candidates[own].is_exempt || candidates[own].adj == NEVER;
+        (!is_exempt).then_some(own)
+    }
+
+    /// The machine stops (rules/shrinkers-and-oom#oom-settings): nobody runs any more, which here means that every
+    /// program is told to die at once.
+    fn panic(&self, cx: &Cx<'_, H>, kill: &Kill<'_, H>) {
+        if self.oom.has_panicked.swap(true, Relaxed) {
+            return;
+        }
+        self.report_kill(cx, kill);
+        for space in kill.spaces {
+            self.reap_later(cx, space);
+            space.signal_tasks(cx, TaskFlags::FATAL_SIGNAL | TaskFlags::OOM_VICTIM);
+        }
+    }
+
+    /// True if the kernel has stopped for want of memory (`vm.panic_on_oom`).
+    pub fn has_panicked(&self) -> bool {
+        self.oom.has_panicked.load(Relaxed)
     }
 
     /// Marks a space as dying and tells the reaper. Once for each space: several of its tasks may come here.

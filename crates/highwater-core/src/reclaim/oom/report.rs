@@ -43,10 +43,25 @@ pub(super) struct Kill<'a, H: Tasks> {
     pub(super) request: &'a Request<'a>,
     pub(super) spaces: &'a [Arc<Space<H>>],
     pub(super) candidates: &'a [Candidate],
-    pub(super) victim: usize,
+    /// None: the machine stops.
+    pub(super) victim: Option<usize>,
     /// Nodes that the request is limited to, if it is.
     pub(super) nodes: Option<NodeMask>,
     pub(super) by_policy: bool,
+    pub(super) why: Why,
+}
+
+/// Why the victim is who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It has the most memory.
+    Most,
+    /// It asked (`vm.oom_kill_allocating_task`).
+    Allocating,
+    /// There is none: `vm.panic_on_oom` is 1.
+    Panic,
+    /// There is none: `vm.panic_on_oom` is 2.
+    PanicAlways,
 }
 
 impl<H: Tasks> Space<H> {
@@ -114,7 +129,9 @@ impl<H: Devices> Kernel<H> {
                 0
             )?;
         }
-        let victim = &kill.spaces[kill.victim];
+        let Some(victim) = kill.victim.map(|at| &kill.spaces[at]) else {
+            return killed(w, cpu, kill);
+        };
         let constraint = match (kill.nodes, kill.by_policy) {
             (None, _) => "CONSTRAINT_NONE",
             (Some(_), true) => "CONSTRAINT_MEMORY_POLICY",
@@ -150,16 +167,27 @@ fn listed(w: &mut String, nodes: NodeMask) -> fmt::Result {
     Ok(())
 }
 
-/// The line that says who was killed.
+/// The line that says who was killed, or that the machine stops.
 fn killed<H: Tasks>(w: &mut String, cpu: CpuId, kill: &Kill<'_, H>) -> fmt::Result {
-    let (space, seen) = (&kill.spaces[kill.victim], &kill.candidates[kill.victim]);
+    let why = match kill.why {
+        Why::Most => "Out of memory",
+        Why::Allocating => "Out of memory (oom_kill_allocating_task)",
+        Why::Panic | Why::PanicAlways => {
+            let kind = if kill.why == Why::PanicAlways { "compulsory" } else { "system-wide" };
+            let text = "Kernel panic - not syncing: Out of memory";
+            return writeln!(w, "{text}: {kind} panic_on_oom is enabled");
+        }
+    };
+    let Some((space, seen)) = kill.victim.map(|at| (&kill.spaces[at], &kill.candidates[at])) else {
+        return Ok(());
+    };
     let kb = |pages: u64| pages * KB_PER_PAGE;
     let (id, name, total) = (pid(space), space.name(cpu), kb(space.total_pages(cpu)));
     let (anon, file) = (kb(seen.anon), kb(seen.rss - seen.anon));
     let (tables, adj) = (kb(seen.tables), seen.adj);
     writeln!(
         w,
-        "Out of memory: Killed process {id} ({name}) total-vm:{total}kB, anon-rss:{anon}kB, file-rss:{file}kB, \
+        "{why}: Killed process {id} ({name}) total-vm:{total}kB, anon-rss:{anon}kB, file-rss:{file}kB, \
          shmem-rss:0kB, UID:0 pgtables:{tables}kB oom_score_adj:{adj}"
     )
 }

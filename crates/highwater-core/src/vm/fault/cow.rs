@@ -23,6 +23,9 @@ impl<H: Devices> Kernel<H> {
         old: Pte,
     ) -> Result<Step, Error> {
         let cx = pass.cx;
+        if let Some(step) = self.protected_leaf(pass, table) {
+            return Ok(step);
+        }
         let Some((folio, old)) = self.get_protected(pass, table, old) else {
             return Ok(Step::Done);
         };
@@ -33,7 +36,10 @@ impl<H: Devices> Kernel<H> {
         if !is_anon && pass.area.flags.contains(AreaFlags::SHARED) {
             return self.shared_upgrade_fault(pass, table, folio);
         }
-        let step = match is_anon && self.is_alone(pass, folio, old) {
+        // The entry may map any page of a huge one, whose index is that of its first.
+        let at = old.pfn().map_or(0, |pfn| pfn.0 - folio.pfn().0);
+        let index = pass.vpn.wrapping_sub(at);
+        let step = match is_anon && self.is_alone(pass, folio, index, 1) {
             true => {
                 self.make_writable(pass, table, folio);
                 Ok(Step::Done)
@@ -46,7 +52,7 @@ impl<H: Devices> Kernel<H> {
 
     /// The page of an entry that is still `old` and read-only, with a reference (not for the zero
     /// page, which needs none); and the entry, which a split of a leaf may have changed: a write is about
-    /// one page (rules/huge-pages#leaf-split).
+    /// one page where [`Kernel::protected_leaf`] did not see to all of them (rules/huge-pages#write).
     fn get_protected(
         &self,
         pass: &Pass<'_, '_, H>,
@@ -56,7 +62,7 @@ impl<H: Devices> Kernel<H> {
         let mut ptes = table.lock(pass.cx.cpu());
         let now = ptes.get(pass.vpn);
         now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
-        self.split_leaf(pass.cx, pass.space, &mut ptes, pass.vpn);
+        self.split_leaf(pass.cx, pass.space, &mut ptes, pass.vpn, pass.area.flags);
         let now = ptes.get(pass.vpn);
         let pfn = now.pfn()?;
         let folio = self.mem.map.folio(pfn);
@@ -66,15 +72,22 @@ impl<H: Devices> Kernel<H> {
         Some((folio, now))
     }
 
-    /// True if nobody else has an anonymous page that `old` maps and to which the caller has a reference: then
-    /// it is the writer's from now on (rules/faults#copy-or-reuse).
-    fn is_alone(&self, pass: &Pass<'_, '_, H>, folio: Folio, old: Pte) -> bool {
+    /// True if nobody else has an anonymous folio, which the caller's entry maps (`held` references: as many as it has
+    /// pages) and to which the caller has a reference besides: then it is the writer's from now on
+    /// (rules/faults#copy-or-reuse). `index`: the virtual page of the folio's first.
+    pub(super) fn is_alone(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        folio: Folio,
+        index: u32,
+        held: u32,
+    ) -> bool {
         let (cx, page) = (pass.cx, self.mem.map.page(folio));
         if !page.is(PageFlags::FORKED) {
             return true;
         }
-        // References besides the caller's: the entry, the swap cache, a CPU's batch.
-        let others = || page.refcount() - 1;
+        // References besides the caller's, of which the entry's are one: that, the swap cache, a CPU's batch.
+        let others = || page.refcount().saturating_sub(held);
         if others() > 3 {
             return false;
         }
@@ -89,9 +102,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_alone = others() == 1;
         if is_alone {
-            // The entry may map any page of a huge one, whose index is that of its first.
-            let at = old.pfn().map_or(0, |pfn| pfn.0 - folio.pfn().0);
-            page.set_owner(PageOwner::Anon(pass.space.id), pass.vpn.wrapping_sub(at));
+            page.set_owner(PageOwner::Anon(pass.space.id), index);
             page.flag_clear::<H>(PageFlags::FORKED);
         }
         self.unlock_page(cx, folio);
@@ -154,8 +165,9 @@ impl<H: Devices> Kernel<H> {
             if page.map_remove::<H>(1) {
                 self.mem.account(cx.cpu(), source).minus(item);
             } else if source.is_large() {
-                // Part of it is not needed here any more.
-                self.queue_split(cx, source);
+                // Perhaps nobody needs this part of it any more.
+                let frame = old.pfn().map_or(0, |pfn| pfn.0);
+                self.queue_if_partly_mapped(cx, source, frame..frame + 1);
             }
             if pass.area.flags.contains(AreaFlags::LOCKED) {
                 self.munlock_page(cx, source);

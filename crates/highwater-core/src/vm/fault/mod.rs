@@ -9,7 +9,7 @@
 //! | none | anonymous | [`anon`] |
 //! | none | file | [`mod@file`] |
 //! | swap slot | anonymous | [`swap`] |
-//! | present, read-only, to be written | any | [`cow`] (shared file pages: [`mod@file`]) |
+//! | present, read-only, to be written | any | [`cow`], [`cow_leaf`] (shared file pages: [`mod@file`]) |
 //!
 //! Key types: [`Access`], [`Fault`], [`Pass`] (one run of the handler).
 //!
@@ -21,6 +21,7 @@
 
 mod anon;
 mod cow;
+mod cow_leaf;
 mod file;
 mod frame;
 mod swap;

@@ -49,6 +49,9 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, &mut Trail::default(), |place| {
             let mut ptes = place.table.lock(cx.cpu());
+            if ptes.maps(place.vpn, folio) {
+                self.split_leaf(cx, place.space, &mut ptes, place.vpn, place.flags);
+            }
             let (mut nr, mut is_dirty) = (0, false);
             for (vpn, frame) in (place.vpn..).zip(folio.frames()) {
                 if ptes.get(vpn).pfn() != Some(frame) {

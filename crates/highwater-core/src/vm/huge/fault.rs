@@ -95,7 +95,7 @@ impl<H: Devices> Kernel<H> {
 
     /// A huge page where the task's or area's policy says (rules/huge-pages#nodes). What of several nodes comes first is
     /// the kernel version's to say.
-    fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
+    pub(in crate::vm) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
         let node = match self.mem.policy_of(cx, wish) {
             MemoryPolicy::Interleave(_) | MemoryPolicy::PreferredMany(_) => None,
             MemoryPolicy::Preferred(node) => Some(node),
@@ -144,8 +144,8 @@ impl<H: Devices> Kernel<H> {
         page.map_add::<H>(NR);
         page.get::<H>(NR - 1);
         Rss::add::<H>(&space.rss.anon, NR.into());
-        let account = self.mem.account(cx.cpu(), folio);
-        account.plus(NodeStat::AnonPages).plus(NodeStat::AnonTransparentHugepages);
+        self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
+        self.count_leaf(cx, folio);
         if area.flags.contains(AreaFlags::LOCKED) {
             self.mlock_new_page(cx, folio);
         } else {

@@ -63,6 +63,11 @@ impl<H: Tasks> Huge<H> {
     pub(crate) fn is_on(&self) -> bool {
         self.enabled != Thp::Never
     }
+
+    /// Everybody may who does not refuse them.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.enabled == Thp::Always
+    }
 }
 
 impl<H: Devices> Kernel<H> {

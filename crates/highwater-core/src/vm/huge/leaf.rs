@@ -1,24 +1,33 @@
-//! Leaves that go, and leaves that are split (rules/huge-pages#leaf-split).
+//! Leaves that come, go and are split (rules/huge-pages#leaf-split), and how many map a huge page.
 //!
 //! Whoever is about to change a single entry of a range that a leaf maps calls [`Kernel::split_leaf`] first,
 //! as only the kernel knows what a leaf counts for.
+//!
+//! A fork lets several address spaces map a huge page by a leaf each. How many do is the mapcount of the
+//! folio's *second* frame (Linux's `compound_mapcount`, kept there too), which means nothing otherwise as long
+//! as the folio is whole. Leaves change under their own table's lock, so the count is atomic.
+
+use core::ops::Range;
 
 use super::NR;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::PageFlags;
-use crate::vm::{FlushRange, Pte, Ptes, Space};
+use crate::page::{Folio, Page, PageFlags, Pfn};
+use crate::vm::rmap::Flow;
+use crate::vm::{AreaFlags, FlushRange, Pte, Ptes, Space, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
     /// Puts 512 entries in the place of the leaf around `vpn`, if there is one. Those of the huge page of
-    /// zeros name the single one. References and mappings stay as they are.
+    /// zeros name the single one. References and mappings stay as they are. `flags`: those of the area.
+    #[doc(alias = "__split_huge_pmd")]
     pub(in crate::vm) fn split_leaf(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
         ptes: &mut Ptes<'_, H>,
         vpn: u32,
+        flags: AreaFlags,
     ) {
         let Some(leaf) = ptes.leaf() else { return };
         let start = vpn & !(NR - 1);
@@ -33,8 +42,10 @@ impl<H: Devices> Kernel<H> {
         } else {
             ptes.split_leaf();
             self.count_leaf_gone(cx, leaf);
-            // Pages that have entries of their own are not locked into memory together.
+            // Pages that have entries of their own are not locked into memory together. Of address spaces that
+            // share it since a fork only those that locked it take their lock off.
             if let Some(folio) = self.mapped_folio(leaf)
+                && flags.contains(AreaFlags::LOCKED)
                 && self.mem.map.page(folio).is(PageFlags::MLOCKED)
             {
                 self.munlock_page(cx, folio);
@@ -45,12 +56,66 @@ impl<H: Devices> Kernel<H> {
 
     /// Splits the leaf that lies across a page, if there is one: what begins there is about to differ from
     /// what ends there.
-    pub(in crate::vm) fn split_leaf_across(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) {
+    pub(in crate::vm) fn split_leaf_across(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        vpn: u32,
+        flags: AreaFlags,
+    ) {
         if !vpn.is_multiple_of(NR)
             && let Some(table) = space.table_of(cx.cpu(), vpn)
         {
-            self.split_leaf(cx, space, &mut table.lock(cx.cpu()), vpn);
+            self.split_leaf(cx, space, &mut table.lock(cx.cpu()), vpn, flags);
         }
+    }
+
+    /// The second frame of a huge page: its mapcount is the number of leaves.
+    fn leaf_counter(&self, folio: Folio) -> &Page {
+        self.mem.map.page(folio.pfn().add(1))
+    }
+
+    /// How many leaves map a huge page.
+    #[doc(alias = "compound_mapcount")]
+    pub(crate) fn nr_leaves(&self, folio: Folio) -> u32 {
+        self.leaf_counter(folio).mapcount()
+    }
+
+    /// A leaf more maps a huge page; its references and mappings are the caller's to add.
+    pub(super) fn count_leaf(&self, cx: &Cx<'_, H>, folio: Folio) {
+        if self.leaf_counter(folio).map_add::<H>(1) {
+            self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonTransparentHugepages);
+        }
+    }
+
+    /// An entry or a leaf went that mapped some of a huge page's frames (`gone`): it is queued to be split if one of
+    /// those is mapped by nobody now and others still are (rules/huge-pages#deferred-split).
+    pub(in crate::vm) fn queue_if_partly_mapped(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        mut gone: Range<u32>,
+    ) {
+        let page = self.mem.map.page(folio);
+        let mapcount = page.mapcount();
+        // A leaf maps all of it.
+        if mapcount == 0 || page.is(PageFlags::DEFERRED) || self.nr_leaves(folio) != 0 {
+            return;
+        }
+        // With fewer mappings than frames one has none; after a fork there may be more, and still one without.
+        if mapcount < NR || gone.any(|frame| !self.maps_frame(cx, folio, Pfn(frame))) {
+            self.queue_split(cx, folio);
+        }
+    }
+
+    /// True if an entry maps a frame of a huge page. Entries are only looked at: the caller holds a table's lock.
+    fn maps_frame(&self, cx: &Cx<'_, H>, folio: Folio, frame: Pfn) -> bool {
+        let (mut is_mapped, at) = (false, frame.0 - folio.pfn().0);
+        self.each_place(cx, folio, &mut Trail::default(), |place| {
+            is_mapped |= place.table.peek(place.vpn + at).pfn() == Some(frame);
+            if is_mapped { Flow::Break(()) } else { Flow::Continue(()) }
+        });
+        is_mapped
     }
 
     /// A leaf was taken out of its table, which stays for the next one.
@@ -67,9 +132,11 @@ impl<H: Devices> Kernel<H> {
         leaf.pfn().is_some_and(|pfn| self.is_huge_zero(pfn))
     }
 
-    /// nr_anon_transparent_hugepages counts what leaves map.
+    /// nr_anon_transparent_hugepages counts what leaves map, once for all of a page's leaves.
     fn count_leaf_gone(&self, cx: &Cx<'_, H>, leaf: Pte) {
-        if let Some(folio) = self.mapped_folio(leaf) {
+        if let Some(folio) = self.mapped_folio(leaf)
+            && self.leaf_counter(folio).map_remove::<H>(1)
+        {
             self.mem.account(cx.cpu(), folio).minus(NodeStat::AnonTransparentHugepages);
         }
     }

@@ -17,7 +17,8 @@
 //! |---|---|
 //! | [`mod@fault`] | eligibility, allocation, the leaf of a fault |
 //! | [`zero`] | the huge page of zeros that reads of untouched memory map |
-//! | [`leaf`] | splits leaves, counts those that go |
+//! | [`leaf`] | counts leaves, splits them |
+//! | [`fork`] | gives a child the leaf that its parent has |
 //! | [`khugepaged`], [`collapse`] | the daemon that makes huge pages of single ones |
 //! | [`split`], [`apart`] | splits folios, works off the queue of those that wait for it |
 //!
@@ -30,6 +31,7 @@
 mod apart;
 mod collapse;
 mod fault;
+mod fork;
 mod khugepaged;
 mod leaf;
 mod split;
@@ -37,6 +39,8 @@ mod zero;
 
 #[cfg(test)]
 mod collapse_tests;
+#[cfg(test)]
+mod fork_tests;
 #[cfg(test)]
 mod split_tests;
 #[cfg(test)]
@@ -80,7 +84,7 @@ impl<H: Tasks> Huge<H> {
     where
         H: Host,
     {
-        let enabled = if mem.tunables.thp_faults { mem.thp() } else { Thp::Never };
+        let enabled = mem.thp();
         let defrag = match (mem.tunables.thp_defrag, mem.policy.thp.defrag) {
             (ThpDefrag::Kernel, DefragDefault::Always) => ThpDefrag::Always,
             (ThpDefrag::Kernel, DefragDefault::Madvise) => ThpDefrag::Madvise,
@@ -101,7 +105,7 @@ impl<H: Tasks> Huge<H> {
 
     /// The aligned range around a page that a huge page may be mapped to, if the area lets one be
     /// (rules/huge-pages#eligible): its first page.
-    fn range(&self, area: &Area<H>, vpn: u32) -> Option<u32> {
+    pub(super) fn range(&self, area: &Area<H>, vpn: u32) -> Option<u32> {
         let wanted = match self.enabled {
             Thp::Never => false,
             Thp::Madvise => area.flags.contains(AreaFlags::HUGEPAGE),
@@ -116,7 +120,7 @@ impl<H: Tasks> Huge<H> {
     }
 
     /// What a fault asks the allocator for.
-    fn fault_gfp(&self, area: &Area<H>) -> Gfp {
+    pub(super) fn fault_gfp(&self, area: &Area<H>) -> Gfp {
         gfp_of(self.defrag, self.effort, area.flags.contains(AreaFlags::HUGEPAGE))
     }
 }

@@ -10,7 +10,7 @@
 //! | the lists | the caller has it isolated |
 //! | whoever holds a reference | there is none: the count is frozen at what is expected |
 //!
-//! A huge page is mapped in one table, unless a fork copied its entries: then they are in several, whose locks
+//! A huge page is mapped in one table, unless a fork copied its leaf or its entries: then they are in several, whose locks
 //! nobody can hold at once. Their entries say for the time of the split that their pages are being moved
 //! ([`super::apart`]), as a real kernel's always do.
 //!
@@ -23,7 +23,7 @@ use super::NR;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{BlockFlags, Folio, Order, PageFlags, PageOwner, Pfn};
-use crate::vm::{PageTable, Ptes, Space};
+use crate::vm::{AreaFlags, PageTable, Ptes, Space};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -73,13 +73,6 @@ impl<H: Devices> Kernel<H> {
         1 + page.mapcount() + cached
     }
 
-    /// True if a leaf maps it.
-    pub(crate) fn is_leaf_mapped(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
-        let home = self.home_of(cx, folio);
-        let leaf = home.and_then(|home| home.table.peek_leaf());
-        leaf.is_some_and(|leaf| leaf.pfn() == Some(folio.pfn()))
-    }
-
     fn home_of(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Home<H>> {
         let page = self.mem.map.page(folio);
         let PageOwner::Anon(id) = page.owner() else { return None };
@@ -100,7 +93,9 @@ impl<H: Devices> Kernel<H> {
             let is_locked = self.mem.map.page(folio).is(PageFlags::MLOCKED);
             let mut ptes = home.table.lock(cx.cpu());
             if ptes.maps(home.start, folio) && ptes.leaf().is_some() {
-                self.split_leaf(cx, &home.space, &mut ptes, home.start);
+                let area = home.space.area_of(cx.cpu(), home.start);
+                let flags = area.map_or(AreaFlags::LOCKED, |area| area.flags);
+                self.split_leaf(cx, &home.space, &mut ptes, home.start, flags);
             }
             drop(ptes);
             if is_locked {

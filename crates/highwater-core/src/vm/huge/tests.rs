@@ -36,7 +36,7 @@ impl<'h> Stage<'h> {
 
     pub(super) fn with(host: &'h Solo, policy: Policy, change: impl FnOnce(&mut Machine)) -> Self {
         let mut machine = Machine::from_sizes("stage", &[(768 << 20, vec![0])]).unwrap();
-        machine.tunables.thp_faults = true;
+        machine.tunables.thp = Thp::Always;
         change(&mut machine);
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, &policy).unwrap();
@@ -170,10 +170,10 @@ fn who_may_have_one() {
 
 #[test]
 fn nobody_gets_one_unless_the_machine_says_so_or_with_little_memory() {
-    let no_faults: fn(&mut Machine) = |m| m.tunables.thp_faults = false;
+    let no_faults: fn(&mut Machine) = |m| m.tunables.thp = Thp::Never;
     let small: fn(&mut Machine) = |m| {
         *m = Machine::from_sizes("small", &[(512 << 20, vec![0])]).unwrap();
-        m.tunables.thp_faults = true;
+        m.tunables.thp = Thp::Always;
     };
     for change in [no_faults, small] {
         let host = Solo::default();
@@ -387,7 +387,7 @@ fn a_whole_one_is_freed_as_one_block() {
     }
 }
 
-/// A fork maps it page by page; whoever is left with one of them, whichever it is, may write it.
+/// Whoever is left with one page of what a fork shared, whichever it is, may write it.
 #[test]
 fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
     let host = Solo::default();
@@ -397,7 +397,7 @@ fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
     let folio = stage.folio(start);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let child = kernel.fork(cx, &stage.space).unwrap();
-    assert!(!stage.has_leaf(start), "two tables map it");
+    assert!(stage.has_leaf(start), "two leaves map it");
     stage.audit();
     let last = start + NR - 1;
     let write = || kernel.touch(cx, &child, last, Access::Write).unwrap();

@@ -69,6 +69,13 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
+    /// A leaf more maps it: that of a child, whose parent's is there.
+    pub(super) fn dup_huge_zero(&self, cx: &Cx<'_, H>) {
+        let mut zero = self.huge.zero.lock(cx.cpu());
+        debug_assert!(zero.nr_leaves > 0, "the parent's leaf keeps it");
+        zero.nr_leaves += 1;
+    }
+
     /// A leaf that mapped it is gone.
     pub(super) fn put_huge_zero(&self, cx: &Cx<'_, H>) {
         let mut zero = self.huge.zero.lock(cx.cpu());

@@ -275,7 +275,10 @@ pub enum Do {
     Wait,
     /// Has all memory compacted, as writing to `/proc/sys/vm/compact_memory` does.
     Compact,
-    /// Sets the sysctl `of` to `value`: `vm.compaction_proactiveness`.
+    /// Drops clean caches, as writing `value` to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2 inodes, dentries and
+    /// other slab, 3 both. What is dirty stays.
+    DropCaches,
+    /// Sets the sysctl `of` to `value`: `vm.compaction_proactiveness`, or `vm.drop_caches` (the same as `drop-caches`).
     Set,
     /// Sets the task's memory policy to `of`: `local`, `bind NODES`, `interleave NODES`, `preferred NODE`, `preferred-many NODES`; nodes
     /// are `0,2`, or `all`.

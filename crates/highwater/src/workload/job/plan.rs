@@ -152,6 +152,7 @@ fn takes_time(phase: &JobPhase) -> bool {
         | Do::Unlock
         | Do::Advise
         | Do::Set
+        | Do::DropCaches
         | Do::Policy
         | Do::Mark => false,
         _ => true,
@@ -427,14 +428,16 @@ impl Names<'_> {
             Do::Sleep => Action::Sleep { ns: ns()? },
             Do::Wait => Action::Wait { task: self.other(phase)? },
             Do::Compact => Action::Compact,
+            Do::DropCaches => drop_caches(phase.value)?,
             Do::Set => match (of, phase.value) {
+                (Some(DROP_CACHES), value) => drop_caches(value)?,
                 (Some(PROACTIVENESS), Some(percent @ ..=100)) => Action::Proactiveness(percent),
                 (Some(PROACTIVENESS), _) => {
                     return Err(("value", "which percent? From 0 to 100".to_owned()));
                 }
                 (name, _) => {
                     let name = name.unwrap_or_default();
-                    return Err(("of", unknown("sysctl", name, &[PROACTIVENESS])));
+                    return Err(("of", unknown("sysctl", name, &[PROACTIVENESS, DROP_CACHES])));
                 }
             },
             Do::Policy => Action::Policy(policy(of.unwrap_or_default())?),
@@ -446,7 +449,8 @@ impl Names<'_> {
     fn check_keys(&self, phase: &JobPhase) -> Result<(), Wrong> {
         use Do::Write;
         use Do::{
-            Advise, Append, Compact, Compute, Exec, Exit, Fsync, Map, Read, Set, Sleep, Touch,
+            Advise, Append, Compact, Compute, DropCaches, Exec, Exit, Fsync, Map, Read, Set, Sleep,
+            Touch,
         };
         let has = |actions: &[Do]| actions.contains(&phase.action);
         let is_work = !has(&[Exit]);
@@ -458,13 +462,13 @@ impl Names<'_> {
             ("align", phase.align.is_some(), has(&[Map])),
             ("write", phase.write, has(&[Touch])),
             ("update", phase.update, has(&[Touch])),
-            ("value", phase.value.is_some(), has(&[Set])),
+            ("value", phase.value.is_some(), has(&[Set, DropCaches])),
             ("bytes", phase.bytes.is_some(), has(&[Read, Write, Append])),
             ("depth", phase.depth.is_some(), has(&[Read, Write, Append, Fsync])),
             ("pattern", phase.pattern.is_some(), has(&[Touch, Read, Write, Advise])),
             ("advice", phase.advice.is_some(), has(&[Advise, Map])),
             ("us", phase.us.is_some(), has(&[Compute, Sleep])),
-            ("of", phase.of.is_some(), !has(&[Exec, Exit, Compute, Sleep, Compact])),
+            ("of", phase.of.is_some(), !has(&[Exec, Exit, Compute, Sleep, Compact, DropCaches])),
             ("op", phase.op.is_some(), is_work),
             ("times", phase.times.is_some(), is_work),
             ("passes", phase.passes.is_some(), is_work),
@@ -480,8 +484,16 @@ impl Names<'_> {
     }
 }
 
-/// The sysctl that a job can set while it runs.
+/// The sysctls that a job can set while it runs.
 const PROACTIVENESS: &str = "vm.compaction_proactiveness";
+const DROP_CACHES: &str = "vm.drop_caches";
+
+fn drop_caches(value: Option<u32>) -> Result<Action, Wrong> {
+    match value {
+        Some(what @ 1..=3) => Ok(Action::DropCaches(what as u8)),
+        _ => Err(("value", "which caches? 1 the page cache, 2 slab, 3 both".to_owned())),
+    }
+}
 
 /// What a run says of sysctls that the job sets and that the policy's kernel does not have.
 pub(super) fn set_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use highwater_core::config::{Machine, Thp};
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::PAGE_SIZE;
@@ -28,7 +29,7 @@ use super::super::harness::{self, lost, run_to_end, timed};
 use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
-use super::file::{JobParams, JobTask};
+use super::file::{AdviceName, Do, JobParams, JobTask};
 use super::idle::{self, Idle};
 use super::memory::Memory;
 use super::plan::{self, Operation};
@@ -113,9 +114,11 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let storage = Storage::of(unit, on_disk, 2 * memory_pages, "the files of the job")?;
     let mut notes: Vec<String> = storage.note.clone().into_iter().collect();
     notes.extend(plan::set_in_vain(params, unit.policy.kernel));
+    notes.extend(refused_huge_pages(params, &unit.machine.machine));
     let mut next_page = storage.first_page;
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
+    config.advised = params.task.iter().any(asks_for_huge_pages);
     let seed = config.seed;
     let memory = Rc::new(Memory::default());
     let columns = memory.columns(params.task.iter().map(|task| task.name.clone()));
@@ -163,6 +166,11 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     }
     let pressure = machine.sim().pressure();
     let said = machine.kernel.oom_reports(CpuId(0));
+    if machine.kernel.has_panicked() {
+        let at_s = said.last().map_or(0.0, |panic| panic.at_ns as f64 / 1e9);
+        notes
+            .push(format!("the kernel stopped at {at_s:.3} s: all figures are of the time before"));
+    }
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, harness::delete_files)?;
@@ -190,6 +198,28 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     tell_pressure(pressure, times.elapsed_ns, &mut outcome);
     outcome.samples.extend(steps);
     Ok(outcome)
+}
+
+fn asks_for_huge_pages(task: &JobTask) -> bool {
+    task.phase.iter().any(|phase| phase.advice == Some(AdviceName::Hugepage))
+}
+
+/// Tasks that ask for huge pages on a machine where nobody gets one.
+fn refused_huge_pages(params: &JobParams, machine: &Machine) -> Option<String> {
+    if machine.thp() != Thp::Never {
+        return None;
+    }
+    let asking = params.task.iter().filter(|task| asks_for_huge_pages(task));
+    let names: Vec<&str> = asking.map(|task| task.name.as_str()).collect();
+    let why = match machine.tunables.thp {
+        Thp::Never => "vm.thp is never".to_owned(),
+        _ => format!(
+            "the kernel turns them off below 512 MiB, and it manages {} MiB",
+            machine.managed_pages() >> 8
+        ),
+    };
+    (!names.is_empty())
+        .then(|| format!("{}: advice = \"hugepage\" does nothing: {why}", names.join(", ")))
 }
 
 /// The figures of an operation; one that never ended has none.
@@ -435,10 +465,29 @@ fn work(
         Err(Failed { phase, error, left }) => {
             let phase = &plan.told[number].phase[phase];
             let of = phase.of.as_deref().map(|of| format!(" {of}")).unwrap_or_default();
-            (Some(Early::Failed(format!("{}{of}: {error}", phase.action.name()))), left)
+            let why = refused_commit(machine, cx, phase.action, &error);
+            (Some(Early::Failed(format!("{}{of}: {error}{why}", phase.action.name()))), left)
         }
     };
     Ok(Left { records, ended, cut_short })
+}
+
+/// What `vm.overcommit_memory` has to do with a call that found no memory; nothing, mostly.
+fn refused_commit(machine: &SimKernel, cx: &Cx<'_, SimHost>, action: Do, error: &Error) -> String {
+    let kernel = &machine.kernel;
+    let mode = kernel.mem.tunables.overcommit_memory;
+    let mib = |pages: u64| pages >> 8;
+    match (action, error, mode) {
+        (Do::Map | Do::Fork, Error::NoMemory, 2) => format!(
+            " (vm.overcommit_memory is 2: programs were promised {} MiB of at most {})",
+            mib(kernel.committed(cx)),
+            mib(kernel.commit_limit())
+        ),
+        (Do::Map, Error::NoMemory, 0) => {
+            " (vm.overcommit_memory is 0: more than memory and swap together)".to_owned()
+        }
+        _ => String::new(),
+    }
 }
 
 /// Does something with what a copy of a task shares with the others.

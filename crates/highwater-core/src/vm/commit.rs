@@ -1,0 +1,177 @@
+//! How much memory programs may ask for (rules/faults#overcommit): `vm.overcommit_memory`.
+//!
+//! Most programs never touch all that they map, so a kernel promises more than it has and has the OOM killer for the
+//! day when too many keep it to its word. Who would rather have `mmap` and `fork` fail sets 2: then no more is
+//! promised than CommitLimit. What counts is what could have to be kept in memory or swap: private areas that may be
+//! written, all of each, touched or not; so a fork asks for all that its parent has once more.
+//!
+//! The sum is not kept but added up when it is asked for: only mode 2 does, and there are few areas.
+//!
+//! From: [`super::mapping`], [`super::grow`], [`super::fork`].
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Area, AreaFlags, Space};
+use crate::host::{Cx, Devices, Lock, Tasks};
+use crate::kernel::Kernel;
+use crate::page::PAGE_SIZE;
+use crate::units::Error;
+
+/// `vm.overcommit_memory`: everything is promised.
+const ALWAYS: u8 = 1;
+/// Nothing beyond CommitLimit is.
+const NEVER: u8 = 2;
+const KIB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
+/// What programs leave to root, at most (`vm.admin_reserve_kbytes`).
+const ADMIN_RESERVE: u64 = 8192 / KIB_PER_PAGE;
+/// What a program leaves to others, at most (`vm.user_reserve_kbytes`).
+const USER_RESERVE: u64 = (128 << 10) / KIB_PER_PAGE;
+
+impl<H: Tasks> Area<H> {
+    /// Pages that it may need memory or swap for.
+    #[doc(alias = "accountable_mapping")]
+    pub(super) fn committed(&self) -> u64 {
+        let is_private = !self.flags.contains(AreaFlags::SHARED);
+        match is_private && self.flags.contains(AreaFlags::WRITE) {
+            true => u64::from(self.end - self.start),
+            false => 0,
+        }
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    fn managed(&self) -> u64 {
+        self.mem.populated_zones().map(|zone| zone.info.managed()).sum()
+    }
+
+    /// Pages that programs were promised (`Committed_AS`). Shared memory is not among them.
+    #[doc(alias = "vm_committed_as")]
+    pub fn committed(&self, cx: &Cx<'_, H>) -> u64 {
+        let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
+        let of = |space: &Arc<Space<H>>| -> u64 {
+            space.tables.lock(cx.cpu()).all_areas().map(|area| area.committed()).sum()
+        };
+        spaces.iter().map(of).sum()
+    }
+
+    /// Pages that may be promised with `vm.overcommit_memory` 2 (`CommitLimit`).
+    #[doc(alias = "vm_commit_limit")]
+    pub fn commit_limit(&self) -> u64 {
+        let tunables = &self.mem.tunables;
+        let memory = match tunables.overcommit_kbytes {
+            0 => {
+                let share =
+                    u128::from(self.managed()) * u128::from(tunables.overcommit_ratio) / 100;
+                u64::try_from(share).unwrap_or(u64::MAX)
+            }
+            kbytes => kbytes / KIB_PER_PAGE,
+        };
+        memory.saturating_add(self.swap.nr_total())
+    }
+
+    /// May a program have `pages` pages more of private memory that it may write? The caller holds its space's lock.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] if not.
+    #[doc(alias = "__vm_enough_memory")]
+    pub(super) fn may_commit(
+        &self,
+        cx: &Cx<'_, H>,
+        space: &Space<H>,
+        pages: u64,
+    ) -> Result<(), Error> {
+        let may = match self.mem.tunables.overcommit_memory {
+            _ if pages == 0 => true,
+            ALWAYS => true,
+            NEVER => {
+                let (managed, total) = (self.managed(), space.total_pages(cx.cpu()));
+                let for_root = ADMIN_RESERVE.min(managed / 32);
+                let for_others = USER_RESERVE.min(managed / 32).min(total / 32);
+                let limit = self.commit_limit().saturating_sub(for_root + for_others);
+                self.committed(cx) + pages < limit
+            }
+            // The heuristic: only what cannot be meant is refused.
+            _ => pages <= self.managed() + self.swap.nr_total(),
+        };
+        if may { Ok(()) } else { Err(Error::NoMemory) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::block::{DeviceId, DeviceSpec};
+    use crate::config::{Machine, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::kernel::KernelSpec;
+    use crate::page_alloc::boot;
+    use crate::swap::SwapSpec;
+    use crate::vm::Backing;
+
+    const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+
+    /// What one of so many pages, mapped again and again, comes to before the kernel refuses.
+    fn until_refused(set: fn(&mut Machine), pages: u32) -> (u64, u64, u64) {
+        let host = Solo::default();
+        let mut machine = Machine::from_sizes("stage", &[(256 << 20, vec![0])]).unwrap();
+        set(&mut machine);
+        let cx = Cx::new(&host, CpuId(0));
+        let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+        let swap = SwapSpec { device: DeviceId(0), pages: 1 << 13, priority: 0 };
+        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap] };
+        let kernel = Kernel::new(&cx, mem, &spec).unwrap();
+        let space = kernel.create_space(&cx).unwrap();
+        let map = || kernel.mmap(&cx, &space, pages, 1, RW, Backing::Anon);
+        let read_only = kernel.mmap(&cx, &space, pages, 1, AreaFlags::READ, Backing::Anon);
+        assert!(read_only.is_ok() && kernel.committed(&cx) == 0, "it is never written");
+        let mut nr = 0;
+        while nr < 500 && map().is_ok() {
+            nr += 1;
+        }
+        (nr, kernel.committed(&cx), kernel.commit_limit())
+    }
+
+    /// rules/faults#overcommit
+    #[test]
+    fn what_may_be_promised() {
+        let (nr, ..) = until_refused(|_| {}, 1 << 15);
+        assert_eq!(nr, 500, "0: each alone fits memory and swap");
+        let (nr, ..) = until_refused(|_| {}, 1 << 17);
+        assert_eq!(nr, 0, "0: larger than both together");
+        let (nr, ..) = until_refused(|m| m.tunables.overcommit_memory = 1, 1 << 17);
+        assert_eq!(nr, 500);
+        let (_, committed, limit) = until_refused(|m| m.tunables.overcommit_memory = 2, 128);
+        let managed = Machine::from_sizes("m", &[(256 << 20, vec![0])]).unwrap().managed_pages();
+        assert_eq!(limit, managed / 2 + (1 << 13) - 1, "half of memory, and swap");
+        let reserve = 2048.min(managed / 32) + (committed + 128) / 32;
+        assert!((committed..=committed + 128).contains(&(limit - reserve)), "{committed} {limit}");
+        let kbytes = |m: &mut Machine| {
+            (m.tunables.overcommit_memory, m.tunables.overcommit_kbytes) = (2, 40_000);
+        };
+        assert_eq!(until_refused(kbytes, 64).2, 10_000 + (1 << 13) - 1);
+    }
+
+    #[test]
+    fn a_fork_asks_for_all_of_it_again() {
+        let host = Solo::default();
+        for (mode, may) in [(0, true), (1, true), (2, false)] {
+            let mut machine = Machine::from_sizes("stage", &[(256 << 20, vec![0])]).unwrap();
+            machine.tunables.overcommit_memory = mode;
+            let cx = Cx::new(&host, CpuId(0));
+            let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+            let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();
+            let space = kernel.create_space(&cx).unwrap();
+            let start = kernel.mmap(&cx, &space, 1 << 14, 1, RW, Backing::Anon).unwrap();
+            let child = kernel.fork(&cx, &space);
+            assert_eq!(child.is_ok(), may, "{mode}");
+            let expected = if may { 2 << 14 } else { 1 << 14 };
+            assert_eq!(kernel.committed(&cx), expected);
+            assert_eq!(kernel.grow_area(&cx, &space, start, 1 << 14).is_ok(), may);
+            kernel.munmap(&cx, &space, start, 1 << 13).unwrap();
+            assert!(crate::audit::check_kernel(&kernel, &cx).is_ok());
+        }
+    }
+}
