@@ -500,7 +500,8 @@ pub(super) fn set_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<S
     let key = PROACTIVENESS.trim_start_matches("vm.");
     let field = Tunables::FIELDS.iter().find(|field| field.key == key)?;
     let mut phases = params.task.iter().flat_map(|task| &task.phase);
-    let is_set = phases.any(|phase| phase.action == Do::Set);
+    let is_set =
+        phases.any(|phase| phase.action == Do::Set && phase.of.as_deref() == Some(PROACTIVENESS));
     (is_set && !field.is_in(kernel)).then(|| {
         format!("Linux {kernel} does not have {PROACTIVENESS}, which the job sets: ignored")
     })
