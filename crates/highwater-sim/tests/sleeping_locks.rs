@@ -274,7 +274,7 @@ fn the_sixth_time_the_lock_is_handed_over() {
 /// working set, whether it is a file's or anonymous (rules/pressure#refault).
 #[test]
 fn a_refault_is_memory_pressure_if_the_page_was_of_a_working_set() {
-    let stalls_ms = |flags: PageFlags| {
+    let stalls_of_10_ms = |flags: PageFlags| {
         let machine = Machine::from_sizes("test", &[(1 << 26, vec![0, 1])]).expect("machine");
         let costs = CostModel::new(&CostTable::server_3ghz());
         let config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
@@ -296,11 +296,12 @@ fn a_refault_is_memory_pressure_if_the_page_was_of_a_working_set() {
         let reading = machine.sim().pressure();
         [Resource::Memory, Resource::Io].map(|of| {
             let lines = reading.of(of);
-            (lines.some.total_us / 1000, lines.full.total_us / 1000)
+            let tenths = |us: u64| (us + 5000) / 10_000;
+            (tenths(lines.some.total_us), tenths(lines.full.total_us))
         })
     };
-    assert_eq!(stalls_ms(PageFlags::WORKINGSET), [(99, 99), (99, 99)], "read again too soon");
-    assert_eq!(stalls_ms(PageFlags::empty()), [(0, 0), (99, 99)], "read for the first time");
+    assert_eq!(stalls_of_10_ms(PageFlags::WORKINGSET), [(10, 10), (10, 10)], "read again too soon");
+    assert_eq!(stalls_of_10_ms(PageFlags::empty()), [(0, 0), (10, 10)], "read for the first time");
     let uptodate = PageFlags::WORKINGSET | PageFlags::UPTODATE;
-    assert_eq!(stalls_ms(uptodate), [(0, 0), (99, 99)], "another task holds it");
+    assert_eq!(stalls_of_10_ms(uptodate), [(0, 0), (10, 10)], "another task holds it");
 }
