@@ -3,6 +3,7 @@
 // Macros of this crate name it as a program of its own would.
 extern crate self as highwater;
 
+pub mod bisect;
 pub mod capture;
 pub mod check;
 #[cfg(feature = "cli")]

@@ -73,29 +73,27 @@ impl MetricName {
         self.of_operation().is_some_and(|(_, figure)| is_time(figure))
     }
 
-    /// A value as a reader has it, with its unit.
-    pub fn value_text(&self, document: &Document, value: f64) -> String {
-        let number = match value.abs() {
-            0.0 => "0".to_owned(),
-            large if large >= 1000.0 => thousands(value),
-            small if small < 0.01 => format!("{value:.2e}"),
-            _ => trimmed(format!("{value:.2}")),
-        };
-        let unit = match self.source(document) {
+    /// Whether a job with these metrics has such a figure.
+    ///
+    /// # Errors
+    /// If not, or if several could be meant.
+    pub fn check(&self, metrics: &[highwater_results::Metric]) -> Result<(), String> {
+        let mut document = Document::new("", "", "", 0);
+        document.metrics = metrics.to_vec();
+        self.source(&document).map(drop)
+    }
+
+    /// The unit of its values; empty for counts.
+    pub fn unit(&self, document: &Document) -> String {
+        match self.source(document) {
             Ok(Source::Sample(name) | Source::Samples(name, _)) => {
                 let has = |metric: &&highwater_results::Metric| metric.operations.contains(&name);
                 let metric = document.metrics.iter().find(has).or(document.metrics.first());
-                metric.map_or("", |metric| &metric.unit)
+                metric.map(|metric| metric.unit.clone()).unwrap_or_default()
             }
-            Ok(Source::Counters { is_rate: true, .. }) => "a second",
-            Ok(Source::Time(_)) => "s",
-            _ => "",
-        };
-        match unit {
-            "microseconds" => time(value),
-            "percent of the time" => format!("{number} % of the time"),
-            "" => number,
-            unit => format!("{number} {unit}"),
+            Ok(Source::Counters { is_rate: true, .. }) => "a second".to_owned(),
+            Ok(Source::Time(_)) => "seconds".to_owned(),
+            _ => String::new(),
         }
     }
 
@@ -238,6 +236,25 @@ fn job_operation((of, figure): (&str, &str), all: &[&str]) -> Result<Option<Stri
     }
 }
 
+/// A value as a reader has it, with its unit.
+pub fn value_text(value: f64, unit: &str) -> String {
+    let number = match value.abs() {
+        0.0 => "0".to_owned(),
+        large if large >= 1000.0 => thousands(value),
+        small if small < 0.01 => format!("{value:.2e}"),
+        _ => trimmed(format!("{value:.2}")),
+    };
+    match unit {
+        // "microseconds waited per process": what of, the figure's name says.
+        unit if unit.starts_with("microseconds") => time(value),
+        unit if unit.starts_with("milliseconds") => time(value * 1e3),
+        unit if unit.starts_with("seconds") => time(value * 1e6),
+        "percent of the time" => format!("{number} % of the time"),
+        "" => number,
+        unit => format!("{number} {unit}"),
+    }
+}
+
 /// A time in microseconds as a reader has it.
 pub(crate) fn time(us: f64) -> String {
     let (value, unit) = match us.abs() {
@@ -331,12 +348,12 @@ mod tests {
     #[test]
     fn values_have_units() {
         let document = document();
-        let text = |name: &str, value| MetricName::new(name).value_text(&document, value);
+        let text = |name: &str, value| value_text(value, &MetricName::new(name).unit(&document));
         assert_eq!(text("reader.get.p99", 3.81), "3.81 us");
         assert_eq!(text("reader.get.p99", 12_345.0), "12.3 ms");
         assert_eq!(text("reader.get.p99", 2_000_000.0), "2 s");
         assert_eq!(text("pgscan_direct", 1_234_567.0), "1,234,567");
         assert_eq!(text("pgscan_direct.rate", 2.5), "2.5 a second");
-        assert_eq!(text("time.system", 0.25), "0.25 s");
+        assert_eq!(text("time.system", 0.25), "250 ms");
     }
 }

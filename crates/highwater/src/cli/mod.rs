@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod bisect;
 mod capture;
 mod check;
 mod colour;
@@ -159,6 +160,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Compare(args) => compare::run(registry, &args),
         Command::Run(args) => compare::run_one(registry, &args),
         Command::Fit(args) => fit::run(registry, &args),
+        Command::Bisect(args) => bisect::run(registry, &args),
         Command::Explain(args) => explain::run(registry, &args),
         Command::Trace(args) => trace::run(registry, &args),
         Command::Watch(args) => watch::run(registry, &args),

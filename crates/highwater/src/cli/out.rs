@@ -18,8 +18,10 @@ pub(super) const SUMMARY_FILE: &str = "summary.csv";
 pub(super) const GRID_FILE: &str = "grid.csv";
 /// The points of a search.
 pub(super) const FIT_FILE: &str = "fit.csv";
+/// What switches explain a change.
+pub(super) const BISECT_FILE: &str = "bisect.json";
 /// Any of them says that results are complete.
-const LAST_FILES: [&str; 4] = [DOCUMENT_FILE, GRID_FILE, SUMMARY_FILE, FIT_FILE];
+const LAST_FILES: [&str; 5] = [DOCUMENT_FILE, GRID_FILE, SUMMARY_FILE, FIT_FILE, BISECT_FILE];
 
 /// A directory for results, as the user named it.
 #[derive(Clone, Copy)]

@@ -20,6 +20,7 @@ use highwater_results::{
 use super::args::{FailArgs, ReportArgs};
 use super::out::check_file;
 use super::{CliError, Outcome, many, print, remark};
+use crate::bisect;
 use crate::explain::source;
 use crate::settings::in_full;
 
@@ -242,8 +243,17 @@ pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> 
     Ok(match look.format {
         Format::Json => json::document(document, &tables),
         Format::Csv => observations::observations(document),
-        format => format.tables(&tables, look.width),
+        format => ablated(document, look) + &format.tables(&tables, look.width),
     })
+}
+
+/// Of a change that was taken apart, which switch does it; empty for others.
+fn ablated(document: &Document, look: Look) -> String {
+    let of_machine = |(sentence, table): (String, Option<Table>)| {
+        let table = table.map(|table| format!("\n{}", look.format.tables(&[table], look.width)));
+        format!("{sentence}\n{}\n", table.unwrap_or_default())
+    };
+    bisect::ablated(document).into_iter().map(of_machine).collect()
 }
 
 /// A document's verdicts alone.

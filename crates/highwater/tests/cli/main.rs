@@ -3,6 +3,7 @@
 mod ablate;
 mod against;
 mod bad_input;
+mod bisect;
 mod capture;
 mod check;
 mod determinism;

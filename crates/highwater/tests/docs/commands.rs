@@ -69,7 +69,8 @@ pub(crate) fn short(args: &[String]) -> Vec<String> {
     // A directory of results says itself what was run.
     let is_dir = |word: &String| word.contains('/') && !word.ends_with(".toml");
     let is_again = short.get(1).is_some_and(is_dir);
-    let is_long = matches!(short[0].as_str(), "compare" | "explain" | "trace" | "fit" | "bench");
+    let is_long =
+        matches!(short[0].as_str(), "compare" | "explain" | "trace" | "fit" | "bisect" | "bench");
     if is_long && !is_again && !short.iter().any(|word| word == "--quick") {
         short.push("--quick".to_owned());
     }

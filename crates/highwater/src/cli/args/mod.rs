@@ -1,5 +1,6 @@
 //! The command line as types. Names and forms are a contract: scripts use them.
 
+mod bisect;
 mod look;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
+pub(super) use bisect::BisectArgs;
 pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
@@ -54,6 +56,8 @@ pub enum Command {
     Run(RunArgs),
     /// Search the least of a setting, such as memory, that keeps an objective of a job
     Fit(FitArgs),
+    /// Search the smallest set of differences between two policies that explains a change
+    Bisect(BisectArgs),
     /// Run an experiment and print where the time of its slowest operations went
     Explain(ExplainArgs),
     /// Record what one run did, moment by moment: a file for ui.perfetto.dev, or ftrace's text

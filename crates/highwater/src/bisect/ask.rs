@@ -1,0 +1,141 @@
+//! Trials: policies between A and B, run with the same seeds.
+
+use std::sync::atomic::AtomicBool;
+
+use highwater_core::config::{Difference, Policy};
+use thiserror::Error;
+
+use super::report::Report;
+use super::search::{Parts, Set, find};
+use crate::experiment::{self, Progress, RunPlan};
+use crate::metric::MetricName;
+use crate::workload::RunError;
+
+/// What is asked: by which switches a figure changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bisect {
+    /// Which figure.
+    pub metric: MetricName,
+}
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum BisectError {
+    /// The plan is not of two policies on one machine.
+    #[error("a change is taken apart between two policies, on one machine")]
+    Shape,
+    /// There is nothing to take apart.
+    #[error("{0} and {1} are the same policy")]
+    Same(String, String),
+    /// From one seed nobody can say what is chance.
+    #[error("one seed cannot say what is chance: at least 2, better 5")]
+    OneSeed,
+    /// There is no such figure.
+    #[error("{0}")]
+    Metric(String),
+    /// An end has no value in a seed.
+    #[error(
+        "{metric} has no value under {policy} in a seed: nothing was answered, or too little; choose another figure"
+    )]
+    NoValue {
+        /// The figure.
+        metric: String,
+        /// The policy.
+        policy: String,
+    },
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Bisect {
+    /// Searches between the two policies of a plan. `begin` is told before each batch of runs what is about to run, and
+    /// says who is to be told how far it is.
+    ///
+    /// # Errors
+    /// If the plan is of something else, the figure is none of its results', or a run fails.
+    pub fn run<P: Progress>(
+        &self,
+        plan: &RunPlan,
+        mut begin: impl FnMut(&RunPlan) -> P,
+        stop: &AtomicBool,
+    ) -> Result<Report, BisectError> {
+        let ([from, to], [machine]) = (&plan.policies[..], &plan.machines[..]) else {
+            return Err(BisectError::Shape);
+        };
+        let points = from.0.differences(&to.0);
+        if points.is_empty() {
+            return Err(BisectError::Same(from.1.clone(), to.1.clone()));
+        }
+        if plan.experiment.iterations < 2 {
+            return Err(BisectError::OneSeed);
+        }
+        let mut parts = Parts::new(points.len());
+        let (mut unit, mut seeds) = (String::new(), Vec::new());
+        let found = find(&mut parts, |parts, sets| {
+            let policies = sets.iter().map(|set| between(from, to, &points, set)).collect();
+            // What is kept of a comparison, a trial has no use for.
+            let batch = RunPlan { policies, explain: None, story: None, ..plan.clone() };
+            let progress = begin(&batch);
+            let document = experiment::run(&batch, &progress, stop)?;
+            drop(progress);
+            for (set, run) in sets.into_iter().zip(&document.runs) {
+                let values = self.metric.values(&document, run).map_err(BisectError::Metric)?;
+                let is_end = set.is_empty() || set.len() == points.len();
+                if is_end && values.iter().any(Option::is_none) {
+                    let (metric, policy) = (self.metric.text.clone(), run.label.clone());
+                    return Err(BisectError::NoValue { metric, policy });
+                }
+                seeds.clone_from(&run.seeds);
+                parts.add(set, values);
+            }
+            unit = self.metric.unit(&document);
+            Ok(())
+        })?;
+        let ends = [from.1.clone(), to.1.clone()];
+        let mut report = Report::new(&self.metric.text, &unit, ends, &points, &parts, &found);
+        report.experiment.clone_from(&plan.experiment.name);
+        report.machine.clone_from(&machine.name);
+        report.settings.clone_from(&plan.settings);
+        report.seeds = seeds;
+        Ok(report)
+    }
+}
+
+/// A with some switches as B has them; the two ends as they are.
+fn between(
+    from: &(Policy, String),
+    to: &(Policy, String),
+    points: &[Difference],
+    set: &Set,
+) -> (Policy, String) {
+    if set.is_empty() {
+        return from.clone();
+    }
+    if set.len() == points.len() {
+        return to.clone();
+    }
+    let mut policy = from.0.clone();
+    for &at in set {
+        let Difference { path, to: value, .. } = &points[at];
+        match path.as_str() {
+            "own" => policy.own = to.0.own.clone(),
+            // A value that the other policy has can be set.
+            _ => drop(policy.set(path, *value)),
+        }
+    }
+    let label = label(points, set);
+    policy.name.clone_from(&label);
+    (policy, label)
+}
+
+/// What a trial is called: the switches that it has of B, or of A, whichever are fewer.
+pub(super) fn label(points: &[Difference], set: &[usize]) -> String {
+    let is_few = 2 * set.len() <= points.len();
+    let (sign, of) = match is_few {
+        true => ("+", set.to_vec()),
+        false => ("-", (0..points.len()).filter(|at| !set.contains(at)).collect()),
+    };
+    let texts: Vec<String> = of.iter().map(|&at| format!("{sign}{}", points[at].path)).collect();
+    texts.join(" ")
+}

@@ -1,0 +1,76 @@
+//! `highwater bisect`: which switches of the policies explain a change.
+
+use highwater_report::{Format, PAGE_WIDTH};
+
+use super::args::BisectArgs;
+use super::interrupt::NEVER;
+use super::out::{BISECT_FILE, Out, failed, prepare};
+use super::plan::experiment_plan;
+use super::progress::Bar;
+use super::{CliError, Outcome, remark};
+use crate::bisect::{Bisect, BisectError, Report};
+use crate::experiment::RunPlan;
+use crate::metric::MetricName;
+use crate::workload::job::Job;
+use crate::workload::{Registry, Workload};
+
+/// Runs the search.
+pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, CliError> {
+    let metric = MetricName::new(&args.metric);
+    if args.from == args.to {
+        let reason = "A and B are the same policy: there is nothing to explain";
+        return Err(CliError::new(format!("{}: {reason}", args.from)));
+    }
+    let mut plan = experiment_plan(registry, &args.job, &args.compare(), None)?;
+    plan.experiment.iterations = args.seeds_of(plan.experiment.iterations);
+    let name = &plan.experiment.name;
+    if plan.machines.len() != 1 {
+        let machines: Vec<&str> = plan.machines.iter().map(|m| m.name.as_str()).collect();
+        let reason = "bisect is of one machine; --machine says which";
+        return Err(CliError::new(format!("{name}: {reason} ({})", machines.join(", "))));
+    }
+    // Before anything runs; of other workloads only results know which operations there are.
+    if plan.experiment.job.entry().name == Job::NAME {
+        let metrics = plan.experiment.job.metrics(&plan.machines);
+        metric.check(&metrics).map_err(|reason| CliError::new(format!("--metric: {reason}")))?;
+    }
+    let out = Out::new(args.out.as_deref(), args.force, args.resume);
+    let place = prepare(out.as_ref(), std::slice::from_ref(&plan))?;
+    let begin = |batch: &RunPlan| {
+        remark(&format!(
+            "bisect: {} policies between {} and {}",
+            batch.policies.len(),
+            args.from,
+            args.to
+        ));
+        Bar::start(batch)
+    };
+    let report = Bisect { metric }.run(&place.keeps(plan), begin, &NEVER);
+    let report = report.map_err(|error| match error {
+        BisectError::Metric(reason) => CliError::new(format!("--metric: {reason}")),
+        error => CliError::new(error.to_string()),
+    })?;
+    super::show(args.format, &text(&report, args, args.format, super::width()))?;
+    if let Some(store) = &place.store {
+        place.begin_keeping();
+        let text = text(&report, args, Format::Terminal, PAGE_WIDTH);
+        store.write_text("report.txt", &text).map_err(failed)?;
+        // Last: where it is, everything is.
+        store.write_text(BISECT_FILE, &report.json()).map_err(failed)?;
+    }
+    Ok(if report.is_significant { Outcome::Done } else { Outcome::Disagrees })
+}
+
+/// The sentence, the trials, what to do next; as data all of it.
+fn text(report: &Report, args: &BisectArgs, format: Format, width: usize) -> String {
+    let tables = format.tables(&[report.table()], width);
+    match format {
+        Format::Json => report.json(),
+        Format::Csv => tables,
+        _ => {
+            let next: String =
+                report.next(&args.job).iter().map(|line| format!("{line}\n")).collect();
+            format!("{}\n\n{tables}\n{next}", report.sentence)
+        }
+    }
+}

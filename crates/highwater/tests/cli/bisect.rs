@@ -1,0 +1,93 @@
+//! `bisect`, and the answer of `compare --ablate`.
+
+use serde_json::Value;
+
+use super::{SMALL, highwater, json, stdout};
+
+/// A service whose heap and a stream of reads do not fit memory together.
+const STREAM: &str = "crates/highwater/tests/cli/bisect/stream.toml";
+
+fn bisect(metric: &str, more: &[&str]) -> Value {
+    let args = ["bisect", "5.4", "5.10", STREAM, "--machine", SMALL, "--seeds", "2"];
+    json(&[&args[..], &["--metric", metric, "--format", "json"], more].concat())
+}
+
+/// Anonymous pages refault only where they have shadows; and they are reclaimed more if they begin on the inactive list.
+#[test]
+fn switches_that_explain_a_change_are_found() {
+    let report = bisect("workingset_refault_anon", &[]);
+    assert_eq!(report["schema"], "highwater.bisect/1");
+    assert_eq!(report["from"]["mean"], 0.0, "{report}");
+    let answer = report["answer"].as_array().unwrap();
+    assert!(answer.contains(&"reclaim.anon-workingset".into()), "{answer:?}");
+    assert!(answer.len() <= 3, "{answer:?}");
+    let sentence = report["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with("`workingset_refault_anon` goes from 0 (5.4) to "), "{sentence}");
+    assert!(sentence.contains(": it needs `"), "{sentence}");
+    assert!(sentence.contains("came with 5.9") || sentence.contains("came"), "{sentence}");
+    // Both ends: every switch alone, and left out.
+    let switches = report["switches"].as_array().unwrap();
+    let trials = report["trials"].as_array().unwrap();
+    assert!(switches.len() > 5 && trials.len() >= 2 + 2 * switches.len());
+    let named = |name: &str| trials.iter().find(|trial| trial["name"] == name).unwrap();
+    let part = |name: &str| named(name)["part"].as_f64().unwrap();
+    assert_eq!((part("5.4"), part("5.10")), (0.0, 1.0));
+    assert_eq!(part("-reclaim.anon-workingset"), 0.0);
+    // The answer is enough, and the ends are those of a comparison.
+    let with: Vec<&str> = answer.iter().map(|path| path.as_str().unwrap()).collect();
+    let is_answer = |trial: &&Value| {
+        let has = trial["with"].as_array().unwrap();
+        has.len() == with.len() && with.iter().all(|path| has.contains(&(*path).into()))
+    };
+    let enough = trials.iter().find(is_answer).unwrap()["part"].as_f64().unwrap();
+    assert!(enough >= 0.8, "{enough}");
+    let args = ["compare", STREAM, "--machine", SMALL, "--iterations", "2", "--format", "json"];
+    let compared = json(&[&args[..], &["--policy", "5.4", "--policy", "5.10"]].concat());
+    let counters = |seed: usize| {
+        compared["runs"][1]["per_seed"][seed]["counters"]["workingset_refault_anon"].as_f64()
+    };
+    let values = named("5.10")["values"].as_array().unwrap();
+    assert_eq!((values[0].as_f64(), values[1].as_f64()), (counters(0), counters(1)));
+}
+
+#[test]
+fn the_sentence_comes_first_and_what_to_do_next_last() {
+    let args = ["bisect", "5.17", "5.18", STREAM, "--machine", SMALL, "--seeds", "2"];
+    let output = highwater(&[&args[..], &["--metric", "oom_kill"]].concat());
+    // Nothing that differs: that is said, with status 1.
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("`oom_kill` goes from 0 (5.17) to 0 (5.18): it does not change.\n"));
+    assert!(text.lines().count() <= 14 && text.contains("More seeds"), "{text}");
+}
+
+#[test]
+fn what_bisect_cannot_do_is_told() {
+    let complaint = |args: &[&str]| {
+        let output = highwater(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let on_stream =
+        |a, b, metric| complaint(&["bisect", a, b, STREAM, "--machine", SMALL, "--metric", metric]);
+    let unknown = on_stream("5.4", "5.10", "db.gett.p99");
+    assert!(unknown.contains("--metric: unknown operation \"db.gett\"; did you mean db.get?"));
+    let counter = on_stream("5.4", "5.10", "pgscan_derict");
+    assert!(counter.contains("is no figure; did you mean pgscan_direct"), "{counter}");
+    let same = on_stream("5.4", "5.4", "pswpout");
+    assert!(same.contains("5.4: A and B are the same policy"), "{same}");
+    let machines = complaint(&["bisect", "5.4", "5.10", "002", "--metric", "time.system"]);
+    assert!(machines.contains("bisect is of one machine; --machine says which"), "{machines}");
+}
+
+/// The answer stands before the tables, and is short.
+#[test]
+fn ablate_begins_with_its_answer() {
+    let args = ["compare", STREAM, "--machine", SMALL, "--iterations", "2", "--ablate"];
+    let text = stdout(&[&args[..], &["--policy", "5.4", "--policy", "5.10"]].concat());
+    let before = text.split("Verdict").next().unwrap();
+    assert!(before.lines().count() <= 24, "{before}");
+    let first = before.lines().next().unwrap();
+    assert!(first.starts_with('`') && first.contains(" goes from ") && first.ends_with('.'));
+    assert!(before.contains("switch by switch") && before.contains("reclaim.anon-new"), "{before}");
+}
