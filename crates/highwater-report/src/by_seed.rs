@@ -236,6 +236,7 @@ mod tests {
                 seed,
                 times: Times { user_ns: 5, system_ns, elapsed_ns: 9 },
                 counters: [("pgscan_direct", 1000 + 10 * seed as i64)].into_iter().collect(),
+                ..SeedTotals::default()
             });
         }
         run

@@ -27,6 +27,8 @@ const REASONS_MAX: usize = 3;
 const REASON_TENTHS: u64 = 5;
 /// What a cause does itself: with nothing else in it, its own name says it.
 const OWN: [&str; 2] = ["running", "waiting"];
+/// Lines are as long as this if they can be broken.
+const WIDTH: usize = 80;
 /// Waits shown with who is to blame.
 const CHAINS_MAX: usize = 5;
 
@@ -169,12 +171,34 @@ fn table(lines: &[Line]) -> String {
         let time = human(line.ns);
         let percent = percent(line.tenths);
         let indent = "  ".repeat(line.depth);
-        let name = &line.name;
-        text += &format!(
-            "   {ns:>ns_width$}  {time:>7}  {percent:>5}  {times:>times_width$}  {indent}{name}\n"
-        );
+        let figures =
+            format!("   {ns:>ns_width$}  {time:>7}  {percent:>5}  {times:>times_width$}  {indent}");
+        let further = " ".repeat(figures.chars().count() + 2);
+        text += &folded(&figures, &further, &line.name, " > ");
     }
     text
+}
+
+/// Words behind what they begin with, in lines of a terminal's usual width: they break behind a separator, and `further`
+/// begins what follows.
+fn folded(begin: &str, further: &str, words: &str, separator: &str) -> String {
+    let mut text = String::new();
+    let mut line = begin.to_owned();
+    let mut is_empty = true;
+    let mut parts = words.split(separator).peekable();
+    while let Some(part) = parts.next() {
+        let end = if parts.peek().is_some() { separator } else { "" };
+        let length = line.chars().count() + part.chars().count() + end.trim_end().chars().count();
+        if !is_empty && length > WIDTH {
+            text += line.trim_end();
+            text.push('\n');
+            further.clone_into(&mut line);
+        }
+        line += part;
+        line += end;
+        is_empty = false;
+    }
+    text + line.trim_end() + "\n"
 }
 
 fn chain_text(chains: &[&Chain]) -> String {
@@ -233,6 +257,19 @@ mod tests {
 ";
         let text = operation(1, &mmap(), None);
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn long_paths_go_on_below() {
+        let names: Vec<String> = (0..9).map(|at| format!("phase number {at}")).collect();
+        let deep = names
+            .iter()
+            .rev()
+            .fold(leaf("waiting", 5, 1), |inner, name| cause(name, 1, vec![inner]));
+        let text = table(&lines(&cause("mmap-48", 1, vec![deep, leaf("running", 5, 1)])));
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(names.iter().all(|name| text.contains(name)), "{text}");
+        assert_eq!(folded("  ", "    ", "short", " > "), "  short\n");
     }
 
     #[test]

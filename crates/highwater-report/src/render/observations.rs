@@ -122,7 +122,7 @@ mod tests {
         run.push("written", 1, 0, 7.0);
         let times = Times { user_ns: 1, system_ns: 2, elapsed_ns: u64::MAX };
         let counters = [("pgfault", -4), ("pswpin", 1 << 60)].into_iter().collect();
-        run.per_seed.push(SeedTotals { seed: 0, times, counters });
+        run.per_seed.push(SeedTotals { seed: 0, times, counters, ..SeedTotals::default() });
         document.runs.push(run);
         let expected = r#"experiment,host,machine,policy,label,seed,iteration,kind,metric,operation,unit,value
 "x, quick",sim,m,p,6.1-p,18446744073709551615,0,sample,latency,mmap,ms,0.3333333333333333

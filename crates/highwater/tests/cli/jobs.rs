@@ -82,6 +82,42 @@ fn a_job_goes_through_every_command() {
     assert!(ran.contains("Duration Elapsed        0.01"), "{ran}");
 }
 
+/// Counters go no way, what a kernel lacks is not counted, and everything that is asked about an operation is there.
+#[test]
+fn a_job_is_judged_by_what_has_a_direction_and_explained_by_operation() {
+    let temporary = tempfile::tempdir().unwrap();
+    let job = file(temporary.path(), READERS);
+    let quick = ["--machine", SMALL, "--set", "job.seconds=2"];
+    let compared =
+        stdout(&[&["compare", &job, "--policy", "5.4", "--policy", "6.1"][..], &quick].concat());
+    assert!(compared.contains("# not counted in 5.4: refaults-anon\n"), "{compared}");
+    assert!(!compared.contains("Ops reader.get refaults-anon"), "{compared}");
+    for line in [
+        "Ops reader.get hit-ratio",
+        "latencies on small",
+        "faults on small (pages, positive is more)",
+    ] {
+        assert!(compared.contains(line), "{line}: {compared}");
+    }
+    let verdict = compared.split("\n\n").next().unwrap_or_default();
+    let faults = verdict.lines().filter(|line| line.starts_with("faults"));
+    assert!(faults.clone().all(|line| !line.contains("worse") && !line.contains("better")));
+    let explained = stdout(&[&["explain", &job, "--op", "reader.get"][..], &quick].concat());
+    for line in ["99 to 99.9 %", "slowest 0.1 %", "waiting: a page's input, served by the device"] {
+        assert!(explained.contains(line), "{line}: {explained}");
+    }
+    let unknown = complaint(&[&["explain", &job, "--op", "reader.put"][..], &quick].concat());
+    assert!(unknown.contains("(there is reader.get)"), "{unknown}");
+    let varied = stdout(
+        &[&["compare", &job, "--policy", "6.1", "--vary", "vm.swappiness=10,60"][..], &quick]
+            .concat(),
+    );
+    assert!(
+        varied.contains("latency at each point") && varied.contains("reader.get p99.9"),
+        "{varied}"
+    );
+}
+
 #[test]
 fn jobs_that_come_with_the_program_are_listed_and_shown() {
     let listed = stdout(&["list", "workloads"]);

@@ -79,7 +79,7 @@ impl Seen {
         let all: u64 = frame.zones.iter().map(|zone| zone.managed).sum();
         for (name, counters) in LEVELS {
             let pages: u64 = counters.iter().map(|counter| frame.counter(counter)).sum();
-            let bar = width.saturating_sub(NAME + 14).min(60);
+            let bar = width.saturating_sub(NAME + 15).min(60);
             let filled = bar_of(pages as f64 / all.max(1) as f64, bar);
             lines.push(Line::from(vec![
                 Span::raw(format!("  {name:<NAME$}")),
@@ -90,13 +90,15 @@ impl Seen {
         heading(&mut lines, "A second of virtual time");
         for ((name, _), history) in RATES.iter().zip(&self.history) {
             let now = history.back().copied().unwrap_or(0.0);
+            let nr_shown = history.len().min(width.saturating_sub(NAME + 16));
+            let shown = history.iter().skip(history.len() - nr_shown).copied().collect();
             lines.push(Line::from(vec![
                 Span::raw(format!("  {name:<NAME$}{now:>12.0}  ")),
-                Span::styled(sparkline(history), Style::new().fg(Color::Yellow)),
+                Span::styled(sparkline(&shown), Style::new().fg(Color::Yellow)),
             ]));
         }
         heading(&mut lines, "Waited for since boot, percent of the time");
-        lines.push(Line::raw(pressure_line(frame)));
+        lines.push(Line::raw(cut(&pressure_line(frame), width)));
         heading(&mut lines, "Who does what");
         self.task_lines(&mut lines, frame, width);
         lines
@@ -184,7 +186,10 @@ fn zone_lines(lines: &mut Vec<Line<'static>>, zone: &ZoneView, width: usize) {
     lines.push(Line::from(vec![
         Span::raw(format!("  {:<NAME$}", "  blocks by order")),
         Span::styled(sparkline(&blocks), Style::new().fg(Color::Cyan)),
-        Span::raw(format!("  {}", counts.join(" "))),
+        Span::raw(cut(
+            &format!("  {}", counts.join(" ")),
+            width.saturating_sub(NAME + 2 + blocks.len()),
+        )),
     ]));
 }
 
@@ -278,6 +283,11 @@ mod tests {
         has("CPU 3   hog/1: page fault > direct reclaim");
         has("   2 x  throttled: no progress (hog/2, hog/3)");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        // Units are there on a narrow terminal, too.
+        (0..100).for_each(|at| seen.see(&frame(2_100_000_000 + at * 100_000_000, 600 + at)));
+        let narrow = plain(&seen.lines(&last, 80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert_eq!(narrow.matches(" MiB\n").count(), 1 + LEVELS.len(), "{narrow}");
     }
 
     #[test]
