@@ -7,7 +7,8 @@
 //!         +-- wait for the arrival (open loop) --> action --> recorded: latency from the arrival, faults
 //! ```
 //!
-//! A phase with a queue depth has helpers: tasks of the same address space, which take operations of the same flow.
+//! A phase with a queue depth has helpers: tasks of the same address space, which take operations of the same flow. An operation may
+//! be a request, whose steps are phases.
 //!
 //! Everything here is plain: sizes are pages and bytes, names are numbers. Who reads a file and gives names numbers is
 //! the caller, as is who starts tasks.
@@ -15,14 +16,21 @@
 //! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave), [`CutShort`] (what a task
 //! that died had still to do), [`Helper`].
 
+mod act;
+mod files;
 mod flow;
+mod held;
 mod pick;
 mod record;
+mod request;
 mod run;
 
+pub use act::Area;
+pub use files::{FileHow, Files};
+pub use held::Ask;
 pub use pick::Pattern;
 pub use record::Recorded;
-pub use run::{Area, CutShort, Failed, Ground, Helper, Inherited, Joined, help, numbered, run};
+pub use run::{CutShort, Failed, Ground, Helper, Inherited, Joined, Why, help, numbered, run};
 
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::units::MemoryPolicy;
@@ -43,6 +51,8 @@ pub struct Task {
     pub rounds: Option<u64>,
     /// How many areas it has.
     pub nr_areas: usize,
+    /// It serves a soft interrupt: it has no memory but what it allocates, and never sleeps for it.
+    pub is_softirq: bool,
 }
 
 /// One thing, done again and again.
@@ -153,7 +163,8 @@ pub enum Action {
         /// Which.
         pattern: Pattern,
     },
-    /// Writes blocks one behind the other, from the file's start again when it is full: a log.
+    /// Writes a block behind the file's end, or, of a file that does not grow, one behind the other, from its start again when it is
+    /// full: a log.
     Append {
         /// The file.
         file: usize,
@@ -165,12 +176,26 @@ pub enum Action {
         /// The file.
         file: usize,
     },
+    /// Cuts a file.
+    Truncate {
+        /// The file.
+        file: usize,
+        /// To so many bytes, if it has more.
+        bytes: u64,
+    },
+    /// Deletes a file: its name is that of an empty one from now on.
+    Delete {
+        /// The file.
+        file: usize,
+    },
     /// Says what a file will be used for.
     AdviseFile {
         /// The file.
         file: usize,
         /// What for.
         advice: FileAdvice,
+        /// Only what the task has read and written since it last said so, not the whole of it.
+        is_behind: bool,
     },
     /// Says what an area will be used for.
     Advise {
@@ -215,6 +240,10 @@ pub enum Action {
         /// The task's number.
         task: usize,
     },
+    /// Allocates pages as the kernel does for itself.
+    Alloc(Ask),
+    /// Does several things, one after the other, each as often as it says: a request.
+    Request(Vec<Phase>),
     /// Has all memory compacted, as by hand (`/proc/sys/vm/compact_memory`).
     Compact,
     /// Drops clean caches, as writing this to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2 inodes, dentries and other

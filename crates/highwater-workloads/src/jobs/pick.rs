@@ -39,6 +39,8 @@ pub enum Pattern {
     Except(u64),
     /// Each once in an order without order, then the same again: pointers that are followed.
     Chase,
+    /// What has come to a file since the last time, one after the other: `tail -f`.
+    Follow,
 }
 
 /// Draws numbers below `n` in a pattern.
@@ -74,7 +76,7 @@ impl Picker {
         self.count += 1;
         let part = |share: f64| ((share * n as f64) as u64).clamp(1, n);
         match self.pattern {
-            Pattern::Sequential => at % n,
+            Pattern::Sequential | Pattern::Follow => at % n,
             Pattern::Strided(stride) => strided(at % n, stride.clamp(1, n), n),
             Pattern::Uniform => self.random.below(n),
             Pattern::Zipf(_) => {

@@ -2,6 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use super::act::Counted;
+
 /// An hour: what is longer counts as that.
 const LONGEST_NS: u64 = 3600 * 1_000_000_000;
 /// Digits of a latency that are kept.
@@ -28,6 +30,8 @@ pub struct Recorded {
     pub asked: u64,
     /// Those of them that were in memory.
     pub found: u64,
+    /// Blocks of memory that were asked for and not to be had.
+    pub failed: u64,
 }
 
 impl Default for Recorded {
@@ -36,8 +40,19 @@ impl Default for Recorded {
         let latencies = Histogram::new_with_max(LONGEST_NS, DIGITS)
             .unwrap_or_else(|_| unreachable!("bounds that hold"));
         let (longest, span_ns, unanswered, refaults) = (None, None, 0, [0; 2]);
-        let (minor, major, asked, found) = (0, 0, 0, 0);
-        Recorded { latencies, longest, span_ns, unanswered, minor, major, refaults, asked, found }
+        let (minor, major, asked, found, failed) = (0, 0, 0, 0, 0);
+        Recorded {
+            latencies,
+            longest,
+            span_ns,
+            unanswered,
+            minor,
+            major,
+            refaults,
+            asked,
+            found,
+            failed,
+        }
     }
 }
 
@@ -68,6 +83,18 @@ impl Recorded {
         }
     }
 
+    /// What an operation counted, with its refaults.
+    pub(super) fn tally(&mut self, counted: &Counted, [before, after]: [[u64; 2]; 2]) {
+        self.minor += counted.minor;
+        self.major += counted.major;
+        self.failed += counted.failed;
+        self.asked += counted.asked;
+        self.found += counted.found;
+        for kind in 0..after.len() {
+            self.refaults[kind] += after[kind] - before[kind];
+        }
+    }
+
     /// Adds what another task left.
     pub fn merge(&mut self, other: &Recorded) {
         // Of the same bounds: there is nothing that would not fit.
@@ -81,6 +108,7 @@ impl Recorded {
         self.minor += other.minor;
         self.major += other.major;
         self.refaults.iter_mut().zip(other.refaults).for_each(|(sum, more)| *sum += more);
+        self.failed += other.failed;
         self.asked += other.asked;
         self.found += other.found;
     }

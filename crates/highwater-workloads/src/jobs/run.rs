@@ -5,33 +5,30 @@ use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use highwater_core::host::{Cx, Devices};
+use highwater_core::host::{Cx, Devices, TaskFlags};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::lru::Refaults;
-use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, OpenFile};
-use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
+use highwater_core::vm::Space;
 
+use super::act::{Area, pattern};
+use super::files::{Descriptors, Files, Places};
 use super::flow::{Flow, Next};
+use super::held::Held;
 use super::pick::Picker;
 use super::record::Recorded;
-use super::{Action, MapHow, Mapped, Often, Pattern, Phase, Task, Touch, When};
+use super::request::{Pickers, Steps};
+use super::{Action, Often, Pattern, Phase, Task, When};
 use crate::process;
 use crate::random::Random;
-
-/// An area that a task mapped.
-#[derive(Clone, Copy, Debug)]
-pub struct Area {
-    start: u32,
-    pages: u32,
-}
 
 /// Where a task ended before its time, and why.
 pub struct Failed {
     /// The number of the phase.
     pub phase: usize,
-    /// What its call said.
-    pub error: Error,
+    /// The number of its step, if it is a request.
+    pub step: Option<usize>,
+    /// Why.
+    pub why: Why,
     /// What it had still to do.
     pub left: Vec<CutShort>,
 }
@@ -51,6 +48,34 @@ impl CutShort {
     }
 }
 
+/// Why a task ended before its time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// A call failed.
+    Call(Error),
+    /// The area that it was to use is not mapped.
+    NotMapped,
+    /// A round of phases took no time, and rounds do not end: the job would not, either.
+    NoTime,
+}
+
+impl Why {
+    /// As a call would say it.
+    pub const fn error(&self) -> Error {
+        match self {
+            Why::Call(error) => *error,
+            Why::NotMapped => Error::Fault,
+            Why::NoTime => Error::Invalid,
+        }
+    }
+}
+
+impl From<Error> for Why {
+    fn from(error: Error) -> Why {
+        Why::Call(error)
+    }
+}
+
 /// What a task that was forked begins with.
 pub type Inherited<H> = (Arc<Space<H>>, Vec<Option<Area>>);
 
@@ -59,8 +84,11 @@ pub struct Helper<H: Devices> {
     phase: usize,
     round: u64,
     space: Arc<Space<H>>,
-    open: Vec<Arc<OpenFile<H>>>,
-    appended: Rc<RefCell<Vec<u64>>>,
+    areas: Vec<Option<Area>>,
+    open: Rc<Descriptors<H>>,
+    places: Rc<RefCell<Places>>,
+    held: Rc<Held>,
+    pickers: Steps,
     flow: Rc<RefCell<Flow>>,
 }
 
@@ -72,7 +100,7 @@ pub struct Ground<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
     /// Files, by number.
-    pub files: &'a [Arc<File<H>>],
+    pub files: &'a Files<H>,
     /// Has the job ended?
     pub is_over: &'a dyn Fn() -> bool,
     /// Uses the CPU for so many nanoseconds.
@@ -101,6 +129,7 @@ pub fn run<H: Devices>(
     seed: u64,
     records: &mut [Recorded],
 ) -> Result<(), Failed> {
+    let failed = |error| Failed { phase: 0, step: None, why: Why::Call(error), left: Vec::new() };
     let (space, areas) = match inherited {
         Some((space, mut areas)) => {
             space.add_task(cx);
@@ -109,33 +138,58 @@ pub fn run<H: Devices>(
         }
         None => {
             let space = process::start(ground.kernel, cx);
-            (
-                space.map_err(|error| Failed { phase: 0, error, left: Vec::new() })?,
-                vec![None; task.nr_areas],
-            )
+            (space.map_err(failed)?, vec![None; task.nr_areas])
         }
     };
     (ground.entered)(&space);
-    let open = ground.files.iter().map(|file| ground.kernel.open(cx, file)).collect();
+    let open = ground.files.opened(ground.kernel, cx);
+    let nr_files = open.borrow().len();
+    let places =
+        Places::new(nr_files, |file| task.phases.iter().any(|phase| looks_behind(phase, file)));
+    let flags = cx.flags();
+    if task.is_softirq {
+        cx.set_flags(flags | TaskFlags::IN_SOFTIRQ);
+    }
     let mut running = Running {
         ground,
         cx,
         space,
         areas,
         open,
-        appended: Rc::new(RefCell::new(vec![0; ground.files.len()])),
+        places: Rc::new(RefCell::new(places)),
+        held: Rc::default(),
+        pickers: Pickers::new(0, 0),
         records,
         round: 0,
         at: 0,
         left: Vec::new(),
+        step: None,
+        is_explained: !task.is_softirq,
     };
     let mut random = Random::new(seed);
     let ended = running.rounds(task, &mut random);
     if ended.is_err() {
         running.leave_later_phases(task, &mut random);
     }
+    running.held.free_all(ground.kernel, cx);
+    cx.set_flags(flags);
+    running.leave();
     process::end(ground.kernel, cx, &running.space);
-    ended.map_err(|error| Failed { phase: running.at, error, left: running.left })
+    ground.files.sweep(ground.kernel, cx);
+    ended.map_err(|why| {
+        let (phase, step) = (running.at, running.step);
+        let why = if why == Why::Call(Error::Fault) { running.fault(task) } else { why };
+        Failed { phase, step, why, left: running.left }
+    })
+}
+
+/// A phase says what it thinks of the part of a file that its task has read or written.
+fn looks_behind(phase: &Phase, number: usize) -> bool {
+    match &phase.action {
+        Action::AdviseFile { file, is_behind, .. } => *is_behind && *file == number,
+        Action::Request(steps) => steps.iter().any(|step| looks_behind(step, number)),
+        _ => false,
+    }
 }
 
 /// Runs a helper of a task to its end, in the calling one. What its operations leave is added to `records`.
@@ -149,45 +203,55 @@ pub fn help<H: Devices>(
     helper: Helper<H>,
     records: &mut [Recorded],
 ) -> Result<(), Error> {
-    let Helper { phase: at, round, space, open, appended, flow } = helper;
+    let Helper { phase: at, round, space, areas, open, places, held, pickers, flow } = helper;
     space.add_task(cx);
-    let (areas, left) = (Vec::new(), Vec::new());
-    let mut running =
-        Running { ground, cx, space, areas, open, appended, records, round, at, left };
+    let mut running = Running {
+        ground,
+        cx,
+        space,
+        areas,
+        open,
+        places,
+        held,
+        pickers,
+        records,
+        round,
+        at,
+        left: Vec::new(),
+        step: None,
+        is_explained: true,
+    };
     let ended = running.share(&task.phases[at], &flow);
     ground.kernel.exit_task(cx);
     running.space.remove_task(cx);
     ended
 }
 
-struct Running<'a, 'h, H: Devices> {
-    ground: &'a Ground<'a, H>,
-    cx: &'a Cx<'h, H>,
-    space: Arc<Space<H>>,
-    areas: Vec<Option<Area>>,
-    open: Vec<Arc<OpenFile<H>>>,
-    /// Where the next block of a log goes.
-    appended: Rc<RefCell<Vec<u64>>>,
-    records: &'a mut [Recorded],
+pub(super) struct Running<'a, 'h, H: Devices> {
+    pub(super) ground: &'a Ground<'a, H>,
+    pub(super) cx: &'a Cx<'h, H>,
+    pub(super) space: Arc<Space<H>>,
+    pub(super) areas: Vec<Option<Area>>,
+    pub(super) open: Rc<Descriptors<H>>,
+    pub(super) places: Rc<RefCell<Places>>,
+    pub(super) held: Rc<Held>,
+    /// Of the request that it serves.
+    pub(super) pickers: Steps,
+    pub(super) records: &'a mut [Recorded],
     /// From 1.
-    round: u64,
+    pub(super) round: u64,
     /// The phase.
     at: usize,
     /// What is left to do by a task that dies.
     left: Vec<CutShort>,
-}
-
-/// What faults an operation took, and what it found of the pages that it asked for.
-#[derive(Clone, Copy, Default)]
-struct Faults {
-    minor: u64,
-    major: u64,
-    asked: u64,
-    found: u64,
+    /// Its step, if it is a request.
+    pub(super) step: Option<usize>,
+    /// The host is told of operations; interrupts have no time of their own to explain.
+    is_explained: bool,
 }
 
 impl<H: Devices> Running<'_, '_, H> {
-    fn rounds(&mut self, task: &Task, random: &mut Random) -> Result<(), Error> {
+    fn rounds(&mut self, task: &Task, random: &mut Random) -> Result<(), Why> {
         while task.rounds.is_none_or(|rounds| self.round < rounds) {
             self.round += 1;
             let begin_ns = self.cx.host.now_ns();
@@ -206,7 +270,7 @@ impl<H: Devices> Running<'_, '_, H> {
             }
             // Rounds without end in which no time passes would never end the job either.
             if task.rounds.is_none() && self.cx.host.now_ns() == begin_ns {
-                return Err(Error::Invalid);
+                return Err(Why::NoTime);
             }
         }
         Ok(())
@@ -264,11 +328,15 @@ impl<H: Devices> Running<'_, '_, H> {
         let pattern = pattern(&phase.action);
         let (nr_units, pass) = match self.units(&phase.action) {
             // Of what has no pages there is nothing to touch, however often.
-            Some(0) => return Ok(()),
-            Some(n) => (n, Picker::round(pattern, n)),
+            Some(0) if pattern != Pattern::Follow => return Ok(()),
+            // It takes a read to know that nothing is new.
+            Some(n) => (n.max(1), Picker::round(pattern, n.max(1))),
             None => (1, 1),
         };
         let picker = Picker::new(pattern, nr_units, random.below(u64::MAX));
+        if let Action::Request(steps) = &phase.action {
+            self.pickers = Pickers::new(steps.len(), random.below(u64::MAX));
+        }
         let begin_ns = self.cx.host.now_ns();
         // The task's own numbers, for as long as this goes on.
         let own = replace(random, Random::new(0));
@@ -298,10 +366,55 @@ impl<H: Devices> Running<'_, '_, H> {
             phase: self.at,
             round: self.round,
             space: Arc::clone(&self.space),
-            open: self.open.clone(),
-            appended: Rc::clone(&self.appended),
+            areas: self.areas.clone(),
+            open: Rc::clone(&self.open),
+            places: Rc::clone(&self.places),
+            held: Rc::clone(&self.held),
+            pickers: Rc::clone(&self.pickers),
             flow: Rc::clone(flow),
         }
+    }
+
+    /// Why the phase that it is in faulted.
+    fn fault(&self, task: &Task) -> Why {
+        let action = match (&task.phases[self.at].action, self.step) {
+            (Action::Request(steps), Some(step)) => &steps[step].action,
+            (action, _) => action,
+        };
+        match *action {
+            Action::Touch { area, .. }
+            | Action::Advise { area, .. }
+            | Action::Lock { area }
+            | Action::Unlock { area }
+                if self.areas[area].is_none() =>
+            {
+                Why::NotMapped
+            }
+            _ => Why::Call(Error::Fault),
+        }
+    }
+
+    /// Closes the task's descriptors.
+    fn leave(&mut self) {
+        self.open.borrow_mut().fill_with(|| None);
+    }
+
+    /// Sleeps, and frees memory meanwhile whose time has come.
+    pub(super) fn rest(&self, ns: u64) {
+        let host = self.cx.host;
+        host.sleep_ns(self.rest_until_last(host.now_ns().saturating_add(ns)).unwrap_or(ns));
+    }
+
+    /// Sleeps and frees as long as there is memory to be freed before a time; the rest until then, if it did so.
+    fn rest_until_last(&self, end_ns: u64) -> Option<u64> {
+        let host = self.cx.host;
+        let mut rested = None;
+        while let Some(next_ns) = self.held.next_ns().filter(|next_ns| *next_ns < end_ns) {
+            host.sleep_ns(next_ns.saturating_sub(host.now_ns()).max(1));
+            self.held.free_due(self.ground.kernel, self.cx);
+            rested = Some(end_ns.saturating_sub(host.now_ns()));
+        }
+        rested
     }
 
     /// As [`Self::operations`]; if that fails, those who share the flow end, too.
@@ -325,14 +438,14 @@ impl<H: Devices> Running<'_, '_, H> {
                 let due_ns = flow.borrow_mut().due_ns(phase.often).unwrap_or(0);
                 let wait_ns = due_ns.saturating_sub(host.now_ns());
                 if wait_ns > 0 {
-                    host.sleep_ns(wait_ns);
+                    self.rest(wait_ns);
                     if self.cx.is_dying() {
                         return Err(Error::Killed);
                     }
                     continue;
                 }
             }
-            let measured = phase.operation.is_some();
+            let measured = phase.operation.is_some() && self.is_explained;
             let Some(Next { at, due_ns }) = flow.borrow_mut().next(phase.often) else {
                 return Ok(());
             };
@@ -345,6 +458,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 }
                 Some(due_ns) => {
                     let wait_ns = due_ns.saturating_sub(host.now_ns());
+                    let wait_ns = self.rest_until_last(due_ns).unwrap_or(wait_ns);
                     match (wait_ns, measured) {
                         (0, true) => host.op_begin(),
                         (0, false) => {}
@@ -356,204 +470,25 @@ impl<H: Devices> Running<'_, '_, H> {
             };
             let cx = self.cx;
             let refaulted = || cx.local::<Refaults>().0.each_ref().map(Cell::get);
-            let before = if measured { refaulted() } else { [0; 2] };
-            let faults = self.act(&phase.action, at)?;
+            let before = refaulted();
+            self.held.free_due(self.ground.kernel, cx);
+            let counted = self.act(&phase.action, at)?;
             if let Some((record, name)) = &phase.operation {
                 let after = refaulted();
                 let to_ns = host.now_ns();
-                host.op_end(name);
+                if measured {
+                    host.op_end(name);
+                }
                 flow.borrow_mut().ended();
                 let record = &mut self.records[*record];
                 record.add(from_ns, to_ns);
-                record.minor += faults.minor;
-                record.major += faults.major;
-                for kind in 0..after.len() {
-                    record.refaults[kind] += after[kind] - before[kind];
-                }
-                record.asked += faults.asked;
-                record.found += faults.found;
+                record.tally(&counted, [before, after]);
             }
             if self.cx.is_dying() {
                 return Err(Error::Killed);
             }
             host.user_point();
         }
-    }
-
-    /// Pages or blocks of what a phase is about; none if it is about neither, or about an area that is not there.
-    fn units(&self, action: &Action) -> Option<u64> {
-        match *action {
-            Action::Touch { area, .. } | Action::Advise { area, pattern: Some(_), .. } => {
-                self.areas[area].map(|area| area.pages.into())
-            }
-            Action::Read { file, bytes, .. }
-            | Action::Write { file, bytes, .. }
-            | Action::Append { file, bytes } => Some(self.blocks(file, bytes)),
-            _ => None,
-        }
-    }
-
-    /// An area that is mapped: who uses another one gets what a program gets that does.
-    fn area(&self, area: usize) -> Result<Area, Error> {
-        self.areas[area].ok_or(Error::Fault)
-    }
-
-    fn blocks(&self, file: usize, bytes: u64) -> u64 {
-        let size = u64::from(self.open[file].file.spec.max_pages) * PAGE_SIZE as u64;
-        if size == 0 { 0 } else { (size / bytes.max(1)).max(1) }
-    }
-
-    fn act(&mut self, action: &Action, at: u64) -> Result<Faults, Error> {
-        let (kernel, cx) = (self.ground.kernel, self.cx);
-        let none = Faults::default();
-        match *action {
-            Action::Map { area, of, how } => self.map(area, of, how)?,
-            Action::Unmap { area } => self.unmap(area)?,
-            Action::Touch { area, access, .. } => {
-                let vpn = self.area(area)?.start + at as u32;
-                let accesses: &[Access] = match access {
-                    Touch::Read => &[Access::Read],
-                    Touch::Write => &[Access::Write],
-                    Touch::Update => &[Access::Read, Access::Write],
-                };
-                let mut faults = Faults { asked: 1, ..none };
-                for &access in accesses {
-                    match kernel.touch(cx, &self.space, vpn, access)? {
-                        Fault::None => {}
-                        Fault::Minor => faults.minor += 1,
-                        Fault::Major => faults.major += 1,
-                    }
-                }
-                faults.found = u64::from(faults.major == 0);
-                return Ok(faults);
-            }
-            Action::Read { file, bytes, .. } => {
-                let (open, from, mut found) = (&self.open[file], at * bytes, 0);
-                let read = kernel.file_read_found(cx, open, from, bytes, &mut found)?;
-                let page = PAGE_SIZE as u64;
-                let asked = if read == 0 { 0 } else { (from + read).div_ceil(page) - from / page };
-                return Ok(Faults { asked, found: found.min(asked), ..none });
-            }
-            Action::Write { file, bytes, .. } => self.write(file, at * bytes, bytes)?,
-            Action::Append { file, bytes } => {
-                let at = {
-                    let next = &mut self.appended.borrow_mut()[file];
-                    let at = *next % self.blocks(file, bytes).max(1);
-                    *next = at + 1;
-                    at
-                };
-                self.write(file, at * bytes, bytes)?;
-            }
-            Action::Fsync { file } => kernel.fsync(cx, &self.open[file])?,
-            Action::AdviseFile { file, advice } => {
-                kernel.fadvise(cx, &self.open[file], 0, 0, advice);
-            }
-            Action::Advise { area, advice, pattern } => {
-                let Area { start, pages } = self.area(area)?;
-                let (start, pages) = match pattern {
-                    Some(_) => (start + at as u32, 1),
-                    None => (start, pages),
-                };
-                if pages > 0 {
-                    kernel.madvise(cx, &self.space, start, pages, advice)?;
-                }
-            }
-            Action::Lock { area } => {
-                let Area { start, pages } = self.area(area)?;
-                if pages > 0 {
-                    kernel.mlock(cx, &self.space, start, pages)?;
-                }
-            }
-            Action::Unlock { area } => {
-                let Area { start, pages } = self.area(area)?;
-                if pages > 0 {
-                    kernel.munlock(cx, &self.space, start, pages)?;
-                }
-            }
-            Action::Exec => {
-                self.space = kernel.exec(cx, &self.space)?;
-                self.areas.fill(None);
-                (self.ground.entered)(&self.space);
-            }
-            Action::Fork { task } => {
-                let child = kernel.fork(cx, &self.space)?;
-                (self.ground.fork)(task, (child, self.areas.clone()));
-            }
-            // The task's rounds look at it.
-            Action::Exit => {}
-            Action::Compute { ns } => (self.ground.compute)(cx, ns),
-            Action::Sleep { ns } => cx.host.sleep_ns(ns),
-            Action::Wait { task } => (self.ground.wait)(cx, task),
-            Action::Compact => kernel.compact_memory(cx),
-            Action::DropCaches(what) => kernel.drop_caches(cx, what),
-            Action::Proactiveness(percent) => {
-                kernel.set_compaction_proactiveness(cx, percent.into())
-            }
-            Action::Policy(policy) => kernel.set_memory_policy(cx, policy)?,
-            Action::Mark(ref label) => {
-                let label = label.as_deref().map(|label| numbered(label, self.round));
-                (self.ground.mark)(cx, label);
-            }
-        }
-        Ok(none)
-    }
-
-    fn map(&mut self, area: usize, of: Mapped, how: MapHow) -> Result<(), Error> {
-        self.unmap(area)?;
-        let (kernel, cx) = (self.ground.kernel, self.cx);
-        let mut flags = AreaFlags::READ;
-        flags.set(AreaFlags::WRITE, !how.is_read_only);
-        flags.set(AreaFlags::SHARED, how.is_shared);
-        flags.set(AreaFlags::HUGEPAGE, how.huge == Some(true));
-        flags.set(AreaFlags::NOHUGEPAGE, how.huge == Some(false));
-        let (pages, backing) = match of {
-            Mapped::Memory(pages) => (pages, Backing::Anon),
-            Mapped::File(file) => {
-                let open = kernel.open(cx, &self.open[file].file);
-                (open.file.spec.max_pages, Backing::File { open, page: 0 })
-            }
-        };
-        if pages == 0 {
-            // An area without a page: nobody can touch it.
-            self.areas[area] = Some(Area { start: 0, pages });
-            return Ok(());
-        }
-        let start = kernel.mmap(cx, &self.space, pages, how.align.max(1), flags, backing)?;
-        self.areas[area] = Some(Area { start, pages });
-        Ok(())
-    }
-
-    fn unmap(&mut self, area: usize) -> Result<(), Error> {
-        let area = self.areas[area].take().filter(|area| area.pages > 0);
-        let Some(Area { start, pages }) = area else { return Ok(()) };
-        self.ground.kernel.munmap(self.cx, &self.space, start, pages)
-    }
-
-    fn write(&self, file: usize, at: u64, bytes: u64) -> Result<(), Error> {
-        let mut done = 0;
-        while done < bytes {
-            let n = self.ground.kernel.file_write(
-                self.cx,
-                &self.open[file],
-                at + done,
-                bytes - done,
-            )?;
-            if n == 0 {
-                break;
-            }
-            done += n;
-        }
-        Ok(())
-    }
-}
-
-fn pattern(action: &Action) -> Pattern {
-    match *action {
-        Action::Touch { pattern, .. }
-        | Action::Read { pattern, .. }
-        | Action::Write { pattern, .. }
-        | Action::Advise { pattern: Some(pattern), .. } => pattern,
-        _ => Pattern::Sequential,
     }
 }
 

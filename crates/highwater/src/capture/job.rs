@@ -247,6 +247,7 @@ fn task(name: String, count: u32, phase: Vec<JobPhase>) -> JobTask {
         node: None,
         nice: None,
         group: None,
+        softirq: false,
         phase,
     }
 }
@@ -277,11 +278,7 @@ fn tell(process: &Process, name: &str, most: u64) -> Told {
     }
     if memory.file > 0 {
         let file = format!("{name}-mapped");
-        told.files.push(JobFile {
-            name: file.clone(),
-            size: Amount::Bytes(whole(memory.file)),
-            memory: false,
-        });
+        told.files.push(JobFile::new(file.clone(), Amount::Bytes(whole(memory.file))));
         phases.push(JobPhase { file: Some(file), read_only: true, ..phase(Do::Map, "files") });
         phases.push(phase(Do::Touch, "files"));
     }
@@ -345,7 +342,7 @@ fn reads_and_writes(process: &Process, name: &str, most: u64, told: &mut Told) {
         let Some(flow) = flow else { return };
         let file = format!("{name}-{what}-file");
         let size = whole(ever.clamp(FILE_LEAST, most).max(flow.bytes));
-        told.files.push(JobFile { name: file.clone(), size: Amount::Bytes(size), memory: false });
+        told.files.push(JobFile::new(file.clone(), Amount::Bytes(size)));
         let random = (action == Do::Read).then_some(PatternText(Pattern::Uniform));
         let phase = JobPhase {
             bytes: Some(Bytes(flow.bytes)),

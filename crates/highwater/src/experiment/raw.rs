@@ -16,8 +16,8 @@ use highwater_results::MachineFigures;
 use crate::input::names::unknown;
 use crate::input::source::place_in;
 use crate::input::{InputError, Source};
-use crate::workload::job::Job as JobFile;
-use crate::workload::{Bytes, Entry, Job, JobError, Problem, Registry, Workload};
+use crate::workload::job::{Job as JobFile, JobParams};
+use crate::workload::{Bytes, Entry, Job, JobError, Param, Params, Problem, Registry, Workload};
 
 /// Versions of an experiment that a file may have besides its own.
 pub(super) const SIZES: [&str; 2] = ["quick", "full"];
@@ -156,7 +156,7 @@ pub(super) fn overlaid<'a>(
 }
 
 /// Keys of a job file that are the job's own; the others are those of any experiment.
-const JOB_KEYS: [&str; 3] = ["seconds", "file", "task"];
+const JOB_KEYS: &[Param] = JobParams::PARAMS;
 /// What a job file need not say.
 const JOB_DEFAULTS: &str = "iterations = 1\n[[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"small-vm\"\n";
 
@@ -172,8 +172,8 @@ pub(super) fn job_of<'a>(root: &mut DeTable<'a>, file: &str) -> Option<Spanned<D
         return None;
     }
     let mut params = DeTable::new();
-    for name in JOB_KEYS {
-        if let Some((key, value)) = root.remove_entry(name) {
+    for key in JOB_KEYS.iter().map(Param::key) {
+        if let Some((key, value)) = root.remove_entry(key.as_str()) {
             params.insert(key, value);
         }
     }

@@ -3,7 +3,7 @@
 use highwater_core::host::CpuSet;
 
 /// Bytes of a size with a unit: `K`, `M`, `G` or `T` (powers of 1024), optionally followed by `B` or
-/// `iB`. Only `0` needs no unit.
+/// `iB`; `B` alone is bytes. Only `0` needs no unit.
 ///
 /// # Errors
 /// Says what a size looks like.
@@ -15,7 +15,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let unit = unit.trim();
     let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
-        "" if number == 0 => 0,
+        "" if number == 0 || unit.eq_ignore_ascii_case("b") => 0,
         "K" => 10,
         "M" => 20,
         "G" => 30,
@@ -33,7 +33,8 @@ pub fn size_text(bytes: u64) -> String {
     let fits = |&&(shift, _): &&(u32, &str)| bytes != 0 && bytes.is_multiple_of(1 << shift);
     match suffixes.iter().find(fits) {
         Some((shift, suffix)) => format!("{}{suffix}", bytes >> shift),
-        None => bytes.to_string(),
+        None if bytes == 0 => "0".to_owned(),
+        None => format!("{bytes}B"),
     }
 }
 
@@ -76,7 +77,10 @@ mod tests {
         assert_eq!(parse_size("8G"), Ok(8 << 30));
         assert_eq!(parse_size("512MiB"), Ok(512 << 20));
         assert_eq!(parse_size("64kb"), Ok(64 << 10));
-        assert_eq!(parse_size("0"), Ok(0));
+        assert_eq!((parse_size("0"), parse_size("512B")), (Ok(0), Ok(512)));
+        for bytes in [0, 1, 512, 1000, 4096, 3 << 20, 5 << 30] {
+            assert_eq!(parse_size(&size_text(bytes)), Ok(bytes));
+        }
         for bad in ["", "8", "-1G", "G", "1.5G", "99999999999T", "8X"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }

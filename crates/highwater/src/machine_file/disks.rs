@@ -257,6 +257,18 @@ impl Disks {
     }
 }
 
+/// A disk from a table that is part of another file: the key that is wrong, and why.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn of_table(table: &toml::Table) -> Result<DiskSpec, (String, String)> {
+    let text = table.to_string();
+    let place = Source { file: "", text: &text };
+    let read: Result<RawDisk, _> = toml::from_str(&text);
+    let of = |error: InputError| (error.field.unwrap_or_else(|| "model".to_owned()), error.reason);
+    read.map_err(|error| of(place.toml(&error)))?.spec(place, 0).map_err(of)
+}
+
 impl RawDisk {
     fn spec(&self, place: Source<'_>, index: usize) -> Result<DiskSpec, InputError> {
         let model = self.model.get_ref().as_str();

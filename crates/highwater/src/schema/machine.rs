@@ -128,7 +128,12 @@ pub(crate) fn zone_type(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// `[[disk]]`.
-pub(crate) fn disks(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn disks(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 256, "items": disk(generator) })
+}
+
+/// One of them.
+pub(crate) fn disk(_: &mut SchemaGenerator) -> Schema {
     let models: Vec<(&str, DiskSpec)> =
         MODELS.iter().map(|(name, kind, _)| (*name, DiskSpec::new(*name, *kind, 1))).collect();
     let mut properties = Map::from_iter([
@@ -166,16 +171,12 @@ pub(crate) fn disks(_: &mut SchemaGenerator) -> Schema {
     }
     let rules: Vec<Value> = models.iter().map(|(name, disk)| not_of(name, disk)).collect();
     json_schema!({
-        "type": "array",
-        "maxItems": 256,
-        "items": {
-            "type": "object",
-            "description": "A disk.",
-            "additionalProperties": false,
-            "properties": properties,
-            "required": ["model", "size", "source"],
-            "allOf": rules,
-        },
+        "type": "object",
+        "description": "A disk.",
+        "additionalProperties": false,
+        "properties": properties,
+        "required": ["model", "size", "source"],
+        "allOf": rules,
     })
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn size() -> Schema {
     json_schema!({
         "type": "string",
         "format": "size",
-        "pattern": r"^\s*(0+|[0-9]+\s*[KMGTkmgt])\s*([iI]?[bB])?\s*$",
+        "pattern": r"^\s*((0+|[0-9]+\s*[KMGTkmgt])\s*([iI]?[bB])?|[0-9]+\s*[bB])\s*$",
     })
 }
 

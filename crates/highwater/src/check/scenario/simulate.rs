@@ -16,7 +16,7 @@ use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, 
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimMachine;
-use highwater_workloads::jobs::{self, Action, Ground, Task};
+use highwater_workloads::jobs::{self, Action, Files, Ground, Task};
 use highwater_workloads::scenario::{FileMaker, ScenarioError};
 
 use super::super::machine::{self, System};
@@ -165,7 +165,7 @@ fn play(
     };
     let maker = FileMaker { kernel, data: machine::DATA, next_page: Cell::new(0) };
     let files = (0..).zip(sizes).map(|(number, &pages)| maker.make(cx, pages, is_written(number)));
-    let files = files.collect::<Result<Vec<_>, _>>()?;
+    let files = Files::of(files.collect::<Result<Vec<_>, _>>()?);
     let ground = Ground {
         kernel,
         files: &files,
@@ -180,7 +180,8 @@ fn play(
     };
     let inherited = Some((space, Vec::new()));
     let ran = jobs::run(task, &ground, cx, inherited, jobs::seed(seed, 0, 0), &mut []);
-    ran.map_err(|failed| ScenarioError::Call { doing: "running the program", error: failed.error })
+    let doing = "running the program";
+    ran.map_err(|failed| ScenarioError::Call { doing, error: failed.why.error() })
 }
 
 /// The counters at a moment.

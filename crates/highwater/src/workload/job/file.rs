@@ -1,15 +1,12 @@
 //! A job as it is written: files, tasks, phases.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
-
 use highwater_sim::cpu::Nice;
-use highwater_workloads::jobs::{Arrivals, Pattern, Spacing};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use highwater_workloads::jobs::{Arrivals, Spacing};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 
 use super::plan::DEPTH_MAX;
+use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Bytes, Param, Params, Problem};
 
 /// Tasks of one's own: what they do to memory and files.
@@ -18,6 +15,9 @@ use crate::workload::params::{Bytes, Param, Params, Problem};
 pub struct JobParams {
     /// Seconds of virtual time after which the job ends, if its tasks have not ended before.
     pub seconds: f64,
+    /// Disks that are plugged in for the job, beside those of the machine, written as a machine's are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disk: Vec<JobDisk>,
     /// Files, as they are on the disk when the job begins; nothing of them is in memory.
     pub file: Vec<JobFile>,
     /// Tasks.
@@ -26,7 +26,7 @@ pub struct JobParams {
 
 impl Default for JobParams {
     fn default() -> JobParams {
-        JobParams { seconds: 10.0, file: Vec::new(), task: Vec::new() }
+        JobParams { seconds: 10.0, disk: Vec::new(), file: Vec::new(), task: Vec::new() }
     }
 }
 
@@ -36,6 +36,11 @@ impl Params for JobParams {
             field: "seconds",
             doc: "Seconds of virtual time after which the job ends, if its tasks have not ended before.",
             rules: &["must be above 0"],
+        },
+        Param {
+            field: "disk",
+            doc: "Disks that are plugged in for the job, beside those of the machine, written as a machine's are.",
+            rules: &[],
         },
         Param {
             field: "file",
@@ -50,17 +55,56 @@ impl Params for JobParams {
     }
 }
 
+/// A disk, as a machine's file has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobDisk(pub toml::Table);
+
+impl JsonSchema for JobDisk {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "JobDisk".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        crate::schema::machine::disk(generator)
+    }
+}
+
 /// A file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobFile {
     /// What phases call it.
     pub name: String,
-    /// How large it is: bytes (`64M`), or a share of memory (`25%`).
+    /// How large it is when the job begins: bytes (`64M`), or a share of memory (`25%`); of `0` it is empty, and grows by what is written.
     pub size: Amount,
+    /// How far it may grow; a full file is appended to from its start again, as a log of that size is. Without it a file is as large as
+    /// it gets, and one that begins empty has what is left of its disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Amount>,
+    /// The disk that it is on, one of the machine's or the job's; without it the machine's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
     /// It is in memory, not on a disk, and empty at first: tmpfs, or memory that processes share. It can be swapped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub memory: bool,
+}
+
+impl JobFile {
+    /// A file that is as large as it gets.
+    pub fn new(name: impl Into<String>, size: Amount) -> JobFile {
+        JobFile { name: name.into(), size, room: None, disk: None, memory: false }
+    }
+
+    /// How large it may be; none: as its disk has room.
+    pub(super) fn bound(&self) -> Option<Amount> {
+        self.room.or(Some(self.size).filter(|size| !size.is_nothing()))
+    }
+
+    /// Appends go behind its end, from the beginning.
+    pub(super) fn grows(&self) -> bool {
+        self.room.is_some() || self.size.is_nothing()
+    }
 }
 
 /// A task.
@@ -94,6 +138,10 @@ pub struct JobTask {
     /// Its memory cgroup. There are none yet: a task that names one is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// It serves soft interrupts of its CPU (`cpu`, without it 0), as a network card's receive work: it takes its time from the program
+    /// that runs there. It may `alloc`, `compute` and `sleep`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub softirq: bool,
     /// What it does, in order.
     pub phase: Vec<JobPhase>,
 }
@@ -111,7 +159,8 @@ pub struct JobPhase {
     /// What its operations are called in results; without it nobody measures them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
-    /// `map`: how much memory, bytes (`64M`) or a share of the machine's (`25%`); without it `file` is mapped.
+    /// `map`: how much memory, bytes (`64M`) or a share of the machine's (`25%`); without it `file` is mapped. `truncate`: what is left of the
+    /// file; without it nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Amount>,
     /// `map`: the file that is mapped.
@@ -137,12 +186,29 @@ pub struct JobPhase {
     pub bytes: Option<Bytes>,
     /// `touch`, `read`, `write`: which pages or blocks: `sequential` (the default), `stride N`, `except N` (all but every N-th), `uniform`,
     /// `zipf EXPONENT`, `hot SHARE ACCESSES`, `drift SHARE EVERY`, `jump SHARE EVERY`, `chase`. `advise` with one says it page by page.
+    /// Of `read` also `follow`: what has come to the file since this task last read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<PatternText>,
     /// `advise`: what for. `map`: `hugepage` or `nohugepage`, from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<AdviceName>,
-    /// `compute`, `sleep`: microseconds.
+    /// `advise` of a file: only what this task has read or written of it since it last said so.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub behind: bool,
+    /// `alloc`: how; without it `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gfp: Option<GfpName>,
+    /// `alloc`: blocks of `2^order` pages; without it single pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10))]
+    pub order: Option<u8>,
+    /// `alloc`: how many blocks an operation asks for; without it one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// `request`: what it does, in order. A step is a phase that is done `times` (without it once) each time; it has no rate of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step: Vec<JobPhase>,
+    /// `compute`, `sleep`: microseconds. `alloc`: for how long the memory is kept; without it it is freed at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<f64>,
     /// `set`: the value.
@@ -167,7 +233,7 @@ pub struct JobPhase {
     /// How they arrive: `poisson` (the default), `steady`, `bursts N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<SpacingText>,
-    /// `read`, `write`, `append`, `fsync`: how many may be under way at once, as asynchronous I/O has them; without it one. Together they do as
+    /// `read`, `write`, `append`, `fsync`, `request`: how many may be under way at once, as asynchronous I/O has them; without it one. Together they do as
     /// much as one alone would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = DEPTH_MAX))]
@@ -194,6 +260,11 @@ impl JobPhase {
             bytes: None,
             pattern: None,
             advice: None,
+            behind: false,
+            gfp: None,
+            order: None,
+            count: None,
+            step: Vec::new(),
             us: None,
             value: None,
             times: None,
@@ -205,6 +276,11 @@ impl JobPhase {
             depth: None,
             only: None,
         }
+    }
+
+    /// It and its steps.
+    pub(super) fn all(&self) -> impl Iterator<Item = &JobPhase> {
+        std::iter::once(self).chain(&self.step)
     }
 
     /// When operations of an open loop begin.
@@ -247,12 +323,17 @@ pub enum Do {
     Unmap,
     /// Touches pages of the area `of`.
     Touch,
-    /// Reads blocks of the file `of`.
+    /// Reads blocks of the file `of`; in order they go on where this task's last read of it ended.
     Read,
-    /// Writes blocks of the file `of`.
+    /// Writes blocks of the file `of`; in order they go on where this task's last write to it ended.
     Write,
-    /// Writes blocks of the file `of` one behind the other, from its start again when it is full.
+    /// Writes a block behind the end of the file `of`, from its start again when it has no more `room`. A file of a fixed size each task
+    /// writes over from its start, one block behind the other.
     Append,
+    /// Cuts the file `of` to `size`: what lies behind is dropped from memory, written to its disk or not. A shorter file stays as it is.
+    Truncate,
+    /// Deletes the file `of`: its pages go, written to its disk or not, once no task maps it. The next to open it finds it new and empty.
+    Delete,
     /// Has the file `of` written to its disk.
     Fsync,
     /// Says what the area or file `of` will be used for (`advice`).
@@ -273,6 +354,11 @@ pub enum Do {
     Sleep,
     /// Waits until all copies of the task `of` have ended.
     Wait,
+    /// Allocates `count` blocks of the kernel's own memory (`gfp`, `order`), as drivers do, and frees them after `us`. A failure is counted
+    /// (`failed`), and is no error.
+    Alloc,
+    /// Does its `step`s one after the other: `op`, `rate` and `depth` are of the whole.
+    Request,
     /// Has all memory compacted, as writing to `/proc/sys/vm/compact_memory` does.
     Compact,
     /// Drops clean caches, as writing `value` to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2 inodes, dentries and
@@ -299,6 +385,18 @@ impl Do {
     }
 }
 
+/// How the kernel allocates for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GfpName {
+    /// `GFP_KERNEL`: it may reclaim and wait.
+    Kernel,
+    /// `GFP_ATOMIC`: it never waits, and may use a part of the reserves.
+    Atomic,
+    /// `GFP_NOWAIT`: it never waits.
+    Nowait,
+}
+
 /// What memory or a file will be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -323,280 +421,4 @@ pub enum AdviceName {
     Hugepage,
     /// No huge pages (memory).
     Nohugepage,
-}
-
-/// Bytes, or a share of the machine's memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Amount {
-    /// So many.
-    Bytes(u64),
-    /// Such a share.
-    Share(f64),
-}
-
-impl FromStr for Amount {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Amount, String> {
-        let Some(percent) = text.trim().strip_suffix('%') else {
-            return crate::input::size::parse_size(text).map(Amount::Bytes);
-        };
-        match percent.trim().parse::<f64>() {
-            Ok(percent) if (0.0..=6400.0).contains(&percent) => Ok(Amount::Share(percent / 100.0)),
-            _ => Err(format!("\"{text}\" is no share of memory, as \"25%\" is")),
-        }
-    }
-}
-
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Amount::Bytes(bytes) => f.write_str(&crate::input::size::size_text(*bytes)),
-            Amount::Share(share) => write!(f, "{}%", share * 100.0),
-        }
-    }
-}
-
-/// A pattern, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PatternText(pub Pattern);
-
-impl FromStr for PatternText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<PatternText, String> {
-        let mut words = text.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let numbers: Vec<&str> = words.collect();
-        let number = |at: usize, what: &str| -> Result<f64, String> {
-            let value = numbers.get(at).and_then(|word| word.parse().ok());
-            value
-                .filter(|value: &f64| value.is_finite() && *value > 0.0)
-                .ok_or_else(|| format!("\"{text}\": {name} wants {what}, a number above 0"))
-        };
-        let share = |at: usize, what: &str| {
-            let share = number(at, what)?;
-            (share <= 1.0)
-                .then_some(share)
-                .ok_or_else(|| format!("\"{text}\": {what} is at most 1"))
-        };
-        let (pattern, wanted) = match name {
-            "sequential" => (Pattern::Sequential, 0),
-            "uniform" => (Pattern::Uniform, 0),
-            "chase" => (Pattern::Chase, 0),
-            "stride" => (Pattern::Strided(number(0, "how many")? as u64), 1),
-            "except" => (Pattern::Except(number(0, "how many")? as u64), 1),
-            "zipf" => (Pattern::Zipf(number(0, "its exponent")?), 1),
-            "hot" => {
-                let (share, accesses) = (share(0, "the hot share")?, share(1, "its accesses")?);
-                (Pattern::Hot { share, accesses }, 2)
-            }
-            "drift" | "jump" => {
-                let (share, every) = (share(0, "the window")?, number(1, "accesses")? as u64);
-                match name {
-                    "drift" => (Pattern::Drift { share, every }, 2),
-                    _ => (Pattern::Jump { share, every }, 2),
-                }
-            }
-            other => {
-                let known = [
-                    "sequential",
-                    "stride",
-                    "except",
-                    "uniform",
-                    "zipf",
-                    "hot",
-                    "drift",
-                    "jump",
-                    "chase",
-                ];
-                return Err(crate::input::names::unknown("pattern", other, &known));
-            }
-        };
-        match numbers.len() == wanted {
-            true => Ok(PatternText(pattern)),
-            false => Err(format!("\"{text}\": {name} takes {wanted} numbers")),
-        }
-    }
-}
-
-impl fmt::Display for PatternText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Pattern::Sequential => f.write_str("sequential"),
-            Pattern::Strided(n) => write!(f, "stride {n}"),
-            Pattern::Except(n) => write!(f, "except {n}"),
-            Pattern::Uniform => f.write_str("uniform"),
-            Pattern::Zipf(exponent) => write!(f, "zipf {exponent}"),
-            Pattern::Hot { share, accesses } => write!(f, "hot {share} {accesses}"),
-            Pattern::Drift { share, every } => write!(f, "drift {share} {every}"),
-            Pattern::Jump { share, every } => write!(f, "jump {share} {every}"),
-            Pattern::Chase => f.write_str("chase"),
-        }
-    }
-}
-
-/// How operations arrive, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpacingText(pub Spacing);
-
-impl FromStr for SpacingText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SpacingText, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        match words[..] {
-            ["poisson"] => Ok(SpacingText(Spacing::Poisson)),
-            ["steady"] => Ok(SpacingText(Spacing::Steady)),
-            ["bursts", n] => match n.parse() {
-                Ok(n) if n > 0 => Ok(SpacingText(Spacing::Bursts(n))),
-                _ => Err(format!("\"{text}\": of how many operations is a burst?")),
-            },
-            _ => Err(format!("\"{text}\": arrivals are poisson, steady or bursts N")),
-        }
-    }
-}
-
-impl fmt::Display for SpacingText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Spacing::Poisson => f.write_str("poisson"),
-            Spacing::Steady => f.write_str("steady"),
-            Spacing::Bursts(n) => write!(f, "bursts {n}"),
-        }
-    }
-}
-
-impl Serialize for Amount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Amount::Bytes(_) => serializer.collect_str(self),
-            // Whole percents as they are written; others exactly.
-            Amount::Share(share) => match self.to_string().parse() == Ok(*self) {
-                true => serializer.collect_str(self),
-                false => serializer.serialize_f64(*share),
-            },
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Amount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
-        struct Reader;
-
-        impl de::Visitor<'_> for Reader {
-            type Value = Amount;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes, as \"64M\", or a share of memory, as \"25%\"")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
-                text.parse().map_err(E::custom)
-            }
-
-            fn visit_f64<E: de::Error>(self, share: f64) -> Result<Amount, E> {
-                match (0.0..=64.0).contains(&share) {
-                    true => Ok(Amount::Share(share)),
-                    false => Err(E::custom(format!("{share} is no share of memory, as 0.25 is"))),
-                }
-            }
-        }
-
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-impl JsonSchema for Amount {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Amount".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let about = "Bytes, as `64M`, or a share of the machine's memory, as `25%` or 0.25; shares are whole MiB.";
-        json_schema!({ "anyOf": [{ "type": "string" }, { "type": "number", "minimum": 0, "maximum": 64 }], "description": about })
-    }
-}
-
-/// Reads and writes a type as its text.
-macro_rules! as_text {
-    ($($type:ident: $about:literal,)*) => { $(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "description": $about })
-            }
-        }
-    )* };
-}
-
-as_text! {
-    PatternText: "A pattern and its numbers, as `zipf 0.99`.",
-    SpacingText: "`poisson`, `steady`, or `bursts N`.",
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_read_as_they_are_written() {
-        for text in [
-            "sequential",
-            "stride 8",
-            "except 8",
-            "zipf 0.99",
-            "hot 0.1 0.9",
-            "drift 0.2 100",
-            "jump 0.2 5",
-            "chase",
-        ] {
-            assert_eq!(text.parse::<PatternText>().unwrap().to_string(), text);
-        }
-        for text in ["poisson", "steady", "bursts 12"] {
-            assert_eq!(text.parse::<SpacingText>().unwrap().to_string(), text);
-        }
-        assert_eq!("25%".parse(), Ok(Amount::Share(0.25)));
-        for (text, amount) in [("64M", Amount::Bytes(64 << 20)), ("150%", Amount::Share(1.5))] {
-            assert_eq!((text.parse(), amount.to_string()), (Ok(amount), text.to_owned()));
-        }
-    }
-
-    #[test]
-    fn what_is_none_says_what_would_be() {
-        let pattern = |text: &str| text.parse::<PatternText>().unwrap_err();
-        assert!(pattern("zipff 1").contains("did you mean zipf?"), "{}", pattern("zipff 1"));
-        assert_eq!(pattern("zipf"), "\"zipf\": zipf wants its exponent, a number above 0");
-        assert_eq!(pattern("hot 1.5 0.5"), "\"hot 1.5 0.5\": the hot share is at most 1");
-        assert_eq!(pattern("uniform 3"), "\"uniform 3\": uniform takes 0 numbers");
-        assert!("bursts x".parse::<SpacingText>().unwrap_err().contains("of how many"));
-        assert!("-1%".parse::<Amount>().unwrap_err().contains("no share"));
-        // As a fraction, too: what captured files have.
-        let phase: JobPhase = toml::from_str("do = \"map\"\nsize = 1.3\n").unwrap();
-        assert_eq!(phase.size, Some(Amount::Share(1.3)));
-        assert!(toml::from_str::<JobPhase>("do = \"map\"\nsize = -1.0\n").is_err());
-    }
 }

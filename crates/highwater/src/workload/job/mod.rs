@@ -12,9 +12,12 @@
 //! Of the machine: for which share of the time tasks waited for CPUs, memory and devices, as `/proc/pressure` counts it.
 //! Over time: memory of each task (`memory`).
 
+mod disks;
+mod failed;
 mod file;
 mod idle;
 mod memory;
+mod names;
 pub(crate) mod plan;
 mod sim;
 pub(crate) mod steps;
@@ -22,6 +25,7 @@ pub(crate) mod steps;
 mod swarm;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use highwater_core::config::KernelVersion;
 use highwater_core::vmstat::since;
@@ -29,9 +33,8 @@ use highwater_report::report::usual_sections;
 use highwater_results::{Better, Metric, Section, TableKind};
 use highwater_sim::pressure::Resource;
 
-pub use file::{
-    AdviceName, Amount, Do, JobFile, JobParams, JobPhase, JobTask, PatternText, SpacingText,
-};
+pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
+pub use text::{Amount, PatternText, SpacingText};
 
 use super::{Outcome, RunError, Unit, Workload};
 use crate::machine_file::MachineFile;
@@ -59,13 +62,17 @@ const REFAULTS: [(&str, &str); 2] =
 const HITS: &str = "hit-ratio";
 /// Latencies below this, in microseconds, are of operations that asked nothing of the kernel.
 const SMALL_US: f64 = 1.0;
+/// Blocks of memory that were not to be had.
+const FAILED: &str = "failed";
+/// The table of those.
+const ALLOCATIONS: &str = "allocations";
 /// The table of pressure.
 const PRESSURE: &str = "pressure";
 /// Somebody waited; everybody did who had something to do.
 const PRESSURE_LINES: [&str; 2] = ["some", "full"];
 
 /// What is told of an operation, or of a resource.
-pub const FIGURES: [&str; 13] = [
+pub const FIGURES: [&str; 14] = [
     RATE,
     PERCENTILES[0].1,
     PERCENTILES[1].1,
@@ -77,6 +84,7 @@ pub const FIGURES: [&str; 13] = [
     REFAULTS[0].0,
     REFAULTS[1].0,
     HITS,
+    FAILED,
     PRESSURE_LINES[0],
     PRESSURE_LINES[1],
 ];
@@ -107,6 +115,7 @@ impl Workload for Job {
         let of = |name: &str, unit: &str, better, ends: &[&str]| {
             let mut metric = Metric::new(name, unit, better, TableKind::Single);
             let has = |op: &&plan::Operation, end: &str| match end {
+                FAILED => op.has_failures,
                 HITS => op.has_hits,
                 _ if REFAULTS.iter().any(|(refaults, _)| *refaults == end) => op.has_refaults,
                 _ => name != FAULTS || op.has_faults,
@@ -135,6 +144,7 @@ impl Workload for Job {
                 whole: Some(100.0),
                 ..of("found", "percent of the pages asked for", Better::Higher, &[HITS])
             },
+            of(ALLOCATIONS, "blocks", Better::Lower, &[FAILED]),
             pressure(),
             counters_of_steps(params),
         ];

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use highwater_core::config::{Machine, Thp};
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::Error;
-use highwater_core::page::PAGE_SIZE;
-use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
 use highwater_report::latency::bucket;
@@ -21,20 +19,23 @@ use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_sim::pressure::{Lines, Reading, Resource};
 use highwater_workloads::jobs::{
-    self, CutShort, Failed, Ground, Helper, Inherited, Joined, Recorded, Task,
+    self, CutShort, Failed, Files, Ground, Helper, Inherited, Joined, Recorded, Task, Why,
 };
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
 use super::super::outcome::{Outcome, RunError, snapshot};
-use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
+use super::disks::{self, Placed};
+use super::failed;
 use super::file::{AdviceName, Do, JobParams, JobTask};
 use super::idle::{self, Idle};
 use super::memory::Memory;
 use super::plan::{self, Operation};
 use super::steps::Steps;
-use super::{FAULT_KINDS, HITS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named};
+use super::{
+    FAILED, FAULT_KINDS, HITS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named,
+};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
@@ -64,7 +65,9 @@ struct Plan {
     tasks: Vec<Task>,
     told: Vec<JobTask>,
     nr_operations: usize,
-    files: Vec<Arc<File<SimHost>>>,
+    files: Files<SimHost>,
+    /// What the machine has, for errors.
+    has: failed::Machine,
     seed: u64,
     end_ns: u64,
     is_over: Cell<bool>,
@@ -76,6 +79,10 @@ struct Plan {
     started: RefCell<Vec<(usize, Worker<Left>)>>,
     /// Address spaces.
     memory: Rc<Memory>,
+    /// The first failure.
+    failed: RefCell<Option<RunError>>,
+    /// Names of steps.
+    step_names: Vec<String>,
     /// Steps of each task.
     steps: RefCell<Vec<Steps>>,
     /// Of each task, copies so far: each has another seed.
@@ -107,15 +114,10 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     }
     let memory_pages = harness::managed_pages(unit);
     let (tasks, operations) = plan::tasks(params, memory_pages);
-    let sizes: Vec<u64> =
-        params.file.iter().map(|file| plan::pages(file.size, memory_pages)).collect();
-    let on_disk = params.file.iter().zip(&sizes).filter(|(file, _)| !file.memory);
-    let on_disk = on_disk.map(|(_, pages)| pages).sum();
-    let storage = Storage::of(unit, on_disk, 2 * memory_pages, "the files of the job")?;
-    let mut notes: Vec<String> = storage.note.clone().into_iter().collect();
+    let Placed { storage, files, mut notes } = disks::place(params, unit, memory_pages)?;
+    let has = failed::Machine::new(unit, &storage, &files);
     notes.extend(plan::set_in_vain(params, unit.policy.kernel));
     notes.extend(refused_huge_pages(params, &unit.machine.machine));
-    let mut next_page = storage.first_page;
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     config.advised = params.task.iter().any(asks_for_huge_pages);
@@ -123,22 +125,14 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let memory = Rc::new(Memory::default());
     let columns = memory.columns(params.task.iter().map(|task| task.name.clone()));
     let mut machine = harness::boot_and_tell(unit, config, Some(columns))?;
-    let files = params.file.iter().zip(&sizes).map(|(file, &pages)| {
-        let max_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let spec = match file.memory {
-            true => FileSpec::in_memory(max_pages).with_size(pages * PAGE_SIZE as u64),
-            false => FileSpec::new(Filesystem::EXT4, DATA, next_page, max_pages),
-        };
-        next_page += if file.memory { 0 } else { pages };
-        machine.kernel.create_file(&machine.outside(), spec)
-    });
-    let files = files.collect();
+    let files = Files::create(&machine.kernel, &machine.outside(), files);
     let nr_tasks = tasks.len();
     let plan = Plan {
         tasks,
         told: params.task.clone(),
         nr_operations: operations.len(),
         files,
+        has,
         seed,
         end_ns: (params.seconds * 1e9) as u64,
         is_over: Cell::new(false),
@@ -146,7 +140,9 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
         memory,
-        steps: RefCell::new((0..nr_tasks).map(|_| Steps::default()).collect()),
+        failed: RefCell::default(),
+        step_names: plan::steps(params),
+        steps: RefCell::new(params.task.iter().map(|task| Steps::new(task.rounds == 0)).collect()),
         nr_started: RefCell::new(vec![0; nr_tasks]),
         helped: Cell::default(),
     };
@@ -158,11 +154,11 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     });
     run_to_end(&mut machine)?;
     let (ended, counters) = driver.take().ok_or_else(|| lost("driver"))??;
-    let Ended { records, early, steps, times } = ended;
-    if let Some(early) = early.iter().find(|early| early.failed > 0)
+    let Ended { records, early, failed, steps, times } = ended;
+    if let Some(failed) = failed
         && !unit.tolerates_failures
     {
-        return Err(RunError::of(Job::NAME, format!("{}: {}", early.task, early.reason)));
+        return Err(failed);
     }
     let pressure = machine.sim().pressure();
     let said = machine.kernel.oom_reports(CpuId(0));
@@ -224,7 +220,7 @@ fn refused_huge_pages(params: &JobParams, machine: &Machine) -> Option<String> {
 
 /// The figures of an operation; one that never ended has none.
 fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
-    let Operation { name: operation, has_faults, has_refaults, has_hits } = operation;
+    let Operation { name: operation, has_faults, has_refaults, has_hits, has_failures } = operation;
     let us = |ns: u64| ns as f64 / NS_PER_US;
     let unanswered = record.unanswered;
     if unanswered > 0 {
@@ -270,6 +266,9 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
     if let Some(share) = record.hit_ratio().filter(|_| *has_hits) {
         push(HITS, 100.0 * share);
     }
+    if *has_failures {
+        push(FAILED, record.failed as f64);
+    }
     if unanswered > 0 {
         return;
     }
@@ -312,6 +311,8 @@ struct Ended {
     records: Vec<Recorded>,
     /// Tasks that ended before their time.
     early: Vec<EndedEarly>,
+    /// The first of them whose call failed.
+    failed: Option<RunError>,
     /// Counters of steps.
     steps: Vec<(String, f64)>,
     times: Times,
@@ -373,8 +374,9 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
         early.started = started;
     }
     early.retain(|early| early.killed + early.failed > 0);
-    let steps = plan.steps.borrow().iter().flat_map(Steps::samples).collect();
-    Ok(Ended { records, early, steps, times })
+    let steps = plan.steps.borrow();
+    let steps = steps.iter().flat_map(|steps| steps.samples(&plan.step_names)).collect();
+    Ok(Ended { records, early, failed: plan.failed.take(), steps, times })
 }
 
 /// Starts a copy of a task.
@@ -407,6 +409,9 @@ fn start(
 fn spawn(machine: &SimKernel, told: &JobTask, copy: u32, name: String) -> Spawn {
     let nr_cpus = machine.sim().nr_cpus() as u16;
     let placement = match (told.cpu, told.node) {
+        (cpu, _) if told.softirq => {
+            Placement::Interrupt(CpuId((cpu.unwrap_or(0) + copy as u16) % nr_cpus))
+        }
         (Some(cpu), _) => Placement::Pinned(CpuId((cpu + copy as u16) % nr_cpus)),
         (_, Some(node)) => Placement::Node(node),
         _ => Placement::Anywhere,
@@ -461,12 +466,19 @@ fn work(
     });
     let (ended, cut_short) = match ran {
         Ok(()) => (None, Vec::new()),
-        Err(Failed { error: Error::Killed, left, .. }) => (Some(Early::Killed), left),
-        Err(Failed { phase, error, left }) => {
-            let phase = &plan.told[number].phase[phase];
-            let of = phase.of.as_deref().map(|of| format!(" {of}")).unwrap_or_default();
-            let why = refused_commit(machine, cx, phase.action, &error);
-            (Some(Early::Failed(format!("{}{of}: {error}{why}", phase.action.name()))), left)
+        Err(Failed { why: Why::Call(Error::Killed), left, .. }) => (Some(Early::Killed), left),
+        Err(failed) => {
+            let at = (number, &plan.told[number], &task.phases[..]);
+            let (path, mut reason) = failed::reason(at, &failed, &plan.has);
+            if machine.kernel.mem.tunables.overcommit_memory == 2 {
+                let action = plan.told[number].phase[failed.phase].action;
+                reason += &refused_commit(machine, cx, action, &failed.why.error());
+            }
+            plan.failed.borrow_mut().get_or_insert_with(|| {
+                let reason = format!("{} {reason}", plan.told[number].name);
+                RunError::At { path, reason, place: None }
+            });
+            (Some(Early::Failed(reason)), failed.left)
         }
     };
     Ok(Left { records, ended, cut_short })

@@ -42,26 +42,66 @@ pub(crate) fn sum(counters: &Counters, key: &str) -> i64 {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     begin: Option<Counters>,
-    over: Vec<(String, Counters)>,
+    /// With how often a step of that name was over, if those of one name are counted together.
+    over: Vec<(String, Counters, u64)>,
+    /// Rounds do not end: steps of one name are counted together, and told of as they are on average.
+    is_endless: bool,
 }
 
 impl Steps {
+    pub(super) fn new(is_endless: bool) -> Steps {
+        Steps { is_endless, ..Steps::default() }
+    }
+
     /// A step is over, or, without a name, the first one begins.
     pub(super) fn mark(&mut self, name: Option<String>, now: Counters) {
         if let Some(name) = name {
             // Without a beginning of its own the first step is all there was.
             let before = self.begin.take().unwrap_or_default();
-            self.over.push((name, Counters::difference(&before, &now)));
+            let change = Counters::difference(&before, &now);
+            let same = self.over.iter_mut().find(|(known, ..)| self.is_endless && *known == name);
+            match same {
+                Some((_, sum, times)) => {
+                    sum.merge(&change);
+                    *times += 1;
+                }
+                None => self.over.push((name, change, 1)),
+            }
         }
         self.begin = Some(now);
     }
 
-    /// The samples of all steps.
-    pub(super) fn samples(&self) -> Vec<(String, f64)> {
-        let of_step = |(name, counters): &(String, Counters)| {
-            let (name, counters) = (name.clone(), counters.clone());
-            COUNTERS.iter().map(move |key| (named(&name, key), sum(&counters, key) as f64))
+    /// The samples of the steps of these names.
+    pub(super) fn samples(&self, names: &[String]) -> Vec<(String, f64)> {
+        let of_step = |(name, counters, times): &(String, Counters, u64)| {
+            let (name, counters, times) = (name.clone(), counters.clone(), *times as f64);
+            COUNTERS.iter().map(move |key| (named(&name, key), sum(&counters, key) as f64 / times))
         };
-        self.over.iter().flat_map(of_step).collect()
+        self.over.iter().filter(|(name, ..)| names.contains(name)).flat_map(of_step).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_rounds_without_end_are_told_of_on_average() {
+        let now = |value: i64| {
+            let mut counters = Counters::default();
+            counters.add("pgpgin", value);
+            counters
+        };
+        let told = |is_endless| {
+            let mut steps = Steps::new(is_endless);
+            steps.mark(None, now(5));
+            for (name, value) in [("a", 15), ("a", 35), ("b", 36)] {
+                steps.mark(Some(name.to_owned()), now(value));
+            }
+            let mut samples = steps.samples(&["a".to_owned()]);
+            samples.retain(|(name, _)| name == "a pgpgin");
+            samples.iter().map(|(_, value)| *value).collect::<Vec<f64>>()
+        };
+        assert_eq!((told(true), told(false)), (vec![15.0], vec![10.0, 20.0]));
     }
 }

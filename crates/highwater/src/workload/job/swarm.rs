@@ -73,12 +73,23 @@ impl Draw {
     fn job(&mut self) -> String {
         let seconds = 0.2 + self.below(10) as f64 / 10.0;
         let mut text = format!("title = \"drawn\"\nseconds = {seconds}\n");
+        text.push_str(
+            "[[disk]]\nname = \"own\"\nmodel = \"ssd\"\nsize = \"16G\"\nchannels = 1\n\
+             write-bytes-per-s = 60_000_000\nsource = \"drawn\"\n",
+        );
         let nr_files = self.below(4);
         for file in 0..nr_files {
             let (size, memory) = (1 + self.below(60), self.is(20));
+            // Some grow, some of them without a bound; some are on the job's own disk.
+            let size = if self.is(25) { "0".to_owned() } else { format!("{size}M") };
+            let room = if memory || self.is(20) { "room = \"64M\"\n" } else { "" };
+            let disk = if !memory && self.is(25) { "disk = \"own\"\n" } else { "" };
             let text = &mut text;
-            writeln!(text, "[[file]]\nname = \"f{file}\"\nsize = \"{size}M\"\nmemory = {memory}")
-                .unwrap();
+            writeln!(
+                text,
+                "[[file]]\nname = \"f{file}\"\nsize = \"{size}\"\nmemory = {memory}\n{room}{disk}"
+            )
+            .unwrap();
         }
         let nr_tasks = 1 + self.below(4);
         for task in 0..nr_tasks {
@@ -129,10 +140,11 @@ impl Draw {
             let pattern = self.pattern();
             let rate = if self.is(20) { "\nrate = 20000\nseconds = 0.05" } else { "" };
             let depth = if self.is(20) { "\ndepth = 3" } else { "" };
-            match (self.below(12), file, area) {
+            match (self.below(17), file, area) {
                 (0..4, ..) | (4..7, _, None) => {
                     let area = self.below(3);
-                    let of_file = file.filter(|_| self.is(25));
+                    // The first one is cut, which would end who maps it.
+                    let of_file = file.filter(|file| *file > 0 && self.is(25));
                     areas.retain(|(known, _)| *known != area);
                     areas.push((area, of_file.is_some()));
                     let what = match of_file {
@@ -166,10 +178,23 @@ impl Draw {
                 (7..9, Some(file), _) => {
                     let action = self.one(&["read", "write"]);
                     let bytes = self.one(&["4K", "64K", "1M"]);
-                    let lines = format!(
-                        "do = \"{action}\"\nof = \"f{file}\"\nbytes = \"{bytes}\"\npattern = \"{pattern}\""
-                    );
+                    // A file without a bound is written in order, so many times.
+                    let how = match (action, self.is(30)) {
+                        ("write", _) => {
+                            format!("pattern = \"sequential\"\ntimes = {}", 1 + self.below(30))
+                        }
+                        (_, true) => "pattern = \"follow\"".to_owned(),
+                        _ => format!("pattern = \"{pattern}\""),
+                    };
+                    let rate = if action == "write" { "" } else { rate };
+                    let lines =
+                        format!("do = \"{action}\"\nof = \"f{file}\"\nbytes = \"{bytes}\"\n{how}");
                     phase(format!("{lines}{op}{rate}{depth}"));
+                    if self.is(30) {
+                        phase(format!(
+                            "do = \"advise\"\nof = \"f{file}\"\nadvice = \"dontneed\"\nbehind = true"
+                        ));
+                    }
                 }
                 (9, Some(file), _) => {
                     phase(format!(
@@ -178,6 +203,28 @@ impl Draw {
                     phase(format!("do = \"fsync\"\nof = \"f{file}\"{op}"));
                 }
                 (10, ..) => phase("do = \"compact\"".to_owned()),
+                (11, Some(_), _) => {
+                    let file = 0;
+                    let size = self.one(&["", "size = \"1M\"\n"]);
+                    phase(format!("do = \"truncate\"\nof = \"f{file}\"\n{size}{op}"));
+                }
+                (12, Some(file), _) => phase(format!("do = \"delete\"\nof = \"f{file}\"{op}")),
+                (13..15, ..) => {
+                    let gfp = self.one(&["atomic", "nowait", "kernel"]);
+                    let (order, count) = (self.below(4), 1 + self.below(50));
+                    let us = self.below(3000);
+                    phase(format!(
+                        "do = \"alloc\"\ngfp = \"{gfp}\"\norder = {order}\ncount = {count}\nus = {us}{op}{rate}"
+                    ));
+                }
+                (15, Some(file), Some((area, _))) => {
+                    let step = "[[task.phase.step]]";
+                    phase(format!(
+                        "do = \"request\"\ntimes = 30{op}{depth}\n{step}\ndo = \"touch\"\nof = \"a{area}\"\npattern = \"uniform\"\n\
+                         {step}\ndo = \"read\"\nof = \"f{file}\"\nbytes = \"16K\"\npattern = \"{pattern}\"\ntimes = 2\n\
+                         {step}\ndo = \"append\"\nof = \"f{file}\"\nbytes = \"4K\"\nop = \"step\""
+                    ));
+                }
                 _ => phase("do = \"compute\"\nus = 300".to_owned()),
             }
         }

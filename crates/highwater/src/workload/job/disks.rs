@@ -1,0 +1,162 @@
+//! Which disk each file of a job is on, and where.
+
+use highwater_core::block::DeviceId;
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::page_cache::{FileSpec, Filesystem};
+use highwater_workloads::jobs::FileHow;
+
+use super::super::storage::{DATA, Storage};
+use super::super::{RunError, Unit};
+use super::file::{JobFile, JobParams};
+use super::plan::pages;
+use crate::input::names::unknown;
+use crate::machine_file::disks::of_table;
+
+/// Room of a file that grows as its disk has room, on a disk that a machine is given: 64 GiB.
+const GIVEN_ROOM: u64 = 1 << 24;
+
+/// Files with their places, and the disks that they are on.
+pub(super) struct Placed {
+    pub(super) storage: Storage,
+    pub(super) files: Vec<FileHow>,
+    /// What readers of results have to know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Gives every file of a job its place.
+pub(super) fn place(
+    params: &JobParams,
+    unit: &Unit<'_>,
+    memory_pages: u64,
+) -> Result<Placed, RunError> {
+    let on_first: Vec<&JobFile> =
+        params.file.iter().filter(|file| !file.memory && file.disk.is_none()).collect();
+    let bounded = |file: &JobFile| file.bound().map(|bound| pages(bound, memory_pages));
+    let has_disks = !unit.machine.disks().is_empty();
+    // A disk that is given has room for all that may come.
+    let wanted = |file: &&JobFile| bounded(file).unwrap_or(if has_disks { 0 } else { GIVEN_ROOM });
+    let on_first = on_first.iter().map(wanted).sum();
+    let mut storage = Storage::of(unit, on_first, 2 * memory_pages, "the files of the job")?;
+    let mut notes: Vec<String> = storage.note.take().into_iter().collect();
+    for table in &params.disk {
+        // Checked when the job was read.
+        let Ok(disk) = of_table(&table.0) else { continue };
+        match storage.disks.iter().any(|own| own.name == disk.name) {
+            true => {
+                let name = &disk.name;
+                notes.push(format!("disk {name} is the machine's own, not the job's"));
+            }
+            false => storage.disks.push(disk),
+        }
+    }
+    let mut layout = Layout::new(&storage);
+    let devices = params.file.iter().enumerate().map(|(at, file)| match &file.disk {
+        Some(name) => layout.named(name).map_err(|reason| RunError::At {
+            path: format!("file.{at}.disk"),
+            reason: format!("{}: {reason}", file.name),
+            place: None,
+        }),
+        None => Ok(DATA),
+    });
+    let devices = devices.collect::<Result<Vec<DeviceId>, RunError>>()?;
+    for (file, &device) in params.file.iter().zip(&devices).filter(|(file, _)| !file.memory) {
+        match bounded(file) {
+            Some(room) => layout.of(device).bounded += room,
+            None => layout.of(device).nr_unbounded += 1,
+        }
+    }
+    layout.check(unit)?;
+    let files = params.file.iter().zip(devices).map(|(file, device)| {
+        let size = pages(file.size, memory_pages) * PAGE_SIZE as u64;
+        let (start, room) = match (file.memory, bounded(file)) {
+            (true, room) => (0, room.unwrap_or(0)),
+            (false, room) => layout.of(device).take(room),
+        };
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let spec = match file.memory {
+            true => FileSpec::in_memory(room),
+            false => FileSpec::new(Filesystem::EXT4, device, start, room),
+        };
+        FileHow { spec: spec.with_size(size), grows: file.grows(), wraps: file.bound().is_some() }
+    });
+    let files = files.collect();
+    Ok(Placed { storage, files, notes })
+}
+
+/// What files take of each disk, by device number.
+struct Layout {
+    disks: Vec<Part>,
+}
+
+struct Part {
+    name: String,
+    nr_pages: u64,
+    /// The next page that is free, behind a swap area.
+    next: u64,
+    /// Pages of files that have a bound.
+    bounded: u64,
+    /// Files that have none.
+    nr_unbounded: u64,
+    /// What each of those has; known with the first of them.
+    share: Option<u64>,
+}
+
+impl Layout {
+    fn new(storage: &Storage) -> Layout {
+        let part = |(number, disk): (usize, &highwater_sim::disk::DiskSpec)| {
+            let area = storage.swap.iter().find(|area| usize::from(area.device.0) == number);
+            Part {
+                name: disk.name.clone(),
+                nr_pages: disk.nr_pages,
+                next: area.map_or(0, |area| u64::from(area.pages)),
+                bounded: 0,
+                nr_unbounded: 0,
+                share: None,
+            }
+        };
+        Layout { disks: storage.disks.iter().enumerate().map(part).collect() }
+    }
+
+    fn of(&mut self, device: DeviceId) -> &mut Part {
+        &mut self.disks[usize::from(device.0)]
+    }
+
+    /// The disk of a name.
+    fn named(&self, name: &str) -> Result<DeviceId, String> {
+        let known: Vec<&str> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
+        match known.iter().position(|known| *known == name) {
+            Some(at) => Ok(DeviceId(at as u8)),
+            None => {
+                let unknown = unknown("disk", name, &known);
+                Err(format!("{unknown}; a [[disk]] in the job plugs another one in"))
+            }
+        }
+    }
+
+    /// Every disk has room for its files.
+    fn check(&self, unit: &Unit<'_>) -> Result<(), RunError> {
+        for Part { name, nr_pages, next, bounded, nr_unbounded, .. } in &self.disks {
+            // A file that grows has a page at least.
+            let wanted = next + bounded + nr_unbounded;
+            if wanted > *nr_pages {
+                let (machine, mib) = (&unit.machine.name, (wanted - nr_pages).div_ceil(256));
+                let reason = format!(
+                    "machine {machine}: disk {name} lacks {mib} MiB for the files of the job"
+                );
+                return Err(RunError::Room(reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// The first page and the room of a file: of what is left if it has no bound.
+    fn take(&mut self, bound: Option<u64>) -> (u64, u64) {
+        let left = self.nr_pages.saturating_sub(self.next + self.bounded);
+        let share = *self.share.get_or_insert(left / self.nr_unbounded.max(1));
+        let room = bound.unwrap_or(share);
+        self.next += room;
+        (self.next - room, room)
+    }
+}

@@ -1,0 +1,102 @@
+//! Why a task of a job ended before its time, in words: what it wanted, what is missing.
+
+use highwater_core::host::IoError;
+use highwater_core::kernel::Error;
+use highwater_core::page::PAGE_SIZE;
+use highwater_workloads::jobs::{Action, Failed, FileHow, Mapped, Phase, Why};
+
+use super::super::Unit;
+use super::super::storage::Storage;
+use super::file::{JobPhase, JobTask};
+
+/// What the machine has, as messages say it.
+pub(super) struct Machine {
+    memory: u64,
+    swap: u64,
+    /// Of each file the disk that it is on.
+    disks: Vec<String>,
+}
+
+impl Machine {
+    pub(super) fn new(unit: &Unit<'_>, storage: &Storage, files: &[FileHow]) -> Machine {
+        let zones = unit.machine.machine.nodes.iter().flat_map(|node| &node.zones);
+        let memory = zones.map(|zone| zone.present).sum();
+        let swap = storage.swap.iter().map(|area| u64::from(area.pages)).sum();
+        let disk = |file: &FileHow| &storage.disks[usize::from(file.spec.device.0)];
+        let disks = files.iter().map(|file| disk(file).name.clone()).collect();
+        Machine { memory, swap, disks }
+    }
+}
+
+/// The keys that lead to the phase of a task that failed, and why it did: what the task cannot do.
+pub(super) fn reason(
+    (number, told, phases): (usize, &JobTask, &[Phase]),
+    failed: &Failed,
+    machine: &Machine,
+) -> (String, String) {
+    let &Failed { phase, step, ref why, .. } = failed;
+    let mut path = format!("task.{number}.phase.{phase}");
+    let (mut written, mut action) = (&told.phase[phase], &phases[phase].action);
+    if let (Some(step), Action::Request(steps)) = (step, action) {
+        path = format!("{path}.step.{step}");
+        (written, action) = (&written.step[step], &steps[step].action);
+    }
+    (format!("{path}.do"), of_phase((written, action), why, machine))
+}
+
+fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machine) -> String {
+    let of = written.of.as_deref().unwrap_or_default();
+    let does = written.action.name();
+    match (why, action) {
+        (Why::NoTime, _) => {
+            "never ends: a round of its phases takes no time; a sleep between them would let \
+                             time pass"
+                .to_owned()
+        }
+        (Why::NotMapped, _) => {
+            format!("cannot {does} {of}: it is not mapped then, as a program would crash")
+        }
+        (Why::Call(Error::NoMemory), Action::Map { of: Mapped::Memory(pages), .. }) => {
+            let (wanted, memory) = (size(u64::from(*pages)), size(machine.memory));
+            let swap = match machine.swap {
+                0 => "no swap".to_owned(),
+                pages => format!("{} of swap", size(pages)),
+            };
+            format!(
+                "cannot map {wanted}: overcommit refuses it on a machine with {memory} of memory and {swap}"
+            )
+        }
+        (Why::Call(Error::NoMemory), Action::Map { .. }) => {
+            let (file, memory) = (written.file.as_deref().unwrap_or(of), size(machine.memory));
+            format!(
+                "cannot map {file}: its private copy is more than the {memory} of memory and the swap of the \
+                 machine; shared = true or read-only = true has none"
+            )
+        }
+        (
+            &Why::Call(Error::Io(IoError::NoSpace)),
+            &(Action::Append { file, .. } | Action::Write { file, .. }),
+        ) => {
+            let disk = &machine.disks[file];
+            format!(
+                "cannot {does} to {of}: disk {disk} is full; truncate or delete make room, and a file with \
+                 room = \"1G\" begins again at its start"
+            )
+        }
+        (Why::Call(Error::Fault), Action::Touch { .. }) => format!(
+            "cannot touch {of}: the page is not there (SIGBUS or SIGSEGV): the file that it maps became \
+             shorter, or the map is read-only"
+        ),
+        (Why::Call(error), _) if of.is_empty() => format!("cannot {does}: {error}"),
+        (Why::Call(error), _) => format!("cannot {does} {of}: {error}"),
+    }
+}
+
+/// A size as people write it: whole MiB if it has them.
+fn size(pages: u64) -> String {
+    match pages {
+        0..256 => format!("{} KiB", pages * (PAGE_SIZE as u64 >> 10)),
+        pages if pages % (1 << 18) == 0 => format!("{} GiB", pages >> 18),
+        pages => format!("{} MiB", pages.div_ceil(256)),
+    }
+}
