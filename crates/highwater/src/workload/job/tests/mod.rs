@@ -1,6 +1,7 @@
 //! Jobs from their text to what they leave.
 
 mod files;
+mod ready;
 mod requests;
 
 use std::sync::atomic::AtomicBool;
