@@ -188,7 +188,7 @@ mod tests {
         let judge = |kernel: &str, wrong: &[(&str, usize)]| {
             let (nearest, ()) = judged_by(kernel, |policy| {
                 let known = wrong.iter().find(|(name, _)| *name == policy.name);
-                Ok(((), known.map_or(9, |(_, nr)| *nr)))
+                Ok(((), known.map_or(99, |(_, nr)| *nr)))
             })
             .unwrap();
             (nearest.preset, nearest.instead_of)
