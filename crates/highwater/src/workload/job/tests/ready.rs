@@ -33,7 +33,7 @@ fn a_slow_stick_holds_up_who_writes_to_it() {
 fn who_drops_behind_leaves_others_their_pages() {
     let gives = |behind: (&str, &str)| {
         let document = shown("drop-behind", 4.0, behind);
-        value(&document, "reader.get refaults")
+        value(&document, "reader.get refaults-file")
     };
     let (dropped, kept) = (gives(AS_IT_IS), gives(("\"dontneed\"", "\"normal\"")));
     assert!(dropped * 10.0 <= kept && kept > 0.0, "{dropped} {kept}");
@@ -73,7 +73,7 @@ fn files_that_do_not_live_long_are_not_all_written() {
     let document = shown("scratch-files", 2.0, ("times = 64", "times = 8"));
     let counters = &document.runs[0].counters;
     let (dirtied, written) = (counters.get("nr_dirtied"), counters.get("nr_written"));
-    assert!(written * 2 < dirtied, "{written} {dirtied}");
+    assert!(written * 10 < dirtied * 9, "{written} {dirtied}");
     assert!(value(&document, "transcoder.delete max") > 0.0);
 }
 
