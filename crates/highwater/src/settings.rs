@@ -281,7 +281,18 @@ impl Setting {
             && Tunables::FIELDS.iter().all(|field| field.key != name)
         {
             let known: Vec<&str> = Tunables::FIELDS.iter().map(|field| field.key).collect();
-            return Err(wrong(unknown("sysctl", name, &known)));
+            let reason = match name {
+                "drop_caches" => {
+                    "is no setting but an act; a job does it: do = \"drop-caches\", value = 1, 2 or 3"
+                        .to_owned()
+                }
+                "thp_faults" => {
+                    "is gone: vm.thp alone says who gets huge pages: always, madvise or never"
+                        .to_owned()
+                }
+                name => unknown("sysctl", name, &known),
+            };
+            return Err(wrong(reason));
         }
         Ok(Setting::new(scope, &path, value, text))
     }
@@ -360,14 +371,6 @@ impl Setting {
                 let named = texts::COSTS.iter().find(|(name, _)| *name == self.value);
                 let costs = named.and_then(|(_, text)| toml::from_str::<Table>(text).ok());
                 table.extend(costs.into_iter().flatten().filter(|(section, _)| section == "cost"));
-            }
-            "tunables.drop_caches" => {
-                let how = "a job does it: do = \"drop-caches\", value = 1, 2 or 3";
-                return Err(self.wrong(format!("is no setting but an act; {how}")));
-            }
-            "tunables.thp_faults" => {
-                let how = "vm.thp alone says who gets huge pages: always, madvise or never";
-                return Err(self.wrong(format!("is gone: {how}")));
             }
             path if path.starts_with("tunables.") && !table.contains_key("tunables") => {
                 table.insert("tunables".to_owned(), Table::new().into());
