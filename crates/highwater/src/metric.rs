@@ -139,11 +139,8 @@ impl MetricName {
             let names = operations(&all, None);
             return Err(unknown("operation", of, &names));
         }
-        let known: Vec<&str> = document
-            .runs
-            .iter()
-            .flat_map(|run| run.counters.iter().map(|(name, _)| name))
-            .collect();
+        // Before anything has run, too.
+        let known: Vec<&str> = counter_names().collect();
         let figures = FIGURES.join(", ");
         let reason = match crate::input::names::nearest(counter, known) {
             near if near.is_empty() => String::new(),
