@@ -30,6 +30,11 @@ impl Sim {
         state.watch.tell(sums, now_ns, state.nr_events);
     }
 
+    /// Ends what [`Sim::tell_passed`] began: what passes from now on is added to no sums.
+    pub fn tell_passed_to_nobody(&self) {
+        self.inner.state.borrow_mut().watch.tell_nobody();
+    }
+
     /// Calls somebody with the time at each multiple of `every_ns`, before what happens then; with 0, nobody any
     /// more. Tasks run ahead of the queue of events by what they do without being interrupted, so
     /// what is seen is of that time to within some microseconds. Who is called may look at what is simulated, its

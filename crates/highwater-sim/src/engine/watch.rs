@@ -173,6 +173,15 @@ impl Watch {
         self.set_due();
     }
 
+    /// From now on adds to no sums.
+    pub(super) fn tell_nobody(&mut self) {
+        self.told = None;
+        self.tell_at_event = u64::MAX;
+        self.tell_at_ns = u64::MAX;
+        self.due_at_event = self.look_at_event;
+        self.set_due();
+    }
+
     /// From now on calls somebody at each multiple of `every_ns` after now; nobody if that is 0.
     pub(super) fn sample(&mut self, every_ns: u64, now_ns: u64, call: SamplerCall) {
         let next_ns = (now_ns / every_ns.max(1) + 1).saturating_mul(every_ns);
