@@ -102,7 +102,7 @@ const BITS: u32 = 4;
 /// The longest time in the bucket of a time, nanoseconds.
 pub fn bucket(ns: u64) -> u64 {
     let shift = (ns.max(1).ilog2() + 1).saturating_sub(BITS);
-    ((ns >> shift) + 1 << shift) - 1
+    (((ns >> shift) + 1) << shift) - 1
 }
 
 /// Operations in the order in which runs have them.

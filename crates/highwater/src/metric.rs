@@ -132,9 +132,7 @@ impl MetricName {
             return Ok(Source::Counters { names: names.to_owned(), is_rate });
         };
         // What was meant: an operation, if one is named like it, else a counter.
-        if let Err(reason) = of_job {
-            return Err(reason);
-        }
+        of_job?;
         if let Some((of, _)) = self.of_operation() {
             let names = operations(&all, None);
             return Err(unknown("operation", of, &names));

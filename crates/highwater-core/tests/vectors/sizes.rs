@@ -185,10 +185,8 @@ fn lists_by_a_fraction_of_a_zone() {
         let (alloc, _) = boot_on(&host, &machine, &policy(kernel));
         alloc.populated_zones().map(|zone| (zone.pcp_batch(), zone.pcp_high())).collect::<Vec<_>>()
     };
-    let (fraction, high_fraction): (fn(&mut Machine), fn(&mut Machine)) = (
-        |machine| machine.tunables.percpu_pagelist_fraction = 8,
-        |machine| machine.tunables.percpu_pagelist_high_fraction = 8,
-    );
+    let fraction = |machine: &mut Machine| machine.tunables.percpu_pagelist_fraction = 8;
+    let high_fraction = |machine: &mut Machine| machine.tunables.percpu_pagelist_high_fraction = 8;
     let old = lists("5.10", fraction);
     assert_eq!((old[0], old[1]), ((96, 480), (96, 30_191)));
     // Each kernel knows one of the two.

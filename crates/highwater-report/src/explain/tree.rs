@@ -242,7 +242,8 @@ mod tests {
    3,213,456,789   3.21 s  100.0       1  mmap-48
    3,113,456,789   3.11 s   96.9  32,768    page fault
    2,999,456,789   3.00 s   93.4     120      slow allocation > direct reclaim
-   2,828,000,000   2.83 s   88.1      12        throttle > throttled: no progress
+   2,828,000,000   2.83 s   88.1      12        throttle >
+                                                  throttled: no progress
       97,000,000  97.0 ms    3.0     440        inactive list
       77,000,000  77.0 ms    2.4     440          running
       20,000,000  20.0 ms    0.6      31          lock lru

@@ -119,7 +119,7 @@ fn between(
     for &at in set {
         let Difference { path, to: value, .. } = &points[at];
         match path.as_str() {
-            "own" => policy.own = to.0.own.clone(),
+            "own" => policy.own = to.0.own,
             // A value that the other policy has can be set.
             _ => drop(policy.set(path, *value)),
         }

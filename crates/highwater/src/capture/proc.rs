@@ -295,7 +295,7 @@ impl System {
                 "the zones manage {} MiB of the {} MiB of /proc/meminfo (the kernel gives them the rest when it is \
                  needed, or a balloon has it): the machine has what its zones have now",
                 self.bytes() >> 20,
-                said * self.page_bytes >> 20
+                (said * self.page_bytes) >> 20
             ));
         }
         Ok(())

@@ -226,6 +226,8 @@ fn child<'a>(cause: &'a mut Cause, name: &str) -> &'a mut Cause {
 
 const RUNNING: &str = "running";
 const WAITING: &str = "waiting";
+const IN_QUEUE: &str = ", in the device's queue";
+const SERVED: &str = ", served by the device";
 const THROTTLED_FIXED: &str = "throttled: isolated pages (fixed time)";
 
 const fn is_leaf(key: NodeKey) -> bool {
@@ -253,8 +255,8 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
         (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
-        (NodeKey::Queued(why), _) => format!("waiting: {why}, in the device's queue"),
-        (NodeKey::Served(why), _) => format!("waiting: {why}, served by the device"),
+        (NodeKey::Queued(why), _) => format!("waiting: {why}{IN_QUEUE}"),
+        (NodeKey::Served(why), _) => format!("waiting: {why}{SERVED}"),
         // The only throttling that nobody can end (5.15); later kernels wait for the same as an event.
         (NodeKey::Sleep, Some(Phase::Throttle)) => THROTTLED_FIXED.to_owned(),
         (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),
@@ -451,6 +453,13 @@ mod tests {
         let is_known = |cause: &str, is_whole: bool| {
             let reason =
                 ["throttled: ", "waiting: "].iter().find_map(|kind| cause.strip_prefix(kind));
+            let parts = [IN_QUEUE, SERVED];
+            let is_part = |reason: &&str| parts.iter().any(|part| reason.ends_with(part));
+            // A part of a device's wait is named by the wait.
+            let (reason, is_whole) = match reason.filter(is_part) {
+                Some(part) => (part.strip_suffix(IN_QUEUE).or(part.strip_suffix(SERVED)), true),
+                None => (reason, is_whole),
+            };
             let end = if is_whole { "\"" } else { "" };
             reason.is_some_and(|reason| text.contains(&format!("\"{reason}{end}")))
                 || names

@@ -243,7 +243,7 @@ pub fn find(name: &str) -> Option<&'static Feature> {
         starts.map(|at| &name[at..]).chain(name.split('.'))
     };
     let is_it = |pattern: &&str| parts().any(|part| matches(pattern, part));
-    FEATURES.iter().find(|feature| feature.patterns.iter().any(|pattern| is_it(&pattern)))
+    FEATURES.iter().find(|feature| feature.patterns.iter().any(is_it))
 }
 
 /// Whether a name is one of a pattern, in which each `*` stands for anything.

@@ -97,7 +97,7 @@ impl Storage {
             Some(_) => "--disk: the usual figures of the model",
             None => "--swap: it needs a disk; the usual figures of the model",
         };
-        let of_memory = machine.machine.managed_pages() * SWAP_OF_MEMORY >> 8;
+        let of_memory = (machine.machine.managed_pages() * SWAP_OF_MEMORY) >> 8;
         let bytes = swap.unwrap_or(of_memory << 20);
         let pairs = [("name", "disk"), ("model", model), ("size", SIZE), ("source", source)];
         table.insert("disk".to_owned(), list_of(&pairs));
@@ -106,7 +106,7 @@ impl Storage {
             table.insert("swap".to_owned(), list_of(&[("disk", "disk"), ("size", &size)]));
         }
         match (&self.disk, swap) {
-            (None, _) => Some(format!("--swap: on a SATA SSD; --disk says which disk")),
+            (None, _) => Some("--swap: on a SATA SSD; --disk says which disk".to_owned()),
             (_, None) => Some(format!(
                 "--disk {model}: with {} of swap, twice the memory; --swap SIZE says how much, --swap 0 none",
                 size_text(bytes)

@@ -192,7 +192,9 @@ fn the_slowest_operation_is_in_its_window() {
     let (name, start_ns, ns) = chosen.operation.unwrap();
     assert_eq!(recording.part, name);
     assert_eq!(recording.from_ns, start_ns - margin_ns);
-    assert_eq!(recording.to_ns, start_ns + ns + margin_ns);
+    // A run may end before its slowest operation's margin does.
+    let last_ns = start_ns + ns + margin_ns;
+    assert!((start_ns + ns..=last_ns).contains(&recording.to_ns), "{}", recording.to_ns);
     let ends = recording.rows.iter().filter(|row| row.at_ns == start_ns + ns);
     let mut ends = ends.filter(|row| matches!(row.what, Happening::EndsOperation { .. }));
     let task = ends.next().expect("its end").task;

@@ -107,7 +107,7 @@ pub fn run_trace(
         Err(error) => {
             // Another text of Linux is called by its name.
             let text = recognised(trace.path()).filter(|text| *text != KernelText::Trace);
-            return Err(text.map_or(error, |text| trace.error(&text.advice())));
+            return Err(text.map_or(error, |text| trace.error(text.advice())));
         }
     };
     let sidecars = match sidecars {

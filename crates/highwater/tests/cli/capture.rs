@@ -70,7 +70,7 @@ fn a_recorded_tree_becomes_files_that_run() {
     let machine = fs::read_to_string(&done.machine).unwrap();
     for line in [
         "costs = \"server-3ghz\"",
-        "thp = \"madvise\"",
+        "thp_defrag = \"madvise\"",
         "model = \"ssd\"",
         "rotational = true",
         "size = \"1G\"",

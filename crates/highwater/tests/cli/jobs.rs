@@ -231,7 +231,8 @@ fn a_kill_is_told_as_the_kernel_tells_it() {
     assert_eq!(4 * machine, number(line("Node 0 active_anon:"), " inactive_anon:"));
     let zones = log.lines().filter(|line| line.contains(" present:"));
     let of_zones: u64 = zones.clone().map(|line| number(line, " inactive_anon:")).sum();
-    assert_eq!(4 * machine, of_zones);
+    // Counters of zones and of the node are told by CPUs at times of their own.
+    assert!((4 * machine).abs_diff(of_zones) <= 2 * 125 * 4 * 2, "{machine} pages, {of_zones} kB");
     // What was free is what the blocks add up to, but for what other CPUs have not told yet.
     let blocks = log.lines().filter(|line| line.contains("*4096kB"));
     let of_blocks: u64 = blocks.map(|line| number(line, " = ")).sum();

@@ -146,13 +146,13 @@ fn overcommit_refuses_what_the_kernel_would() {
     }
     // The area counts once more for the child; half of memory is the limit.
     let text = said("384M", &["--set", &set("2")]);
-    let expected = "gave up: fork saver: out of memory (vm.overcommit_memory is 2: programs were promised 100 MiB of at most ";
+    let expected = "server cannot fork saver: out of memory (vm.overcommit_memory is 2: programs may be promised 164 MiB together) (";
     assert!(text.contains(expected), "{text}");
     let text = said("384M", &["--set", &set("2"), "--set", "vm.overcommit_ratio=100"]);
     assert!(text.contains("server.fork") && !text.contains("gave up"), "{text}");
     let text = said("64M", &[]);
     assert!(
-        text.contains("vm.overcommit_memory is 0: more than memory and swap together"),
+        text.contains("cannot map 100 MiB: overcommit refuses it on a machine with 64 MiB of memory and no swap"),
         "{text}"
     );
 }

@@ -109,7 +109,7 @@ fn sleepers_wake_for_their_own_page() {
     let mut nr_waits = Vec::new();
     for line in text.lines().take_while(|line| !line.contains("where the time went")) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let [_, _, _, _, times, "waiting:", "a", "page's", "input"] = words[..] {
+        if let [_, _, _, _, times, "waiting:", "a", "page's", "input,", "served", ..] = words[..] {
             nr_waits.push(times.parse::<u32>().expect("how often"));
         }
     }

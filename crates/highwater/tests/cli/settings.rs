@@ -96,7 +96,7 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ("policy.reclaim.demotion=true", "memory tiering (demotion and promotion): not modelled"),
         (
             "vm.percpu_pagelist_fraction=8",
-            "mark-accessed and set-referenced do not have it (it went with 5.14)",
+            "6.1-mark-accessed and 6.1-set-referenced do not have it (it went with 5.14)",
         ),
         ("vm.thp_defrag=sometimes", "thp_defrag: unknown variant `sometimes`"),
         ("vm.dirty_bytes=0", "a kernel refuses 0; vm.dirty_ratio=PERCENT is what ends it"),
@@ -186,7 +186,7 @@ fn a_machine_of_a_size_has_the_disk_and_the_swap_that_were_named() {
     let output = highwater(&run);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.contains("--disk nvme: with 118M of swap, twice the memory; --swap SIZE says"),
+        told.contains("--disk nvme: with 100M of swap, twice the memory; --swap SIZE says"),
         "{told}"
     );
     let output = highwater(&["zoneinfo", "--mem", "64M", "--swap", "1G"]);

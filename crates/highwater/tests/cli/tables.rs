@@ -203,7 +203,7 @@ fn columns_of_named_policies_are_their_names() {
     let text = stdout(&[&run[..], &named].concat());
     let (verdict, tables) = text.split_once("\n\n").unwrap();
     assert!(
-        verdict.contains("# against mine:") && verdict.contains(" mark-accessed "),
+        verdict.contains(" against mine in each direction") && verdict.contains(" mark-accessed "),
         "{verdict}"
     );
     assert!(!text.contains("6.1-mark-accessed") && !text.contains("6.1-set-referenced"), "{text}");

@@ -150,7 +150,7 @@ impl UnitStore {
 
     /// What a unit left, if it is there: its file is whole, and of exactly this recipe.
     pub fn get(&self, recipe: &Recipe) -> Option<UnitRan> {
-        let text = input::read_text(&self.path(recipe), input::DOCUMENT_BYTES_MAX).ok()?;
+        let text = input::read_text(self.path(recipe), input::DOCUMENT_BYTES_MAX).ok()?;
         let entry: Entry = serde_json::from_str(&text).ok()?;
         let is_it = entry.schema == SCHEMA && Recipe::from_text(entry.recipe) == *recipe;
         is_it.then(|| {

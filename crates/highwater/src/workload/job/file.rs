@@ -16,7 +16,6 @@ pub struct JobParams {
     /// Seconds of virtual time after which the job ends, if its tasks have not ended before.
     pub seconds: f64,
     /// Disks that are plugged in for the job, beside those of the machine, written as a machine's are.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disk: Vec<JobDisk>,
     /// Files, as they are on the disk when the job begins; nothing of them is in memory.
     pub file: Vec<JobFile>,

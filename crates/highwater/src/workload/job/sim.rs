@@ -470,10 +470,8 @@ fn work(
         Err(failed) => {
             let at = (number, &plan.told[number], &task.phases[..]);
             let (path, mut reason) = failed::reason(at, &failed, &plan.has);
-            if machine.kernel.mem.tunables.overcommit_memory == 2 {
-                let action = plan.told[number].phase[failed.phase].action;
-                reason += &refused_commit(machine, cx, action, &failed.why.error());
-            }
+            let action = plan.told[number].phase[failed.phase].action;
+            reason += &refused_commit(machine, action, &failed.why.error());
             plan.failed.borrow_mut().get_or_insert_with(|| {
                 let reason = format!("{} {reason}", plan.told[number].name);
                 RunError::At { path, reason, place: None }
@@ -484,20 +482,14 @@ fn work(
     Ok(Left { records, ended, cut_short })
 }
 
-/// What `vm.overcommit_memory` has to do with a call that found no memory; nothing, mostly.
-fn refused_commit(machine: &SimKernel, cx: &Cx<'_, SimHost>, action: Do, error: &Error) -> String {
+/// What `vm.overcommit_memory` = 2 has to do with a call that found no memory; nothing, mostly.
+fn refused_commit(machine: &SimKernel, action: Do, error: &Error) -> String {
     let kernel = &machine.kernel;
-    let mode = kernel.mem.tunables.overcommit_memory;
-    let mib = |pages: u64| pages >> 8;
-    match (action, error, mode) {
+    match (action, error, kernel.mem.tunables.overcommit_memory) {
         (Do::Map | Do::Fork, Error::NoMemory, 2) => format!(
-            " (vm.overcommit_memory is 2: programs were promised {} MiB of at most {})",
-            mib(kernel.committed(cx)),
-            mib(kernel.commit_limit())
+            " (vm.overcommit_memory is 2: programs may be promised {} MiB together)",
+            kernel.commit_limit() >> 8
         ),
-        (Do::Map, Error::NoMemory, 0) => {
-            " (vm.overcommit_memory is 0: more than memory and swap together)".to_owned()
-        }
         _ => String::new(),
     }
 }
