@@ -1,6 +1,6 @@
 //! How the latencies of operations are distributed, from histograms: how many took how long.
 //!
-//! Key type: [`Distribution`]. A run has a [`Histogram`] of each operation, called [`LATENCY`](highwater_results::LATENCY),
+//! Key type: [`Distribution`]. A run has a [`Histogram`] of each operation, called [`LATENCY`],
 //! whose keys are the longest time of each bucket in nanoseconds. Within a bucket operations are taken to lie evenly.
 
 use highwater_results::{Histogram, LATENCY, Run};
