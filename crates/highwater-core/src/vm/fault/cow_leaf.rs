@@ -31,6 +31,8 @@ impl<H: Devices> Kernel<H> {
         pass: &Pass<'_, '_, H>,
         table: &PageTable<H>,
     ) -> Option<Step> {
+        // Most tables have none, and are not locked for it.
+        table.peek_leaf()?;
         let cx = pass.cx;
         let start = pass.vpn & !(NR - 1);
         let source = {

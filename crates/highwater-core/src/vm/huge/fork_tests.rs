@@ -7,6 +7,7 @@ use super::*;
 use crate::config::preset;
 use crate::host::{Cost, CpuId, Lock, Solo};
 use crate::page::{Folio, PageFlags};
+use crate::syscall::MemoryAdvice;
 use crate::vm::{Access, Fault, Pte, Referenced, Space, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
@@ -276,4 +277,84 @@ fn the_parents_lock_is_not_the_childs_to_take_off() {
     stage.audit();
     kernel.exit_space(cx, &child);
     stage.audit();
+}
+
+/// Anything that may be done to huge pages of a family of address spaces, in any order; everything agrees after each step.
+#[test]
+fn families_survive_any_order_of_what_is_done_to_them() {
+    for (seed, kernel) in [(1, "6.1"), (2, "5.4"), (3, "6.1"), (4, "4.3"), (5, "6.1")] {
+        let host = Solo::default();
+        let stage = stage_of(&host, kernel);
+        let (kernel, cx) = (&stage.kernel, &stage.cx);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+        let mut below = move |bound: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (((state >> 32) * u64::from(bound)) >> 32) as u32
+        };
+        let pages = 3 * NR;
+        let start = stage.map(pages, NR, AreaFlags::empty());
+        let mut family = alloc::vec![Arc::clone(&stage.space)];
+        for step in 0..400 {
+            let space = Arc::clone(&family[below(family.len() as u32) as usize]);
+            let vpn = start + below(pages);
+            match below(16) {
+                0 | 1 if family.len() < 5 => family.push(kernel.fork(cx, &space).unwrap()),
+                2 if family.len() > 1 => {
+                    let at = below(family.len() as u32) as usize;
+                    kernel.exit_space(cx, &family.swap_remove(at));
+                }
+                // The area stays: all of a range, or some of it.
+                3 => {
+                    let first = start + below(3) * NR;
+                    kernel.madvise(cx, &space, first, NR, MemoryAdvice::DontNeed).unwrap();
+                }
+                4 => {
+                    let nr = (1 + below(40)).min(start + pages - vpn);
+                    kernel.madvise(cx, &space, vpn, nr, MemoryAdvice::DontNeed).unwrap();
+                }
+                5 => drop(kernel.split_deferred(cx, NodeId(0), 4)),
+                // Reclaim: in one piece or after a split.
+                6 | 7 => reclaim_one(&stage, &space, vpn, below(2) == 0),
+                8 => {
+                    kernel.mlock(cx, &space, start, NR).unwrap();
+                    kernel.munlock(cx, &space, start, NR).unwrap();
+                }
+                9..12 => drop(kernel.touch(cx, &space, vpn, Access::Read).unwrap()),
+                _ => drop(kernel.touch(cx, &space, vpn, Access::Write).unwrap()),
+            }
+            kernel.lru_add_drain_all(cx);
+            let checked = crate::audit::check_kernel(kernel, cx);
+            assert!(checked.is_ok(), "seed {seed}, step {step}: {checked:?}");
+        }
+        for space in family {
+            kernel.exit_space(cx, &space);
+        }
+        stage.audit();
+        assert_eq!((stage.thp(), stage.stat(NodeStat::AnonPages)), (0, 0));
+        assert!(stage.events(VmEvent::ThpFaultAlloc) > 0);
+    }
+}
+
+/// What reclaim does to the folio of a page, if it finds it on a list.
+fn reclaim_one(stage: &Stage<'_>, space: &Space<Solo>, vpn: u32, whole: bool) {
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let Some(mut folio) = kernel.mapped_folio(entry(space, vpn)) else { return };
+    kernel.lru_add_drain(cx);
+    if !kernel.isolate_page(cx, folio) {
+        return;
+    }
+    let mut pages = alloc::vec::Vec::new();
+    assert!(kernel.try_lock_page(folio));
+    if folio.is_large() && !whole && kernel.split_folio(cx, folio, &mut pages) {
+        folio = Folio::page(folio.pfn());
+    }
+    let is_free = kernel.may_split(folio) || !folio.is_large();
+    if is_free && kernel.add_to_swap(cx, folio) {
+        kernel.try_to_unmap(cx, folio, &mut Trail::default());
+    }
+    kernel.unlock_page(cx, folio);
+    pages.push(folio);
+    pages.into_iter().for_each(|page| kernel.putback_page(cx, page));
 }
