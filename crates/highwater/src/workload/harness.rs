@@ -186,12 +186,7 @@ pub fn settle_and_audit(
             }
             cx.host.sleep_jiffies(HZ);
         }
-        // The audit looks at one list after the other. A vmstat thread that gives pages of a remote zone back meanwhile is
-        // seen halfway; a page that is really in two places is so half a second later, too.
-        audit_kernel(kernel, cx).or_else(|_| {
-            cx.host.sleep_jiffies(HZ / 2);
-            audit_kernel(kernel, cx)
-        })
+        audit_at_rest(kernel, cx)
     });
     run_to_end(machine)?;
     auditor.take().ok_or_else(|| lost("auditor"))?
@@ -202,6 +197,20 @@ pub fn delete_files(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>) {
     for file in kernel.all_files(cx) {
         kernel.delete_file(cx, &file);
     }
+}
+
+/// [`audit_kernel`], by a task of a machine whose kernel threads still run.
+///
+/// The audit looks at one list after the other. A vmstat thread that gives pages of a remote zone back meanwhile is seen
+/// halfway; a page that is really in two places is so half a second later, too.
+///
+/// # Errors
+/// Which rule is broken, where.
+pub fn audit_at_rest(kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>) -> Result<(), RunError> {
+    audit_kernel(kernel, cx).or_else(|_| {
+        cx.host.sleep_jiffies(HZ / 2);
+        audit_kernel(kernel, cx)
+    })
 }
 
 /// Proves the same of a whole kernel in which nothing is under way: frames, lists, page tables, files, swap,

@@ -49,6 +49,8 @@ const NOT_RUN: &[(&str, &str)] = &[
 const STAND_INS: &[(&str, &str)] = &[
     ("trace.gz", "reference/linux-6.1/traces/unix-stream-16384.trace.gz"),
     ("X.trace.gz", "reference/linux-6.1/traces/netperf-tcp-16384.trace.gz"),
+    ("sosreport-x/", "crates/highwater/tests/cli/posted/rhel-8"),
+    ("posted.zoneinfo", "crates/highwater/tests/cli/posted/arm-64/proc/zoneinfo"),
     // Shown on the page about studies.
     ("my-experiment.toml", "my-study.toml"),
 ];

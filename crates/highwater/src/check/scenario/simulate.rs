@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 
-use highwater_core::audit::check_kernel;
 use highwater_core::config::Policy;
 use highwater_core::host::{CpuId, Cx, HZ, Host};
 use highwater_core::kernel::Kernel;
@@ -22,6 +21,7 @@ use highwater_workloads::scenario::{FileMaker, ScenarioError};
 use super::super::machine::{self, System};
 use super::Step;
 use crate::input::InputError;
+use crate::workload::harness;
 use crate::workload::job::{JobParams, plan};
 use crate::workload::outcome::{node_snapshot, snapshot};
 
@@ -128,7 +128,7 @@ fn run(
         let done = play(kernel, cx, (&task, &sizes), space, seed, &read);
         // The audit wants nothing under way: flushers and kswapd end what they are doing.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
-        let audited = check_kernel(kernel, cx).map(drop).map_err(|error| error.to_string());
+        let audited = harness::audit_at_rest(kernel, cx).map_err(|error| error.to_string());
         done.map(|()| audited)
     });
     machine.run().map_err(|error| failed(error.to_string()))?;

@@ -55,7 +55,7 @@ fn receive_buffers_are_had_as_long_as_kswapd_keeps_up() {
     assert!(value(&document, "nic.receive rate") > 2_500.0);
     let failed = value(&document, "nic.receive failed");
     // So many blocks that they are never there at once: packets are dropped.
-    let more = shown("net-receive", 0.5, ("count = 16 ", "count = 600 "));
+    let more = shown("net-receive", 0.5, ("batch = 16 ", "batch = 600 "));
     let more = value(&more, "nic.receive failed");
     assert!(more > 10.0 * failed.max(10.0), "{failed} {more}");
 }
