@@ -253,10 +253,10 @@ impl<H: Devices> Running<'_, '_, H> {
         flags.set(AreaFlags::NOHUGEPAGE, how.huge == Some(false));
         let (pages, backing) = match of {
             Mapped::Memory(pages) => (pages, Backing::Anon),
-            Mapped::File(file) => {
+            Mapped::File(file, first) => {
                 let open = kernel.open(cx, &self.open(file).file);
                 let pages = u32::try_from(open.file.size_pages()).unwrap_or(u32::MAX);
-                (pages, Backing::File { open, page: 0 })
+                (pages.min(first.unwrap_or(u32::MAX)), Backing::File { open, page: 0 })
             }
         };
         if pages == 0 {

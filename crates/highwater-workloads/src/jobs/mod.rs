@@ -287,6 +287,6 @@ pub enum Touch {
 pub enum Mapped {
     /// Memory of its own, so many pages.
     Memory(u32),
-    /// A file.
-    File(usize),
+    /// A file, or so many pages of it from its start.
+    File(usize, Option<u32>),
 }

@@ -1,16 +1,22 @@
 //! A running Linux, captured: its machine, what its processes do, and what its kernel computed.
 //!
 //! ```text
-//!  Source ──▶ proc      the machine        ──▶ machine    a machine file
-//!        └──▶ process   looks at processes ──▶ job        a job file
-//!                                          └─▶ reference  what `highwater check` reads
+//!  Source ──▶ proc         the machine             ──▶ machine    a machine file
+//!        ├──▶ select       which processes             └▶ reference  what `highwater check` reads
+//!        ├──▶ process      looks at them: smaps, files
+//!        └──▶ working_set  what they touch         ──▶ flows ──▶ job  a job file
 //! ```
 //!
 //! | room | holds |
 //! |---|---|
 //! | [`Source`] | the tree with `proc` and `sys`: the running kernel's, or a recorded one |
 //! | [`proc`] | zones, nodes, CPUs, caches, disks, swap, settings |
+//! | `select` | processes by number, name or control group |
 //! | [`process`] | memory, CPU time, reads, writes and faults of processes |
+//! | `smaps` | VMAs, added up by what they map: private memory, shared memory, files |
+//! | `files` | open files: descriptors, positions, how they were opened |
+//! | `working_set` | memory that was touched in a time |
+//! | `flows` | which bytes that were read and written were of files |
 //! | [`settings`] | sysctls: Linux's names and the machine's keys |
 //! | [`kernel`] | the kernel's version, and the preset nearest to it |
 //! | [`at_boot`] | what zones managed when their sizes were computed |
@@ -20,14 +26,19 @@
 //! capture.
 
 mod at_boot;
+mod files;
+mod flows;
 mod job;
 mod kernel;
 mod machine;
 mod proc;
 mod process;
 mod reference;
+mod select;
 pub(crate) mod settings;
+mod smaps;
 mod source;
+mod working_set;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,11 +48,14 @@ use highwater_core::page::{MAX_ORDER, PAGEBLOCK_ORDER};
 use highwater_core::zone::watermark;
 use highwater_results::import::proc::{Buddyinfo, Vmstat, ZoneinfoPageset, ZoneinfoZone};
 
+pub use files::{Open, OpenFile, Used, Uses};
 pub(crate) use kernel::judged_by;
 pub use kernel::{KernelVersion, Nearest};
 pub use proc::{Caches, Disk, SwapArea, System};
-pub use process::{Io, Look, Memory, Process};
+pub use process::{Io, Look, Memory, Process, Told};
+pub use smaps::{Area, Kind};
 pub use source::Source;
+pub use working_set::{Touching, WorkingSet};
 
 use crate::check::Figure;
 use crate::check::sizes::{SizedList, SizedMachine, SizedZone};
@@ -62,12 +76,25 @@ const CPUS_LEAST: f64 = 0.005;
 pub struct Wanted {
     /// Processes by number; none: those of this user that use memory or CPU time.
     pub pids: Vec<u32>,
+    /// Processes by name, as `/proc/PID/comm` has it.
+    pub comms: Vec<String>,
+    /// Processes of a control group and of those below it.
+    pub cgroups: Vec<String>,
+    /// How long touches of memory are measured; zero: they are guessed.
+    pub working_set: Duration,
     /// How long to watch them; zero: averages since each began.
     pub watch: Duration,
     /// Time between looks.
     pub every: Duration,
     /// The machine alone.
     pub no_processes: bool,
+}
+
+impl Wanted {
+    /// Somebody said which processes.
+    fn is_selected(&self) -> bool {
+        !(self.pids.is_empty() && self.comms.is_empty() && self.cgroups.is_empty())
+    }
 }
 
 /// What was found.
@@ -94,6 +121,8 @@ pub struct Files {
     pub machine: Option<String>,
     /// The job file; none without processes or machine.
     pub job: Option<String>,
+    /// What of the job was guessed, a line each.
+    pub guesses: Vec<String>,
     /// The static reference; none of a machine with zones or pages that it cannot hold.
     pub reference: Option<String>,
     /// Why there is no machine file.
@@ -138,18 +167,12 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     let (own_pid, user) = process::own(source);
     let began = Instant::now();
     let mut watched = Vec::new();
-    let pids = match wanted.pids.is_empty() {
-        _ if wanted.no_processes => Vec::new(),
-        true => process::all(source),
-        false => {
-            let mut pids = wanted.pids.clone();
-            pids.sort_unstable();
-            pids.dedup();
-            pids
-        }
+    let pids = match wanted.no_processes {
+        true => Vec::new(),
+        false => select::pids(source, wanted)?,
     };
     for pid in pids {
-        let is_named = !wanted.pids.is_empty();
+        let is_named = wanted.is_selected();
         if !is_named
             && (own_pid == Some(pid) || process::owner(source, pid) != user && user.is_some())
         {
@@ -157,13 +180,20 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
         }
         match process::look(source, pid)? {
             Some(look) => watched.push((pid, began.elapsed(), look)),
-            None if is_named => {
+            None if wanted.pids.contains(&pid) => {
                 let reason =
                     format!("no process {pid}, or it is the kernel's and has no memory of its own");
                 return Err(InputError::whole("--pid", reason));
             }
+            None if is_named => {
+                notes.push(format!("process {pid} is left out: it ended, or is the kernel's"))
+            }
             None => {}
         }
+    }
+    if wanted.is_selected() && watched.is_empty() {
+        let reason = "all processes that match ended, or are the kernel's";
+        return Err(InputError::whole("capture", reason));
     }
     let first_vmstat = match wanted.no_processes {
         true => None,
@@ -171,14 +201,9 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     };
     let mut processes: Vec<Process> = watched
         .into_iter()
-        .map(|(pid, at, first)| Process {
-            pid,
-            comm: process::comm(source, pid),
-            anon_max: first.memory.anon,
-            last: first.clone(),
-            first,
-            // Until the last look: when the first one was.
-            seconds: at.as_secs_f64(),
+        // Until the last look: when the first one was.
+        .map(|(pid, at, first)| {
+            Process::new(pid, process::comm(source, pid), first, at.as_secs_f64())
         })
         .collect();
     if is_watching {
@@ -189,11 +214,11 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     let seconds = began.elapsed().as_secs_f64();
     let last_vmstat = if is_watching { vmstat(source, &mut Vec::new()) } else { None };
     let system = System::read(source, &mut notes)?;
-    let nr_left_out = choose(&mut processes, !wanted.pids.is_empty());
-    for process in processes.iter().filter(|process| process.last.io.is_none()) {
-        let (pid, comm) = (process.pid, &process.comm);
-        notes.push(format!("process {pid} ({comm}): its reads and writes are not ours to see"));
+    let nr_left_out = choose(&mut processes, wanted.is_selected());
+    if !wanted.working_set.is_zero() {
+        working_set::measure(source, wanted.working_set, &mut processes, &mut notes);
     }
+    notes.extend(processes.iter().filter_map(|process| unseen(process, source.is_recorded())));
     Ok(Capture {
         system,
         processes,
@@ -202,6 +227,23 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
         vmstat: first_vmstat.zip(last_vmstat).map(|(first, last)| [first, last]),
         notes,
     })
+}
+
+/// What of a process could not be seen; none if everything could.
+fn unseen(process: &Process, is_recorded: bool) -> Option<String> {
+    let (pid, comm) = (process.pid, &process.comm);
+    let last = &process.last;
+    let lost = [
+        ("its maps (smaps)", last.told == Told::Status),
+        ("its reads and writes (io)", last.io.is_none()),
+        ("its open files (fd)", last.open.is_none()),
+    ];
+    let lost: Vec<&str> = lost.iter().filter(|(_, is)| *is).map(|(what, _)| *what).collect();
+    let why = match is_recorded {
+        true => "are not in the tree",
+        false => "may only be read by its user, or root",
+    };
+    (!lost.is_empty()).then(|| format!("process {pid} ({comm}): {} {why}", lost.join(", ")))
 }
 
 fn vmstat(source: &Source, notes: &mut Vec<String>) -> Option<Vmstat> {
@@ -233,11 +275,12 @@ fn watch(
             else {
                 *gone = true;
                 let (pid, comm) = (process.pid, &process.comm);
-                notes.push(format!("process {pid} ({comm}) ended: it is told as it was last seen"));
+                notes.push(format!(
+                    "process {pid} ({comm}) ended: it is in the job as it was last seen"
+                ));
                 continue;
             };
-            process.anon_max = process.anon_max.max(look.memory.anon);
-            process.last = look;
+            process.seen(look);
             process.seconds = began.elapsed().as_secs_f64() - first;
         }
         if left.is_zero() || began.elapsed() >= wanted.watch {
@@ -260,6 +303,9 @@ fn since_they_began(source: &Source, processes: &mut [Process]) {
         let io = process.last.io.map(|_| Io::default());
         let began_ticks = process.last.began_ticks;
         process.first = Look { io, began_ticks, ..Look::default() };
+        process.uses = Uses::default();
+        // Everything that it has open was opened since.
+        process.last.open.iter().for_each(|open| process.uses.add(Some(&Open::default()), open));
     }
 }
 
@@ -286,7 +332,8 @@ impl Capture {
         let is_modelled = not_modelled.is_none();
         let (verdict, captured) = self.judged(names.reference)?;
         let Some(captured) = captured else {
-            return Ok(Files { machine: None, job: None, reference: None, not_modelled, verdict });
+            let (machine, job, reference, guesses) = (None, None, None, Vec::new());
+            return Ok(Files { machine, job, guesses, reference, not_modelled, verdict });
         };
         let reference = Some(reference::to_json(&captured));
         let machine = match is_modelled {
@@ -298,11 +345,14 @@ impl Capture {
             }
             false => None,
         };
-        let job = match is_modelled && !self.processes.is_empty() {
-            true => Some(job::to_toml(self, names, verdict.nearest)?),
-            false => None,
+        let (job, guesses) = match is_modelled && !self.processes.is_empty() {
+            true => {
+                let (text, guesses) = job::to_toml(self, names, verdict.nearest)?;
+                (Some(text), guesses)
+            }
+            false => (None, Vec::new()),
         };
-        Ok(Files { machine, job, reference, not_modelled, verdict })
+        Ok(Files { machine, job, guesses, reference, not_modelled, verdict })
     }
 
     /// What the kernel computed beside what the model makes of its zones; `file` names the texts in errors.
@@ -443,14 +493,9 @@ mod tests {
 
     fn process(pid: u32, rss: u64, cpu_ns: u64) -> Process {
         let memory = Memory { rss, ..Memory::default() };
-        Process {
-            pid,
-            comm: "a".to_owned(),
-            first: Look::default(),
-            last: Look { memory, cpu_ns, ..Look::default() },
-            anon_max: 0,
-            seconds: 1.0,
-        }
+        let mut process = Process::new(pid, "a".to_owned(), Look::default(), 1.0);
+        process.seen(Look { memory, cpu_ns, ..Look::default() });
+        process
     }
 
     #[test]

@@ -6,13 +6,20 @@
 use std::collections::BTreeMap;
 
 use super::Source;
+use super::files::{self, Open, Uses};
 use super::proc::sizes;
+use super::smaps::{self, Area, Kind};
+use super::working_set::WorkingSet;
 use crate::input::InputError;
 
 /// Clock ticks a second in `/proc/PID/stat`, on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
 const KIB: u64 = 1024;
+/// A thread that ran this part of what the busiest one did counts as a thread at work.
+const BUSY_PART: u64 = 10;
+/// The name of shared memory of which only sums are told.
+pub(super) const SUMS: &str = "shared memory, of which only the sum is told";
 
 /// Bytes of memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,10 +30,12 @@ pub struct Memory {
     pub anon: u64,
     /// Memory of its own, in swap.
     pub swap: u64,
-    /// Mapped files and shared memory, in memory; of what others map too its share, where that is told.
+    /// Mapped files, in memory.
     pub file: u64,
-    /// `file` is a share: a page of several processes counts once among all.
-    pub is_shared_out: bool,
+    /// Shared memory that is mapped, in memory.
+    pub shared: u64,
+    /// Its share of files and shared memory: a page that several processes map counts once among all.
+    pub pss: u64,
     /// Of `anon`, in huge pages.
     pub huge: u64,
     /// Locked.
@@ -50,11 +59,31 @@ pub struct Io {
     pub disk_written: u64,
 }
 
+/// Which of the kernel's texts a process's areas are from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Told {
+    /// `smaps`: VMA by VMA.
+    #[default]
+    Smaps,
+    /// `smaps_rollup`: sums, with shares of files and of shared memory.
+    Rollup,
+    /// `status`, which everybody may read: sums.
+    Status,
+}
+
 /// A process at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Memory.
     pub memory: Memory,
+    /// The same by what it maps.
+    pub areas: Vec<Area>,
+    /// Where that is from.
+    pub told: Told,
+    /// Files that are open; none if they are not ours to see.
+    pub open: Option<Open>,
+    /// Nanoseconds that each thread ran, by number.
+    pub ran_ns: BTreeMap<u32, u64>,
     /// Reads and writes; none if they are not ours to see.
     pub io: Option<Io>,
     /// CPU time of all threads.
@@ -84,11 +113,50 @@ pub struct Process {
     pub last: Look,
     /// The largest memory of its own that a look found.
     pub anon_max: u64,
+    /// Files that any look found open, and what happened to them.
+    pub uses: Uses,
+    /// Memory that it touched in a time, if that was measured.
+    pub working_set: Option<WorkingSet>,
     /// Seconds from the first to the last.
     pub seconds: f64,
 }
 
 impl Process {
+    /// A process of which one look was taken.
+    pub(super) fn new(pid: u32, comm: String, first: Look, seconds: f64) -> Process {
+        let mut uses = Uses::default();
+        first.open.iter().for_each(|open| uses.add(None, open));
+        Process {
+            pid,
+            comm,
+            anon_max: first.memory.anon,
+            last: first.clone(),
+            first,
+            uses,
+            working_set: None,
+            seconds,
+        }
+    }
+
+    /// Takes another look in.
+    pub(super) fn seen(&mut self, look: Look) {
+        self.anon_max = self.anon_max.max(look.memory.anon);
+        if let Some(open) = &look.open {
+            self.uses.add(self.last.open.as_ref(), open);
+        }
+        self.last = look;
+    }
+
+    /// Threads that did a part of its work worth a task: a tenth of what the busiest one ran, at least.
+    pub fn busy_threads(&self) -> usize {
+        let ran = |(thread, ran): (&u32, &u64)| {
+            ran.saturating_sub(self.first.ran_ns.get(thread).copied().unwrap_or(0))
+        };
+        let ran: Vec<u64> = self.last.ran_ns.iter().map(ran).collect();
+        let most = ran.iter().copied().max().unwrap_or(0);
+        ran.iter().filter(|ran| most > 0 && **ran >= most / BUSY_PART).count()
+    }
+
     /// What grew by so much in a second.
     pub fn rate(&self, of: impl Fn(&Look) -> u64) -> f64 {
         match self.seconds > 0.0 {
@@ -161,25 +229,25 @@ pub(super) fn look(source: &Source, pid: u32) -> Result<Option<Look>, InputError
     if !status.contains_key("VmRSS") {
         return Ok(None);
     }
-    let mut memory = of_status(&status);
-    let maps = ["smaps_rollup", "smaps"].into_iter().find_map(|name| {
-        let text = source.text(&file(name)).ok().filter(|text| !text.trim().is_empty())?;
-        Some((name, text))
-    });
-    if let Some((name, text)) = maps {
-        memory = of_maps(&sizes(&source.name(&file(name)), &text)?);
-    }
+    let (areas, told) = areas(source, pid, &status)?;
+    let bytes = |name: &str| status.get(name).copied().unwrap_or(0).saturating_mul(KIB);
+    let memory = Memory { locked: bytes("VmLck"), ..memory(&areas) };
     let io = match source.text(&file("io")) {
         Ok(text) => Some(Io::parse(&source.name(&file("io")), &text)?),
         Err(_) => None,
     };
     let (ran_ns, waited_ns) = schedule(source, pid);
+    let ran = ran_ns.values().fold(0, |sum: u64, ran| sum.saturating_add(*ran));
     Ok(Some(Look {
         memory,
+        areas,
+        told,
+        open: files::open(source, pid),
         io,
         // Ticks are coarse, and threads that have ended are in them alone.
-        cpu_ns: ran_ns.max(stat.cpu_ticks.saturating_mul(NS_PER_TICK)),
+        cpu_ns: ran.max(stat.cpu_ticks.saturating_mul(NS_PER_TICK)),
         waited_ns,
+        ran_ns,
         faults: stat.faults,
         major_faults: stat.major_faults,
         threads: stat.threads,
@@ -187,53 +255,112 @@ pub(super) fn look(source: &Source, pid: u32) -> Result<Option<Look>, InputError
     }))
 }
 
+/// When a process began, ticks after the kernel; none if it is gone.
+pub(super) fn began_ticks(source: &Source, pid: u32) -> Option<u64> {
+    let path = format!("proc/{pid}/stat");
+    Some(Stat::parse(&source.name(&path), &source.text(&path).ok()?).ok()?.began_ticks)
+}
+
 /// When a process began, seconds after the kernel.
 pub(super) fn began(look: &Look) -> f64 {
     look.began_ticks as f64 / TICKS_PER_SECOND as f64
 }
 
+/// What a process maps, from the best text that there is.
+pub(super) fn areas(
+    source: &Source,
+    pid: u32,
+    status: &BTreeMap<String, u64>,
+) -> Result<(Vec<Area>, Told), InputError> {
+    let read = |name: &str| {
+        let path = format!("proc/{pid}/{name}");
+        let text = source.text(&path).ok().filter(|text| !text.trim().is_empty())?;
+        Some((source.name(&path), text))
+    };
+    if let Some((file, text)) = read("smaps") {
+        return Ok((smaps::areas(&file, &text)?, Told::Smaps));
+    }
+    match read("smaps_rollup") {
+        Some((file, text)) => Ok((of_rollup(pid, &sizes(&file, &text)?), Told::Rollup)),
+        None => Ok((of_status(pid, status), Told::Status)),
+    }
+}
+
+/// Sums over areas.
+fn memory(areas: &[Area]) -> Memory {
+    let sum = |kinds: &[Kind], of: fn(&Area) -> u64| {
+        let areas = areas.iter().filter(|area| kinds.contains(&area.kind));
+        areas.fold(0u64, |sum, area| sum.saturating_add(of(area)))
+    };
+    let all = [Kind::Anon, Kind::Shared, Kind::File];
+    Memory {
+        rss: sum(&all, |area| area.rss),
+        anon: sum(&[Kind::Anon], |area| area.rss),
+        swap: sum(&[Kind::Anon], |area| area.swap),
+        file: sum(&[Kind::File], |area| area.rss),
+        shared: sum(&[Kind::Shared], |area| area.rss),
+        pss: sum(&[Kind::Shared, Kind::File], |area| area.pss),
+        huge: sum(&all, |area| area.huge),
+        locked: 0,
+    }
+}
+
+/// An area of private memory, one of shared memory and one of files, of the sums of a process.
+fn of_sums(pid: u32, anon: Area, shared: [u64; 2], file: [u64; 2]) -> Vec<Area> {
+    let area = |kind, key: &str, [rss, pss]: [u64; 2]| Area {
+        size: rss,
+        rss,
+        pss,
+        ..Area::new(kind, key, key)
+    };
+    let all = [
+        anon,
+        area(Kind::Shared, SUMS, shared),
+        // Which files these are is not told, so nobody else has them.
+        area(Kind::File, &format!("files of process {pid}"), file),
+    ];
+    all.into_iter().filter(|area| area.rss > 0 || area.swap > 0).collect()
+}
+
 /// What everybody may read of another's memory.
-fn of_status(sizes: &BTreeMap<String, u64>) -> Memory {
+fn of_status(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
-    Memory {
-        rss: bytes("VmRSS"),
-        anon: bytes("RssAnon"),
-        swap: bytes("VmSwap"),
-        file: bytes("RssFile").saturating_add(bytes("RssShmem")),
-        is_shared_out: false,
-        huge: 0,
-        locked: bytes("VmLck"),
-    }
+    let anon =
+        Area { rss: bytes("RssAnon"), swap: bytes("VmSwap"), ..Area::new(Kind::Anon, "", "") };
+    of_sums(pid, anon, [bytes("RssShmem"), 0], [bytes("RssFile"), 0])
 }
 
-/// What the owner may read.
-fn of_maps(sizes: &BTreeMap<String, u64>) -> Memory {
+/// What the owner may read of a kernel that sums up. Of files and shared memory it tells the share only.
+fn of_rollup(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
-    let is_shared_out = sizes.contains_key("Pss_File");
-    let shared_out = bytes("Pss_File").saturating_add(bytes("Pss_Shmem"));
-    Memory {
-        rss: bytes("Rss"),
-        anon: bytes("Anonymous"),
+    let anon = Area {
+        rss: bytes("Anonymous"),
         swap: bytes("Swap"),
-        file: match is_shared_out {
-            true => shared_out,
-            false => bytes("Rss").saturating_sub(bytes("Anonymous")),
-        },
-        is_shared_out,
         huge: bytes("AnonHugePages"),
-        locked: bytes("Locked"),
+        ..Area::new(Kind::Anon, "", "")
+    };
+    let (file, shared) = match sizes.contains_key("Pss_File") {
+        true => ([bytes("Pss_File"); 2], [bytes("Pss_Shmem"); 2]),
+        false => ([bytes("Rss").saturating_sub(bytes("Anonymous")), 0], [0; 2]),
+    };
+    let mut areas = of_sums(pid, anon, shared, file);
+    // Touched pages are one sum, too: each has its part.
+    let (rss, referenced) = (bytes("Rss").max(1), bytes("Referenced"));
+    for area in &mut areas {
+        area.referenced = (u128::from(referenced) * u128::from(area.rss) / u128::from(rss)) as u64;
     }
+    areas
 }
 
-/// Nanoseconds that its threads ran and that they waited for a CPU; 0 where the kernel does not count them.
-fn schedule(source: &Source, pid: u32) -> (u64, u64) {
-    let (mut ran, mut waited) = (0u64, 0u64);
+/// Nanoseconds that each thread ran, and that they waited for a CPU; nothing where the kernel does not count them.
+fn schedule(source: &Source, pid: u32) -> (BTreeMap<u32, u64>, u64) {
+    let (mut ran, mut waited) = (BTreeMap::new(), 0u64);
     for thread in source.numbered(&format!("proc/{pid}/task"), "") {
         let Some(text) = source.word(&format!("proc/{pid}/task/{thread}/schedstat")) else {
             continue;
         };
         let mut words = text.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
-        ran = ran.saturating_add(words.next().unwrap_or(0));
+        ran.insert(thread, words.next().unwrap_or(0));
         waited = waited.saturating_add(words.next().unwrap_or(0));
     }
     (ran, waited)
@@ -337,14 +464,8 @@ mod tests {
             io: Some(Io { reads, ..Io::default() }),
             ..Look::default()
         };
-        let mut process = Process {
-            pid: 1,
-            comm: "a".to_owned(),
-            first: look(1_000_000_000, 10),
-            last: look(3_000_000_000, 50),
-            anon_max: 0,
-            seconds: 4.0,
-        };
+        let mut process = Process::new(1, "a".to_owned(), look(1_000_000_000, 10), 4.0);
+        process.seen(look(3_000_000_000, 50));
         assert_eq!((process.cpus(), process.io_rate(|io| io.reads)), (0.5, Some(10.0)));
         process.first.io = None;
         assert_eq!(process.io_rate(|io| io.reads), None);
@@ -353,11 +474,48 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_files_is_shared_out_where_the_kernel_does() {
+    fn threads_at_work_are_those_that_ran() {
+        let look =
+            |ran: &[(u32, u64)]| Look { ran_ns: ran.iter().copied().collect(), ..Look::default() };
+        // Redis: one thread serves, another closes files now and then, two never do anything.
+        let redis = [(1, 1_000_000), (2, 20_000), (3, 0), (4, 0)];
+        let mut process = Process::new(1, "a".to_owned(), Look::default(), 1.0);
+        assert_eq!(process.busy_threads(), 0);
+        process.seen(look(&redis));
+        assert_eq!(process.busy_threads(), 1);
+        process.seen(look(&[(1, 900), (2, 500), (3, 100), (4, 89)]));
+        assert_eq!(process.busy_threads(), 3);
+    }
+
+    #[test]
+    fn sums_are_areas_too() {
         let map = |list: &[(&str, u64)]| list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
-        let new = of_maps(&map(&[("Rss", 100), ("Anonymous", 40), ("Pss_File", 5), ("Swap", 1)]));
-        assert_eq!((new.anon, new.file, new.swap), (40 * KIB, 5 * KIB, KIB));
-        let old = of_maps(&map(&[("Rss", 100), ("Anonymous", 40)]));
-        assert_eq!((old.file, old.is_shared_out), (60 * KIB, false));
+        let new = of_rollup(
+            7,
+            &map(&[
+                ("Rss", 100),
+                ("Anonymous", 40),
+                ("Pss_File", 5),
+                ("Pss_Shmem", 9),
+                ("Swap", 1),
+                ("Referenced", 50),
+            ]),
+        );
+        let found = memory(&new);
+        assert_eq!(
+            (found.anon, found.file, found.shared, found.swap),
+            (40 * KIB, 5 * KIB, 9 * KIB, KIB)
+        );
+        assert_eq!((new[0].referenced, new[1].key.as_str()), (20 * KIB, SUMS));
+        let old = memory(&of_rollup(7, &map(&[("Rss", 100), ("Anonymous", 40)])));
+        assert_eq!((old.file, old.pss), (60 * KIB, 0));
+        let status = memory(&of_status(
+            7,
+            &map(&[("RssAnon", 3), ("RssFile", 4), ("RssShmem", 5), ("VmSwap", 6)]),
+        ));
+        assert_eq!(
+            (status.anon, status.file, status.shared, status.swap),
+            (3 * KIB, 4 * KIB, 5 * KIB, 6 * KIB)
+        );
     }
 }

@@ -139,6 +139,36 @@ impl Source {
         names
     }
 
+    /// Where a symbolic link leads, as it is written.
+    pub fn link(&self, path: &str) -> Option<String> {
+        fs::read_link(self.path(path)).ok().map(|target| target.display().to_string())
+    }
+
+    /// The names in a directory that are numbers, in order; none if it is not there or not ours to read.
+    pub fn numbered_or_none(&self, path: &str) -> Option<Vec<u32>> {
+        fs::read_dir(self.path(path)).ok()?;
+        Some(self.numbered(path, ""))
+    }
+
+    /// Whether what a descriptor leads to is a regular file, and its size. Nobody is asked of a recorded tree: its paths are
+    /// another computer's.
+    pub fn file_behind(&self, path: &str) -> (Option<bool>, Option<u64>) {
+        match fs::metadata(self.path(path)) {
+            Ok(metadata) if !self.is_recorded => {
+                (Some(metadata.is_file()), metadata.is_file().then_some(metadata.len()))
+            }
+            _ => (None, None),
+        }
+    }
+
+    /// Writes a word to a file of the running kernel.
+    ///
+    /// # Errors
+    /// As [`fs::write`].
+    pub fn tell(&self, path: &str, word: &str) -> io::Result<()> {
+        fs::write(self.path(path), word)
+    }
+
     /// The numbers behind a prefix among the names in a directory (`cpu12`, or a process's `12`), in order.
     pub fn numbered(&self, path: &str, prefix: &str) -> Vec<u32> {
         let number = |name: &String| name.strip_prefix(prefix)?.parse().ok();

@@ -36,6 +36,9 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
     };
     let wanted = Wanted {
         pids: args.pids.clone(),
+        comms: args.comms.clone(),
+        cgroups: args.cgroups.clone(),
+        working_set: Duration::from_secs_f64(args.working_set.unwrap_or(0.0)),
         watch: Duration::from_secs_f64(args.seconds),
         every: Duration::from_millis(args.every),
         no_processes: false,
@@ -52,6 +55,7 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
     let names =
         Names { machine: &machine, job: &job, machine_of_job: beside, reference: &reference };
     let texts = captured.files(names)?;
+    texts.guesses.iter().for_each(|guess| remark(guess));
     if let Some(text) = &texts.machine {
         write(&args.machine, text)?;
     }
@@ -104,7 +108,7 @@ fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
     let (nr, nr_left_out) = (captured.processes.len(), captured.nr_left_out);
     lines.push(match texts.job {
         None if texts.machine.is_none() => "no job: it would have no machine".to_owned(),
-        None => "no job: no process of yours uses memory or CPU time worth a task; --pid names one"
+        None => "no job: no process of yours uses memory or CPU time worth a task; --pid, --comm and --cgroup name some"
             .to_owned(),
         Some(_) => {
             let how = match captured.watched {

@@ -22,6 +22,7 @@ mod report;
 mod resume;
 mod samples;
 mod schemas;
+mod services;
 mod settings;
 mod several;
 mod show;

@@ -37,6 +37,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "the scheme is one that the reader adds",
     ),
     ("highwater capture --seconds 5", "watches the computer: tests of the command do"),
+    ("highwater capture --comm redis-server --seconds 10 --working-set 10", "watches a service"),
     ("highwater compare job.toml --machine machine.toml --quick", "of a capture, likewise"),
     ("highwater check static.json", "likewise"),
     ("highwater compare job.toml --machine machine.toml --policy 6.1 --policy 5.10", "likewise"),

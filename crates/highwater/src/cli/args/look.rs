@@ -216,8 +216,17 @@ impl FitArgs {
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     /// Processes; default: yours that use memory or CPU time, the largest dozen
-    #[arg(long = "pid", value_name = "PID")]
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
     pub pids: Vec<u32>,
+    /// Processes with this name (/proc/PID/comm), of any user
+    #[arg(long = "comm", value_name = "NAME")]
+    pub comms: Vec<String>,
+    /// Processes in this control group or below it, as in /system.slice/redis.service
+    #[arg(long = "cgroup", value_name = "PATH")]
+    pub cgroups: Vec<String>,
+    /// Measure for S seconds more which memory they touch (clears referenced bits); default: touches are guessed
+    #[arg(long, value_name = "S", value_parser = working_set)]
+    pub working_set: Option<f64>,
     /// How long to watch them; 0: averages since each began
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub seconds: f64,
@@ -247,4 +256,11 @@ fn seconds(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let ok = (0.0..=86_400.0).contains(&value);
     ok.then_some(value).ok_or_else(|| "must be between 0 and 86400".to_owned())
+}
+
+/// Seconds in which touches are measured: a tenth of one, or up to a day.
+fn working_set(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let ok = (0.1..=86_400.0).contains(&value);
+    ok.then_some(value).ok_or_else(|| "must be between 0.1 and 86400".to_owned())
 }

@@ -158,7 +158,7 @@ pub struct JobPhase {
     /// What its operations are called in results; without it nobody measures them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
-    /// `map`: how much memory, bytes (`64M`) or a share of the machine's (`25%`); without it `file` is mapped. `truncate`: what is left of the
+    /// `map`: how much memory, bytes (`64M`) or a share of the machine's (`25%`); with `file` so much of it from its start, without it the whole file. `truncate`: what is left of the
     /// file; without it nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Amount>,

@@ -180,8 +180,12 @@ impl Names<'_> {
                         let pages = pages(size, memory_pages);
                         Mapped::Memory(u32::try_from(pages).unwrap_or(u32::MAX))
                     }
-                    (None, Some(file)) => Mapped::File(self.file("file", Some(file))?),
-                    _ => return Err(wrong("do", "map wants size or file, one of them")),
+                    (size, Some(file)) => {
+                        let pages = size.map(|size| pages(size, memory_pages));
+                        let pages = pages.map(|pages| u32::try_from(pages).unwrap_or(u32::MAX));
+                        Mapped::File(self.file("file", Some(file))?, pages)
+                    }
+                    (None, None) => return Err(wrong("do", "map wants a size or a file")),
                 };
                 let huge = match phase.advice {
                     None => None,
