@@ -60,6 +60,28 @@ pub fn judge(
     Ok(remarks)
 }
 
+/// Why a change between two policies cannot be taken apart on these machines: a sysctl that was set acts under one of them
+/// only. A policy with switches of both has it, so switches would be blamed for what the sysctl does.
+pub fn of_one_end(
+    machines: &[MachineFile],
+    from: &(Policy, String),
+    to: &(Policy, String),
+) -> Option<String> {
+    machines.iter().find_map(|machine| {
+        let only_of = |(with, name): &(Policy, String), (without, other): &(Policy, String)| {
+            let mut lacking = machine.machine.tunables.not_in(without.kernel);
+            lacking.find(|field| field.is_in(with.kernel)).map(|field| {
+                format!(
+                    "vm.{} acts under {name} and not under {other}: no switch explains what it does; leave it \
+                     out, or compare kernels that both have it",
+                    field.key
+                )
+            })
+        };
+        only_of(to, from).or_else(|| only_of(from, to))
+    })
+}
+
 /// What a run's notes say of sysctls that its policy's kernel does not have.
 pub fn note(machine: &MachineFile, policy: &Policy) -> Option<String> {
     let missing: Vec<&str> =

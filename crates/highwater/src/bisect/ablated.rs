@@ -7,9 +7,9 @@ use highwater_report::Table;
 use highwater_report::table::{Cell, Layout};
 use highwater_results::{Document, Run};
 
-use super::ask::label;
 use super::report::Report;
 use super::search::{Found, Parts, Set};
+use crate::experiment::label;
 use crate::metric::MetricName;
 use crate::policy_file;
 

@@ -2,12 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use highwater_core::config::{Difference, Policy};
 use thiserror::Error;
 
 use super::report::Report;
-use super::search::{Parts, Set, find};
-use crate::experiment::{self, Progress, RunPlan};
+use super::search::{Parts, find};
+use crate::experiment::{self, Progress, RunPlan, between};
 use crate::metric::MetricName;
 use crate::workload::RunError;
 
@@ -100,42 +99,4 @@ impl Bisect {
         report.seeds = seeds;
         Ok(report)
     }
-}
-
-/// A with some switches as B has them; the two ends as they are.
-fn between(
-    from: &(Policy, String),
-    to: &(Policy, String),
-    points: &[Difference],
-    set: &Set,
-) -> (Policy, String) {
-    if set.is_empty() {
-        return from.clone();
-    }
-    if set.len() == points.len() {
-        return to.clone();
-    }
-    let mut policy = from.0.clone();
-    for &at in set {
-        let Difference { path, to: value, .. } = &points[at];
-        match path.as_str() {
-            "own" => policy.own = to.0.own,
-            // A value that the other policy has can be set.
-            _ => drop(policy.set(path, *value)),
-        }
-    }
-    let label = label(points, set);
-    policy.name.clone_from(&label);
-    (policy, label)
-}
-
-/// What a trial is called: the switches that it has of B, or of A, whichever are fewer.
-pub(super) fn label(points: &[Difference], set: &[usize]) -> String {
-    let is_few = 2 * set.len() <= points.len();
-    let (sign, of) = match is_few {
-        true => ("+", set.to_vec()),
-        false => ("-", (0..points.len()).filter(|at| !set.contains(at)).collect()),
-    };
-    let texts: Vec<String> = of.iter().map(|&at| format!("{sign}{}", points[at].path)).collect();
-    texts.join(" ")
 }

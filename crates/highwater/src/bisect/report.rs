@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SCHEMA;
-use super::ask::label;
 use super::came::{Came, came};
 use super::search::{ENOUGH, Found, LITTLE, Parts};
+use crate::experiment::label;
 use crate::metric::value_text;
 
 /// Trials of single switches that the table shows.

@@ -11,6 +11,7 @@ use super::{CliError, Outcome, remark};
 use crate::bisect::{Bisect, BisectError, Report};
 use crate::experiment::RunPlan;
 use crate::metric::MetricName;
+use crate::sysctls;
 use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
 
@@ -28,6 +29,11 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
         let machines: Vec<&str> = plan.machines.iter().map(|m| m.name.as_str()).collect();
         let reason = "bisect is of one machine; --machine says which";
         return Err(CliError::new(format!("{name}: {reason} ({})", machines.join(", "))));
+    }
+    if let [from, to] = &plan.policies[..]
+        && let Some(reason) = sysctls::of_one_end(&plan.machines, from, to)
+    {
+        return Err(CliError::new(reason));
     }
     // Before anything runs; of other workloads only results know which operations there are.
     if plan.experiment.job.entry().name == Job::NAME {

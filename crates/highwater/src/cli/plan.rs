@@ -38,8 +38,9 @@ pub(super) fn experiment_plan(
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     experiment.set_variants()?;
     let policies = policies(&experiment, &args.policies, &set)?;
-    let policies = if args.ablate { taken_apart(&policies)? } else { policies };
+    // Of a change the kernels of its two ends: what is between them has the newer one's sysctls.
     sysctls::judge(&machines, &policies, &set)?.iter().for_each(|line| remark_once(line));
+    let policies = if args.ablate { taken_apart(&machines, &policies)? } else { policies };
     let settings = set.texts();
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     let seed = args.seed.unwrap_or(DEFAULT_SEED);
@@ -272,17 +273,23 @@ fn policies(
 }
 
 /// The change from the first policy to the last taken apart.
-fn taken_apart(policies: &[(Policy, String)]) -> Result<Vec<(Policy, String)>, CliError> {
+fn taken_apart(
+    machines: &[MachineFile],
+    policies: &[(Policy, String)],
+) -> Result<Vec<(Policy, String)>, CliError> {
     let (Some(first), Some(last)) = (policies.first(), policies.last()) else {
         return Err(CliError::new("--ablate: there are no policies".to_owned()));
     };
-    if let Some(parts) = ablation(first, last) {
-        return Ok(parts);
-    }
     let (from, to, points) = (&first.1, &last.1, first.0.differences(&last.0));
     let Some(only) = points.first() else {
         return Err(CliError::new(format!("--ablate: {from} and {to} are the same policy")));
     };
+    if let Some(reason) = sysctls::of_one_end(machines, first, last) {
+        return Err(CliError::new(format!("--ablate: {reason}")));
+    }
+    if let Some(parts) = ablation(first, last) {
+        return Ok(parts);
+    }
     // One point is the whole change: it is shown, and nothing else.
     remark(&format!("--ablate: {from} and {to} differ in {only} only: that is the whole change"));
     Ok(vec![first.clone(), last.clone()])

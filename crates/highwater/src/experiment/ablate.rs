@@ -1,6 +1,6 @@
 //! A change taken apart: each of its points alone, and the change without it.
 
-use highwater_core::config::Policy;
+use highwater_core::config::{Difference, Policy};
 
 /// Policies with their headings, between a baseline and a change that differ in several switches: the baseline; the
 /// baseline with one switch as the change has it (`+KEY`), for each; the change with one switch as the baseline has it
@@ -11,30 +11,62 @@ pub fn ablation(
     change: &(Policy, String),
 ) -> Option<Vec<(Policy, String)>> {
     let points = baseline.0.differences(&change.0);
-    if points.len() < 2 {
+    let nr = points.len();
+    if nr < 2 {
         return None;
     }
-    let mut policies = vec![baseline.clone()];
-    let mut add = |of: &Policy, label: String, path: &str, value| {
-        let mut policy = of.clone();
-        // A value that the other policy has can be set.
-        let is_set = policy.set(path, value);
-        // With parts of both it has the sysctls of both.
-        policy.kernel = baseline.0.kernel.max(change.0.kernel);
-        debug_assert!(is_set.is_ok(), "{path}");
-        policy.name.clone_from(&label);
-        if policies.iter().all(|(other, _)| !other.differences(&policy).is_empty()) {
-            policies.push((policy, label));
+    let mut sets = vec![Vec::new()];
+    sets.extend((0..nr).map(|at| vec![at]));
+    if nr > 2 {
+        sets.extend((0..nr).map(|out| (0..nr).filter(|&at| at != out).collect()));
+    }
+    sets.push((0..nr).collect());
+    Some(sets.iter().map(|set| between(baseline, change, &points, set)).collect())
+}
+
+/// A policy between two others, with its heading: the first with some of the switches in which they differ as the second
+/// has them. The two ends are as they are.
+pub(crate) fn between(
+    from: &(Policy, String),
+    to: &(Policy, String),
+    points: &[Difference],
+    set: &[usize],
+) -> (Policy, String) {
+    if set.is_empty() {
+        return from.clone();
+    }
+    if set.len() == points.len() {
+        return to.clone();
+    }
+    let mut policy = from.0.clone();
+    // With parts of both it has the sysctls of both.
+    policy.kernel = from.0.kernel.max(to.0.kernel);
+    for &at in set {
+        let Difference { path, to: value, .. } = &points[at];
+        match path.as_str() {
+            "own" => policy.own = to.0.own,
+            path => {
+                // A value that the other policy has can be set.
+                let is_set = policy.set(path, *value);
+                debug_assert!(is_set.is_ok(), "{path}");
+            }
         }
+    }
+    let label = label(points, set);
+    policy.name.clone_from(&label);
+    (policy, label)
+}
+
+/// What a policy between two others is called: the switches that it has of the second, or of the first, whichever are
+/// fewer.
+pub(crate) fn label(points: &[Difference], set: &[usize]) -> String {
+    let is_few = 2 * set.len() <= points.len();
+    let (sign, of) = match is_few {
+        true => ("+", set.to_vec()),
+        false => ("-", (0..points.len()).filter(|at| !set.contains(at)).collect()),
     };
-    for point in &points {
-        add(&baseline.0, format!("+{}", point.path), &point.path, point.to);
-    }
-    for point in &points {
-        add(&change.0, format!("-{}", point.path), &point.path, point.from);
-    }
-    policies.push(change.clone());
-    Some(policies)
+    let texts: Vec<String> = of.iter().map(|&at| format!("{sign}{}", points[at].path)).collect();
+    texts.join(" ")
 }
 
 #[cfg(test)]
@@ -78,5 +110,17 @@ mod tests {
         let labels: Vec<String> =
             ablation(&before, &after).unwrap().into_iter().map(|(_, label)| label).collect();
         assert_eq!(labels, ["6.1", "+watermark.boost", "+zonelist.fair", "both"]);
+    }
+
+    /// A sysctl that only the newer kernel has acts under all of them but the older end itself.
+    #[test]
+    fn what_has_parts_of_both_has_the_newer_kernel() {
+        for (first, second) in [("4.3", "4.6"), ("4.6", "4.3")] {
+            let policies = ablation(&policy(first), &policy(second)).unwrap();
+            let between = &policies[1..policies.len() - 1];
+            let newer = policy("4.6").0.kernel;
+            assert!(between.iter().all(|(policy, _)| policy.kernel == newer), "{first} {second}");
+            assert_eq!(policies[0].0.kernel, policy(first).0.kernel);
+        }
     }
 }

@@ -20,6 +20,7 @@ mod vars;
 mod work;
 
 pub use ablate::ablation;
+pub(crate) use ablate::{between, label};
 pub use file::{Experiment, embedded, embedded_text};
 pub(crate) use jobs::job_with;
 pub use jobs::{job_text, jobs};
