@@ -17,5 +17,25 @@ pub(crate) fn recognised(path: &Path) -> Option<KernelText> {
     }
     let mut head = Vec::new();
     input::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    KernelText::of(&String::from_utf8_lossy(&head))
+    let head = String::from_utf8_lossy(&head);
+    // JSON may quote a kernel's log; no text of a kernel is JSON.
+    KernelText::of(&head).filter(|_| !head.trim_start().starts_with('{'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_quotes_a_log_is_json() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            recognised(&path)
+        };
+        let log = "dd: page allocation failure: order:4, mode:0xdc0(GFP_KERNEL)\n";
+        assert_eq!(of("log", log), Some(KernelText::Log));
+        assert_eq!(of("x.json", &format!("\n{{\"notes\": [\n\"{}\"]}}", log.trim_end())), None);
+    }
 }

@@ -55,6 +55,18 @@ fn definitions_are_files_and_small() {
     }
 }
 
+/// A comment of a job may quote what the job is about.
+#[test]
+fn a_job_that_quotes_a_log_is_a_job() {
+    let job = "# reproduces the posted \"page allocation failure: order:4\" of bug 123\nseconds = 0.01\n\
+               [[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"sleep\"\nus = 100\n";
+    let (_dir, path) = file("job.toml", job.as_bytes());
+    stdout(&["run", &path, "--machine", "small-vm", "--policy", "6.1"]);
+    let log = "dd: page allocation failure: order:4, mode:0xdc0(GFP_KERNEL)\n";
+    let (_dir, path) = file("x.toml", log.as_bytes());
+    complaint(&["compare", &path], &["this is a kernel log", "expected: an experiment file"]);
+}
+
 #[test]
 fn missing_file() {
     complaint(&["replay", "no/such.trace.gz"], &["no/such.trace.gz: cannot be read"]);
