@@ -52,7 +52,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 _ => 1,
             };
             let (from_ns, before) = (cx.host.now_ns(), refaulted());
-            let mut counted = Counted::default();
+            let (mut counted, mut nr_done) = (Counted::default(), 0);
             for _ in 0..times {
                 let at = match self.units(&step.action) {
                     // Of what has no pages there is nothing to touch.
@@ -61,12 +61,14 @@ impl<H: Devices> Running<'_, '_, H> {
                     None => 0,
                 };
                 counted.add(self.act(&step.action, at)?);
+                nr_done += 1;
                 if cx.is_dying() {
                     return Err(Error::Killed);
                 }
                 cx.host.user_point();
             }
-            if let Some((record, _)) = &step.operation {
+            // A step that found nothing to do is no operation.
+            if let Some((record, _)) = step.operation.as_ref().filter(|_| nr_done > 0) {
                 let record = &mut self.records[*record];
                 record.add(from_ns, cx.host.now_ns());
                 record.tally(&counted, [before, refaulted()]);

@@ -41,13 +41,19 @@ pub(super) fn place(
     for table in &params.disk {
         // Checked when the job was read.
         let Ok(disk) = of_table(&table.0) else { continue };
-        match storage.disks.iter().any(|own| own.name == disk.name) {
-            true => {
-                let name = &disk.name;
-                notes.push(format!("disk {name} is the machine's own, not the job's"));
-            }
-            false => storage.disks.push(disk),
+        if unit.machine.disks().iter().any(|own| own.name == disk.name) {
+            notes.push(format!("disk {} is the machine's own, not the job's", disk.name));
+            continue;
         }
+        // A disk that the machine is given has whichever name is left.
+        let is_taken = |name: &str| params.disk.iter().any(|table| table.name() == Some(name));
+        if let Some(given) = storage.disks.iter_mut().find(|known| known.name == disk.name) {
+            given.name = "given".to_owned();
+            while is_taken(&given.name) {
+                given.name.push('+');
+            }
+        }
+        storage.disks.push(disk);
     }
     let mut layout = Layout::new(&storage);
     let devices = params.file.iter().enumerate().map(|(at, file)| match &file.disk {

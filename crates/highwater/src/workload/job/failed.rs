@@ -15,6 +15,8 @@ pub(super) struct Machine {
     swap: u64,
     /// Of each file the disk that it is on.
     disks: Vec<String>,
+    /// How many pages each may have; none: as many as its disk.
+    bounds: Vec<Option<u64>>,
 }
 
 impl Machine {
@@ -24,7 +26,8 @@ impl Machine {
         let swap = storage.swap.iter().map(|area| u64::from(area.pages)).sum();
         let disk = |file: &FileHow| &storage.disks[usize::from(file.spec.device.0)];
         let disks = files.iter().map(|file| disk(file).name.clone()).collect();
-        Machine { memory, swap, disks }
+        let bound = |file: &FileHow| file.wraps.then_some(u64::from(file.spec.max_pages));
+        Machine { memory, swap, disks, bounds: files.iter().map(bound).collect() }
     }
 }
 
@@ -75,8 +78,11 @@ fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machin
         }
         (
             &Why::Call(Error::Io(IoError::NoSpace)),
-            &(Action::Append { file, .. } | Action::Write { file, .. }),
+            &(Action::Append { file, bytes } | Action::Write { file, bytes, .. }),
         ) => {
+            if let Some(bound) = machine.bounds[file].filter(|&bound| is_larger(bytes, bound)) {
+                return format!("cannot {does} {}", no_room(bytes, of, bound));
+            }
             let disk = &machine.disks[file];
             format!(
                 "cannot {does} to {of}: disk {disk} is full; truncate or delete make room, and a file with \
@@ -90,6 +96,24 @@ fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machin
         (Why::Call(error), _) if of.is_empty() => format!("cannot {does}: {error}"),
         (Why::Call(error), _) => format!("cannot {does} {of}: {error}"),
     }
+}
+
+/// A block of so many bytes has no place in a file that may have so many pages, empty or not.
+pub(super) const fn is_larger(bytes: u64, pages: u64) -> bool {
+    bytes > pages.saturating_mul(PAGE_SIZE as u64)
+}
+
+/// What such a block is: "8 MiB to log, which has room for 4 MiB".
+pub(super) fn no_room(bytes: u64, file: &str, pages: u64) -> String {
+    let exact = |bytes: u64| {
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        match units.iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift) {
+            Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+            None => format!("{bytes} bytes"),
+        }
+    };
+    let room = exact(pages.saturating_mul(PAGE_SIZE as u64));
+    format!("{} to {file}, which has room for {room}", exact(bytes))
 }
 
 /// A size as people write it: whole MiB if it has them.

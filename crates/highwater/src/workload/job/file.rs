@@ -59,6 +59,13 @@ impl Params for JobParams {
 #[serde(transparent)]
 pub struct JobDisk(pub toml::Table);
 
+impl JobDisk {
+    /// What files call it.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.0.get("name")?.as_str()
+    }
+}
+
 impl JsonSchema for JobDisk {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "JobDisk".into()

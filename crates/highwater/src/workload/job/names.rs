@@ -7,6 +7,7 @@ use highwater_core::units::Order;
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
 use highwater_workloads::jobs::{Action, Ask, MapHow, Mapped, Often, Pattern, Phase, Touch, When};
 
+use super::failed::{is_larger, no_room};
 use super::file::{AdviceName, Do, GfpName, JobParams, JobPhase, JobTask, Only};
 use super::plan::{DEPTH_MAX, lineage, pages};
 use super::text::Amount;
@@ -123,6 +124,16 @@ impl Names<'_> {
                 let reason = "the file begins empty: how far does it grow? Say its room";
                 return Err(wrong("of", reason));
             }
+        }
+        if let Action::Write { file, bytes, .. } | Action::Append { file, bytes } = action
+            && let file = &self.params.file[file]
+            && let Some(bound @ Amount::Bytes(_)) = file.bound()
+            && let room = pages(bound, memory_pages)
+            && is_larger(bytes, room)
+        {
+            let reason =
+                format!("cannot {} {}", phase.action.name(), no_room(bytes, &file.name, room));
+            return Err(wrong("bytes", reason));
         }
         if matches!(often, Often::Passes(_)) && self.is_endless(&action) {
             return Err(wrong(

@@ -180,7 +180,9 @@ fn marks(task: &JobTask) -> Option<Problem> {
     let at = task.phase.iter().position(|phase| phase.action == Do::Mark)?;
     let reason = match () {
         () if task.count > 1 => "steps are those of one task, not of several copies",
-        () if task.rounds * task.phase.len() as u64 > STEPS_MAX => "too many steps: at most 1000",
+        () if task.rounds.saturating_mul(task.phase.len() as u64) > STEPS_MAX => {
+            "too many steps: at most 1000"
+        }
         () => return None,
     };
     Some(Problem { path: format!("phase.{at}.do"), reason: reason.to_owned() })
@@ -189,7 +191,9 @@ fn marks(task: &JobTask) -> Option<Problem> {
 /// The names of a job's steps, in order: a mark without a name only begins.
 pub(super) fn steps(params: &JobParams) -> Vec<String> {
     let mut steps: Vec<String> = Vec::new();
-    for task in &params.task {
+    let has_marks = |task: &&JobTask| task.phase.iter().any(|phase| phase.action == Do::Mark);
+    // Others may have more rounds than anybody can count.
+    for task in params.task.iter().filter(has_marks) {
         for round in 1..=marked_rounds(task) {
             for phase in task.phase.iter().filter(|phase| phase.action == Do::Mark) {
                 let is_due = match phase.only {

@@ -127,6 +127,9 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let mut machine = harness::boot_and_tell(unit, config, Some(columns))?;
     let files = Files::create(&machine.kernel, &machine.outside(), files);
     let nr_tasks = tasks.len();
+    let step_names = plan::steps(params);
+    let all_steps = Rc::new(step_names.iter().cloned().collect());
+    let steps_of = |task: &JobTask| Steps::new((task.rounds == 0).then(|| Rc::clone(&all_steps)));
     let plan = Plan {
         tasks,
         told: params.task.clone(),
@@ -141,8 +144,8 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         started: RefCell::default(),
         memory,
         failed: RefCell::default(),
-        step_names: plan::steps(params),
-        steps: RefCell::new(params.task.iter().map(|task| Steps::new(task.rounds == 0)).collect()),
+        steps: RefCell::new(params.task.iter().map(steps_of).collect()),
+        step_names,
         nr_started: RefCell::new(vec![0; nr_tasks]),
         helped: Cell::default(),
     };

@@ -1,5 +1,8 @@
 //! Counters of a job's steps: what `check` compares with captured ones, of every job that marks its steps.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use highwater_results::Counters;
 
 use super::named;
@@ -44,22 +47,26 @@ pub(super) struct Steps {
     begin: Option<Counters>,
     /// With how often a step of that name was over, if those of one name are counted together.
     over: Vec<(String, Counters, u64)>,
-    /// Rounds do not end: steps of one name are counted together, and told of as they are on average.
-    is_endless: bool,
+    /// Rounds do not end: steps of one name are counted together, and told of as they are on average; steps of other names
+    /// than these are not kept.
+    endless: Option<Rc<BTreeSet<String>>>,
 }
 
 impl Steps {
-    pub(super) fn new(is_endless: bool) -> Steps {
-        Steps { is_endless, ..Steps::default() }
+    /// Of a task whose rounds do not end the steps of these names; else (none) all there are.
+    pub(super) fn new(endless: Option<Rc<BTreeSet<String>>>) -> Steps {
+        Steps { endless, ..Steps::default() }
     }
 
     /// A step is over, or, without a name, the first one begins.
     pub(super) fn mark(&mut self, name: Option<String>, now: Counters) {
-        if let Some(name) = name {
+        let is_kept = |name: &String| self.endless.as_ref().is_none_or(|all| all.contains(name));
+        if let Some(name) = name.filter(is_kept) {
             // Without a beginning of its own the first step is all there was.
             let before = self.begin.take().unwrap_or_default();
             let change = Counters::difference(&before, &now);
-            let same = self.over.iter_mut().find(|(known, ..)| self.is_endless && *known == name);
+            let is_endless = self.endless.is_some();
+            let same = self.over.iter_mut().find(|(known, ..)| is_endless && *known == name);
             match same {
                 Some((_, sum, times)) => {
                     sum.merge(&change);
@@ -92,12 +99,16 @@ mod tests {
             counters.add("pgpgin", value);
             counters
         };
-        let told = |is_endless| {
-            let mut steps = Steps::new(is_endless);
+        let told = |is_endless: bool| {
+            let names = || Rc::new(BTreeSet::from(["a".to_owned()]));
+            let mut steps = Steps::new(is_endless.then(names));
             steps.mark(None, now(5));
-            for (name, value) in [("a", 15), ("a", 35), ("b", 36)] {
+            // What is between them is no part of either.
+            for (name, value) in [("a", 15), ("b", 20), ("a", 40), ("b", 41)] {
                 steps.mark(Some(name.to_owned()), now(value));
             }
+            // Only those that are told of.
+            assert_eq!(steps.over.len(), if is_endless { 1 } else { 4 });
             let mut samples = steps.samples(&["a".to_owned()]);
             samples.retain(|(name, _)| name == "a pgpgin");
             samples.iter().map(|(_, value)| *value).collect::<Vec<f64>>()

@@ -71,6 +71,34 @@ fn a_full_file_with_room_begins_again_and_a_full_disk_is_an_error() {
     assert!(error.ends_with(" (x.toml:14)"), "{error}");
 }
 
+/// The disk has room: the file has not.
+#[test]
+fn a_block_larger_than_its_file_is_refused() {
+    let put =
+        |action: &str, bytes: &str| format!("do = \"{action}\", of = \"f\", bytes = \"{bytes}\"");
+    for (rest, action, room) in [
+        ("size = \"0\", room = \"4M\"", "append", "4 MiB"),
+        ("size = \"0\", room = \"4M\", memory = true", "append", "4 MiB"),
+        ("size = \"3M\"", "append", "3 MiB"),
+        ("size = \"3M\"", "write", "3 MiB"),
+    ] {
+        let error = experiment(&job(&file("f", rest), &[&put(action, "8M")])).unwrap_err();
+        let said = format!("bytes: cannot {action} 8 MiB to f, which has room for {room}");
+        assert!(error.starts_with("x.toml:") && error.ends_with(&said), "{error}");
+    }
+    // Of a step, too; the last page may be part of it.
+    let step =
+        "do = \"request\"\n[[task.phase.step]]\ndo = \"append\"\nof = \"f\"\nbytes = \"5000B\"";
+    let error = experiment(&job(&file("f", "size = \"4K\""), &[step])).unwrap_err();
+    let said = "bytes: cannot append 5000 bytes to f, which has room for 4 KiB";
+    assert!(error.ends_with(said), "{error}");
+    assert!(experiment(&job(&file("f", "size = \"5000B\""), &[&put("append", "8K")])).is_ok());
+    // Shares of memory are known when it runs.
+    let share = job(&file("f", "size = \"0\", room = \"25%\""), &[&put("append", "64M")]);
+    let error = failed(&share);
+    assert!(error.starts_with("t cannot append 64 MiB to f, which has room for 12 MiB"), "{error}");
+}
+
 #[test]
 fn truncate_and_delete_drop_dirty_pages() {
     let (write, read) =
@@ -193,6 +221,23 @@ fn a_file_names_its_disk() {
         "copy: unknown disk \"stik\"; did you mean stick? (there are disk, stick); a [[disk]] in the job plugs \
          another one in (x.toml:13)"
     );
+}
+
+/// A machine without disks is given one, which has whichever name the job left.
+#[test]
+fn a_disk_of_the_job_keeps_its_name_on_a_machine_without_disks() {
+    let disk = |name: &str| {
+        format!("[[disk]]\nname = \"{name}\"\nmodel = \"hdd\"\nsize = \"1G\"\nsource = \"test\"\n")
+    };
+    let read = "do = \"read\", of = \"f\", pattern = \"uniform\", times = 8, op = \"read\"";
+    let files = disk("disk") + &disk("given") + &file("f", "size = \"8M\", disk = \"disk\"");
+    let document = ran(&job(&files, &[read]));
+    // An arm moves: milliseconds, not the microseconds of flash.
+    let longest = value(&document, "t.read max");
+    assert!(longest > 3_000.0, "{longest}");
+    let notes = &document.runs[0].notes;
+    assert!(notes.iter().all(|note| !note.contains("machine's own")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("the machine has no disk")), "{notes:?}");
 }
 
 #[test]

@@ -67,6 +67,20 @@ fn a_sysctl_that_the_kernel_does_not_have_is_noted() {
     assert!(noted("4.5") && !noted("6.1"));
 }
 
+/// Rounds that nobody can count are no steps, and without marks nobody counts them.
+#[test]
+fn many_rounds_are_not_counted_one_by_one() {
+    let job = |more: &str| {
+        let sleep = "[[task.phase]]\ndo = \"sleep\"\nus = 1000\n";
+        let head = "seconds = 0.01\n[[task]]\nname = \"t\"\nrounds = 4611686018427387904\n";
+        format!("{head}{}{more}", sleep.repeat(3))
+    };
+    let error = experiment(&job("[[task.phase]]\ndo = \"mark\"\nof = \"pass\"\n")).unwrap_err();
+    assert!(error.ends_with("do: too many steps: at most 1000"), "{error}");
+    let document = ran(&job("[[task.phase]]\ndo = \"compute\"\nus = 10\nop = \"work\"\n"));
+    assert!(value(&document, "t.work p50") >= 10.0);
+}
+
 /// What results keep of a job is the job.
 #[test]
 fn jobs_that_come_with_the_program_survive_their_text() {

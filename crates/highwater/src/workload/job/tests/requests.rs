@@ -49,6 +49,25 @@ fn steps_go_on_from_request_to_request_and_count_for_it() {
     assert_eq!(document, ran(&text));
 }
 
+/// The file has something new every 10 ms, the request comes every millisecond.
+#[test]
+fn a_step_that_does_nothing_is_no_operation() {
+    let text = format!(
+        "seconds = 0.2\n[[file]]\nname = \"log\"\nsize = \"0\"\n[[task]]\nname = \"w\"\n\
+         [[task.phase]]\ndo = \"append\"\nof = \"log\"\nbytes = \"4K\"\nrate = 100\narrivals = \"steady\"\n\
+         times = 10\nop = \"put\"\n{HEAD}rate = 1000\narrivals = \"steady\"\ntimes = 100\n\
+         [[task.phase.step]]\ndo = \"read\"\nof = \"log\"\nbytes = \"4K\"\npattern = \"follow\"\nop = \"tail\"\n"
+    );
+    let document = ran(&text);
+    let nr = |op: &str| {
+        let all = &document.runs[0].histograms;
+        all.iter().find(|histogram| histogram.event == op).map_or(0, |histogram| histogram.total)
+    };
+    assert_eq!((nr("w.put"), nr("t.request")), (10, 100));
+    assert!((8..=10).contains(&nr("t.tail")), "{}", nr("t.tail"));
+    assert!(value(&document, "t.tail p50") > 0.1);
+}
+
 #[test]
 fn what_cannot_be_of_a_request_is_told_with_its_line() {
     let said = |rest: &str| experiment(&format!("{HEAD}{rest}")).unwrap_err();
