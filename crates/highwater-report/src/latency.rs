@@ -3,7 +3,7 @@
 //! Key type: [`Distribution`]. A run has a [`Histogram`] of each operation, called [`LATENCY`],
 //! whose keys are the longest time of each bucket in nanoseconds. Within a bucket operations are taken to lie evenly.
 
-use highwater_results::{Histogram, LATENCY, Run};
+use highwater_results::{Histogram, LATENCY, Largest, Run};
 
 use crate::explain::human;
 use crate::table::{Cell, Layout, Table};
@@ -19,6 +19,8 @@ const EDGES: [(u64, &str); 8] = [
     (1_000_000_000, "<1s"),
     (10_000_000_000, "<10s"),
 ];
+/// How the longest time of an operation is called, in microseconds: `reader.get max`.
+const LONGEST: &str = " max";
 /// Heights of a sign of the small histogram, the lowest first.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -46,7 +48,18 @@ impl Distribution {
     /// Of all operations of a run, in the order of its histograms.
     pub(crate) fn all(run: &Run) -> Vec<Distribution> {
         let known = run.histograms.iter().filter(|histogram| histogram.name == LATENCY);
-        known.filter_map(Distribution::of).collect()
+        let mut all: Vec<Distribution> = known.filter_map(Distribution::of).collect();
+        // No operation of the last bucket took longer than the longest of all.
+        for found in &mut all {
+            let is_its = |max: &&Largest| {
+                max.operation.strip_suffix(LONGEST) == Some(found.operation.as_str())
+            };
+            let longest = run.largest.iter().find(is_its).map(|max| max.value * 1e3);
+            if let (Some(ns), Some(last)) = (longest, found.buckets.last_mut()) {
+                last.1 = last.1.min((ns.ceil() as u64).max(last.0));
+            }
+        }
+        all
     }
 
     /// How many operations.
@@ -187,6 +200,16 @@ mod tests {
         assert!(texts[5].starts_with('█') && texts[5].ends_with('▃'), "{}", texts[5]);
         let few = Distribution { operation: String::new(), buckets: vec![(960, 1023, 64)] };
         assert_eq!(few.below(1000), 40.0 / 64.0);
+    }
+
+    #[test]
+    fn the_last_bucket_ends_with_the_longest() {
+        let mut run = run(&[(500, 1), (94_300_000, 1)]);
+        let of_last = |run: &Run| Distribution::all(run)[0].below(100_000_000);
+        assert!(of_last(&run) < 1.0);
+        let operation = format!("{}{LONGEST}", Distribution::all(&run)[0].operation);
+        run.largest.push(Largest { operation, seed: 1, value: 94_300.0, at_ns: 0 });
+        assert_eq!(of_last(&run), 1.0);
     }
 
     #[test]

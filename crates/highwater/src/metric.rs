@@ -133,8 +133,17 @@ impl MetricName {
         };
         // What was meant: an operation, if one is named like it, else a counter.
         of_job?;
-        if let Some((of, _)) = self.of_operation() {
+        if let Some((of, figure)) = self.of_operation() {
             let names = operations(&all, None);
+            let is_it = |name: &&str| *name == of || name.split('.').next() == Some(of);
+            if let Some(name) = names.iter().find(|name| is_it(name)) {
+                let has = |figure: &&str| all.contains(&format!("{name} {figure}").as_str());
+                let figures: Vec<&str> = FIGURES.iter().copied().filter(has).collect();
+                return Err(format!(
+                    "{name} has no figure {figure}; it has {}",
+                    figures.join(", ")
+                ));
+            }
             return Err(unknown("operation", of, &names));
         }
         // Before anything has run, too.

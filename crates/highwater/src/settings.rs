@@ -15,7 +15,9 @@
 //! Key type: [`Settings`]. Neighbours: the command reads them, applies them to what it resolved, and puts them into
 //! the plan.
 
-use highwater_core::config::{Machine, NodeSpec, Policy, PolicyError, Tunables, Value as Switch};
+use highwater_core::config::{
+    Machine, NodeSpec, Policy, PolicyError, TunableForm, Tunables, Value as Switch,
+};
 use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::disk::FIGURES;
@@ -248,6 +250,16 @@ impl Settings {
     }
 }
 
+/// Linux writes a sysctl that is on or off as 1 or 0.
+fn flag(key: &str, value: Value) -> Value {
+    let mut fields = Tunables::FIELDS.iter();
+    let is_flag = fields.any(|field| field.key == key && field.form == TunableForm::Bool);
+    match value.as_integer() {
+        Some(nr @ (0 | 1)) if is_flag => Value::Boolean(nr == 1),
+        _ => value,
+    }
+}
+
 impl Setting {
     fn parse(text: &str, workload: &str) -> Result<Setting, InputError> {
         let wrong = |reason: String| InputError::whole(format!("--set {text}"), reason);
@@ -267,6 +279,9 @@ impl Setting {
                     .map(|section| format!("{section}KEY"));
                 let mut known: Vec<&str> = sections.iter().map(String::as_str).collect();
                 known.extend(OF_EXPERIMENT);
+                if Tunables::FIELDS.iter().any(|field| field.key == key) {
+                    return Err(wrong(format!("sysctls begin with vm.: --set vm.{text}")));
+                }
                 return Err(wrong(unknown("key", key, &known)));
             }
         };
@@ -285,6 +300,9 @@ impl Setting {
                 "drop_caches" => {
                     "is no setting but an act; a job does it: do = \"drop-caches\", value = 1, 2 or 3"
                         .to_owned()
+                }
+                "compact_memory" => {
+                    "cannot be set for a run; a phase of a job compacts: do = \"compact\"".to_owned()
                 }
                 "thp_faults" => {
                     "is gone: vm.thp alone says who gets huge pages: always, madvise or never"
@@ -440,7 +458,7 @@ impl Setting {
 
     /// Sets a sysctl. Of two that say the same in bytes and as a share it zeroes the other, as a write does.
     fn set_sysctl(&self, table: &mut Table, key: &str) -> Result<(), InputError> {
-        let value = self.value_like(table.get(key));
+        let value = flag(key, self.value_like(table.get(key)));
         let other = match Tunables::EITHER.iter().find(|pair| pair.contains(&key)) {
             Some([bytes, ratio]) if *bytes == key => {
                 if value.as_integer() == Some(0) {

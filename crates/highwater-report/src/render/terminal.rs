@@ -43,7 +43,12 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
     let labels = label_widths(table);
     let indent = labels.iter().sum::<usize>() + labels.len().saturating_sub(1);
     let width = field + suffix.width();
-    let text = |cell: &Cell| format!("{:>field$}{}", cell.value_text(), suffix_text(cell, suffix));
+    let text = |cell: &Cell| {
+        let value = cell.value_text();
+        // One that fills its field would run into what is before it.
+        let gap = if value.chars().count() >= field { " " } else { "" };
+        format!("{gap}{value:>field$}{}", suffix_text(cell, suffix))
+    };
     // A number that is too wide shifts what follows.
     let widest = |column: usize| {
         let texts =
@@ -148,6 +153,15 @@ fn label_text(labels: &[String], widths: &[usize]) -> String {
 mod tests {
     use super::super::tests::{mmtests, sample};
     use super::*;
+
+    #[test]
+    fn a_number_as_wide_as_its_field_does_not_run_into_its_label() {
+        let layout = Layout::Mmtests { field: 12, suffix: Suffix::Percent(7) };
+        let mut table = Table::new("t", &["operation"], vec!["a".to_owned()], layout);
+        table.push(&["t.r rate"], vec![Cell::number(124_950_947.32, 2)]);
+        let text = Terminal::PAGE.table(&table);
+        assert!(text.contains("t.r rate 124950947.32"), "{text}");
+    }
 
     #[test]
     fn fixed_widths() {

@@ -9,7 +9,7 @@ use highwater_core::page_cache::OpenFile;
 use highwater_core::vm::{Access, AreaFlags, Backing, Fault};
 
 use super::pick::Pattern;
-use super::run::{Running, numbered};
+use super::run::{NO_TASK, Running, numbered};
 use super::{Action, MapHow, Mapped, Touch};
 
 /// An area that a task mapped.
@@ -154,6 +154,9 @@ impl<H: Devices> Running<'_, '_, H> {
                 (self.ground.entered)(&self.space);
             }
             Action::Fork { task } => {
+                if !(self.ground.may_fork)() {
+                    return Err(NO_TASK);
+                }
                 let child = kernel.fork(cx, &self.space)?;
                 (self.ground.fork)(task, (child, self.areas.clone()));
             }

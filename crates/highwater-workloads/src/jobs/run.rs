@@ -57,7 +57,12 @@ pub enum Why {
     NotMapped,
     /// A round of phases took no time, and rounds do not end: the job would not, either.
     NoTime,
+    /// The machine has as many tasks as it may have: `fork` says EAGAIN.
+    NoTask,
 }
+
+/// What `fork` answers when there may not be one more task.
+pub(super) const NO_TASK: Error = Error::Limit("as many tasks at once");
 
 impl Why {
     /// As a call would say it.
@@ -66,6 +71,7 @@ impl Why {
             Why::Call(error) => *error,
             Why::NotMapped => Error::Fault,
             Why::NoTime => Error::Invalid,
+            Why::NoTask => NO_TASK,
         }
     }
 }
@@ -107,6 +113,8 @@ pub struct Ground<'a, H: Devices> {
     pub compute: &'a dyn Fn(&Cx<'_, H>, u64),
     /// Waits until all copies of a task have ended.
     pub wait: &'a dyn Fn(&Cx<'_, H>, usize),
+    /// May there be one more task?
+    pub may_fork: &'a dyn Fn() -> bool,
     /// Starts a task with such memory.
     pub fork: &'a dyn Fn(usize, Inherited<H>),
     /// Starts a helper of the task.
@@ -178,7 +186,11 @@ pub fn run<H: Devices>(
     ground.files.sweep(ground.kernel, cx);
     ended.map_err(|why| {
         let (phase, step) = (running.at, running.step);
-        let why = if why == Why::Call(Error::Fault) { running.fault(task) } else { why };
+        let why = match why {
+            Why::Call(Error::Fault) => running.fault(task),
+            Why::Call(NO_TASK) => Why::NoTask,
+            why => why,
+        };
         Failed { phase, step, why, left: running.left }
     })
 }

@@ -234,7 +234,10 @@ pub(crate) fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
-/// Tables as text, as wide as a page, or as a terminal that is wider.
+/// Columns below which tables are not cut.
+const WIDTH_MIN: usize = 60;
+
+/// Tables as text, as wide as the terminal, or as a page where there is none.
 pub(crate) fn tables(format: Format, tables: &[Table]) -> String {
     format.tables(tables, width())
 }
@@ -242,7 +245,7 @@ pub(crate) fn tables(format: Format, tables: &[Table]) -> String {
 fn width() -> usize {
     // None if standard output is no terminal.
     let terminal = terminal_size::terminal_size_of(io::stdout());
-    terminal.map_or(PAGE_WIDTH, |(width, _)| PAGE_WIDTH.max(usize::from(width.0)))
+    terminal.map_or(PAGE_WIDTH, |(width, _)| WIDTH_MIN.max(usize::from(width.0)))
 }
 
 /// Prints what somebody reads, with colours where that is wanted; data as they are.

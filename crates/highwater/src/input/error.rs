@@ -58,6 +58,12 @@ impl InputError {
         let source = text.lines().nth(line - 1).unwrap_or_default().trim();
         let key = source.split('=').next().unwrap_or_default().trim();
         let field = Some(key.to_owned()).filter(|k| !k.is_empty() && !k.starts_with('#'));
+        // `memory.high` is unknown as `memory`; Linux knows the whole name.
+        let whole = || not_modelled("key", key).filter(|_| key.contains('.'));
+        let reason = match error.message().starts_with("unknown field") {
+            true => whole().unwrap_or(reason),
+            false => reason,
+        };
         InputError { file: file.to_owned(), line: Some(line), field, reason }
     }
 }
@@ -109,17 +115,17 @@ fn with_nearest(message: &str) -> String {
         return message.to_owned();
     };
     let known: Vec<&str> = quoted.collect();
-    let is_key = message.starts_with("unknown field");
-    if let Some(missing) = not_modelled("key", name).filter(|_| is_key) {
+    if let Some(missing) = not_modelled("key", name) {
         return missing;
     }
+    let message = message.replacen("unknown variant `", "unknown value `", 1);
     let Some((what, expected)) = message.split_once(", expected") else {
-        return message.to_owned();
+        return message;
     };
     let is_long = known.len() > LISTED_MAX;
     match nearest(name, known.iter().copied()).as_slice() {
         [] if is_long => format!("{what}; {}", there(name, &known)),
-        [] => message.to_owned(),
+        [] => message,
         near => {
             let near = near.join(" or ");
             match is_long {

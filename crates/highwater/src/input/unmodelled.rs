@@ -105,6 +105,7 @@ pub const FEATURES: &[Feature] = &[
             "*nr_hugepages*",
             "*nr_overcommit_hugepages*",
             "hugepagesz",
+            "*hugepages_treat_as_movable",
         ],
         since: "2.6",
         nearest: "transparent huge pages, vm.thp=always",
@@ -183,6 +184,62 @@ pub const FEATURES: &[Feature] = &[
         is_default: false,
     },
     Feature {
+        anchor: "le9",
+        name: "protection of file or anonymous pages by a least share (le9)",
+        patterns: &["*anon_min_*", "*clean_min_*", "*clean_low_*"],
+        since: "in no release: a patch of some distributions",
+        nearest: "vm.swappiness",
+        is_default: false,
+    },
+    Feature {
+        anchor: "extra-free",
+        name: "Android's extra_free_kbytes",
+        patterns: &["*extra_free_kbytes"],
+        since: "in no release: a patch of Android",
+        nearest: "vm.watermark_scale_factor (since 4.6) or vm.min_free_kbytes",
+        is_default: false,
+    },
+    Feature {
+        anchor: "max-map-count",
+        name: "the limit of a process's areas (vm.max_map_count)",
+        patterns: &["*max_map_count"],
+        since: "2.6",
+        nearest: "none is needed: a job's task may map as many as it likes",
+        is_default: false,
+    },
+    Feature {
+        anchor: "stat-interval",
+        name: "another interval of the vmstat threads than a second",
+        patterns: &["*stat_interval"],
+        since: "2.6.24",
+        nearest: "the interval as it is by default, 1 s",
+        is_default: false,
+    },
+    Feature {
+        anchor: "zonelist-order",
+        name: "zonelists in another order than by node",
+        patterns: &["*numa_zonelist_order"],
+        since: "2.6.23, gone with 4.14",
+        nearest: "the order by node",
+        is_default: false,
+    },
+    Feature {
+        anchor: "oom-scores",
+        name: "what an OOM report lists, and a program's score",
+        patterns: &["*oom_dump_tasks", "oom_score_adj", "oom_adj"],
+        since: "2.6.25",
+        nearest: "the report of each kill in the kernel's log (--out DIR), with all programs",
+        is_default: false,
+    },
+    Feature {
+        anchor: "block-dump",
+        name: "vm.block_dump",
+        patterns: &["*block_dump"],
+        since: "2.6, gone with 5.13",
+        nearest: "highwater trace --events block",
+        is_default: false,
+    },
+    Feature {
         anchor: "device-dirty-share",
         name: "a device's share of the dirty pages",
         patterns: &["*min_ratio", "*max_ratio", "*strict_limit*"],
@@ -228,9 +285,11 @@ impl Feature {
     /// The line for somebody who asks for it.
     pub fn line(&self) -> String {
         let Feature { name, since, nearest, anchor, .. } = self;
-        format!(
-            "{name}: not modelled (in Linux since {since}); nearest: {nearest}; see {PAGE}#{anchor}"
-        )
+        let since = match since.starts_with(|c: char| c.is_ascii_digit()) {
+            true => format!("in Linux since {since}"),
+            false => (*since).to_owned(),
+        };
+        format!("{name}: not modelled ({since}); nearest: {nearest}; see {PAGE}#{anchor}")
     }
 }
 
@@ -362,7 +421,8 @@ mod tests {
         for feature in FEATURES {
             let line = feature.line();
             assert!(!line.contains('\n') && line.len() < 240, "{line}");
-            assert!(feature.since.starts_with(|c: char| c.is_ascii_digit()), "{line}");
+            let is_version = feature.since.starts_with(|c: char| c.is_ascii_digit());
+            assert!(is_version || feature.since.starts_with("in no release: "), "{line}");
         }
         let zswap = "zswap: not modelled (in Linux since 3.11); nearest: swap on a disk of model \"ram\" \
                      (--disk ram --swap SIZE), which uses no memory of the machine; see \

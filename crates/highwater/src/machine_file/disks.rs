@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use toml::Spanned;
 
-use crate::input::names::unknown;
+use crate::input::names::{not_modelled, unknown};
 use crate::input::size::parse_size;
 use crate::input::{InputError, Source};
 use crate::workload::Bytes;
@@ -312,7 +312,11 @@ impl RawDisk {
         for (figure, value) in self.figures.iter().filter(|(f, _)| f.is_of_model == of_models) {
             let wrong = |reason: String| place.at(value.span(), figure.key, reason);
             let given = figure_value(value.get_ref()).map_err(wrong)?;
-            if !figure.set(disk, given).map_err(wrong)? {
+            let missing = |word: &str| not_modelled(figure.key, word);
+            let said = |reason: String| {
+                wrong(value.get_ref().as_str().and_then(missing).unwrap_or(reason))
+            };
+            if !figure.set(disk, given).map_err(said)? {
                 let model = self.model.get_ref();
                 return Err(wrong(format!("is no figure of model \"{model}\"")));
             }
@@ -399,7 +403,11 @@ mod tests {
             ),
             (
                 with("scheduler = \"cfq\"\n"),
-                "m.toml:8: scheduler: unknown scheduler \"cfq\"; there are none, deadline",
+                "m.toml:8: scheduler: the schedulers BFQ, Kyber and CFQ: not modelled (in Linux since 4.12, CFQ before 5.0); nearest: scheduler = \"deadline\" of a disk, or \"none\"; see docs/src/not-modelled.md#other-schedulers",
+            ),
+            (
+                with("scheduler = \"noop\"\n"),
+                "m.toml:8: scheduler: unknown scheduler \"noop\"; there are none, deadline",
             ),
             (
                 with(

@@ -230,3 +230,51 @@ fn readahead_is_the_disks() {
     assert!(rate(&["--set", "machine.disk.data.read-ahead-kb=0"]) < usual / 4.0);
     assert!(rate(&["--set", "machine.disk.data.read_ahead_kb=8192"]) > 1.2 * usual);
 }
+
+/// Nobody is chosen where the kernel panics: programs stand still.
+#[test]
+fn who_stops_with_the_kernel_was_not_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let leaker =
+        FORK.split("[[task.phase]]\ndo = \"fork\"").next().unwrap().replace("ADVICE\n", "");
+    let (status, text) = said(
+        &job(dir.path(), &leaker),
+        "128M",
+        &["--set", "vm.overcommit_memory=1", "--set", "vm.panic_on_oom=1"],
+    );
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.contains("server: 1 of 1 gave up: the kernel panicked for want of memory"),
+        "{text}"
+    );
+    assert!(!text.contains("killed"), "{text}");
+}
+
+/// Forks without end fail as they do in Linux: half of kernel.threads-max, tasks whose stacks take an eighth of memory.
+#[test]
+fn a_user_may_have_so_many_tasks() {
+    let dir = tempfile::tempdir().unwrap();
+    let bomb = r#"
+title = "forks without end"
+seconds = 1
+[[task]]
+name = "bomb"
+rounds = 0
+[[task.phase]]
+do = "fork"
+of = "child"
+[[task]]
+name = "child"
+forked = true
+[[task.phase]]
+do = "sleep"
+us = 900000
+"#;
+    let (_, text) = said(&job(dir.path(), bomb), "64M", &[]);
+    assert!(
+        text.contains(
+            "cannot fork child: a user of a machine with 64 MiB (RLIMIT_NPROC) may have 2"
+        ),
+        "{text}"
+    );
+}

@@ -98,7 +98,25 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
             "vm.percpu_pagelist_fraction=8",
             "6.1-mark-accessed and 6.1-set-referenced do not have it (it went with 5.14)",
         ),
-        ("vm.thp_defrag=sometimes", "thp_defrag: unknown variant `sometimes`"),
+        (
+            "vm.compact_memory=1",
+            "cannot be set for a run; a phase of a job compacts: do = \"compact\"",
+        ),
+        (
+            "vm.clean_min_ratio=15",
+            "protection of file or anonymous pages by a least share (le9): not ",
+        ),
+        ("vm.extra_free_kbytes=4096", "Android's extra_free_kbytes: not modelled (in no release: "),
+        (
+            "vm.compact_unevictable_allowed=2",
+            "compact_unevictable_allowed: must be true or false; not 2",
+        ),
+        ("swappiness=1", "sysctls begin with vm.: --set vm.swappiness=1"),
+        (
+            "machine.disk.data.scheduler=bfq",
+            "scheduler: the schedulers BFQ, Kyber and CFQ: not modelled",
+        ),
+        ("vm.thp_defrag=sometimes", "thp_defrag: unknown value `sometimes`"),
         ("vm.dirty_bytes=0", "a kernel refuses 0; vm.dirty_ratio=PERCENT is what ends it"),
         ("vm.dirty_bytes=4096", "tunables.dirty_bytes: 4096 is not between 8192 and "),
         ("machine.memory=0%", "must be a size, or a share from 0% to 6400%"),

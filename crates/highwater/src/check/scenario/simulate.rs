@@ -173,6 +173,7 @@ fn play(
         compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
         // There is one task.
         wait: &|_: &Cx<'_, SimHost>, _| {},
+        may_fork: &|| true,
         fork: &|_, _| {},
         help: &|_| Box::new(|| (Vec::new(), Ok(()))),
         mark: &|_: &Cx<'_, SimHost>, label| read(label),

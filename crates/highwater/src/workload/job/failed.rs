@@ -13,21 +13,35 @@ use super::file::{JobPhase, JobTask};
 pub(super) struct Machine {
     memory: u64,
     swap: u64,
+    /// Pages that the zones manage.
+    managed: u64,
     /// Of each file the disk that it is on.
     disks: Vec<String>,
     /// How many pages each may have; none: as many as its disk.
     bounds: Vec<Option<u64>>,
 }
 
+/// Tasks that a simulation has room for at once, each with a stack.
+const TASKS_MAX: u32 = 16_384;
+
 impl Machine {
     pub(super) fn new(unit: &Unit<'_>, storage: &Storage, files: &[FileHow]) -> Machine {
         let zones = unit.machine.machine.nodes.iter().flat_map(|node| &node.zones);
         let memory = zones.map(|zone| zone.present).sum();
+        let managed = unit.machine.machine.managed_pages();
         let swap = storage.swap.iter().map(|area| u64::from(area.pages)).sum();
         let disk = |file: &FileHow| &storage.disks[usize::from(file.spec.device.0)];
         let disks = files.iter().map(|file| disk(file).name.clone()).collect();
         let bound = |file: &FileHow| file.wraps.then_some(u64::from(file.spec.max_pages));
-        Machine { memory, swap, disks, bounds: files.iter().map(bound).collect() }
+        let bounds = files.iter().map(bound).collect();
+        Machine { memory, swap, managed, disks, bounds }
+    }
+
+    /// As many tasks as a user may have at once: `RLIMIT_NPROC` is half of `kernel.threads-max`, and as many threads as
+    /// that have their stacks of 16 KiB in an eighth of memory (Linux's documentation of `kernel.threads-max`).
+    pub(super) fn most_tasks(&self) -> u32 {
+        let threads_max = (self.managed / (8 * 4)).max(20);
+        u32::try_from(threads_max / 2).unwrap_or(u32::MAX).min(TASKS_MAX)
     }
 }
 
@@ -55,6 +69,16 @@ fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machin
             "never ends: a round of its phases takes no time; a sleep between them would let \
                              time pass"
                 .to_owned()
+        }
+        (Why::NoTask, _) => {
+            let (most, memory) = (machine.most_tasks(), size(machine.memory));
+            let whose = match most {
+                TASKS_MAX => "a simulation".to_owned(),
+                _ => format!("a user of a machine with {memory} (RLIMIT_NPROC)"),
+            };
+            format!(
+                "cannot fork {of}: {whose} may have {most} tasks at once; let copies exit, or wait for them"
+            )
         }
         (Why::NotMapped, _) => {
             format!("cannot {does} {of}: it is not mapped then, as a program would crash")

@@ -1,4 +1,4 @@
-//! Tasks that do one thing after another and take no time: a job with one would never end.
+//! Tasks that do one thing after another and take no time: a job with one gets nowhere.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// The next one begins now. True if so many have begun at this time that the task would never end.
+    /// The next one begins now. True if so many have begun at this time that the task gets nowhere.
     pub(super) fn goes_nowhere(&self, now_ns: u64) -> bool {
         if self.at_ns.replace(now_ns) != now_ns {
             self.nr.set(0);
@@ -36,7 +36,7 @@ pub(super) fn error(number: usize, name: &str, task: &Task) -> RunError {
         None => format!("task.{number}.name"),
     };
     let reason = format!(
-        "{name}: {AT_ONCE_MAX} operations in a row took no virtual time, so the job would never end; what it \
+        "{name}: {AT_ONCE_MAX} operations in a row took no virtual time, so the job gets nowhere; what it \
          works on may have no pages, or its time may be 0: give it a size, a time, or a rate"
     );
     RunError::At { path, reason, place: None }

@@ -157,7 +157,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     });
     run_to_end(&mut machine)?;
     let (ended, counters) = driver.take().ok_or_else(|| lost("driver"))??;
-    let Ended { records, early, failed, steps, times } = ended;
+    let Ended { records, mut early, failed, steps, times } = ended;
     if let Some(failed) = failed
         && !unit.tolerates_failures
     {
@@ -169,6 +169,11 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         let at_s = said.last().map_or(0.0, |panic| panic.at_ns as f64 / 1e9);
         notes
             .push(format!("the kernel stopped at {at_s:.3} s: all figures are of the time before"));
+        // Nobody was chosen: all stood still.
+        for EndedEarly { killed, failed, reason, .. } in &mut early {
+            *failed += std::mem::take(killed);
+            *reason = "the kernel panicked for want of memory (vm.panic_on_oom)".to_owned();
+        }
     }
     let explained = harness::explained(&machine, unit)?;
     let digest = machine.digest().value();
@@ -524,6 +529,7 @@ fn on_ground<T>(
                 cx.host.sleep_ns(LOOK_NS);
             }
         },
+        may_fork: &|| plan.nr_left.borrow().iter().sum::<u32>() < plan.has.most_tasks(),
         fork: &|task: usize, with| start(machine, plan, task, Some(with)),
         help: &|helper| start_helper(machine, plan, (number, copy), helper),
         mark: &|_: &Cx<'_, SimHost>, name| {
