@@ -104,6 +104,78 @@ fn who_finds_the_page_under_input_waits_for_it() {
     check_kernel(&machine.kernel, &Cx::new(&*machine.host, CpuId(0))).expect("audit");
 }
 
+/// Vector P8: the first time a fault waits for a page without the space, which may be another one then
+/// (rules/sleeping-locks#page-fault).
+#[test]
+fn a_fault_that_waited_looks_for_its_area_again() {
+    let mut machine = boot(None);
+    let shared = shared(&machine);
+    let mut ended = Vec::new();
+    for cpu in 0..2 {
+        let shared = Rc::clone(&shared);
+        ended.push(machine.spawn_task("reader", on(cpu), move |cx, kernel| {
+            cx.host.sim().sleep_ns(u64::from(cpu) * MS / 4);
+            let went = kernel.touch(cx, &shared.space, shared.start + 500, Access::Read);
+            assert_eq!(went, Err(Error::Fault), "nothing is mapped there any more");
+            cx.host.sim().now_ns()
+        }));
+    }
+    let unmapped = machine.spawn_task("unmapper", on(1), move |cx, kernel| {
+        cx.host.sim().sleep_ns(MS / 2);
+        kernel.munmap(cx, &shared.space, shared.start, 1000).expect("mapped");
+        cx.host.sim().now_ns()
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let unmapped = unmapped.take().expect("ended");
+    for reader in ended {
+        let ended = reader.take().expect("ended");
+        assert!(unmapped + MS < ended, "munmap was done at {unmapped}, the fault at {ended}");
+    }
+}
+
+/// Vector P8: the second time it keeps the space (rules/sleeping-locks#page-fault).
+#[test]
+fn a_fault_that_waits_twice_keeps_the_space() {
+    let mut machine = boot(None);
+    let shared = shared(&machine);
+    let holder = Rc::clone(&shared);
+    let sleep_until = |cx: &Cx<'_, SimHost>, ms: u64| cx.host.sim().sleep_until(ms * MS);
+    machine.spawn_task("holder", on(0), move |cx, kernel| {
+        let Shared { space, open, start } = &*holder;
+        kernel.touch(cx, space, start + 500, Access::Read).expect("it is read");
+        kernel.munmap(cx, space, *start, 512).expect("mapped");
+        let backing = Backing::File { open: Arc::clone(open), page: 0 };
+        let flags = AreaFlags::READ | AreaFlags::SHARED;
+        assert_eq!(kernel.mmap(cx, space, 512, 512, flags, backing), Ok(*start), "first fit");
+        let page = kernel.find_get_page(cx, &open.file, 500).expect("cached");
+        kernel.lock_page(cx, page);
+        sleep_until(cx, 110);
+        kernel.unlock_page(cx, page);
+        // The waiter was woken, and finds it locked again.
+        assert!(kernel.try_lock_page(page));
+        sleep_until(cx, 120);
+        kernel.unlock_page(cx, page);
+        kernel.put_page(cx, page);
+    });
+    let faulter = Rc::clone(&shared);
+    let faulted = machine.spawn_task("faulter", on(1), move |cx, kernel| {
+        sleep_until(cx, 101);
+        kernel.touch(cx, &faulter.space, faulter.start + 500, Access::Read).expect("mapped");
+        cx.host.sim().now_ns() / MS
+    });
+    let mapped = [105, 115].map(|at| {
+        let shared = Rc::clone(&shared);
+        machine.spawn_task("mapper", on(0), move |cx, kernel| {
+            sleep_until(cx, at);
+            kernel.mmap(cx, &shared.space, 10, 1, RW, Backing::Anon).expect("room");
+            cx.host.sim().now_ns() / MS
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    let mapped = mapped.map(|mapper| mapper.take().expect("ended"));
+    assert_eq!((faulted.take(), mapped), (Some(120), [105, 120]));
+}
+
 #[test]
 fn faults_that_meet_give_one_page() {
     let pages = 3000;

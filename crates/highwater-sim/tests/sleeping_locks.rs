@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use highwater_core::config::{Machine, preset};
+use highwater_core::config::{Machine, RwsemNewcomers, preset};
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::page::{Folio, PageFlags};
 use highwater_core::wait::{Newcomers, RwSem, RwSemRules};
@@ -24,8 +24,10 @@ const RULES: RwSemRules =
 enum How {
     Reads,
     Writes,
+    /// Writes, and goes on as a reader from a time on: then it is noted.
+    Downgrades(u64),
 }
-use How::{Reads, Writes};
+use How::{Downgrades, Reads, Writes};
 
 /// What a task does with the lock until it gives it up.
 #[derive(Clone, Copy)]
@@ -95,6 +97,12 @@ impl Stage {
                     let _writer = sem.write(&cx);
                     inside();
                 }
+                Downgrades(at_us) => {
+                    let writer = sem.write(&cx);
+                    host.sleep_ns((at_us * US).saturating_sub(host.now_ns()));
+                    let _reader = writer.downgrade();
+                    inside();
+                }
             }
         });
     }
@@ -122,7 +130,8 @@ fn assert_log(log: &[(String, u64)], expected: &[(&str, u64)]) {
     }
 }
 
-/// Vectors R1, R6: a writer spins on readers for 10 to 25 microseconds, then sleeps (rules/sleeping-locks#rwsem-spin).
+/// Vectors R1, R6: a writer spins on readers for 10 to 25 microseconds, then sleeps; later writers do not spin
+/// (rules/sleeping-locks#rwsem-spin).
 #[test]
 fn readers_are_spun_on_for_some_microseconds() {
     for (readers, spins_us) in [(2, 11), (40, 25)] {
@@ -131,13 +140,14 @@ fn readers_are_spun_on_for_some_microseconds() {
             stage.task(format!("r{reader}"), None, 0, Reads, Asleep(5000));
         }
         stage.task("w", Some(3), 1000, Writes, For(3000));
+        stage.task("w2", Some(5), 1500, Writes, For(1));
         stage.task("late", Some(4), 2000, Reads, For(1));
         let sim = stage.engine.sim().clone();
         let log = stage.run();
-        assert_log(&log[readers..], &[("w", 5000), ("late", 8000)]);
-        let times = sim.cpu_times(CpuId(3));
-        let busy_us = times.system_ns / US;
+        assert_log(&log[readers..], &[("w", 5000), ("w2", 8000), ("late", 8001)]);
+        let [busy_us, later_us] = [3, 5].map(|cpu| sim.cpu_times(CpuId(cpu)).system_ns / US);
         assert!((spins_us..spins_us + 3).contains(&busy_us), "{readers} readers: {busy_us} us");
+        assert!(later_us < 2, "{readers} readers: {later_us} us");
     }
 }
 
@@ -154,16 +164,38 @@ fn one_reader_steals_in_the_gap() {
     stage.task("r5", Some(5), 5020, Reads, For(1));
     assert_log(&stage.run()[2..], &[("r4", 5010), ("w", 9000), ("r5", 10_000)]);
 
-    let stage = Stage::new(RULES);
-    stage.task("r1", None, 0, Reads, Asleep(5000));
-    stage.task("w", Some(3), 1000, Writes, Asleep(14_000));
-    stage.hog(3, (4900, 5050));
-    stage.hog(3, (8900, 9050));
-    stage.task("r4", Some(4), 5010, Reads, Asleep(9000));
-    stage.task("r6", Some(5), 9010, Reads, Asleep(13_000));
-    stage.task("r7", Some(6), 10_000, Reads, For(1));
-    let expected = [("r4", 5010), ("r6", 9010), ("w", 13_000), ("r7", 14_000)];
-    assert_log(&stage.run()[1..], &expected);
+    // At 9.05 ms w has waited for more than a tick: r7 does not steal, although w is not yet running at 13.01.
+    for (hands_off, last) in
+        [(true, [("w", 13_050), ("r7", 14_000)]), (false, [("r7", 13_010), ("w", 13_050)])]
+    {
+        let stage = Stage::new(RwSemRules { hands_off, ..RULES });
+        stage.task("r1", None, 0, Reads, Asleep(5000));
+        stage.task("w", Some(3), 1000, Writes, Asleep(14_000));
+        stage.hog(3, (4900, 5050));
+        stage.hog(3, (8900, 9050));
+        stage.hog(3, (12_900, 13_050));
+        stage.task("r4", Some(4), 5010, Reads, Asleep(9000));
+        stage.task("r6", Some(5), 9010, Reads, Asleep(13_000));
+        stage.task("r7", Some(6), 13_010, Reads, For(1));
+        assert_log(&stage.run()[1..], &[&[("r4", 5010), ("r6", 9010)], &last[..]].concat());
+    }
+}
+
+/// rules/sleeping-locks#rwsem-release
+#[test]
+fn a_downgrade_lets_readers_in_if_one_is_first() {
+    let run = |first: How| {
+        let stage = Stage::new(RULES);
+        stage.task("w", Some(0), 0, Downgrades(1000), Asleep(2000));
+        stage.task("1st", Some(1), 100, first, For(100));
+        stage.task("wB", Some(2), 200, Writes, For(100));
+        stage.task("rC", Some(3), 300, Reads, For(100));
+        stage.run()
+    };
+    let expected = [("w", 1000), ("1st", 1000), ("rC", 1000), ("wB", 2000)];
+    assert_log(&run(Reads), &expected);
+    let expected = [("w", 1000), ("1st", 2000), ("wB", 2100), ("rC", 2200)];
+    assert_log(&run(Writes), &expected);
 }
 
 /// Vector R3 (rules/sleeping-locks#rwsem-release).
@@ -209,6 +241,75 @@ fn two_hundred_and_fifty_six_readers_come_in_together() {
         let batches: Vec<u64> = came.into_values().filter(|&nr| nr > 1).collect();
         assert_eq!(batches, [256, 44]);
     }
+}
+
+/// A reader that queues behind readers while readers hold the lock lets them in (rules/sleeping-locks#rwsem-release).
+#[test]
+fn a_reader_that_queues_behind_readers_lets_them_in() {
+    let stage = Stage::new(RULES);
+    stage.task("w", Some(0), 0, Writes, Asleep(10_000));
+    for reader in 0..300 {
+        stage.task(format!("r{reader}"), None, 1000 + reader, Reads, For(1000));
+    }
+    // The first 256 are inside, 44 wait.
+    stage.task("late", None, 10_500, Reads, For(1000));
+    let log = stage.run();
+    let nr_in = |from, until| log.iter().filter(|&&(_, at)| (from..until).contains(&at)).count();
+    assert_eq!((nr_in(10_000, 10_500), nr_in(10_500, 10_600), log.len()), (256, 45, 302));
+}
+
+/// A reader that spins (5.3 to 5.10) is there when the owner leaves; one that does not sleeps
+/// (rules/sleeping-locks#rwsem-read).
+#[test]
+fn readers_spin_where_the_kernel_has_it() {
+    for kernel in ["5.4", "5.10", "6.1"] {
+        let (newcomers, spins) = match preset(kernel).expect("preset").locks.rwsem_newcomers {
+            RwsemNewcomers::Spin => (Newcomers::Spin, true),
+            _ => (Newcomers::Steal, false),
+        };
+        assert_eq!(spins, kernel != "6.1", "{kernel}");
+        let stage = Stage::new(RwSemRules { newcomers, ..RULES });
+        stage.task("w", Some(0), 0, Writes, Busy(100));
+        stage.task("r", Some(1), 10, Reads, For(1));
+        let sim = stage.engine.sim().clone();
+        assert_log(&stage.run(), &[("w", 0), ("r", 100)]);
+        let system_us = sim.cpu_times(CpuId(1)).system_ns / US;
+        assert_eq!((88..93).contains(&system_us), spins, "{kernel}: {system_us} us");
+        assert!(spins || system_us < 2, "{kernel}: {system_us} us");
+    }
+}
+
+/// Vector R5: the owner loses its CPU at 8 ms. Who spins stops, who comes queues at once, and who comes between its release
+/// and the start of the first that waited overtakes (rules/sleeping-locks#rwsem-spin).
+#[test]
+fn nobody_spins_on_an_owner_that_lost_its_cpu() {
+    let stage = Stage::new(RULES);
+    stage.task("w0", Some(0), 0, Writes, Busy(13_000));
+    stage.hog(0, (6000, 10_000));
+    stage.task("w1", Some(1), 7910, Writes, For(100));
+    stage.task("w2", Some(2), 7920, Writes, For(100));
+    stage.task("w3", Some(3), 9000, Writes, For(100));
+    stage.hog(1, (12_900, 13_050));
+    stage.task("w4", Some(4), 13_020, Writes, Busy(13_200));
+    let sim = stage.engine.sim().clone();
+    let order = [("w0", 0), ("w4", 13_020), ("w1", 13_200), ("w2", 13_300), ("w3", 13_400)];
+    assert_log(&stage.run(), &order);
+    for (cpu, spun_us) in [(1, 90), (2, 80), (3, 0)] {
+        let system_us = sim.cpu_times(CpuId(cpu)).system_ns / US;
+        assert!(system_us.abs_diff(spun_us) <= 3, "CPU {cpu}: {system_us} us");
+    }
+}
+
+/// The first that spins loses its CPU from 8 to 12 ms: the next one takes the lock that becomes free meanwhile
+/// (rules/sleeping-locks#rwsem-spin).
+#[test]
+fn nobody_waits_for_a_spinner_that_lost_its_cpu() {
+    let stage = Stage::new(RULES);
+    stage.task("w0", Some(0), 0, Writes, Busy(10_000));
+    stage.task("w1", Some(1), 10, Writes, For(1));
+    stage.hog(1, (6000, 10_000));
+    stage.task("w2", Some(2), 20, Writes, Busy(10_100));
+    assert_log(&stage.run(), &[("w0", 0), ("w2", 10_000), ("w1", 12_000)]);
 }
 
 /// Vector R5 (rules/sleeping-locks#rwsem-spin).

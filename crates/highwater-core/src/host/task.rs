@@ -43,8 +43,7 @@ pub trait Tasks: Host {
         core::hint::spin_loop();
     }
 
-    /// What others do before the caller's time has happened when this returns. For hosts whose tasks run ahead of each
-    /// other; elsewhere it is so anyway.
+    /// Runs all events earlier than the caller's clock. Only the simulator needs it: its tasks run ahead of each other.
     #[inline(always)]
     fn settle(&self) {}
 }

@@ -9,8 +9,8 @@
 //! Key types: [`RwSem`], its guards, [`RwSemRules`] (what kernels do differently). [`spin`] is what a task does before it
 //! sleeps, [`slow`] how it sleeps and who is woken.
 //!
-//! Synchronisation: `state` changes atomically. WAITERS, HANDOFF and the list change under the list's lock. Whoever takes
-//! the lock for those that sleep does so there, too.
+//! Synchronisation: `state` changes atomically. WAITERS, HANDOFF and the list change under the list's lock. A releaser that
+//! grants the lock to queued readers does it under the list's lock.
 
 mod slow;
 mod spin;
@@ -39,7 +39,7 @@ const NONSPINNABLE: u64 = 2;
 /// Owner: a writer's word begins here.
 const WORD_SHIFT: u32 = 2;
 
-/// What a reader does that finds the lock taken, or others asleep.
+/// What a reader does when the lock is held or has waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newcomers {
     /// It sleeps behind them.
@@ -68,9 +68,10 @@ pub struct RwSemRules {
 pub struct RwSem<H: Tasks> {
     state: AtomicU32,
     owner: AtomicU64,
-    /// Tasks that spin, and the first of them: its ticket.
+    /// Tasks that spin, and the first of them: its ticket, and its word for [`Tasks::is_on_cpu`].
     nr_spinners: AtomicU32,
     first_spinner: AtomicU64,
+    first_word: AtomicU64,
     waiters: H::Lock<Waiters<H::Task>>,
     rules: RwSemRules,
     why: &'static str,
@@ -80,8 +81,8 @@ struct Waiters<T> {
     /// By ticket.
     list: VecDeque<Waiter<T>>,
     next_ticket: u64,
-    /// Tickets of those that spin, in the order in which they came (an MCS queue).
-    spinners: VecDeque<u64>,
+    /// Tickets and words of those that spin, in the order in which they came (an MCS queue).
+    spinners: VecDeque<(u64, u64)>,
 }
 
 struct Waiter<T> {
@@ -113,6 +114,7 @@ impl<H: Tasks> RwSem<H> {
             owner: AtomicU64::new(0),
             nr_spinners: AtomicU32::new(0),
             first_spinner: AtomicU64::new(0),
+            first_word: AtomicU64::new(0),
             waiters: host.new_lock(LockClass::Wait, waiters),
             rules,
             why,
@@ -183,7 +185,8 @@ impl<H: Tasks> RwSem<H> {
         self.owner.store(cx.host.current_word() << WORD_SHIFT, Relaxed);
     }
 
-    /// What others do before the caller's time comes first, if they look at the lock.
+    /// Runs all events earlier than the caller's clock, if others look at the lock. Only the simulator needs it: its tasks
+    /// run ahead of each other.
     #[inline]
     fn settle(&self, cx: &Cx<'_, H>) {
         if self.state.load(Relaxed) & WAITERS != 0 || self.nr_spinners.load(Relaxed) != 0 {

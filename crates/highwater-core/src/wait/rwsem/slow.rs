@@ -1,4 +1,4 @@
-//! Who sleeps, and who is woken (rules/sleeping-locks#rwsem-release, rules/sleeping-locks#rwsem-handoff).
+//! Slow paths: queueing, wake-up, hand-off (rules/sleeping-locks#rwsem-release, rules/sleeping-locks#rwsem-handoff).
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ enum Wake {
     Any,
     /// Readers, if the first is one.
     Readers,
-    /// The same, for a reader that is inside.
+    /// As Readers; the caller holds the lock for reading, so no writer can come in.
     ReadersBesides,
 }
 
@@ -73,15 +73,28 @@ impl<H: Tasks> RwSem<H> {
             self.state.fetch_or(WAITERS, AcqRel);
         }
         let state = self.state.fetch_sub(1, AcqRel) - 1;
-        let is_free = state & (WRITER | READERS) == 0;
-        if is_free {
-            self.owner.fetch_and(!NONSPINNABLE, Relaxed);
-        }
-        let woken = match is_free || state & WRITER == 0 && is_first {
-            true => self.choose(cx, &mut waiters, Wake::Any, ticket),
-            false => Vec::new(),
-        };
+        let woken = self.choose_queued(cx, &mut waiters, state, ticket);
         Some((ticket, woken))
+    }
+
+    /// The holder of ticket `me` has queued: whom it lets in, perhaps itself. Beside readers those of the list may come in
+    /// if one is first.
+    #[doc(alias = "rwsem_cond_wake_waiter")]
+    fn choose_queued(
+        &self,
+        cx: &Cx<'_, H>,
+        waiters: &mut Waiters<H::Task>,
+        state: u32,
+        me: u64,
+    ) -> Vec<H::Task> {
+        match (state & WRITER != 0, state & READERS != 0) {
+            (true, _) => Vec::new(),
+            (false, true) => self.choose(cx, waiters, Wake::Readers, me),
+            (false, false) => {
+                self.owner.fetch_and(!NONSPINNABLE, Relaxed);
+                self.choose(cx, waiters, Wake::Any, me)
+            }
+        }
     }
 
     /// The lock was not free for a writer at first sight.
@@ -113,11 +126,7 @@ impl<H: Tasks> RwSem<H> {
             return (ticket, Vec::new());
         }
         let state = self.state.load(Acquire);
-        let woken = match (state & WRITER != 0, state & READERS != 0) {
-            (true, _) => Vec::new(),
-            (false, true) => self.choose(cx, &mut waiters, Wake::Readers, ticket),
-            (false, false) => self.choose(cx, &mut waiters, Wake::Any, ticket),
-        };
+        let woken = self.choose_queued(cx, &mut waiters, state, ticket);
         (ticket, woken)
     }
 
@@ -177,7 +186,7 @@ impl<H: Tasks> RwSem<H> {
         self.wake(cx, Wake::Any);
     }
 
-    /// A reader is inside that did not come as one.
+    /// The caller holds the lock for reading after a steal or a downgrade: lets queued readers in if one is at the head.
     #[cold]
     #[inline(never)]
     pub(super) fn wake_readers(&self, cx: &Cx<'_, H>) {

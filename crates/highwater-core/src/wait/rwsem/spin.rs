@@ -27,30 +27,34 @@ impl<H: Tasks> RwSem<H> {
         let ticket = {
             let mut waiters = self.waiters.lock(cx.cpu());
             let ticket = waiters.next_ticket();
-            waiters.spinners.push_back(ticket);
+            waiters.spinners.push_back((ticket, cx.host.current_word()));
             self.count_spinners(waiters.spinners.len(), waiters.spinners.front());
             ticket
         };
         let is_taken = self.spin_in_turn(cx, spins, ticket);
         let mut waiters = self.waiters.lock(cx.cpu());
-        waiters.spinners.retain(|&spinner| spinner != ticket);
+        waiters.spinners.retain(|&(spinner, _)| spinner != ticket);
         self.count_spinners(waiters.spinners.len(), waiters.spinners.front());
         is_taken
     }
 
-    fn count_spinners(&self, nr: usize, first: Option<&u64>) {
+    fn count_spinners(&self, nr: usize, first: Option<&(u64, u64)>) {
+        let (ticket, word) = first.copied().unwrap_or_default();
         self.nr_spinners.store(nr as u32, Relaxed);
-        self.first_spinner.store(first.copied().unwrap_or(0), Relaxed);
+        self.first_spinner.store(ticket, Relaxed);
+        self.first_word.store(word, Relaxed);
     }
 
-    /// One looks at the owner, the others wait behind it.
+    /// One looks at the owner, the others wait behind it. If it loses its CPU before it can stop, they do not wait for it.
     fn spin_in_turn(&self, cx: &Cx<'_, H>, spins: Spins, ticket: u64) -> bool {
         let host = cx.host;
         let nr_preempted = host.preemptions();
         let mut until_ns = None;
         loop {
             let has_to_go = host.needs_resched() || host.preemptions() != nr_preempted;
-            if self.first_spinner.load(Relaxed) == ticket {
+            let is_my_turn = self.first_spinner.load(Relaxed) == ticket
+                || !host.is_on_cpu(self.first_word.load(Relaxed));
+            if is_my_turn {
                 let owner = self.owner.load(Relaxed);
                 if owner & NONSPINNABLE != 0 || self.is_owner_off_cpu(cx, owner) {
                     return false;
