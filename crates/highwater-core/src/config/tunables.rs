@@ -238,6 +238,7 @@ fn check_in(
 /// ```text
 /// name since "4.6": type = default,
 /// name until "5.14": type = default,                        // the first kernel without it
+/// name since "4.8" else 0: type = default,                  // what kernels without it do
 /// name: type = default => [ranges] before "5.8" [range],
 /// ```
 macro_rules! tunables {
@@ -246,7 +247,7 @@ macro_rules! tunables {
         $name:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $field:ident $(since $since:literal)? $(until $until:literal)?: $type:ty
+                $field:ident $(since $since:literal)? $(until $until:literal)? $(else $absent:literal)?: $type:ty
                     = $default:expr $(=> [$($range:expr),+] $(before $older:literal [$was:expr])?)?,
             )*
         }
@@ -311,16 +312,21 @@ macro_rules! tunables {
                 fields.filter(move |(field, is)| *is && !field.is_in(kernel)).map(|(f, _)| f)
             }
 
-            /// As a kernel has it: what it does not know is as it comes.
+            /// As a kernel has it: what it does not know is as it comes, or as `else` says.
             pub(crate) fn of_kernel(&self, kernel: KernelVersion) -> Self {
                 let usual = Self::default();
                 let mut fields = Self::FIELDS.iter();
                 let mut has = || fields.next().is_some_and(|field| field.is_in(kernel));
                 // In the order of their declarations, both.
-                $name { $($field: if has() { self.$field.clone() } else { usual.$field },)* }
+                $name { $($field: match has() {
+                    true => self.$field.clone(),
+                    false => tunables!(@absent usual.$field $(, $absent)?),
+                },)* }
             }
         }
     };
+    (@absent $usual:expr) => { $usual };
+    (@absent $usual:expr, $absent:literal) => { $absent };
     (@version) => { None };
     (@version $version:literal) => { Some(KernelVersion::of($version)) };
     (@older) => { None };
@@ -350,9 +356,9 @@ tunables! {
         /// `khugepaged/max_ptes_none`: pages of a range that may be missing.
         khugepaged_max_ptes_none: u64 = 511 => [0..=511],
         /// `khugepaged/max_ptes_swap`: pages of a range that may be swapped out.
-        khugepaged_max_ptes_swap since "4.8": u64 = 64 => [0..=511],
+        khugepaged_max_ptes_swap since "4.8" else 0: u64 = 64 => [0..=511],
         /// `khugepaged/max_ptes_shared`: pages of a range that others may map too.
-        khugepaged_max_ptes_shared since "5.8": u64 = 256 => [0..=511],
+        khugepaged_max_ptes_shared since "5.8" else 0: u64 = 256 => [0..=511],
         /// `vm.min_free_kbytes` as a user would write it; none = computed.
         min_free_kbytes: Option<u64> = None => [0..=INT_MAX],
         /// `vm.watermark_scale_factor`, in 1/10000 of managed pages.
@@ -467,6 +473,12 @@ mod tests {
         let old = changed.of_kernel(KernelVersion::of("4.3"));
         assert_eq!((old.watermark_scale_factor, old.watermark_boost_factor), (10, 15_000));
         assert_eq!((old.swappiness, old.percpu_pagelist_fraction), (150, 8));
+        // Before these came khugepaged left a range at the first entry of the kind.
+        let of_khugepaged = |version| {
+            let t = changed.of_kernel(KernelVersion::of(version));
+            (t.khugepaged_max_ptes_swap, t.khugepaged_max_ptes_shared)
+        };
+        assert_eq!(["4.3", "5.4", "5.10"].map(of_khugepaged), [(0, 0), (64, 0), (64, 256)]);
         let refused = |tunables: &Tunables, version| {
             tunables.validate_in(KernelVersion::of(version)).unwrap_err().to_string()
         };

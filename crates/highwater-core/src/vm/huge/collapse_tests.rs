@@ -75,6 +75,32 @@ fn what_makes_a_range_worth_it() {
     assert_eq!(stage.check(start), Check::Collapse(NodeId(0)));
 }
 
+/// Before there were limits for them khugepaged left a range at the first swapped or shared page
+/// (rules/huge-pages#khugepaged).
+#[test]
+fn older_kernels_leave_a_range_at_the_first_swapped_or_shared_page() {
+    for (kernel, swapped, shared) in
+        [("4.3", false, false), ("5.4", true, false), ("5.10", true, true)]
+    {
+        let host = Solo::default();
+        let stage = Stage::with(&host, preset(kernel).unwrap(), |_| {});
+        let is_worth_it = |start| stage.check(start) == Check::Collapse(NodeId(0));
+        let start = stage.single_pages(NR);
+        stage.advise(start, 1, MemoryAdvice::PageOut);
+        stage.read(start + 1, NR - 1);
+        assert_eq!(is_worth_it(start), swapped, "{kernel}");
+        let start = stage.single_pages(NR);
+        stage.read(start, NR);
+        let page = stage.kernel.mem.map.page(stage.folio(start + 7));
+        page.get::<Solo>(1);
+        page.map_add::<Solo>(1);
+        assert_eq!(is_worth_it(start), shared, "{kernel}");
+        page.map_remove::<Solo>(1);
+        page.put::<Solo>(1);
+        assert!(is_worth_it(start), "{kernel}");
+    }
+}
+
 /// rules/huge-pages#collapse
 #[test]
 fn single_pages_become_a_huge_one() {
