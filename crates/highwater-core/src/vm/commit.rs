@@ -5,7 +5,8 @@
 //! promised than CommitLimit. What counts is what could have to be kept in memory or swap: private areas that may be
 //! written, all of each, touched or not; so a fork asks for all that its parent has once more.
 //!
-//! The sum is not kept but added up when it is asked for: only mode 2 does, and there are few areas.
+//! The sum is not kept but added up when it is asked for: only mode 2 does, and there are few areas. Check and insertion
+//! are not one step: two threads that map in different spaces at the same time may both pass just below the limit.
 //!
 //! From: [`super::mapping`], [`super::grow`], [`super::fork`].
 

@@ -32,17 +32,22 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::Syscall, 1);
         self.enter_space(cx, space);
         let _guard = space.mmap_lock.write(cx);
-        self.may_commit(cx, space, pages.into())?;
-        let mut tables = space.tables.lock(cx.cpu());
-        let old = tables.area(start).filter(|area| area.start == start).cloned();
-        let old = old.filter(|area| matches!(area.backing, Backing::Anon) && pages > 0);
-        let old = old.ok_or(Error::Invalid)?;
-        let end = old.end.checked_add(pages).filter(|&end| end <= Space::<H>::TOP);
-        let end = end.ok_or(Error::NoMemory)?;
-        if tables.areas_in(old.end, end).next().is_some() {
-            return Err(Error::NoMemory);
-        }
-        tables.insert_area(Arc::new(Area { end, ..Area::clone(&old) }));
+        let (old, new) = {
+            let tables = space.tables.lock(cx.cpu());
+            let old = tables.area(start).filter(|area| area.start == start).cloned();
+            let old = old.filter(|area| matches!(area.backing, Backing::Anon) && pages > 0);
+            let old = old.ok_or(Error::Invalid)?;
+            let end = old.end.checked_add(pages).filter(|&end| end <= Space::<H>::TOP);
+            let end = end.ok_or(Error::NoMemory)?;
+            if tables.areas_in(old.end, end).next().is_some() {
+                return Err(Error::NoMemory);
+            }
+            let new = Area { end, ..Area::clone(&old) };
+            (old, new)
+        };
+        // Adds up all spaces' areas: without the tables' lock. `mmap_lock` keeps the areas as they are.
+        self.may_commit(cx, space, new.committed() - old.committed())?;
+        space.tables.lock(cx.cpu()).insert_area(Arc::new(new));
         Ok(old.end)
     }
 }
@@ -112,6 +117,28 @@ mod tests {
         assert_eq!(s.grow(other, 0), Err(Error::Invalid));
         assert_eq!(s.grow(other, u32::MAX), Err(Error::NoMemory));
         check_kernel(&s.kernel, &s.cx).unwrap();
+    }
+
+    /// rules/faults#overcommit: what is never written is promised to nobody.
+    #[test]
+    fn what_an_area_grows_by_counts_if_it_may_be_written() {
+        let host = Solo::default();
+        let mut machine = Machine::from_sizes("stage", &[(256 << 20, vec![0])]).unwrap();
+        machine.tunables.overcommit_memory = 2;
+        let cx = Cx::new(&host, CpuId(0));
+        let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+        let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();
+        let space = kernel.create_space(&cx).unwrap();
+        let map = |flags| kernel.mmap(&cx, &space, 1, 1, flags, Backing::Anon).unwrap();
+        let too_much = kernel.commit_limit() as u32;
+        let written = map(RW);
+        let grow = |start| kernel.grow_area(&cx, &space, start, too_much);
+        assert_eq!(grow(written), Err(Error::NoMemory));
+        let read_only = map(AreaFlags::READ);
+        assert_eq!(grow(read_only), Ok(read_only + 1));
+        assert_eq!(grow(read_only + 1), Err(Error::Invalid), "no area begins there");
+        assert_eq!(kernel.committed(&cx), 1);
+        check_kernel(&kernel, &cx).unwrap();
     }
 
     /// rules/faults#heap.
