@@ -212,9 +212,9 @@ impl<H: Devices> Kernel<H> {
         let before = if let Some(file) = file {
             let mut tree = file.tree.lock(cx.cpu());
             tree.mark(page.index(), Mark::Writeback, false);
-            self.clear_writeback(page)
+            Self::clear_writeback(page)
         } else {
-            self.clear_writeback(page)
+            Self::clear_writeback(page)
         };
         self.wake_after_writeback(cx, folio, before);
     }

@@ -53,9 +53,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Clears WRITEBACK and wakes who waits for that.
+    /// Clears WRITEBACK. Returns the flags before; pass them to [`Kernel::wake_after_writeback`] once the tree's lock is
+    /// dropped.
     #[inline(always)]
-    pub(crate) fn clear_writeback(&self, page: &Page) -> PageFlags {
+    pub(crate) fn clear_writeback(page: &Page) -> PageFlags {
         let before = page.flag_clear::<H>(PageFlags::WRITEBACK);
         debug_assert!(before.contains(PageFlags::WRITEBACK), "ended writeback twice");
         before

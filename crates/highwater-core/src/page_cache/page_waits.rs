@@ -1,4 +1,4 @@
-//! Who waits for which bit of which page, and whom a cleared bit wakes (rules/sleeping-locks#page-queues).
+//! Wait queues of pages: waiters match page and bit (rules/sleeping-locks#page-queues).
 //!
 //! ```text
 //!  queue 102:  (frame 7, LOCKED, shared)  (frame 93, LOCKED, exclusive)  (frame 7, WRITEBACK, shared) ...
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use crate::config::PageLockRule;
 use crate::host::{Cx, Host, Lock, Tasks};
 use crate::page::{Folio, Page, PageFlags, Pfn};
-use crate::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicU32, Ordering::SeqCst, fence};
 use crate::sync::order::LockClass;
 
 /// Entries that a walk looks at before it lets go of the queue's lock for a moment (a bookmark, 4.14 to 6.6).
@@ -58,6 +58,8 @@ struct Waiter<T> {
 enum Kind {
     /// That it is cleared.
     Shared,
+    /// The same, of a page that is being moved: the end of the move will do, too.
+    Moved,
     /// To set it itself, if nobody else is faster.
     Exclusive,
     /// That whoever clears it sets it again for this waiter.
@@ -154,8 +156,8 @@ impl<H: Tasks> PageWaits<H> {
     }
 
     /// Sleeps once until the lock of the page in frame `frame` is given up, unless `is_over`. The caller has no reference:
-    /// while it is not over, whoever moves the page keeps the lock of that frame's folio. `tail` says that the frame is
-    /// another one than the folio's first, whose flags are nobody's: [`PageWaits::wake_frame`] wakes these.
+    /// while it is not over, whoever moves the page keeps the lock of that frame's folio. `page` is None for a tail frame:
+    /// tails have no flags of their own, and [`PageWaits::wake_frame`] wakes their waiters.
     #[inline(never)]
     pub(super) fn wait_for_move(
         &self,
@@ -169,7 +171,7 @@ impl<H: Tasks> PageWaits<H> {
             return;
         }
         let queue = self.queue(frame);
-        let waits = (frame, PageFlags::LOCKED, Kind::Shared);
+        let waits = (frame, PageFlags::LOCKED, Kind::Moved);
         let ticket = queue.enter(cx, waits, || {
             if let Some(page) = page {
                 page.flag_set::<H>(PageFlags::WAITERS);
@@ -177,7 +179,8 @@ impl<H: Tasks> PageWaits<H> {
             is_over()
         });
         let Some(ticket) = ticket else { return };
-        // Of a tail the waker sees the queue's length only.
+        // Of a tail the waker sees the queue's length only: either it sees this waiter, or this waiter its entry.
+        fence(SeqCst);
         if is_over() {
             queue.leave(cx, ticket);
             return;
@@ -204,21 +207,19 @@ impl<H: Tasks> PageWaits<H> {
         }
     }
 
-    /// Wakes who waits for the page in a frame to have been moved, whatever its flags say.
+    /// Wakes who waits for the page in a frame to have been moved, whatever its flags say. The entries are stored.
     pub(super) fn wake_frame(&self, cx: &Cx<'_, H>, frame: Pfn) {
         let queue = self.queue(frame);
+        fence(SeqCst);
         if queue.len.load(SeqCst) == 0 {
             return;
         }
-        let mut woken = Vec::new();
-        {
+        let woken = {
             let mut waiters = queue.waiters.lock(cx.cpu());
-            let is_one = |w: &Waiter<H::Task>| w.frame == frame && w.kind == Kind::Shared;
-            while let Some(at) = waiters.list.iter().position(is_one) {
-                woken.extend(waiters.list.remove(at).map(|waiter| waiter.task));
-            }
+            let woken = waiters.take_movers(frame);
             queue.len.store(waiters.list.len() as u32, SeqCst);
-        }
+            woken
+        };
         woken.iter().for_each(|task| cx.host.unpark(task));
     }
 }
@@ -277,6 +278,17 @@ impl<T> Waiters<T> {
         self.list.binary_search_by_key(&ticket, |waiter| waiter.ticket)
     }
 
+    /// Takes out who waits for the end of a move, not who waits for a bit: a tail that a split made a page of its own
+    /// has both.
+    fn take_movers(&mut self, frame: Pfn) -> Vec<T> {
+        let mut woken = Vec::new();
+        let is_one = |w: &Waiter<T>| w.frame == frame && w.kind == Kind::Moved;
+        while let Some(at) = self.list.iter().position(is_one) {
+            woken.extend(self.list.remove(at).map(|waiter| waiter.task));
+        }
+        woken
+    }
+
     /// Looks at [`WALK_MAX`] entries at most from a ticket on, for a page and a bit; those to be woken are taken out. `is_met`
     /// becomes true if somebody waits, or waited, for any bit of the page: if it is not, or the queue is empty, the end of
     /// the walk clears WAITERS.
@@ -317,7 +329,7 @@ impl<T> Waiters<T> {
             }
             let kind = waiter.kind;
             let is_stolen = match kind {
-                Kind::Shared => rule == PageLockRule::Retry && page.is(bit),
+                Kind::Shared | Kind::Moved => rule == PageLockRule::Retry && page.is(bit),
                 Kind::Exclusive => page.is(bit),
                 Kind::HandOver => page.flag_test_set::<H>(bit),
             };
@@ -325,7 +337,7 @@ impl<T> Waiters<T> {
                 return Walk::Ended;
             }
             woken.extend(self.list.remove(at).map(|waiter| waiter.task));
-            if kind != Kind::Shared {
+            if matches!(kind, Kind::Exclusive | Kind::HandOver) {
                 return Walk::Ended;
             }
         }
@@ -343,7 +355,7 @@ const fn hash(frame: Pfn) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use Kind::{Exclusive, HandOver, Shared};
+    use Kind::{Exclusive, HandOver, Moved, Shared};
 
     use super::*;
     use crate::host::Solo;
@@ -459,6 +471,19 @@ mod tests {
         assert!(stage.has_waiters(X));
         assert_eq!(stage.unlock(X), ["L"]);
         assert!(!stage.has_waiters(X));
+    }
+
+    /// rules/sleeping-locks#page-walk
+    #[test]
+    fn the_end_of_a_move_does_not_wake_who_waits_for_a_bit() {
+        let mut stage = Stage::new(PageLockRule::HandOver);
+        let waiters = [("W", WRITEBACK, Shared), ("R", LOCKED, Shared), ("M", LOCKED, Moved)];
+        stage.queue(X, &waiters);
+        stage.queue(Y, &[("N", LOCKED, Moved), ("L", LOCKED, Exclusive)]);
+        assert_eq!(stage.queue.take_movers(X), ["M"]);
+        assert_eq!(stage.unlock(X), ["R"]);
+        assert_eq!(stage.unlock(Y), ["N", "L"], "an unlock ends a move, too");
+        assert_eq!(stage.clear_and(X, WRITEBACK, |_| {}).concat(), ["W"]);
     }
 
     /// Vector P7 (rules/sleeping-locks#page-walk).

@@ -15,7 +15,7 @@ pub mod prefetch;
 pub mod atomic {
     pub use core::sync::atomic::{
         AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
-        Ordering,
+        Ordering, fence,
     };
 }
 
