@@ -111,7 +111,9 @@ impl NativeKernel {
     }
 
     /// Runs `body` with the daemons around it, each on a thread and one of the last CPUs; they have
-    /// ended when this returns. A kernel does this once: its daemons do not start again.
+    /// ended when this returns. A kernel does this once: its daemons do not start again. khugepaged is one of them where
+    /// every program gets huge pages (`Thp::Always`). Where only those get them that ask (`Thp::Madvise`, the default), they
+    /// get them by faults alone.
     ///
     /// # Errors
     /// If a daemon cannot have its CPU. `body` did not run then.

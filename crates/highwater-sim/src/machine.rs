@@ -73,7 +73,9 @@ pub struct MachineConfig {
 }
 
 impl MachineConfig {
-    /// A machine without disks and swap, seed 0, trace events dropped.
+    /// A machine without disks and swap, seed 0, trace events dropped. Where only programs that ask get huge pages
+    /// (`Thp::Madvise`, the default), those that ask get them by faults, but khugepaged does not run unless
+    /// [`MachineConfig::advised`] is set.
     pub fn new(machine: Machine, costs: CostModel, policy: Policy) -> Self {
         MachineConfig {
             machine,

@@ -35,7 +35,8 @@ impl<H: Devices> Kernel<H> {
         self.read(cx, open, pos, len, None)
     }
 
-    /// The same; and how many of the pages that were asked for were in the cache and up to date at that moment.
+    /// The same; and how many of the pages that were asked for were in the cache and up to date at that moment. Holes of
+    /// a file that lives in memory count: reading them needs no page.
     ///
     /// # Errors
     /// As [`Self::file_read`].

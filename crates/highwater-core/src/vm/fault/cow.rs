@@ -86,7 +86,8 @@ impl<H: Devices> Kernel<H> {
         if !page.is(PageFlags::FORKED) {
             return true;
         }
-        // References besides the caller's, of which the entry's are one: that, the swap cache, a CPU's batch.
+        // References apart from the caller's: the entry (counts as one), the swap cache, a per-CPU batch. Of a huge page
+        // the swap cache has 512: with these it is not alone.
         let others = || page.refcount().saturating_sub(held);
         if others() > 3 {
             return false;

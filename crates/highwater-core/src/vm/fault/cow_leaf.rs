@@ -16,12 +16,10 @@ use crate::host::{Cost, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::Folio;
 use crate::page_alloc::Gfp;
+use crate::vm::huge::NR;
 use crate::vm::space::Rss;
-use crate::vm::{AreaFlags, FlushRange, PTES, PageTable};
+use crate::vm::{AreaFlags, FlushRange, PageTable};
 use crate::vmstat::{NodeStat, VmEvent};
-
-/// Pages of a leaf.
-const NR: u32 = PTES as u32;
 
 impl<H: Devices> Kernel<H> {
     /// A write met a leaf that does not allow it. None: it met none, or is about one entry of it from here on.

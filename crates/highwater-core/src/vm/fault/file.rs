@@ -346,12 +346,12 @@ impl<H: Devices> Kernel<H> {
         if self.try_lock_page(folio) {
             return Ok(true);
         }
-        let is_locked = !pass.let_go();
-        let is_alive = match is_locked {
+        let keeps_mmap_lock = !pass.let_go();
+        let is_alive = match keeps_mmap_lock {
             true => self.lock_page_killable(cx, folio),
             false => self.wait_on_locked_killable(cx, folio),
         };
-        if is_alive && is_locked {
+        if is_alive && keeps_mmap_lock {
             return Ok(true);
         }
         self.put_page(cx, folio);
