@@ -17,12 +17,18 @@ const LISTS: [(&str, &str); 5] = [
 ];
 
 /// What decides the bytes of a unit of work, beside what its recipe says: code, and tables of costs that machines name.
-const MODEL: [&str; 7] = [
+/// Folders, and files.
+const MODEL: [&str; 12] = [
     "crates/highwater-core/src",
     "crates/highwater-sim/src",
     "crates/highwater-workloads/src",
     "crates/highwater-results/src",
+    "crates/highwater-report/src/latency.rs",
     "crates/highwater/src/experiment",
+    "crates/highwater/src/explain",
+    "crates/highwater/src/machine_file",
+    "crates/highwater/src/machine_file.rs",
+    "crates/highwater/src/sysctls.rs",
     "crates/highwater/src/workload",
     "machines/costs",
 ];
@@ -62,9 +68,13 @@ fn entries(folder: &Path) -> io::Result<String> {
 /// order of the paths, and of every one of [`LIBRARIES`] its version.
 fn model(root: &Path) -> io::Result<String> {
     let mut files = Vec::new();
-    for folder in MODEL {
-        println!("cargo:rerun-if-changed={}", root.join(folder).display());
-        files_below(root, Path::new(folder), &mut files)?;
+    for part in MODEL {
+        let path = root.join(part);
+        println!("cargo:rerun-if-changed={}", path.display());
+        match path.is_dir() {
+            true => files_below(root, Path::new(part), &mut files)?,
+            false => files.push(PathBuf::from(part)),
+        }
     }
     files.sort();
     let mut hash = Sha256::new();

@@ -158,6 +158,8 @@ mod tests {
             id(&*unmap, &Unit { seed: 2, ..unit }, "none"),
             id(&*unmap, &Unit { part: 1, ..unit }, "none"),
             id(&*unmap, &Unit { explain: Some(5), ..unit }, "none"),
+            id(&*unmap, &Unit { only_op: Some("reader.get"), ..unit }, "none"),
+            id(&*unmap, &Unit { tolerates_failures: true, ..unit }, "none"),
             id(&*unmap, &unit, "every 10 ms"),
         ];
         for (at, other) in others.iter().enumerate() {
@@ -167,5 +169,47 @@ mod tests {
         let keys: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
         let known = "highwater-unit model host workload machine policy seed part explain samples";
         assert_eq!(keys.join(" "), known);
+    }
+
+    /// The text of every source file below a folder, without comments and tests.
+    fn code(path: &std::path::Path) -> String {
+        if path.is_dir() {
+            let entries = fs::read_dir(path).unwrap();
+            return entries.map(|entry| code(&entry.unwrap().path())).collect();
+        }
+        let text = fs::read_to_string(path).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        text.lines().filter(|line| !line.trim_start().starts_with("//")).collect()
+    }
+
+    /// A kept unit of an older program is used again only if none of these sources changed.
+    #[test]
+    fn every_source_that_decides_results_is_in_the_model() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let build = fs::read_to_string(root.join("build.rs")).unwrap();
+        let (_, list) = build.split_once("const MODEL").unwrap();
+        let (list, _) = list.split_once("];").unwrap();
+        let parts: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        // Messages and schemas; definitions that a recipe has in full; what only looks on.
+        let decides_nothing = [
+            ("crate::", "params input schema settings policy_file recording watching"),
+            ("highwater_report::", "report"),
+        ];
+        let folders = [("crate::", "crates/highwater/src"), ("highwater_report::", REPORT)];
+        const REPORT: &str = "crates/highwater-report/src";
+        let mut code_of_model = String::new();
+        for part in parts.iter().filter(|part| part.starts_with("crates/highwater/")) {
+            code_of_model += &code(&root.join("../..").join(part));
+        }
+        for ((prefix, known), (_, folder)) in decides_nothing.into_iter().zip(folders) {
+            for used in code_of_model.split(prefix).skip(1) {
+                let name =
+                    used.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap();
+                let path = format!("{folder}/{name}");
+                let is_in = parts.iter().any(|part| part.trim_end_matches(".rs") == path);
+                let is_known = known.split(' ').any(|one| one == name);
+                assert!(is_in || is_known, "{prefix}{name} is not in MODEL of build.rs");
+            }
+        }
     }
 }
