@@ -147,3 +147,15 @@ fn a_dead_service_has_no_good_latency() {
     let notes = run["notes"].to_string();
     assert!(notes.contains("arrivals were never answered: the task had died"), "{notes}");
 }
+
+/// The help names every figure that an objective may be of.
+#[test]
+fn the_help_names_every_figure() {
+    let help = super::stdout(&["fit", "--help"]);
+    let words: Vec<&str> = help.split(|c: char| c.is_whitespace() || "(),;<".contains(c)).collect();
+    for figure in highwater::workload::job::FIGURES {
+        let is_named =
+            |word: &&str| *word == figure || word.strip_prefix("memory.") == Some(figure);
+        assert!(words.iter().any(is_named), "{figure}: {help}");
+    }
+}
