@@ -29,7 +29,8 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     let on_damage = if args.partial { OnDamage::UseWhole } else { OnDamage::Refuse };
     let trace = Trace::file(&args.trace).on_damage(on_damage);
     let bar = Bar::counting("replay", policies.len(), "policies");
-    let replayed = replay::run_trace(trace, &policies, machine, sidecars)?;
+    let done = |nr| bar.set(nr, policies.len());
+    let replayed = replay::run_trace(trace, &policies, machine, sidecars, done)?;
     bar.finish();
     if args.format == Format::Csv {
         // Rows only: what is to be said about them goes elsewhere.

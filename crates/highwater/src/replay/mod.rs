@@ -84,10 +84,11 @@ pub fn run(
     machine: Option<&Machine>,
     sidecars: UseSidecars,
 ) -> Result<Report, InputError> {
-    run_trace(Trace::file(trace), policies, machine, sidecars)
+    run_trace(Trace::file(trace), policies, machine, sidecars, |_| {})
 }
 
-/// As [`run`], of a trace that is to be read in another way than usual.
+/// As [`run`], of a trace that is to be read in another way than usual. `done` is called after each policy with the number
+/// of policies that are replayed so far.
 ///
 /// # Errors
 /// As there.
@@ -96,6 +97,7 @@ pub fn run_trace(
     policies: &[Policy],
     machine: Option<&Machine>,
     sidecars: UseSidecars,
+    done: impl Fn(usize),
 ) -> Result<Report, InputError> {
     // A pipe would be empty the second time, or never end.
     if std::fs::metadata(trace.path()).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
@@ -118,7 +120,10 @@ pub fn run_trace(
     let shape = Shape::of(&name, &survey, &sidecars, machine)?;
     let replays: Vec<_> = policies
         .iter()
-        .map(|policy| model::replay(&trace, &survey, &sidecars, &shape, policy))
+        .enumerate()
+        .map(|(at, policy)| {
+            model::replay(&trace, &survey, &sidecars, &shape, policy).inspect(|_| done(at + 1))
+        })
         .collect::<Result<_, _>>()?;
     warning::refuse_unknown_frees(&survey, &replays).map_err(|reason| trace.error(reason))?;
     let warnings = Warning::all(&survey, trace.totals(), &sidecars, &replays);

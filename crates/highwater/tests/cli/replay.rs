@@ -98,6 +98,19 @@ fn same_command_same_bytes() {
     }
 }
 
+/// The last object counts every policy.
+#[test]
+fn progress_counts_policies() {
+    let trace = trace("netperf-tcp-16384");
+    let args = ["replay", &trace, "--policy", "6.1", "--policy", "5.4", "--progress", "json"];
+    let output = highwater(&args);
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["done"], &last["total"]), (&2.into(), &2.into()), "{said}");
+    assert_eq!((&last["what"], &last["left_s"]), (&"policies".into(), &0.0.into()), "{said}");
+}
+
 /// A block that was split is freed page by page; one that was in use before, at its size.
 #[test]
 fn odd_frees_find_their_frames() {
