@@ -10,7 +10,7 @@
 //!
 //! Key types: [`Grid`], [`Point`]. A mean's interval is of the seeds' means, a change's that of the verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_results::{Better, Document, Metric, Run};
 
@@ -63,6 +63,21 @@ pub struct Grid<'a> {
     pub points: Vec<Point<'a>>,
     /// Counters of `/proc/vmstat` to show at each point.
     pub counters: &'a [String],
+}
+
+/// The keys of a table that [`Grid::csv`] wrote, and the points that it has rows of.
+///
+/// # Errors
+/// If it is no such table.
+pub fn points_of(csv: &str) -> Result<(Vec<String>, BTreeSet<Vec<String>>), String> {
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let header = reader.headers().map_err(|error| error.to_string())?;
+    let nr_keys = header.iter().position(|name| name == COLUMNS[0]);
+    let nr_keys = nr_keys.ok_or_else(|| format!("has no column \"{}\"", COLUMNS[0]))?;
+    let of = |record: &csv::StringRecord| record.iter().take(nr_keys).map(str::to_owned).collect();
+    let keys = of(header);
+    let points = reader.records().map(|record| record.map(|record| of(&record)));
+    Ok((keys, points.collect::<Result<_, _>>().map_err(|error| error.to_string())?))
 }
 
 /// What came out of an operation of a run at a point.
@@ -439,6 +454,9 @@ mod tests {
         let counters = ["pgscan_kswapd".to_owned()];
         let grid = Grid { keys: &keys, points, counters: &counters };
         let csv = grid.csv();
+        let points: BTreeSet<Vec<String>> = values.iter().cloned().collect();
+        assert_eq!(points_of(&csv), Ok((keys.clone(), points)));
+        assert!(points_of("a,b\n1,2\n").unwrap_err().contains("no column"));
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 1 + 4 * 2);
         assert!(lines[0].starts_with("memory,swappiness,machine,policy,metric,unit,operation,"));

@@ -18,11 +18,12 @@
 //! * [`explain`]: where the time of operations went; [`recording`]: what happened when.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files that somebody else wrote, within bounds.
-//! * [`store`]: a directory of results, written atomically.
+//! * [`store`]: a directory of results, written atomically; [`contents`]: what such a directory holds.
 //! * [`published`]: the numbers published with the five studies.
 //!
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
 
+pub mod contents;
 pub mod counter;
 pub mod explain;
 pub mod histogram;
@@ -39,6 +40,7 @@ pub mod stall;
 pub mod store;
 pub mod texts;
 
+pub use contents::Contents;
 pub use counter::Counters;
 pub use histogram::{Histogram, LATENCY};
 pub use pageblocks::{AGES_FILE, BlockMaps, PAGEBLOCKS_FILE, RunMaps};

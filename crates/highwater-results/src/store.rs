@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::{Document, DocumentError, input};
+use crate::{Document, DocumentError, contents, input};
 
 /// File name of the document in a result directory.
 pub const DOCUMENT_FILE: &str = "results.json";
@@ -102,11 +102,7 @@ impl Store {
 
     /// Removes one file, if it is there.
     pub fn remove(&self, name: &str) -> Result<(), StoreError> {
-        let path = self.dir.join(name);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(io_error(&path, source)),
-            _ => Ok(()),
-        }
+        contents::remove(&self.dir.join(name))
     }
 
     /// Reads the directory's document.
@@ -151,7 +147,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     })
 }
 
-fn io_error(path: &Path, source: io::Error) -> StoreError {
+pub(crate) fn io_error(path: &Path, source: io::Error) -> StoreError {
     StoreError::Io { path: path.to_path_buf(), source }
 }
 

@@ -1,10 +1,12 @@
 //! `highwater bisect`: which switches of the policies explain a change.
 
 use highwater_report::{Format, PAGE_WIDTH};
+use highwater_results::Contents;
+use highwater_results::contents::REPORT_FILE;
 
 use super::args::BisectArgs;
 use super::interrupt::NEVER;
-use super::out::{BISECT_FILE, Out, failed, prepare};
+use super::out::{Out, Plans, failed, prepare};
 use super::plan::experiment_plan;
 use super::progress::Bar;
 use super::{CliError, Outcome, remark};
@@ -41,7 +43,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
         metric.check(&metrics).map_err(|reason| CliError::new(format!("--metric: {reason}")))?;
     }
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let place = prepare(out.as_ref(), std::slice::from_ref(&plan))?;
+    let place = prepare(out.as_ref(), std::slice::from_ref(&plan), Plans::First)?;
     let begin = |batch: &RunPlan| {
         remark(&format!(
             "bisect: {} policies between {} and {}",
@@ -57,12 +59,11 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
         error => CliError::new(error.to_string()),
     })?;
     super::show(args.format, &text(&report, args, args.format, super::width()))?;
-    if let Some(store) = &place.store {
-        place.begin_keeping();
+    if let Some(store) = place.begin(Contents::Bisect)? {
         let text = text(&report, args, Format::Terminal, PAGE_WIDTH);
-        store.write_text("report.txt", &text).map_err(failed)?;
+        store.write_text(REPORT_FILE, &text).map_err(failed)?;
         // Last: where it is, everything is.
-        store.write_text(BISECT_FILE, &report.json()).map_err(failed)?;
+        store.write_text(Contents::Bisect.last_file(), &report.json()).map_err(failed)?;
     }
     Ok(if report.is_significant { Outcome::Done } else { Outcome::Disagrees })
 }

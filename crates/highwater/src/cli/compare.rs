@@ -2,16 +2,17 @@
 
 use highwater_report::worse::WorseError;
 use highwater_report::{Format, PAGE_WIDTH, summary};
+use highwater_results::contents::REPORT_FILE;
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::Store;
 use highwater_results::texts::{TEXT_FILES, file_of};
 use highwater_results::{
-    AGES_FILE, Document, PAGEBLOCKS_FILE, SERIES_FILE, Section, TIMELINE_FILE,
+    AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, SERIES_FILE, Section, TIMELINE_FILE,
 };
 
 use super::args::{CompareArgs, CompareCommand, FailArgs, RunArgs};
 use super::interrupt::NEVER;
-use super::out::{Out, SUMMARY_FILE, failed, prepare};
+use super::out::{Out, Plans, failed, prepare};
 use super::plan::{experiment_plan, workload_plan};
 use super::progress::Bar;
 use super::report::{self, Look};
@@ -71,7 +72,7 @@ fn several(
         }
         plans.push(plan);
     }
-    let place = prepare(out, &plans)?;
+    let place = prepare(out, &plans, Plans::All)?;
     let look = Look::new(args.format, wanted.all);
     let (mut documents, mut worse): (Vec<Document>, Vec<String>) = (Vec::new(), Vec::new());
     let nr_plans = plans.len();
@@ -86,30 +87,24 @@ fn several(
             };
             super::show(args.format, &text)?;
         }
-        if let Some(out) = out {
-            place.begin_keeping();
-            let dir = out.dir.join(&document.experiment);
-            keep(&Store::create(dir).map_err(failed)?, &ran, look)?;
-            place.end_keeping();
-        }
+        place.keep_below(&document.experiment, |store| keep(store, &ran, look))?;
         let of_this = report::judge(document, wanted.fail)?.into_iter();
         worse.extend(of_this.map(|line| format!("{}: {line}", document.experiment)));
         documents.push(ran.document);
     }
     let table = summary::summary(&documents).map_err(|error| CliError::new(error.to_string()))?;
     super::show(args.format, &report::several(&documents, &table, look)?)?;
-    if let Some(store) = &place.store {
-        place.begin_keeping();
+    if let Some(store) = place.begin(Contents::Several)? {
         let mut text = String::new();
         for document in &documents {
             text += &report::verdict(document, look.kept())?;
         }
         let all = [table];
         text += &Format::Terminal.tables(&all, PAGE_WIDTH);
-        store.write_text("report.txt", &text).map_err(failed)?;
+        store.write_text(REPORT_FILE, &text).map_err(failed)?;
         // Last: where it is, everything is.
         let csv = Format::Csv.tables(&all, PAGE_WIDTH);
-        store.write_text(SUMMARY_FILE, &csv).map_err(failed)?;
+        store.write_text(Contents::Several.last_file(), &csv).map_err(failed)?;
     }
     Ok(report::tell(worse))
 }
@@ -158,13 +153,12 @@ fn finish(
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
     wanted.check(&plan)?;
-    let place = prepare(out, std::slice::from_ref(&plan))?;
+    let place = prepare(out, std::slice::from_ref(&plan), Plans::All)?;
     let ran = measure(&place.keeps(plan), wanted)?;
     let look = Look::new(format, wanted.all);
     // First to the reader: a disk that is full takes the files, not the table.
     super::show(format, &report::text(&ran.document, look)?)?;
-    if let Some(store) = &place.store {
-        place.begin_keeping();
+    if let Some(store) = place.begin(Contents::Comparison)? {
         keep(store, &ran, look)?;
     }
     report::judge(&ran.document, wanted.fail).map(report::tell)
@@ -191,7 +185,7 @@ fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
     let Ran { document, explained, series, maps, ages, texts } = ran;
     store.write_document(document).map_err(failed)?;
     let text = report::text(document, look.kept())?;
-    store.write_text("report.txt", &text).map_err(failed)?;
+    store.write_text(REPORT_FILE, &text).map_err(failed)?;
     // What another run left there is not this one's.
     let table = || highwater_report::render::series::series(series);
     let (samples, timeline) = match document.sampled {

@@ -2,10 +2,12 @@
 
 use highwater_report::table::Cell;
 use highwater_report::{Format, Layout, PAGE_WIDTH, Table};
+use highwater_results::Contents;
+use highwater_results::contents::REPORT_FILE;
 
 use super::args::FitArgs;
 use super::interrupt::NEVER;
-use super::out::{FIT_FILE, Out, failed, prepare};
+use super::out::{Out, Plans, failed, prepare};
 use super::plan::experiment_plan;
 use super::progress::Bar;
 use super::{CliError, Outcome, remark};
@@ -43,7 +45,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     // What cannot be at the upper end, cannot be at all: the key or the range is wrong.
     let end = plan(registry, args, Some(range.text(range.to)))?;
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let place = prepare(out.as_ref(), &[end])?;
+    let place = prepare(out.as_ref(), &[end], Plans::First)?;
     let fit = Fit {
         objectives,
         range: (range.from, range.to),
@@ -68,12 +70,13 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     })?;
     let tables = [table(args, &fit, &range, &answer)];
     super::show(args.format, &super::tables(args.format, &tables))?;
-    if let Some(store) = &place.store {
-        place.begin_keeping();
+    if let Some(store) = place.begin(Contents::Fit)? {
         let text = Format::Terminal.tables(&tables, PAGE_WIDTH);
-        store.write_text("report.txt", &text).map_err(failed)?;
+        store.write_text(REPORT_FILE, &text).map_err(failed)?;
         // Last: where it is, everything is.
-        store.write_text(FIT_FILE, &Format::Csv.tables(&tables, PAGE_WIDTH)).map_err(failed)?;
+        store
+            .write_text(Contents::Fit.last_file(), &Format::Csv.tables(&tables, PAGE_WIDTH))
+            .map_err(failed)?;
     }
     Ok(match answer.found {
         Found::Nothing(_) => Outcome::Disagrees,

@@ -1,8 +1,8 @@
 //! Ctrl-C and SIGTERM: the process ends at once, and what is finished stays.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -23,21 +23,81 @@ pub(super) struct AtEnd {
     pub(super) units: Option<Arc<UnitStore>>,
 }
 
+/// Signals and what they end.
+pub(super) struct Interrupts {
+    state: Mutex<State>,
+    at_end: AtEnd,
+}
+
+/// Whether a signal may end the process now.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct State {
+    /// Results are being written: a signal waits.
+    is_keeping: bool,
+    /// The signal that waits.
+    waiting: Option<i32>,
+}
+
+impl State {
+    /// A signal has come: it is returned if it ends the process now.
+    fn came(&mut self, signal: i32) -> Option<i32> {
+        match self.is_keeping {
+            true => {
+                // Of several the first says how the process ends.
+                self.waiting.get_or_insert(signal);
+                None
+            }
+            false => Some(signal),
+        }
+    }
+
+    /// Results are written: the signal that came meanwhile.
+    fn written(&mut self) -> Option<i32> {
+        self.is_keeping = false;
+        self.waiting.take()
+    }
+}
+
+impl Interrupts {
+    /// Results are being written: files are whole or not there, so an interrupt waits.
+    pub(super) fn begin_keeping(&self) {
+        self.lock().is_keeping = true;
+    }
+
+    /// They are written: an interrupt that came meanwhile ends the process.
+    pub(super) fn end_keeping(&self) {
+        let mut state = self.lock();
+        if let Some(signal) = state.written() {
+            end(signal, &self.at_end);
+        }
+    }
+
+    fn came(&self, signal: i32) {
+        // The lock is held to the end: nobody begins to write results.
+        let mut state = self.lock();
+        if let Some(signal) = state.came(signal) {
+            end(signal, &self.at_end);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// From now on SIGINT and SIGTERM end the process at once, with status 130 and 143; but not while results are being
-/// written, which the caller says by setting what is returned: files are whole or not there.
-pub(super) fn exit_on_interrupt(at_end: AtEnd) -> Result<Arc<AtomicBool>, CliError> {
-    let is_keeping = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&is_keeping);
+/// written, which the caller says to what is returned.
+pub(super) fn exit_on_interrupt(at_end: AtEnd) -> Result<Arc<Interrupts>, CliError> {
+    let interrupts = Arc::new(Interrupts { state: Mutex::default(), at_end });
+    let seen = Arc::clone(&interrupts);
     let cannot = |error| CliError::new(format!("cannot watch for interrupts: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            if !seen.load(Ordering::Relaxed) {
-                end(signal, &at_end);
-            }
+            seen.came(signal);
         }
     });
-    Ok(is_keeping)
+    Ok(interrupts)
 }
 
 fn end(signal: i32, at_end: &AtEnd) -> ! {
@@ -58,4 +118,21 @@ fn end(signal: i32, at_end: &AtEnd) -> ! {
     }
     drop(paused);
     std::process::exit(128 + signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_comes_while_results_are_written_is_not_lost() {
+        let mut state = State::default();
+        assert_eq!(state.came(SIGTERM), Some(SIGTERM));
+        state.is_keeping = true;
+        assert_eq!((state.came(SIGTERM), state.came(SIGINT)), (None, None));
+        assert_eq!(state.written(), Some(SIGTERM));
+        assert_eq!(state, State::default());
+        state.is_keeping = true;
+        assert_eq!(state.written(), None);
+    }
 }

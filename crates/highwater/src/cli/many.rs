@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use highwater_report::grid::{Grid, Point};
+use highwater_report::grid::{self, Grid, Point};
 use highwater_report::{html, summary};
-use highwater_results::{Document, input};
+use highwater_results::contents::point_dirs;
+use highwater_results::{Contents, Document, input};
 
 use super::CliError;
-use super::out::{GRID_FILE, SUMMARY_FILE};
+use super::out::failed;
 use super::report::{self, Look, cannot_show};
 
 /// What such a directory holds.
@@ -18,58 +19,70 @@ pub(super) enum Many {
     Several(Vec<Document>),
 }
 
-/// The results in the directories of a directory, by name.
-fn documents(dir: &Path) -> Result<Vec<Document>, CliError> {
-    let failed = |error: std::io::Error| CliError::new(format!("{}: {error}", dir.display()));
-    let mut dirs = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.join(highwater_results::store::DOCUMENT_FILE).exists() {
-            dirs.push(path);
+impl Many {
+    /// What a directory holds, if it is more than one comparison.
+    pub(super) fn read(dir: &Path) -> Result<Option<Many>, CliError> {
+        match Contents::of(dir) {
+            Some(Contents::Grid) => Many::grid(dir).map(Some),
+            Some(Contents::Several) => Many::several(dir).map(Some),
+            Some(Contents::Comparison | Contents::Fit | Contents::Bisect) | None => Ok(None),
         }
     }
-    dirs.sort();
-    dirs.iter().map(|dir| report::read(dir)).collect()
-}
 
-/// Reads a directory of several comparisons; none if it is not one.
-pub(super) fn read(dir: &Path) -> Result<Option<Many>, CliError> {
-    let grid = dir.join(GRID_FILE);
-    if grid.is_file() {
-        let wrong = |reason: String| CliError::new(format!("{}: {reason}", grid.display()));
-        let text = input::read_text(&grid, input::DOCUMENT_BYTES_MAX)
+    /// The experiments of several, by name.
+    fn several(dir: &Path) -> Result<Many, CliError> {
+        let failed = |error: std::io::Error| CliError::new(format!("{}: {error}", dir.display()));
+        let mut dirs = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if has_results(&path) {
+                dirs.push(path);
+            }
+        }
+        dirs.sort();
+        let documents = dirs.iter().map(|dir| report::read(dir)).collect::<Result<_, _>>()?;
+        Ok(Many::Several(documents))
+    }
+
+    /// The points that the grid's table has.
+    fn grid(dir: &Path) -> Result<Many, CliError> {
+        let file = dir.join(Contents::Grid.last_file());
+        let wrong = |reason: String| CliError::new(format!("{}: {reason}", file.display()));
+        let text = input::read_text(&file, input::DOCUMENT_BYTES_MAX)
             .map_err(|error| wrong(error.to_string()))?;
-        let header = text.lines().next().unwrap_or_default().split(',');
-        let keys: Vec<String> =
-            header.take_while(|name| *name != "machine").map(str::to_owned).collect();
+        let (keys, mut missing) = grid::points_of(&text).map_err(wrong)?;
         let mut points = Vec::new();
-        for document in documents(dir)? {
+        for (number, path) in point_dirs(dir).map_err(failed)? {
+            if !has_results(&path) {
+                continue;
+            }
+            let document = report::read(&path)?;
             let value = |key: &String| {
                 let set =
                     document.settings.iter().find_map(|set| set.strip_prefix(&format!("{key}=")));
-                let at = points.len() + 1;
                 set.map(str::to_owned)
-                    .ok_or_else(|| wrong(format!("point {at} does not say what {key} is")))
+                    .ok_or_else(|| wrong(format!("point {number} does not say what {key} is")))
             };
             let values = keys.iter().map(value).collect::<Result<Vec<_>, _>>()?;
-            points.push((values, document));
+            // One that is not in the table is of another grid.
+            if missing.remove(&values) {
+                points.push((values, document));
+            }
         }
-        return match points.is_empty() {
-            true => Err(wrong("no point's results lie beside it".to_owned())),
-            false => Ok(Some(Many::Grid(keys, points))),
-        };
+        match (points.len(), missing.len()) {
+            (0, _) => Err(wrong("no point's results lie beside it".to_owned())),
+            (_, 0) => Ok(Many::Grid(keys, points)),
+            (nr, missing) => {
+                let all = nr + missing;
+                Err(wrong(format!("has {all} points, but results of only {nr} lie beside it")))
+            }
+        }
     }
-    if dir.join(SUMMARY_FILE).is_file() {
-        return Ok(Some(Many::Several(documents(dir)?)));
-    }
-    Ok(None)
-}
 
-impl Many {
     /// As `compare` printed it.
     pub(super) fn text(&self, look: Look) -> Result<String, CliError> {
         match self {
-            Many::Grid(keys, points) => Ok(report::of_grid(&grid(keys, points), look)),
+            Many::Grid(keys, points) => Ok(report::of_grid(&of(keys, points), look)),
             Many::Several(documents) => {
                 let table = summary::summary(documents)
                     .map_err(|error| CliError::new(error.to_string()))?;
@@ -81,13 +94,17 @@ impl Many {
     /// As a page.
     pub(super) fn page(&self) -> Result<String, CliError> {
         match self {
-            Many::Grid(keys, points) => html::grid(&grid(keys, points)).map_err(cannot_show),
+            Many::Grid(keys, points) => html::grid(&of(keys, points)).map_err(cannot_show),
             Many::Several(documents) => html::several(documents).map_err(cannot_show),
         }
     }
 }
 
-fn grid<'a>(keys: &'a [String], points: &'a [(Vec<String>, Document)]) -> Grid<'a> {
+fn has_results(dir: &Path) -> bool {
+    dir.join(Contents::Comparison.last_file()).exists()
+}
+
+fn of<'a>(keys: &'a [String], points: &'a [(Vec<String>, Document)]) -> Grid<'a> {
     let points = points.iter().map(|(values, document)| Point { values, document });
     Grid { keys, points: points.collect(), counters: &[] }
 }

@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done, 1 a check or comparison failed as asked, 2 usage or bad input, 130 and 143 interrupted.
 
+mod answer;
 mod args;
 mod bench;
 mod bisect;
@@ -215,9 +216,14 @@ fn complain(message: &str) {
 /// One line on stderr, unless the user wants quiet.
 pub(crate) fn remark(message: &str) {
     if !is_quiet() {
-        // Nothing is left to do if even this cannot be printed.
-        let _ = writeln!(io::stderr(), "{}", one_line(message));
+        say(message);
     }
+}
+
+/// One line on stderr.
+fn say(message: &str) {
+    // Nothing is left to do if even this cannot be printed.
+    let _ = writeln!(io::stderr(), "{}", one_line(message));
 }
 
 /// The same, once for each message: of a plan that is made again and again.

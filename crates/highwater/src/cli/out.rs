@@ -1,27 +1,20 @@
 //! Where results go: looked at before anything runs, so that no run is lost to a path that cannot be written.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater_results::store::{DOCUMENT_FILE, Store, StoreError};
+use highwater_results::Contents;
+use highwater_results::contents::{
+    PROBE_FILE, point_dir, remove_half_written, remove_points, remove_results,
+};
+use highwater_results::store::{Store, StoreError};
 
-use super::interrupt::{AtEnd, exit_on_interrupt};
+use super::interrupt::{AtEnd, Interrupts, exit_on_interrupt};
 use super::{CliError, remark};
 use crate::experiment::unit::{UnitStore, UnitStoreError};
 use crate::experiment::{HostKind, RunPlan};
-
-/// What several experiments add up to, in the directory of their results.
-pub(super) const SUMMARY_FILE: &str = "summary.csv";
-/// The tidy table of a grid.
-pub(super) const GRID_FILE: &str = "grid.csv";
-/// The points of a search.
-pub(super) const FIT_FILE: &str = "fit.csv";
-/// What switches explain a change.
-pub(super) const BISECT_FILE: &str = "bisect.json";
-/// Any of them says that results are complete.
-const LAST_FILES: [&str; 5] = [DOCUMENT_FILE, GRID_FILE, SUMMARY_FILE, FIT_FILE, BISECT_FILE];
 
 /// A directory for results, as the user named it.
 #[derive(Clone, Copy)]
@@ -33,24 +26,47 @@ pub(super) struct Out<'a> {
     resume: bool,
 }
 
+/// Which runs the plans of a command are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plans {
+    /// All that it will do.
+    All,
+    /// Those that it begins with; a search finds the others.
+    First,
+}
+
 /// A directory for results that is ready.
 pub(super) struct Place {
     /// None: nothing is kept.
-    pub(super) store: Option<Store>,
+    store: Option<Store>,
     /// Where each finished unit is kept at once.
     pub(super) units: Option<Arc<UnitStore>>,
-    is_keeping: Arc<AtomicBool>,
+    interrupts: Arc<Interrupts>,
 }
 
 impl Place {
-    /// Results are being written: an interrupt waits.
-    pub(super) fn begin_keeping(&self) {
-        self.is_keeping.store(true, Ordering::Relaxed);
+    /// Where to write results of this kind, if anywhere. From now on an interrupt waits. Results of another kind that are
+    /// there are removed: this command replaces them.
+    pub(super) fn begin(&self, contents: Contents) -> Result<Option<&Store>, CliError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        self.interrupts.begin_keeping();
+        if Contents::of(store.dir()).is_some_and(|known| known != contents) {
+            remove_results(store.dir()).map_err(failed)?;
+        }
+        Ok(Some(store))
     }
 
-    /// They are.
-    pub(super) fn end_keeping(&self) {
-        self.is_keeping.store(false, Ordering::Relaxed);
+    /// Writes the results of one experiment of several into their own directory. An interrupt waits until they are there.
+    pub(super) fn keep_below(
+        &self,
+        name: &str,
+        keep: impl FnOnce(&Store) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let Some(store) = &self.store else { return Ok(()) };
+        self.interrupts.begin_keeping();
+        keep(&below(store, Path::new(name))?)?;
+        self.interrupts.end_keeping();
+        Ok(())
     }
 
     /// The plan, its units kept here.
@@ -59,12 +75,31 @@ impl Place {
     }
 }
 
+/// The directories of a grid's points, as many as there are. Those of a larger grid that was there before are removed.
+pub(super) fn points(store: &Store, nr: usize) -> Result<Vec<Store>, CliError> {
+    if Contents::of(store.dir()) == Some(Contents::Grid) {
+        remove_points(store.dir(), nr).map_err(failed)?;
+    }
+    (1..=nr).map(|number| below(store, &point_dir(Path::new(""), number))).collect()
+}
+
+/// A directory for results in one that is ours, without what an earlier process left half written.
+fn below(store: &Store, name: &Path) -> Result<Store, CliError> {
+    let store = Store::create(store.dir().join(name)).map_err(failed)?;
+    remove_half_written(store.dir()).map_err(failed)?;
+    Ok(store)
+}
+
 /// Opens the place of results, if there is one, for a command that runs these plans; from now on a signal ends the process.
-pub(super) fn prepare(out: Option<&Out<'_>>, plans: &[RunPlan]) -> Result<Place, CliError> {
+pub(super) fn prepare(
+    out: Option<&Out<'_>>,
+    plans: &[RunPlan],
+    which: Plans,
+) -> Result<Place, CliError> {
     let made = out.filter(|out| !out.dir.exists()).map(|out| out.dir.to_owned());
-    let (store, units) = out.map(|out| out.open(plans)).transpose()?.unzip();
-    let is_keeping = exit_on_interrupt(AtEnd { made, units: units.clone() })?;
-    Ok(Place { store, units, is_keeping })
+    let (store, units) = out.map(|out| out.open(plans, which)).transpose()?.unzip();
+    let interrupts = exit_on_interrupt(AtEnd { made, units: units.clone() })?;
+    Ok(Place { store, units, interrupts })
 }
 
 impl<'a> Out<'a> {
@@ -73,14 +108,14 @@ impl<'a> Out<'a> {
     }
 
     /// The directory and its units, if it has no results that this command is not to replace.
-    fn open(&self, plans: &[RunPlan]) -> Result<(Store, Arc<UnitStore>), CliError> {
+    fn open(&self, plans: &[RunPlan], which: Plans) -> Result<(Store, Arc<UnitStore>), CliError> {
         let dir = self.dir.display();
         let refused = |reason: String| CliError::new(format!("--out {dir}: {reason}"));
         if self.resume && plans.iter().any(|plan| plan.host == HostKind::Native) {
             let reason = "measures this computer; only simulated runs can be continued";
             return Err(CliError::new(format!("--resume: --host native {reason}")));
         }
-        let has_results = LAST_FILES.iter().any(|file| self.dir.join(file).exists());
+        let has_results = Contents::of(self.dir).is_some();
         if has_results && !self.force && !self.resume {
             return Err(refused("there are results in it; --force replaces them".to_owned()));
         }
@@ -92,33 +127,60 @@ impl<'a> Out<'a> {
             }
             error => CliError::new(error.to_string()),
         })?;
+        // Nobody else has the directory now.
+        remove_half_written(self.dir).map_err(failed)?;
         let nr_kept = units.len();
         if self.resume {
-            let (mut found, mut total) = (0, 0);
-            for plan in plans {
-                let recipes = plan.recipes()?;
-                total += recipes.len();
-                found += recipes.iter().filter(|recipe| units.has(recipe)).count();
-            }
-            if has_results && found == 0 && !self.force {
-                let reason = "the results in it are of another run; --force replaces them";
-                return Err(refused(reason.to_owned()));
-            }
-            if nr_kept > 0 {
-                let others = match nr_kept - found.min(nr_kept) {
-                    0 => String::new(),
-                    nr => format!("; {nr} more are kept there"),
-                };
-                remark(&format!("{dir}: {found} of {total} runs are there already{others}"));
-            }
-        } else if self.force {
-            units.clear().map_err(|error| CliError::new(error.to_string()))?;
-        } else if nr_kept > 0 {
+            self.resume(plans, which, &units)?;
+        } else if !self.force && nr_kept > 0 {
             let reason = "finished runs of an interrupted command are in it";
             let next = "--resume continues it, --force begins again";
             return Err(refused(format!("{nr_kept} {reason}; {next}")));
         }
+        if self.force {
+            remove_results(self.dir).map_err(failed)?;
+        }
+        if self.force && !self.resume {
+            units.clear().map_err(|error| CliError::new(error.to_string()))?;
+        }
         Ok((store, Arc::new(units)))
+    }
+
+    /// Says what `--resume` continues. Refuses results of another command: they hold a run that this one does not have.
+    fn resume(&self, plans: &[RunPlan], which: Plans, units: &UnitStore) -> Result<(), CliError> {
+        let dir = self.dir.display();
+        let (mut total, mut nr_found, mut found) = (0, 0, BTreeSet::new());
+        for plan in plans {
+            let recipes = plan.recipes()?;
+            total += recipes.len();
+            let there = recipes.iter().filter(|recipe| units.has(recipe));
+            let there: Vec<_> = there.map(|recipe| recipe.id()).collect();
+            nr_found += there.len();
+            found.extend(there);
+        }
+        let nr_kept = units.len();
+        let nr_others = nr_kept - found.len().min(nr_kept);
+        let is_another = match which {
+            Plans::All => found.is_empty() || nr_others > 0,
+            Plans::First => found.is_empty(),
+        };
+        if Contents::of(self.dir).is_some() && is_another && !self.force {
+            let reason = "the results in it are of another run; --force replaces them";
+            return Err(CliError::new(format!("--out {dir}: {reason}")));
+        }
+        match (which, nr_kept, nr_others) {
+            (_, 0, _) => {}
+            (Plans::First, 1, _) => remark(&format!("{dir}: 1 finished run is kept there")),
+            (Plans::First, ..) => remark(&format!("{dir}: {nr_kept} finished runs are kept there")),
+            (Plans::All, _, others) => {
+                let others = match others {
+                    0 => String::new(),
+                    nr => format!("; {nr} more are kept there"),
+                };
+                remark(&format!("{dir}: {nr_found} of {total} runs are there already{others}"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -152,7 +214,7 @@ pub(super) fn check_dir(option: &str, dir: &Path) -> Result<(), CliError> {
 
 /// Says why no file can be made in a directory.
 fn writable(dir: &Path) -> Result<(), String> {
-    let probe = dir.join(format!(".highwater.{}.tmp", std::process::id()));
+    let probe = dir.join(format!("{PROBE_FILE}.{}.tmp", std::process::id()));
     let made = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
     made.map_err(|error| format!("cannot write to {}: {error}", dir.display()))
 }

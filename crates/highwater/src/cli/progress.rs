@@ -14,7 +14,7 @@ use highwater_sim::engine::Passed;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{is_quiet, remark};
+use super::{is_quiet, remark, say};
 use crate::experiment::{Progress, RunPlan, Work};
 
 /// Between two lines.
@@ -32,7 +32,7 @@ pub enum ProgressArg {
     Auto,
     /// A line every few seconds
     Plain,
-    /// A JSON object every few seconds, each on a line of its own
+    /// A JSON object every few seconds, each on a line of its own; with --quiet no other lines come between
     Json,
     /// Nothing
     None,
@@ -248,6 +248,10 @@ impl Bar {
         let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
         match wanted() {
             ProgressArg::None => {}
+            // Asked for by name: with --quiet nothing else is on stderr.
+            ProgressArg::Json => {
+                printer = Some(every(LINE_EVERY, &state, print_json));
+            }
             _ if is_quiet() => {}
             ProgressArg::Auto if is_terminal => {
                 let new = ProgressBar::new(state.total.load(Ordering::Relaxed) as u64);
@@ -267,9 +271,6 @@ impl Bar {
                     }
                 }));
                 bar = Some(new);
-            }
-            ProgressArg::Json => {
-                printer = Some(every(LINE_EVERY, &state, print_json));
             }
             ProgressArg::Auto | ProgressArg::Plain => {
                 printer = Some(every(LINE_EVERY, &state, |state| {
@@ -303,7 +304,7 @@ impl Bar {
     /// Takes it away.
     pub(super) fn finish(mut self) {
         self.stop();
-        if wanted() == ProgressArg::Json && !is_quiet() {
+        if wanted() == ProgressArg::Json {
             print_json(&self.state);
         }
     }
@@ -344,7 +345,7 @@ fn every(
 
 fn print_json(state: &State) {
     // Numbers and two names: JSON can hold them.
-    remark(&serde_json::to_string(&state.moment()).unwrap_or_default());
+    say(&serde_json::to_string(&state.moment()).unwrap_or_default());
 }
 
 impl Progress for Bar {

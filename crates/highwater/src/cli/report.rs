@@ -14,12 +14,14 @@ use highwater_report::{PAGE_WIDTH, Table};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{DOCUMENT_FILE, read_document, write_atomically};
 use highwater_results::{
-    AGES_FILE, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE, TIMELINE_FILE, input,
+    AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE, TIMELINE_FILE, input,
 };
 
+use super::answer::Answer;
 use super::args::{FailArgs, ReportArgs};
+use super::many::Many;
 use super::out::check_file;
-use super::{CliError, Outcome, many, print, remark};
+use super::{CliError, Outcome, print, remark};
 use crate::bisect;
 use crate::explain::source;
 use crate::settings::in_full;
@@ -29,7 +31,12 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
     let look = Look::new(args.format, args.all);
     args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
     if args.against.is_none()
-        && let Some(many) = many::read(&args.dir)?
+        && let Some(answer) = Answer::of(&args.dir)
+    {
+        return answer.print(args);
+    }
+    if args.against.is_none()
+        && let Some(many) = Many::read(&args.dir)?
     {
         refuse_judging(args)?;
         match &args.output {
@@ -162,6 +169,9 @@ fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
 /// The results of a directory, or of a file.
 pub(super) fn read(place: &Path) -> Result<Document, CliError> {
     if place.is_dir() && !place.join(DOCUMENT_FILE).exists() {
+        if let Some(instead) = Contents::of(place).and_then(|c| c.instead_of_comparison(place)) {
+            return Err(CliError::new(format!("{}: {instead}", place.display())));
+        }
         let (dir, reason) =
             (place.display(), "a run that --out DIR was given to writes it when it ends");
         return Err(CliError::new(format!(

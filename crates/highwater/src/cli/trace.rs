@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use highwater_report::trace::{ftrace, perfetto};
 use highwater_results::recording::{Happening, Recording};
@@ -33,7 +32,7 @@ pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliE
     if let Some(op) = &args.op {
         check_operation(&plan, op)?;
     }
-    let is_keeping = exit_on_interrupt(AtEnd::default())?;
+    let interrupts = exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);
     let (recording, chosen) = recording::record(&plan, &wanted, &bar, &NEVER)?;
     bar.finish();
@@ -42,7 +41,7 @@ pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliE
         TraceFormat::Perfetto => (perfetto::bytes(&recording), Vec::new()),
         TraceFormat::Ftrace => (ftrace::text(&recording).into_bytes(), sidecars(args, &recording)),
     };
-    is_keeping.store(true, Ordering::Relaxed);
+    interrupts.begin_keeping();
     for (path, text) in &besides {
         write(path, text.as_bytes())?;
     }

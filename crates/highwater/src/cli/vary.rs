@@ -7,13 +7,14 @@
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_report::grid::{Grid, Point};
 use highwater_report::{Format, PAGE_WIDTH};
-use highwater_results::Document;
+use highwater_results::contents::REPORT_FILE;
 use highwater_results::store::Store;
+use highwater_results::{Contents, Document};
 
 use super::args::CompareArgs;
 use super::compare;
 use super::interrupt::NEVER;
-use super::out::{GRID_FILE, Out, failed, prepare};
+use super::out::{Out, Plans, failed, points, prepare};
 use super::plan::experiment_plan;
 use super::progress::Bar;
 use super::report::{self, Look};
@@ -52,7 +53,7 @@ pub(super) fn run(
     let plan_of = |values: &Vec<String>| plan(registry, experiment, args, &keys, values);
     let plans: Vec<RunPlan> = points.iter().map(plan_of).collect::<Result<_, _>>()?;
 
-    let place = prepare(out, &plans)?;
+    let place = prepare(out, &plans, Plans::All)?;
     let mut documents: Vec<Document> = Vec::new();
     let bar = Bar::start_all(&plans);
     for (at, (plan, values)) in plans.into_iter().zip(&points).enumerate() {
@@ -75,9 +76,8 @@ pub(super) fn run(
     };
     let csv = grid.csv();
     super::show(args.format, &report::of_grid(&grid, Look::new(args.format, false)))?;
-    if let Some(store) = &place.store {
-        place.begin_keeping();
-        keep(store, out, args, &grid, &csv)?;
+    if let Some(store) = place.begin(Contents::Grid)? {
+        keep(store, args, &grid, &csv)?;
     }
     Ok(Outcome::Done)
 }
@@ -100,25 +100,17 @@ fn check_counters(counters: &[String]) -> Result<(), CliError> {
 }
 
 /// The table, what it says, and each point's results in a directory of its own.
-fn keep(
-    store: &Store,
-    out: Option<&Out<'_>>,
-    args: &CompareArgs,
-    grid: &Grid<'_>,
-    csv: &str,
-) -> Result<(), CliError> {
-    for (at, point) in grid.points.iter().enumerate() {
-        let Some(out) = out else { break };
-        let store = Store::create(out.dir.join(format!("point-{:04}", at + 1))).map_err(failed)?;
+fn keep(store: &Store, args: &CompareArgs, grid: &Grid<'_>, csv: &str) -> Result<(), CliError> {
+    for (store, point) in points(store, grid.points.len())?.iter().zip(&grid.points) {
         store.write_document(point.document).map_err(failed)?;
         let text = report::text(point.document, Look::new(args.format, false).kept())?;
-        store.write_text("report.txt", &text).map_err(failed)?;
+        store.write_text(REPORT_FILE, &text).map_err(failed)?;
     }
     store
-        .write_text("report.txt", &Format::Terminal.tables(&grid.tables(), PAGE_WIDTH))
+        .write_text(REPORT_FILE, &Format::Terminal.tables(&grid.tables(), PAGE_WIDTH))
         .map_err(failed)?;
     // Last: where it is, everything is.
-    store.write_text(GRID_FILE, csv).map_err(failed)?;
+    store.write_text(Contents::Grid.last_file(), csv).map_err(failed)?;
     Ok(())
 }
 

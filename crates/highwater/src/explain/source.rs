@@ -9,7 +9,7 @@ use std::path::Path;
 
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{DOCUMENT_FILE, read_document};
-use highwater_results::{Document, input};
+use highwater_results::{Contents, Document, input};
 
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
 use crate::input::{InputError, one_line};
@@ -50,6 +50,9 @@ pub fn of(registry: &Registry, name: &str) -> Result<Source, InputError> {
             let reason = format!("cannot be read: {error}");
             return Err(InputError::whole(file.display().to_string(), reason));
         }
+    }
+    if let Some(instead) = Contents::of(path).and_then(|known| known.instead_of_comparison(path)) {
+        return Err(InputError::whole(path.display().to_string(), instead));
     }
     if !path.join(DOCUMENT_FILE).exists() {
         let reason = format!("neither {EXPLAIN_FILE} nor {DOCUMENT_FILE} in this directory");

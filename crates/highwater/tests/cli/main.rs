@@ -17,6 +17,7 @@ mod page;
 mod posted;
 mod posted_proc;
 mod proc;
+mod replaced;
 mod replay;
 mod report;
 mod resume;

@@ -16,23 +16,24 @@ const JOB: &str = "name = \"sweep\"\ntitle = \"t\"\niterations = 6\nseconds = 0.
                    [[task.phase]]\ndo = \"read\"\nof = \"data\"\nbytes = \"16K\"\n\
                    pattern = \"zipf 0.99\"\nrate = 2000\nforever = true\nop = \"get\"\n";
 
-struct Sweep {
-    dir: tempfile::TempDir,
+/// A job in a directory of its own, and commands over it.
+pub(super) struct Sweep {
+    pub(super) dir: tempfile::TempDir,
 }
 
 impl Sweep {
-    fn new() -> Sweep {
+    pub(super) fn new() -> Sweep {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("sweep.toml"), JOB).unwrap();
         Sweep { dir }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// The arguments of a command over the job, its results in a directory of that name.
-    fn args(&self, command: &[&str], out: &str, more: &[&str]) -> Vec<String> {
+    pub(super) fn args(&self, command: &[&str], out: &str, more: &[&str]) -> Vec<String> {
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
         let mut args = vec![command[0].to_owned(), text(self.path("sweep.toml"))];
         args.extend(["--mem", "64M", "--cpus", "2"].map(str::to_owned));
@@ -42,20 +43,20 @@ impl Sweep {
     }
 
     /// Runs it to its end: its output.
-    fn stdout(&self, command: &[&str], out: &str, more: &[&str]) -> String {
+    pub(super) fn stdout(&self, command: &[&str], out: &str, more: &[&str]) -> String {
         let args = self.args(command, out, more);
         stdout(&args.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// How it complains.
-    fn complaint(&self, command: &[&str], out: &str, more: &[&str]) -> String {
+    pub(super) fn complaint(&self, command: &[&str], out: &str, more: &[&str]) -> String {
         let args = self.args(command, out, more);
         let output = highwater(&args.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     }
 
-    fn units(&self, out: &str) -> usize {
+    pub(super) fn units(&self, out: &str) -> usize {
         let Ok(entries) = fs::read_dir(self.path(out).join("units")) else { return 0 };
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.extension().is_some_and(|end| end == "json")).count()
@@ -88,7 +89,7 @@ impl Sweep {
 }
 
 /// Every file below a directory, with its bytes.
-fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![dir.to_owned()];
     while let Some(next) = dirs.pop() {
@@ -239,20 +240,28 @@ fn what_cannot_be_written_is_refused_before_anything_runs() {
 #[test]
 fn progress_is_data_for_who_wants_it() {
     let sweep = Sweep::new();
-    let said = |progress: &str| {
-        let args = sweep.args(&["compare"], progress, &["--progress", progress]);
+    let said = |progress: &str, more: &[&str]| {
+        let more = [&["--progress", progress], more].concat();
+        let args = sweep.args(&["compare"], &more.concat(), &more);
         let output = highwater(&args.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    let all = said("json");
+    let all = said("json", &[]);
+    assert!(all.starts_with("sweep: 6 runs"), "{all}");
     let last: serde_json::Value = serde_json::from_str(all.lines().last().unwrap()).unwrap();
     assert_eq!((&last["done"], &last["total"], &last["found"]), (&6.into(), &6.into(), &0.into()));
     assert_eq!((&last["title"], &last["what"]), (&"sweep".into(), &"runs".into()));
     let simulated = last["simulated_s"].as_f64().unwrap();
     assert!((2.5..3.5).contains(&simulated), "{simulated}");
     assert_eq!(last["simulated_of_s"], 3.0);
-    assert!(!said("none").contains('{'));
+    assert!(!said("none", &[]).contains('{'));
+    // For a reader of JSON: nothing else.
+    let only = said("json", &["--quiet"]);
+    assert!(!only.is_empty());
+    for line in only.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
 }
 
 /// A closed loop whose operations take no time is an error with its line, and not a run without end.

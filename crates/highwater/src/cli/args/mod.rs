@@ -28,7 +28,7 @@ use crate::schema::Kind;
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// No remarks and no progress on standard error; errors only
+    /// No remarks and no progress on standard error: errors only, and the objects of --progress json
     #[arg(long, short, global = true)]
     pub quiet: bool,
     /// How far a command is, on standard error: a bar on a terminal, else a line every few seconds; lines; JSON objects; or

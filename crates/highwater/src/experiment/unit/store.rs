@@ -87,8 +87,8 @@ struct EntryOf<'a> {
 }
 
 impl UnitStore {
-    /// Opens the units of a directory of results, which must exist; their own directory is made with the first one. What an
-    /// earlier process left half written is removed.
+    /// Opens the units of a directory of results, which must exist; their own directory is made with the first one. Units
+    /// that an earlier process left half written are removed.
     ///
     /// # Errors
     /// If another process has it, or it cannot be looked at.
@@ -104,13 +104,9 @@ impl UnitStore {
             Err(TryLockError::Error(_)) => None,
         };
         let dir = results.join(UNITS_DIR);
-        // A run of several comparisons has a directory for each.
-        let below = paths(results, Path::is_dir).map_err(|source| io(results, source))?;
-        for dir in below.iter().map(PathBuf::as_path).chain([results]) {
-            for path in files(dir).map_err(|source| io(dir, source))? {
-                if is_half(&path) {
-                    fs::remove_file(&path).map_err(|source| io(&path, source))?;
-                }
+        for path in files(&dir).map_err(|source| io(&dir, source))? {
+            if is_half(&path) {
+                fs::remove_file(&path).map_err(|source| io(&path, source))?;
             }
         }
         Ok(UnitStore {
@@ -214,26 +210,20 @@ fn is_unit(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "json")
 }
 
-/// Half written: a unit, or what [`highwater_results::store::write_atomically`] writes (`NAME.PROCESS.tmp`).
+/// A unit that is half written: its id, and what [`UnitStore::put`] puts behind it.
 fn is_half(path: &Path) -> bool {
     let is_temporary = path.extension().is_some_and(|end| end == TEMPORARY);
-    let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { return false };
-    let end = stem.rsplit('.').next().unwrap_or_default();
-    let is_unit = stem.len() == 64 && stem.bytes().all(|b| b.is_ascii_hexdigit());
-    is_temporary && (is_unit || end.len() < stem.len() && end.parse::<u32>().is_ok())
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    is_temporary && stem.len() == 64 && stem.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// The files of a directory; none if there is no such directory.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    paths(dir, Path::is_file)
-}
-
-/// What a directory has of a kind; nothing if there is no such directory.
-fn paths(dir: &Path, is_wanted: fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => {
             let paths = entries.map(|entry| entry.map(|entry| entry.path()));
             let all = paths.collect::<io::Result<Vec<_>>>()?;
-            Ok(all.into_iter().filter(|path| is_wanted(path)).collect())
+            Ok(all.into_iter().filter(|path| path.is_file()).collect())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -288,20 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time_has_a_store_and_half_written_files_go() {
+    fn one_process_at_a_time_has_a_store_and_half_written_units_go() {
         let dir = tempfile::tempdir().unwrap();
         let units = dir.path().join(UNITS_DIR);
         fs::create_dir(&units).unwrap();
-        let half = [
-            units.join(format!("{}.tmp", recipe("a").id())),
-            dir.path().join("results.json.4711.tmp"),
-            units.join("report.txt.4711.tmp"),
+        let half = units.join(format!("{}.tmp", recipe("a").id()));
+        let others = [
+            units.join("x.4711.tmp"),
+            dir.path().join("x.4711.tmp"),
+            dir.path().join(format!("{}.tmp", recipe("a").id())),
+            dir.path().join("below/report.txt.4711.tmp"),
         ];
-        half.iter().for_each(|path| fs::write(path, "x").unwrap());
-        let own = dir.path().join("notes.tmp");
-        fs::write(&own, "somebody's own").unwrap();
+        fs::create_dir(dir.path().join("below")).unwrap();
+        others.iter().chain([&half]).for_each(|path| fs::write(path, "x").unwrap());
         let store = UnitStore::open(dir.path()).unwrap();
-        assert!(half.iter().all(|path| !path.exists()) && own.exists());
+        assert!(!half.exists() && others.iter().all(|path| path.exists()));
         assert!(matches!(UnitStore::open(dir.path()), Err(UnitStoreError::Busy { .. })));
         drop(store);
         assert!(UnitStore::open(dir.path()).is_ok());
