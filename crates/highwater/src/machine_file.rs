@@ -340,15 +340,20 @@ impl Raw {
 
     /// The sysctls. Of two that say the same in bytes and as a share the one written last holds, and the other is 0.
     fn tunables(&self, place: Source<'_>) -> Tunables {
-        let mut tunables = self.tunables.clone();
+        // What was read from TOML can be TOML again.
+        let Ok(mut table) = toml::Table::try_from(&self.tunables) else {
+            return self.tunables.clone();
+        };
         let at = |key: &str| place.place_of(&format!("tunables.{key}")).map(|span| span.start);
-        let is_last = |key: &str, other: &str| at(key) > at(other);
-        let Tunables { dirty_bytes, dirty_ratio, .. } = &mut tunables;
-        last_holds(dirty_bytes, dirty_ratio, is_last("dirty_ratio", "dirty_bytes"));
-        let Tunables { dirty_background_bytes: bytes, dirty_background_ratio: ratio, .. } =
-            &mut tunables;
-        last_holds(bytes, ratio, is_last("dirty_background_ratio", "dirty_background_bytes"));
-        tunables
+        for [bytes, ratio] in Tunables::EITHER {
+            // One that is 0 is not in force.
+            let is_set = |key: &str| table.get(key).and_then(toml::Value::as_integer) > Some(0);
+            if is_set(bytes) {
+                let ratio_holds = is_set(ratio) && at(ratio) > at(bytes);
+                table.insert(if ratio_holds { bytes } else { ratio }.to_owned(), 0.into());
+            }
+        }
+        table.try_into().unwrap_or_else(|_| self.tunables.clone())
     }
 
     /// Where in the file a field of the machine stands.
@@ -395,15 +400,6 @@ impl Raw {
             tables.insert("cache".to_owned(), cache.clone().into());
         }
         Ok(tables)
-    }
-}
-
-/// Zeroes a limit in bytes or the same as a share, as a write to the other does. One that is 0 is not in force.
-fn last_holds(bytes: &mut u64, ratio: &mut u64, ratio_is_last: bool) {
-    match (*bytes > 0, *ratio > 0 && ratio_is_last) {
-        (true, true) => *bytes = 0,
-        (true, false) => *ratio = 0,
-        (false, _) => {}
     }
 }
 
@@ -574,87 +570,4 @@ fn parse_distance(text: &str) -> Result<(usize, usize, u16), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn embedded_machines_are_valid_and_sorted() {
-        let machines = MachineFile::embedded().unwrap();
-        assert!(machines.is_sorted_by_key(|m| m.name.clone()));
-        for (machine, (name, _)) in machines.iter().zip(CATALOGUE.texts) {
-            assert_eq!(machine.name, *name);
-            assert!(!machine.summary.is_empty(), "{name} says nothing about itself");
-            machine.costs().unwrap();
-        }
-    }
-
-    #[test]
-    fn errors_name_line_and_field() {
-        let error = |text| MachineFile::parse("m.toml", text).unwrap_err().to_string();
-        let text = "[[node]]\nmemory = \"1G\"\ncpu = \"0\"\n";
-        assert!(error(text).starts_with("m.toml:3: cpu: unknown field"), "{}", error(text));
-        let text = "\n[[node]]\nmemory = \"lots\"\ncpus = \"0\"\n";
-        assert!(error(text).starts_with("m.toml:3: memory: \"lots\" is not"), "{}", error(text));
-        let text = "[[node]]\nmemory = \"1G\"\ncpus = \"0,2\"\n";
-        assert!(error(text).starts_with("m.toml:3: nodes[0].cpus[1]: CPU 2"), "{}", error(text));
-        let node = "[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n";
-        let text = format!("{node}[tunables]\n\nswappiness = 900\n");
-        assert_eq!(
-            error(&text),
-            "m.toml:6: tunables.swappiness: 900 is not between 0 and 200",
-            "the value's line, not the node's"
-        );
-        let text = format!("costs = \"server-3ghz\"\n{node}[cost]\ntick = {{ ns = 3 }}\n");
-        assert!(error(&text).starts_with("m.toml:6: cost.tick"), "{}", error(&text));
-        let text = format!("costs = \"server-4ghz\"\n{node}");
-        let meant =
-            "m.toml:1: costs: unknown cost table \"server-4ghz\"; did you mean server-3ghz?";
-        assert!(error(&text).starts_with(meant), "{}", error(&text));
-        let text = "[[node]]\nmemory = \"0\"\ncpus = \"0\"\n";
-        assert!(error(text).contains("a machine needs memory"), "{}", error(text));
-        let zone = "{ zone = \"DMA32\", start-pfn = 4096, spanned = 9000, present = 9000, managed = 9000 }";
-        let other = zone.replace("DMA32", "Movable");
-        let text = format!("[[node]]\ncpus = \"0\"\nzones = [\n{zone},\n{other}\n]\n");
-        assert!(
-            error(&text).starts_with("m.toml:5: nodes[0].zones[1]: overlaps"),
-            "{}",
-            error(&text)
-        );
-    }
-
-    #[test]
-    fn of_bytes_and_ratio_the_last_one_written_holds() {
-        let limits = |lines: &str| {
-            let text = format!("[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n[tunables]\n{lines}");
-            let tunables = MachineFile::parse("m.toml", &text).unwrap().machine.tunables;
-            (tunables.dirty_bytes, tunables.dirty_ratio)
-        };
-        assert_eq!(limits("dirty_bytes = 1048576\n"), (1 << 20, 0));
-        assert_eq!(limits("dirty_ratio = 30\ndirty_bytes = 1048576\n"), (1 << 20, 0));
-        assert_eq!(limits("dirty_bytes = 1048576\ndirty_ratio = 30\n"), (0, 30));
-        // As a kernel shows them: one of them is 0.
-        assert_eq!(limits("dirty_bytes = 1048576\ndirty_ratio = 0\n"), (1 << 20, 0));
-        assert_eq!(limits("dirty_ratio = 30\ndirty_bytes = 0\n"), (0, 30));
-        assert_eq!(limits("dirty_ratio = 0\n"), (0, 0));
-    }
-
-    #[test]
-    fn nodes_are_given_as_for_virtme() {
-        let arg = MachineArg {
-            numa: vec!["4G,cpus=0-1".into(), "0,cpus=2-3".into(), "1G".into()],
-            numa_distance: vec!["0,1=21".into()],
-            ..MachineArg::default()
-        };
-        let machine = arg.resolve().unwrap().unwrap().machine;
-        assert_eq!(machine.nodes[1].cpus, [2, 3]);
-        assert!(machine.nodes[1].zones.is_empty());
-        assert_eq!(machine.distances, [[10, 21, 20], [21, 10, 20], [20, 20, 10]]);
-        let shape = arg.resolve().unwrap().unwrap();
-        let again = MachineFile::parse("x.toml", &shape.definition().definition).unwrap();
-        assert_eq!((again.machine, again.name), (shape.machine, shape.name));
-        for bad in ["4G,cpu=1", "x", "4G,cpus=1-0"] {
-            let arg = MachineArg { numa: vec![bad.into()], ..MachineArg::default() };
-            assert!(arg.resolve().is_err(), "{bad}");
-        }
-    }
-}
+mod tests;

@@ -11,11 +11,15 @@
 //!
 //! Key type: [`MetricName`].
 
+use highwater_core::config::Policy;
+use highwater_core::vmstat::since;
 use highwater_report::stats::quantile::interpolated;
 use highwater_results::{Counters, Document, Run, SeedTotals};
 
 use crate::input::names::unknown;
-use crate::workload::job::FIGURES;
+use crate::machine_file::MachineFile;
+use crate::workload::Job;
+use crate::workload::job::{FIGURES, HITS, RATE as OF_ENDED, counter_of};
 use crate::workload::outcome::counter_names;
 
 /// What stands behind counters for each second.
@@ -94,6 +98,45 @@ impl MetricName {
             Ok(Source::Counters { is_rate: true, .. }) => "a second".to_owned(),
             Ok(Source::Time(_)) => "seconds".to_owned(),
             _ => String::new(),
+        }
+    }
+
+    /// Whether the kernels of policies count it, in a job with these metrics.
+    ///
+    /// # Errors
+    /// If one does not: since when Linux does, and which counter is 0 there.
+    pub(crate) fn check_counted<'a>(
+        &self,
+        job: &dyn Job,
+        machines: &[MachineFile],
+        policies: impl IntoIterator<Item = &'a (Policy, String)>,
+    ) -> Result<(), String> {
+        let mut document = Document::new("", "", "", 0);
+        document.metrics = job.metrics(machines);
+        let Ok(Source::Sample(name)) = self.source(&document) else { return Ok(()) };
+        for (policy, label) in policies {
+            if job.not_counted(policy.kernel).contains(&name) {
+                let counter = self.of_operation().and_then(|(_, figure)| counter_of(figure));
+                let since = counter.and_then(since).map(|since| format!(" (since {since})"));
+                let or = counter.map(|counter| format!("; the counter {counter} is 0 there"));
+                let [since, or] = [since, or].map(Option::unwrap_or_default);
+                return Err(format!("{} is not counted in {label}{since}{or}", self.text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why it has no value in a seed of a run. An operation of a job that ended, or whose arrivals were not answered, has a
+    /// rate.
+    pub(crate) fn why_none(&self, document: &Document, run: &Run) -> &'static str {
+        let of = self.of_operation();
+        let rate = of.map(|(of, _)| MetricName::new(&format!("{of}.{OF_ENDED}")));
+        let rates = rate.and_then(|rate| rate.values(document, run).ok());
+        match (rates, of) {
+            (None, _) => "nothing was measured",
+            (Some(rates), _) if rates.iter().any(Option::is_none) => "no operation ended",
+            (_, Some((_, HITS))) => "no page was asked for",
+            _ => "too many arrivals were never answered",
         }
     }
 

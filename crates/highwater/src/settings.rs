@@ -15,6 +15,8 @@
 //! Key type: [`Settings`]. Neighbours: the command reads them, applies them to what it resolved, and puts them into
 //! the plan.
 
+mod place;
+
 use highwater_core::config::{
     Machine, NodeSpec, Policy, PolicyError, TunableForm, Tunables, Value as Switch,
 };
@@ -24,6 +26,7 @@ use highwater_sim::disk::FIGURES;
 use toml::de::DeTable;
 use toml::{Table, Value};
 
+use self::place::{Node, names};
 use crate::experiment::{Experiment, Given, NativeShape};
 use crate::input::catalogue::texts;
 use crate::input::names::{nearest, not_modelled, unknown};
@@ -298,7 +301,7 @@ impl Setting {
             let known: Vec<&str> = Tunables::FIELDS.iter().map(|field| field.key).collect();
             let reason = match name {
                 "drop_caches" => {
-                    "is no setting but an act; a job does it: do = \"drop-caches\", value = 1, 2 or 3"
+                    "cannot be set for a run; a phase of a job drops caches: do = \"drop-caches\", value = 1, 2 or 3"
                         .to_owned()
                 }
                 "compact_memory" => {
@@ -462,7 +465,7 @@ impl Setting {
         let other = match Tunables::EITHER.iter().find(|pair| pair.contains(&key)) {
             Some([bytes, ratio]) if *bytes == key => {
                 if value.as_integer() == Some(0) {
-                    let reason = format!("a kernel refuses 0; vm.{ratio}=PERCENT is what ends it");
+                    let reason = format!("Linux refuses 0; set vm.{ratio}=PERCENT instead");
                     return Err(self.wrong(reason));
                 }
                 Some(ratio)
@@ -486,7 +489,10 @@ impl Setting {
             Ok(percent) if percent.is_finite() && percent > 0.0 && percent <= PERCENT_MAX => {
                 Ok((old as f64 * percent / 100.0) as u64 & !0xfff)
             }
-            _ => Err(self.wrong(format!("must be a size, or a share from 0% to {PERCENT_MAX}%"))),
+            _ => {
+                Err(self
+                    .wrong(format!("must be a size, or a share above 0%, at most {PERCENT_MAX}%")))
+            }
         }
     }
 
@@ -556,14 +562,6 @@ fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Result<Vec<u64>, 
     Ok(sizes)
 }
 
-/// The names of a list's elements, of those that have one.
-fn names(list: &[Value]) -> impl Iterator<Item = String> {
-    let name = |value: &Value| {
-        ["name", "disk"].iter().find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
-    };
-    list.iter().filter_map(name)
-}
-
 /// A machine's text with what it leaves out and what stands behind its figures, so that two can be set side by side:
 /// every sysctl, memory as a size, and zones only where they do not follow from it. A text that is none stays.
 pub fn in_full(definition: &mut Definition) {
@@ -597,43 +595,5 @@ fn size_of(mib: u64) -> String {
     match mib % 1024 {
         0 if mib > 0 => format!("{}G", mib / 1024),
         _ => format!("{mib}M"),
-    }
-}
-
-/// A place in a table to go down from.
-enum Node<'a> {
-    Table(&'a mut Table),
-    List(&'a mut Vec<Value>),
-}
-
-impl<'a> Node<'a> {
-    /// The part of this name; of a list the element of this number or name.
-    fn below(self, part: &str) -> Result<Node<'a>, String> {
-        let value = match self {
-            Node::Table(table) => {
-                let keys: Vec<String> = table.keys().cloned().collect();
-                table.get_mut(part).ok_or_else(|| {
-                    let known: Vec<&str> = keys.iter().map(String::as_str).collect();
-                    unknown("key", part, &known)
-                })?
-            }
-            Node::List(list) => {
-                let all: Vec<String> = names(list).collect();
-                let at = all.iter().position(|name| name == part).or_else(|| part.parse().ok());
-                let nr = list.len();
-                at.and_then(|at| list.get_mut(at)).ok_or_else(|| {
-                    let known: Vec<&str> = all.iter().map(String::as_str).collect();
-                    match known.is_empty() {
-                        true => format!("there is no number {part}; there are {nr}, from 0"),
-                        false => unknown("name", part, &known),
-                    }
-                })?
-            }
-        };
-        match value {
-            Value::Table(table) => Ok(Node::Table(table)),
-            Value::Array(list) => Ok(Node::List(list)),
-            _ => Err(format!("{part} is a value and has no keys")),
-        }
     }
 }

@@ -234,7 +234,7 @@ mod tests {
                 Ok(machine) => machine,
                 // 0 is what a kernel shows, not what it takes.
                 Err(error) => {
-                    assert!(error.to_string().contains("a kernel refuses 0"), "{error}");
+                    assert!(error.to_string().contains("Linux refuses 0"), "{error}");
                     continue;
                 }
             };

@@ -33,10 +33,10 @@ pub enum BisectError {
     #[error("{0}")]
     Metric(String),
     /// An end has no value in a seed.
-    #[error(
-        "{metric} has no value under {policy} in a seed: nothing was answered, or too little; choose another figure"
-    )]
+    #[error("{metric} has no value under {policy} in a seed: {reason}; choose another figure")]
     NoValue {
+        /// Why.
+        reason: &'static str,
         /// The figure.
         metric: String,
         /// The policy.
@@ -69,6 +69,9 @@ impl Bisect {
         if plan.experiment.iterations < 2 {
             return Err(BisectError::OneSeed);
         }
+        let ends = &plan.policies;
+        let counted = self.metric.check_counted(&*plan.experiment.job, &plan.machines, ends);
+        counted.map_err(BisectError::Metric)?;
         let mut parts = Parts::new(points.len());
         let (mut unit, mut seeds) = (String::new(), Vec::new());
         let found = find(&mut parts, |parts, sets| {
@@ -83,7 +86,8 @@ impl Bisect {
                 let is_end = set.is_empty() || set.len() == points.len();
                 if is_end && values.iter().any(Option::is_none) {
                     let (metric, policy) = (self.metric.text.clone(), run.label.clone());
-                    return Err(BisectError::NoValue { metric, policy });
+                    let reason = self.metric.why_none(&document, run);
+                    return Err(BisectError::NoValue { reason, metric, policy });
                 }
                 seeds.clone_from(&run.seeds);
                 parts.add(set, values);

@@ -241,7 +241,11 @@ impl System {
         if let Some(zone) = unknown {
             return Some(format!("node {}: {}", zone.node, no_such_zone(&zone.zone)));
         }
-        let end = self.zones.iter().map(|zone| zone.start_pfn.unwrap_or(0) + zone.spanned).max();
+        let end = self
+            .zones
+            .iter()
+            .map(|zone| zone.start_pfn.unwrap_or(0).saturating_add(zone.spanned))
+            .max();
         let bytes = end.unwrap_or(0).saturating_mul(PAGE_SIZE);
         (bytes > BYTES_MAX).then(|| {
             format!(

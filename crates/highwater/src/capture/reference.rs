@@ -60,7 +60,7 @@ pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Stati
         nodes: system.nodes.clone(),
     };
     // Sums are of what can be.
-    Reference::parse(file, to_json(&captured).as_bytes())?;
+    read(&captured, file)?;
     let rules = Rules {
         min_free_kbytes,
         scale_factor: tunables.watermark_scale_factor,
@@ -77,6 +77,25 @@ pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Stati
         captured.settings.insert(settings::MIN_FREE.to_owned(), min_free_kbytes.to_string());
     }
     Ok(captured)
+}
+
+/// Reads it as `check` would. An error names the zone: nobody has seen the lines of this text.
+///
+/// # Errors
+/// If a machine cannot be so; `file` names it.
+pub(super) fn read(captured: &Static, file: &str) -> Result<Reference, InputError> {
+    Reference::parse(file, to_json(captured).as_bytes()).map_err(|error| {
+        let error = InputError::from(error);
+        let field = error.field.map(|field| of_zone(&field, &captured.zones).unwrap_or(field));
+        InputError { line: None, field, ..error }
+    })
+}
+
+/// A field of a zone, as `zones[0].start_pfn`, with the names that `/proc/zoneinfo` has.
+fn of_zone(field: &str, zones: &[Zone]) -> Option<String> {
+    let (at, field) = field.strip_prefix("zones[")?.split_once("].")?;
+    let zone = zones.get(at.parse::<usize>().ok()?)?;
+    Some(format!("node {}, zone {}: {field}", zone.node, zone.zone))
 }
 
 /// What the machine's own boot makes of min_free_kbytes; none if it cannot boot, which is told elsewhere.

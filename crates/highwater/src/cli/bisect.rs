@@ -40,7 +40,10 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
     // Before anything runs; of other workloads only results know which operations there are.
     if plan.experiment.job.entry().name == Job::NAME {
         let metrics = plan.experiment.job.metrics(&plan.machines);
-        metric.check(&metrics).map_err(|reason| CliError::new(format!("--metric: {reason}")))?;
+        let wrong = |reason| CliError::new(format!("--metric: {reason}"));
+        metric.check(&metrics).map_err(wrong)?;
+        let job = &*plan.experiment.job;
+        metric.check_counted(job, &plan.machines, &plan.policies).map_err(wrong)?;
     }
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
     let place = prepare(out.as_ref(), std::slice::from_ref(&plan), Plans::First)?;

@@ -41,6 +41,11 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
         let reason = "a search is of one policy on one machine; --policy and --machine say which";
         return Err(CliError::new(format!("{}: {reason}", first.experiment.name)));
     }
+    // With a figure that is not there no value would keep anything.
+    for Objective { metric, .. } in &objectives {
+        let job = &*first.experiment.job;
+        metric.check_counted(job, &first.machines, &first.policies).map_err(wrong)?;
+    }
     let range = range(args, &first)?;
     // What cannot be at the upper end, cannot be at all: the key or the range is wrong.
     let end = plan(registry, args, Some(range.text(range.to)))?;

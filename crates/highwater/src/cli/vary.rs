@@ -4,7 +4,6 @@
 //! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
 //! jobs, so that what comes out does not depend on how many there are.
 
-use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_report::grid::{Grid, Point};
 use highwater_report::{Format, PAGE_WIDTH};
 use highwater_results::contents::REPORT_FILE;
@@ -22,6 +21,7 @@ use super::{CliError, Outcome};
 use crate::experiment::{self, RunPlan};
 use crate::input::names::nearest;
 use crate::workload::Registry;
+use crate::workload::outcome::counter_names;
 
 /// Most points of a grid.
 const POINTS_MAX: usize = 10_000;
@@ -84,11 +84,7 @@ pub(super) fn run(
 
 /// Refuses names that no counter has.
 fn check_counters(counters: &[String]) -> Result<(), CliError> {
-    let zone = ZoneStat::ALL.iter().map(|item| item.name());
-    let numa = NumaStat::ALL.iter().map(|item| item.name());
-    let node = NodeStat::ALL.iter().map(|item| item.name());
-    let events = VmEvent::ALL.iter().map(|item| item.name());
-    let known: Vec<&str> = zone.chain(numa).chain(node).chain(events).collect();
+    let known: Vec<&str> = counter_names().collect();
     let Some(wrong) = counters.iter().find(|name| !known.contains(&name.as_str())) else {
         return Ok(());
     };

@@ -67,6 +67,8 @@ pub struct Point {
     pub value: u64,
     /// Of each objective the figure in each seed; none: there was no answer.
     pub figures: Vec<Vec<Option<f64>>>,
+    /// Why the first objective that has no figure has none.
+    pub no_figure: Option<&'static str>,
     /// Of each seed which tasks ended before their time.
     pub ended_early: Vec<Vec<EndedEarly>>,
     /// In which seeds it keeps all that is asked.
@@ -106,7 +108,8 @@ impl Point {
         let (objective, figures) = fit.objectives.iter().zip(&self.figures).find(misses)?;
         let (name, is_below) = (&objective.metric.text, objective.is_below);
         if figures.iter().any(Option::is_none) {
-            return Some(format!("{name}: too many arrivals were never answered"));
+            let reason = self.no_figure.unwrap_or_default();
+            return Some(format!("{name}: {reason}"));
         }
         let worst = |a: f64, b: f64| if is_below { a.max(b) } else { a.min(b) };
         let worst = figures.iter().copied().flatten().reduce(worst)?;
@@ -187,7 +190,12 @@ impl Fit {
         let mut point = Point { value, ..Point::default() };
         let Some(run) = document.runs.first() else { return Ok(point) };
         for objective in &self.objectives {
-            point.figures.push(objective.values(document, run).map_err(FitError::Objective)?);
+            let figures = objective.values(document, run).map_err(FitError::Objective)?;
+            if figures.iter().any(Option::is_none) {
+                let why = || objective.metric.why_none(document, run);
+                point.no_figure.get_or_insert_with(why);
+            }
+            point.figures.push(figures);
         }
         point.ended_early = run.per_seed.iter().map(|totals| totals.ended_early.clone()).collect();
         for (at, early) in point.ended_early.iter().enumerate() {

@@ -334,7 +334,7 @@ pub fn kernel(name: &str) -> Option<String> {
     let kernels: Vec<KernelVersion> =
         PRESETS.iter().filter_map(|(name, _)| plain_version(name)).collect();
     if kernels.contains(&version) {
-        return Some(format!("Linux {version} is the policy {version}: point releases are one"));
+        return Some(format!("use --policy {version}: all {version}.x releases are one policy"));
     }
     let same = PRESETS.iter().find(|(name, _)| kernel_of(name) == Some(version));
     let below = kernels.iter().filter(|&&known| known < version).max();
@@ -446,7 +446,7 @@ mod tests {
         assert!(!line("6.6").contains("tune themselves"), "{}", line("6.6"));
         assert!(line("4.1").contains("nearest: 4.3;"), "{}", line("4.1"));
         assert!(line("v6.18.3").starts_with("Linux 6.18 "), "{}", line("v6.18.3"));
-        assert_eq!(line("6.1.192"), "Linux 6.1 is the policy 6.1: point releases are one");
+        assert_eq!(line("6.1.192"), "use --policy 6.1: all 6.1.x releases are one policy");
         assert_eq!((kernel("mglru"), kernel("6.1-clok")), (None, None));
     }
 }

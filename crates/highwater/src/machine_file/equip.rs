@@ -1,5 +1,6 @@
 //! `--disk` and `--swap`: storage of a machine whose file says nothing of it, or another size of its swap.
 
+use highwater_core::page::PAGE_SIZE;
 use toml::{Table, Value};
 
 use super::MachineFile;
@@ -52,7 +53,14 @@ impl Storage {
         let bytes = match &self.swap {
             None => None,
             Some(text) if text.trim() == "0" => Some(0),
-            Some(text) => Some(parse_size(text).map_err(|reason| wrong("--swap", reason))?),
+            Some(text) => {
+                let bytes = parse_size(text).map_err(|reason| wrong("--swap", reason))?;
+                if !bytes.is_multiple_of(PAGE_SIZE as u64) {
+                    let reason = format!("\"{text}\" is not a whole number of 4 KiB pages");
+                    return Err(wrong("--swap", reason));
+                }
+                Some(bytes)
+            }
         };
         if let Some(model) = &self.disk
             && !MODELS.iter().any(|(name, ..)| name == model)
@@ -209,6 +217,10 @@ mod tests {
         let unknown = equip(&small(), "floppy", "").unwrap_err();
         assert_eq!(unknown, "--disk: unknown model \"floppy\"; there are nvme, ssd, hdd, ram");
         assert!(equip(&small(), "", "lots").unwrap_err().starts_with("--swap: \"lots\" is not"));
+        for size in ["1000B", "5K"] {
+            let part = equip(&small(), "", size).unwrap_err();
+            assert_eq!(part, format!("--swap: \"{size}\" is not a whole number of 4 KiB pages"));
+        }
         let much = equip(&small(), "ssd", "900G").unwrap_err();
         assert!(much.contains("256 GiB at most"), "{much}");
     }

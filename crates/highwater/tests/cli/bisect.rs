@@ -74,6 +74,10 @@ fn what_bisect_cannot_do_is_told() {
     assert!(unknown.contains("--metric: unknown operation \"db.gett\"; did you mean db.get?"));
     let counter = on_stream("5.4", "5.10", "pgscan_derict");
     assert!(counter.contains("is no figure; did you mean pgscan_direct"), "{counter}");
+    let refaults = on_stream("5.4", "5.10", "db.get.refaults-anon");
+    let uncounted = "--metric: db.get.refaults-anon is not counted in 5.4 (since 5.9); the counter \
+                     workingset_refault_anon is 0 there";
+    assert!(refaults.contains(uncounted), "{refaults}");
     let same = on_stream("5.4", "5.4", "pswpout");
     assert!(same.contains("5.4: A and B are the same policy"), "{same}");
     let machines = complaint(&["bisect", "5.4", "5.10", "002", "--metric", "time.system"]);

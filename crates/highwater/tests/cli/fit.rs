@@ -98,6 +98,40 @@ fn several_objectives_hold_together() {
     assert_eq!(said(&table), "not even 4G keeps it in every seed: a.get.p50 is 3.81 us");
 }
 
+/// A figure that is not there has a reason, and the reason is the right one.
+#[test]
+fn a_figure_that_is_not_there_says_why() {
+    let (job, machine) = (path("two"), path("noswap-machine"));
+    let args = ["fit", &job, "--machine", &machine, "--policy", "5.4"];
+    let output = highwater(&[&args[..], &["--slo", "b.get.refaults-anon<5"]].concat());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let uncounted = "error: --slo: b.get.refaults-anon is not counted in 5.4 (since 5.9); the counter \
+                     workingset_refault_anon is 0 there\n";
+    assert_eq!((output.status.code(), &*errors), (Some(2), uncounted));
+    // What comes after a phase that goes on until the end is never done; nobody waits for an answer.
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("job.toml");
+    let text = "seconds = 0.01\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 100\nforever = true\n\
+                [[task.phase]]\ndo = \"compute\"\nus = 1\nop = \"get\"\n";
+    std::fs::write(&job, text).unwrap();
+    let args = ["fit", job.to_str().unwrap(), "--machine", &machine, "--format", "json"];
+    let output = highwater(&[&args[..], &["--slo", "t.get.p99<1ms", "--to", "512M"]].concat());
+    let tables: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let none = "not even 512M keeps it in every seed: t.get.p99: no operation ended";
+    assert_eq!((output.status.code(), said(&tables[0])), (Some(1), none));
+}
+
+#[test]
+fn a_precision_is_a_number_of_percent() {
+    for within in ["nan", "inf", "-1"] {
+        let within = format!("--within={within}");
+        let output = highwater(&["fit", &path("two"), "--slo", "b.get.p99<1ms", &within]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{within}: {errors}");
+        assert!(errors.contains("must be a number of percent, not below 0"), "{errors}");
+    }
+}
+
 /// The knee that `fit` finds is where single runs say it is, with swap and without, and with what it recommends nobody
 /// is killed.
 #[test]

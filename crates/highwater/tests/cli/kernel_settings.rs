@@ -209,7 +209,9 @@ fn a_phase_drops_caches_and_no_setting_does() {
     let (code, text) = said(&right, "256M", &["--set", "vm.drop_caches=3"]);
     assert_eq!(code, Some(2));
     assert!(
-        text.contains("is no setting but an act; a job does it: do = \"drop-caches\""),
+        text.contains(
+            "cannot be set for a run; a phase of a job drops caches: do = \"drop-caches\""
+        ),
         "{text}"
     );
 }

@@ -86,6 +86,32 @@ fn rhel_8_is_exact_and_its_lists_are_those_of_late_memory() {
     );
 }
 
+/// No machine is so: the zone and the field are named, and no line of a text that nobody wrote.
+#[test]
+fn what_zones_cannot_be_is_told_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = tree("rhel-8", dir.path());
+    // A number that no kernel takes is told of once, and is not said to be missing.
+    fs::create_dir_all(at.join("proc/sys/vm")).unwrap();
+    fs::write(at.join("proc/sys/vm/min_free_kbytes"), "99999999999\n").unwrap();
+    let (_, _, text) = check(&at);
+    let notes: Vec<&str> = text.lines().filter(|line| line.contains("min_free_kbytes")).collect();
+    assert!(text.contains("vm.min_free_kbytes cannot be used: ") && notes.len() == 2, "{text}");
+    assert!(!text.contains("is not told"), "{text}");
+    let file = at.join("proc/zoneinfo");
+    let zoneinfo = fs::read_to_string(&file).unwrap();
+    let (before, start) = zoneinfo.split_once("start_pfn:").unwrap();
+    let (_, after) = start.split_once('\n').unwrap();
+    fs::write(&file, format!("{before}start_pfn:           18446744073709551615\n{after}"))
+        .unwrap();
+    let said = "node 0, zone DMA: start_pfn: 2^40 pages or more: beyond any machine's memory\n";
+    let (status, _, errors) = run(&["check", at.to_str().unwrap()]);
+    assert_eq!((status, errors), (Some(2), format!("error: {}: {said}", at.display())));
+    let (status, _, errors) = capture(&at, dir.path());
+    assert_eq!(status, Some(2), "{errors}");
+    assert!(errors.ends_with(&format!("error: proc/zoneinfo: {said}")), "{errors}");
+}
+
 /// A board of 128 MiB without DMA zones: lists with fewer entries, one ratio, pageblocks of order 10.
 #[test]
 fn a_small_32_bit_board_is_exact() {
@@ -139,7 +165,7 @@ fn a_kernel_is_judged_by_the_preset_that_fits() {
     fs::remove_file(at.join("proc/meminfo")).unwrap();
     let (agreeing, all, text) = check(&at);
     assert_eq!(agreeing, all, "{text}");
-    assert!(text.contains("vm.min_free_kbytes is not told: 67584"), "{text}");
+    assert!(text.contains("vm.min_free_kbytes cannot be used: 67584"), "{text}");
     // What was in /proc lies in the directory itself, or there is one file only.
     let (agreeing, all, _) = check(&at.join("proc"));
     assert_eq!((agreeing, all), (88, 88));

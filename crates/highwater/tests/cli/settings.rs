@@ -117,9 +117,9 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
             "scheduler: the schedulers BFQ, Kyber and CFQ: not modelled",
         ),
         ("vm.thp_defrag=sometimes", "thp_defrag: unknown value `sometimes`"),
-        ("vm.dirty_bytes=0", "a kernel refuses 0; vm.dirty_ratio=PERCENT is what ends it"),
+        ("vm.dirty_bytes=0", "Linux refuses 0; set vm.dirty_ratio=PERCENT instead"),
         ("vm.dirty_bytes=4096", "tunables.dirty_bytes: 4096 is not between 8192 and "),
-        ("machine.memory=0%", "must be a size, or a share from 0% to 6400%"),
+        ("machine.memory=0%", "must be a size, or a share above 0%, at most 6400%"),
         ("machine.memory=half", "\"half\" is not a size such as 512M or 8G"),
         ("vm.swappiness=900", "tunables.swappiness: 900 is not between 0 and 200"),
         (

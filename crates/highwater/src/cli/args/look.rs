@@ -121,6 +121,13 @@ fn speed(text: &str) -> Result<f64, String> {
     is_one.then_some(value).ok_or_else(|| "must be above 0".to_owned())
 }
 
+/// A share, percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let is_one = value.is_finite() && value >= 0.0;
+    is_one.then_some(value).ok_or_else(|| "must be a number of percent, not below 0".to_owned())
+}
+
 /// `highwater fit`.
 #[derive(Debug, Args)]
 pub struct FitArgs {
@@ -145,7 +152,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "VALUE")]
     pub to: Option<String>,
     /// How near, percent of the answer
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.25)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.25, value_parser = percent)]
     pub within: f64,
     /// Policy instead of the job's own
     #[arg(long, value_name = "NAME|FILE")]

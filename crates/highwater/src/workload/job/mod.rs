@@ -50,7 +50,7 @@ const LATENCIES: &str = "latency";
 /// The table of faults.
 const FAULTS: &str = "faults";
 /// Operations a second.
-const RATE: &str = "rate";
+pub(crate) const RATE: &str = "rate";
 /// The longest.
 const LONGEST: &str = "max";
 /// Faults without a device, and those that waited for one.
@@ -59,7 +59,7 @@ const FAULT_KINDS: [&str; 2] = ["minor", "major"];
 const REFAULTS: [(&str, &str); 2] =
     [("refaults-anon", "workingset_refault_anon"), ("refaults-file", "workingset_refault_file")];
 /// The table of pages found, and their share.
-const HITS: &str = "hit-ratio";
+pub(crate) const HITS: &str = "hit-ratio";
 /// Latencies below this, in microseconds, are of operations that asked nothing of the kernel.
 const SMALL_US: f64 = 1.0;
 /// Blocks of memory that were not to be had.
@@ -179,6 +179,11 @@ impl Workload for Job {
         });
         refaults.chain(of_steps).collect()
     }
+}
+
+/// The counter that a figure of operations is a part of; none: it is of no counter.
+pub(crate) fn counter_of(figure: &str) -> Option<&'static str> {
+    REFAULTS.iter().find(|(known, _)| *known == figure).map(|(_, counter)| *counter)
 }
 
 /// True if a kernel has a counter.
