@@ -1,16 +1,24 @@
 //! Opening files that somebody else wrote: nothing that never ends, nothing that does not fit.
 //!
 //! A name on a command line may be that of a device that has no end, or of a file of gigabytes. Everything that is
-//! read because somebody named it is opened by [`open`], and read whole by [`read_text`] only up to a limit.
+//! read because somebody named it is opened by [`open`], and read whole by [`read_text`] only up to a limit. What gzip
+//! packed is unpacked, whatever the file's name, and a byte order mark is passed over.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
 
 /// Limit for what people write by hand: definitions of experiments, machines and policies.
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 /// Limit for what programs write: documents of results.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// What gzip data begin with.
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What some editors put before a text in UTF-8.
+pub(crate) const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// Opens a regular file or a pipe.
 ///
@@ -30,13 +38,31 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     File::open(path)
 }
 
-/// The text of a file of at most `bytes_max` bytes.
+/// The file can be read once only.
+pub fn is_read_once(path: impl AsRef<Path>) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| is_pipe(&metadata))
+}
+
+/// The bytes of a text, without what gzip or an editor put around them.
+///
+/// # Errors
+/// If its first bytes cannot be read.
+pub fn unpacked(mut reader: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    let mut head = Vec::with_capacity(BOM.len());
+    reader.by_ref().take(BOM.len() as u64).read_to_end(&mut head)?;
+    let is_gzip = head.starts_with(&GZIP);
+    let has_bom = head == BOM;
+    let whole = Cursor::new(if has_bom { Vec::new() } else { head }).chain(reader);
+    Ok(if is_gzip { Box::new(MultiGzDecoder::new(BufReader::new(whole))) } else { Box::new(whole) })
+}
+
+/// The text of a file of at most `bytes_max` bytes, when it is unpacked.
 ///
 /// # Errors
 /// As [`open`], and if the file is larger or not UTF-8.
 pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    unpacked(open(path)?)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         let reason = format!("larger than {bytes_max} bytes: not a file of this kind");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
@@ -73,6 +99,26 @@ mod tests {
         assert_eq!(read_text(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         fs::write(&path, b"\xff").unwrap();
         assert_eq!(read_text(&path, 4).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn what_is_around_a_text_is_no_part_of_it() {
+        use flate2::{Compression, write::GzEncoder};
+        use std::io::Write as _;
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "\u{feff}four").unwrap();
+        assert_eq!(read_text(&path, 4).unwrap(), "four");
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(&[b'x'; 1000]).unwrap();
+        fs::write(&path, packed.finish().unwrap()).unwrap();
+        assert_eq!(read_text(&path, 1000).unwrap().len(), 1000);
+        assert_eq!(read_text(&path, 999).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        for short in ["", "a", "ab"] {
+            fs::write(&path, short).unwrap();
+            assert_eq!(read_text(&path, 4).unwrap(), short);
+        }
     }
 
     #[test]

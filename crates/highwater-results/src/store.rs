@@ -119,7 +119,16 @@ pub fn read_document(path: impl AsRef<Path>) -> Result<Document, StoreError> {
     }
     let text = input::read_text(&path, input::DOCUMENT_BYTES_MAX)
         .map_err(|source| io_error(&path, source))?;
-    let document: Document = match serde_json::from_str(&text) {
+    parse_document(&path, &text)
+}
+
+/// The same of a text that was read from `path`.
+///
+/// # Errors
+/// If it is no document, or one that cannot be.
+pub fn parse_document(path: impl Into<PathBuf>, text: &str) -> Result<Document, StoreError> {
+    let path = path.into();
+    let document: Document = match serde_json::from_str(text) {
         Ok(document) => document,
         Err(source) => return Err(StoreError::Json { path, source }),
     };

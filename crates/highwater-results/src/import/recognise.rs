@@ -15,6 +15,28 @@ pub enum KernelText {
     Meminfo,
     /// `/proc/slabinfo`.
     Slabinfo,
+    /// `/proc/PID/smaps`, `/proc/PID/smaps_rollup`.
+    Smaps,
+    /// `/proc/PID/maps`.
+    Maps,
+    /// `/proc/PID/status`.
+    Status,
+    /// `/proc/PID/stat`.
+    PidStat,
+    /// `/proc/stat`.
+    Stat,
+    /// `/proc/pressure/memory`, or that of CPUs, disks or a cgroup.
+    Pressure,
+    /// `/proc/diskstats`.
+    Diskstats,
+    /// `/proc/swaps`.
+    Swaps,
+    /// `/proc/cpuinfo`.
+    Cpuinfo,
+    /// What the program `vmstat` prints.
+    VmstatProgram,
+    /// What the program `free` prints.
+    FreeProgram,
     /// A kernel's log: `dmesg`, the journal.
     Log,
     /// Tracepoints as text: ftrace, `trace-cmd report`, `perf script`.
@@ -47,7 +69,14 @@ impl KernelText {
     /// What a text is; none if it is nothing of Linux's that is known here.
     #[must_use]
     pub fn of(text: &str) -> Option<KernelText> {
-        let lines = || text.lines().take(LINES).map(str::trim).filter(|line| !line.is_empty());
+        // Without what a mail or an editor puts before lines.
+        let lines = || {
+            let lines = text.trim_start_matches('\u{feff}').lines().take(LINES);
+            let bare = lines.map(|line| {
+                if line.starts_with('>') { line.trim_start_matches(['>', ' ']) } else { line }
+            });
+            bare.map(str::trim).filter(|line| !line.is_empty())
+        };
         let any = |test: &dyn Fn(&str) -> bool| lines().any(test);
         if any(&|line| line.starts_with("# tracer:") || is_event(line)) {
             return Some(KernelText::Trace);
@@ -74,7 +103,7 @@ impl KernelText {
         if any(&|line| counter(line) == Some("nr_free_pages")) && counter(first).is_some() {
             return Some(KernelText::Vmstat);
         }
-        is_stamped(first).then_some(KernelText::Log)
+        other(first, &any).or_else(|| is_stamped(first).then_some(KernelText::Log))
     }
 
     /// What it is, and which command reads it.
@@ -99,7 +128,31 @@ impl KernelText {
             KernelText::Meminfo => {
                 "`highwater capture --root DIR` reads it as DIR/proc/meminfo, beside DIR/proc/zoneinfo"
             }
-            KernelText::Slabinfo => "no command reads that",
+            KernelText::Smaps => {
+                "`highwater capture --pid PID` reads that of a process that runs, `highwater capture --root DIR` as \
+                 DIR/proc/PID/smaps_rollup"
+            }
+            KernelText::Status | KernelText::PidStat => {
+                "`highwater capture --pid PID` reads that of a process that runs, `highwater capture --root DIR` as \
+                 DIR/proc/PID/, beside DIR/proc/zoneinfo"
+            }
+            KernelText::Pressure => {
+                "`highwater capture --root DIR` reads that of memory as DIR/proc/pressure/memory, beside \
+                 DIR/proc/zoneinfo"
+            }
+            KernelText::Swaps => {
+                "`highwater capture --root DIR` reads it as DIR/proc/swaps, beside DIR/proc/zoneinfo"
+            }
+            KernelText::Cpuinfo => {
+                "`highwater capture --root DIR` reads it as DIR/proc/cpuinfo, beside DIR/proc/zoneinfo"
+            }
+            KernelText::VmstatProgram | KernelText::FreeProgram => {
+                "no command reads that; a machine's memory is read from /proc/zoneinfo (`highwater check`, \
+                 `highwater capture`)"
+            }
+            KernelText::Slabinfo | KernelText::Maps | KernelText::Stat | KernelText::Diskstats => {
+                "no command reads that"
+            }
             KernelText::Log => {
                 "no command reads logs yet; zones and their free blocks are read from /proc/zoneinfo \
                                 (`highwater check`, `highwater capture`)"
@@ -119,6 +172,17 @@ impl KernelText {
             KernelText::Vmstat => "/proc/vmstat",
             KernelText::Meminfo => "/proc/meminfo",
             KernelText::Slabinfo => "/proc/slabinfo",
+            KernelText::Smaps => "/proc/PID/smaps",
+            KernelText::Maps => "/proc/PID/maps",
+            KernelText::Status => "/proc/PID/status",
+            KernelText::PidStat => "/proc/PID/stat",
+            KernelText::Stat => "/proc/stat",
+            KernelText::Pressure => "pressure (PSI) of /proc/pressure",
+            KernelText::Diskstats => "/proc/diskstats",
+            KernelText::Swaps => "/proc/swaps",
+            KernelText::Cpuinfo => "/proc/cpuinfo",
+            KernelText::VmstatProgram => "output of the program vmstat",
+            KernelText::FreeProgram => "output of the program free",
             KernelText::Log => "a kernel log",
             KernelText::Trace => "a trace",
         }
@@ -144,6 +208,72 @@ fn counter(line: &str) -> Option<&str> {
 fn is_event(line: &str) -> bool {
     let event = ["mm_page_alloc", "mm_page_free", "mm_page_pcpu_drain"];
     line.contains("pfn=") && event.iter().any(|name| line.contains(name))
+}
+
+/// Texts that are known by their first line, or by a line of theirs.
+fn other(first: &str, any: &dyn Fn(&dyn Fn(&str) -> bool) -> bool) -> Option<KernelText> {
+    let starts = |start: &'static str| any(&move |line: &str| line.starts_with(start));
+    if is_mapping(first) {
+        let has_sizes = starts("Rss:") || starts("Size:");
+        return Some(if has_sizes { KernelText::Smaps } else { KernelText::Maps });
+    }
+    if ["some avg10=", "full avg10="].iter().any(|start| first.starts_with(start)) {
+        return Some(KernelText::Pressure);
+    }
+    if first.starts_with("Name:") && starts("State:") {
+        return Some(KernelText::Status);
+    }
+    if first.starts_with("cpu ") && starts("cpu0 ") {
+        return Some(KernelText::Stat);
+    }
+    if is_pid_stat(first) {
+        return Some(KernelText::PidStat);
+    }
+    if is_disk(first) {
+        return Some(KernelText::Diskstats);
+    }
+    if first.starts_with("Filename") && first.ends_with("Priority") {
+        return Some(KernelText::Swaps);
+    }
+    if first.split_once(':').is_some_and(|(name, _)| name.trim() == "processor") {
+        return Some(KernelText::Cpuinfo);
+    }
+    let words = |text: &str| first.split_whitespace().take(3).eq(text.split(' '));
+    if first.starts_with("procs -") || words("r b swpd") {
+        return Some(KernelText::VmstatProgram);
+    }
+    if words("total used free") && starts("Mem:") {
+        return Some(KernelText::FreeProgram);
+    }
+    None
+}
+
+/// `7f12a000-7f12b000 r-xp 00000000 08:01 123 /bin/true`
+fn is_mapping(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let range = words.next().and_then(|range| range.split_once('-'));
+    let is_mode = |mode: &str| mode.len() == 4 && mode.bytes().all(|b| b"rwxps-".contains(&b));
+    range.is_some_and(|(from, to)| is_hex(from) && is_hex(to)) && words.next().is_some_and(is_mode)
+}
+
+/// `12 (name) S 1 12 12 0 ...`
+fn is_pid_stat(line: &str) -> bool {
+    let pid = line.split_once(" (").is_some_and(|(pid, _)| pid.parse::<u32>().is_ok());
+    let Some((_, rest)) = line.rsplit_once(") ") else { return false };
+    let mut words = rest.split_whitespace();
+    let is_state = words.next().is_some_and(|word| word.len() == 1);
+    pid && is_state && words.clone().count() > 20 && words.all(|word| word.parse::<i128>().is_ok())
+}
+
+/// `   8       0 sda 4 0 ...`: two numbers, a name, at least eleven more numbers.
+fn is_disk(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_number = |word: &&str| word.parse::<u64>().is_ok();
+    words.len() >= 14
+        && words[..2].iter().all(is_number)
+        && !is_number(&words[2])
+        && words[3..].iter().all(is_number)
 }
 
 /// `[   12.345678] text` or `<6>[   12.345678] text`
@@ -194,6 +324,7 @@ mod tests {
                 "a: vmalloc error: size 2395133, vm_struct allocation failed\n".to_owned(),
                 Some(KernelText::Log),
             ),
+            ("> MemTotal:  8164548 kB\n".to_owned(), Some(KernelText::Meminfo)),
             ("# tracer: nop\n".to_owned(), Some(KernelText::Trace)),
             (
                 "  a-1 [000] 1.5: mm_page_free: page=1 pfn=0x1 order=0\n".to_owned(),
@@ -205,6 +336,33 @@ mod tests {
             (String::new(), None),
         ] {
             assert_eq!(KernelText::of(&text), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_no_machine_is_made_of_are_known_too() {
+        let mapping = "00400000-0040b000 r-xp 00000000 08:01 123 /bin/cat\n";
+        for (text, kind) in [
+            (format!("{mapping}Size:  44 kB\nRss:  4 kB\n"), KernelText::Smaps),
+            (mapping.to_owned(), KernelText::Maps),
+            ("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n".to_owned(), KernelText::Pressure),
+            ("Name:\tbash\nUmask:\t0022\nState:\tS (sleeping)\n".to_owned(), KernelText::Status),
+            ("cpu  1 2 3 4\ncpu0 1 2 3 4\nctxt 5\n".to_owned(), KernelText::Stat),
+            (format!("12 (a b) S{}\n", " 0".repeat(49)), KernelText::PidStat),
+            ("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n".to_owned(), KernelText::Diskstats),
+            ("Filename Type Size Used Priority\n".to_owned(), KernelText::Swaps),
+            ("processor\t: 0\n".to_owned(), KernelText::Cpuinfo),
+            (
+                "procs -----------memory---------- ---swap--\n r  b   swpd   free\n".to_owned(),
+                KernelText::VmstatProgram,
+            ),
+            (
+                "       total  used  free  shared  buff/cache  available\nMem:  1 2 3 4 5 6\n"
+                    .to_owned(),
+                KernelText::FreeProgram,
+            ),
+        ] {
+            assert_eq!(KernelText::of(&text), Some(kind), "{text}");
         }
     }
 }

@@ -66,9 +66,9 @@ impl Source {
         if let Some(problem) = foreign_format(&head) {
             return Err(ImportError::Format { file: name, problem: problem.to_owned() });
         }
-        let is_gzip = head.starts_with(&[0x1f, 0x8b]);
-        let has_bom = head.starts_with(&[0xef, 0xbb, 0xbf]);
-        let head = if has_bom { head[3..].to_vec() } else { head };
+        let is_gzip = head.starts_with(&input::GZIP);
+        let has_bom = head.starts_with(&input::BOM);
+        let head = if has_bom { head[input::BOM.len()..].to_vec() } else { head };
         let whole = Cursor::new(head).chain(reader);
         let reader: Box<dyn BufRead + Send> = if is_gzip {
             let packed = BufReader::with_capacity(READ_BYTES, whole);

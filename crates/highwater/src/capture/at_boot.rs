@@ -35,22 +35,32 @@ enum Sizes {
     Marks,
 }
 
+/// What each zone managed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AtBoot {
+    /// Its pages, in the order of the zones.
+    pub(super) managed: Vec<u64>,
+    /// How far the sizes are off that follow from it: 0 if all come out, 1 if all marks do.
+    pub(super) off: u64,
+}
+
 /// What each zone managed; as much as it manages now where nothing comes nearer to its sizes.
-pub(super) fn managed_at_boot(zones: &[Zone], rules: Rules) -> Vec<u64> {
+pub(super) fn managed_at_boot(zones: &[Zone], rules: Rules) -> AtBoot {
     let now: Vec<u64> = zones.iter().map(|zone| zone.managed).collect();
     let share = rules.min_free_kbytes / 4;
     let off = error(zones, &now, rules, Sizes::All);
     if off == 0 || share == 0 {
-        return now;
+        return AtBoot { managed: now, off };
     }
     let all = search(zones, share, rules, Sizes::All);
     let marks = || search(zones, share, rules, Sizes::Marks).filter(|(off, _)| *off == 0);
     match all {
-        Some((0, found)) => found,
+        Some((0, managed)) => AtBoot { managed, off: 0 },
         // One size that was computed otherwise does not hide the others.
-        all => match marks().or(all.filter(|(least, _)| *least < off)) {
-            Some((_, found)) => found,
-            None => now,
+        all => match (marks(), all.filter(|(least, _)| *least < off)) {
+            (Some((_, managed)), _) => AtBoot { managed, off: 1 },
+            (None, Some((least, managed))) => AtBoot { managed, off: least.saturating_add(1) },
+            (None, None) => AtBoot { managed: now, off: off.saturating_add(1) },
         },
     }
 }
@@ -198,7 +208,7 @@ mod tests {
             let truth: Vec<u64> = captured.zones.iter().map(Zone::managed_for_sizing).collect();
             let off = |zones: &[Zone], pages: &[u64], sizes| error(zones, pages, rules, sizes);
             assert_eq!(off(&captured.zones, &truth, Sizes::All), 0, "{}", path.display());
-            let found = managed_at_boot(&captured.zones, rules);
+            let found = managed_at_boot(&captured.zones, rules).managed;
             assert_eq!(
                 off(&captured.zones, &found, Sizes::All),
                 0,
@@ -220,7 +230,7 @@ mod tests {
                 let all = watermark::lowmem_reserve(managed, rules.reserve_ratio);
                 zone.protection = all[zone.zone.index()].to_vec();
             }
-            let found = managed_at_boot(&newer, rules);
+            let found = managed_at_boot(&newer, rules).managed;
             assert_eq!(off(&newer, &found, Sizes::Marks), 0, "{}: {found:?}", path.display());
             nr_files += 1;
         }

@@ -58,12 +58,23 @@ pub struct Nearest {
     pub is_exact: bool,
     /// The preset of the kernel's own version, and how many figures it has otherwise: this one's are less than half.
     pub instead_of: Option<(&'static str, usize)>,
+    /// The kernel does not say its version, and its texts have lines that no preset's kernel prints.
+    pub is_newest: bool,
+}
+
+/// A kernel whose preset is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged<'a> {
+    /// What it says that it is.
+    pub(crate) kernel: &'a str,
+    /// Its `/proc/zoneinfo` has `promo` or `high_min`, as those of kernels since 6.7 have: later than all presets.
+    pub(crate) is_later: bool,
 }
 
 impl Nearest {
     /// The presets that may stand for a kernel, the likeliest first: that of its version; or the one before and the one
     /// behind it; or, of a kernel that does not say its version, all.
-    fn candidates(kernel: &str) -> Vec<Nearest> {
+    fn candidates(Judged { kernel, is_later }: Judged<'_>) -> Vec<Nearest> {
         let mut known: Vec<(KernelVersion, &'static str)> = PRESETS
             .iter()
             .filter_map(|(name, _)| KernelVersion::of_preset(name).map(|v| (v, *name)))
@@ -73,8 +84,12 @@ impl Nearest {
             preset,
             is_exact: false,
             instead_of: None,
+            is_newest: false,
         };
         let Some(version) = KernelVersion::find(kernel) else {
+            if let (true, Some(newest)) = (is_later, known.last()) {
+                return vec![Nearest { is_newest: true, ..nearest(newest) }];
+            }
             let first = known.iter().filter(|(_, preset)| *preset == DEFAULT_PRESET);
             let rest = known.iter().rev().filter(|(_, preset)| *preset != DEFAULT_PRESET);
             return first.chain(rest).map(nearest).collect();
@@ -100,7 +115,12 @@ impl Nearest {
                  {preset}, which fit better"
             ));
         }
-        let said = if KernelVersion::find(kernel).is_none() {
+        let said = if self.is_newest {
+            format!(
+                "the kernel's version is not known; it prints `promo` or `high_min`, as kernels since 6.7 do, and is newer \
+                 than any preset: its figures are compared with those of {preset}, the newest one"
+            )
+        } else if KernelVersion::find(kernel).is_none() {
             format!(
                 "the kernel's version is not known: its figures are compared with those of {preset}, which fit best"
             )
@@ -118,7 +138,7 @@ impl Nearest {
 /// change their kernels, and texts get under wrong names: a preset of another version stands in if it has less than
 /// half of the differences.
 pub(crate) fn judged_by<T>(
-    kernel: &str,
+    kernel: Judged<'_>,
     mut judge: impl FnMut(&Policy) -> Result<(T, usize), InputError>,
 ) -> Result<(Nearest, T), InputError> {
     let mut ask = |nearest: Nearest| -> Result<(usize, Nearest, T), InputError> {
@@ -139,7 +159,7 @@ pub(crate) fn judged_by<T>(
     }
     let mut other: Option<(usize, Nearest, T)> = None;
     // Of equals the oldest: the rules since when it has such figures.
-    for candidate in Nearest::candidates("").into_iter().rev() {
+    for candidate in Nearest::candidates(Judged { kernel: "", ..kernel }).into_iter().rev() {
         let asked = ask(candidate)?;
         if asked.0 * 2 < nr_wrong && other.as_ref().is_none_or(|other| asked.0 < other.0) {
             other = Some(asked);
@@ -168,6 +188,7 @@ mod tests {
     }
 
     fn candidates(kernel: &str) -> Vec<&'static str> {
+        let kernel = Judged { kernel, is_later: false };
         Nearest::candidates(kernel).into_iter().map(|nearest| nearest.preset).collect()
     }
 
@@ -183,9 +204,20 @@ mod tests {
         assert_eq!(candidates("Linux 99.1").len(), 1);
     }
 
+    /// Lines that only later kernels print say so where the version does not.
+    #[test]
+    fn a_kernel_with_later_lines_is_none_of_the_presets_before() {
+        let later = |kernel| Nearest::candidates(Judged { kernel, is_later: true });
+        let [newest] = later("")[..] else { panic!("{:?}", later("")) };
+        assert!(newest.preset == "6.1" && newest.is_newest);
+        assert!(newest.note("Linux").is_some_and(|note| note.contains("newer than any preset")));
+        assert!(!later("Linux 6.12.3")[0].is_newest);
+    }
+
     #[test]
     fn the_preset_is_the_one_with_fewest_differences() {
         let judge = |kernel: &str, wrong: &[(&str, usize)]| {
+            let kernel = Judged { kernel, is_later: false };
             let (nearest, ()) = judged_by(kernel, |policy| {
                 let known = wrong.iter().find(|(name, _)| *name == policy.name);
                 Ok(((), known.map_or(99, |(_, nr)| *nr)))
@@ -198,7 +230,7 @@ mod tests {
         assert_eq!(judge("Linux 6.1", &[("6.1", 3), ("5.4", 2)]), ("6.1", None));
         assert_eq!(judge("Linux 6.1", &[("6.1", 32), ("5.4", 15)]), ("5.4", Some(("6.1", 32))));
         assert_eq!(judge("", &[("5.4", 0)]), ("5.4", None));
-        let exact = Nearest { preset: "6.1", is_exact: true, instead_of: None };
+        let exact = Nearest { preset: "6.1", is_exact: true, instead_of: None, is_newest: false };
         assert_eq!(exact.note("Linux 6.1"), None);
         let near = Nearest { is_exact: false, ..exact };
         assert!(near.note("Linux 6.18").is_some_and(|note| note.contains("6.1,")));

@@ -20,17 +20,21 @@
 //! | [`settings`] | sysctls: Linux's names and the machine's keys |
 //! | [`kernel`] | the kernel's version, and the preset nearest to it |
 //! | [`at_boot`] | what zones managed when their sizes were computed |
+//! | [`before_managed`] | zones of kernels before 3.9 |
+//! | [`min_free`] | `vm.min_free_kbytes` where the kernel does not say it |
 //! | [`machine`], [`job`], [`reference`](mod@reference) | the three files |
 //!
 //! What cannot be read is left out, and a line says so ([`Capture::notes`]). Without `/proc/zoneinfo` there is no
 //! capture.
 
 mod at_boot;
+mod before_managed;
 mod files;
 mod flows;
 mod job;
 mod kernel;
 mod machine;
+mod min_free;
 mod proc;
 mod process;
 mod reference;
@@ -43,13 +47,12 @@ mod working_set;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use highwater_core::config::Tunables;
+use highwater_core::config::{Policy, Tunables};
 use highwater_core::page::{MAX_ORDER, PAGEBLOCK_ORDER};
-use highwater_core::zone::watermark;
 use highwater_results::import::proc::{Buddyinfo, Vmstat, ZoneinfoPageset, ZoneinfoZone};
 
 pub use files::{Open, OpenFile, Used, Uses};
-pub(crate) use kernel::judged_by;
+pub(crate) use kernel::{Judged, judged_by};
 pub use kernel::{KernelVersion, Nearest};
 pub use proc::{Caches, Disk, SwapArea, System};
 pub use process::{Io, Look, Memory, Process, Told};
@@ -63,6 +66,7 @@ use crate::check::static_machine::{self, Compared};
 use crate::input::InputError;
 use crate::machine_file::MachineFile;
 use highwater_results::import::linux61::{Reference, Static};
+use min_free::MinFree;
 
 /// Processes that are taken unless they are named.
 const PROCESSES_MAX: usize = 12;
@@ -368,29 +372,28 @@ impl Capture {
         let system = &self.system;
         let is_static =
             system.page_bytes == 4096 && system.zones.iter().all(|z| System::zone_name(z).is_ok());
-        let (nearest, (compared, captured)) = judged_by(&system.kernel, |policy| {
+        let judged = Judged { kernel: &system.kernel, is_later: system.is_later() };
+        let (nearest, (compared, captured)) = judged_by(judged, |policy| {
             if !is_static {
-                let figures = self.sized().figures(policy);
-                let notes = vec!["its sizes are computed, it cannot be booted".to_owned()];
+                let (sized, min_free) = self.sized(policy);
+                let figures = sized.figures(policy);
+                let mut notes = vec!["its sizes are computed, it cannot be booted".to_owned()];
+                notes.extend(min_free.note());
                 let compared = Compared { figures, notes };
                 let nr_wrong = compared.nr_wrong();
                 return Ok(((compared, None), nr_wrong));
             }
-            let reference = reference::of(self, policy, file)?;
+            let (reference, min_free) = reference::of(self, policy, file)?;
             let Reference::Static(captured) = reference::read(&reference, file)? else {
                 return Err(InputError::whole(file, "not a static reference"));
             };
             let machine = static_machine::machine(file, &captured)?;
-            let compared = static_machine::compare(file, &machine, policy, &captured)?;
+            let mut compared = static_machine::compare(file, &machine, policy, &captured)?;
+            compared.notes.extend(min_free.note());
             let nr_wrong = compared.nr_wrong();
             Ok(((compared, Some(captured)), nr_wrong))
         })?;
         let mut notes = compared.notes;
-        if let (kbytes, true) = self.min_free_kbytes() {
-            // It is not there, or no kernel would take it, which another note says.
-            let key = "vm.min_free_kbytes";
-            notes.push(format!("{key} cannot be used: {kbytes} follows from the marks"));
-        }
         let order = system.pagetypeinfo.as_ref().map(|info| info.pageblock_order);
         if let Some(order) = order.filter(|order| *order != u64::from(PAGEBLOCK_ORDER)) {
             notes.push(format!(
@@ -408,44 +411,8 @@ impl Capture {
         Ok((Verdict { nearest, figures: compared.figures, notes }, captured))
     }
 
-    /// `vm.min_free_kbytes`, and whether it had to be found from the marks, whose sum it is (rules/watermarks#marks).
-    fn min_free_kbytes(&self) -> (u64, bool) {
-        let told = self.system.settings.get(settings::MIN_FREE).and_then(|text| text.parse().ok());
-        if let Some(told) = told {
-            return (told, false);
-        }
-        // HighMem has no part in it.
-        let low = || self.system.zones.iter().filter(|zone| zone.zone != "HighMem");
-        let total: u64 = low().map(|zone| zone.managed).sum();
-        let min = |zone: &ZoneinfoZone| zone.min.saturating_sub(zone.boost);
-        let sum: u64 = low().map(min).sum();
-        // A mark is a share, rounded down: each zone says how much the whole is at least and at most. The sum is the
-        // least of all where zones managed less at boot than now.
-        let of = |zone: &ZoneinfoZone, pages: u64| {
-            u64::try_from(u128::from(pages) * u128::from(total) / u128::from(zone.managed.max(1)))
-                .unwrap_or(u64::MAX)
-        };
-        let most = low().map(|zone| of(zone, min(zone) + 1)).min().unwrap_or(sum);
-        let least = low().map(|zone| of(zone, min(zone))).max().unwrap_or(sum).max(sum);
-        // What a kernel computes itself is likelier than its neighbours.
-        let used = |zone: &ZoneinfoZone| zone.managed.saturating_sub(zone.high);
-        let nr_zones = low().filter(|zone| zone.zone != "Movable").count() as u64;
-        let shift = (self.system.page_bytes / 4096).max(1);
-        let computed = [
-            watermark::thp_min_free_kbytes(nr_zones, low().map(used).sum()),
-            watermark::min_free_kbytes(total.saturating_mul(shift), 262_144),
-        ];
-        let all = sum..=sum.saturating_add(nr_zones);
-        let is_it = |kbytes: &&u64| all.contains(&(**kbytes / (4 * shift)));
-        if let Some(kbytes) = computed.iter().find(is_it) {
-            return (*kbytes, true);
-        }
-        let pages = if least <= most { least } else { sum };
-        (pages.saturating_mul(self.system.page_bytes / 1024).max(1), true)
-    }
-
     /// What sizes follow from, of a machine that cannot be booted.
-    fn sized(&self) -> SizedMachine {
+    fn sized(&self, policy: &Policy) -> (SizedMachine, MinFree) {
         let system = &self.system;
         let number =
             |name: &str| system.settings.get(name).and_then(|text| text.parse::<u64>().ok());
@@ -466,18 +433,24 @@ impl Capture {
             lists: zone.pagesets.iter().map(list).collect(),
         };
         let names = system.kernel_zones.iter().flat_map(|zones| zones.names());
-        SizedMachine {
+        let mut sized = SizedMachine {
             page_bytes: system.page_bytes,
             nr_cpus: u64::from(system.nr_cpus),
             node_cpus: system.nodes.iter().map(|node| node.cpus.len() as u64).collect(),
-            min_free_kbytes: self.min_free_kbytes().0,
+            min_free_kbytes: 0,
             scale_factor: number("vm.watermark_scale_factor")
                 .unwrap_or(usual.watermark_scale_factor),
             high_fraction: number("vm.percpu_pagelist_high_fraction").unwrap_or(0),
             kernel_zones: names.map(|name| (*name).to_owned()).collect(),
             ratios: system.reserve_ratio.clone(),
             zones: system.zones.iter().map(zone).collect(),
-        }
+        };
+        let min_free = MinFree::of(system, |min_free_kbytes| {
+            let figures = SizedMachine { min_free_kbytes, ..sized.clone() }.figures(policy);
+            figures.iter().filter(|figure| !figure.agrees).count() as u64
+        });
+        sized.min_free_kbytes = min_free.kbytes;
+        (sized, min_free)
     }
 
     /// By how much a counter grew in a second; none if it is not known.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use highwater_results::import::linux61::{Node, ZoneName};
 use highwater_results::import::proc::{
-    Buddyinfo, KernelZones, PageTypeInfo, Zoneinfo, ZoneinfoZone,
+    Buddyinfo, KernelZones, PageTypeInfo, Zoneinfo, ZoneinfoZone, passed_over,
 };
 
-use super::{Source, settings};
+use super::{Source, before_managed, settings};
 use crate::input::InputError;
 use crate::input::size::parse_ranges;
 use crate::machine_file::{BYTES_MAX, no_such_zone};
@@ -136,7 +136,9 @@ impl System {
     pub fn read(source: &Source, notes: &mut Vec<String>) -> Result<System, InputError> {
         const ZONEINFO: &str = "proc/zoneinfo";
         let zoneinfo = source.needed(ZONEINFO)?;
-        let zoneinfo = Zoneinfo::parse(&source.name(ZONEINFO), zoneinfo.as_bytes())?;
+        let name = source.name(ZONEINFO);
+        notes.extend(passed_over(&zoneinfo).iter().map(|what| format!("{name}: {what}")));
+        let zoneinfo = Zoneinfo::parse(&name, zoneinfo.as_bytes())?;
         let version = source.text("proc/version").unwrap_or_default();
         let meminfo = source.text_or_note("proc/meminfo", "memory is what the zones have", notes);
         let meminfo = match meminfo {
@@ -170,7 +172,8 @@ impl System {
         let with_memory = zoneinfo.zones.iter().filter(has_memory);
         let listed = source.numbered(NODES, "node");
         let numbers = Numbering::new(match listed.is_empty() {
-            true => with_memory.clone().map(|zone| zone.node).collect(),
+            // Nodes without memory are listed too: they have CPUs.
+            true => zoneinfo.zones.iter().map(|zone| zone.node).collect(),
             false => listed,
         });
         if cpus.has_gaps() || numbers.has_gaps() {
@@ -195,6 +198,11 @@ impl System {
             });
             zones.push(zone);
         }
+        let buddyinfo = buddyinfo.map(|info| renumbered(info, &numbers));
+        if let Some(info) = &buddyinfo {
+            before_managed::free_is_present(&mut zones, info);
+        }
+        notes.extend(before_managed::note(&zones));
         let kernel_zones = KernelZones::of(&zoneinfo);
         let page_bytes = page_bytes(&zones, &meminfo);
         let system = System {
@@ -212,7 +220,7 @@ impl System {
             kernel_zones,
             memory_pressure: source.word("proc/pressure/memory"),
             zones,
-            buddyinfo: buddyinfo.map(|info| renumbered(info, &numbers)),
+            buddyinfo,
             pagetypeinfo,
             meminfo,
             swaps,
@@ -254,6 +262,14 @@ impl System {
                 BYTES_MAX >> 30
             )
         })
+    }
+
+    /// The kernel prints lines of a zone that kernels do since 6.7.
+    pub(super) fn is_later(&self) -> bool {
+        let is_later = |zone: &ZoneinfoZone| {
+            zone.stat("promo").is_some() || zone.pagesets.iter().any(|set| set.high_min.is_some())
+        };
+        self.zones.iter().any(is_later)
     }
 
     /// Bytes of memory that the zones manage.

@@ -9,6 +9,7 @@ use highwater_results::import::proc::{ZoneinfoZone, in_orders};
 use serde::Serialize;
 
 use super::at_boot::{Rules, managed_at_boot};
+use super::min_free::MinFree;
 use super::{Capture, System, settings};
 use crate::check::captured_machine;
 use crate::input::InputError;
@@ -40,13 +41,16 @@ pub(super) fn to_json(captured: &Static) -> String {
 ///
 /// # Errors
 /// If a machine cannot be so, or is larger than machines here.
-pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Static, InputError> {
+pub(super) fn of(
+    capture: &Capture,
+    policy: &Policy,
+    file: &str,
+) -> Result<(Static, MinFree), InputError> {
     let system = &capture.system;
     let mut tunables = Tunables::default();
     let refused = |refused: settings::Refused| InputError::whole(refused.name, refused.reason);
     settings::adopt(&system.settings, &mut tunables).map_err(refused)?;
     let zones = zones(system)?;
-    let min_free_kbytes = capture.min_free_kbytes().0;
     let mut captured = Static {
         name: "captured".to_owned(),
         kernel: system.kernel.clone(),
@@ -55,19 +59,24 @@ pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Stati
         cpus: system.nr_cpus,
         buddyinfo: blocks(system, &zones),
         zones,
-        min_free_kbytes,
+        // Any: the zones are looked at before it is known.
+        min_free_kbytes: 1,
         settings: system.settings.clone(),
         nodes: system.nodes.clone(),
     };
     // Sums are of what can be.
     read(&captured, file)?;
-    let rules = Rules {
+    let rules = |min_free_kbytes: u64| Rules {
         min_free_kbytes,
         scale_factor: tunables.watermark_scale_factor,
         reserve_ratio: tunables.lowmem_reserve_ratio,
         gaps: policy.watermark.gaps,
     };
-    let found = managed_at_boot(&captured.zones, rules);
+    let min_free =
+        MinFree::of(system, |kbytes| managed_at_boot(&captured.zones, rules(kbytes)).off);
+    let min_free_kbytes = min_free.kbytes;
+    captured.min_free_kbytes = min_free_kbytes;
+    let found = managed_at_boot(&captured.zones, rules(min_free_kbytes)).managed;
     for (zone, pages) in captured.zones.iter_mut().zip(found) {
         zone.managed_at_boot = (pages != zone.managed).then_some(pages);
     }
@@ -76,7 +85,7 @@ pub(super) fn of(capture: &Capture, policy: &Policy, file: &str) -> Result<Stati
     if computed_min_free(&captured, &tunables, policy) != Some(min_free_kbytes) {
         captured.settings.insert(settings::MIN_FREE.to_owned(), min_free_kbytes.to_string());
     }
-    Ok(captured)
+    Ok((captured, min_free))
 }
 
 /// Reads it as `check` would. An error names the zone: nobody has seen the lines of this text.

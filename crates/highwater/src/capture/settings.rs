@@ -59,6 +59,9 @@ fn ratios(text: &str, zones: &KernelZones) -> String {
 /// The setting that a kernel computes unless somebody says it.
 pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
 
+/// A setting of Android's kernels that has no place in the model.
+const EXTRA_FREE: &str = "vm.extra_free_kbytes";
+
 /// Where a kernel shows a setting.
 fn path(name: &str) -> String {
     let huge = "sys/kernel/mm/transparent_hugepage";
@@ -100,6 +103,12 @@ pub(super) fn read(
                 notes.push(format!("{file}: {}: it is taken as a kernel comes", refused.reason));
             }
         }
+    }
+    if let Some(kbytes) = value(EXTRA_FREE).filter(|kbytes| kbytes != "0") {
+        notes.push(format!(
+            "{EXTRA_FREE} is {kbytes} (Android): that kernel adds it to the low and high marks; it is not modelled, so \
+             these differ"
+        ));
     }
     settings
 }

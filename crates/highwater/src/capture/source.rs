@@ -18,6 +18,8 @@ pub struct Source {
     form: Form,
     /// Nothing in it changes any more.
     is_recorded: bool,
+    /// What is in `proc/zoneinfo`, if it came through a pipe.
+    zoneinfo: Option<String>,
 }
 
 /// What a recorded tree's root is.
@@ -38,7 +40,12 @@ impl Source {
     /// If that is no Linux.
     pub fn running() -> Result<Source, InputError> {
         match cfg!(target_os = "linux") {
-            true => Ok(Source { root: PathBuf::from("/"), form: Form::Tree, is_recorded: false }),
+            true => Ok(Source {
+                root: PathBuf::from("/"),
+                form: Form::Tree,
+                is_recorded: false,
+                zoneinfo: None,
+            }),
             false => {
                 let reason = "this computer does not run Linux; --root reads what was recorded on one that does";
                 Err(InputError::whole("capture", reason))
@@ -49,14 +56,21 @@ impl Source {
     /// A recorded tree; what was in `proc` may lie in it directly.
     pub fn recorded(root: impl Into<PathBuf>) -> Source {
         let root = root.into();
-        let has = |file: &str| root.join(file).exists();
+        let has = |file: &str| {
+            [file.to_owned(), format!("{file}.gz")].iter().any(|file| root.join(file).exists())
+        };
         let form = if !has("proc/zoneinfo") && has("zoneinfo") { Form::Proc } else { Form::Tree };
-        Source { root, form, is_recorded: true }
+        Source { root, form, is_recorded: true, zoneinfo: None }
     }
 
     /// A copy of `/proc/zoneinfo`, with what lies beside it under the same name.
     pub fn zoneinfo(file: impl Into<PathBuf>) -> Source {
-        Source { root: file.into(), form: Form::Zoneinfo, is_recorded: true }
+        Source { root: file.into(), form: Form::Zoneinfo, is_recorded: true, zoneinfo: None }
+    }
+
+    /// The text of one that cannot be read again.
+    pub fn zoneinfo_text(file: impl Into<PathBuf>, text: String) -> Source {
+        Source { zoneinfo: Some(text), ..Source::zoneinfo(file) }
     }
 
     /// Nothing in it changes any more.
@@ -74,24 +88,50 @@ impl Source {
             (Form::Proc, Some(of_proc)) => self.root.join(of_proc),
             (Form::Zoneinfo, Some("zoneinfo")) => self.root.clone(),
             (Form::Zoneinfo, Some(of_proc @ ("buddyinfo" | "pagetypeinfo"))) => {
-                match self.root.extension() {
-                    Some(_) => self.root.with_extension(of_proc),
-                    None => self.root.with_file_name(of_proc),
+                let is_packed = self.root.extension().is_some_and(|e| e == "gz");
+                let plain =
+                    if is_packed { self.root.with_extension("") } else { self.root.clone() };
+                match plain.extension() {
+                    Some(_) => plain.with_extension(of_proc),
+                    None => plain.with_file_name(of_proc),
                 }
             }
             _ => self.root.join(path),
         }
     }
 
-    /// The text of a file.
+    /// The text of a file, or of one with `.gz` behind its name where there is no other.
     ///
     /// # Errors
     /// As [`input::read_text`].
     pub fn text(&self, path: &str) -> io::Result<String> {
-        input::read_text(self.path(path), BYTES_MAX)
+        let text = self.as_is(path)?;
+        Ok(match self.is_recorded && text.starts_with('>') {
+            true => text
+                .lines()
+                .map(|line| line.trim_start_matches(['>', ' ']).to_owned() + "\n")
+                .collect(),
+            false => text,
+        })
     }
 
-    /// The text of a file without which there is no capture.
+    /// The same with what a mail put before its lines.
+    fn as_is(&self, path: &str) -> io::Result<String> {
+        if let (Some(text), "proc/zoneinfo") = (&self.zoneinfo, path) {
+            return Ok(text.clone());
+        }
+        let path = self.path(path);
+        input::read_text(&path, BYTES_MAX).or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound || !self.is_recorded {
+                return Err(error);
+            }
+            let mut packed = path.into_os_string();
+            packed.push(".gz");
+            input::read_text(packed, BYTES_MAX).map_err(|_| error)
+        })
+    }
+
+    /// The text of a file without which there is no capture, as it stands: what is not its own is remarked on.
     ///
     /// # Errors
     /// Names it.
@@ -103,7 +143,7 @@ impl Source {
             }
             _ => InputError::whole(self.name(path), format!("cannot be read: {error}")),
         };
-        self.text(path).map_err(unreadable)
+        self.as_is(path).map_err(unreadable)
     }
 
     /// The text of a file that may be missing, without the blanks around it.

@@ -15,6 +15,7 @@
 pub mod ab_trace;
 mod captured;
 mod machine;
+mod rows;
 pub mod scenario;
 pub(crate) mod sizes;
 pub mod static_machine;
@@ -26,12 +27,13 @@ use std::path::{Path, PathBuf};
 
 use highwater_results::import::KernelText;
 use highwater_results::import::linux61::Reference;
+use highwater_results::input;
 use serde::Serialize;
 
 pub(crate) use captured::captured_machine;
 
 use crate::capture::Source;
-use crate::input::{InputError, recognised};
+use crate::input::{InputError, kernel_text, misplaced, recognised};
 
 /// The kind of file whose figures are counters.
 const SCENARIO: &str = "scenario";
@@ -250,7 +252,9 @@ impl CheckReport {
                     file.unit()
                 ),
             });
-            for f in file.figures.iter().filter(|f| f.is_worth_a_line()) {
+            let told: Vec<Figure> =
+                file.figures.iter().filter(|f| f.is_worth_a_line()).cloned().collect();
+            for f in &rows::collapsed(&told) {
                 let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
                 // What differs may be all that is looked for in the output: such a line stands by itself.
                 let file = if f.agrees { String::new() } else { format!("{}: ", file.file) };
@@ -356,7 +360,8 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), In
     };
     if kind.map_err(unreadable)?.is_dir() {
         // The texts of a machine.
-        if [ZONEINFO, "zoneinfo"].iter().any(|file| path.join(file).is_file()) {
+        let zoneinfo = [ZONEINFO, "zoneinfo", ZONEINFO_GZ, "zoneinfo.gz"];
+        if zoneinfo.iter().any(|file| path.join(file).is_file()) {
             files.push(path.to_path_buf());
             return Ok(());
         }
@@ -376,6 +381,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), In
 
 /// Where a machine's zones are in a recorded tree.
 const ZONEINFO: &str = "proc/zoneinfo";
+const ZONEINFO_GZ: &str = "proc/zoneinfo.gz";
 
 fn is_trace(path: &Path) -> bool {
     has_suffix(path, &[".trace", ".trace.gz"])
@@ -386,20 +392,59 @@ fn has_suffix(path: &Path, suffixes: &[&str]) -> bool {
     suffixes.iter().any(|suffix| name.ends_with(suffix))
 }
 
+/// What is read here.
+const EXPECTED: &str =
+    "/proc/zoneinfo or a directory with it, a trace, or a captured reference (.json)";
+
+/// Larger than any text that is read here as a whole.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// The text of a file.
+fn text(path: &Path) -> Result<String, InputError> {
+    let unreadable =
+        |error| InputError::whole(path.display().to_string(), format!("cannot be read: {error}"));
+    input::read_text(path, BYTES_MAX).map_err(unreadable)
+}
+
 /// `judged` gets what other files may be compared with.
 fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileResult, InputError> {
     let file = path.display().to_string();
     if path.is_dir() {
         return tree::check(&file, &Source::recorded(path));
     }
-    match recognised(path) {
-        Some(KernelText::Zoneinfo) => return tree::check(&file, &Source::zoneinfo(path)),
+    // What comes through a pipe is read once.
+    let piped = match input::is_read_once(path) {
+        true => Some(text(path)?),
+        false => None,
+    };
+    let recognised = piped.as_ref().map_or_else(|| recognised(path), |text| kernel_text(text));
+    match recognised {
+        Some(KernelText::Zoneinfo) => {
+            let source = match piped {
+                Some(text) => Source::zoneinfo_text(path, text),
+                None => Source::zoneinfo(path),
+            };
+            return tree::check(&file, &source);
+        }
         Some(KernelText::Trace) => return trace::check(path),
         Some(other) => return Err(InputError::whole(file, other.advice())),
         None if is_trace(path) => return trace::check(path),
         None => {}
     }
-    let reference = Reference::read(path)?;
+    let read = match &piped {
+        Some(text) => Reference::parse(&file, text.as_bytes()),
+        None => Reference::read(path),
+    };
+    let reference = match read {
+        Ok(reference) => reference,
+        Err(error) => {
+            let text = piped.or_else(|| text(path).ok());
+            let reason = text.and_then(|text| misplaced(&text, EXPECTED));
+            return Err(
+                reason.map_or_else(|| error.into(), |reason| InputError::whole(file, reason))
+            );
+        }
+    };
     match &reference {
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),

@@ -15,7 +15,7 @@ use super::captured::captured_machine;
 use super::machine::adopt_settings;
 use super::sizes::{SizedList, SizedMachine, SizedZone};
 use super::{Figure, FileResult, Limit};
-use crate::capture::judged_by;
+use crate::capture::{Judged, judged_by};
 use crate::input::InputError;
 use crate::machine_file::check_size;
 
@@ -25,7 +25,10 @@ use crate::machine_file::check_size;
 /// If there can be no such machine.
 pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
     let machine = machine(file, captured)?;
-    let (nearest, compared) = judged_by(&captured.kernel, |policy| {
+    let is_later =
+        captured.zones.iter().flat_map(|zone| &zone.pagesets).any(|set| set.high_min.is_some());
+    let judged = Judged { kernel: &captured.kernel, is_later };
+    let (nearest, compared) = judged_by(judged, |policy| {
         let compared = compare(file, &machine, policy, captured)?;
         let nr_wrong = compared.nr_wrong();
         Ok((compared, nr_wrong))

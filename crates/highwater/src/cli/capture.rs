@@ -146,6 +146,10 @@ fn verdict(captured: &Capture, texts: &Files) -> Table {
         format!(
             "{kernel} says that it is {own}, which has {nr_own} figures otherwise; {preset} fits better"
         )
+    } else if verdict.nearest.is_newest {
+        format!(
+            "the kernel's version is not known, and is newer than any preset; {preset} is the newest"
+        )
     } else if kernel == "Linux" {
         format!("the kernel's version is not known; {preset} fits best")
     } else {

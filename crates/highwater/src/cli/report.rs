@@ -12,7 +12,9 @@ use highwater_report::report::{self, Shown};
 use highwater_report::worse::{self, WorseError};
 use highwater_report::{PAGE_WIDTH, Table};
 use highwater_results::explain::STALLS_FILE;
-use highwater_results::store::{DOCUMENT_FILE, read_document, write_atomically};
+use highwater_results::store::{
+    DOCUMENT_FILE, StoreError, parse_document, read_document, write_atomically,
+};
 use highwater_results::{
     AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE, TIMELINE_FILE, input,
 };
@@ -24,6 +26,7 @@ use super::out::check_file;
 use super::{CliError, Outcome, print, remark};
 use crate::bisect;
 use crate::explain::source;
+use crate::input::misplaced;
 use crate::settings::in_full;
 
 /// Prints the report of a directory of results, or of two.
@@ -166,6 +169,9 @@ fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
     print(&format!("{}: {kib} KiB; open it in a browser\n", file.display()))
 }
 
+/// What is read here.
+const EXPECTED: &str = "results that `highwater compare --out DIR` wrote: DIR, or its results.json";
+
 /// The results of a directory, or of a file.
 pub(super) fn read(place: &Path) -> Result<Document, CliError> {
     if place.is_dir() && !place.join(DOCUMENT_FILE).exists() {
@@ -178,7 +184,21 @@ pub(super) fn read(place: &Path) -> Result<Document, CliError> {
             "{dir}: no results in it: there is no {DOCUMENT_FILE}; {reason}"
         )));
     }
-    let document = read_document(place).map_err(|error| CliError::new(error.to_string()))?;
+    let said = |error: StoreError| CliError::new(error.to_string());
+    let document = if place.is_dir() {
+        read_document(place).map_err(said)?
+    } else {
+        // It may be something else, and a pipe is read once.
+        let file = place.display();
+        let text = input::read_text(place, input::DOCUMENT_BYTES_MAX)
+            .map_err(|error| CliError::new(format!("{file}: {error}")))?;
+        parse_document(place, &text).map_err(|error| match misplaced(&text, EXPECTED) {
+            Some(reason) if matches!(error, StoreError::Json { .. }) => {
+                CliError::new(format!("{file}: {reason}"))
+            }
+            _ => said(error),
+        })?
+    };
     match document.runs.is_empty() {
         true => Err(CliError::new(format!("{}: results without runs", place.display()))),
         false => Ok(document),

@@ -1,10 +1,11 @@
-//! Texts of Linux that were given for something else.
+//! Files that were given to a command that reads others: they are called by their name.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use highwater_results::import::KernelText;
 use highwater_results::input;
+use toml::de::DeTable;
 
 /// As much of a file as it takes to see what it is.
 const HEAD_BYTES: u64 = 64 * 1024;
@@ -16,15 +17,95 @@ pub(crate) fn recognised(path: &Path) -> Option<KernelText> {
         return None;
     }
     let mut head = Vec::new();
-    input::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    let head = String::from_utf8_lossy(&head);
+    let file = input::unpacked(input::open(path).ok()?).ok()?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    kernel_text(&String::from_utf8_lossy(&head))
+}
+
+/// What a text is, if it is one of Linux.
+pub(crate) fn kernel_text(text: &str) -> Option<KernelText> {
     // JSON may quote a kernel's log; no text of a kernel is JSON.
-    KernelText::of(&head).filter(|_| !head.trim_start().starts_with('{'))
+    KernelText::of(text).filter(|_| !text.trim_start().starts_with('{'))
+}
+
+/// What a text is and which command reads it, for one that a command cannot read; that it is none of `expected`, if it is
+/// nothing known. None of a JSON object: its reader knows better what is wrong with it.
+pub(crate) fn misplaced(text: &str, expected: &str) -> Option<String> {
+    // A job may quote a kernel's log.
+    let reads = match definition(text).or_else(|| document(text)) {
+        Some(advice) => advice.to_owned(),
+        None if text.trim().is_empty() => "there is nothing in it".to_owned(),
+        None if text.trim_start().starts_with('{') => return None,
+        None => match KernelText::of(text) {
+            Some(text) => text.advice(),
+            None => "not a file that this command reads".to_owned(),
+        },
+    };
+    Some(format!("{reads}; expected: {expected}"))
+}
+
+/// A TOML file, by its keys.
+fn definition(text: &str) -> Option<&'static str> {
+    let table = DeTable::parse(text).ok().filter(|table| !table.get_ref().is_empty())?;
+    let has = |key: &str| table.get_ref().contains_key(key);
+    Some(if has("task") {
+        "this is a job file: `highwater compare FILE` runs it"
+    } else if has("workload") {
+        "this is an experiment: `highwater compare FILE` runs it"
+    } else if has("node") || has("costs") {
+        "this is a machine file: `--machine FILE` of `highwater compare` or `highwater zoneinfo` reads it"
+    } else if has("base") {
+        "this is a policy file: `--policy FILE` of `highwater compare` reads it"
+    } else {
+        "this is a TOML file: `highwater compare FILE` reads jobs and experiments"
+    })
+}
+
+/// A document that a command of this program wrote, or a captured reference.
+fn document(text: &str) -> Option<&'static str> {
+    let document: serde_json::Value = serde_json::from_str(text).ok()?;
+    let schema = document.get("schema")?;
+    if schema.is_u64() && document.get("kind").is_some() {
+        return Some("this is a captured reference: `highwater check FILE` reads it");
+    }
+    let name = schema.as_str()?.split('/').next()?;
+    Some(match name {
+        "highwater.compare" => {
+            "this is the results of a comparison: `highwater report FILE` shows them"
+        }
+        "highwater.explain" => {
+            "this is an explanation: `highwater explain DIR` shows that of a directory"
+        }
+        name if name.starts_with("highwater.") => {
+            "this is what a command of this program wrote with --format json: no command reads it"
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_for_other_commands_are_called_by_their_name() {
+        for (text, said) in [
+            ("[[task]]\nname = \"a\"\n", "this is a job file: `highwater compare FILE`"),
+            ("[[node]]\nmemory = \"1G\"\n", "this is a machine file: `--machine FILE`"),
+            ("base = \"6.1\"\n", "this is a policy file"),
+            ("workload = \"stutterp\"\n", "this is an experiment"),
+            ("{\"schema\": 1, \"kind\": \"static\"}", "this is a captured reference"),
+            ("{\"schema\": \"highwater.compare/2\"}", "`highwater report FILE` shows them"),
+            ("{\"schema\": \"highwater.check/1\"}", "no command reads it"),
+            ("MemTotal: 1 kB\n", "this is /proc/meminfo"),
+            ("", "there is nothing in it"),
+            ("some words\n", "not a file that this command reads; expected: x"),
+        ] {
+            let advice = misplaced(text, "x").unwrap();
+            assert!(advice.contains(said) && advice.ends_with("expected: x"), "{text}: {advice}");
+        }
+        assert_eq!(misplaced("{\"schema\": 1, ", "x"), None, "JSON that is damaged");
+    }
 
     #[test]
     fn json_that_quotes_a_log_is_json() {

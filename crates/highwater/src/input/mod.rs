@@ -5,7 +5,7 @@
 //! | [`catalogue`] | things by name that come with the program, or files of the user's |
 //! | [`source`] | the text of a TOML file and the places in it |
 //! | [`error`] | one line about what is wrong: file, line, field, reason |
-//! | `kernel_text` | texts of Linux that were given for something else |
+//! | `kernel_text` | texts of Linux and files of ours that were given to another command |
 //! | [`names`] | which name was meant |
 //! | [`unmodelled`] | what Linux has and the model has not, by the names that people ask for it with |
 //! | [`size`], [`time`] | `8G`, `0-3,8`; `20ms` |
@@ -26,5 +26,5 @@ pub mod unmodelled;
 pub(crate) use catalogue::Catalogue;
 pub use error::InputError;
 pub(crate) use error::{one_line, said};
-pub(crate) use kernel_text::recognised;
+pub(crate) use kernel_text::{kernel_text, misplaced, recognised};
 pub(crate) use source::Source;

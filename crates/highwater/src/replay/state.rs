@@ -124,10 +124,11 @@ impl Sidecars {
         }
         let mut found = Sidecars::default();
         let mut existing = |extension: &str| {
-            let path = stem.with_extension(extension);
-            let is_there = path.is_file() && path != trace;
-            is_there.then(|| found.files.push(path.clone()));
-            is_there.then_some(path)
+            let packed = format!("{extension}.gz");
+            let paths = [extension, &packed].map(|extension| stem.with_extension(extension));
+            let path = paths.into_iter().find(|path| path.is_file() && path != trace)?;
+            found.files.push(path.clone());
+            Some(path)
         };
         let zoneinfo = existing("zoneinfo");
         let pagetypeinfo = existing("pagetypeinfo");
@@ -241,7 +242,12 @@ impl Shape {
             (None, None) => inferred(trace, survey)?,
         };
         machine_file::check_size(&shape.machine).map_err(|reason| {
-            let reason = format!("pfn: the highest is {:#x}: {reason}", survey.end_pfn - 1);
+            let reason = match (shape.source, survey.end_pfn.checked_sub(1)) {
+                (MachineSource::Inferred, Some(last)) => {
+                    format!("pfn: the highest is {last:#x}: {reason}")
+                }
+                _ => reason,
+            };
             InputError::whole(trace, reason)
         })?;
         let nr_cpus = shape.machine.nr_cpus() as u32;
@@ -395,10 +401,17 @@ fn captured_thp(machine: &Machine, zones: &[&ZoneinfoZone]) -> Thp {
 fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     const GIB_PAGES: u64 = 1 << 18;
     let cpus: Vec<u16> = (0..survey.nr_cpus as u16).collect();
-    let refused = |reason: &str| {
-        let reason = format!("pfn: the highest is {:#x}: {reason}", survey.end_pfn - 1);
-        InputError::whole(trace, reason)
+    let Some(last) = survey.end_pfn.checked_sub(1) else {
+        let beside = Path::new(trace).with_extension("zoneinfo");
+        let reason = format!(
+            "no frame in the trace (an allocation that failed names none), so nothing says what its machine is: \
+             `highwater replay --machine NAME` (or --mem) says it, or {}, a copy of /proc/zoneinfo",
+            beside.display()
+        );
+        return Err(InputError::whole(trace, reason));
     };
+    let refused =
+        |reason: &str| InputError::whole(trace, format!("pfn: the highest is {last:#x}: {reason}"));
     let first = survey.first_pfn.unwrap_or(0);
     let is_far_up = survey.end_pfn.saturating_mul(PAGE_SIZE as u64) > machine_file::BYTES_MAX / 8;
     let machine = if is_far_up && first >= LOW_END && survey.end_pfn - first < first / 4 {

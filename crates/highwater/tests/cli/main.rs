@@ -15,6 +15,7 @@ mod locks;
 mod manual;
 mod page;
 mod posted;
+mod posted_import;
 mod posted_proc;
 mod proc;
 mod replaced;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::text::{at, for_each_line, new_zone, number, per_order, read, zone_line};
+use super::text::{at, for_each_line, foreign, new_zone, number, per_order, read, zone_line};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
 
@@ -40,8 +40,8 @@ impl Buddyinfo {
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, ImportError> {
         let mut zones: Vec<BuddyinfoZone> = Vec::new();
         let nr_lines = for_each_line(file, text, |_, line| {
-            let (node, zone, rest) = zone_line(line)?
-                .ok_or_else(|| FieldProblem::new("Node", "the line does not start with `Node`"))?;
+            let (node, zone, rest) =
+                zone_line(line)?.ok_or_else(|| foreign(line, "/proc/buddyinfo"))?;
             let is_known = zones.iter().any(|z| z.node == node && z.zone == zone);
             new_zone(node, zone, zones.len(), is_known)?;
             let nr_free = per_order(rest, zones.first().map(|z| z.nr_free.len()), number)?;

@@ -8,11 +8,12 @@
 //! | dialect | read as |
 //! |---|---|
 //! | counters in the zone's lines (before 4.8) or the node's | named numbers of the zone, of the node |
-//! | no `managed` (before 3.9) | as many as are present, which did not count what the kernel kept |
+//! | no `managed` (before 3.9) | as many as are present, which did not count the page structs; more free pages than that are present |
 //! | `zone Normal` without `Node N,` | node 0 |
 //! | a number without a name (RHEL 8 hides a counter so) | passed over |
 //! | 7 to 32 orders | as many as there are, the same number in each row |
-//! | `$ cat /proc/zoneinfo`, `# remark` | passed over |
+//! | `$ cat /proc/zoneinfo`, `# remark`, `me@host:~$` | passed over ([`passed_over`]) |
+//! | `> ` before lines, as mail quotes | left out |
 
 mod buddyinfo;
 mod kernel_zones;
@@ -24,6 +25,7 @@ mod zoneinfo;
 pub use buddyinfo::{Buddyinfo, BuddyinfoZone};
 pub use kernel_zones::KernelZones;
 pub use pagetypeinfo::{BlockCount, PageTypeInfo, PageblockCounts, TypeFreeBlocks};
+pub use text::passed_over;
 pub use vmstat::Vmstat;
 pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::text::{at, for_each_line, number, per_order, read, zone_line};
+use super::text::{at, for_each_line, foreign, number, per_order, read, zone_line};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
 
@@ -161,5 +161,5 @@ fn pageblock_row(line: &str, types: &[String]) -> Result<PageblockCounts, FieldP
 }
 
 fn row_zone(line: &str) -> Result<(u32, &str, &str), FieldProblem> {
-    zone_line(line)?.ok_or_else(|| FieldProblem::new("Node", "the row does not start with `Node`"))
+    zone_line(line)?.ok_or_else(|| foreign(line, "/proc/pagetypeinfo"))
 }

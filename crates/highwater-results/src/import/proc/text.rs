@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::import::ImportError;
-use crate::import::error::{FieldProblem, parse_u64, printable};
+use crate::import::error::{FieldProblem, parse_u64, printable, shown};
 use crate::import::source::Source;
 
 /// Far beyond the longest text of this kind (zoneinfo of 8192 CPUs has about 6 MB).
@@ -31,16 +31,58 @@ pub(super) fn for_each_line(
     for line in text.split(|&b| b == b'\n') {
         nr_lines += 1;
         let line = String::from_utf8_lossy(line);
-        if !line.trim().is_empty() && !is_pasted(&line) {
-            each(nr_lines, &line).map_err(|problem| at(file, nr_lines, problem))?;
+        let line = unquoted(&line);
+        if !line.trim().is_empty() && !is_pasted(line) {
+            each(nr_lines, line).map_err(|problem| at(file, nr_lines, problem))?;
         }
     }
     Ok(nr_lines)
 }
 
-/// A line that somebody pasted with the text: the command that printed it, or a remark.
+/// A line that somebody pasted with the text: the command that printed it, a remark, or the prompt behind it.
 fn is_pasted(line: &str) -> bool {
-    line.starts_with(['#', '$', '%']) || line.contains("cat /proc/")
+    line.starts_with(['#', '$', '%']) || line.contains("cat /proc/") || is_prompt(line)
+}
+
+/// The prompt of a shell, with a command behind it or not: `root@host:~# exit`, `[me@host ~]$`, `/ #`.
+fn is_prompt(line: &str) -> bool {
+    let line = line.trim();
+    let behind = || ["$ ", "# ", "% "].iter().any(|end| line.contains(end));
+    line.ends_with(['#', '$', '%']) || (line.contains('@') && behind())
+}
+
+/// A line as it was before it was quoted in a mail.
+pub(super) fn unquoted(line: &str) -> &str {
+    match line.starts_with('>') {
+        true => line.trim_start_matches(['>', ' ']),
+        false => line,
+    }
+}
+
+/// What is wrong with a line that is none of `of`.
+pub(super) fn foreign(line: &str, of: &str) -> FieldProblem {
+    let shown = shown(line.trim().as_bytes());
+    FieldProblem::new(
+        "line",
+        format!("{shown} is no line of {of}: delete it if it was copied along with the file"),
+    )
+}
+
+/// What of a text was passed over without being looked at, a remark each: quotes of a mail, prompts of a shell.
+#[must_use]
+pub fn passed_over(text: &str) -> Vec<String> {
+    let mut said = Vec::new();
+    let nr_quoted = text.lines().filter(|line| line.starts_with('>')).count();
+    if nr_quoted > 0 {
+        said.push(format!("{nr_quoted} lines begin with `>`, as quotes in a mail: it is left out"));
+    }
+    for (at, line) in text.lines().enumerate() {
+        if is_prompt(unquoted(line)) && !line.contains("cat /proc/") {
+            let (at, shown) = (at + 1, shown(line.trim().as_bytes()));
+            said.push(format!("line {at}, {shown}, is a shell's prompt: it is left out"));
+        }
+    }
+    said
 }
 
 pub(super) fn at(file: &str, line: u64, problem: FieldProblem) -> ImportError {

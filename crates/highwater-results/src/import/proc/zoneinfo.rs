@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::text::{at, for_each_line, new_zone, number, read, set, small_number, zone_line};
+use super::text::{
+    at, for_each_line, foreign, new_zone, number, read, set, small_number, zone_line,
+};
 use crate::import::ImportError;
 use crate::import::error::FieldProblem;
 
@@ -13,7 +15,8 @@ pub struct Zoneinfo {
     pub zones: Vec<ZoneinfoZone>,
 }
 
-/// One zone. Sizes are pages; `managed <= present <= spanned`.
+/// One zone. Sizes are pages; `managed <= present <= spanned`, `free <= present` where the kernel is too old to say
+/// what is managed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneinfoZone {
     /// Node number.
@@ -36,8 +39,11 @@ pub struct ZoneinfoZone {
     pub spanned: u64,
     /// Without holes.
     pub present: u64,
-    /// Handed to the page allocator; as many as are present where the kernel is too old to say.
+    /// Handed to the page allocator; what the kernel calls present where it is too old to say.
     pub managed: u64,
+    /// The file says what is managed. Kernels before 3.9 do not; what they call present is without the pages of their
+    /// page structs, also where these lie in another zone, so there can be more free pages. Those are present here.
+    pub has_managed: bool,
     /// Lowmem reserve against requests of each zone index.
     pub protection: Vec<u64>,
     /// Further named numbers of the zone (counters, `cma`), in the order of the file.
@@ -77,7 +83,7 @@ impl Zoneinfo {
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, ImportError> {
         let mut zones: Vec<ZoneinfoZone> = Vec::new();
         let mut open: Option<ZoneReader> = None;
-        let nr_lines = for_each_line(file, text, |line_number, line| {
+        let nr_lines = for_each_line(file, text, |_, line| {
             if let Some((node, zone, _)) = zone_line(line)? {
                 if let Some(done) = open.replace(ZoneReader::new(node, zone)) {
                     zones.push(done.finish()?);
@@ -88,9 +94,7 @@ impl Zoneinfo {
             }
             match &mut open {
                 Some(reader) => reader.take(line.trim()),
-                None => {
-                    Err(FieldProblem::new("Node", format!("no zone before line {line_number}")))
-                }
+                None => Err(foreign(line, "/proc/zoneinfo, which begins with `Node 0, zone`")),
             }
         })?;
         let Some(last) = open else {
@@ -145,6 +149,15 @@ enum Section {
 
 /// Named sizes of a zone; the position is the slot in [`ZoneReader::sizes`].
 const SIZES: [&str; 8] = ["free", "boost", "min", "low", "high", "spanned", "present", "managed"];
+
+/// Names of lines that zones have: those of sizes, and those that look like a counter's.
+fn is_known(name: &str) -> bool {
+    let name = name.trim_end_matches(':');
+    let others = ["cpu", "count", "batch", "vm stats threshold"];
+    let is_part = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let is_counter = || name.contains('_') && name.bytes().all(is_part);
+    SIZES.contains(&name) || others.contains(&name) || is_counter()
+}
 
 #[derive(Default)]
 struct PagesetReader {
@@ -202,7 +215,15 @@ impl ZoneReader {
             Some(rest) if rest.contains('(') => line.split('(').next().unwrap_or(line).trim(),
             _ => line,
         };
-        let (name, value) = named_value(line)?;
+        let is_number = |value: &str| value.bytes().next().is_some_and(|b| b.is_ascii_digit());
+        let (name, value) = match named_value(line) {
+            // A value that is broken is told as that of its field, if the field is one.
+            Ok((name, value)) if !is_number(value) && !is_known(name) => {
+                return Err(foreign(line, "/proc/zoneinfo"));
+            }
+            Err(_) if !is_known(line) => return Err(foreign(line, "/proc/zoneinfo")),
+            other => other?,
+        };
         match name {
             "vm stats threshold" => {
                 let threshold = number(name, value)?;
@@ -270,6 +291,8 @@ impl ZoneReader {
         let [spanned, present] = [size(5)?, size(6)?];
         // Kernels before 3.9 do not say what is managed: what they call present is that.
         let managed = self.sizes[7].unwrap_or(present);
+        let has_managed = self.sizes[7].is_some();
+        let present = if has_managed { present } else { present.max(free) };
         if present > spanned {
             return Err(wrong("present", format!("{present} pages in a span of {spanned}")));
         }
@@ -306,6 +329,7 @@ impl ZoneReader {
             spanned,
             present,
             managed,
+            has_managed,
             stats: self.stats.clone(),
             node_unreclaimable: self.node_unreclaimable,
             start_pfn: self.start_pfn,
