@@ -201,7 +201,7 @@ fn damaged_buddyinfo_names_line_and_field() {
     assert_eq!(parse(&many), (5121, "zone".to_owned()));
     assert_eq!(parse("Node 0 zone DMA 1"), (1, "Node".to_owned()));
     assert_eq!(parse("Node 0, zone "), (1, "zone".to_owned()));
-    assert_eq!(parse("hello"), (1, "Node".to_owned()));
+    assert_eq!(parse("hello"), (1, "line".to_owned()));
     assert_eq!(parse(""), (1, "Node".to_owned()));
 }
 

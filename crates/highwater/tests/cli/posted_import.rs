@@ -253,3 +253,13 @@ fn equal_lines_of_cpus_are_one() {
     assert!(text.contains("node 0 DMA: cpus 0-3 batch: Linux 77"), "{text}");
     assert!(!text.contains("cpu 1"), "{text}");
 }
+
+/// A node without memory is in the text, with zones that have no pages: it has its share of the CPUs.
+#[test]
+fn nodes_without_memory_have_cpus() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = ["--numa", "1G,cpus=0-1", "--numa", "0,cpus=2-3"];
+    let zoneinfo = stdout(&[&["zoneinfo"][..], &nodes].concat());
+    let (agreeing, all, text) = check_zoneinfo(dir.path(), zoneinfo);
+    assert_eq!(agreeing, all, "{text}");
+}

@@ -94,6 +94,11 @@ impl Zoneinfo {
             }
             match &mut open {
                 Some(reader) => reader.take(line.trim()),
+                // The head of the text is missing, or there is something else before it.
+                None if line.split_whitespace().next().is_some_and(is_known) => {
+                    let problem = "no `Node 0, zone` before this line: the beginning is missing";
+                    Err(FieldProblem::new("Node", problem))
+                }
                 None => Err(foreign(line, "/proc/zoneinfo, which begins with `Node 0, zone`")),
             }
         })?;
