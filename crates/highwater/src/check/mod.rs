@@ -25,8 +25,8 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-use highwater_results::import::KernelText;
 use highwater_results::import::linux61::Reference;
+use highwater_results::import::{ImportError, KernelText};
 use highwater_results::input;
 use serde::Serialize;
 
@@ -438,8 +438,13 @@ fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileR
     let reference = match read {
         Ok(reference) => reference,
         Err(error) => {
-            let text = piped.or_else(|| text(path).ok());
-            let reason = text.and_then(|text| misplaced(&text, EXPECTED));
+            // Not JSON at all, or not the JSON of a reference.
+            let is_another = matches!(error, ImportError::Json { .. });
+            let reason = match piped.map_or_else(|| text(path), Ok) {
+                _ if !is_another => None,
+                Ok(text) => misplaced(&text, "check", EXPECTED),
+                Err(_) => Some(format!("not text; expected: {EXPECTED}")),
+            };
             return Err(
                 reason.map_or_else(|| error.into(), |reason| InputError::whole(file, reason))
             );

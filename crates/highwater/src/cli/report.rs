@@ -192,11 +192,13 @@ pub(super) fn read(place: &Path) -> Result<Document, CliError> {
         let file = place.display();
         let text = input::read_text(place, input::DOCUMENT_BYTES_MAX)
             .map_err(|error| CliError::new(format!("{file}: {error}")))?;
-        parse_document(place, &text).map_err(|error| match misplaced(&text, EXPECTED) {
-            Some(reason) if matches!(error, StoreError::Json { .. }) => {
-                CliError::new(format!("{file}: {reason}"))
+        parse_document(place, &text).map_err(|error| {
+            match misplaced(&text, "report", EXPECTED) {
+                Some(reason) if matches!(error, StoreError::Json { .. }) => {
+                    CliError::new(format!("{file}: {reason}"))
+                }
+                _ => said(error),
             }
-            _ => said(error),
         })?
     };
     match document.runs.is_empty() {

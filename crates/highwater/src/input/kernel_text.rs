@@ -28,9 +28,10 @@ pub(crate) fn kernel_text(text: &str) -> Option<KernelText> {
     KernelText::of(text).filter(|_| !text.trim_start().starts_with('{'))
 }
 
-/// What a text is and which command reads it, for one that a command cannot read; that it is none of `expected`, if it is
-/// nothing known. None of a JSON object: its reader knows better what is wrong with it.
-pub(crate) fn misplaced(text: &str, expected: &str) -> Option<String> {
+/// What a text is and which command reads it, for one that the command `own` cannot read; that it is none of `expected`, if
+/// it is nothing known. None of what that command does read, and of any other JSON object: its reader knows better what is
+/// wrong with it.
+pub(crate) fn misplaced(text: &str, own: &str, expected: &str) -> Option<String> {
     // A job may quote a kernel's log.
     let reads = match definition(text).or_else(|| document(text)) {
         Some(advice) => advice.to_owned(),
@@ -41,11 +42,16 @@ pub(crate) fn misplaced(text: &str, expected: &str) -> Option<String> {
             None => "not a file that this command reads".to_owned(),
         },
     };
-    Some(format!("{reads}; expected: {expected}"))
+    let is_own = reads.contains(&format!("`highwater {own} FILE`"));
+    (!is_own).then(|| format!("{reads}; expected: {expected}"))
 }
 
 /// A TOML file, by its keys.
 fn definition(text: &str) -> Option<&'static str> {
+    // A list of JSON could be the heading of a table.
+    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+        return None;
+    }
     let table = DeTable::parse(text).ok().filter(|table| !table.get_ref().is_empty())?;
     let has = |key: &str| table.get_ref().contains_key(key);
     Some(if has("task") {
@@ -101,10 +107,13 @@ mod tests {
             ("", "there is nothing in it"),
             ("some words\n", "not a file that this command reads; expected: x"),
         ] {
-            let advice = misplaced(text, "x").unwrap();
+            let advice = misplaced(text, "own", "x").unwrap();
             assert!(advice.contains(said) && advice.ends_with("expected: x"), "{text}: {advice}");
         }
-        assert_eq!(misplaced("{\"schema\": 1, ", "x"), None, "JSON that is damaged");
+        assert_eq!(misplaced("{\"schema\": 1, ", "own", "x"), None, "JSON that is damaged");
+        let reference = "{\"schema\": 1, \"kind\": \"static\"}";
+        assert_eq!(misplaced(reference, "check", "x"), None, "what the command itself reads");
+        assert!(misplaced("[1]", "own", "x").unwrap().starts_with("not a file"));
     }
 
     #[test]
