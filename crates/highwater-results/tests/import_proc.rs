@@ -129,7 +129,8 @@ fn zoneinfo_of_2_6_does_not_say_what_is_managed() {
         \x20 prev_priority:     12\n  start_pfn:         16\n  inactive_ratio:    1\n";
     let info = Zoneinfo::parse("f", text).unwrap();
     let zone = &info.zones[0];
-    assert_eq!((zone.present, zone.managed, zone.stat("scanned")), (3840, 3840, Some(0)));
+    // More pages are free than it calls present.
+    assert_eq!((zone.present, zone.managed, zone.stat("scanned")), (3931, 3840, Some(0)));
     assert_eq!(zone.node_unreclaimable, Some(true));
 }
 
