@@ -32,7 +32,7 @@ impl MinFree {
         // HighMem has no part in it.
         let low: Vec<&ZoneinfoZone> =
             system.zones.iter().filter(|zone| zone.zone != "HighMem").collect();
-        let sum: u64 = low.iter().map(|zone| zone.min.saturating_sub(zone.boost)).sum();
+        let sum = total(&low, |zone| zone.min.saturating_sub(zone.boost));
         let computed = computed(&low, system.page_bytes);
         let unit = (system.page_bytes / 1024).max(1);
         let all = (0..low.len().max(1) as u64).map(|more| {
@@ -71,13 +71,18 @@ impl MinFree {
     }
 }
 
+fn total(zones: &[&ZoneinfoZone], of: impl Fn(&ZoneinfoZone) -> u64) -> u64 {
+    zones.iter().fold(0, |sum, zone| sum.saturating_add(of(zone)))
+}
+
 /// What a kernel computes for these zones: with transparent huge pages, and without.
 fn computed(low: &[&ZoneinfoZone], page_bytes: u64) -> Vec<u64> {
-    let used = |zone: &&ZoneinfoZone| zone.managed.saturating_sub(zone.high);
-    let total: u64 = low.iter().map(|zone| zone.managed).sum();
+    let used = total(low, |zone| zone.managed.saturating_sub(zone.high));
     let nr_zones = low.iter().filter(|zone| zone.zone != "Movable").count() as u64;
-    let small = total.saturating_mul((page_bytes / 4096).max(1));
-    let mut computed = vec![watermark::thp_min_free_kbytes(nr_zones, low.iter().map(used).sum())];
+    let managed = total(low, |zone| zone.managed);
+    // More than any machine has: their root is above what is computed at most.
+    let small = managed.saturating_mul((page_bytes / 4096).max(1)).min(1 << 50);
+    let mut computed = vec![watermark::thp_min_free_kbytes(nr_zones, used)];
     computed.extend(COMPUTED_MAX.map(|most| watermark::min_free_kbytes(small, most)));
     computed
 }

@@ -96,7 +96,7 @@ fn what_zones_cannot_be_is_told_by_their_names() {
     fs::write(at.join("proc/sys/vm/min_free_kbytes"), "99999999999\n").unwrap();
     let (_, _, text) = check(&at);
     let notes: Vec<&str> = text.lines().filter(|line| line.contains("min_free_kbytes")).collect();
-    assert!(text.contains("vm.min_free_kbytes cannot be used: ") && notes.len() == 2, "{text}");
+    assert!(text.contains("vm.min_free_kbytes is not known: ") && notes.len() == 2, "{text}");
     assert!(!text.contains("is not told"), "{text}");
     let file = at.join("proc/zoneinfo");
     let zoneinfo = fs::read_to_string(&file).unwrap();
