@@ -14,11 +14,6 @@ use super::{Thp, Tunables};
 use crate::units::PAGE_SIZE;
 use crate::units::ZoneType;
 
-/// Below this much memory, 512 MiB, the kernel turns huge pages off when it starts, and raises nothing for them
-/// (rules/watermarks#thp-min-free).
-#[doc(alias = "hugepage_init")]
-pub(crate) const THP_MIN_PAGES: u64 = 512 << 8;
-
 /// A zone of a node, in pages (rules/zones#page-counts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -237,7 +232,7 @@ impl Machine {
 
     /// Who gets huge pages: nobody where memory is too small for them, whatever its settings say.
     pub fn thp(&self) -> Thp {
-        if self.managed_pages() < THP_MIN_PAGES { Thp::Never } else { self.tunables.thp }
+        self.tunables.thp_with(self.managed_pages())
     }
 
     /// Pages of its zones that the allocator never gets: holes, and what firmware and kernel keep.

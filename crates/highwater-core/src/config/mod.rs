@@ -8,7 +8,6 @@ mod preset;
 mod tunables;
 mod version;
 
-pub(crate) use machine::THP_MIN_PAGES;
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
 pub(crate) use policy::schemes;
 pub use policy::*;

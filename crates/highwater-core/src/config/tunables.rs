@@ -16,6 +16,11 @@ const DIRTY_BYTES_MAX: u64 = 1 << 44;
 /// More than any machine here has memory, KiB.
 const OVERCOMMIT_KBYTES_MAX: u64 = 1 << 34;
 
+/// Below this much memory, 512 MiB, the kernel turns huge pages off when it starts, and raises nothing for them
+/// (rules/watermarks#thp-min-free).
+#[doc(alias = "hugepage_init")]
+const THP_MIN_PAGES: u64 = 512 << 8;
+
 /// Declares a setting that is one of several words: `/// What this one does. Name = "word",` each; one that came later
 /// says since when: `Name = "word" since "4.11",`.
 macro_rules! words {
@@ -426,6 +431,11 @@ impl Tunables {
     /// Limits in bytes with the same as a share: a write to one zeroes the other, so the last one holds.
     pub const EITHER: [[&'static str; 2]; 2] =
         [["dirty_bytes", "dirty_ratio"], ["dirty_background_bytes", "dirty_background_ratio"]];
+
+    /// Who gets huge pages of a machine with so many managed pages: nobody where memory is too small for them.
+    pub(crate) fn thp_with(&self, managed: u64) -> Thp {
+        if managed < THP_MIN_PAGES { Thp::Never } else { self.thp }
+    }
 }
 
 #[cfg(test)]

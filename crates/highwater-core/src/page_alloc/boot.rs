@@ -32,9 +32,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{PageAllocator, PcpShape, ZonelistCache};
-use crate::config::{
-    HighatomicKind, Machine, MachineError, Policy, THP_MIN_PAGES, Thp, WatermarkTest, ZoneSpec,
-};
+use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec};
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -243,8 +241,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// Who gets huge pages: nobody where memory is too small for them.
     pub(crate) fn thp(&self) -> Thp {
-        let managed: u64 = self.populated_zones().map(|z| z.managed()).sum();
-        if managed < THP_MIN_PAGES { Thp::Never } else { self.tunables.thp }
+        self.tunables.thp_with(self.populated_zones().map(|z| z.managed()).sum())
     }
 
     /// khugepaged raises min_free_kbytes when it starts (rules/watermarks#thp-min-free).
