@@ -157,8 +157,8 @@ pub fn remove_results(dir: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// If the system refuses.
 pub fn remove_points(dir: &Path, last: usize) -> Result<(), StoreError> {
-    let above = point_dirs(dir)?.into_iter().filter(|(number, _)| *number > last);
-    above.map(|(_, path)| remove_dir(&path)).collect()
+    let mut above = point_dirs(dir)?.into_iter().filter(|(number, _)| *number > last);
+    above.try_for_each(|(_, path)| remove_dir(&path))
 }
 
 /// Removes what an earlier process left half written: `NAME.PROCESS.tmp`, where `NAME` is one of [`FILES`]. Only the owner

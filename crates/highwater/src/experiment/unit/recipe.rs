@@ -195,8 +195,10 @@ mod tests {
             ("crate::", "params input schema settings policy_file recording watching"),
             ("highwater_report::", "report"),
         ];
-        let folders = [("crate::", "crates/highwater/src"), ("highwater_report::", REPORT)];
-        const REPORT: &str = "crates/highwater-report/src";
+        let folders = [
+            ("crate::", "crates/highwater/src"),
+            ("highwater_report::", "crates/highwater-report/src"),
+        ];
         let mut code_of_model = String::new();
         for part in parts.iter().filter(|part| part.starts_with("crates/highwater/")) {
             code_of_model += &code(&root.join("../..").join(part));
