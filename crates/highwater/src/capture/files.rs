@@ -13,6 +13,8 @@ const O_ACCMODE: u64 = 0o3;
 const O_WRONLY: u64 = 0o1;
 const O_RDWR: u64 = 0o2;
 const O_APPEND: u64 = 0o2000;
+/// Gives no bytes, and takes any.
+const NULL: &str = "/dev/null";
 
 /// An open regular file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +49,7 @@ pub struct Open {
 impl Open {
     /// Bytes may have been read from or written to something that is no regular file.
     pub fn has_streams(&self) -> bool {
-        ["sockets", "pipes", "terminals", "devices"]
-            .iter()
-            .any(|kind| self.others.contains_key(kind))
+        self.others.keys().any(|kind| *kind != NULL)
     }
 }
 
@@ -85,7 +85,7 @@ fn kind(path: &str, is_file: Option<bool>) -> Option<&'static str> {
         () if under("/dev/pts") || path.starts_with("/dev/tty") || path == "/dev/console" => {
             "terminals"
         }
-        () if path == "/dev/null" => "/dev/null",
+        () if path == NULL => NULL,
         () if under("/dev") => "devices",
         () if under("/proc") || under("/sys") => "files of the kernel",
         () if is_file == Some(false) => "directories and devices",

@@ -26,9 +26,11 @@ pub(super) const SUMS: &str = "shared memory, of which only the sum is told";
 pub struct Memory {
     /// In memory, all together.
     pub rss: u64,
-    /// Memory of its own, in memory.
+    /// Private memory, in memory.
     pub anon: u64,
-    /// Memory of its own, in swap.
+    /// Its share of that: a page that a fork left to several processes counts once among all.
+    pub anon_share: u64,
+    /// Private memory, in swap.
     pub swap: u64,
     /// Mapped files, in memory.
     pub file: u64,
@@ -145,6 +147,13 @@ impl Process {
             self.uses.add(self.last.open.as_ref(), open);
         }
         self.last = look;
+    }
+
+    /// It maps this now.
+    pub(super) fn has_now(&mut self, areas: Vec<Area>) {
+        self.last.memory = Memory { locked: self.last.memory.locked, ..memory(&areas) };
+        self.anon_max = self.anon_max.max(self.last.memory.anon);
+        self.last.areas = areas;
     }
 
     /// Threads that did a part of its work worth a task: a tenth of what the busiest one ran, at least.
@@ -296,6 +305,7 @@ fn memory(areas: &[Area]) -> Memory {
     Memory {
         rss: sum(&all, |area| area.rss),
         anon: sum(&[Kind::Anon], |area| area.rss),
+        anon_share: sum(&[Kind::Anon], |area| area.pss),
         swap: sum(&[Kind::Anon], |area| area.swap),
         file: sum(&[Kind::File], |area| area.rss),
         shared: sum(&[Kind::Shared], |area| area.rss),
@@ -325,8 +335,12 @@ fn of_sums(pid: u32, anon: Area, shared: [u64; 2], file: [u64; 2]) -> Vec<Area> 
 /// What everybody may read of another's memory.
 fn of_status(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
-    let anon =
-        Area { rss: bytes("RssAnon"), swap: bytes("VmSwap"), ..Area::new(Kind::Anon, "", "") };
+    let anon = Area {
+        rss: bytes("RssAnon"),
+        pss: bytes("RssAnon"),
+        swap: bytes("VmSwap"),
+        ..Area::new(Kind::Anon, "", "")
+    };
     of_sums(pid, anon, [bytes("RssShmem"), 0], [bytes("RssFile"), 0])
 }
 
@@ -335,6 +349,7 @@ fn of_rollup(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
     let anon = Area {
         rss: bytes("Anonymous"),
+        pss: sizes.get("Pss_Anon").map_or(bytes("Anonymous"), |kib| kib.saturating_mul(KIB)),
         swap: bytes("Swap"),
         huge: bytes("AnonHugePages"),
         ..Area::new(Kind::Anon, "", "")

@@ -149,6 +149,8 @@ pub(super) fn measure(
                 false => {
                     let half = halves.iter().find(|(pid, ..)| *pid == process.pid);
                     process.working_set = Some(joined(half, passed, referenced(&areas)));
+                    // It may have grown since the last look.
+                    process.has_now(areas);
                 }
             }
         }

@@ -94,7 +94,7 @@ fn a_recorded_tree_becomes_files_that_run() {
         "# Not known, and assumed:",
         "name = \"worker\"",
         "op = \"work\"",
-        "# keeper (process 102, threads: 3, of them at work: 0): 9.0 MiB in memory, 6.0 MiB private",
+        "# keeper (process 102, threads: 3, of them at work: 0): 9.0 MiB in memory, 6.0 MiB private (",
         "# Its smaps could not be seen",
         "# Working set: not measured, touches are guessed.",
         // No file was seen, so what it read may all have been of sockets.

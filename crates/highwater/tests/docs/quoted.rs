@@ -18,6 +18,7 @@ const NOT_PRINTED: &[(&str, &str, &str)] = &[
     ("docs/src/page-cache.md", " 0 ", "a drawing of the limits"),
     ("docs/src/swap-and-disks.md", " mapped", "a drawing of a page's way"),
     ("docs/src/how-to/capture.md", "machine.toml: ", "a capture of a machine that runs"),
+    ("docs/src/how-to/capture.md", "service ", "a trial with services that run"),
     (
         "docs/src/how-to/add-a-tracepoint.md",
         "$ cargo run --release --example tracepoints",

@@ -141,10 +141,10 @@ fn bytes_of(file: &JobFile) -> u64 {
     }
 }
 
-/// Of a process its private memory, in memory or in swap.
+/// Of a process its private memory, in memory (its share of what a fork left to several) or in swap.
 fn private(process: &Process) -> u64 {
     let memory = &process.last.memory;
-    memory.anon.saturating_add(memory.swap)
+    memory.anon_share.saturating_add(memory.swap)
 }
 
 /// Largest file of a task: what the machine's first disk holds for all, and what memory makes sense of.
@@ -245,13 +245,14 @@ fn about(process: &Process, name: &str, copies: u32, flows: Option<&Flows>) -> V
     let memory = &process.last.memory;
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / MIB);
     let mut lines = vec![format!(
-        "{name} (process {}, threads: {}, of them at work: {}): {} in memory, {} private (at most {}; {} in huge pages), \
+        "{name} (process {}, threads: {}, of them at work: {}): {} in memory, {} private ({} if what a fork left to several counts once; at most {}; {} in huge pages), \
          {} shared memory, {} of files; {} in swap.",
         process.pid,
         process.last.threads,
         process.busy_threads(),
         mib(memory.rss),
         mib(memory.anon),
+        mib(memory.anon_share),
         mib(process.anon_max.max(memory.anon)),
         mib(memory.huge),
         mib(memory.shared),

@@ -123,7 +123,7 @@ pub(super) fn tell(
     let memory = &process.last.memory;
     let cpus = process.cpus();
     // Copies share no private memory.
-    let private = whole(memory.anon.saturating_add(memory.swap).div_ceil(count.into()));
+    let private = whole(super::private(process).div_ceil(count.into()));
     let mut phases = Vec::new();
     let mut steps = Vec::new();
     let mut area =
@@ -181,10 +181,16 @@ fn touching(
     let parts = f64::from(count);
     match &process.working_set {
         Some(measured) => {
-            let whole = if is_private { bytes.saturating_mul(count.into()) } else { bytes };
+            let memory = &process.last.memory;
+            // Of private memory a part, as the task has a part of it.
+            let (whole, part) = match is_private {
+                true => (memory.anon, memory.anon_share as f64 / memory.anon.max(1) as f64),
+                false => (bytes, 1.0),
+            };
             let found = measured.touching(kinds, whole)?;
-            let hot = if is_private { found.hot as f64 / parts } else { found.hot as f64 };
-            Some(Touching { hot: hot as u64, rate: (found.rate / parts).min(TOUCHES_MEASURED_MAX) })
+            let hot = found.hot as f64 * part / if is_private { parts } else { 1.0 };
+            let rate = (found.rate * part / parts).min(TOUCHES_MEASURED_MAX);
+            Some(Touching { hot: hot as u64, rate })
         }
         // Who ran touches its private memory and what it shares; programs and libraries are left alone.
         None if cpus >= CPUS_LEAST && kinds.iter().all(|(kind, _)| *kind != Kind::File) => {
@@ -368,8 +374,9 @@ mod tests {
     use super::*;
 
     fn process(threads: &[u64], cpu_ns: u64) -> Process {
-        let anon = Area { rss: 40 << 20, ..Area::new(Kind::Anon, "", "") };
-        let memory = Memory { rss: 40 << 20, anon: 40 << 20, ..Memory::default() };
+        let anon = Area { rss: 40 << 20, pss: 40 << 20, ..Area::new(Kind::Anon, "", "") };
+        let memory =
+            Memory { rss: 40 << 20, anon: 40 << 20, anon_share: 40 << 20, ..Memory::default() };
         let look = |n: u64| Look {
             memory,
             areas: vec![anon.clone()],
