@@ -211,7 +211,7 @@ fn is_event(line: &str) -> bool {
 }
 
 /// Texts that are known by their first line, or by a line of theirs.
-fn other(first: &str, any: &dyn Fn(&dyn Fn(&str) -> bool) -> bool) -> Option<KernelText> {
+fn other(first: &str, any: impl Fn(&dyn Fn(&str) -> bool) -> bool) -> Option<KernelText> {
     let starts = |start: &'static str| any(&move |line: &str| line.starts_with(start));
     if is_mapping(first) {
         let has_sizes = starts("Rss:") || starts("Size:");
