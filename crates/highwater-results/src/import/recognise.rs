@@ -103,7 +103,7 @@ impl KernelText {
         if any(&|line| counter(line) == Some("nr_free_pages")) && counter(first).is_some() {
             return Some(KernelText::Vmstat);
         }
-        other(first, &any).or_else(|| is_stamped(first).then_some(KernelText::Log))
+        other(first, any).or_else(|| is_stamped(first).then_some(KernelText::Log))
     }
 
     /// What it is, and which command reads it.

@@ -333,7 +333,7 @@ mod tests {
             ..Io::default()
         };
         let aof = Used { written: 10_000_000, ..used("/data/incr.aof", "w", 10_000_000) };
-        let flows = of(&process(io, &[("sockets", 21)], &[aof.clone()])).unwrap();
+        let flows = of(&process(io, &[("sockets", 21)], std::slice::from_ref(&aof))).unwrap();
         assert_eq!((flows.cached.len(), flows.disk.is_some()), (0, false), "{flows:?}");
         let [write] = &flows.writes[..] else { panic!("{flows:?}") };
         assert_eq!(write.path.as_deref(), Some("/data/incr.aof"));
@@ -364,7 +364,6 @@ mod tests {
             written_chars: 36_000_000,
             writes: 4_100,
             disk_written: 1_060_000_000,
-            ..Io::default()
         };
         let files = [
             used("/pg/base/5/1", "rw", 100 << 20),
@@ -396,7 +395,7 @@ mod tests {
     fn a_position_that_moves_says_where_it_reads() {
         let io = Io { read_chars: 1_000_000, reads: 1000, disk_read: 1_000_000, ..Io::default() };
         let file = Used { read: 1_000_000, ..used("/data/log", "r", 5 << 20) };
-        let flows = of(&process(io, &[("terminals", 3)], &[file.clone()])).unwrap();
+        let flows = of(&process(io, &[("terminals", 3)], std::slice::from_ref(&file))).unwrap();
         assert!(flows.disk.is_some_and(|flow| flow.is_sequential) && flows.cached.is_empty());
         // From memory, the file has a name.
         let flows = of(&process(Io { disk_read: 0, ..io }, &[("terminals", 3)], &[file])).unwrap();

@@ -95,7 +95,9 @@ impl Ground {
             true => names.file(&format!("shared-{}", last_part(&first.path))),
             false => names.file("mapped-files"),
         };
-        let mut by_process: BTreeMap<usize, (u64, u64, Vec<(Kind, String)>)> = BTreeMap::new();
+        // Resident bytes, their share, areas.
+        type Share = (u64, u64, Vec<(Kind, String)>);
+        let mut by_process: BTreeMap<usize, Share> = BTreeMap::new();
         for (at, area) in areas.iter().flatten() {
             let sum = by_process.entry(*at).or_default();
             sum.0 += whole(area.rss);
