@@ -43,12 +43,7 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
     let labels = label_widths(table);
     let indent = labels.iter().sum::<usize>() + labels.len().saturating_sub(1);
     let width = field + suffix.width();
-    let text = |cell: &Cell| {
-        let value = cell.value_text();
-        // One that fills its field would run into what is before it.
-        let gap = if value.chars().count() >= field { " " } else { "" };
-        format!("{gap}{value:>field$}{}", suffix_text(cell, suffix))
-    };
+    let text = |cell: &Cell| format!("{:>field$}{}", cell.value_text(), suffix_text(cell, suffix));
     // A number that is too wide shifts what follows.
     let widest = |column: usize| {
         let texts =
@@ -71,8 +66,15 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
             lines.push(format!("{:indent$}{parts}", ""));
         }
         for row in &table.rows {
-            let cells: String = row.cells[columns.clone()].iter().map(&text).collect();
-            lines.push(label_text(&row.labels, &labels) + &cells);
+            let mut line = label_text(&row.labels, &labels);
+            for cell in row.cells[columns.clone()].iter().map(&text) {
+                // One that fills its field would run into what is before it.
+                if !line.ends_with(' ') && !cell.starts_with(' ') {
+                    line.push(' ');
+                }
+                line += &cell;
+            }
+            lines.push(line);
         }
     }
 }
