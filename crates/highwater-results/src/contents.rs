@@ -1,4 +1,4 @@
-//! What a directory of results holds, and which files in it are Highwater's.
+//! Kinds of result directories, and the names of the files that Highwater writes there.
 //!
 //! Key type: [`Contents`]. Each kind of results has a last file: it is written when all others are there, so a directory
 //! that has it is complete. Nothing here touches a file whose name is not in [`FILES`].
@@ -19,7 +19,7 @@ pub const REPORT_FILE: &str = "report.txt";
 pub const PROBE_FILE: &str = ".highwater";
 /// The tidy table of a grid.
 const GRID_FILE: &str = "grid.csv";
-/// What several experiments add up to.
+/// The summary of several experiments.
 const SUMMARY_FILE: &str = "summary.csv";
 /// The points of a search.
 const FIT_FILE: &str = "fit.csv";
@@ -47,7 +47,7 @@ pub const FILES: [&str; 13] = [
     KERNEL_LOG_FILE,
 ];
 
-/// What a directory of results holds.
+/// A kind of result directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// An experiment at each point of a grid (`compare --vary`).
@@ -78,12 +78,12 @@ impl Contents {
         }
     }
 
-    /// What a directory holds; none if it has no complete results.
+    /// The kind of a directory, by its last file; none without complete results.
     pub fn of(dir: &Path) -> Option<Contents> {
         Contents::ALL.into_iter().find(|contents| dir.join(contents.last_file()).is_file())
     }
 
-    /// What to do with a directory of this kind where a comparison is needed; none if it is one.
+    /// The advice for a command that needs a comparison and was given a directory of this kind; none if it is a comparison.
     pub fn instead_of_comparison(self, dir: &Path) -> Option<String> {
         let shown = dir.display();
         let one = dir.join(format!("{POINT}0001"));

@@ -15,9 +15,9 @@ pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 /// Limit for what programs write: documents of results.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 
-/// What gzip data begin with.
+/// The first bytes of gzip data.
 pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// What some editors put before a text in UTF-8.
+/// The byte order mark that some editors write before a text in UTF-8.
 pub(crate) const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// Opens a regular file or a pipe.

@@ -432,7 +432,7 @@ impl Tunables {
     pub const EITHER: [[&'static str; 2]; 2] =
         [["dirty_bytes", "dirty_ratio"], ["dirty_background_bytes", "dirty_background_ratio"]];
 
-    /// Who gets huge pages of a machine with so many managed pages: nobody where memory is too small for them.
+    /// The mode of huge pages on a machine with this many managed pages: `Never` below [`THP_MIN_PAGES`], else the setting.
     pub(crate) fn thp_with(&self, managed: u64) -> Thp {
         if managed < THP_MIN_PAGES { Thp::Never } else { self.thp }
     }

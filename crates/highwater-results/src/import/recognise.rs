@@ -33,9 +33,9 @@ pub enum KernelText {
     Swaps,
     /// `/proc/cpuinfo`.
     Cpuinfo,
-    /// What the program `vmstat` prints.
+    /// Output of the program `vmstat`.
     VmstatProgram,
-    /// What the program `free` prints.
+    /// Output of the program `free`.
     FreeProgram,
     /// A kernel's log: `dmesg`, the journal.
     Log,

@@ -61,7 +61,7 @@ pub enum Why {
     NoTask,
 }
 
-/// What `fork` answers when there may not be one more task.
+/// The error of `fork` when the limit of tasks is reached (EAGAIN).
 pub(super) const NO_TASK: Error = Error::Limit("as many tasks at once");
 
 impl Why {

@@ -35,7 +35,7 @@ enum Sizes {
     Marks,
 }
 
-/// What each zone managed.
+/// Managed pages of each zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AtBoot {
     /// Its pages, in the order of the zones.

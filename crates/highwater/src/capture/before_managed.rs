@@ -1,6 +1,6 @@
 //! Kernels before 3.9, which do not say what a zone manages.
 //!
-//! What they call present is what they compute sizes from. It does not count the page structs of the zone's pages, also
+//! These kernels compute sizes from `present`, which leaves out the page structs of the zone's pages, also
 //! where these lie in another zone: a zone can have more free pages than it has present ones.
 
 use highwater_results::import::proc::{Buddyinfo, ZoneinfoZone};
@@ -15,7 +15,7 @@ pub(super) fn free_is_present(zones: &mut [ZoneinfoZone], buddyinfo: &Buddyinfo)
     }
 }
 
-/// What is taken instead, in a line; none if the kernel says it.
+/// A line that says which figure stands for `managed`; none if the kernel prints it.
 pub(super) fn note(zones: &[ZoneinfoZone]) -> Option<String> {
     let old = || zones.iter().filter(|zone| !zone.has_managed);
     old().next()?;

@@ -37,7 +37,7 @@ pub struct OpenFile {
     pub is_memory: bool,
 }
 
-/// What a process has open.
+/// The open descriptors of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Open {
     /// Regular files by descriptor.
@@ -53,7 +53,7 @@ impl Open {
     }
 }
 
-/// What it has open; none if that is not ours to see, or was not recorded.
+/// The open descriptors of a process; none if they may not be read, or were not recorded.
 pub(super) fn open(source: &Source, pid: u32) -> Option<Open> {
     let dir = format!("proc/{pid}/fd");
     let fds = source.numbered_or_none(&dir)?;
@@ -74,7 +74,7 @@ pub(super) fn open(source: &Source, pid: u32) -> Option<Open> {
     Some(open)
 }
 
-/// What a descriptor leads to that is no regular file; none of a file. `is_file` says what the kernel says, where it was asked.
+/// The kind of a descriptor that is no regular file; none for a regular file. `is_file` is the kernel's answer, if it was asked.
 fn kind(path: &str, is_file: Option<bool>) -> Option<&'static str> {
     let under = |dir: &str| path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
     Some(match () {
@@ -129,7 +129,7 @@ fn mounts_in_memory(mountinfo: &str) -> Vec<String> {
     mountinfo.lines().filter_map(of).collect()
 }
 
-/// What happened to a file while a process was watched.
+/// The use of a file while its process was watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Its path.

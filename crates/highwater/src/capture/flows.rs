@@ -28,7 +28,7 @@ const PART_LEAST: f64 = 0.02;
 const BYTES_LEAST: f64 = 16.0;
 /// Pages that became dirty may exceed what calls wrote by so much before it is said.
 const FOLIOS_LEAST: f64 = 1.2;
-/// What faults on mapped files may have read around them.
+/// The factor by which faults on mapped files may read more than they touch (fault-around).
 const AROUND: u64 = 2;
 
 /// Reads or writes of a file, or of several in one directory.
@@ -57,7 +57,7 @@ pub(super) struct Flows {
     pub disk: Option<Flow>,
     /// Writes that made pages of files dirty.
     pub writes: Vec<Flow>,
-    /// What was left out or guessed, a line each.
+    /// A line for each thing that was left out or guessed.
     pub remarks: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ fn kib(bytes: f64) -> String {
     format!("{:.1} KiB", bytes / 1024.0)
 }
 
-/// What a process has open beside files, in words.
+/// The descriptors of a process that are not files, in words.
 fn streams(process: &Process) -> String {
     let Some(open) = &process.last.open else {
         return "what it has open cannot be seen".to_owned();

@@ -65,7 +65,7 @@ pub struct Nearest {
 /// A kernel whose preset is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged<'a> {
-    /// What it says that it is.
+    /// Its version, as it prints it.
     pub(crate) kernel: &'a str,
     /// Its `/proc/zoneinfo` has `promo` or `high_min`, as those of kernels since 6.7 have: later than all presets.
     pub(crate) is_later: bool,

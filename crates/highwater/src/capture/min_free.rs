@@ -14,7 +14,7 @@ use super::{System, settings};
 /// The most that kernels compute themselves: since 5.9, and before.
 const COMPUTED_MAX: [u64; 2] = [262_144, 65_536];
 
-/// What `vm.min_free_kbytes` is.
+/// The value of `vm.min_free_kbytes`, and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MinFree {
     pub(super) kbytes: u64,
@@ -75,7 +75,7 @@ fn total(zones: &[&ZoneinfoZone], of: impl Fn(&ZoneinfoZone) -> u64) -> u64 {
     zones.iter().fold(0, |sum, zone| sum.saturating_add(of(zone)))
 }
 
-/// What a kernel computes for these zones: with transparent huge pages, and without.
+/// The values that a kernel computes for these zones: with transparent huge pages, and without.
 fn computed(low: &[&ZoneinfoZone], page_bytes: u64) -> Vec<u64> {
     let used = total(low, |zone| zone.managed.saturating_sub(zone.high));
     let nr_zones = low.iter().filter(|zone| zone.zone != "Movable").count() as u64;

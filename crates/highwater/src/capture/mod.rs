@@ -125,7 +125,7 @@ pub struct Files {
     pub machine: Option<String>,
     /// The job file; none without processes or machine.
     pub job: Option<String>,
-    /// What of the job was guessed, a line each.
+    /// A line for each guess in the job.
     pub guesses: Vec<String>,
     /// The static reference; none of a machine with zones or pages that it cannot hold.
     pub reference: Option<String>,
@@ -233,7 +233,7 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     })
 }
 
-/// What of a process could not be seen; none if everything could.
+/// A line about files of a process that could not be read; none if all could.
 fn unseen(process: &Process, is_recorded: bool) -> Option<String> {
     let (pid, comm) = (process.pid, &process.comm);
     let last = &process.last;

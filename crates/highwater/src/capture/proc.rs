@@ -349,20 +349,30 @@ fn kernel(version: &str) -> String {
     }
 }
 
+/// The number of a line `Name: 12 kB`, by the text behind its colon; none of a line of another form.
+pub(super) fn kilobytes(
+    (file, line): (&str, usize),
+    name: &str,
+    rest: &str,
+) -> Result<Option<u64>, InputError> {
+    let mut words = rest.split_whitespace();
+    let (Some(value), Some("kB")) = (words.next(), words.next()) else { return Ok(None) };
+    let wrong = |_| InputError {
+        file: file.to_owned(),
+        line: Some(line),
+        field: Some(name.to_owned()),
+        reason: format!("\"{value}\" is no number of kB"),
+    };
+    value.parse().map(Some).map_err(wrong)
+}
+
 /// `Name: 12 kB` lines, also with `Node 0` before the name; a name that is there several times is their sum.
 pub(super) fn sizes(file: &str, text: &str) -> Result<BTreeMap<String, u64>, InputError> {
     let mut sizes = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
         let Some((name, rest)) = line.split_once(':') else { continue };
         let name = name.split_whitespace().last().unwrap_or_default();
-        let mut words = rest.split_whitespace();
-        let (Some(value), Some("kB")) = (words.next(), words.next()) else { continue };
-        let value: u64 = value.parse().map_err(|_| InputError {
-            file: file.to_owned(),
-            line: Some(at + 1),
-            field: Some(name.to_owned()),
-            reason: format!("\"{value}\" is no number of kB"),
-        })?;
+        let Some(value) = kilobytes((file, at + 1), name, rest)? else { continue };
         let sum: &mut u64 = sizes.entry(name.to_owned()).or_default();
         *sum = sum.saturating_add(value);
     }

@@ -275,7 +275,7 @@ pub(super) fn began(look: &Look) -> f64 {
     look.began_ticks as f64 / TICKS_PER_SECOND as f64
 }
 
-/// What a process maps, from the best text that there is.
+/// The mapped areas of a process, from the best text that there is.
 pub(super) fn areas(
     source: &Source,
     pid: u32,
@@ -344,7 +344,7 @@ fn of_status(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     of_sums(pid, anon, [bytes("RssShmem"), 0], [bytes("RssFile"), 0])
 }
 
-/// What the owner may read of a kernel that sums up. Of files and shared memory it tells the share only.
+/// Areas from `smaps_rollup`, which has sums only: of files and shared memory just the share (`Pss`).
 fn of_rollup(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
     let anon = Area {

@@ -4,7 +4,7 @@ use super::process;
 use super::{Source, Wanted};
 use crate::input::InputError;
 
-/// What `--comm` can be compared with: the kernel keeps so many characters of a name.
+/// Characters of a name that the kernel keeps (TASK_COMM_LEN - 1): `--comm` compares these.
 const COMM_MAX: usize = 15;
 
 /// The processes that were chosen; all of them if nothing was.

@@ -10,11 +10,12 @@
 
 use std::collections::BTreeMap;
 
+use super::proc::kilobytes;
 use crate::input::InputError;
 
 const KIB: u64 = 1024;
 
-/// What an area maps.
+/// The kind of memory that an area maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Private memory.
@@ -28,7 +29,7 @@ pub enum Kind {
 /// VMAs of a process that map the same thing, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// What they map.
+    /// The kind of memory.
     pub kind: Kind,
     /// Device and inode; the same in every process that maps it. Empty of private memory.
     pub key: String,
@@ -86,15 +87,8 @@ pub(super) fn areas(file: &str, text: &str) -> Result<Vec<Area>, InputError> {
         let (Some(vma), Some((name, rest))) = (vma.as_mut(), line.split_once(':')) else {
             continue;
         };
-        let mut words = rest.split_whitespace();
-        let (Some(value), Some("kB")) = (words.next(), words.next()) else { continue };
         let Some(field) = vma.field(name) else { continue };
-        let value: u64 = value.parse().map_err(|_| InputError {
-            file: file.to_owned(),
-            line: Some(at + 1),
-            field: Some(name.to_owned()),
-            reason: format!("\"{value}\" is no number of kB"),
-        })?;
+        let Some(value) = kilobytes((file, at + 1), name, rest)? else { continue };
         *field = value.saturating_mul(KIB);
     }
     vma.into_iter().for_each(|vma| vma.add_to(&mut all));
@@ -155,7 +149,7 @@ impl Vma {
         })
     }
 
-    /// What it is of, beside its private pages.
+    /// The kind of memory of an area, apart from its private pages.
     fn kind(&self) -> Kind {
         match () {
             () if is_shared_memory(&self.path) => Kind::Shared,

@@ -18,7 +18,7 @@ pub struct Source {
     form: Form,
     /// Nothing in it changes any more.
     is_recorded: bool,
-    /// What is in `proc/zoneinfo`, if it came through a pipe.
+    /// The text of `proc/zoneinfo`, if it came through a pipe.
     zoneinfo: Option<String>,
 }
 

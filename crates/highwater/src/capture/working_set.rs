@@ -23,7 +23,7 @@ const TOUCHES_ONE: f64 = 3.0;
 /// Less of an area than this is as good as nothing.
 const LEAST: u64 = 4096;
 
-/// What a process touched.
+/// Pages that a process touched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkingSet {
     /// Seconds from the clearing to the last reading.
@@ -184,7 +184,7 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    /// What a hot set touched at random at such a rate leaves.
+    /// Bytes of a hot set that were touched after some seconds, at random and at this rate.
     fn left(hot: f64, rate: f64, seconds: f64) -> f64 {
         hot * (1.0 - (-rate * PAGE * seconds / hot).exp())
     }

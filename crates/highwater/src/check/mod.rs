@@ -392,7 +392,7 @@ fn has_suffix(path: &Path, suffixes: &[&str]) -> bool {
     suffixes.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// What is read here.
+/// Inputs that `check` reads.
 const EXPECTED: &str =
     "/proc/zoneinfo or a directory with it, a trace, or a captured reference (.json)";
 

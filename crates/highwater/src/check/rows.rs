@@ -2,7 +2,7 @@
 
 use super::Figure;
 
-/// What a figure of a CPU's list is of: the zone, the CPU and which number.
+/// The zone, the CPU and the number that a figure of a per-CPU list belongs to.
 fn of_cpu(field: &str) -> Option<(&str, u32, &str)> {
     let (zone, rest) = field.split_once(": cpu ")?;
     let (cpu, what) = rest.split_once(' ')?;

@@ -54,7 +54,7 @@ impl<'a> Answer<'a> {
         Ok(Outcome::Done)
     }
 
-    /// What is of a comparison.
+    /// Refuses options that only a comparison has.
     fn refuse_options(&self, args: &ReportArgs) -> Result<(), CliError> {
         let given = [
             ("--output", args.output.is_some()),

@@ -20,7 +20,7 @@ pub(super) enum Many {
 }
 
 impl Many {
-    /// What a directory holds, if it is more than one comparison.
+    /// Reads a directory that holds more than one comparison; none if it holds one.
     pub(super) fn read(dir: &Path) -> Result<Option<Many>, CliError> {
         match Contents::of(dir) {
             Some(Contents::Grid) => Many::grid(dir).map(Some),

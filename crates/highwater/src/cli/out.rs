@@ -31,7 +31,7 @@ pub(super) struct Out<'a> {
 pub(super) enum Plans {
     /// All that it will do.
     All,
-    /// Those that it begins with; a search finds the others.
+    /// The first units of a search, which finds the others as it goes.
     First,
 }
 

@@ -169,7 +169,7 @@ fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
     print(&format!("{}: {kib} KiB; open it in a browser\n", file.display()))
 }
 
-/// What is read here.
+/// Inputs that `report` reads.
 const EXPECTED: &str = "results that `highwater compare --out DIR` wrote: DIR, or its results.json";
 
 /// The results of a directory, or of a file.

@@ -57,7 +57,7 @@ pub(crate) fn between(
     (policy, label)
 }
 
-/// What a policy between two others is called: the switches that it has of the second, or of the first, whichever are
+/// The name of a policy between two others: the switches that it has of the second, or of the first, whichever are
 /// fewer.
 pub(crate) fn label(points: &[Difference], set: &[usize]) -> String {
     let is_few = 2 * set.len() <= points.len();

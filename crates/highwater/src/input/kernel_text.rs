@@ -22,13 +22,13 @@ pub(crate) fn recognised(path: &Path) -> Option<KernelText> {
     kernel_text(&String::from_utf8_lossy(&head))
 }
 
-/// What a text is, if it is one of Linux.
+/// The kind of a text, if it is one of Linux.
 pub(crate) fn kernel_text(text: &str) -> Option<KernelText> {
     // JSON may quote a kernel's log; no text of a kernel is JSON.
     KernelText::of(text).filter(|_| !text.trim_start().starts_with('{'))
 }
 
-/// What a text is and which command reads it, for one that the command `own` cannot read; that it is none of `expected`, if
+/// The kind of a text and the command that reads it, for a text that the command `own` cannot read; that it is none of `expected`, if
 /// it is nothing known. None of what that command does read, and of any other JSON object: its reader knows better what is
 /// wrong with it.
 pub(crate) fn misplaced(text: &str, own: &str, expected: &str) -> Option<String> {

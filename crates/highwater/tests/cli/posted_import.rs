@@ -23,7 +23,7 @@ fn packed(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What `check` says of a `zoneinfo` by itself.
+/// Runs `check` on a `zoneinfo` alone.
 fn check_zoneinfo(dir: &Path, text: impl AsRef<[u8]>) -> (u32, u32, String) {
     let path = PathBuf::from(file(dir, "a.zoneinfo", text));
     check(&path)
@@ -196,7 +196,7 @@ fn what_is_around_a_text_does_not_hide_it() {
     assert!(text.contains("captured"), "{text}");
 }
 
-/// What comes through a pipe is read once.
+/// A pipe is read once.
 #[test]
 #[cfg(unix)]
 fn zoneinfo_comes_through_a_pipe() {

@@ -1,4 +1,4 @@
-//! What `--out` touches in a directory, what `--force` and `--resume` replace there, and what `report` prints of it then.
+//! `--out` leaves other files alone, `--force` and `--resume` replace only what is theirs, and `report` prints the new results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::resume::{Sweep, files};
 const TWO: [&str; 5] = ["compare", "--policy", "6.1", "--policy", "5.4"];
 const FEW: [&str; 2] = ["--iterations", "2"];
 
-/// What a command says on stderr, which must succeed.
+/// Runs a command that must succeed; its stderr.
 fn said(sweep: &Sweep, command: &[&str], out: &str, more: &[&str]) -> String {
     let args = sweep.args(command, out, more);
     let output = highwater(&args.iter().map(String::as_str).collect::<Vec<_>>());

@@ -50,7 +50,7 @@ fn bytes(text: &str) -> u64 {
             .map_or(0, |u| u.1)
 }
 
-/// What a request does, by the action of its steps.
+/// The steps of a request that have this action.
 fn steps<'a>(task: &'a Table, action: &str) -> Vec<&'a Table> {
     let phases = list(task, "phase");
     let steps = phases.into_iter().flat_map(|phase| list(phase, "step"));
@@ -129,7 +129,7 @@ fn shared_buffers_are_there_once() {
     assert_eq!(read, ["base-5-files", "postgres-304-disk"], "{text_of_job}");
 }
 
-/// What the job touches, run by the simulator, is what smaps says of the processes.
+/// The job, run by the simulator, touches the memory that smaps reports for the processes.
 #[test]
 fn the_job_has_the_memory_of_the_processes() {
     let dir = tempfile::tempdir().unwrap();

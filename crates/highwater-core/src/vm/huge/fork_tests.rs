@@ -337,7 +337,7 @@ fn families_survive_any_order_of_what_is_done_to_them() {
     }
 }
 
-/// What reclaim does to the folio of a page, if it finds it on a list.
+/// Does to the folio of a page as reclaim does, if the folio is on a list.
 fn reclaim_one(stage: &Stage<'_>, space: &Space<Solo>, vpn: u32, whole: bool) {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let Some(mut folio) = kernel.mapped_folio(entry(space, vpn)) else { return };

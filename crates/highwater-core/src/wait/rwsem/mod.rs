@@ -39,7 +39,7 @@ const NONSPINNABLE: u64 = 2;
 /// Owner: a writer's word begins here.
 const WORD_SHIFT: u32 = 2;
 
-/// What a reader does when the lock is held or has waiters.
+/// How a reader acts when the lock is held or has waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newcomers {
     /// It sleeps behind them.

@@ -59,7 +59,7 @@ pub(super) fn unquoted(line: &str) -> &str {
     }
 }
 
-/// What is wrong with a line that is none of `of`.
+/// The problem of a line that does not belong to a text of kind `of`.
 pub(super) fn foreign(line: &str, of: &str) -> FieldProblem {
     let shown = shown(line.trim().as_bytes());
     FieldProblem::new(
@@ -68,7 +68,7 @@ pub(super) fn foreign(line: &str, of: &str) -> FieldProblem {
     )
 }
 
-/// What of a text was passed over without being looked at, a remark each: quotes of a mail, prompts of a shell.
+/// A remark for each kind of thing that the reader skipped: quotes of a mail, prompts of a shell.
 #[must_use]
 pub fn passed_over(text: &str) -> Vec<String> {
     let mut said = Vec::new();

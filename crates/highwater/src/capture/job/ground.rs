@@ -1,4 +1,4 @@
-//! What the processes of a job map together: shared memory and files, each of it once.
+//! Memory that processes of a job share: shared memory and mapped files, each of them once.
 //!
 //! An area of shared memory is a file in memory (`memory = true`) that every process of it maps, as far as it has touched it
 //! (`Rss`). It is as large as what is in memory of it: at least what one process has of it, and the sum of the shares (`Pss`)
@@ -15,7 +15,7 @@ use crate::workload::job::{Amount, JobFile};
 const LEAST: u64 = 256 << 10;
 const MIB: f64 = (1 << 20) as f64;
 
-/// What a process maps of a job's file.
+/// A process's mapping of a job's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapped {
     /// The file.
@@ -153,7 +153,7 @@ impl Ground {
     }
 }
 
-/// What a path ends in, without what the kernel says behind it.
+/// The last part of a path, without the kernel's ` (deleted)`.
 fn last_part(path: &str) -> &str {
     let path = path.trim_end_matches(" (deleted)").trim_start_matches("/memfd:");
     match path {

@@ -6,7 +6,7 @@
 //!            └─▶ task     a task: maps, touches, then a request over and over
 //! ```
 //!
-//! What was measured, what was guessed and what was left out stands in comments above each task.
+//! Comments above each task say which figures were measured, guessed or left out.
 
 mod ground;
 mod names;
@@ -33,7 +33,7 @@ const FILE_LEAST: u64 = 1 << 20;
 const SECONDS: f64 = 10.0;
 /// The same with --quick, at most.
 const SECONDS_QUICK: f64 = 2.0;
-/// What a task needs to have its memory, roughly: for a page of its own, for a byte of a file.
+/// Rough time in which a task gets its memory: seconds for a page of its own, for a byte of a file.
 const SETUP_PER_PAGE: f64 = 1e-6;
 const SETUP_PER_BYTE: f64 = 1.0 / 400e6;
 
@@ -160,7 +160,7 @@ fn whole(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE).saturating_mul(PAGE)
 }
 
-/// What was measured, and what was not.
+/// Writes the head of the job: which figures were measured and which were not.
 fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     let mut lines = Vec::new();
     let how = match capture.watched {
@@ -240,7 +240,7 @@ fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     *text = text.replace("# \n", "#\n");
 }
 
-/// What was measured of a process, and what was guessed or left out, in words.
+/// The comment above a task: figures that were measured, guessed or left out.
 fn about(process: &Process, name: &str, copies: u32, flows: Option<&Flows>) -> Vec<String> {
     let memory = &process.last.memory;
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / MIB);

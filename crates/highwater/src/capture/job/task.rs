@@ -27,7 +27,7 @@ pub(super) const CPUS_LEAST: f64 = 0.0005;
 const REQUESTS: [f64; 2] = [1.0, 20.0];
 /// Touches of a request are a whole number; with so many of the rarest the error is small.
 const TOUCHES_A_REQUEST: f64 = 4.0;
-/// What one read or write may move.
+/// The most bytes that one read or write of the job moves.
 const BLOCK_MAX: f64 = (1 << 20) as f64;
 /// A file that is read is at least as large.
 const FILE_LEAST: u64 = 1 << 20;
@@ -35,7 +35,7 @@ const FILE_LEAST: u64 = 1 << 20;
 const AHEAD: f64 = 1.25;
 /// The same if it is read at random: few blocks come twice.
 const AHEAD_AT_RANDOM: f64 = 8.0;
-/// What reads from a disk are called in results.
+/// The name in results of reads from a disk.
 const READ_DISK: &str = "read-disk";
 /// CPU time of the model's own: of a touch, of a call, of a byte that a call copies, seconds.
 const TOUCH_COST: f64 = 0.1e-6;
@@ -44,18 +44,18 @@ const BYTE_COST: f64 = 0.2e-9;
 /// The most of its CPU that a task computes: an open loop that needs all of it would fall behind.
 const COMPUTE_MOST: f64 = 0.95;
 
-/// What a process is in the job.
+/// The part of the job that stands for a process.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) files: Vec<JobFile>,
     pub(super) tasks: Vec<JobTask>,
     /// Bytes that are read before its requests begin.
     pub(super) warm: u64,
-    /// What was guessed of it, a line each.
+    /// A line for each guess.
     pub(super) guesses: Vec<String>,
 }
 
-/// What the processes of a job have to do with each other.
+/// Settings that all tasks of the job share.
 pub(super) struct Frame {
     /// How long it goes on with everything in memory.
     pub(super) seconds: f64,

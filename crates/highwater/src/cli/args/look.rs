@@ -134,7 +134,7 @@ pub struct FitArgs {
     /// Job: a name that `list workloads` shows, or a file
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// What has to hold: an operation's figure (rate, p50, p90, p99, p99.9, max, minor, major, refaults-anon, refaults-file,
+    /// An objective: an operation's figure (rate, p50, p90, p99, p99.9, max, minor, major, refaults-anon, refaults-file,
     /// hit-ratio, failed) and a bound, as reader.get.p99<5ms; a counter and a bound, as pswpout<1000; or a share of time
     /// and a bound, as memory.some<5 or memory.full<1. Several: all of them have to hold
     #[arg(long, value_name = "TASK.OP.FIGURE<BOUND", required = true)]

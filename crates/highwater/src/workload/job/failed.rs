@@ -127,7 +127,7 @@ pub(super) const fn is_larger(bytes: u64, pages: u64) -> bool {
     bytes > pages.saturating_mul(PAGE_SIZE as u64)
 }
 
-/// What such a block is: "8 MiB to log, which has room for 4 MiB".
+/// A block larger than its file, in words: "8 MiB to log, which has room for 4 MiB".
 pub(super) fn no_room(bytes: u64, file: &str, pages: u64) -> String {
     let exact = |bytes: u64| {
         let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];

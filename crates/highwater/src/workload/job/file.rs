@@ -60,7 +60,7 @@ impl Params for JobParams {
 pub struct JobDisk(pub toml::Table);
 
 impl JobDisk {
-    /// What files call it.
+    /// The name that job files use.
     pub(super) fn name(&self) -> Option<&str> {
         self.0.get("name")?.as_str()
     }

@@ -490,7 +490,7 @@ fn work(
     Ok(Left { records, ended, cut_short })
 }
 
-/// What `vm.overcommit_memory` = 2 has to do with a call that found no memory; nothing, mostly.
+/// Explains a call that failed because `vm.overcommit_memory` is 2; empty for other failures.
 fn refused_commit(machine: &SimKernel, action: Do, error: &Error) -> String {
     let kernel = &machine.kernel;
     match (action, error, kernel.mem.tunables.overcommit_memory) {
